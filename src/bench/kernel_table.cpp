@@ -28,7 +28,7 @@ StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_
   const Architecture architecture = resolve_architecture(options.model);
   const ModelParts model =
       declare_parts(architecture, options.train.micro_batch, sequence_length(options, architecture),
-                    options.precision.compute, options.precision.reduce, device);
+                    options.precision.compute, options.precision.reduce, device, keeps_activated(options));
   const ShardOptions& shard = options.shard;
   const ProcessGrid grid =
       grid_for(shard.strategy, world, ranks_per_node, shard.group_size, shard.reshard_after_forward.ranks);

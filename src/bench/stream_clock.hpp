@@ -17,9 +17,9 @@ class StreamClock {
   /// Begins a stretch, or ends the one that was begun, behind the work that the stream was given so far.
   void begin();
   void end() { stream_.record(*stretches_[used_++].end); }
-  /// Times work that is the same in every round, a round being what lies between two take()s. From the second round on
-  /// a device that can capture replays a graph of several copies of it, so that what a lone launch and two events cost
-  /// (5 to 8 us on an H100) is shared by them. The first round runs it once, as libraries choose algorithms then.
+  /// Times work that is the same in every round, a round being what lies between two take()s. The first round runs it
+  /// once, as libraries choose algorithms then. From the second on, a device that can capture replays several copies of
+  /// it as one graph. A lone launch and two events cost 5 to 8 us on an H100; the copies share that.
   template <class F>
   void time(F&& work) {
     if (Stretch* const known = known_stretch(); known != nullptr && device_.can_capture()) {

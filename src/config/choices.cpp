@@ -21,6 +21,8 @@ TESSERA_NAMED(DeviceChoice, {{std::nullopt, "auto"},
                              {DeviceKind::cuda, name_of(DeviceKind::cuda)}})
 TESSERA_NAMED(Deterministic,
               {{Deterministic::automatic, "auto"}, {Deterministic::yes, "true"}, {Deterministic::no, "false"}})
+TESSERA_NAMED(KeepActivated,
+              {{KeepActivated::automatic, "auto"}, {KeepActivated::yes, "true"}, {KeepActivated::no, "false"}})
 TESSERA_NAMED(AttentionChoice,
               {{AttentionChoice::automatic, "auto"}, {AttentionChoice::own, "own"}, {AttentionChoice::cudnn, "cudnn"}})
 TESSERA_NAMED(CommBackend,

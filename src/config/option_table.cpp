@@ -225,6 +225,9 @@ void add_resources(Rows& t) {
   t.push_back(choice_option("memory.offload_activations", Field{&O::memory, &MemoryOptions::offload_activations},
                             "inputs of recomputed blocks go to the host's memory in forward, and come back ahead of "
                             "their use in backward"));
+  t.push_back(choice_option("memory.keep_activated", Field{&O::memory, &MemoryOptions::keep_activated},
+                            "outputs of GELU and SwiGLU are kept for backward instead of made again; auto: on GPUs, in "
+                            "runs that are not deterministic only where they fit"));
   t.push_back(emulation_option("memory.emulate_copies", Field{&O::memory, &MemoryOptions::emulate_copies},
                                "on CPUs: slow every copy of what is offloaded between device and host down to "
                                "this latency and bandwidth (bandwidth 0: unlimited)"));

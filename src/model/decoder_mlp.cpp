@@ -11,7 +11,7 @@ namespace {
 
 /// The common arguments of one direction's functions.
 struct MlpCall : PartCall {
-  explicit MlpCall(const PartCall& call) : PartCall(call), tensors(call.architecture()), values(call.architecture()) {}
+  explicit MlpCall(const PartCall& call) : PartCall(call), tensors(call.architecture()), values(call.model) {}
 
   std::int64_t width() const { return architecture().width; }
   std::int64_t ffn() const { return architecture().ffn_width; }
@@ -20,64 +20,69 @@ struct MlpCall : PartCall {
   ConstView up() const { return read(saved(values.up), ffn()); }
   /// A [tokens, ffn_width] matrix in scratch.
   View hidden(void* data) const { return write(data, ffn_stride(model)); }
+  /// h: saved, or in the scratch of this direction.
+  View activated(void* scratch) const {
+    return model.keeps_activated ? write(saved(values.activated), ffn()) : hidden(scratch);
+  }
 
   MlpTensors tensors;
   MlpSaved values;
 };
 
-void swiglu(const MlpCall& call, void* activated) {
+void swiglu(const MlpCall& call, const View& activated) {
   SwigluForward f;
   f.tokens = call.model.tokens(), f.width = call.ffn();
-  f.gate = call.gate(), f.up = call.up(), f.output = call.hidden(activated);
+  f.gate = call.gate(), f.up = call.up(), f.output = activated;
   call.kernels.swiglu_forward(call.stream, f);
 }
 
-/// Computes the saved gate and up, and h unless the output is not needed.
+/// Computes the saved gate and up, and h where it is saved too or the output is needed.
 void project_up(const MlpCall& call, const MlpForwardScratch& s) {
-  const bool goes_on = call.buffers.output != nullptr;
+  const bool activates = call.model.keeps_activated || call.buffers.output != nullptr;
   const auto project = [&](const LinearTensors& tensors, void* saved, bool with_gelu) {
     LinearForward l = linear_forward(call, tensors, call.width(), call.ffn());
     l.input = call.read(s.normalized, call.width());
     l.output = call.write(saved, call.ffn());
-    if (with_gelu) l.activated = call.hidden(s.activated);
+    if (with_gelu) l.activated = call.activated(s.activated), l.is_kept = call.model.keeps_activated;
     call.kernels.linear_forward(call.stream, l);
   };
   if (call.gated()) project(call.tensors.gate, call.saved(call.values.gate), false);
-  project(call.tensors.up, call.saved(call.values.up), goes_on && !call.gated());
-  if (goes_on && call.gated()) swiglu(call, s.activated);
+  project(call.tensors.up, call.saved(call.values.up), activates && !call.gated());
+  if (activates && call.gated()) swiglu(call, call.activated(s.activated));
 }
 
 void project_down(const MlpCall& call, const MlpForwardScratch& s) {
   LinearForward l = linear_forward(call, call.tensors.down, call.ffn(), call.width());
-  l.input = call.hidden(s.activated);
+  l.input = call.activated(s.activated);
   l.residual = call.read(call.buffers.input, call.width());
   l.output = call.write(call.buffers.output, call.width());
   l.dropout = call.dropout(DropoutSite::mlp_residual);
   call.kernels.linear_forward(call.stream, l);
 }
 
-/// Turns d h into d gate, in place, and d up; recomputes h on the way.
+/// Turns d h into d gate, in place, and d up; makes h again on the way unless it was saved.
 void swiglu_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   SwigluBackward b;
   b.tokens = call.model.tokens(), b.width = call.ffn();
   b.gate = call.gate(), b.up = call.up(), b.output_gradient = call.hidden(s.gate_gradient);
   b.gate_gradient = call.hidden(s.gate_gradient), b.up_gradient = call.hidden(s.up_gradient);
-  b.output = call.hidden(s.activated);
+  if (!call.model.keeps_activated) b.output = call.hidden(s.activated);
   call.kernels.swiglu_backward(call.stream, b);
 }
 
-/// The weight's gradient needs h again. GELU: d u comes through it with the matmul. SwiGLU: between the two halves.
+/// The weight's gradient needs h. GELU: d u comes through it with the matmul. SwiGLU: between the two halves.
 void project_down_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   LinearBackward l = linear_backward(call, call.tensors.down, call.ffn(), call.width());
   l.output_gradient = branch_gradient(call, DropoutSite::mlp_residual, s.masked_gradient);
   if (call.gated()) {
     input_gradient(call, l, call.hidden(s.gate_gradient), false);
     swiglu_backward(call, s);
-    weight_gradients(call, l, call.hidden(s.activated));
+    weight_gradients(call, l, call.activated(s.activated));
     return;
   }
-  call.kernels.gelu(call.stream, call.up(), call.hidden(s.activated), call.model.tokens(), call.ffn());
-  l.input = call.hidden(s.activated);
+  if (!call.model.keeps_activated)
+    call.kernels.gelu(call.stream, call.up(), call.hidden(s.activated), call.model.tokens(), call.ffn());
+  l.input = call.activated(s.activated);
   l.input_gradient = call.hidden(s.up_gradient);
   l.before_gelu = call.up();
   call.kernels.linear_backward(call.stream, l);

@@ -7,6 +7,7 @@
 
 #include "tessera/kernels/arguments.hpp"
 #include "tessera/model/architecture.hpp"
+#include "tessera/model/parts.hpp"
 
 namespace tessera {
 
@@ -125,15 +126,18 @@ struct AttentionSaved {
 };
 
 struct MlpSaved {
-  explicit MlpSaved(const Architecture& a) {
+  explicit MlpSaved(const ModelParts& model) {
+    const Architecture& a = model.architecture;
     PartOrder order(a);
     norm = {order.next_if(a.subtracts_mean()), order.next()};
     gate = order.next_if(a.mlp == MlpKind::swiglu);
     up = order.next();
+    activated = order.next_if(model.keeps_activated);
   }
   NormSaved norm;
-  int gate;  ///< [tokens, ffn_width]
-  int up;    ///< [tokens, ffn_width]; with GELU: its input
+  int gate;       ///< [tokens, ffn_width]
+  int up;         ///< [tokens, ffn_width]; with GELU: its input
+  int activated;  ///< [tokens, ffn_width]: h, the down projection's input; -1: backward makes it again
 };
 
 /// Returns the layout of every linear's weight.

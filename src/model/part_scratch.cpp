@@ -59,7 +59,7 @@ MlpForwardScratch mlp_forward_scratch(const ModelParts& model, void* memory) {
   Pieces pieces(memory);
   MlpForwardScratch s;
   s.normalized = pieces.elements(model.tokens(), model.architecture.width, model.compute);
-  s.activated = pieces.elements(model.tokens(), ffn_stride(model), model.compute);
+  if (!model.keeps_activated) s.activated = pieces.elements(model.tokens(), ffn_stride(model), model.compute);
   s.bytes = pieces.used();
   return s;
 }
@@ -71,8 +71,10 @@ MlpBackwardScratch mlp_backward_scratch(const ModelParts& model, void* memory) {
   Pieces pieces(memory);
   MlpBackwardScratch s;
   const std::int64_t row_bytes = round_up(tokens * width * size_of(model.compute), 64);
-  s.activated = pieces.bytes(std::max(tokens * ffn * size_of(model.compute), 2 * row_bytes));
-  Pieces again(s.activated);
+  const std::int64_t activated_bytes = model.keeps_activated ? 0 : tokens * ffn * size_of(model.compute);
+  void* const reused = pieces.bytes(std::max(activated_bytes, 2 * row_bytes));
+  if (!model.keeps_activated) s.activated = reused;
+  Pieces again(reused);
   s.normalized = again.bytes(row_bytes);
   s.width_gradient = again.bytes(row_bytes);
   if (gated) s.gate_gradient = pieces.elements(tokens, ffn, model.compute);

@@ -25,14 +25,14 @@ std::int64_t ffn_stride(const ModelParts& model);
 
 struct MlpForwardScratch {
   void* normalized = nullptr;  ///< [tokens, width]
-  void* activated = nullptr;   ///< [tokens, ffn_stride]
+  void* activated = nullptr;   ///< [tokens, ffn_stride]; null where it is saved
   std::int64_t bytes = 0;
 };
 MlpForwardScratch mlp_forward_scratch(const ModelParts& model, void* memory);
 
 struct MlpBackwardScratch {
-  void* activated = nullptr;        ///< [tokens, ffn_stride]; dead once the down projection's gradient is made, then
-  void* normalized = nullptr;       ///< [tokens, width] and
+  void* activated = nullptr;        ///< [tokens, ffn_stride], null where it is saved; dead once the down projection's
+  void* normalized = nullptr;       ///< gradient is made, then [tokens, width] and
   void* width_gradient = nullptr;   ///< [tokens, width] reuse its memory
   void* gate_gradient = nullptr;    ///< [tokens, ffn_stride]: of h, then of the gate; null without SwiGLU
   void* up_gradient = nullptr;      ///< [tokens, ffn_stride]

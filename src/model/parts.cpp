@@ -151,6 +151,7 @@ class Declaration {
       saves(part, "gate", model_.compute, model_.tokens() * a_.ffn_width);
       saves(part, "up", model_.compute, model_.tokens() * a_.ffn_width);
     }
+    if (model_.keeps_activated) saves(part, "activated", model_.compute, model_.tokens() * a_.ffn_width);
     const std::int64_t up = linear_flops(a_.width, a_.ffn_width) * (a_.mlp == MlpKind::swiglu ? 2 : 1);
     const std::int64_t down = linear_flops(a_.ffn_width, a_.width);
     part.forward.flops = up + down;
@@ -194,7 +195,7 @@ class Declaration {
 }  // namespace
 
 ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
-                         DType gradient, DeviceKind device) {
+                         DType gradient, DeviceKind device, bool keeps_activated) {
   if (batch < 1) throw UsageError("train.micro_batch = {} (no sequence at all): at least 1", batch);
   if (sequence < 1 || sequence > architecture.context) {
     throw UsageError("train.seq_len = {} (the model's context is {}): 1 to {}", sequence, architecture.context,
@@ -205,6 +206,7 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   model.architecture = architecture;
   model.batch = batch, model.sequence = sequence;
   model.compute = compute, model.gradient = gradient, model.device = device;
+  model.keeps_activated = keeps_activated;
   model.tensors = parameter_tensors(architecture);
   Declaration(model).all_parts();
   return model;

@@ -96,12 +96,19 @@ double least_offload(RunShape shape, std::int64_t allowed) {
   return fraction_of(enough);
 }
 
+namespace {
+
 bool has_fit(const Options& options) {
   return options.shard.offload_fraction.fits || options.memory.checkpoint == ActivationCheckpointing::fit;
 }
 
-Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
-                         std::int64_t ranks_per_node, const FitLimits& limits) {
+bool may_drop_activated(const Options& options) {
+  return options.memory.keep_activated == KeepActivated::automatic && keeps_activated(options) &&
+         !is_deterministic(options.run);
+}
+
+Options with_values_of_fit(Options options, const Architecture& architecture, std::int64_t world,
+                           std::int64_t ranks_per_node, const FitLimits& limits) {
   if (!has_fit(options)) return options;
   if (limits.device <= 0)
     throw UsageError("{} = fit: no limit of memory decides here: plan.memory, or another value",
@@ -117,6 +124,21 @@ Options with_fit_decided(Options options, const Architecture& architecture, std:
     if (inputs_to_offload(fitting, architecture.layers) == 0) options.memory.offload_activations = false;
   }
   return options;
+}
+
+}  // namespace
+
+bool is_decided_by_memory(const Options& options) { return has_fit(options) || may_drop_activated(options); }
+
+Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
+                         std::int64_t ranks_per_node, const FitLimits& limits) {
+  if (!may_drop_activated(options)) return with_values_of_fit(options, architecture, world, ranks_per_node, limits);
+  options.memory.keep_activated = KeepActivated::no;
+  options = with_values_of_fit(options, architecture, world, ranks_per_node, limits);
+  Options keeping = options;
+  keeping.memory.keep_activated = KeepActivated::automatic;
+  const RunShape shape = run_shape(keeping, architecture, world, ranks_per_node);
+  return limits.device <= 0 || fits(shape, shape.policy.recomputation, limits) ? keeping : options;
 }
 
 }  // namespace tessera

@@ -68,6 +68,11 @@ std::vector<Change> nothing_stays_full(const RunShape& shape) {
   return {changed(shape, "shard.persistence_threshold=0", [](RunShape& s) { s.policy.persistence_threshold = 0; })};
 }
 
+std::vector<Change> nothing_activated(const RunShape& shape) {
+  if (!shape.policy.keeps_activated) return {};
+  return {changed(shape, "memory.keep_activated=false", [](RunShape& s) { s.policy.keeps_activated = false; })};
+}
+
 std::vector<Change> recompute(const RunShape& shape) {
   if (shape.policy.recomputation.is_all()) return {};
   return {changed(shape, "memory.checkpoint=block",
@@ -135,10 +140,11 @@ struct Dimension {
 
 /// Returns what the least run is looked for over; costs least in the first, most in the last.
 const std::vector<Dimension>& dimensions() {
-  static const std::vector<Dimension> all{{asynchronous_off, true}, {nothing_stays_full, false}, {recompute, false},
-                                          {more_sharding, false},   {resharding, false},         {fewer_gathers, false},
-                                          {smallest_batch, true},   {offload_activations, true}, {offload, false},
-                                          {reduce_in_bf16, false},  {compute_in_bf16, false}};
+  static const std::vector<Dimension> all{
+      {asynchronous_off, true}, {nothing_stays_full, false}, {nothing_activated, false},
+      {recompute, false},       {more_sharding, false},      {resharding, false},
+      {fewer_gathers, false},   {smallest_batch, true},      {offload_activations, true},
+      {offload, false},         {reduce_in_bf16, false},     {compute_in_bf16, false}};
   return all;
 }
 
@@ -205,8 +211,9 @@ std::optional<std::int64_t> bytes_with(const Change& change) {
 
 std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed) {
   std::vector<Change> changes;
-  for (const auto& of : {asynchronous_off, nothing_stays_full, fewer_gathers, resharding, recompute, more_sharding,
-                         smallest_batch, offload_activations, offload, reduce_in_bf16, compute_in_bf16}) {
+  for (const auto& of :
+       {asynchronous_off, nothing_stays_full, fewer_gathers, resharding, nothing_activated, recompute, more_sharding,
+        smallest_batch, offload_activations, offload, reduce_in_bf16, compute_in_bf16}) {
     for (Change& change : of(shape)) changes.push_back(std::move(change));
   }
   for (Change& change : changes) {

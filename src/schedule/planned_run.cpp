@@ -36,6 +36,7 @@ SchedulePolicy policy_from(const Options& options) {
   TESSERA_ASSERT(!options.shard.offload_fraction.fits, "shard.offload_fraction = fit is decided before a plan");
   policy.offload_fraction = options.shard.offload_fraction.value;
   policy.offload_activations = options.memory.offload_activations;
+  policy.keeps_activated = keeps_activated(options);
   if (!traits_of(device_of(options.run)).uses_mpi)
     policy.transfer = options.comm.backend == CommBackend::staged ? Transfer::staged : Transfer::nccl;
   return policy;
@@ -140,7 +141,7 @@ PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   const ProcessGrid grid =
       grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size, shape.reshard_ranks);
   ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
-                                   shape.policy.reduce, shape.device);
+                                   shape.policy.reduce, shape.device, shape.policy.keeps_activated);
   model.documents = shape.documents;
   PlannedRun run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);

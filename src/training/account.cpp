@@ -121,6 +121,16 @@ std::string offloaded_state_line(const StepSchedule& s, const TrainingSession& s
   return line;
 }
 
+/// Says what becomes of GELU's and SwiGLU's outputs, where a choice was made.
+std::string activated_line(const Options& options, const ModelParts& model) {
+  const char* const what = model.architecture.mlp == MlpKind::swiglu ? "SwiGLU" : "GELU";
+  if (model.keeps_activated) return fmt::format("activated  {}'s outputs are kept for backward\n", what);
+  if (!traits_of(model.device).has_own_memory) return {};
+  const bool shows = is_deterministic(options.run) && model.architecture.mlp != MlpKind::swiglu;
+  return fmt::format("activated  {}'s outputs are made again in backward{}\n", what,
+                     shows ? " (memory.keep_activated = false: other bits than with true)" : "");
+}
+
 /// Describes the device, and on a GPU how its collectives and segments run.
 std::string device_line(const Options& options, TrainingSession& session) {
   const std::string mode = session.player().execution_mode();
@@ -171,8 +181,8 @@ std::string account_before(const Options& options, const PlannedRun& planned, co
                            TrainingSession& session, const MachineShape& machine) {
   return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) +
          "\n" + memory_line(planned, session) + "\n" + offloaded_state_line(planned.schedule, session) +
-         offloaded_inputs_line(options, planned.schedule) + data_line(options, planned, data, session) + "\n" +
-         device_line(options, session);
+         offloaded_inputs_line(options, planned.schedule) + activated_line(options, planned.schedule.model) +
+         data_line(options, planned, data, session) + "\n" + device_line(options, session);
 }
 
 }  // namespace tessera

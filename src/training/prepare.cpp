@@ -94,14 +94,14 @@ PreparedRun::MemoryLimit PreparedRun::memory_limit(RankContext& context, const O
 }
 
 Options PreparedRun::decided_options(RankContext& context, const Options& options) const {
-  if (!has_fit(options)) return options;
+  if (!is_decided_by_memory(options)) return options;
   Options least = options;
   if (least.memory.checkpoint == ActivationCheckpointing::fit) least.memory.checkpoint = ActivationCheckpointing::block;
   if (least.shard.offload_fraction.fits) least.shard.offload_fraction = {};
   least.memory.offload_activations = false;  // of one block nothing may go out
   const Architecture& architecture = weights_.architecture();
-  const PlannedRun planned = plan_run(least, architecture, context.size(), context.ranks_per_node());
-  const MemoryLimit limit = memory_limit(context, least, planned.schedule);
+  const RunShape shape = run_shape(least, architecture, context.size(), context.ranks_per_node());
+  const MemoryLimit limit = memory_limit(context, least, plan_shape(shape, {false, 0}).schedule);
   return with_fit_decided(options, architecture, context.size(), context.ranks_per_node(),
                           {limit.bytes, std::max<std::int64_t>(limit.machine, 0)});
 }

@@ -21,6 +21,7 @@ PARTS = {
                              "training/model_weights.cpp"],
     "cli/test_convert.py": ["convert/convert.cpp", "convert/hugging_face_companions.cpp"],
     "cli/test_bench_output.py": ["bench/async.cpp", "bench/checkpoint.cpp", "bench/step.cpp", "bench/step_table.cpp"],
+    "cli/test_gpu_tools.py": ["bench/power_meter.cpp"],
     "app/test_plan.cpp": ["app/plan_json.cpp"],
     "cli/test_data.py": ["app/data_inspect.cpp", "app/data_prepare.cpp"],
     # what benches measure with

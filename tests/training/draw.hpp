@@ -85,15 +85,16 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
     o.shard.reshard_after_forward.ranks = d.below(2) == 0 ? 2 : widest;
   const std::int64_t inputs = inputs_to_offload(recomputation_of(o.memory), small_model(c.family).layers);
   o.memory.offload_activations = inputs > 0 && d.below(3) != 0;
+  o.memory.keep_activated = d.below(2) == 0 ? KeepActivated::yes : KeepActivated::no;
   c.text = fmt::format(
       "seed {}: {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} over {} small {} "
-      "reduce {} checkpoint {} activations {} offload {} of {} in {} lanes {} threads {} poison {} pairwise {}",
+      "reduce {} checkpoint {} activations {} kept {} offload {} of {} in {} lanes {} threads {} poison {} pairwise {}",
       seed, name_of(c.family), name_of(o.shard.strategy), c.world, group, c.ranks_per_node, name_of(o.shard.wrap),
       o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers,
       o.shard.reshard_after_forward.drops, o.shard.reshard_after_forward.ranks, o.shard.persistence_threshold,
       name_of(o.shard.reduce), describe(recomputation_of(o.memory)), o.memory.offload_activations,
-      name_of(o.shard.offload), o.shard.offload_fraction.value, c.bucket, name_of(o.run.lanes), o.run.threads,
-      c.machine.poison, c.machine.force_pairwise);
+      name_of(o.memory.keep_activated), name_of(o.shard.offload), o.shard.offload_fraction.value, c.bucket,
+      name_of(o.run.lanes), o.run.threads, c.machine.poison, c.machine.force_pairwise);
   return c;
 }
 

@@ -15,6 +15,8 @@ namespace tessera {
 using DeviceChoice = std::optional<DeviceKind>;
 /// Whether sums have one fixed order; automatic: see is_deterministic.
 enum class Deterministic : std::uint8_t { automatic, no, yes };
+/// Whether GELU's and SwiGLU's outputs are kept for backward; automatic: see keeps_activated.
+enum class KeepActivated : std::uint8_t { automatic, no, yes };
 /// The implementation of attention on a GPU; automatic: cuDNN where it is found and can, Tessera's own kernels
 /// elsewhere.
 enum class AttentionChoice : std::uint8_t { automatic, own, cudnn };
@@ -51,6 +53,7 @@ enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row }
 /// Returns the user's spelling: "hsdp-zero2", "micro_step", ...
 std::string_view name_of(DeviceChoice value);
 std::string_view name_of(Deterministic value);
+std::string_view name_of(KeepActivated value);
 std::string_view name_of(AttentionChoice value);
 std::string_view name_of(CommBackend value);
 std::string_view name_of(QueueMode value);

@@ -156,7 +156,8 @@ struct MemoryOptions {
   std::string recomputed_blocks = "all";            ///< selective: "all", "1/2" or "0,2,5-8"
   std::string recomputed_halves = "attention,mlp";  ///< selective: halves of those blocks
   bool offload_activations = false;                 ///< inputs of recomputed blocks wait for backward on the host
-  Emulation emulate_copies;                         ///< between device and host
+  KeepActivated keep_activated = KeepActivated::automatic;  ///< see keeps_activated
+  Emulation emulate_copies;                                 ///< between device and host
   bool operator==(const MemoryOptions&) const = default;
 };
 
@@ -302,6 +303,14 @@ struct Options {
 
   bool operator==(const Options& other) const = default;
 };
+
+/// Resolves memory.keep_activated: auto means true on GPUs and false on CPUs. (Where memory decides, with_fit_decided
+/// has set it to no.)
+constexpr bool keeps_activated(const Options& options) {
+  const KeepActivated keep = options.memory.keep_activated;
+  return keep == KeepActivated::automatic ? traits_of(device_of(options.run)).has_own_memory
+                                          : keep == KeepActivated::yes;
+}
 
 /// Parses options from INI text (`file_name` is for messages), then from `arguments` ("--section.key=value" or two
 /// words), which win. A config.ini that a run wrote names every option: one without effect may stand there at its

@@ -85,10 +85,11 @@ struct LinearForward {
   ConstView input;   ///< [tokens, in]
   ConstView weight;  ///< [in, out] or [out, in], in input's dtype
   WeightLayout layout = WeightLayout::in_out;
-  ConstView bias;      ///< [out] or empty
-  ConstView residual;  ///< [tokens, out] in output's dtype, or empty
-  View output;         ///< [tokens, out]; may be the residual's own memory. May be empty when `activated` is not.
-  View activated;      ///< [tokens, out] or empty: gelu of the output as stored (no residual then)
+  ConstView bias;        ///< [out] or empty
+  ConstView residual;    ///< [tokens, out] in output's dtype, or empty
+  View output;           ///< [tokens, out]; may be the residual's own memory. May be empty when `activated` is not.
+  View activated;        ///< [tokens, out] or empty: gelu of the output as stored (no residual then)
+  bool is_kept = false;  ///< nobody makes `activated` again: it may be of the output before it was rounded
   Dropout dropout;
 };
 

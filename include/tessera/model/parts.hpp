@@ -77,6 +77,8 @@ struct ModelParts {
   DeviceKind device = DeviceKind::cpu;  ///< the device whose kernels the scratch is for
   /// Sequences hold several documents. Positions come with the tokens, and a token sees those of its document alone.
   bool documents = false;
+  /// MLP parts save what GELU or SwiGLU has made, instead of making it again in backward (memory.keep_activated).
+  bool keeps_activated = false;
   /// Generation: positions that the cache of keys and values holds of each sequence. 0: training and evaluation.
   std::int64_t cache = 0;
   IndexedVector<TensorId, ParameterTensor> tensors;
@@ -111,9 +113,10 @@ IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& a
 
 /// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or
 /// the sequence longer than its context. `gradient` (precision.reduce) decides whether the head needs an fp32
-/// accumulator, `device` how much scratch the kernels need.
+/// accumulator, `device` how much scratch the kernels need. `keeps_activated`: as in ModelParts.
 ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
-                         DType gradient = DType::fp32, DeviceKind device = DeviceKind::cpu);
+                         DType gradient = DType::fp32, DeviceKind device = DeviceKind::cpu,
+                         bool keeps_activated = false);
 
 /// Declares the same parts for generation: each call takes up to `rows` tokens of each sequence, and the cache holds
 /// `positions` of each. Forward alone is used, and the head makes logits of one row a sequence.

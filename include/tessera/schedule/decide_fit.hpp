@@ -24,11 +24,13 @@ Recomputation fitting_recomputation(const RunShape& shape, const FitLimits& limi
 /// (limited_bytes). All of it where that is not enough.
 double least_offload(RunShape shape, std::int64_t allowed);
 
-/// Returns whether an option's value is `fit`.
-bool has_fit(const Options& options);
+/// Returns whether memory decides an option: one whose value is `fit`, or memory.keep_activated = auto on a GPU. There
+/// deterministic runs are left out, for its choice shows in their bits.
+bool is_decided_by_memory(const Options& options);
 
 /// Returns the options with each `fit` decided for these limits, as if its choice had been given: first
-/// shard.offload_fraction, then memory.checkpoint. UsageError without a limit of the device.
+/// shard.offload_fraction, then memory.checkpoint. UsageError for these without a limit of the device. What is left of
+/// it decides whether memory.keep_activated = auto becomes false.
 Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
                          std::int64_t ranks_per_node, const FitLimits& limits);
 

@@ -1,8 +1,8 @@
 // Linear layers: cuBLASLt with its epilogues if they round as the contract of kernels.hpp says. Otherwise the matmul
 // goes through fp32 memory in pieces of rows and an own kernel finishes it. The library's forward GELU activates the
-// unrounded output, so only runs that need not be deterministic use it. Tessera's activates the stored one, so that
-// backward can reproduce the bits. The library's bias gradients are not used: they cannot be accumulated, and their
-// order of summation is not documented.
+// unrounded output, so it is used where backward reads what forward has made, and in runs that need not be
+// deterministic. Tessera's activates the stored one, so that backward can reproduce the bits. The library's bias
+// gradients are not used: they cannot be accumulated, and their order of summation is not documented.
 
 #include "cuda/kernels/column_sums.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
@@ -45,7 +45,7 @@ void CudaKernels::linear_forward(Stream& stream, const LinearForward& a) {
   p.b = {a.weight, a.layout == WeightLayout::out_in};
   p.c = a.residual, p.d = target;
   if (a.bias) p.epilogue = MatmulEpilogue::bias, p.operand = a.bias;
-  if (fuses_gelu_ && a.bias && a.output && a.activated && !a.residual && !a.dropout.on()) {
+  if ((fuses_gelu_ || a.is_kept) && a.bias && a.output && a.activated && !a.residual && !a.dropout.on()) {
     Matmul fused = p;
     fused.epilogue = MatmulEpilogue::bias_gelu, fused.d = a.activated, fused.before_gelu = a.output;
     if (matmuls_.run(s, fused)) return;
