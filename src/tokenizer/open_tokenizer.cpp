@@ -1,5 +1,4 @@
 #include <system_error>
-#include <utility>
 
 #include "tessera/base/error.hpp"
 #include "tessera/files/path_exists.hpp"
