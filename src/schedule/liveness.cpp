@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "tessera/schedule/memory_plan.hpp"
+
 namespace tessera {
 
 namespace {
@@ -147,6 +149,21 @@ void fill_carried_out(StepSchedule& schedule) {
       segment.carried_out.push_back(last);
     }
   }
+}
+
+IndexedVector<OperationId, CategoryBytes> alive_categories(const StepSchedule& schedule, MemorySpace space) {
+  IndexedVector<OperationId, CategoryBytes> alive(schedule.operations.size(), CategoryBytes{});
+  const auto presence = presence_of(schedule);
+  for (const SegmentId i : schedule.segments.ids()) {
+    const Segment& segment = schedule.segments[i];
+    for (const Presence& present : presence[i]) {
+      const Storage& storage = schedule.storage(present.storage);
+      if (storage.space != space) continue;
+      const IdRange<OperationId> holds(present.first_in(segment), present.last_in(segment) + 1);
+      for (const OperationId id : holds) alive[id][static_cast<std::size_t>(storage.category)] += storage.bytes;
+    }
+  }
+  return alive;
 }
 
 }  // namespace tessera

@@ -1,15 +1,14 @@
 #include "tessera/telemetry/provenance.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string_view>
 
-#include "tessera/base/environment.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/instruction_set.hpp"
 #include "tessera_build.hpp"
@@ -52,11 +51,6 @@ void add_from_environment(Facts& facts, const char* name, const char* from) {
 }
 
 }  // namespace
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
 
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");

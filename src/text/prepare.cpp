@@ -14,7 +14,6 @@
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/json_file.hpp"
-#include "tessera/files/path_exists.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/prepared.hpp"
 #include "text/prepare_report.hpp"
