@@ -68,15 +68,8 @@ double load_average() {
 }
 
 std::string cpu_isa() {
-  switch (best_instruction_set()) {
-    case InstructionSet::avx512:
-      return "avx512";
-    case InstructionSet::avx2:
-      return "avx2";
-    case InstructionSet::scalar:
-      break;
-  }
-  return "baseline";
+  constexpr std::array<const char*, 3> names{"baseline", "avx2", "avx512"};  // in the order of InstructionSet
+  return names[static_cast<std::size_t>(best_instruction_set())];
 }
 
 std::string shell_quoted(const std::string& argument) {
