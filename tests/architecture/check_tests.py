@@ -48,6 +48,7 @@ PARTS = {
                                     "engine/cpu/*.cpp", "engine/memory.cpp", "engine/operation_runner.cpp",
                                     "engine/resources.cpp", "engine/state.cpp"],
     "training/test_checkpoint_writer.cpp": ["engine/tell_peers.cpp", "training/checkpoint_stream.cpp"],
+    "training/test_recorder.cpp": ["training/metrics_layout.cpp"],
     "training/test_trace_writer.cpp": ["training/trace_events.cpp"],
     # files and formats that are read as they are written
     "checkpoint/test_manifest.cpp": ["checkpoint/manifest_fields.cpp"],
