@@ -17,7 +17,7 @@
 #include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/convert/convert.hpp"
-#include "tessera/files/path_exists.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
 #include "tessera/telemetry/provenance.hpp"
 #include "tessera/training/origin.hpp"

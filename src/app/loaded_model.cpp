@@ -1,8 +1,8 @@
 #include "app/loaded_model.hpp"
 
 #include "tessera/base/format.hpp"
-#include "tessera/engine/constants.hpp"
-#include "tessera/files/path_exists.hpp"
+#include "tessera/engine/state.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/schedule/verify.hpp"
 
 namespace tessera {

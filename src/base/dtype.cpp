@@ -1,25 +1,12 @@
 #include "tessera/base/dtype.hpp"
 
+#include <array>
+
 namespace tessera {
 
 std::string_view name_of(DType dtype) {
-  switch (dtype) {
-    case DType::fp32:
-      return "fp32";
-    case DType::bf16:
-      return "bf16";
-    case DType::fp16:
-      return "fp16";
-    case DType::fp64:
-      return "fp64";
-    case DType::int32:
-      return "int32";
-    case DType::int64:
-      return "int64";
-    case DType::byte:
-      return "byte";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 7> names{"fp32", "bf16", "fp16", "fp64", "int32", "int64", "byte"};
+  return names[static_cast<std::size_t>(dtype)];
 }
 
 fp16::fp16(float value) {

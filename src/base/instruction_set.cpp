@@ -1,17 +1,12 @@
 #include "tessera/base/instruction_set.hpp"
 
+#include <array>
+
 namespace tessera {
 
 std::string name_of(InstructionSet set) {
-  switch (set) {
-    case InstructionSet::scalar:
-      return "scalar";
-    case InstructionSet::avx2:
-      return "AVX2";
-    case InstructionSet::avx512:
-      return "AVX-512";
-  }
-  return "?";
+  constexpr std::array<const char*, 3> names{"scalar", "AVX2", "AVX-512"};
+  return names[static_cast<std::size_t>(set)];
 }
 
 bool is_supported(InstructionSet set) {

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <string>
 
 #include "tessera/base/environment.hpp"
 

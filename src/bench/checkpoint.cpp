@@ -14,7 +14,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/checkpoint/reader.hpp"
-#include "tessera/files/path_exists.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
 #include "tessera/training/prepare.hpp"
 

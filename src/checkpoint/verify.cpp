@@ -10,8 +10,8 @@
 #include "tessera/base/shown.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/reader.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/hdf5_data.hpp"
-#include "tessera/files/path_exists.hpp"
 
 namespace tessera {
 

@@ -6,9 +6,9 @@
 #include "tessera/checkpoint/reader.hpp"
 #include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/files/array_boxes.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/hdf5.hpp"
-#include "tessera/files/path_exists.hpp"
 
 namespace tessera {
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/mapped_file.hpp"
 #include "tessera/base/math.hpp"
@@ -38,7 +39,7 @@ class Text final : public TokenSource {
   std::int64_t size() const override { return size_; }
   std::int64_t id_bound() const override { return 256; }
   std::string describe() const override {
-    return fmt::format("{} ({} text file{})", name_, parts_.size(), parts_.size() == 1 ? "" : "s");
+    return fmt::format("{} ({})", name_, counted(std::ssize(parts_), "text file"));
   }
 
   std::string skipped() const override { return skipped_; }

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "tessera/backend/stream.hpp"
+#include "tessera/base/clock.hpp"
 
 namespace tessera {
 
 double host_update_rate(const RankCompute& compute) {
-  using Clock = std::chrono::steady_clock;
   constexpr std::int64_t elements = std::int64_t{1} << 20;  // 16 MiB: more than what most caches of a core hold
   constexpr int tries = 4;
   // No zeros: moments would become subnormal.
@@ -26,9 +26,9 @@ double host_update_rate(const RankCompute& compute) {
   const auto stream = make_serial_stream("host");
   double best = 0;
   for (int i = 0; i < tries; ++i) {
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     compute.kernels(Queue::host).adamw(*stream, a);
-    best = std::max(best, static_cast<double>(elements) / std::chrono::duration<double>(Clock::now() - start).count());
+    best = std::max(best, static_cast<double>(elements) / seconds_since(start));
   }
   return best;
 }

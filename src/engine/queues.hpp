@@ -1,7 +1,6 @@
 #pragma once
 // The streams that play a schedule's queues, and what an operation waits for on other streams.
 
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>

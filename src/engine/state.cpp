@@ -1,6 +1,9 @@
 #include "tessera/engine/state.hpp"
 
 #include <algorithm>
+#include <set>
+
+#include "tessera/model/constants.hpp"
 
 namespace tessera {
 
@@ -47,34 +50,24 @@ void fill(ThreadPool& pool, const TensorSource& source, const std::vector<Piece>
 
 }  // namespace
 
-ParameterSlice parameter_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
-  const StorageId storage = storage_of_kind(schedule, ValueKind::parameter, unit);
-  ParameterSlice slice;
-  slice.unit = unit;
-  slice.dtype = schedule.compute;
-  slice.count = schedule.storage(storage).bytes / size_of(slice.dtype);
-  slice.first = slice.count == schedule.unit(unit).padded ? 0 : resources.index_in(Group::shard) * slice.count;
-  slice.data = resources.address(storage);
-  slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), slice.first, slice.count);
-  return slice;
-}
-
 void set_parameters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
   TESSERA_ASSERT(!schedule.trains(), "a training has masters: set_masters");
   for (const UnitId unit : schedule.layout.units.ids()) {
-    const ParameterSlice slice = parameter_slice(schedule, resources, unit);
+    const StorageId storage = storage_of_kind(schedule, ValueKind::parameter, unit);
+    std::vector<std::byte> stored(static_cast<std::size_t>(schedule.storage(storage).bytes));
+    StateSlice slice;
+    slice.count = schedule.storage(storage).bytes / size_of(schedule.compute);
+    slice.first = slice.count == schedule.unit(unit).padded ? 0 : resources.index_in(Group::shard) * slice.count;
+    slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), slice.first, slice.count);
     std::vector<float> values(static_cast<std::size_t>(slice.count));
     std::vector<Piece> pieces;
-    StateSlice whole;
-    whole.count = slice.count, whole.runs = slice.runs;
-    divide(whole, values.data(), pieces);
+    divide(slice, values.data(), pieces);
     fill(resources.compute->pool(), source, pieces);
-    std::vector<std::byte> stored(static_cast<std::size_t>(slice.count * size_of(slice.dtype)));
-    with_float_type(slice.dtype, [&]<class T>() {
+    with_float_type(schedule.compute, [&]<class T>() {
       auto* out = reinterpret_cast<T*>(stored.data());
       std::ranges::transform(values, out, [](float value) { return T(value); });
     });
-    resources.device->copy(slice.data, stored.data(), static_cast<std::int64_t>(stored.size()));
+    resources.device->copy(resources.address(storage), stored.data(), static_cast<std::int64_t>(stored.size()));
   }
 }
 
@@ -143,6 +136,16 @@ void set_masters(const StepSchedule& schedule, const Resources& resources, const
     for (std::size_t i = 0; i < host.size(); ++i) divide(slices[first + i], static_cast<float*>(host[i]), pieces);
     fill(resources.compute->pool(), source, pieces);
   });
+}
+
+void set_constants(const StepSchedule& schedule, const Resources& resources) {
+  std::set<StorageId> done;
+  for (const Value& value : schedule.values) {
+    if (value.kind != ValueKind::constant || !done.insert(value.storage).second) continue;
+    const std::vector<float> values = constant_values(schedule.model, value.slot);
+    resources.device->copy(resources.address(value.storage), values.data(),
+                           static_cast<std::int64_t>(values.size() * sizeof(float)));
+  }
 }
 
 }  // namespace tessera

@@ -1,7 +1,6 @@
 #include "tessera/engine/used_bytes.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "engine/fill.hpp"
 #include "tessera/backend/region.hpp"

@@ -7,9 +7,6 @@
 #include <cerrno>
 #include <system_error>
 
-#include "tessera/base/error.hpp"
-#include "tessera/files/unreadable_error.hpp"
-
 namespace tessera {
 
 namespace {
@@ -35,6 +32,13 @@ std::int64_t size_of(const struct stat& status, const std::filesystem::path& pat
 }
 
 }  // namespace
+
+bool path_exists(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  if (error) throw UsageError("{} cannot be used ({}): name another path", path.string(), error.message());
+  return exists;
+}
 
 void fail_to_read(const char* what, const std::filesystem::path& path) {
   const int error = errno;

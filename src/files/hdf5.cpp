@@ -50,6 +50,15 @@ Hdf5Attribute open_scalar(hid_t object, const std::string& name, H5T_class_t wan
   return attribute;
 }
 
+template <class T>
+T read_number(hid_t object, const std::string& name, H5T_class_t wanted, hid_t type) {
+  const Hdf5Attribute attribute = open_scalar(object, name, wanted);
+  T value{};
+  hdf5_check(H5Aread(attribute.id(), type, &value),
+             fmt::format("cannot read attribute {} of {}", name, hdf5_name(object)));
+  return value;
+}
+
 /// Returns properties of an opened file without HDF5's own lock on it. RUN's lock and unpublished folders keep writers
 /// apart, and file systems without locks (ENOLCK, EOPNOTSUPP) would refuse every file. HDF5_USE_FILE_LOCKING overrules
 /// this; libraries before 1.10.7, and 1.12.0, have only that variable.
@@ -226,20 +235,12 @@ std::string hdf5_read_attribute<std::string>(hid_t object, const std::string& na
 
 template <>
 std::int64_t hdf5_read_attribute<std::int64_t>(hid_t object, const std::string& name) {
-  const Hdf5Attribute attribute = open_scalar(object, name, H5T_INTEGER);
-  std::int64_t value = 0;
-  hdf5_check(H5Aread(attribute.id(), H5T_NATIVE_INT64, &value),
-             fmt::format("cannot read attribute {} of {}", name, hdf5_name(object)));
-  return value;
+  return read_number<std::int64_t>(object, name, H5T_INTEGER, H5T_NATIVE_INT64);
 }
 
 template <>
 double hdf5_read_attribute<double>(hid_t object, const std::string& name) {
-  const Hdf5Attribute attribute = open_scalar(object, name, H5T_FLOAT);
-  double value = 0;
-  hdf5_check(H5Aread(attribute.id(), H5T_NATIVE_DOUBLE, &value),
-             fmt::format("cannot read attribute {} of {}", name, hdf5_name(object)));
-  return value;
+  return read_number<double>(object, name, H5T_FLOAT, H5T_NATIVE_DOUBLE);
 }
 
 }  // namespace tessera

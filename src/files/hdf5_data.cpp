@@ -13,6 +13,9 @@ namespace tessera {
 
 namespace {
 
+// Elements of a chunk, the most that a flush writes again: 8 kB of a series, 2 kB or one row of one with rows.
+constexpr std::int64_t kSeriesChunk = 1024, kRowsChunk = 256;
+
 template <class T>
 struct ElementType;
 template <>
@@ -213,48 +216,29 @@ void Hdf5Array<T>::flush() {
 }
 
 template <class T>
-Hdf5Series<T> Hdf5Series<T>::create(hid_t parent, const std::string& name) {
+Hdf5Series<T> Hdf5Series<T>::create(hid_t parent, const std::string& name, std::int64_t width) {
+  std::vector<hsize_t> chunk{kSeriesChunk};
+  if (width > 0)
+    chunk = {static_cast<hsize_t>(std::max<std::int64_t>(1, kRowsChunk / width)), static_cast<hsize_t>(width)};
   Hdf5Series series;
-  series.dataset_ = create_growing(parent, name, ElementType<T>::file(), {kChunk});
+  series.dataset_ = create_growing(parent, name, ElementType<T>::file(), chunk);
+  series.width_ = width;
   return series;
 }
 
 template <class T>
 void Hdf5Series<T>::append(std::span<const T> values) {
   if (values.empty()) return;
-  const auto count = static_cast<std::int64_t>(values.size());
-  append_rows(dataset_, size_, {values.size()}, ElementType<T>::memory(), count, values.data());
-  size_ += count;
+  const auto elements = static_cast<std::int64_t>(values.size()), row = std::max<std::int64_t>(1, width_);
+  TESSERA_ASSERT(elements % row == 0, "{}: {} elements in rows of {}", hdf5_name(dataset_.id()), elements, row);
+  std::vector<hsize_t> count{static_cast<hsize_t>(elements / row)};
+  if (width_ > 0) count.push_back(static_cast<hsize_t>(width_));
+  append_rows(dataset_, size_, count, ElementType<T>::memory(), elements, values.data());
+  size_ += elements / row;
 }
 
 template <class T>
 void Hdf5Series<T>::flush() {
-  flush_dataset(dataset_);
-}
-
-template <class T>
-Hdf5Rows<T> Hdf5Rows<T>::create(hid_t parent, const std::string& name, std::int64_t width) {
-  TESSERA_ASSERT(width > 0, "{} has rows of {} elements", name, width);
-  Hdf5Rows rows;
-  rows.dataset_ =
-      create_growing(parent, name, ElementType<T>::file(),
-                     {static_cast<hsize_t>(std::max<std::int64_t>(1, kChunk / width)), static_cast<hsize_t>(width)});
-  rows.width_ = width;
-  return rows;
-}
-
-template <class T>
-void Hdf5Rows<T>::append(std::span<const T> values) {
-  if (values.empty()) return;
-  const auto elements = static_cast<std::int64_t>(values.size()), added = elements / width_;
-  TESSERA_ASSERT(elements % width_ == 0, "{}: {} elements in rows of {}", hdf5_name(dataset_.id()), elements, width_);
-  append_rows(dataset_, rows_, {static_cast<hsize_t>(added), static_cast<hsize_t>(width_)}, ElementType<T>::memory(),
-              elements, values.data());
-  rows_ += added;
-}
-
-template <class T>
-void Hdf5Rows<T>::flush() {
   flush_dataset(dataset_);
 }
 
@@ -330,8 +314,6 @@ template class Hdf5Array<double>;
 template class Hdf5Array<std::int64_t>;
 template class Hdf5Series<double>;
 template class Hdf5Series<std::int64_t>;
-template class Hdf5Rows<double>;
-template class Hdf5Rows<std::int64_t>;
 template void hdf5_write(hid_t, const std::string&, std::span<const float>, const std::vector<std::int64_t>&);
 template void hdf5_write(hid_t, const std::string&, std::span<const double>, const std::vector<std::int64_t>&);
 template void hdf5_write(hid_t, const std::string&, std::span<const std::int64_t>, const std::vector<std::int64_t>&);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -60,10 +59,9 @@ std::string random_word() {
 }  // namespace
 
 ProcessOwner ProcessOwner::me() {
-  std::array<char, 256> name{};
   ProcessOwner owner;
   owner.nonce = random_word();
-  owner.host = ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+  owner.host = host_name();
   owner.job = variable("SLURM_JOB_ID");
   owner.restarts = std::strtoll(variable("SLURM_RESTART_COUNT").c_str(), nullptr, 10);
   owner.system = this_system();

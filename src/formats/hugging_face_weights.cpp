@@ -11,8 +11,8 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/shown.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
-#include "tessera/files/path_exists.hpp"
 #include "tessera/formats/hugging_face.hpp"
 
 namespace tessera {

@@ -3,6 +3,7 @@
 #include <array>
 #include <numeric>
 
+#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
@@ -20,8 +21,7 @@ std::string divisors_text(std::int64_t world) {
 
 void require_divisor(std::string_view option, std::int64_t size, std::int64_t world) {
   if (size >= 1 && world % size == 0) return;
-  throw UsageError("{} = {} does not divide the {} rank{}: {}", option, size, world, world == 1 ? "" : "s",
-                   divisors_text(world));
+  throw UsageError("{} = {} does not divide the {}: {}", option, size, counted(world, "rank"), divisors_text(world));
 }
 
 /// "true, false, 2 or 4": what shard.reshard_after_forward may be where sub-groups of these sizes are possible.
@@ -47,10 +47,9 @@ ProcessGrid::ProcessGrid(std::int64_t world, std::int64_t ranks_per_node, std::i
   require_divisor("grid.ranks_per_node", ranks_per_node, world);
   require_divisor("shard.group_size", group_size, world);
   if (sub_size >= 1 && group_size % sub_size == 0 && ranks_per_node % sub_size == 0) return;
-  throw UsageError(
-      "shard.reshard_after_forward = {} does not divide the {} rank{} of a shard group and the {} of a node: {}",
-      sub_size, group_size, group_size == 1 ? "" : "s", ranks_per_node,
-      choices_text(std::gcd(group_size, ranks_per_node)));
+  throw UsageError("shard.reshard_after_forward = {} does not divide the {} of a shard group and the {} of a node: {}",
+                   sub_size, counted(group_size, "rank"), ranks_per_node,
+                   choices_text(std::gcd(group_size, ranks_per_node)));
 }
 
 ProcessGrid ProcessGrid::on_nodes_of(std::int64_t ranks_per_node) const {

@@ -127,15 +127,8 @@ std::string did_you_mean(std::string_view name) {
 }  // namespace
 
 std::string name_of(Family family) {
-  switch (family) {
-    case Family::gpt2:
-      return "gpt2";
-    case Family::qwen2:
-      return "qwen2";
-    case Family::llama:
-      return "llama";
-  }
-  return "?";
+  constexpr std::array<const char*, 3> names{"gpt2", "qwen2", "llama"};
+  return names[static_cast<std::size_t>(family)];
 }
 
 Architecture preset(const std::string& name) {

@@ -52,17 +52,8 @@ void make_folder(const std::filesystem::path& path) {
 }  // namespace
 
 std::string_view name_of(RunState state) {
-  switch (state) {
-    case RunState::running:
-      return "running";
-    case RunState::finished:
-      return "finished";
-    case RunState::stopped:
-      return "stopped";
-    case RunState::failed:
-      return "failed";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 4> names{"running", "finished", "stopped", "failed"};
+  return names[static_cast<std::size_t>(state)];
 }
 
 std::string RunStatus::text() const {
@@ -88,16 +79,16 @@ std::string RunStatus::text() const {
 
 std::string json_line(std::span<const JsonField> fields) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  for (const auto& [key, value] : fields) {
+  for (const JsonField& field : fields) {
     std::visit(
-        [&, &name = key](const auto& v) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, double>) {
-            json[std::string(name)] = number(v);
+        [&]<class T>(const T& value) {
+          if constexpr (std::is_same_v<T, double>) {
+            json[field.first] = number(value);
           } else {
-            json[std::string(name)] = v;
+            json[field.first] = value;
           }
         },
-        value);
+        field.second);
   }
   return dump(json, -1);
 }
@@ -153,8 +144,8 @@ void RunFolder::require_fresh() const {
 }
 
 void RunFolder::remove_leftovers() const {
-  constexpr std::array<std::string_view, 7> kOurs = {
-      "status.json.", "config.ini.", "owner.json.", "gemm_algorithms.txt.", "products.txt.", "metrics", "dump-"};
+  constexpr std::array<std::string_view, 6> kOurs = {"status.json.",         "config.ini.", "owner.json.",
+                                                     "gemm_algorithms.txt.", "metrics",     "dump-"};
   std::error_code error, ignored;
   for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/process_owner.hpp"
@@ -23,8 +24,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::string error_text() { return std::generic_category().message(errno); }
 

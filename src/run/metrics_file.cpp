@@ -31,25 +31,12 @@ struct MetricsFile::State {
   std::filesystem::path path;
   std::filesystem::path
       unfinished;  // path + ".tmp": a file that readers cannot open does not have the name that they know
-  bool swmr = true;
-  std::size_t flush_rows = 0;
-  std::chrono::milliseconds flush_after{0};
-  std::size_t step_times = 0, rank_times = 0, eval_sets = 1;
-  std::vector<std::pair<std::string, std::size_t>> memory;  // category, ranks
-  std::vector<std::string> number_names;
-  bool device = false, has_samples = false;
+  MetricsLayout layout;
   bool closed = false;  // the caller's side only
 
   // Between the caller and the I/O thread.
   std::mutex mutex;
-  std::vector<StepRow> steps;
-  std::vector<EvalRow> evals;
-  std::vector<SampleRow> samples;
-  std::vector<CheckpointRow> checkpoints;
-  std::vector<DeviceRow> devices;
-  std::vector<RankRow> ranks;
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> measured;
-  std::vector<std::pair<std::string, double>> numbers;
+  MetricsRows waiting;
   bool write_posted = false, write_planned = false;  // a task that writes is queued, is planned for later
   std::exception_ptr error;
   std::int64_t last_step = -1;  // of the rows appended
@@ -62,7 +49,7 @@ struct MetricsFile::State {
     const std::lock_guard lock(mutex);
     if (error) std::rethrow_exception(std::exchange(error, nullptr));
   }
-  void create(const MetricsLayout& layout);
+  void create();
   void write_pending();
   void make_durable();
   void close();
@@ -71,51 +58,27 @@ struct MetricsFile::State {
 };
 
 /// Creates the file; on the I/O thread, as all below. A file has its name as soon as readers can open it.
-void MetricsFile::State::create(const MetricsLayout& layout) {
+void MetricsFile::State::create() {
   tables.emplace(unfinished, layout);
-  if (swmr) rename_durably(unfinished, path);
+  layout.schedule = std::string();  // may be megabytes, and is not needed again
+  if (layout.swmr) rename_durably(unfinished, path);
 }
 
 /// Moves out the waiting rows and writes them.
 void MetricsFile::State::write_pending() {
-  decltype(steps) new_steps;
-  decltype(evals) new_evals;
-  decltype(samples) new_samples;
-  decltype(checkpoints) new_checkpoints;
-  decltype(devices) new_devices;
-  decltype(ranks) new_ranks;
-  decltype(measured) new_measured;
-  decltype(numbers) new_numbers;
+  MetricsRows rows;
   {
     const std::lock_guard lock(mutex);
-    new_steps.swap(steps);
-    new_evals.swap(evals);
-    new_samples.swap(samples);
-    new_checkpoints.swap(checkpoints);
-    new_devices.swap(devices);
-    new_ranks.swap(ranks);
-    new_measured.swap(measured);
-    new_numbers.swap(numbers);
+    rows = std::exchange(waiting, {});
     write_posted = write_planned = false;
   }
-  if (!tables) return;
-  const bool no_rows = new_steps.empty() && new_evals.empty() && new_checkpoints.empty() && new_devices.empty();
-  if (no_rows && new_samples.empty() && new_ranks.empty() && new_measured.empty() && new_numbers.empty()) return;
-  tables->write_steps(new_steps);
-  tables->write_evals(new_evals);
-  tables->write_samples(new_samples);
-  tables->write_checkpoints(new_checkpoints);
-  tables->write_device(new_devices);
-  tables->write_ranks(new_ranks);
-  for (const auto& [category, bytes] : new_measured) tables->write_measured_memory(category, bytes);
-  for (const auto& [name, value] : new_numbers) tables->write_number(name, value);
-  tables->flush();
+  if (tables) tables->write(rows);
 }
 
 void MetricsFile::State::make_durable() {
   write_pending();
   if (!tables) return;
-  if (swmr) {
+  if (layout.swmr) {
     sync_file(path);
   } else {
     tables->flush_file();
@@ -128,7 +91,7 @@ void MetricsFile::State::close() {
   if (!tables) return;
   tables->close();
   tables.reset();
-  if (!swmr) rename_durably(unfinished, path);
+  if (!layout.swmr) rename_durably(unfinished, path);
 }
 
 /// After an error the file is given up: later rows are dropped, and unread ones are freed.
@@ -151,17 +114,8 @@ MetricsFile::MetricsFile(IoThread& io, const std::filesystem::path& folder, Metr
   TESSERA_ASSERT(layout.flush_rows > 0, "a metrics file flushes after at least one row");
   state_->path = next_name(folder);
   state_->unfinished = state_->path.string() + ".tmp";
-  state_->swmr = layout.swmr;
-  state_->flush_rows = layout.flush_rows;
-  state_->flush_after = layout.flush_after;
-  state_->step_times = layout.step_times.size();
-  state_->rank_times = layout.rank_times.size();
-  state_->eval_sets = std::max<std::size_t>(1, layout.eval_sets.size());
-  state_->device = layout.device;
-  state_->has_samples = layout.sample_bytes > 0;
-  for (const PlannedMemory& memory : layout.memory) state_->memory.emplace_back(memory.category, memory.bytes.size());
-  for (const auto& [name, value] : layout.numbers) state_->number_names.push_back(name);
-  io_->run([&] { state_->or_give_up([&] { state_->create(layout); }); });
+  state_->layout = std::move(layout);
+  io_->run([&] { state_->or_give_up([&] { state_->create(); }); });
   state_->rethrow_error();
 }
 
@@ -184,69 +138,72 @@ void MetricsFile::queue(Add&& add) {
   {
     const std::lock_guard lock(state_->mutex);
     add(*state_);
-    const std::size_t waiting =
-        state_->steps.size() + state_->evals.size() + state_->devices.size() + state_->ranks.size();
-    post = waiting >= state_->flush_rows && !std::exchange(state_->write_posted, true);
+    const MetricsRows& rows = state_->waiting;
+    const std::size_t waiting = rows.steps.size() + rows.evals.size() + rows.devices.size() + rows.ranks.size();
+    post = waiting >= state_->layout.flush_rows && !std::exchange(state_->write_posted, true);
     plan = !state_->write_posted && !std::exchange(state_->write_planned, true);
-    overfull = waiting >= kMostFlushesWaiting * state_->flush_rows;
+    overfull = waiting >= kMostFlushesWaiting * state_->layout.flush_rows;
   }
   const auto task = [state = state_] { state->or_give_up([&] { state->write_pending(); }); };
   if (post) io_->post(IoPriority::rows, task);
-  if (plan) io_->post_after(state_->flush_after, task);
+  if (plan) io_->post_after(state_->layout.flush_after, task);
   if (overfull) flush();  // the disk does not keep up: wait rather than fill the memory
 }
 
 void MetricsFile::append_step(StepRow row) {
-  TESSERA_ASSERT(row.times.size() == state_->step_times, "a step has {} times, the metrics file {}", row.times.size(),
-                 state_->step_times);
+  const std::size_t times = state_->layout.step_times.size();
+  TESSERA_ASSERT(row.times.size() == times, "a step has {} times, the metrics file {}", row.times.size(), times);
   queue([&](State& state) {
     state.last_step = row.step;
-    state.steps.push_back(std::move(row));
+    state.waiting.steps.push_back(std::move(row));
   });
 }
 
 void MetricsFile::append_eval(EvalRow row) {
-  TESSERA_ASSERT(row.losses.size() == state_->eval_sets, "an evaluation has {} sets, the metrics file {}",
-                 row.losses.size(), state_->eval_sets);
-  queue([&](State& state) { state.evals.push_back(std::move(row)); });
+  const std::size_t sets = std::max<std::size_t>(1, state_->layout.eval_sets.size());
+  TESSERA_ASSERT(row.losses.size() == sets, "an evaluation has {} sets, the metrics file {}", row.losses.size(), sets);
+  queue([&](State& state) { state.waiting.evals.push_back(std::move(row)); });
 }
 
 void MetricsFile::append_sample(std::int64_t step, std::string text) {
-  TESSERA_ASSERT(state_->has_samples, "{} has no /samples", state_->path.string());
-  queue([&](State& state) { state.samples.push_back({step, std::move(text)}); });
+  TESSERA_ASSERT(state_->layout.sample_bytes > 0, "{} has no /samples", state_->path.string());
+  queue([&](State& state) { state.waiting.samples.push_back({step, std::move(text)}); });
 }
 
 void MetricsFile::append_checkpoint(CheckpointRow row) {
-  queue([&](State& state) { state.checkpoints.push_back(row); });
+  queue([&](State& state) { state.waiting.checkpoints.push_back(row); });
 }
 
 void MetricsFile::append_device(const DeviceRow& row) {
-  TESSERA_ASSERT(state_->device, "{} has no /device", state_->path.string());
-  queue([&](State& state) { state.devices.push_back(row); });
+  TESSERA_ASSERT(state_->layout.device, "{} has no /device", state_->path.string());
+  queue([&](State& state) { state.waiting.devices.push_back(row); });
 }
 
 void MetricsFile::append_ranks(RankRow row) {
-  const std::size_t ranks = state_->memory.empty() ? 0 : state_->memory.front().second;
+  const MetricsLayout& layout = state_->layout;
+  const std::size_t ranks = layout.memory.empty() ? 0 : layout.memory.front().bytes.size();
   TESSERA_ASSERT(row.ranks.size() == ranks, "a report has {} ranks, the metrics file {}", row.ranks.size(), ranks);
   for (const RankValues& rank : row.ranks) {
-    TESSERA_ASSERT(rank.times.size() == state_->rank_times && rank.measured.size() == state_->memory.size(),
+    TESSERA_ASSERT(rank.times.size() == layout.rank_times.size() && rank.measured.size() == layout.memory.size(),
                    "a rank has {} times and {} kinds of memory, the metrics file {} and {}", rank.times.size(),
-                   rank.measured.size(), state_->rank_times, state_->memory.size());
+                   rank.measured.size(), layout.rank_times.size(), layout.memory.size());
   }
-  queue([&](State& state) { state.ranks.push_back(std::move(row)); });
+  queue([&](State& state) { state.waiting.ranks.push_back(std::move(row)); });
 }
 
 void MetricsFile::set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes) {
-  bool known = false;
-  for (const auto& [name, ranks] : state_->memory) known = known || (name == category && ranks == bytes.size());
+  const bool known = std::ranges::any_of(state_->layout.memory, [&](const PlannedMemory& planned) {
+    return planned.category == category && planned.bytes.size() == bytes.size();
+  });
   TESSERA_ASSERT(known, "memory category {} with {} ranks was not announced", category, bytes.size());
-  queue([&](State& state) { state.measured.emplace_back(category, std::move(bytes)); });
+  queue([&](State& state) { state.waiting.measured.emplace_back(category, std::move(bytes)); });
 }
 
 void MetricsFile::set_number(const std::string& name, double value) {
-  const bool known = std::ranges::find(state_->number_names, name) != state_->number_names.end();
+  const auto& numbers = state_->layout.numbers;
+  const bool known = std::ranges::find(numbers, name, [](const auto& one) { return one.first; }) != numbers.end();
   TESSERA_ASSERT(known, "attribute {} was not announced", name);
-  queue([&](State& state) { state.numbers.emplace_back(name, value); });
+  queue([&](State& state) { state.waiting.numbers.emplace_back(name, value); });
 }
 
 void MetricsFile::flush() {

@@ -125,15 +125,13 @@ void copy_attributes(hid_t from, hid_t to) {
 template <class T>
 void copy_dataset(hid_t from, hid_t to, const std::string& name, std::optional<std::int64_t> rows) {
   const auto source = Hdf5Array<T>::open(from, name);
-  const std::int64_t width = source.shape().size() == 2 ? source.shape()[1] : 1;
-  std::vector<T> values(static_cast<std::size_t>(rows ? *rows * width : source.elements()));
+  const std::int64_t width = source.shape().size() == 2 ? source.shape()[1] : 0;
+  std::vector<T> values(static_cast<std::size_t>(rows ? *rows * std::max<std::int64_t>(1, width) : source.elements()));
   source.read(0, values);
-  if (!rows) {
-    hdf5_write<T>(to, name, values, source.shape());
-  } else if (source.shape().size() == 2) {
-    Hdf5Rows<T>::create(to, name, width).append(values);
+  if (rows) {
+    Hdf5Series<T>::create(to, name, width).append(values);
   } else {
-    Hdf5Series<T>::create(to, name).append(values);
+    hdf5_write<T>(to, name, values, source.shape());
   }
 }
 

@@ -1,7 +1,6 @@
 #include "run/metrics_tables.hpp"
 
-#include "run/append_column.hpp"
-#include "tessera/base/error.hpp"
+#include "run/rank_tables.hpp"
 
 namespace tessera {
 
@@ -41,43 +40,44 @@ MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLay
   create_steps(layout);
   create_evals(layout);
   create_checkpoints();
-  create_communication();
   if (layout.device) create_device();
-  if (layout.sample_bytes > 0) {
-    const Hdf5Group samples = hdf5_create_group(file_.id(), "samples");
-    samples_.push_back({Hdf5Series<std::int64_t>::create(samples.id(), "step"),
-                        Hdf5Texts::create(samples.id(), "text", layout.sample_bytes)});
-  }
+  if (layout.sample_bytes > 0) create_samples(layout.sample_bytes);
   create_memory(layout);
-  if (!layout.layers.empty()) create_layers(layout.layers);
-  ranks_ = RankTables(file_.id(), layout);
-  overlap_ = OverlapTables(file_.id(), layout.overlap_times);
+  if (!layout.layers.empty()) layers_ = create_layers(file_.id(), layout.layers);
+  ranks_ = create_ranks(file_.id(), layout);
+  overlap_ = create_overlap(file_.id(), layout.overlap_times);
   file_.flush();
   if (layout.swmr) file_.start_swmr_write();
 }
 
 void MetricsTables::create_steps(const MetricsLayout& layout) {
-  const Hdf5Group steps = hdf5_create_group(file_.id(), "steps");
-  step_ = Hdf5Series<std::int64_t>::create(steps.id(), "step");
-  skipped_ = Hdf5Series<std::int64_t>::create(steps.id(), "skipped");
-  timed_ = Hdf5Series<std::int64_t>::create(steps.id(), "timed");
-  const std::pair<const char*, double StepRow::*> columns[] = {{"loss", &StepRow::loss},
-                                                               {"grad_norm", &StepRow::grad_norm},
-                                                               {"lr", &StepRow::lr},
-                                                               {"seconds", &StepRow::seconds},
-                                                               {"unix_time", &StepRow::unix_time},
-                                                               {"tokens_per_second", &StepRow::tokens_per_second}};
-  for (const auto& [name, member] : columns) {
-    columns_.emplace_back(member, Hdf5Series<double>::create(steps.id(), name));
+  const Hdf5Group group = hdf5_create_group(file_.id(), "steps");
+  steps_.add<std::int64_t>(group.id(), "step", &StepRow::step);
+  steps_.add<std::int64_t>(group.id(), "skipped", &StepRow::skipped);
+  steps_.add<std::int64_t>(group.id(), "timed", &StepRow::timed);
+  steps_.add<double>(group.id(), "loss", &StepRow::loss);
+  steps_.add<double>(group.id(), "grad_norm", &StepRow::grad_norm);
+  steps_.add<double>(group.id(), "lr", &StepRow::lr);
+  steps_.add<double>(group.id(), "seconds", &StepRow::seconds);
+  steps_.add<double>(group.id(), "unix_time", &StepRow::unix_time);
+  steps_.add<double>(group.id(), "tokens_per_second", &StepRow::tokens_per_second);
+  const Hdf5Group time = hdf5_create_group(group.id(), "time");
+  for (std::size_t i = 0; i < layout.step_times.size(); ++i)
+    steps_.add<double>(time.id(), layout.step_times[i], [i](const StepRow& row) { return row.times[i]; });
+  const Hdf5Group all = hdf5_create_group(file_.id(), "comm");
+  for (std::size_t i = 0; i < kCollectiveNames.size(); ++i) {
+    const Hdf5Group kind = hdf5_create_group(all.id(), kCollectiveNames[i]);
+    steps_.add<std::int64_t>(kind.id(), "calls", [i](const StepRow& row) { return row.communication[i].calls; });
+    steps_.add<std::int64_t>(kind.id(), "bytes", [i](const StepRow& row) { return row.communication[i].bytes; });
+    steps_.add<double>(kind.id(), "seconds", [i](const StepRow& row) { return row.communication[i].seconds; });
   }
-  const Hdf5Group time = hdf5_create_group(steps.id(), "time");
-  for (const std::string& name : layout.step_times) times_.push_back(Hdf5Series<double>::create(time.id(), name));
 }
 
+/// The first set's losses are in the group itself, those of sets with names in groups of theirs.
 void MetricsTables::create_evals(const MetricsLayout& layout) {
   const auto add = [&](const Hdf5Group& group, std::size_t set) {
-    evals_.push_back(
-        {set, Hdf5Series<std::int64_t>::create(group.id(), "step"), Hdf5Series<double>::create(group.id(), "loss")});
+    evals_.add<std::int64_t>(group.id(), "step", &EvalRow::step);
+    evals_.add<double>(group.id(), "loss", [set](const EvalRow& row) { return row.losses[set]; });
   };
   const Hdf5Group eval = hdf5_create_group(file_.id(), "eval");
   add(eval, 0);
@@ -87,31 +87,27 @@ void MetricsTables::create_evals(const MetricsLayout& layout) {
 }
 
 void MetricsTables::create_checkpoints() {
-  const Hdf5Group checkpoints = hdf5_create_group(file_.id(), "checkpoints");
-  checkpoint_step_ = Hdf5Series<std::int64_t>::create(checkpoints.id(), "step");
-  checkpoint_bytes_ = Hdf5Series<std::int64_t>::create(checkpoints.id(), "bytes");
-  checkpoint_blocked_ = Hdf5Series<double>::create(checkpoints.id(), "blocked_seconds");
-  checkpoint_waited_ = Hdf5Series<double>::create(checkpoints.id(), "waited_seconds");
-  checkpoint_background_ = Hdf5Series<double>::create(checkpoints.id(), "background_seconds");
-}
-
-void MetricsTables::create_communication() {
-  const Hdf5Group all = hdf5_create_group(file_.id(), "comm");
-  for (const char* name : kCollectiveNames) {
-    const Hdf5Group group = hdf5_create_group(all.id(), name);
-    communication_.push_back({Hdf5Series<std::int64_t>::create(group.id(), "calls"),
-                              Hdf5Series<std::int64_t>::create(group.id(), "bytes"),
-                              Hdf5Series<double>::create(group.id(), "seconds")});
-  }
+  const Hdf5Group group = hdf5_create_group(file_.id(), "checkpoints");
+  checkpoints_.add<std::int64_t>(group.id(), "step", &CheckpointRow::step);
+  checkpoints_.add<std::int64_t>(group.id(), "bytes", &CheckpointRow::bytes);
+  checkpoints_.add<double>(group.id(), "blocked_seconds", &CheckpointRow::blocked_seconds);
+  checkpoints_.add<double>(group.id(), "waited_seconds", &CheckpointRow::waited_seconds);
+  checkpoints_.add<double>(group.id(), "background_seconds", &CheckpointRow::background_seconds);
 }
 
 void MetricsTables::create_device() {
   const Hdf5Group group = hdf5_create_group(file_.id(), "device");
-  device_.push_back({Hdf5Series<std::int64_t>::create(group.id(), "step"),
-                     Hdf5Series<std::int64_t>::create(group.id(), "memory_used"),
-                     Hdf5Series<double>::create(group.id(), "utilization"),
-                     Hdf5Series<double>::create(group.id(), "power"),
-                     Hdf5Series<double>::create(group.id(), "energy")});
+  device_.add<std::int64_t>(group.id(), "step", &DeviceRow::step);
+  device_.add<std::int64_t>(group.id(), "memory_used", &DeviceRow::memory_used);
+  device_.add<double>(group.id(), "utilization", &DeviceRow::utilization);
+  device_.add<double>(group.id(), "power", &DeviceRow::power);
+  device_.add<double>(group.id(), "energy", &DeviceRow::energy);
+}
+
+void MetricsTables::create_samples(std::int64_t bytes) {
+  const Hdf5Group group = hdf5_create_group(file_.id(), "samples");
+  samples_.add<std::int64_t>(group.id(), "step", &SampleRow::step);
+  sample_texts_ = Hdf5Texts::create(group.id(), "text", bytes);
 }
 
 void MetricsTables::create_memory(const MetricsLayout& layout) {
@@ -124,120 +120,30 @@ void MetricsTables::create_memory(const MetricsLayout& layout) {
   }
 }
 
-void MetricsTables::create_layers(const std::vector<std::string>& names) {
-  const Hdf5Group group = hdf5_create_group(file_.id(), "layers");
-  hdf5_write_attribute(group.id(), "names", std::string_view(fmt::format("{}", fmt::join(names, ","))));
-  layers_.push_back({Hdf5Series<std::int64_t>::create(group.id(), "step"),
-                     Hdf5Rows<double>::create(group.id(), "grad_norm", static_cast<std::int64_t>(names.size()))});
-}
-
-void MetricsTables::write_steps(const std::vector<StepRow>& rows) {
-  append_column(step_, rows, [](const StepRow& row) { return row.step; });
-  append_column(skipped_, rows, [](const StepRow& row) { return std::int64_t{row.skipped}; });
-  append_column(timed_, rows, [](const StepRow& row) { return std::int64_t{row.timed}; });
-  for (auto& [member, series] : columns_) {
-    append_column(series, rows, [member = member](const StepRow& row) { return row.*member; });
-  }
-  for (std::size_t i = 0; i < times_.size(); ++i) {
-    append_column(times_[i], rows, [i](const StepRow& row) { return row.times[i]; });
-  }
-  for (std::size_t i = 0; i < communication_.size(); ++i) {
-    append_column(communication_[i].calls, rows, [i](const StepRow& row) { return row.communication[i].calls; });
-    append_column(communication_[i].bytes, rows, [i](const StepRow& row) { return row.communication[i].bytes; });
-    append_column(communication_[i].seconds, rows, [i](const StepRow& row) { return row.communication[i].seconds; });
-  }
-}
-
-void MetricsTables::write_evals(const std::vector<EvalRow>& rows) {
-  for (Eval& eval : evals_) {
-    append_column(eval.step, rows, [](const EvalRow& row) { return row.step; });
-    append_column(eval.loss, rows, [&](const EvalRow& row) { return row.losses[eval.set]; });
-  }
-}
-
-void MetricsTables::write_samples(const std::vector<SampleRow>& rows) {
-  for (Samples& samples : samples_) {
-    append_column(samples.step, rows, [](const SampleRow& row) { return row.step; });
-    for (const SampleRow& row : rows) samples.text.append(row.text);
-  }
-}
-
-void MetricsTables::write_checkpoints(const std::vector<CheckpointRow>& rows) {
-  append_column(checkpoint_step_, rows, [](const CheckpointRow& row) { return row.step; });
-  append_column(checkpoint_bytes_, rows, [](const CheckpointRow& row) { return row.bytes; });
-  append_column(checkpoint_blocked_, rows, [](const CheckpointRow& row) { return row.blocked_seconds; });
-  append_column(checkpoint_waited_, rows, [](const CheckpointRow& row) { return row.waited_seconds; });
-  append_column(checkpoint_background_, rows, [](const CheckpointRow& row) { return row.background_seconds; });
-}
-
-void MetricsTables::write_device(const std::vector<DeviceRow>& rows) {
-  for (Device& device : device_) {
-    append_column(device.step, rows, [](const DeviceRow& row) { return row.step; });
-    append_column(device.memory_used, rows, [](const DeviceRow& row) { return row.memory_used; });
-    append_column(device.utilization, rows, [](const DeviceRow& row) { return row.utilization; });
-    append_column(device.power, rows, [](const DeviceRow& row) { return row.power; });
-    append_column(device.energy, rows, [](const DeviceRow& row) { return row.energy; });
-  }
-}
-
-void MetricsTables::write_measured_memory(const std::string& category, const std::vector<std::int64_t>& bytes) {
-  measured_.at(category).write(0, bytes);
-}
-
-void MetricsTables::write_ranks(const std::vector<RankRow>& rows) {
-  ranks_.append(rows);
-  for (const RankRow& row : rows) overlap_.append(row.overlap);
-  for (Layers& layers : layers_) {
-    for (const RankRow& row : rows) layers.grad_norm.append(row.layer_norms);
-    append_column(layers.step, rows, [](const RankRow& row) { return row.step; });
-  }
-}
-
-void MetricsTables::write_number(const std::string& name, double value) {
-  hdf5_update_attribute(provenance_.id(), name, value);
-}
-
-template <class F>
-void MetricsTables::for_each_series(F&& f) {
-  f(step_);
-  f(skipped_);
-  f(timed_);
-  for (auto& column : columns_) f(column.second);
-  for (auto& series : times_) f(series);
-  for (auto& communication : communication_) {
-    f(communication.calls);
-    f(communication.bytes);
-    f(communication.seconds);
-  }
-  for (Device& device : device_) {
-    f(device.step);
-    f(device.memory_used);
-    f(device.utilization);
-    f(device.power);
-    f(device.energy);
-  }
-  for (Samples& samples : samples_) {
-    f(samples.step);
-    f(samples.text);
-  }
-  for (Layers& layers : layers_) {
-    f(layers.step);
-    f(layers.grad_norm);
-  }
-  for (Eval& eval : evals_) {
-    f(eval.step);
-    f(eval.loss);
-  }
-  f(checkpoint_step_);
-  f(checkpoint_bytes_);
-  f(checkpoint_blocked_);
-  f(checkpoint_waited_);
-  f(checkpoint_background_);
-  for (auto& [category, array] : measured_) f(array);
+void MetricsTables::write(const MetricsRows& rows) {
+  steps_.append(rows.steps);
+  evals_.append(rows.evals);
+  samples_.append(rows.samples);
+  for (const SampleRow& row : rows.samples) sample_texts_->append(row.text);
+  checkpoints_.append(rows.checkpoints);
+  device_.append(rows.devices);
+  ranks_.append(rows.ranks);
+  for (const RankRow& row : rows.ranks) overlap_.append(row.overlap);
+  layers_.append(rows.ranks);
+  for (const auto& [category, bytes] : rows.measured) measured_.at(category).write(0, bytes);
+  for (const auto& [name, value] : rows.numbers) hdf5_update_attribute(provenance_.id(), name, value);
+  flush();
 }
 
 void MetricsTables::flush() {
-  for_each_series([](auto& series) { series.flush(); });
+  steps_.flush();
+  device_.flush();
+  samples_.flush();
+  if (sample_texts_) sample_texts_->flush();
+  layers_.flush();
+  evals_.flush();
+  checkpoints_.flush();
+  for (auto& [category, array] : measured_) array.flush();
   ranks_.flush();
   overlap_.flush();
   hdf5_check(H5Oflush(provenance_.id()), "cannot write " + file_.path().string());
@@ -246,9 +152,16 @@ void MetricsTables::flush() {
 void MetricsTables::flush_file() { file_.flush(); }
 
 void MetricsTables::close() {
-  for_each_series([](auto& series) { series = {}; });
+  steps_ = {};
+  evals_ = {};
+  checkpoints_ = {};
+  device_ = {};
+  samples_ = {};
+  sample_texts_.reset();
   ranks_ = {};
+  layers_ = {};
   overlap_ = {};
+  measured_.clear();
   provenance_ = {};
   file_.close();
 }

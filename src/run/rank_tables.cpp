@@ -1,94 +1,112 @@
 #include "run/rank_tables.hpp"
 
-#include <string>
-#include <type_traits>
+#include <fmt/ranges.h>
 
-#include "run/append_column.hpp"
+#include "tessera/base/error.hpp"
 
 namespace tessera {
 
-template <class T>
-void RankTables::add(hid_t group, const std::string& name, std::function<T(const RankValues&)> value) {
-  Column<T> column{Hdf5Rows<T>::create(group, name, ranks_), std::move(value)};
-  if constexpr (std::is_same_v<T, double>) {
-    numbers_.push_back(std::move(column));
-  } else {
-    integers_.push_back(std::move(column));
+namespace {
+
+/// The datasets of /ranks that have a value for each rank.
+class RankColumns {
+ public:
+  RankColumns(RowTable<RankRow>& table, const MetricsLayout& layout)
+      : table_(table),
+        ranks_(layout.memory.empty() ? 1 : static_cast<std::int64_t>(layout.memory.front().bytes.size())) {}
+
+  template <class T>
+  void add(hid_t group, const std::string& name, std::function<T(const RankValues&)> value) {
+    table_.add_wide<T>(group, name, ranks_, [value](const RankRow& row, std::vector<T>& out) {
+      for (const RankValues& rank : row.ranks) out.push_back(value(rank));
+    });
   }
-}
 
-RankTables::RankTables(hid_t file, const MetricsLayout& layout)
-    : ranks_(layout.memory.empty() ? 1 : static_cast<std::int64_t>(layout.memory.front().bytes.size())) {
-  const Hdf5Group group = hdf5_create_group(file, "ranks");
-  report_ = Hdf5Series<std::int64_t>::create(group.id(), "report");
-  steps_ = Hdf5Series<std::int64_t>::create(group.id(), "steps");
-  timed_steps_ = Hdf5Series<std::int64_t>::create(group.id(), "timed_steps");
-  straggler_ = Hdf5Series<std::int64_t>::create(group.id(), "straggler");
-  behind_ = Hdf5Series<double>::create(group.id(), "behind_seconds");
-  const Hdf5Group time = hdf5_create_group(group.id(), "time");
-  for (std::size_t i = 0; i < layout.rank_times.size(); ++i)
-    add<double>(time.id(), layout.rank_times[i], [i](const RankValues& rank) { return rank.times[i]; });
-  create_communication(group.id());
-  create_memory(group.id(), layout);
-  if (layout.device) create_device(group.id());
-}
+ private:
+  RowTable<RankRow>& table_;
+  std::int64_t ranks_;
+};
 
-void RankTables::create_communication(hid_t group) {
+void add_communication(hid_t group, RankColumns& columns) {
   const Hdf5Group all = hdf5_create_group(group, "comm");
   for (std::size_t i = 0; i < kCollectiveNames.size(); ++i) {
     const Hdf5Group kind = hdf5_create_group(all.id(), kCollectiveNames[i]);
-    add<std::int64_t>(kind.id(), "calls", [i](const RankValues& rank) { return rank.communication[i].calls; });
-    add<std::int64_t>(kind.id(), "bytes", [i](const RankValues& rank) { return rank.communication[i].bytes; });
-    add<double>(kind.id(), "seconds", [i](const RankValues& rank) { return rank.communication[i].seconds; });
+    columns.add<std::int64_t>(kind.id(), "calls", [i](const RankValues& rank) { return rank.communication[i].calls; });
+    columns.add<std::int64_t>(kind.id(), "bytes", [i](const RankValues& rank) { return rank.communication[i].bytes; });
+    columns.add<double>(kind.id(), "seconds", [i](const RankValues& rank) { return rank.communication[i].seconds; });
   }
 }
 
-void RankTables::create_memory(hid_t group, const MetricsLayout& layout) {
+void add_memory(hid_t group, const MetricsLayout& layout, RankColumns& columns) {
   const Hdf5Group all = hdf5_create_group(group, "memory");
   for (std::size_t i = 0; i < layout.memory.size(); ++i) {
     const Hdf5Group category = hdf5_create_group(all.id(), layout.memory[i].category);
-    add<std::int64_t>(category.id(), "measured", [i](const RankValues& rank) { return rank.measured[i]; });
+    columns.add<std::int64_t>(category.id(), "measured", [i](const RankValues& rank) { return rank.measured[i]; });
   }
-  add<double>(all.id(), "peak", [](const RankValues& rank) { return rank.memory_peak; });
-  add<double>(all.id(), "average", [](const RankValues& rank) { return rank.memory_average; });
+  columns.add<double>(all.id(), "peak", &RankValues::memory_peak);
+  columns.add<double>(all.id(), "average", &RankValues::memory_average);
 }
 
-void RankTables::create_device(hid_t group) {
+void add_device(hid_t group, RankColumns& columns) {
   const Hdf5Group device = hdf5_create_group(group, "device");
-  add<std::int64_t>(device.id(), "memory_used", [](const RankValues& rank) { return rank.device.memory_used; });
-  add<double>(device.id(), "utilization", [](const RankValues& rank) { return rank.device.utilization; });
-  add<double>(device.id(), "power", [](const RankValues& rank) { return rank.device.power; });
-  add<double>(device.id(), "energy", [](const RankValues& rank) { return rank.device.energy; });
+  columns.add<std::int64_t>(device.id(), "memory_used", [](const RankValues& rank) { return rank.device.memory_used; });
+  columns.add<double>(device.id(), "utilization", [](const RankValues& rank) { return rank.device.utilization; });
+  columns.add<double>(device.id(), "power", [](const RankValues& rank) { return rank.device.power; });
+  columns.add<double>(device.id(), "energy", [](const RankValues& rank) { return rank.device.energy; });
 }
 
-template <class F>
-void RankTables::for_each(F&& f) {
-  for (auto& column : integers_) f(column);
-  for (auto& column : numbers_) f(column);
+}  // namespace
+
+RowTable<RankRow> create_ranks(hid_t file, const MetricsLayout& layout) {
+  const Hdf5Group group = hdf5_create_group(file, "ranks");
+  RowTable<RankRow> table;
+  RankColumns columns(table, layout);
+  const Hdf5Group time = hdf5_create_group(group.id(), "time");
+  for (std::size_t i = 0; i < layout.rank_times.size(); ++i)
+    columns.add<double>(time.id(), layout.rank_times[i], [i](const RankValues& rank) { return rank.times[i]; });
+  add_communication(group.id(), columns);
+  add_memory(group.id(), layout, columns);
+  if (layout.device) add_device(group.id(), columns);
+  table.add<std::int64_t>(group.id(), "steps", &RankRow::steps);
+  table.add<std::int64_t>(group.id(), "timed_steps", &RankRow::timed_steps);
+  table.add<std::int64_t>(group.id(), "straggler", [](const RankRow& row) { return row.straggler.rank; });
+  table.add<double>(group.id(), "behind_seconds", [](const RankRow& row) { return row.straggler.behind_seconds; });
+  table.add<std::int64_t>(group.id(), "report", &RankRow::step);
+  return table;
 }
 
-void RankTables::append(const std::vector<RankRow>& rows) {
-  if (rows.empty()) return;
-  for_each([&]<class T>(Column<T>& column) {
-    std::vector<T> values;
-    for (const RankRow& row : rows) {
-      for (const RankValues& rank : row.ranks) values.push_back(column.value(rank));
-    }
-    column.data.append(values);
-  });
-  append_column(steps_, rows, [](const RankRow& row) { return row.steps; });
-  append_column(timed_steps_, rows, [](const RankRow& row) { return row.timed_steps; });
-  append_column(straggler_, rows, [](const RankRow& row) { return row.straggler.rank; });
-  append_column(behind_, rows, [](const RankRow& row) { return row.straggler.behind_seconds; });
-  append_column(report_, rows, [](const RankRow& row) { return row.step; });
-  has_new_rows_ = true;
+RowTable<RankRow> create_layers(hid_t file, const std::vector<std::string>& names) {
+  const Hdf5Group group = hdf5_create_group(file, "layers");
+  hdf5_write_attribute(group.id(), "names", std::string_view(fmt::format("{}", fmt::join(names, ","))));
+  RowTable<RankRow> table;
+  table.add_wide<double>(group.id(), "grad_norm", static_cast<std::int64_t>(names.size()),
+                         [](const RankRow& row, std::vector<double>& out) {
+                           out.insert(out.end(), row.layer_norms.begin(), row.layer_norms.end());
+                         });
+  table.add<std::int64_t>(group.id(), "step", &RankRow::step);
+  return table;
 }
 
-void RankTables::flush() {
-  if (!std::exchange(has_new_rows_, false)) return;
-  for_each([](auto& column) { column.data.flush(); });
-  behind_.flush();
-  for (auto* series : {&steps_, &timed_steps_, &straggler_, &report_}) series->flush();
+RowTable<OverlapRow> create_overlap(hid_t file, const std::vector<std::string>& names) {
+  const Hdf5Group group = hdf5_create_group(file, "overlap");
+  RowTable<OverlapRow> table;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Hdf5Group time = hdf5_create_group(group.id(), names[i]);
+    const auto add = [&](const char* name, double Spread::*member) {
+      table.add<double>(time.id(), name, [i, member, kinds = names.size()](const OverlapRow& row) {
+        TESSERA_ASSERT(row.times.size() == kinds, "a step has {} times over ranks, /overlap has {}", row.times.size(),
+                       kinds);
+        return row.times[i].*member;
+      });
+    };
+    add("min", &Spread::minimum);
+    add("median", &Spread::median);
+    add("max", &Spread::maximum);
+  }
+  table.add<std::int64_t>(group.id(), "straggler", [](const OverlapRow& row) { return row.straggler.rank; });
+  table.add<double>(group.id(), "behind_seconds", [](const OverlapRow& row) { return row.straggler.behind_seconds; });
+  table.add<std::int64_t>(group.id(), "step", &OverlapRow::step);
+  return table;
 }
 
 }  // namespace tessera

@@ -1,6 +1,5 @@
 // Bytes that each rank sends per step, by strategy (README.md, Strategies): the yardstick for schedules and for bytes
 // counted.
-#include <algorithm>
 
 #include "tessera/schedule/build.hpp"
 

@@ -1,9 +1,12 @@
 #include "schedule/liveness.hpp"
 
 #include <algorithm>
+#include <boost/dynamic_bitset.hpp>
 #include <map>
 #include <set>
 #include <utility>
+
+#include "tessera/schedule/memory_plan.hpp"
 
 namespace tessera {
 
@@ -30,25 +33,10 @@ IndexedVector<SegmentId, SegmentTouch> touches_of(const StepSchedule& schedule) 
   return result;
 }
 
-/// A set of storages, a bit for each: a step may have a million plays, and each one changes what is live.
-class StorageSet {
- public:
-  explicit StorageSet(std::size_t storages) : words_((storages + 63) / 64, 0) {}
+/// A bit for each storage: a step may have a million plays, and each one changes what is live.
+using StorageSet = boost::dynamic_bitset<>;
 
-  void add(StorageId storage) { words_[word_of(storage)] |= bit_of(storage); }
-  void add(const StorageSet& other) {
-    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
-  }
-  void remove(const StorageSet& other) {
-    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
-  }
-  bool holds(StorageId storage) const { return (words_[word_of(storage)] & bit_of(storage)) != 0; }
-
- private:
-  static std::size_t word_of(StorageId storage) { return static_cast<std::size_t>(storage.number()) / 64; }
-  static std::uint64_t bit_of(StorageId storage) { return std::uint64_t{1} << (storage.number() % 64); }
-  std::vector<std::uint64_t> words_;
-};
+std::size_t bit_of(StorageId storage) { return static_cast<std::size_t>(storage.number()); }
 
 /// What is live when a segment begins and when it ends, in any of its plays.
 struct SegmentBorders {
@@ -62,8 +50,8 @@ Borders borders_of(const StepSchedule& schedule, const IndexedVector<SegmentId, 
   Borders borders;
   for (const SegmentTouch& touch : touches) {
     SegmentBorders border{none, none, none, none};
-    for (const auto& [storage, list] : touch.touches) border.touched.add(storage);
-    for (const StorageId storage : touch.carried_in) border.found.add(storage);
+    for (const auto& [storage, list] : touch.touches) border.touched.set(bit_of(storage));
+    for (const StorageId storage : touch.carried_in) border.found.set(bit_of(storage));
     borders.push_back(std::move(border));
   }
   return borders;
@@ -74,13 +62,13 @@ Borders borders_of(const StepSchedule& schedule, const IndexedVector<SegmentId, 
 StorageSet flow(const std::vector<Play>& plays, bool cyclic, const StorageSet& later, Borders& borders) {
   StorageSet live = later;
   for (int pass = 0; pass < (cyclic ? 2 : 1); ++pass) {
-    live.add(later);
+    live |= later;
     for (auto play = plays.rbegin(); play != plays.rend(); ++play) {
       SegmentBorders& border = borders[play->segment];
-      border.exit.add(live);
-      live.remove(border.touched);
-      live.add(border.found);
-      border.entry.add(live);
+      border.exit |= live;
+      live -= border.touched;
+      live |= border.found;
+      border.entry |= live;
     }
   }
   return live;
@@ -122,7 +110,7 @@ IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& 
     for (const auto& [storage, list] : touches[i].touches) present[storage] = {storage, false, false, list};
     for (const StorageId id : schedule.storages.ids()) {
       const bool rests = schedule.storage(id).always_live;
-      const bool at_entry = rests || borders[i].entry.holds(id), at_exit = rests || borders[i].exit.holds(id);
+      const bool at_entry = rests || borders[i].entry[bit_of(id)], at_exit = rests || borders[i].exit[bit_of(id)];
       if (!at_entry && !at_exit) continue;
       Presence& p = present[id];
       p.storage = id;
@@ -147,6 +135,21 @@ void fill_carried_out(StepSchedule& schedule) {
       segment.carried_out.push_back(last);
     }
   }
+}
+
+IndexedVector<OperationId, CategoryBytes> alive_categories(const StepSchedule& schedule, MemorySpace space) {
+  IndexedVector<OperationId, CategoryBytes> alive(schedule.operations.size(), CategoryBytes{});
+  const auto presence = presence_of(schedule);
+  for (const SegmentId i : schedule.segments.ids()) {
+    const Segment& segment = schedule.segments[i];
+    for (const Presence& present : presence[i]) {
+      const Storage& storage = schedule.storage(present.storage);
+      if (storage.space != space) continue;
+      const IdRange<OperationId> holds(present.first_in(segment), present.last_in(segment) + 1);
+      for (const OperationId id : holds) alive[id][static_cast<std::size_t>(storage.category)] += storage.bytes;
+    }
+  }
+  return alive;
 }
 
 }  // namespace tessera

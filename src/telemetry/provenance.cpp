@@ -1,15 +1,14 @@
 #include "tessera/telemetry/provenance.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string_view>
 
-#include "tessera/base/environment.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/instruction_set.hpp"
 #include "tessera_build.hpp"
@@ -53,11 +52,6 @@ void add_from_environment(Facts& facts, const char* name, const char* from) {
 
 }  // namespace
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -74,15 +68,8 @@ double load_average() {
 }
 
 std::string cpu_isa() {
-  switch (best_instruction_set()) {
-    case InstructionSet::avx512:
-      return "avx512";
-    case InstructionSet::avx2:
-      return "avx2";
-    case InstructionSet::scalar:
-      break;
-  }
-  return "baseline";
+  constexpr std::array<const char*, 3> names{"baseline", "avx2", "avx512"};  // in the order of InstructionSet
+  return names[static_cast<std::size_t>(best_instruction_set())];
 }
 
 std::string shell_quoted(const std::string& argument) {

@@ -5,27 +5,16 @@
 namespace tessera {
 
 const char* name_of(TimeCategory category) {
-  switch (category) {
-    case TimeCategory::data:
-      return "data";
-    case TimeCategory::forward:
-      return "forward";
-    case TimeCategory::recompute:
-      return "recompute";
-    case TimeCategory::backward:
-      return "backward";
-    case TimeCategory::optimizer:
-      return "optimizer";
-    case TimeCategory::exposed_gather:
-      return "exposed_gather";
-    case TimeCategory::exposed_reduce_scatter:
-      return "exposed_reduce_scatter";
-    case TimeCategory::exposed_all_reduce:
-      return "exposed_all_reduce";
-    case TimeCategory::exposed_other:
-      return "exposed_other";
-  }
-  return "?";
+  constexpr std::array<const char*, kTimeCategories> names{"data",
+                                                           "forward",
+                                                           "recompute",
+                                                           "backward",
+                                                           "optimizer",
+                                                           "exposed_gather",
+                                                           "exposed_reduce_scatter",
+                                                           "exposed_all_reduce",
+                                                           "exposed_other"};
+  return names[static_cast<std::size_t>(category)];
 }
 
 std::vector<std::string> time_category_names() {

@@ -1,7 +1,6 @@
 #include "text/pieces.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 
 #include "tessera/base/error.hpp"

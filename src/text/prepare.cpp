@@ -9,12 +9,13 @@
 #include <numeric>
 #include <thread>
 
+#include "tessera/base/clock.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/data/token_header.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/json_file.hpp"
-#include "tessera/files/path_exists.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/prepared.hpp"
 #include "text/prepare_report.hpp"
@@ -76,7 +77,7 @@ void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& l
   const PieceSettings pieces{.text_key = job.text_key, .piece = job.settings.piece};
   const EncodeSettings encoding{job.text_key, job.separator, !job.is_bytes()};
   const auto commit = [&] {
-    writer.state().seconds = before + std::chrono::duration<double>(Clock::now() - start).count();
+    writer.state().seconds = before + seconds_since(start);
     lock.require_held();
     writer.commit();
     committed = Clock::now();
@@ -103,8 +104,8 @@ void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& l
   const auto& bad = writer.state().bad_places;
   const std::string first = bad.empty() ? "" : fmt::format("; {} bad, first {}", writer.state().bad, bad[0]);
   discard(writer.folder());
-  throw UsageError("{}: {} file{} without text (nothing to train on{}): text", job.sources.name,
-                   job.sources.files.size(), job.sources.files.size() == 1 ? "" : "s", first);
+  throw UsageError("{}: {} without text (nothing to train on{}): text", job.sources.name,
+                   counted(static_cast<std::int64_t>(job.sources.files.size()), "file"), first);
 }
 
 void write_info(const PrepareJob& job, const WriteState& state, const fs::path& file) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "tessera/base/clock.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/terminal.hpp"
@@ -15,8 +16,6 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::string rate_of(std::int64_t bytes, double seconds) {
   return format_bytes(static_cast<std::int64_t>(static_cast<double>(bytes) / std::max(seconds, 1e-9))) + "/s";

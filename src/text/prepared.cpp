@@ -5,7 +5,7 @@
 #include <ranges>
 
 #include "tessera/base/error.hpp"
-#include "tessera/files/path_exists.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "text/token_decorator.hpp"
 
 namespace tessera {
@@ -78,16 +78,9 @@ std::int64_t DocumentIndex::end(std::int64_t document) const {
 }
 
 std::int64_t DocumentIndex::end_of_token(std::int64_t token) const {
-  std::int64_t first = 0, last = documents_;  // the first document that ends behind the token lies within
-  while (first < last) {
-    const std::int64_t middle = first + (last - first) / 2;
-    if (end(middle) > token) {
-      last = middle;
-    } else {
-      first = middle + 1;
-    }
-  }
-  return first == documents_ ? tokens_ : end(first);
+  const auto documents = std::views::iota(std::int64_t{0}, documents_);
+  const auto found = std::ranges::partition_point(documents, [&](std::int64_t i) { return end(i) <= token; });
+  return found == documents.end() ? tokens_ : end(*found);
 }
 
 namespace {

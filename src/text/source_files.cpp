@@ -1,11 +1,9 @@
 #include "text/source_files.hpp"
 
-#include <fcntl.h>
 #include <glob.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <optional>
 #include <system_error>

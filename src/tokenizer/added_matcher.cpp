@@ -1,6 +1,5 @@
 #include "tokenizer/added_matcher.hpp"
 
-#include <cstring>
 #include <utility>
 
 #include "tokenizer/code_points.hpp"

@@ -1,10 +1,8 @@
 #pragma once
 // Byte-level BPE as a tokenizer: what a description says, ready to encode.
 
-#include <filesystem>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "tessera/tokenizer/tokenizer.hpp"
 #include "tokenizer/added_matcher.hpp"

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/error.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
-#include "tessera/files/path_exists.hpp"
 
 namespace tessera {
 

@@ -2,7 +2,6 @@
 // A value in a JSON file and the path to it, for messages: model.merges[17].
 
 #include <cstdint>
-#include <filesystem>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,8 +1,7 @@
 #include <system_error>
-#include <utility>
 
 #include "tessera/base/error.hpp"
-#include "tessera/files/path_exists.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"
 #include "tokenizer/bpe_files.hpp"
 #include "tokenizer/byte_level_bpe.hpp"

@@ -1,8 +1,6 @@
 // tokenizer.json of the tokenizers library, as far as byte-level BPE goes.
 
-#include <algorithm>
 #include <unordered_set>
-#include <utility>
 
 #include "tessera/base/error.hpp"
 #include "tessera/files/json_file.hpp"

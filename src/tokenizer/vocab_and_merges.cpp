@@ -4,8 +4,8 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/shown.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
-#include "tessera/files/path_exists.hpp"
 #include "tokenizer/bpe_files.hpp"
 #include "tokenizer/json_at.hpp"
 #include "tokenizer/spellings.hpp"

@@ -1,7 +1,6 @@
 #pragma once
 // A run beside the checkpoint that it is to continue from.
 
-#include "tessera/checkpoint/manifest.hpp"
 #include "tessera/training/resume.hpp"
 
 namespace tessera {

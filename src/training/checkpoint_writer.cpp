@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <numeric>
 
+#include "tessera/base/clock.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/engine/tell_peers.hpp"
 #include "tessera/files/durable_file.hpp"
@@ -17,8 +17,6 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// Returns the consecutive ranks of a node that share a writer: node_ranks / writers, rounded up; 0 writers = every
 /// rank writes.

@@ -4,7 +4,6 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/exact_sum.hpp"
-#include "tessera/base/format.hpp"
 #include "tessera/data/reader.hpp"
 
 namespace tessera {

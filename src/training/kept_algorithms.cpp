@@ -7,28 +7,22 @@
 namespace tessera {
 
 std::string KeptAlgorithms::read() {
-  for (const char* name : {kName, kOldName}) {
-    const std::filesystem::path path = folder_ / name;
-    std::error_code none;
-    if (!std::filesystem::is_regular_file(path, none)) continue;
-    try {
-      const FileDescriptor file = open_file(path, OpenFor::reading);
-      std::string text(static_cast<std::size_t>(size_of_file(file, path)), '\0');
-      read_at(file, path, 0, text.data(), static_cast<std::int64_t>(text.size()));
-      if (name == kName) known_ = text;
-      return text;
-    } catch (const IoError& error) {
-      throw IoError("{}: delete it, and algorithms are selected anew", error.what());
-    }
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path_, none)) return {};
+  try {
+    const FileDescriptor file = open_file(path_, OpenFor::reading);
+    std::string text(static_cast<std::size_t>(size_of_file(file, path_)), '\0');
+    read_at(file, path_, 0, text.data(), static_cast<std::int64_t>(text.size()));
+    known_ = text;
+    return text;
+  } catch (const IoError& error) {
+    throw IoError("{}: delete it, and algorithms are selected anew", error.what());
   }
-  return {};
 }
 
 void KeptAlgorithms::write(const std::string& text) {
   if (text.empty() || text == known_) return;
-  write_text_atomically(folder_ / kName, text);
-  std::error_code none;
-  std::filesystem::remove(folder_ / kOldName, none);
+  write_text_atomically(path_, text);
   known_ = text;
 }
 

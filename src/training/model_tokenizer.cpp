@@ -1,7 +1,7 @@
 #include "tessera/training/model_tokenizer.hpp"
 
 #include "tessera/base/error.hpp"
-#include "tessera/files/path_exists.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/corpus.hpp"
 

@@ -10,7 +10,6 @@
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/backend.hpp"
-#include "tessera/engine/device_choice.hpp"
 #include "tessera/schedule/decide_fit.hpp"
 #include "tessera/schedule/fit.hpp"
 #include "tessera/text/corpus.hpp"

@@ -46,11 +46,6 @@ std::vector<OverlapTimes> overlap_of(const std::string& text, std::size_t steps)
   return overlap;
 }
 
-NamedStraggler straggler_among(const std::vector<OverlapTimes>& ranks) {
-  const Straggler found = find_straggler(ranks);
-  return {found.rank, found.behind, found.share};
-}
-
 /// Adds up each rank's steps, names the rank that holds the others up, and spreads each step over the ranks.
 void add_overlap(const std::vector<std::string>& texts, const std::vector<std::int64_t>& steps, RankRow& row) {
   std::vector<std::vector<OverlapTimes>> ranks;
@@ -59,16 +54,15 @@ void add_overlap(const std::vector<std::string>& texts, const std::vector<std::i
     ranks.push_back(overlap_of(text, steps.size()));
     for (const OverlapTimes& times : ranks.back()) sums[ranks.size() - 1] += times;
   }
-  row.straggler = straggler_among(sums);
+  row.straggler = find_straggler(sums);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::vector<OverlapTimes> of_step;
     for (const std::vector<OverlapTimes>& rank : ranks) of_step.push_back(rank[i]);
-    OverlapRow one{steps[i], straggler_among(of_step), {}};
+    OverlapRow one{steps[i], find_straggler(of_step), {}};
     for (std::size_t kind = 0; kind < kOverlapKinds; ++kind) {
       std::vector<double> values;
       for (const OverlapTimes& times : of_step) values.push_back(times.seconds[kind]);
-      const Spread spread = spread_of(std::move(values));
-      one.times.push_back({spread.minimum, spread.median, spread.maximum});
+      one.times.push_back(spread_of(std::move(values)));
     }
     row.overlap.push_back(std::move(one));
   }

@@ -4,21 +4,19 @@
 #include <cstdlib>
 #include <utility>
 
+#include "tessera/base/clock.hpp"
+#include "tessera/base/environment.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/config/describe.hpp"
-#include "tessera/config/validation_sources.hpp"
 #include "tessera/run/metrics_history.hpp"
-#include "tessera/schedule/print_json.hpp"
+#include "training/metrics_layout.hpp"
 
 namespace tessera {
 
 namespace {
-
-/// The most that /samples keeps of one text; log.jsonl has all.
-constexpr std::int64_t kSampleBytes = 4096;
 
 using Clock = std::chrono::steady_clock;
 
@@ -30,7 +28,7 @@ void warn(const std::string& line) { Log(0, 1).warn(line); }
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
-  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  ~Stopwatch() { seconds_ += seconds_since(start_); }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
@@ -39,15 +37,11 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-/// Returns whether Slurm has started the job before: then there is a run folder, or was one.
-bool is_slurm_restart() {
-  const char* count = std::getenv("SLURM_RESTART_COUNT");  // NOLINT(concurrency-mt-unsafe): it never changes
-  return count != nullptr && std::atoll(count) > 0;
-}
-
 RunFolder open_folder(const std::string& resume, const std::filesystem::path& folder) {
-  return resume == "none" ? RunFolder::create(folder)
-                          : RunFolder::resume(folder, resume == "auto" && is_slurm_restart());
+  if (resume == "none") return RunFolder::create(folder);
+  // If Slurm has started the job before, there is a run folder, or was one.
+  const bool is_restart = std::atoll(variable("SLURM_RESTART_COUNT").c_str()) > 0;
+  return RunFolder::resume(folder, resume == "auto" && is_restart);
 }
 
 LockSettings lock_settings(const std::string& resume) {
@@ -57,75 +51,17 @@ LockSettings lock_settings(const std::string& resume) {
   return settings;
 }
 
-double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
-/// Returns the category's group in /memory.
-std::string memory_name(Category category) {
-  std::string name(name_of(category));
-  std::replace(name.begin(), name.end(), ' ', '_');
-  return name;
-}
-
-constexpr const char *kFirstStep = "seconds_to_first_step", *kLoadAtEnd = "load_average_end",
-                     *kForeignAtEnd = "gpu_foreign_processes_end";
-
-std::vector<std::pair<std::string, AttributeValue>> model_attributes(const ModelFacts& model) {
-  return {{"parameters", model.parameters},
-          {"tokens_per_step", model.tokens_per_step},
-          {"samples_per_epoch", model.samples_per_epoch},
-          {"steps_per_epoch", model.steps_per_epoch},
-          {"flops_per_token_6n", model.flops_per_token_6n},
-          {"flops_per_token", model.flops_per_token},
-          {"device_peak_flops", model.device_peak_flops},
-          {"device_peak_source", model.device_peak_source}};
-}
-
-MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunAccount& account) {
-  MetricsLayout layout;
-  layout.step_times = layout.rank_times = time_category_names();
-  layout.step_times.emplace_back("recording");
-  layout.overlap_times = overlap_names();
-  const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world());
-  for (int c = 0; c < kCategories; ++c) {
-    std::int64_t bytes = 0;
-    for (const SpacePlan& place : planned.plan.spaces) bytes += place.own_peak[static_cast<std::size_t>(c)];
-    layout.memory.push_back({memory_name(static_cast<Category>(c)), std::vector<std::int64_t>(ranks, bytes)});
-  }
-  layout.memory.push_back({"process", std::vector<std::int64_t>(ranks, planned.plan.total())});
-  for (const OptionValue& option : flat_options(options)) layout.config.emplace_back(option.name, option.value);
-  layout.provenance = provenance(account.facts);
-  constexpr double kLater = std::numeric_limits<double>::quiet_NaN();
-  layout.numbers = {{kFirstStep, kLater},
-                    {"cores", account.cores},
-                    {"compute_threads", account.compute_threads},
-                    {"load_average_start", account.load.load_average},
-                    {kLoadAtEnd, kLater},
-                    {"gpu_foreign_processes_start", account.load.gpu_foreign_processes},
-                    {kForeignAtEnd, kLater}};
-  layout.model = model_attributes(account.model);
-  layout.schedule = schedule_json_text(planned.schedule, planned.plan);
-  layout.schedule_format = kScheduleFormat;
-  if (planned.schedule.unit_sums) {
-    for (const Unit& unit : planned.schedule.layout.units) layout.layers.push_back(unit.name);
-  }
-  layout.device = account.has_monitor;
-  layout.swmr = options.metrics.swmr;
-  if (options.train.sample_every > 0) layout.sample_bytes = kSampleBytes;
-  for (const ValidationSource& set : validation_sources(options.data.val_source)) layout.eval_sets.push_back(set.name);
-  return layout;
-}
-
 }  // namespace
 
 RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks)
     : options_(options),
       folder_(open_folder(options.checkpoint.resume, folder)),
-      lock_(folder_.path(), 0, lock_settings(options.checkpoint.resume)),
-      started_(unix_now()) {
+      lock_(folder_.path(), 0, lock_settings(options.checkpoint.resume)) {
+  status_.started = unix_time();
   if (options.checkpoint.resume == "none") folder_.require_fresh();
   folder_.remove_leftovers();
   // Before anything is written: the remains of a process that died may fill the disk.
-  for (const std::string& line : CheckpointFolder(folder_.path() / "checkpoints").recover()) Log(0, 1).warn(line);
+  for (const std::string& line : CheckpointFolder(folder_.path() / "checkpoints").recover()) warn(line);
   Options repeated = options;
   repeated.run.dir.clear();  // this folder is in use: the repeated run takes its own
   try {
@@ -154,13 +90,13 @@ void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std:
     warn(fmt::format("{}: the run goes on without metrics", error.what()));
   }
   if (options_.metrics.tensorboard) {
-    post_events([this, now = unix_now(), steps_done] {
+    post_events([this, now = unix_time(), steps_done] {
       events_ = std::make_unique<EventFile>(folder_.path() / "tensorboard", now, steps_done + 1);
     });
   }
   const std::lock_guard guard(shared_);
-  step_ = steps_done;
-  steps_ = steps;
+  status_.step = steps_done;
+  status_.steps = steps;
   progress_ = std::make_unique<Progress>(stdout, options_.metrics.every);
 }
 
@@ -201,9 +137,14 @@ void RunRecorder::post_events(std::function<void()> task) {
 
 void RunRecorder::append_events(std::int64_t step, EventScalars scalars) {
   if (!options_.metrics.tensorboard) return;
-  post_events([this, now = unix_now(), step, scalars = std::move(scalars)] {
+  post_events([this, now = unix_time(), step, scalars = std::move(scalars)] {
     if (events_ != nullptr) events_->append(now, step, scalars);
   });
+}
+
+void RunRecorder::append_log(std::vector<JsonField> fields) {
+  fields.emplace_back("unix_time", unix_time());
+  append_log(json_line(fields));
 }
 
 void RunRecorder::append_log(const std::string& line) {
@@ -223,7 +164,7 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   row.grad_norm = report.result.grad_norm;
   row.lr = report.learning_rate;
   row.seconds = report.seconds;
-  row.unix_time = unix_now();
+  row.unix_time = unix_time();
   row.tokens_per_second = rate;
   row.times = report.times.all_seconds();
   row.times.push_back(std::exchange(recording_seconds_, 0.0));
@@ -238,92 +179,78 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
 
   const double exposed = report.times.exposed_seconds() / report.seconds;
   if (report.times.measured) exposed_share_ = exposed;
-  ProgressState state;
-  state.step = report.step;
-  state.steps = steps_;
-  state.loss = report.result.loss;
-  state.tokens_per_second = rate;
-  state.step_seconds = report.seconds;
-  state.exposed_share = exposed_share_;
   {
     const std::lock_guard guard(shared_);
-    step_ = report.step;
+    status_.step = report.step;
+    ProgressState state;
+    state.step = report.step;
+    state.steps = status_.steps;
+    state.loss = report.result.loss;
+    state.tokens_per_second = rate;
+    state.step_seconds = report.seconds;
+    state.exposed_share = exposed_share_;
     progress_->update(state);
   }
 
-  if (report.step % options_.metrics.every == 0 || report.step == 1 || report.step == steps_) {
-    const std::array<JsonField, 9> fields{{{"step", report.step},
-                                           {"loss", report.result.loss},
-                                           {"grad_norm", report.result.grad_norm},
-                                           {"lr", report.learning_rate},
-                                           {"seconds", report.seconds},
-                                           {"tokens_per_second", rate},
-                                           {"exposed_share", exposed},
-                                           {"skipped", report.result.skipped},
-                                           {"unix_time", unix_now()}}};
-    append_log(json_line(fields));
+  if (report.step % options_.metrics.every == 0 || report.step == 1 || report.step == status_.steps) {
+    append_log({{"step", report.step},
+                {"loss", report.result.loss},
+                {"grad_norm", report.result.grad_norm},
+                {"lr", report.learning_rate},
+                {"seconds", report.seconds},
+                {"tokens_per_second", rate},
+                {"exposed_share", exposed},
+                {"skipped", report.result.skipped}});
   }
   if (Clock::now() - status_time_ > kStatusEvery) post_status();
 }
 
 void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations) {
   const Stopwatch recording(recording_seconds_);
-  {
-    const std::lock_guard guard(shared_);
-    evaluations_ = evaluations;
-    evaluated_step_ = step;
-  }
   EvalRow row{step, {}};
   EventScalars events;
-  for (const Evaluation& one : evaluations) {
-    row.losses.push_back(one.loss);
-    events.emplace_back(one.set.empty() ? "eval/loss" : fmt::format("eval/{}/loss", one.set), one.loss);
-  }
-  with_metrics([&](MetricsFile& metrics) { metrics.append_eval(std::move(row)); });
-  append_events(step, std::move(events));
   // The first set's numbers have plain keys, which readers look for; sets with names have keys of their own.
-  std::vector<std::string> keys;
   std::vector<JsonField> fields{{"step", step},
                                 {"validation_loss", evaluations.at(0).loss},
                                 {"validation_perplexity", evaluations.at(0).perplexity()}};
+  NamedLosses losses;
   for (const Evaluation& one : evaluations) {
+    losses.emplace_back(one.set, one.loss);
+    row.losses.push_back(one.loss);
+    events.emplace_back(one.set.empty() ? "eval/loss" : fmt::format("eval/{}/loss", one.set), one.loss);
     if (one.set.empty()) continue;
-    keys.push_back("validation_loss/" + one.set);
-    keys.push_back("validation_perplexity/" + one.set);
+    fields.emplace_back("validation_loss/" + one.set, one.loss);
+    fields.emplace_back("validation_perplexity/" + one.set, one.perplexity());
   }
-  std::size_t key = 0;
-  for (const Evaluation& one : evaluations) {
-    if (one.set.empty()) continue;
-    fields.emplace_back(keys[key++], one.loss);
-    fields.emplace_back(keys[key++], one.perplexity());
+  {
+    const std::lock_guard guard(shared_);
+    status_.validation_losses = std::move(losses);
+    status_.evaluated_step = step;
   }
-  fields.emplace_back("unix_time", unix_now());
-  append_log(json_line(fields));
+  with_metrics([&](MetricsFile& metrics) { metrics.append_eval(std::move(row)); });
+  append_events(step, std::move(events));
+  append_log(std::move(fields));
   say(fmt::format("step {}: {}", step, describe(evaluations)));
 }
 
 void RunRecorder::record_sample(std::int64_t step, const std::string& prompt, const std::string& text) {
   const Stopwatch recording(recording_seconds_);
   with_metrics([&](MetricsFile& metrics) { metrics.append_sample(step, prompt + text); });
-  const std::array<JsonField, 4> fields{
-      {{"step", step}, {"sample_prompt", prompt}, {"sample", text}, {"unix_time", unix_now()}}};
-  append_log(json_line(fields));
+  append_log({{"step", step}, {"sample_prompt", prompt}, {"sample", text}});
   say(printable(fmt::format("step {}: sample\n{}{}", step, prompt, text)));
 }
 
 void RunRecorder::record_checkpoint(const CheckpointReport& report) {
   const Stopwatch recording(recording_seconds_);
-  const std::array<JsonField, 6> fields{{{"step", report.step},
-                                         {"checkpoint_bytes", report.bytes},
-                                         {"blocked_seconds", report.blocked_seconds},
-                                         {"waited_seconds", report.waited_seconds},
-                                         {"background_seconds", report.background_seconds},
-                                         {"unix_time", unix_now()}}};
   with_metrics([&](MetricsFile& metrics) {
     metrics.append_checkpoint(
         {report.step, report.bytes, report.blocked_seconds, report.waited_seconds, report.background_seconds});
   });
-  append_log(json_line(fields));
+  append_log({{"step", report.step},
+              {"checkpoint_bytes", report.bytes},
+              {"blocked_seconds", report.blocked_seconds},
+              {"waited_seconds", report.waited_seconds},
+              {"background_seconds", report.background_seconds}});
   std::string text = fmt::format("step {}: checkpoint of {} in {}", report.step, format_bytes(report.bytes),
                                  format_seconds(report.blocked_seconds + report.background_seconds));
   if (report.background_seconds > 0) text += fmt::format("; steps waited {}", format_seconds(report.blocked_seconds));
@@ -377,7 +304,7 @@ void RunRecorder::say(const std::string& line) {
 void RunRecorder::announce_stop(const std::string& line) {
   {
     const std::lock_guard guard(shared_);
-    stopping_ = line;
+    status_.message = line;
     if (progress_ != nullptr) {
       progress_->message(line);
     } else {
@@ -431,11 +358,14 @@ std::string RunRecorder::written() const {
 
 RunStatus RunRecorder::status(RunState state, int code, const std::string& message) const {
   const std::lock_guard guard(shared_);
-  const bool is_stopping = state == RunState::running && !stopping_.empty();
-  RunStatus status{state,    step_,      steps_,          code, is_stopping ? stopping_ : message,
-                   started_, unix_now(), evaluated_step_, {},   stragglers_.rank()};
-  for (const Evaluation& one : evaluations_) status.validation_losses.emplace_back(one.set, one.loss);
-  return status;
+  RunStatus now = status_;
+  now.state = state;
+  now.code = code;
+  const bool is_stopping = state == RunState::running && !now.message.empty();
+  if (!is_stopping) now.message = message;
+  now.updated = unix_time();
+  now.straggler = stragglers_.rank();
+  return now;
 }
 
 /// Unless the previous one is still being written: the disk is slow, and the next one is more recent.

@@ -3,7 +3,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/checkpoint/manifest.hpp"
-#include "tessera/files/path_exists.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
 #include "tessera/training/origin.hpp"
 

@@ -5,12 +5,11 @@
 #include <sstream>
 #include <thread>
 
-#include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/checkpoint/folder.hpp"
+#include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/reader.hpp"
-#include "tessera/files/path_exists.hpp"
-#include "tessera/files/unreadable_error.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "training/checkpoint_comparison.hpp"
 
 namespace tessera {

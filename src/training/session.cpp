@@ -5,7 +5,6 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/backend.hpp"
-#include "tessera/engine/constants.hpp"
 #include "tessera/model/initialize.hpp"
 #include "tessera/schedule/verify.hpp"
 #include "tessera/training/stop.hpp"

@@ -10,7 +10,8 @@
 #include <limits>
 #include <utility>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/clock.hpp"
+#include "tessera/base/environment.hpp"
 
 namespace tessera {
 
@@ -47,17 +48,12 @@ extern "C" void note_signal(int number) {
   std::raise(number);
 }
 
-double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 /// Returns when Slurm ends the job, in seconds since 1970; infinity if it does not say.
 double end_of_slurm_job() {
-  const char* text = std::getenv("SLURM_JOB_END_TIME");  // NOLINT(concurrency-mt-unsafe): the environment never changes
-  if (text == nullptr) return kForever;
+  const std::string text = variable("SLURM_JOB_END_TIME");
   char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  return end != text && *end == '\0' && seconds > 0 ? seconds : kForever;
+  const double seconds = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == '\0' && seconds > 0 ? seconds : kForever;
 }
 
 }  // namespace
@@ -72,41 +68,32 @@ StopSignals::StopSignals() : stack_(kHandlerStack) {
   action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  for (const int number : kSignals) sigaddset(&action.sa_mask, number);
+  for (const Signal& signal : kSignals) sigaddset(&action.sa_mask, signal.number);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    ::sigaction(kSignals[i], nullptr, &before_[i]);
-    const bool is_nohup = kSignals[i] == SIGHUP && before_[i].sa_handler == SIG_IGN;
-    if (!is_nohup) ::sigaction(kSignals[i], &action, nullptr);
+    const int number = kSignals[i].number;
+    ::sigaction(number, nullptr, &before_[i]);
+    const bool is_nohup = number == SIGHUP && before_[i].sa_handler == SIG_IGN;
+    if (!is_nohup) ::sigaction(number, &action, nullptr);
   }
 }
 
 StopSignals::~StopSignals() {
   ::sigaltstack(&stack_before_, nullptr);
   if (g_signal.load() != 0) return;  // a signal while the process ends is still a second one
-  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i].number, &before_[i], nullptr);
 }
 
 std::string StopSignals::received() const {
-  switch (g_signal.load()) {
-    case 0:
-      return "";
-    case SIGUSR1:
-      return "SIGUSR1";
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGHUP:
-      return "SIGHUP";
-    default:
-      return "SIGINT";
+  for (const auto& [number, name] : kSignals) {
+    if (number == g_signal.load()) return name;
   }
+  return "";
 }
 
 Deadline::Deadline(double walltime, std::chrono::steady_clock::time_point start)
     : start_(start), walltime_(walltime > 0 ? walltime : kForever), job_end_(end_of_slurm_job()) {}
 
-double Deadline::left_of_walltime() const {
-  return walltime_ - std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
+double Deadline::left_of_walltime() const { return walltime_ - seconds_since(start_); }
 
 double Deadline::left_of_job() const { return job_end_ - unix_time(); }
 
@@ -182,8 +169,7 @@ std::int32_t StopConditions::requests(const LastTimes& times) {
   look(times, true);
   std::int32_t requests = reason_.empty() ? 0 : StepRequests::kStop;
   if (!is_rank_0_) return requests;
-  const auto since = std::chrono::steady_clock::now() - last_checkpoint_;
-  const bool due = every_minutes_ > 0 && std::chrono::duration<double>(since).count() >= 60 * every_minutes_;
+  const bool due = every_minutes_ > 0 && seconds_since(last_checkpoint_) >= 60 * every_minutes_;
   if (due || checkpoint_file_seen_) requests += StepRequests::kCheckpoint;
   return requests;
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "tessera/base/clock.hpp"
 #include "tessera/base/threads.hpp"
 
 namespace tessera {
@@ -16,9 +17,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(50);
 
 }  // namespace
 
-double StepProgress::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+double StepProgress::seconds() const { return seconds_since(start); }
 
 double StepProgress::rest() const {
   const std::int64_t done = std::max<std::int64_t>(0, begun - ahead);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
 #include "tessera/base/format.hpp"
@@ -11,15 +10,14 @@
 namespace tessera {
 
 std::string straggler_line(const RankRow& report) {
-  const std::array<JsonField, 4> fields{{{"step", report.step},
-                                         {"straggler", report.straggler.rank},
-                                         {"behind_seconds", report.straggler.behind_seconds},
-                                         {"behind_share", report.straggler.behind_share}}};
-  return json_line(fields);
+  return json_line(std::vector<JsonField>{{"step", report.step},
+                                          {"straggler", report.straggler.rank},
+                                          {"behind_seconds", report.straggler.behind_seconds},
+                                          {"behind_share", report.straggler.behind_share}});
 }
 
 std::string StragglerNotice::after(const RankRow& report) {
-  const NamedStraggler& named = report.straggler;
+  const Straggler& named = report.straggler;
   if (report.timed_steps == 0 || std::exchange(last_, named.rank) != named.rank || named.rank == said_) return {};
   const std::int64_t before = std::exchange(said_, named.rank);
   if (named.rank < 0) return fmt::format("step {}: rank {} no longer holds the others up", report.step, before);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tessera/engine/step_trace.hpp"
-#include "tessera/schedule/alive.hpp"
+#include "tessera/schedule/memory_plan.hpp"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tessera/base/format.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/training/dump.hpp"
 #include "tessera/training/trace_writer.hpp"
@@ -15,8 +15,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kAhead = 2;  ///< micro-steps, with a GPU: see Player::summed_wish
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& facts, RunRecorder* recorder) {
   CheckpointSettings settings;

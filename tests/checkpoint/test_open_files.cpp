@@ -3,7 +3,7 @@
 
 #include "checkpoint/open_files.hpp"
 #include "file_support.hpp"
-#include "tessera/files/unreadable_error.hpp"
+#include "tessera/files/byte_file.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

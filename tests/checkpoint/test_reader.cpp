@@ -5,7 +5,7 @@
 
 #include "checkpoint_case.hpp"
 #include "file_spy.hpp"
-#include "tessera/files/unreadable_error.hpp"
+#include "tessera/files/byte_file.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

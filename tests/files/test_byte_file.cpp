@@ -4,7 +4,6 @@
 #include "file_support.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/byte_file.hpp"
-#include "tessera/files/unreadable_error.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

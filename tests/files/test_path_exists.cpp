@@ -1,6 +1,6 @@
 #include "file_support.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/files/path_exists.hpp"
+#include "tessera/files/byte_file.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -11,7 +11,6 @@
 #include "local_world/local_world.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/engine/backend.hpp"
-#include "tessera/engine/constants.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/formats/hugging_face.hpp"

@@ -51,7 +51,7 @@ TEST_CASE("a report has every rank's sums since the report before, on rank 0 alo
     right = right && first->overlap.size() == 2 && first->overlap[0].step == 5 && first->overlap[1].step == 7;
     const auto size = static_cast<double>(world().size());
     for (const OverlapRow& one : first->overlap) {
-      const RankSpread& compute = one.times.at(0);
+      const Spread& compute = one.times.at(0);
       right = right && compute.minimum == 1 && compute.maximum == size && compute.median == (size + 1) / 2;
       right = right && one.times.at(6).minimum == 1 && one.times.at(6).maximum == size;
       right = right && one.straggler.rank == (world().size() == 1 ? -1 : world().size() - 1);

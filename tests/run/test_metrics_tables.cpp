@@ -26,14 +26,13 @@ TEST_CASE("every value of every kind of row is in its own dataset") {
     MetricsTables tables(path, with);
     StepRow step{3, true, false, 1, 2, 3, 4, 5, 6, {7, 8}, {}};
     step.communication[2] = {9, 10, 11};
-    tables.write_steps({step});
-    tables.write_evals({{20, {2.5, 3.5}}, {40, {1.5, 4.5}}});
-    tables.write_checkpoints({{100, 12, 13, 14, 15}});
-    tables.write_device({{16, 17, 18, 19, 20}});
     RankRow ranks = report(30);
     ranks.layer_norms = {21, 22};
-    tables.write_ranks({ranks});
-    tables.flush();
+    tables.write({.steps = {step},
+                  .evals = {{20, {2.5, 3.5}}, {40, {1.5, 4.5}}},
+                  .checkpoints = {{100, 12, 13, 14, 15}},
+                  .devices = {{16, 17, 18, 19, 20}},
+                  .ranks = {ranks}});
     tables.close();
   }
   const Hdf5File file = Hdf5File::open(path);
@@ -79,9 +78,8 @@ TEST_CASE("memory is -1 until it is measured, and a number of the provenance wha
   const auto path = folder / "metrics.h5";
   {
     MetricsTables tables(path, layout());
-    tables.write_measured_memory("gradients", {11, 22, 33});
-    tables.write_number("load_average_start", 0.5);
-    tables.write_number("load_average_start", 0.75);
+    tables.write({.measured = {{"gradients", {11, 22, 33}}},
+                  .numbers = {{"load_average_start", 0.5}, {"load_average_start", 0.75}}});
     tables.close();
   }
   const Hdf5File file = Hdf5File::open(path);
@@ -98,8 +96,7 @@ TEST_CASE("a file without SWMR is complete whenever it was handed over: a copy o
   MetricsLayout plain = layout();
   plain.swmr = plain.device = false;
   MetricsTables tables(folder / "metrics.h5.tmp", plain);
-  tables.write_steps({row(1), row(2)});
-  tables.flush();
+  tables.write({.steps = {row(1), row(2)}});
   tables.flush_file();
   std::filesystem::copy_file(folder / "metrics.h5.tmp", folder / "metrics.h5");
   const Hdf5File copy = Hdf5File::open(folder / "metrics.h5");

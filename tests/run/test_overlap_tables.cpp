@@ -1,5 +1,5 @@
 #include "metrics_case.hpp"
-#include "run/overlap_tables.hpp"
+#include "run/rank_tables.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;
@@ -19,7 +19,7 @@ TEST_CASE("each kind of time has its least, middle and largest, a row a timed st
   {
     Hdf5File file = Hdf5File::create(folder / "overlap.h5");
     {
-      OverlapTables tables(file.id(), {"compute", "gather"});
+      RowTable<OverlapRow> tables = create_overlap(file.id(), {"compute", "gather"});
       tables.append({});
       tables.flush();
       tables.append({step_row(1), step_row(2)});

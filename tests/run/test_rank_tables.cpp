@@ -11,7 +11,7 @@ Hdf5File written(const std::filesystem::path& path, const MetricsLayout& layout,
   {
     Hdf5File file = Hdf5File::create(path);
     {
-      RankTables tables(file.id(), layout);
+      RowTable<RankRow> tables = create_ranks(file.id(), layout);
       tables.append({});
       tables.flush();
       for (const RankRow& report : reports) tables.append({report});

@@ -4,7 +4,7 @@
 #include "schedule/print/segment_life.hpp"
 #include "small_schedule.hpp"
 #include "tessera/model/architecture.hpp"
-#include "tessera/schedule/alive.hpp"
+#include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/planned_run.hpp"
 
 using namespace tessera;

@@ -50,8 +50,8 @@ TEST_CASE("the straggler is the rank that works longest and waits least") {
   const std::vector<OverlapTimes> ranks{rank(1.0, 0, 0.6), rank(1.1, 0, 0.5), rank(1.5, 0, 0.1), rank(1.0, 0, 0.6)};
   const Straggler found = find_straggler(ranks);
   CHECK(found.rank == 2);
-  CHECK(found.behind == Approx(0.5));  // the median of 1.0, 1.0 and 1.1 is 1.0
-  CHECK(found.share == Approx(0.5 / 1.6));
+  CHECK(found.behind_seconds == Approx(0.5));  // the median of 1.0, 1.0 and 1.1 is 1.0
+  CHECK(found.behind_share == Approx(0.5 / 1.6));
 }
 
 TEST_CASE("a rank that reads its data slowly holds the others up as one that computes slowly does") {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "tessera/engine/backend.hpp"
-#include "tessera/engine/constants.hpp"
+#include "tessera/engine/state.hpp"
 #include "tessera/model/initialize.hpp"
 #include "tessera/schedule/verify.hpp"
 #include "tessera/training/evaluator.hpp"

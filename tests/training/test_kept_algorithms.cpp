@@ -34,15 +34,3 @@ TEST_CASE("what is in the file already is not written again") {
   CHECK(read_file(run / "gemm_algorithms.txt") == "b");
   CHECK_THROWS_AS(KeptAlgorithms(run / "none").write("a"), IoError);
 }
-
-TEST_CASE("a run of version 0.1 is read under its old name and written under the new one") {
-  const TemporaryFolder run;
-  write_file(run / "products.txt", "old");
-  KeptAlgorithms kept(run.path());
-  CHECK(kept.read() == "old");
-  kept.write("old");
-  CHECK(read_file(run / "gemm_algorithms.txt") == "old");
-  kept.write("new");
-  CHECK(KeptAlgorithms(run.path()).read() == "new");
-  CHECK_FALSE(std::filesystem::exists(run / "products.txt"));
-}

@@ -2,7 +2,7 @@
 
 #include "file_support.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/schedule/alive.hpp"
+#include "tessera/schedule/memory_plan.hpp"
 #include "trace_case.hpp"
 
 using namespace tessera;

@@ -43,17 +43,6 @@ struct GradientSlice {
 
 GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
 
-/// This rank's share of a unit's parameters at rest, in a schedule without training.
-struct ParameterSlice {
-  UnitId unit;
-  std::int64_t first = 0, count = 0;
-  void* data = nullptr;
-  DType dtype = DType::fp32;
-  std::vector<TensorRun> runs;
-};
-
-ParameterSlice parameter_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
-
 /// Fills elements [first, first + out.size()) of a tensor.
 using TensorSource = std::function<void(TensorId tensor, std::int64_t first, std::span<float> out)>;
 
@@ -64,5 +53,8 @@ void set_masters(const StepSchedule& schedule, const Resources& resources, const
 /// Sets the parameters at rest of a schedule without training; rounded to the compute type. A unit's slice at a time
 /// lies on the host as well.
 void set_parameters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
+
+/// Writes the model's constants (model/constants.hpp) where the plan has them; once, before anything is played.
+void set_constants(const StepSchedule& schedule, const Resources& resources);
 
 }  // namespace tessera

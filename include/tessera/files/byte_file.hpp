@@ -1,13 +1,26 @@
 #pragma once
-// Plain reads and writes of byte ranges of a file.
+// Plain reads and writes of byte ranges of a file, and whether it is there.
 
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
 
+#include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
 
 namespace tessera {
+
+/// A file is there, or may be, and the system refused to open or read it: disk, network, permissions, limits. Any other
+/// IoError of reading says that the file is missing or is not what was written. Damage is permanent; an unreadable file
+/// may be intact.
+class UnreadableError : public IoError {
+ public:
+  using IoError::IoError;
+};
+
+/// Returns whether something is at a path that the user gave; UsageError if the system cannot tell (no permission, a
+/// loop of links, a name too long).
+bool path_exists(const std::filesystem::path& path);
 
 enum class OpenFor : std::uint8_t { reading, writing };
 /// Throws the errno of a file that could not be opened or read: UnreadableError, or IoError if nothing is there.

@@ -35,39 +35,21 @@ class Hdf5Array {
   std::int64_t elements_ = 0;
 };
 
-/// A one-dimensional dataset that grows at its end: chunked, unlimited, readable by SWMR.
+/// A dataset that grows at its end: chunked, unlimited, readable by SWMR.
 template <class T>
 class Hdf5Series {
  public:
-  static constexpr std::int64_t kChunk = 1024;  ///< elements: 8 kB, the most that a flush writes again
-
   Hdf5Series() = default;
-  static Hdf5Series create(hid_t parent, const std::string& name);
+  /// Creates it empty, of one dimension. With a width it has two: rows of so many elements each.
+  static Hdf5Series create(hid_t parent, const std::string& name, std::int64_t width = 0);
   std::int64_t size() const { return size_; }
+  /// Appends elements; with a width whole rows, one after the other.
   void append(std::span<const T> values);
   void flush();
 
  private:
   Hdf5Dataset dataset_;
-  std::int64_t size_ = 0;
-};
-
-/// A two-dimensional dataset whose rows, all of one width, are appended: chunked, unlimited, readable by SWMR.
-template <class T>
-class Hdf5Rows {
- public:
-  static constexpr std::int64_t kChunk = 256;  ///< elements, or one row
-
-  Hdf5Rows() = default;
-  static Hdf5Rows create(hid_t parent, const std::string& name, std::int64_t width);
-  std::int64_t rows() const { return rows_; }
-  /// Appends whole rows, one after the other.
-  void append(std::span<const T> values);
-  void flush();
-
- private:
-  Hdf5Dataset dataset_;
-  std::int64_t width_ = 0, rows_ = 0;
+  std::int64_t width_ = 0, size_ = 0;
 };
 
 /// A one-dimensional dataset of UTF-8 texts that grows at its end. Each has the same number of bytes, padded with 0:

@@ -33,7 +33,7 @@ struct RunStatus {
 };
 
 /// One key of a JSON line; a NaN or an infinity becomes null.
-using JsonField = std::pair<std::string_view, std::variant<bool, std::int64_t, double, std::string>>;
+using JsonField = std::pair<std::string, std::variant<bool, std::int64_t, double, std::string>>;
 
 /// Writes one JSON object on one line, keys in the given order, no line end. Bytes that are not UTF-8 are replaced.
 std::string json_line(std::span<const JsonField> fields);

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "tessera/files/io_thread.hpp"
+#include "tessera/telemetry/overlap.hpp"
 
 namespace tessera {
 
@@ -93,23 +94,11 @@ struct RankValues {
   DeviceRow device;                                                  ///< `step` is ignored
 };
 
-/// A kind of time of a timed step, over the ranks; seconds.
-struct RankSpread {
-  double minimum = 0, median = 0, maximum = 0;
-};
-
-/// A rank that holds the others up; -1: none.
-struct NamedStraggler {
-  std::int64_t rank = -1;
-  double behind_seconds = 0;  ///< its own work beyond the others' median
-  double behind_share = 0;    ///< of its time
-};
-
 /// What all ranks did in one timed step.
 struct OverlapRow {
   std::int64_t step = 0;
-  NamedStraggler straggler;
-  std::vector<RankSpread> times;  ///< in the order of MetricsLayout::overlap_times
+  Straggler straggler;
+  std::vector<Spread> times;  ///< over the ranks, seconds; in the order of MetricsLayout::overlap_times
 };
 
 /// A report of all ranks.
@@ -117,7 +106,7 @@ struct RankRow {
   std::int64_t step = 0;                    ///< after which it was made
   std::int64_t steps = 0, timed_steps = 0;  ///< since the report before
   std::vector<RankValues> ranks;
-  NamedStraggler straggler;           ///< over the timed steps together
+  Straggler straggler;                ///< over the timed steps together
   std::vector<OverlapRow> overlap;    ///< the timed steps, one by one
   std::vector<double> layer_norms{};  ///< of the step's gradient, in the order of MetricsLayout::layers
 };

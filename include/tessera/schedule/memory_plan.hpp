@@ -74,4 +74,8 @@ std::int64_t machine_bytes(const StepSchedule& schedule, const MemoryPlan& plan)
 /// empty if nothing.
 std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const MemoryPlan& plan);
 
+/// Returns the bytes of each category that hold something in a memory space while an operation runs, operations taken
+/// in list order. Their sum is `alive_bytes` of the schedule as JSON.
+IndexedVector<OperationId, CategoryBytes> alive_categories(const StepSchedule& schedule, MemorySpace space);
+
 }  // namespace tessera

@@ -55,9 +55,9 @@ Spread spread_of(std::vector<double> values);
 
 /// The rank that the others wait for.
 struct Straggler {
-  std::int64_t rank = -1;  ///< none stands out
-  double behind = 0;       ///< seconds by which its own work is longer than the median of the others
-  double share = 0;        ///< of its own work and wait together
+  std::int64_t rank = -1;     ///< none stands out
+  double behind_seconds = 0;  ///< by which its own work is longer than the median of the others
+  double behind_share = 0;    ///< of its own work and wait together
 };
 
 /// Names the rank with most work of its own, if it is also the one that waits least: a rank that waits is a victim. It

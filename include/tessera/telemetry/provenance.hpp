@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/environment.hpp"
+
 namespace tessera {
 
 /// Names and values in printing order; shown by /provenance of a metrics file and by --version.
@@ -32,8 +34,6 @@ struct RunFacts {
 ///   the libraries as NAME_version, and slurm_job_id, slurm_array_task_id, slurm_restart_count where Slurm set them
 Facts provenance(const RunFacts& run);
 
-/// Returns "node1.cluster", as the kernel says.
-std::string host_name();
 /// Returns "Intel(R) Xeon(R) ...", from /proc/cpuinfo; "unknown" if it is not there.
 std::string cpu_model();
 /// Returns how many processes of this machine ran or wanted to in the last minute, on average; NaN if the system does

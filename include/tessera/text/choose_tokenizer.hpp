@@ -2,7 +2,6 @@
 // The tokenizer and the separator that the options name.
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>

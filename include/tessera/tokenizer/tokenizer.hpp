@@ -37,7 +37,11 @@ class Tokenizer {
   virtual std::string_view bytes_of(std::int32_t id) const = 0;
   /// Returns the text of ids. decode(encode(x)) = x for valid UTF-8. Exceptions: files that ask for a normaliser, a
   /// space before the text, or an added token that takes white space with it.
-  std::string decode(std::span<const std::int32_t> ids) const;
+  std::string decode(std::span<const std::int32_t> ids) const {
+    std::string text;
+    for (const std::int32_t id : ids) text += bytes_of(id);
+    return text;
+  }
 
   /// Returns the id of a token by its content ("<|endoftext|>"), added tokens first, else as the vocabulary spells it
   /// ("Ġthe"); nothing if there is none.

@@ -1,6 +1,5 @@
 #pragma once
-// RUN/gemm_algorithms.txt: the algorithms of a GPU's matmuls, so that a restart has the same bits. Rank 0's. Runs of
-// version 0.1 have it as products.txt, which is read where the new name is missing.
+// RUN/gemm_algorithms.txt: the algorithms of a GPU's matmuls, so that a restart has the same bits. Rank 0's.
 
 #include <filesystem>
 #include <string>
@@ -9,18 +8,15 @@ namespace tessera {
 
 class KeptAlgorithms {
  public:
-  static constexpr const char* kName = "gemm_algorithms.txt";
-  static constexpr const char* kOldName = "products.txt";
-
-  explicit KeptAlgorithms(std::filesystem::path run_folder) : folder_(std::move(run_folder)) {}
+  explicit KeptAlgorithms(const std::filesystem::path& run_folder) : path_(run_folder / "gemm_algorithms.txt") {}
   /// Returns the text that an earlier part of the run kept; empty if there is none. IoError.
   std::string read();
   /// Replaces the file if it would change. IoError.
   void write(const std::string& text);
 
  private:
-  std::filesystem::path folder_;
-  std::string known_;  ///< what is in the file of the new name
+  std::filesystem::path path_;
+  std::string known_;  ///< what is in the file
 };
 
 }  // namespace tessera

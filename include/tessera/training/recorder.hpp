@@ -107,6 +107,8 @@ class RunRecorder {
 
  private:
   void append_log(const std::string& line);
+  /// Adds the time.
+  void append_log(std::vector<JsonField> fields);
   void post_events(std::function<void()> task);
   void append_events(std::int64_t step, EventScalars scalars);
   template <class F>
@@ -126,11 +128,7 @@ class RunRecorder {
   std::unique_ptr<LineLog> log_;
   mutable std::mutex shared_;  ///< of what the thread of announce_stop() reads: all up to stragglers_
   std::unique_ptr<Progress> progress_;
-  std::string stopping_;
-  std::int64_t step_ = 0, steps_ = 0;
-  std::vector<Evaluation> evaluations_;  ///< the last ones
-  std::int64_t evaluated_step_ = 0;
-  double started_ = 0;
+  RunStatus status_;                                                 ///< its message: of a stop that was announced
   double recording_seconds_ = 0;                                     ///< since the last row
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
   bool has_monitor_ = false;

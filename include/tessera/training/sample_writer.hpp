@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "tessera/generate/generator.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"

@@ -47,7 +47,12 @@ class StopSignals {
   std::string received() const;
 
  private:
-  static constexpr std::array kSignals{SIGUSR1, SIGTERM, SIGINT, SIGHUP};
+  struct Signal {
+    int number;
+    const char* name;
+  };
+  static constexpr std::array<Signal, 4> kSignals{
+      {{SIGUSR1, "SIGUSR1"}, {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGHUP, "SIGHUP"}}};
   std::array<struct sigaction, kSignals.size()> before_{};
   std::vector<std::byte> stack_;
   stack_t stack_before_{};

@@ -2,7 +2,6 @@
 // run.trace: what every rank measured in some steps, as one file for Perfetto.
 
 #include <filesystem>
-#include <string>
 
 #include "tessera/config/options.hpp"
 #include "tessera/schedule/schedule.hpp"

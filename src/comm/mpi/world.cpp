@@ -1,7 +1,5 @@
 #include "tessera/comm/world.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -19,18 +17,13 @@
 #include "comm/mpi/process_memory.hpp"
 #include "comm/mpi/watchdog.hpp"
 #include "comm/mpi/world_notice.hpp"
+#include "tessera/base/environment.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/comm/launcher.hpp"
 
 namespace tessera {
 
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 /// Reports why this rank cannot go on and takes all ranks down.
 [[noreturn]] void abort_world(const Log& log, ExitCode code, const std::string& message) {

@@ -2,7 +2,6 @@
 
 #include "comm/tree_sum.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/base/math.hpp"
 
 namespace tessera {
 

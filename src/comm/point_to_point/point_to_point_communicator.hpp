@@ -2,7 +2,6 @@
 // Collectives over messages between pairs of ranks: between nodes over MPI, and in tests between threads. Sums have the
 // same bits as those of shared memory.
 
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>

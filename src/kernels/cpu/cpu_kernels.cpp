@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu_kernels.hpp"
 
 #include "kernels/cpu/tile_matmul.hpp"
+#include "kernels/scalar_rules.hpp"
 
 namespace tessera {
 
@@ -29,6 +30,10 @@ CpuKernels::CpuKernels(ThreadPool& pool, InstructionSet set)
       worker_sums_(static_cast<std::size_t>(pool.threads())) {}
 
 std::string CpuKernels::description() const { return fmt::format("{}, {}", name_of(set_), matrix_library_name()); }
+
+void CpuKernels::accumulate_loss(Stream&, const AccountArguments& a) { account_loss_rule(a); }
+
+void CpuKernels::clip(Stream&, const ClipArguments& a) { clip_rule(a); }
 
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set) {
   if (!is_supported(set)) {

@@ -2,7 +2,6 @@
 #include "kernels/cpu/cpu_kernels.hpp"
 #include "kernels/cpu/dropout_mask.hpp"
 #include "kernels/cpu/storage.hpp"
-#include "kernels/tiling.hpp"
 #include "tessera/base/counter_rng.hpp"
 
 namespace tessera {

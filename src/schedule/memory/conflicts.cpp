@@ -1,7 +1,6 @@
 #include "schedule/memory/conflicts.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <queue>
 #include <utility>

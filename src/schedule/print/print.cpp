@@ -7,6 +7,7 @@
 
 #include "schedule/liveness.hpp"
 #include "schedule/print/segment_life.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 
@@ -179,12 +180,11 @@ std::string describe_operation(const StepSchedule& schedule, OperationId id) {
 std::string describe_grid(const StepSchedule& schedule) {
   const ProcessGrid& grid = schedule.grid;
   const std::int64_t world = grid.world(), replicas = grid.size(Group::replica);
-  std::string text = fmt::format("{} over {} rank{}", name_of(schedule.strategy), world, world == 1 ? "" : "s");
+  std::string text = fmt::format("{} over {}", name_of(schedule.strategy), counted(world, "rank"));
   if (const std::int64_t kept = grid.size(Group::sub); kept > 1)
     text += fmt::format(", 1/{0} of a unit stays after forward, over {0} ranks", kept);
   if (!rules_of(schedule.strategy).is_hybrid()) return text;
-  text +=
-      fmt::format(" ({} replica{} of shard groups of {})", replicas, replicas == 1 ? "" : "s", grid.size(Group::shard));
+  text += fmt::format(" ({} of shard groups of {})", counted(replicas, "replica"), grid.size(Group::shard));
   if (replicas == 1 && world > 1) text += ", as without replicas: shard.group_size makes smaller groups";
   return text;
 }

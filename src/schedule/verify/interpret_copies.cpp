@@ -1,4 +1,5 @@
-// The interpreter's rules of what goes between device and host: tokens, snapshots, and offloaded state in buckets.
+// The interpreter's rules of copies: between device and host (tokens, snapshots, offloaded state in buckets), and of
+// what stays of full parameters.
 
 #include "schedule/verify/interpreter.hpp"
 
@@ -196,6 +197,22 @@ void Interpreter::cast_on_host(const Operation& op) {
   State state;
   state.version = *version;
   write(result, std::move(state));
+}
+
+/// Keeps a rank's part of full parameters: no other rank takes part.
+void Interpreter::slice(const Operation& op) {
+  if (op.reads.size() != 1 || op.writes.size() != 1) return complain("a slice reads one value and writes one");
+  const State* source = read(op.reads[0]);
+  if (source == nullptr) return;
+  const Value& out = schedule_.value(op.writes[0]);
+  demand(source->type.kind == ValueKind::parameter && source->type.shard.empty() && source->type.partial.empty(),
+         "only full parameters are sliced");
+  demand(op.group == Group::sub && out.shard == source->type.shard.with(op.group) && out.partial.empty(),
+         "the placement is not the source's sharded over the sub-group");
+  demand(out.kind == ValueKind::parameter && out.unit == source->type.unit && out.dtype == source->type.dtype &&
+             out.elements * schedule_.grid.size(op.group) == source->type.elements,
+         "the slice is not its rank's part of the source");
+  write(op.writes[0], State(*source));
 }
 
 }  // namespace tessera

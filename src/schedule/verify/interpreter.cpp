@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "tessera/base/math.hpp"
-
 namespace tessera {
 
 Interpreter::Interpreter(const StepSchedule& schedule, const Poll& poll) : schedule_(schedule), poll_(poll) {}
