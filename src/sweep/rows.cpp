@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "sweep/launcher.hpp"
-#include "tessera/app/plan.hpp"
+#include "tessera/app/commands.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/command.hpp"
