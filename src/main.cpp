@@ -9,13 +9,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "tessera/app/checkpoint_commands.hpp"
-#include "tessera/app/data_commands.hpp"
-#include "tessera/app/eval.hpp"
-#include "tessera/app/generate.hpp"
-#include "tessera/app/plan.hpp"
-#include "tessera/app/train.hpp"
+#include "tessera/app/commands.hpp"
 #include "tessera/backend/cuda_device.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/bench/checkpoint.hpp"
 #include "tessera/bench/comm.hpp"
@@ -83,8 +79,8 @@ int run_plan_here(const Command& command) {
   if (ranks) {
     options.plan.ranks = *ranks;
     if (options.plan.format == PlanFormat::text) {
-      Log(0, 1).info(fmt::format("planned for {} rank{}, as many as {} had (--plan.ranks=N plans for others)\n", *ranks,
-                                 *ranks == 1 ? "" : "s", command.input.string()));
+      Log(0, 1).info(fmt::format("planned for {}, as many as {} had (--plan.ranks=N plans for others)\n",
+                                 counted(*ranks, "rank"), command.input.string()));
     }
   }
   if (!options.run.device) resolve_device(options, Log(0, 1));

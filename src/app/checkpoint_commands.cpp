@@ -1,5 +1,3 @@
-#include "tessera/app/checkpoint_commands.hpp"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "tessera/app/commands.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
@@ -60,17 +59,9 @@ struct Statistics {
 std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::format("{}", fmt::join(shape, " x ")); }
 
 Statistics statistics_of(const CheckpointReader& reader, std::size_t tensor) {
-  constexpr std::int64_t piece = 1 << 20;
   Statistics statistics;
-  std::vector<float> values;
-  const std::int64_t all = reader.manifest().tensors[tensor].elements;
-  for (std::int64_t first = 0; first < all; first += piece) {
-    values.resize(static_cast<std::size_t>(std::min(piece, all - first)));
-    const WantedRun want{StateKind::parameter, static_cast<std::int64_t>(tensor), first,
-                         static_cast<std::int64_t>(values.size()), values.data()};
-    reader.read({&want, 1}, 1);
-    statistics.add(values);
-  }
+  stream_tensor(reader, StateKind::parameter, tensor,
+                [&](std::int64_t, std::span<const float> values) { statistics.add(values); });
   return statistics;
 }
 

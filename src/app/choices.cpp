@@ -1,11 +1,11 @@
 #include "app/choices.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/files/json_file.hpp"
@@ -27,9 +27,7 @@ std::int64_t label_of(const nlohmann::json& value, std::size_t endings, const st
   if (value.is_number_integer()) {
     label = value.get<std::int64_t>();
   } else if (value.is_string()) {
-    const auto digits = value.get<std::string>();
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), label);
-    if (error != std::errc{} || end != digits.data() + digits.size()) label = -1;
+    label = whole_number(value.get<std::string>()).value_or(-1);
   }
   if (label < 0 || label >= static_cast<std::int64_t>(endings))
     throw UsageError("{}: label is {} (the number of the right ending): 0 to {}", where, shown(value.dump()),

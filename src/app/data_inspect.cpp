@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "tessera/app/data_commands.hpp"
+#include "tessera/app/commands.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"

@@ -1,4 +1,4 @@
-#include "tessera/app/data_commands.hpp"
+#include "tessera/app/commands.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/log.hpp"

@@ -1,5 +1,3 @@
-#include "tessera/app/eval.hpp"
-
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -8,6 +6,7 @@
 #include "app/choices.hpp"
 #include "app/eval_options.hpp"
 #include "app/loaded_model.hpp"
+#include "tessera/app/commands.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"

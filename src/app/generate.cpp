@@ -1,12 +1,11 @@
-#include "tessera/app/generate.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "app/generate_text.hpp"
 #include "app/loaded_model.hpp"
+#include "tessera/app/commands.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
@@ -24,20 +23,8 @@ constexpr std::int64_t kChunk = 128;
 
 /// Sends rank 0's texts to all.
 std::vector<std::string> broadcast(ControlPlane& control, const std::vector<std::string>& mine) {
-  std::string packed;
-  for (const std::string& text : mine) {
-    const std::uint64_t size = text.size();
-    packed.append(reinterpret_cast<const char*>(&size), sizeof(size)).append(text);
-  }
-  packed = control.broadcast(packed);
-  std::vector<std::string> texts;
-  for (std::size_t at = 0; at < packed.size();) {
-    std::uint64_t size = 0;
-    std::memcpy(&size, packed.data() + at, sizeof(size));
-    texts.push_back(packed.substr(at + sizeof(size), size));
-    at += sizeof(size) + size;
-  }
-  return texts;
+  const std::vector<std::uint8_t> packed = nlohmann::json::to_msgpack(mine);  // of any bytes
+  return nlohmann::json::from_msgpack(control.broadcast(std::string(packed.begin(), packed.end())));
 }
 
 /// Returns sizes that depend on prompts and options alone. Matmuls of other shapes round differently, and the text is

@@ -1,5 +1,3 @@
-#include "tessera/app/plan.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "app/plan_json.hpp"
 #include "app/plan_rows.hpp"
+#include "tessera/app/commands.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"

@@ -1,5 +1,4 @@
-#include "tessera/app/train.hpp"
-
+#include "tessera/app/commands.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"

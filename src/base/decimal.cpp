@@ -40,6 +40,12 @@ Decimal shortest_decimal(double value) {
 
 }  // namespace
 
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
 std::optional<WholePart> decimal_product(double value, std::int64_t factor, std::int64_t divisor) {
   TESSERA_ASSERT(value >= 0.0 && value <= std::numeric_limits<double>::max() && factor >= 0 && divisor >= 1,
                  "{} x {} / {}", value, factor, divisor);

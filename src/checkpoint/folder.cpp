@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
+#include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/files/durable_file.hpp"
@@ -23,18 +23,10 @@ constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp", kPending = "
 
 std::string name_of_step(std::int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
 
-/// Parses a text that is only a number.
-std::optional<std::int64_t> number_of(std::string_view digits) {
-  std::int64_t number = -1;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc{} || end != digits.data() + digits.size() || number < 0) return std::nullopt;
-  return number;
-}
-
 /// Returns N of "step-N"; -1 for any other name.
 std::int64_t step_of(std::string_view name) {
   if (!name.starts_with(kPrefix)) return -1;
-  const std::int64_t step = number_of(name.substr(kPrefix.size())).value_or(-1);
+  const std::int64_t step = whole_number(name.substr(kPrefix.size())).value_or(-1);
   return step >= 0 && name == name_of_step(step) ? step : -1;
 }
 
@@ -118,7 +110,7 @@ std::string CheckpointFolder::set_aside_newer(std::int64_t step) const {
     if (step_of_weights(name) > step) moved.push_back(name);
     const std::size_t mark = name.rfind(kAbandoned);
     if (mark != std::string::npos)
-      branch = std::max(branch, 1 + number_of(std::string_view(name).substr(mark + kAbandoned.size())).value_or(0));
+      branch = std::max(branch, 1 + whole_number(std::string_view(name).substr(mark + kAbandoned.size())).value_or(0));
   }
   // The newest goes last: until then `auto` takes it, with all its predecessors.
   for (const std::int64_t newer : steps()) {
@@ -221,8 +213,8 @@ std::vector<CheckpointFolder::Pending> CheckpointFolder::pending() const {
     const std::size_t mark = name.find(kPending);
     if (mark == std::string::npos) continue;
     const std::int64_t step = step_of(std::string_view(name).substr(0, mark));
-    const auto after = number_of(std::string_view(name).substr(mark + kPending.size()));
-    if (step >= 0 && after) all.push_back({step, *after, path_ / name});
+    const auto after = whole_number(std::string_view(name).substr(mark + kPending.size()));
+    if (step >= 0 && after && *after >= 0) all.push_back({step, *after, path_ / name});
   }
   return all;
 }

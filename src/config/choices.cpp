@@ -1,5 +1,7 @@
 #include "tessera/config/choices.hpp"
 
+#include "tessera/config/command.hpp"
+
 namespace tessera {
 
 // Defines choices<E>() for the given list.
@@ -19,12 +21,13 @@ TESSERA_CHOICES(bool, {{true, "true"}, {false, "false"}})
 TESSERA_NAMED(DeviceChoice, {{std::nullopt, "auto"},
                              {DeviceKind::cpu, name_of(DeviceKind::cpu)},
                              {DeviceKind::cuda, name_of(DeviceKind::cuda)}})
-TESSERA_NAMED(Deterministic,
-              {{Deterministic::automatic, "auto"}, {Deterministic::yes, "true"}, {Deterministic::no, "false"}})
-TESSERA_NAMED(KeepActivated,
-              {{KeepActivated::automatic, "auto"}, {KeepActivated::yes, "true"}, {KeepActivated::no, "false"}})
-TESSERA_NAMED(AttentionChoice,
-              {{AttentionChoice::automatic, "auto"}, {AttentionChoice::own, "own"}, {AttentionChoice::cudnn, "cudnn"}})
+TESSERA_CHOICES(Deterministic,
+                {{Deterministic::automatic, "auto"}, {Deterministic::yes, "true"}, {Deterministic::no, "false"}})
+TESSERA_CHOICES(KeepActivated,
+                {{KeepActivated::automatic, "auto"}, {KeepActivated::yes, "true"}, {KeepActivated::no, "false"}})
+TESSERA_CHOICES(AttentionChoice, {{AttentionChoice::automatic, "auto"},
+                                  {AttentionChoice::own, "own"},
+                                  {AttentionChoice::cudnn, "cudnn"}})
 TESSERA_NAMED(CommBackend,
               {{CommBackend::automatic, "auto"}, {CommBackend::nccl, "nccl"}, {CommBackend::staged, "staged"}})
 TESSERA_NAMED(QueueMode, {{QueueMode::automatic, "auto"},
@@ -43,24 +46,30 @@ TESSERA_NAMED(ActivationCheckpointing, {{ActivationCheckpointing::none, "none"},
                                         {ActivationCheckpointing::selective, "selective"},
                                         {ActivationCheckpointing::fit, "fit"}})
 TESSERA_NAMED(Offload, {{Offload::none, "none"}, {Offload::optimizer, "optimizer"}, {Offload::params, "params"}})
-TESSERA_NAMED(DirectWrites,
-              {{DirectWrites::automatic, "auto"}, {DirectWrites::yes, "true"}, {DirectWrites::no, "false"}})
+TESSERA_CHOICES(DirectWrites,
+                {{DirectWrites::automatic, "auto"}, {DirectWrites::yes, "true"}, {DirectWrites::no, "false"}})
 TESSERA_NAMED(MatmulPrecision, {{MatmulPrecision::fp32, "fp32"}, {MatmulPrecision::tf32, "tf32"}})
 TESSERA_NAMED(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})
 TESSERA_NAMED(OnError, {{OnError::stop, "stop"}, {OnError::skip, "skip"}})
-TESSERA_NAMED(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"},
-                                     {LearningRateSchedule::cosine, "cosine"},
-                                     {LearningRateSchedule::linear, "linear"},
-                                     {LearningRateSchedule::wsd, "wsd"}})
-TESSERA_NAMED(PlanView, {{PlanView::table, "table"}, {PlanView::schedule, "schedule"}, {PlanView::units, "units"}})
-TESSERA_NAMED(PlanFormat, {{PlanFormat::text, "text"}, {PlanFormat::json, "json"}})
-TESSERA_NAMED(ResultFormat, {{ResultFormat::text, "text"}, {ResultFormat::json, "json"}})
-TESSERA_NAMED(SweepAction, {{SweepAction::print, "print"},
-                            {SweepAction::run, "run"},
-                            {SweepAction::submit, "submit"},
-                            {SweepAction::status, "status"},
-                            {SweepAction::retry, "retry"},
-                            {SweepAction::row, "row"}})
+TESSERA_CHOICES(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"},
+                                       {LearningRateSchedule::cosine, "cosine"},
+                                       {LearningRateSchedule::linear, "linear"},
+                                       {LearningRateSchedule::wsd, "wsd"}})
+TESSERA_CHOICES(PlanView, {{PlanView::table, "table"}, {PlanView::schedule, "schedule"}, {PlanView::units, "units"}})
+TESSERA_CHOICES(PlanFormat, {{PlanFormat::text, "text"}, {PlanFormat::json, "json"}})
+TESSERA_CHOICES(ResultFormat, {{ResultFormat::text, "text"}, {ResultFormat::json, "json"}})
+TESSERA_CHOICES(SweepAction, {{SweepAction::print, "print"},
+                              {SweepAction::run, "run"},
+                              {SweepAction::submit, "submit"},
+                              {SweepAction::status, "status"},
+                              {SweepAction::retry, "retry"},
+                              {SweepAction::row, "row"}})
+TESSERA_NAMED(BenchKind, {{BenchKind::comm, "comm"},
+                          {BenchKind::step, "step"},
+                          {BenchKind::kernels, "kernels"},
+                          {BenchKind::memory, "memory"},
+                          {BenchKind::checkpoint, "checkpoint"}})
+TESSERA_CHOICES(DataTask, {{DataTask::prepare, "prepare"}, {DataTask::inspect, "inspect"}})
 TESSERA_CHOICES(DType, {{DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp16, "fp16"}})
 
 #undef TESSERA_NAMED

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "config/value_text.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/config/choices.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/config/settings.hpp"
 
@@ -71,22 +73,6 @@ The ten that most runs need:
 All of them:
 )";
 
-struct BenchRow {
-  BenchKind kind;
-  std::string_view name;
-};
-constexpr std::array<BenchRow, 5> kBenches{{{BenchKind::comm, "comm"},
-                                            {BenchKind::step, "step"},
-                                            {BenchKind::kernels, "kernels"},
-                                            {BenchKind::memory, "memory"},
-                                            {BenchKind::checkpoint, "checkpoint"}}};
-
-struct DataRow {
-  DataTask kind;
-  std::string_view name;
-};
-constexpr std::array<DataRow, 2> kDataTasks{{{DataTask::prepare, "prepare"}, {DataTask::inspect, "inspect"}}};
-
 /// Returns "train, plan, bench, ..."
 template <class Rows>
 std::string names_of(const Rows& rows) {
@@ -144,30 +130,16 @@ void require_read_by(BenchKind kind, std::string_view option) {
   throw UsageError("{} has no effect (tessera bench {} does not read it): leave it out", option, name_of(kind));
 }
 
-DataTask data_task_named(const std::string& name) {
-  for (const auto& row : kDataTasks) {
-    if (row.name == name) return row.kind;
-  }
-  throw UsageError("data {} (no such task): {}", in_quotes(name), names_of(kDataTasks));
-}
-
-BenchKind bench_named(const std::string& name) {
-  for (const auto& row : kBenches) {
-    if (row.name == name) return row.kind;
-  }
-  throw UsageError("bench {} (nothing of that name to measure): {}", in_quotes(name), names_of(kBenches));
+/// Returns the bench or the data task of this name. UsageError, which says `why`, for another one.
+template <class E>
+E chosen(std::string_view command, const std::string& name, std::string_view why) {
+  if (const std::optional<E> found = read_choice<E>(name)) return *found;
+  throw UsageError("{} {} ({}): {}", command, in_quotes(name), why, names_of(choices<E>()));
 }
 
 }  // namespace
 
 std::string_view name_of(CommandKind kind) { return row_of(kind).name; }
-
-std::string_view name_of(BenchKind kind) {
-  for (const auto& row : kBenches) {
-    if (row.kind == kind) return row.name;
-  }
-  throw InternalError("no bench {}", static_cast<int>(kind));
-}
 
 Command read_command(const std::vector<std::string>& words) {
   Command command;
@@ -192,12 +164,13 @@ Command read_command(const std::vector<std::string>& words) {
   auto& positional = arguments.positional;
   std::size_t next = 1;
   if (command.kind == CommandKind::bench) {
-    if (positional.size() <= next) throw UsageError("bench needs to know what to measure: {}", names_of(kBenches));
-    command.bench = bench_named(positional[next++]);
+    if (positional.size() <= next)
+      throw UsageError("bench needs to know what to measure: {}", names_of(choices<BenchKind>()));
+    command.bench = chosen<BenchKind>("bench", positional[next++], "nothing of that name to measure");
   }
   if (command.kind == CommandKind::data) {
-    if (positional.size() <= next) throw UsageError("data needs to know what to do: {}", names_of(kDataTasks));
-    command.data = data_task_named(positional[next++]);
+    if (positional.size() <= next) throw UsageError("data needs to know what to do: {}", names_of(choices<DataTask>()));
+    command.data = chosen<DataTask>("data", positional[next++], "no such task");
   }
   const std::size_t paths = paths_of(command);
   if (positional.size() < next + paths) {

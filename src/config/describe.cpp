@@ -7,6 +7,7 @@
 
 #include "config/option_table.hpp"
 #include "config/value_text.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/config/command.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
@@ -115,8 +116,8 @@ std::string run_config(const Options& options, std::int64_t ranks) {
                                  ? "# So do other numbers of ranks whose micro-batches make train.global_batch.\n"
                                  : "# Other numbers of ranks repeat it if train.accumulation keeps ranks x "
                                    "accumulation x micro_batch.\n";
-  return fmt::format("{}, on {} rank{}. To repeat it: {}tessera train THIS_FILE --run.dir=NEW_FOLDER\n{}",
-                     kRunConfigHeader, ranks, ranks == 1 ? "" : "s", launcher, others) +
+  return fmt::format("{}, on {}. To repeat it: {}tessera train THIS_FILE --run.dir=NEW_FOLDER\n{}", kRunConfigHeader,
+                     counted(ranks, "rank"), launcher, others) +
          ini_text(options, [](std::string_view name) { return reads(CommandKind::train, name); });
 }
 

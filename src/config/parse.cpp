@@ -21,16 +21,6 @@ namespace po = boost::program_options;
 
 namespace {
 
-/// Text that config.ini held, up to version 0.1, for options that were only reserved: a line each.
-constexpr std::string_view kReserved =
-    "\nrun.trace=\ndata.tokenizer=bytes\ndata.on_error=stop\ntrain.sample_every=0\nshard.offload=none\n"
-    "shard.offload_fraction=1\nplan.cluster=\nshard.persistence_threshold=0\nsweep.action=print\n"
-    "memory.offload_activations=false\n";
-
-bool was_reserved(const Setting& setting) {
-  return kReserved.find(fmt::format("\n{}={}\n", setting.name, setting.value)) != std::string_view::npos;
-}
-
 /// Of two options that exclude each other, keeps the user's if the other only repeats a run.
 void drop_superseded(Options& options) {
   static const Options defaults;
@@ -177,8 +167,7 @@ Options options_of(std::string_view text, const std::string& file_name, std::str
   const bool by_run = text.starts_with(kRunConfigHeader);
   Options options;
   for (const auto& setting : read_ini(text, file_name).settings) {
-    if (setting.section.starts_with(without)) continue;
-    if (!by_run || !was_reserved(setting)) apply(setting, options);
+    if (!setting.section.starts_with(without)) apply(setting, options);
   }
   if (by_run) options.repeated = std::exchange(options.given, {});
   return options;

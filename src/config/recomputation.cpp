@@ -3,11 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "config/value_text.hpp"
+#include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/shown.hpp"
 
@@ -18,10 +18,8 @@ namespace {
 constexpr std::int64_t kMostBlocks = 1 << 20;
 
 std::optional<std::int64_t> number_in(std::string_view text) {
-  std::int64_t number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0 || number > kMostBlocks) return {};
-  return number;
+  const std::optional<std::int64_t> number = whole_number(text);
+  return number && *number >= 0 && *number <= kMostBlocks ? number : std::nullopt;
 }
 
 [[noreturn]] void refuse_blocks(const std::string& text) {

@@ -62,17 +62,10 @@ std::optional<double> number_with_unit(std::string_view text, const Units& units
   return *factor < 1.0 ? *value / std::round(1.0 / *factor) : *value * *factor;
 }
 
-std::optional<std::int64_t> read_integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// Reads an integer, exact to the last digit: 1.005K is 1005.
 template <class Units>
-std::optional<std::int64_t> whole_number(std::string_view text, const Units& units) {
-  if (const auto whole = read_integer(text)) return whole;
+std::optional<std::int64_t> whole_in_units(std::string_view text, const Units& units) {
+  if (const auto whole = whole_number(text)) return whole;
   std::string_view unit;
   const auto value = leading_number(text, unit);
   const auto factor = factor_of(unit, units);
@@ -88,9 +81,9 @@ std::optional<double> clock_seconds(std::string_view text) {
   const auto first = text.find(':');
   const auto second = text.find(':', first + 1);
   if (first == std::string_view::npos || second == std::string_view::npos) return std::nullopt;
-  const auto hours = read_integer(text.substr(0, first));
-  const auto minutes = read_integer(text.substr(first + 1, second - first - 1));
-  const auto seconds = read_integer(text.substr(second + 1));
+  const auto hours = whole_number(text.substr(0, first));
+  const auto minutes = whole_number(text.substr(first + 1, second - first - 1));
+  const auto seconds = whole_number(text.substr(second + 1));
   if (!hours || !minutes || !seconds || *hours < 0 || *minutes < 0 || *minutes > 59 || *seconds < 0 || *seconds > 59) {
     return std::nullopt;
   }
@@ -117,7 +110,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(blank) - first + 1);
 }
 
-std::optional<std::int64_t> read_count(std::string_view text) { return whole_number(text, kCountUnits); }
+std::optional<std::int64_t> read_count(std::string_view text) { return whole_in_units(text, kCountUnits); }
 
 std::optional<double> read_number(std::string_view text) {
   std::string_view rest;
@@ -127,7 +120,7 @@ std::optional<double> read_number(std::string_view text) {
 
 std::string number_text(double value) { return fmt::format("{}", value); }
 
-std::optional<std::int64_t> read_bytes(std::string_view text) { return whole_number(text, kByteUnits); }
+std::optional<std::int64_t> read_bytes(std::string_view text) { return whole_in_units(text, kByteUnits); }
 
 std::string exact_bytes_text(std::int64_t bytes) {
   static constexpr std::array<std::string_view, 5> names{"", "KiB", "MiB", "GiB", "TiB"};

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "convert/tensor_stream.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
+#include "tessera/convert/tensor_stream.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/fresh_output.hpp"
 #include "tessera/files/hdf5_data.hpp"

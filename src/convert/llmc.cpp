@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 
-#include "convert/tensor_stream.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/convert/convert.hpp"
+#include "tessera/convert/tensor_stream.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/fresh_output.hpp"
 

@@ -1,4 +1,4 @@
-#include "convert/tensor_stream.hpp"
+#include "tessera/convert/tensor_stream.hpp"
 
 #include <algorithm>
 

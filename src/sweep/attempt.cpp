@@ -21,6 +21,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/comm/launcher.hpp"
+#include "tessera/files/path_exists.hpp"
 #include "tessera/schedule/fit.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
@@ -70,10 +71,14 @@ std::string last_words(const std::string& output) {
   return words.substr(0, kLongestMessage);
 }
 
+/// Returns the run's own status.json; an empty object where there is none.
+nlohmann::json status_of(const std::filesystem::path& run) {
+  return nlohmann::json::parse(read_small_file(run / "status.json").value_or("{}"));
+}
+
 /// Returns why the run ended, by its own status.json; empty if it has none.
 std::string message_of(const std::filesystem::path& run) try {
-  const auto text = read_small_file(run / "status.json");
-  return text ? nlohmann::json::parse(*text).value("message", "") : "";
+  return status_of(run).value("message", "");
 } catch (const std::exception&) {
   return "";
 }
@@ -85,17 +90,13 @@ std::int64_t newest_step(const std::filesystem::path& run) {
 }
 
 bool has_result(const std::filesystem::path& run) {
-  return std::ranges::any_of(kResults, [&](std::string_view name) {
-    std::error_code ignored;
-    return std::filesystem::exists(run / name, ignored);
-  });
+  return std::ranges::any_of(kResults, [&](std::string_view name) { return path_exists(run / name); });
 }
 
 /// Resumes a run that has begun from its newest checkpoint; the row's own options of a first start hold until there is
 /// one.
 std::vector<std::string> resume_words(const SweepRow& row, const std::filesystem::path& run) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(run, ignored)) return {};
+  if (!path_exists(run)) return {};
   const bool own_start = row.options.checkpoint.resume != "none" && newest_step(run) == 0;
   return own_start ? std::vector<std::string>{} : std::vector<std::string>{"--checkpoint.resume=auto"};
 }
@@ -240,9 +241,8 @@ struct Attempt {
 }  // namespace
 
 std::string progress_of(const std::filesystem::path& run) try {
-  const auto text = read_small_file(run / "status.json");
-  if (!text) return "";
-  const auto json = nlohmann::json::parse(*text);
+  const nlohmann::json json = status_of(run);
+  if (json.empty()) return "";
   const auto steps = json.value("steps", std::int64_t{0});
   return steps == 0 ? "starting" : fmt::format("{}/{}", json.value("step", std::int64_t{0}), steps);
 } catch (const std::exception&) {
@@ -251,7 +251,7 @@ std::string progress_of(const std::filesystem::path& run) try {
 
 RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64_t repeat,
                       const AttemptSettings& settings, SweepSignals& signals) {
-  const SweepLock lock(folder.row(row), settings.say);
+  const RunLock lock(folder.row(row), 0, sweep_lock(settings.say));
   Attempt attempt{folder, row, repeat, settings, folder.status(row)};
   if (!attempt.may_start()) return attempt.status;
   const int asked = signals.asked();

@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "sweep/text_file.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/files/durable_file.hpp"
+#include "tessera/files/path_exists.hpp"
 
 namespace tessera {
 
@@ -62,11 +64,6 @@ std::string whole_name(const Path& path) {
   return error ? path.string() : whole.string();
 }
 
-bool is_there(const Path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 }  // namespace
 
 std::string_view name_of(RowState state) { return spelled(kStates, state); }
@@ -106,8 +103,8 @@ Started SweepFolder::require_started() const {
 }
 
 std::string SweepFolder::config_text(const SweepRow& row) const {
-  std::string text = fmt::format("# Row {} of {}, on {} rank{}.\n", row.name, file_.path.filename().string(), row.ranks,
-                                 row.ranks == 1 ? "" : "s");
+  std::string text =
+      fmt::format("# Row {} of {}, on {}.\n", row.name, file_.path.filename().string(), counted(row.ranks, "rank"));
   if (!row.trains()) text += fmt::format("# command = {}\n", row.command);
   std::string section;
   for (const std::string& word : row_arguments(row)) {  // --section.key=value
@@ -123,7 +120,7 @@ void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const 
   require_own();
   for (const SweepRow& row : rows) {
     const auto old = read_small_file(config(row));
-    const bool has_begun = is_there(run(row, 1)) || status(row).attempts > 0;
+    const bool has_begun = path_exists(run(row, 1)) || status(row).attempts > 0;
     if (old && has_begun && *old != config_text(row)) {
       throw UsageError("row {} has begun with other options ({}): another sweep.dir, or remove that folder", row.name,
                        config(row).string());
@@ -149,7 +146,7 @@ void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const 
     json["rows"].push_back({{"name", row.name}, {"ranks", row.ranks}, {"kind", row.trains() ? "train" : "command"}});
     make_folder(this->row(row));
     if (read_small_file(config(row)) != config_text(row)) write_text_atomically(config(row), config_text(row));
-    if (!is_there(this->row(row) / "status.json")) write_status(row, {});
+    if (!path_exists(this->row(row) / "status.json")) write_status(row, {});
   }
   write_text_atomically(path_ / "sweep.ini", file_.text);
   if (!file_.base_text.empty()) write_text_atomically(path_ / "base.ini", file_.base_text);
@@ -180,7 +177,7 @@ RowStatus SweepFolder::read_status(const SweepRow& row) const {
 
 RowStatus SweepFolder::status(const SweepRow& row) const {
   RowStatus status = read_status(row);
-  if (status.state == RowState::running && SweepLock::is_free(path_ / row.name)) {
+  if (status.state == RowState::running && is_lock_free(path_ / row.name, sweep_lock())) {
     status = read_status(row);  // it may have ended since
     if (status.state == RowState::running) {
       status.state = RowState::failed;
@@ -212,21 +209,12 @@ void SweepFolder::write_status(const SweepRow& row, const RowStatus& status) con
                         json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-namespace {
-
-LockSettings lock_settings(const std::function<void(const std::string&)>& say = {}) {
+LockSettings sweep_lock(const std::function<void(const std::string&)>& say) {
   LockSettings settings;
   settings.file = "lock";
   settings.option = "sweep.dir";
   settings.say = say;
   return settings;
 }
-
-}  // namespace
-
-SweepLock::SweepLock(const Path& folder, const std::function<void(const std::string&)>& say)
-    : lock_(folder, 0, lock_settings(say)) {}
-
-bool SweepLock::is_free(const Path& folder) { return is_lock_free(folder, lock_settings()); }
 
 }  // namespace tessera

@@ -88,18 +88,8 @@ class SweepFolder {
   const SweepFile& file_;
 };
 
-/// Holds DIR/lock or DIR/ROW/lock during its lifetime. UsageError or IoError if another process does.
-class SweepLock {
- public:
-  /// `say`: is told when it has waited for a while.
-  explicit SweepLock(const std::filesystem::path& folder, const std::function<void(const std::string&)>& say = {});
-  /// Returns whether the lock of this folder is free.
-  static bool is_free(const std::filesystem::path& folder);
-  /// Returns the descriptor that holds the lock. A process that inherits it holds it too.
-  int descriptor() const { return lock_.descriptor(); }
-
- private:
-  RunLock lock_;
-};
+/// Returns how DIR and DIR/ROW are locked: RunLock(FOLDER, 0, sweep_lock()) holds FOLDER/lock during its lifetime.
+/// `say` is told when it has waited for a while.
+LockSettings sweep_lock(const std::function<void(const std::string&)>& say = {});
 
 }  // namespace tessera

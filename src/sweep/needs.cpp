@@ -1,7 +1,7 @@
 #include "sweep/needs.hpp"
 
 #include "sweep/launcher.hpp"
-#include "tessera/app/plan.hpp"
+#include "tessera/app/commands.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"

@@ -1,14 +1,17 @@
 #include "sweep/rows.hpp"
 
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <ranges>
 #include <set>
 #include <utility>
 
 #include "sweep/launcher.hpp"
-#include "tessera/app/plan.hpp"
+#include "tessera/app/commands.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/command.hpp"
@@ -52,14 +55,19 @@ auto in_row(const std::string& name, const Use& use) try {
   throw UsageError("row {}: {}", name, error.what());
 }
 
-/// Throws the errors of train that depend on the world.
+/// Throws the errors of train that depend on the number of ranks.
+void require_ranks(const SweepRow& row) {
+  if (row.trains()) validate_for_world(row.options, row.ranks, planned_ranks_per_node(row.options, row.ranks));
+}
+
+/// Throws the errors of train that are known without data.
 void require_possible(const SweepRow& row) {
   validate(row.options);
   if (!row.trains()) {
     command_words(row, "mpiexec", {}, {});
     return;
   }
-  validate_for_world(row.options, row.ranks, planned_ranks_per_node(row.options, row.ranks));
+  require_ranks(row);
   resolve_architecture(row.options.model);
 }
 
@@ -138,8 +146,32 @@ SweepRow named_row(const SweepFile& file, const NamedRow& named) {
   return row;
 }
 
+/// Leaves out rows that cannot exist on the ranks that sweep.ranks gives them, with a note for each reason. UsageError
+/// if no row is left.
+void leave_out_impossible(std::vector<SweepRow>& rows, SweepFile& file) {
+  std::map<std::string, std::vector<std::string>> without;  // rows by reason
+  std::erase_if(rows, [&](const SweepRow& row) {
+    try {
+      require_ranks(row);
+      return false;
+    } catch (const UsageError& error) {
+      without[error.what()].push_back(row.name);
+      return true;
+    }
+  });
+  for (const auto& [why, names] : without)
+    file.notes.push_back(fmt::format("left out on these ranks: {} ({})", fmt::join(names, ", "), why));
+  if (rows.empty())
+    throw UsageError("sweep.ranks = {} leaves no row: {}", fmt::join(file.sweep.ranks, ","), file.notes.front());
+}
+
 bool is_chosen(const SweepRow& row, const std::string& only) {
   return only.empty() || ::fnmatch(only.c_str(), row.name.c_str(), 0) == 0;
+}
+
+/// Returns "memory-1, memory-2, ...", for a message.
+std::string names_of(const std::vector<SweepRow>& rows) {
+  return fmt::format("{}", fmt::join(rows | std::views::transform(&SweepRow::name), ", "));
 }
 
 /// Lets rows that read text share a cache, which would else lie beside each row's own run.
@@ -160,10 +192,11 @@ std::vector<SweepRow> rows_of(SweepFile& file) {
     const auto same = file.sweep.ranks.empty() ? rows.end() : equal_row(rows, row);
     if (same == rows.end()) {
       rows.push_back(row);
-    } else {
+    } else if (row.name != same->name) {
       file.notes.push_back(fmt::format("row {} is left out, because {} is the same.", row.name, same->name));
     }
   }
+  if (!file.sweep.ranks.empty()) leave_out_impossible(rows, file);
   std::set<std::string> names;
   for (SweepRow& row : rows) {
     share_cache(file, row.options);
@@ -179,21 +212,15 @@ std::vector<SweepRow> rows_of(SweepFile& file) {
                                        std::exchange(file.sweep.baseline, "")));
       return rows;
     }
-    std::string all;
-    for (const SweepRow& row : rows) all += (all.empty() ? "" : ", ") + row.name;
-    throw UsageError("sweep.baseline = '{}' is no row: {}", file.sweep.baseline, all);
+    throw UsageError("sweep.baseline = '{}' is no row: {}", file.sweep.baseline, names_of(rows));
   }
   return rows;
 }
 
 std::vector<SweepRow> chosen_rows(const std::vector<SweepRow>& rows, const std::string& only) {
   std::vector<SweepRow> chosen;
-  std::string all;
-  for (const SweepRow& row : rows) {
-    all += (all.empty() ? "" : ", ") + row.name;
-    if (is_chosen(row, only)) chosen.push_back(row);
-  }
-  if (chosen.empty()) throw UsageError("sweep.only = '{}' is the name of no row: {}", only, all);
+  std::ranges::copy_if(rows, std::back_inserter(chosen), [&](const SweepRow& row) { return is_chosen(row, only); });
+  if (chosen.empty()) throw UsageError("sweep.only = '{}' is the name of no row: {}", only, names_of(rows));
   return chosen;
 }
 

@@ -19,8 +19,9 @@ struct SweepRow {
 
 /// Returns the product of the varied options, then the named rows. A varied option without meaning given the others is
 /// left out of its row, and of the name; equal rows are made once. An option of the base without meaning has its
-/// default in a row. With sweep.ranks, named rows that equal another are left out too, and noted. UsageError, naming
-/// the row, for equal names, a baseline that is no row, and refused options of rows that sweep.only names.
+/// default in a row. With sweep.ranks, named rows that equal another and rows that cannot exist on so many ranks are
+/// left out too, and noted. UsageError, naming the row, for equal names, a baseline that is no row, and refused options
+/// of rows that sweep.only names.
 std::vector<SweepRow> rows_of(SweepFile& file);
 
 /// Returns the rows that sweep.only names. UsageError if there is none.

@@ -7,6 +7,7 @@
 #include "sweep/launcher.hpp"
 #include "sweep/text_file.hpp"
 #include "tessera/backend/cores.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/text/corpus.hpp"
@@ -71,8 +72,8 @@ void run_in_turns(const Sweep& sweep, const SweepFolder& folder, std::vector<Swe
 }
 
 int run_rows(const Sweep& sweep, const SweepFolder& folder, const std::vector<SweepRow>& rows) {
-  say(fmt::format("sweep {}: {} of {} row{} to run, into {}", sweep.file.sweep.name, rows.size(), sweep.chosen.size(),
-                  sweep.chosen.size() == 1 ? "" : "s", folder.path().string()));
+  say(fmt::format("sweep {}: {} of {} to run, into {}", sweep.file.sweep.name, rows.size(),
+                  counted(std::ssize(sweep.chosen), "row"), folder.path().string()));
   run_in_turns(sweep, folder, rows);
   const std::vector<RowStatus> all = statuses_of(folder, sweep.chosen);
   const auto done = std::ranges::count(all, RowState::done, &RowStatus::state);
@@ -98,7 +99,7 @@ int run_here(const Sweep& sweep) {
   const SweepFolder folder(sweep.file);
   require_startable(sweep, sweep.chosen);
   make_folder(folder.path());
-  const SweepLock lock(folder.path());
+  const RunLock lock(folder.path(), 0, sweep_lock());
   if (folder.started() == Started::by_slurm) require_none_queued(folder);
   folder.prepare(sweep.rows, Started::here);
   std::vector<SweepRow> rows;
@@ -115,11 +116,11 @@ int retry_rows(const Sweep& sweep) {
   const Started how = folder.require_started();
   std::vector<SweepRow> rows;
   {
-    const SweepLock lock(folder.path());
+    const RunLock lock(folder.path(), 0, sweep_lock());
     folder.prepare(sweep.rows, how);
     for (const SweepRow& row : sweep.chosen) {
       if (!folder.status(row).has_failed()) continue;
-      const SweepLock of_row(folder.row(row));
+      const RunLock of_row(folder.row(row), 0, sweep_lock());
       RowStatus status = folder.status(row);
       status.state = RowState::pending;
       status.message = "to be tried again: " + status.message;

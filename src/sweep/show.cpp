@@ -6,6 +6,7 @@
 #include "sweep/attempt.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
@@ -42,8 +43,8 @@ int print_sweep(const Sweep& sweep) {
   const SweepFolder folder(sweep.file);
   const std::string repeats =
       sweep.file.sweep.repeat > 1 ? fmt::format(", each {} times", sweep.file.sweep.repeat) : std::string();
-  const std::string text = fmt::format("sweep {}: {} row{}{}, into {}\n\n", sweep.file.sweep.name, sweep.chosen.size(),
-                                       sweep.chosen.size() == 1 ? "" : "s", repeats, folder.path().string());
+  const std::string text = fmt::format("sweep {}: {}{}, into {}\n\n", sweep.file.sweep.name,
+                                       counted(std::ssize(sweep.chosen), "row"), repeats, folder.path().string());
   TextTable table({{"row"}, {"ranks", Align::right}, {"device"}, {"memory a rank", Align::right}, {""}});
   std::string commands;
   for (const SweepRow& row : sweep.chosen) {

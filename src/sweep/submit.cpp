@@ -11,6 +11,7 @@
 #include "sweep/needs.hpp"
 #include "sweep/text_file.hpp"
 #include "sweep/tokens.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -172,8 +173,8 @@ class Submission {
 
   /// The job may have begun: then the row's status is its own.
   void note(const SweepRow& row, const std::string& job) const try {
-    if (!SweepLock::is_free(folder_.row(row))) return;
-    const SweepLock lock(folder_.row(row));
+    if (!is_lock_free(folder_.row(row), sweep_lock())) return;
+    const RunLock lock(folder_.row(row), 0, sweep_lock());
     RowStatus status = folder_.status(row);
     if (!status.may_start() || status.is_settled()) return;
     status.state = RowState::pending;
@@ -222,7 +223,7 @@ int submit_rows(const Sweep& sweep) {
                      format_seconds(options.limit), kWarning);
   }
   make_folder(folder.path());
-  const SweepLock lock(folder.path());
+  const RunLock lock(folder.path(), 0, sweep_lock());
   const std::int64_t chains = options.parallel > 0 ? options.parallel : options.exclusive ? 1 : 0;
   if (options.action != SweepAction::retry || chains > 0) require_none_queued(folder);
   folder.prepare(sweep.rows, Started::by_slurm);
@@ -262,8 +263,8 @@ int submit_rows(const Sweep& sweep) {
     for (const auto& [shape, rows] : chain) {
       jobs.push_back(submission.array(shape, rows, chains > 0, before));
       submission.record(jobs);
-      say(fmt::format("job {}: {} row{} on {} rank{}{}{}", jobs.back(), rows.size(), rows.size() == 1 ? "" : "s",
-                      shape.ranks, shape.ranks == 1 ? "" : "s", shape.gpus ? ", a GPU each" : "",
+      say(fmt::format("job {}: {} on {}{}{}", jobs.back(), counted(std::ssize(rows), "row"),
+                      counted(shape.ranks, "rank"), shape.gpus ? ", a GPU each" : "",
                       before.empty() ? "" : ", after job " + before));
       before = chains > 0 ? jobs.back() : "";
     }

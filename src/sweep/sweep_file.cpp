@@ -1,12 +1,12 @@
 #include "sweep/sweep_file.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
 
+#include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/command.hpp"
 
@@ -205,17 +205,13 @@ void replace_ranks(SweepFile& file) {
     const std::vector<NamedRow>& family = families.at(pattern_of(row));
     if (row.name == family.front().name) add_rows_like(row, family, pattern_of(row), file);
   }
-  if (file.vary.empty() && file.rows.empty() && !file.notes.empty())
-    throw UsageError("sweep.ranks = {} leaves no row: {}", fmt::join(file.sweep.ranks, ","), file.notes.front());
 }
 
 }  // namespace
 
 std::int64_t read_ranks(const std::string& text, const std::string& place) {
-  std::int64_t ranks = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, ranks);
-  if (error == std::errc{} && rest == end && ranks >= 1 && ranks <= kMostRanks) return ranks;
+  const std::int64_t ranks = whole_number(text).value_or(0);
+  if (ranks >= 1 && ranks <= kMostRanks) return ranks;
   throw UsageError("{}: ranks = '{}' (not an allowed value): whole number, 1 to {}", place, text, kMostRanks);
 }
 
@@ -254,9 +250,9 @@ SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<S
   read_rows(ini, out);
   out.common = with_settings(base_of(out, ini), common);
   resolve_varied(out);
-  replace_ranks(out);
   if (out.vary.empty() && out.rows.empty())
     throw UsageError("{}: no row: it needs [sweep.vary] with option = a, b, or [sweep.row NAME]", path.string());
+  replace_ranks(out);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include "sweep/text_file.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/files/path_exists.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/training/resolve_model.hpp"
 
@@ -17,8 +18,7 @@ std::filesystem::path tokens_for(const SweepFolder& folder, const SweepRow& row)
   const auto corpus = open_corpus(row.options, architecture.vocab, {.threads = allowed_cores(), .say = {}, .stop = {}});
   const std::filesystem::path data = folder.path() / "data";
   std::filesystem::path file = data / fmt::format("tokens-{:016x}.bin", fingerprint(*corpus));
-  std::error_code ignored;
-  if (std::filesystem::exists(file, ignored)) return file;
+  if (path_exists(file)) return file;
   make_folder(data);
   write_token_file(*corpus, file);
   return file;

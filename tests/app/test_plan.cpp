@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "tessera/app/plan.hpp"
+#include "tessera/app/commands.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/training/resolve_model.hpp"

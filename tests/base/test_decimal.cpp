@@ -15,6 +15,14 @@ bool is(const std::optional<WholePart>& found, std::int64_t whole, bool exact) {
 
 }  // namespace
 
+TEST_CASE("A whole number is digits and nothing else") {
+  CHECK(whole_number("0042") == 42);
+  CHECK(whole_number("-7") == -7);
+  CHECK(whole_number("9223372036854775807") == std::numeric_limits<std::int64_t>::max());
+  for (const char* const text : {"", " 1", "1 ", "+1", "1.0", "1e3", "1K", "9223372036854775808"})
+    CHECK_FALSE(whole_number(text).has_value());
+}
+
 TEST_CASE("Products of decimal numbers are what their digits say") {
   CHECK(is(decimal_product(0.07, 100), 7, true));
   CHECK(is(decimal_product(0.29, 100), 29, true));

@@ -62,6 +62,12 @@ class RowsDiffer(Case):
                      if row in COMMANDS]
             self.assertEqual(len(lines), len(set(lines)), name)
 
+    def test_the_course_runs_on_eight_ranks(self):
+        """All rows but those whose models differ, and none of them is left out because of its batch."""
+        out = self.job("sweep", SWEEPS / "course.ini", "--sweep.ranks=1,2,4,8").out
+        self.assertRegex(out, r"\Arow weak-8 is left out, because .*\nsweep course: 31 rows")
+        self.assertLessEqual({"memory-8", "bandwidth-8", "8-reshard-off", "toy-8"}, set(planned(out)))
+
     def study(self, name):
         """The real version as if its rows had run."""
         fewer = ["--model.layers=2"] if name in ("hybrid", "zero2_vs_zero3") else []  # quicker; all their rows have one model

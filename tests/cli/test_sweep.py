@@ -231,7 +231,7 @@ memory = 20MB
                 ("[sweep]\nbaseline = 3\n" + vary, r"sweep\.baseline = '3' is no row: 1, 2"),
                 ("[sweep]\nbase = none.ini\n" + vary, r"demo\.ini:2: sweep\.base = 'none\.ini' is not a file next to the sweep's"),
                 ("[sweep]\nranks = 2,0\n" + vary, r"demo\.ini:2: sweep\.ranks = '2,0' .*above 0, for example 1,2,4"),
-                ("[sweep]\nranks = 3\n" + vary, r"row 3: train\.global_batch = 8 is no multiple of 6"),
+                ("[sweep]\nranks = 3\n" + vary, r"sweep\.ranks = 3 leaves no row: .*: 3 \(train\.global_batch = 8 is no multiple of 6"),
                 ("[sweep.vary]\nranks = 3\n", r"row 3: train\.global_batch = 8 is no multiple of 6"),
                 ("[sweep.row a]\nshard.strategy = ddp\nshard.prefetch_forward = 2\n", r"row a: shard\.prefetch_forward = '2' has no effect"),
                 ("[sweep.row a]\nmodel.heads = 3\n", r"row a: .*heads"),

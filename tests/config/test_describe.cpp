@@ -129,19 +129,6 @@ TEST_CASE("A run's config.ini tells how many ranks it had, other files do not") 
   CHECK(ranks_of_run(folder / "none.ini") == std::nullopt);
 }
 
-TEST_CASE("A config.ini of version 0.1 is read, with the options that were only reserved there") {
-  const std::string reserved =
-      "[run]\ndevice = cpu\ntrace = \ngraph = true\nshare_gpu = false\ndeterministic = true\n[data]\ntokenizer = "
-      "bytes\n"
-      "on_error = stop\n[train]\nsteps = 7\nsample_every = 0\n[shard]\noffload = none\noffload_fraction = 1\n"
-      "persistence_threshold = 0\n[memory]\noffload_activations = false\n[plan]\nranks = 8\ncluster = \nformat = text\n"
-      "[sweep]\naction = print\n";
-  const std::string header = "# Every option of this run. tessera train THIS_FILE repeats it.\n\n";
-  CHECK(parse_text(header + reserved, "config.ini").train.steps == 7);
-  CHECK_THAT(usage_message([&] { parse_text(reserved, "a.ini"); }), Contains("a.ini:3: run.trace = ''"));
-  CHECK(parse_text(header + "[run]\ntrace = 1:2\n", "a.ini").run.trace == StepRange{1, 2});
-}
-
 TEST_CASE("Help and reference name every option, and the flat list holds values and who gave them") {
   const auto help = help_text();
   const auto markdown = option_reference_markdown();

@@ -1,5 +1,5 @@
 #include "checkpoint/checkpoint_case.hpp"
-#include "convert/tensor_stream.hpp"
+#include "tessera/convert/tensor_stream.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -15,9 +15,9 @@ namespace {
 /// Returns whether nothing holds a row's lock. Its processes inherit it: one that was killed lets go a moment later.
 bool becomes_free(const std::filesystem::path& row) {
   constexpr int looks = 500;
-  for (int look = 0; look < looks && !SweepLock::is_free(row); ++look)
+  for (int look = 0; look < looks && !is_lock_free(row, sweep_lock()); ++look)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  return SweepLock::is_free(row);
+  return is_lock_free(row, sweep_lock());
 }
 
 /// A sweep of one row.

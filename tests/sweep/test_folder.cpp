@@ -146,13 +146,13 @@ TEST_CASE("A row runs while its lock is held; afterwards what ran it was killed"
   c.folder.prepare(c.rows, Started::here);
   c.write(RowState::running, 0);
   {
-    const SweepLock lock(c.folder.row(c.rows[0]));
-    CHECK_FALSE(SweepLock::is_free(c.folder.row(c.rows[0])));
-    CHECK(SweepLock::is_free(c.folder.row(c.rows[1])));
+    const RunLock lock(c.folder.row(c.rows[0]), 0, sweep_lock());
+    CHECK_FALSE(is_lock_free(c.folder.row(c.rows[0]), sweep_lock()));
+    CHECK(is_lock_free(c.folder.row(c.rows[1]), sweep_lock()));
     CHECK(c.status().state == RowState::running);
     CHECK_FALSE(c.status().may_start());
   }
-  CHECK(SweepLock::is_free(c.folder.row(c.rows[0])));
+  CHECK(is_lock_free(c.folder.row(c.rows[0]), sweep_lock()));
   const RowStatus status = c.status();
   CHECK((status.state == RowState::failed && status.was_killed && status.may_start()));
   CHECK(status.message == "what ran it was killed");

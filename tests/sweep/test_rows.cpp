@@ -117,6 +117,25 @@ TEST_CASE("A row of other ranks is made only where its like differ in their rank
   CHECK_THAT(c.error(kSmallRows + text, {"--sweep.ranks=99999999"}), Contains("ranks = '99999999'"));
 }
 
+TEST_CASE("Rows that cannot exist on the ranks of sweep.ranks are left out, and why is said") {
+  const SweepCase c;
+  const std::string hybrid = "[sweep.row hybrid-2]\nranks = 2\nshard.strategy = hsdp\nshard.group_size = 2\n";
+  const std::string text = "[sweep]\nbaseline = hybrid-2\n" + hybrid +
+                           "[sweep.row other-2]\nranks = 2\ntrain.global_batch = 4\n"
+                           "[sweep.row program-2]\nranks = 2\nkind = command\ncommand = run\n";
+  SweepFile file = c.read(kSmallRows + text, {"--sweep.ranks=1,8"});
+  CHECK(names_of(rows_of(file)) == Words{"8-hybrid-2", "1-other-2", "1-program-2", "8-program-2"});
+  CHECK(file.notes == Words{"left out on these ranks: 1-hybrid-2 (shard.group_size = 2 does not divide the 1 rank: 1)",
+                            "left out on these ranks: 8-other-2 (train.global_batch = 4 is no multiple of 16 (ranks, "
+                            "8, x train.micro_batch = 2, which run at a time): 16)",
+                            "The baseline hybrid-2 is not a row on these ranks. The first row takes its place."});
+  CHECK_THAT(c.error(kSmallRows + hybrid, {"--sweep.ranks=1"}),
+             Contains("sweep.ranks = 1 leaves no row: left out on these ranks: hybrid-2 (shard.group_size = 2"));
+  // The file's own ranks must be possible.
+  CHECK_THAT(c.error(kSmallRows + hybrid + "[sweep.row b]\nranks = 3\nshard.strategy = hsdp\nshard.group_size = 2\n"),
+             Contains("row b: shard.group_size = 2 does not divide the 3 ranks"));
+}
+
 TEST_CASE("Rows that are not chosen are not checked") {
   const SweepCase c;
   const std::string text = std::string(kSmallRows) + "[sweep.row a]\nrun.dump = 9\n[sweep.row b]\n";

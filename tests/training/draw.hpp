@@ -93,7 +93,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
       o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers,
       o.shard.reshard_after_forward.drops, o.shard.reshard_after_forward.ranks, o.shard.persistence_threshold,
       name_of(o.shard.reduce), describe(recomputation_of(o.memory)), o.memory.offload_activations,
-      name_of(o.memory.keep_activated), name_of(o.shard.offload), o.shard.offload_fraction.value, c.bucket,
+      o.memory.keep_activated == KeepActivated::yes, name_of(o.shard.offload), o.shard.offload_fraction.value, c.bucket,
       name_of(o.run.lanes), o.run.threads, c.machine.poison, c.machine.force_pairwise);
   return c;
 }

@@ -1,10 +1,14 @@
 #pragma once
-// Products of decimal numbers and counts, as written: 0.07 x 100 is 7, although no double is 0.07.
+// Decimal numbers as they are written. 0.07 x 100 is 7, although no double is 0.07.
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 namespace tessera {
+
+/// Parses a text that is only an integer, in digits; nothing for another one, and beyond 63 bits.
+std::optional<std::int64_t> whole_number(std::string_view text);
 
 /// A number rounded down, and whether nothing was lost.
 struct WholePart {

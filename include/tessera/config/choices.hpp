@@ -1,5 +1,6 @@
 #pragma once
-// The values of each enum option with their spelling: the one list behind parsing, writing and help.
+// The values of each enum option, and of the words after a command, with their spelling: the one list behind parsing,
+// writing and help.
 
 #include <optional>
 #include <span>

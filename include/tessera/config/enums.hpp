@@ -52,12 +52,8 @@ enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row }
 
 /// Returns the user's spelling: "hsdp-zero2", "micro_step", ...
 std::string_view name_of(DeviceChoice value);
-std::string_view name_of(Deterministic value);
-std::string_view name_of(KeepActivated value);
-std::string_view name_of(AttentionChoice value);
 std::string_view name_of(CommBackend value);
 std::string_view name_of(QueueMode value);
-std::string_view name_of(DirectWrites value);
 std::string_view name_of(Wrap value);
 std::string_view name_of(ReduceWhen value);
 std::string_view name_of(TiedReduce value);
@@ -66,11 +62,6 @@ std::string_view name_of(Offload value);
 std::string_view name_of(MatmulPrecision value);
 std::string_view name_of(SampleOrder value);
 std::string_view name_of(OnError value);
-std::string_view name_of(LearningRateSchedule value);
-std::string_view name_of(PlanView value);
-std::string_view name_of(PlanFormat value);
-std::string_view name_of(ResultFormat value);
-std::string_view name_of(SweepAction value);
 
 /// Resolves `shard.reduce` for a strategy.
 inline ReduceWhen resolved_reduce(ReduceWhen when, Strategy strategy) {
