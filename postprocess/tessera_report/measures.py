@@ -26,13 +26,13 @@ def finite_column(table: pd.DataFrame, name: str) -> np.ndarray:
     return values[np.isfinite(values)]
 
 
-def _number(value: Any) -> Optional[float]:
+def number(value: Any) -> Optional[float]:
     """An attribute as a number: "0.52 0.40 0.30" is 0.52."""
     try:
-        number = float(str(value).split()[0])
+        found = float(str(value).split()[0])
     except (ValueError, IndexError):
         return None
-    return number if math.isfinite(number) else None
+    return found if math.isfinite(found) else None
 
 
 def _facts(row: Row) -> None:
@@ -44,19 +44,19 @@ def _facts(row: Row) -> None:
     for key in ("hosts", "cpu", "gpu_name", "version", "git_revision"):
         values[key] = metrics.provenance.get(key)
     for key in ("load_average_start", "load_average_end", "gpu_foreign_processes_start", "gpu_foreign_processes_end"):
-        values[key] = _number(metrics.provenance.get(key))
+        values[key] = number(metrics.provenance.get(key))
     for key in ("parameters", "tokens_per_step", "steps_per_epoch", "flops_per_token_6n", "flops_per_token",
                 "device_peak_flops"):
-        values[key] = _number(metrics.model.get(key))
+        values[key] = number(metrics.model.get(key))
     values["device_peak_source"] = metrics.model.get("device_peak_source")
     for key, name in (("seed", "run.seed"), ("data_seed", "data.seed"), ("data_source", "data.source")):
         values[key] = row.option(name)
     planned = metrics.memory.get("process/planned")
     if planned is not None and planned.ndim == 1 and len(planned):
         values["ranks"] = len(planned)
-    elif values["ranks"] is None and _number(metrics.config.get("ranks")):
-        values["ranks"] = int(_number(metrics.config["ranks"]))
-    factors = [values["ranks"], _number(row.option("train.micro_batch")), micro_steps(row), _number(row.option("train.seq_len"))]
+    elif values["ranks"] is None and number(metrics.config.get("ranks")):
+        values["ranks"] = int(number(metrics.config["ranks"]))
+    factors = [values["ranks"], number(row.option("train.micro_batch")), micro_steps(row), number(row.option("train.seq_len"))]
     if values["tokens_per_step"] is None and all(factors):
         values["tokens_per_step"] = math.prod(factors)
     values["startup_seconds"] = _median(m.startup_seconds for m in row.repeats if m.startup_seconds is not None)
@@ -64,9 +64,9 @@ def _facts(row: Row) -> None:
 
 def micro_steps(row: Row) -> Optional[float]:
     """Micro-batches of a rank in a step: train.accumulation, or what makes train.global_batch."""
-    batch, together = _number(row.option("train.global_batch")), _number(row.option("train.micro_batch"))
+    batch, together = number(row.option("train.global_batch")), number(row.option("train.micro_batch"))
     if not batch:
-        return _number(row.option("train.accumulation"))
+        return number(row.option("train.accumulation"))
     return batch / (row.values["ranks"] * together) if row.values["ranks"] and together else None
 
 

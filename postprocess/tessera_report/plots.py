@@ -60,11 +60,3 @@ def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "pn
     except OSError as error:
         raise Unreadable(f"cannot write plots into {folder} ({error.strerror or error})") from error
     return written, left_out
-
-
-def largest_memory(row: Row, category: str, kind: str) -> float:
-    """Bytes of the fullest rank, planned or measured: over the whole run by /ranks, else after the first step."""
-    name = f"{category}/{kind}"
-    found = [m.memory[name] for m in row.repeats if name in m.memory]
-    over_time = [attempt[f"memory/{name}"] for m in row.repeats for attempt in m.ranks if f"memory/{name}" in attempt]
-    return max((float(values.max()) for values in over_time or found if values.size), default=0.0)

@@ -14,10 +14,13 @@ GAP = 2
 
 def count(value: float) -> str:
     """A number with three digits: 417, 1.55K, 42.4K, 2.35M."""
-    for unit, scale in (("", 1.0), ("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15)):
-        if abs(value) < 999.5 * scale:
-            break
-    return f"{_digits(value / scale, whole=scale == 1)}{unit}"
+    return _scaled(value, ("", "K", "M", "G", "T", "P"))
+
+
+def _scaled(value: float, units: tuple[str, ...]) -> str:
+    """The value in the unit that leaves it three digits, each a thousand of the one before."""
+    place = next((place for place in range(len(units)) if abs(value) < 999.5 * 1000.0**place), len(units) - 1)
+    return f"{_digits(value / 1000.0**place, whole=place == 0)}{units[place]}"
 
 
 def flops_text(value: float) -> str:
@@ -26,10 +29,7 @@ def flops_text(value: float) -> str:
 
 
 def bytes_text(value: float) -> str:
-    for unit, scale in (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)):
-        if abs(value) < 999.5 * scale:
-            break
-    return f"{_digits(value / scale, whole=scale == 1)} {unit}"
+    return _scaled(value, (" B", " kB", " MB", " GB", " TB"))
 
 
 def seconds_text(value: float) -> str:

@@ -62,19 +62,13 @@ def fits(study: Study) -> Check:
 def memory_falls(study: Study) -> Check:
     """Planned memory of a sharding strategy from the fewest to the most ranks."""
     item = "memory falls with the ranks"
-    best: Optional[tuple[Traced, Traced]] = None
-    for row in study.alike:
-        for other in study.alike:
-            same = row.option("shard.strategy") == other.option("shard.strategy") in (
-                "zero1", "zero2", "zero3") and row.state() and other.state()
-            if same and row.values["ranks"] < other.values["ranks"] and row.values["parameters"] == other.values[
-                    "parameters"]:
-                if best is None or other.values["ranks"] / row.values["ranks"] > best[1].values["ranks"] / best[
-                        0].values["ranks"]:
-                    best = (row, other)
-    if best is None:
+    rows = [row for row in study.alike if row.option("shard.strategy") in ("zero1", "zero2", "zero3") and row.state()]
+    pairs = [(few, many) for few in rows for many in rows if few.values["ranks"] < many.values["ranks"]
+             and few.option("shard.strategy") == many.option("shard.strategy")
+             and few.values["parameters"] == many.values["parameters"]]
+    if not pairs:
         return Check(item, None, text("no sharded rows on several numbers of ranks"))
-    few, many = best
+    few, many = max(pairs, key=lambda pair: pair[1].values["ranks"] / pair[0].values["ranks"])
     return Check(
         item,
         many.state().value < few.state().value,

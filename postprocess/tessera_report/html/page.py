@@ -5,7 +5,7 @@ import html
 import re
 import textwrap
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Optional, Sequence
 
 from ..metrics import MOST_WARMUP_STEPS
 from ..rows import Row
@@ -179,8 +179,9 @@ def _legend(study: Study) -> Html:
 def _panel(panel: Panel) -> str:
     numbers = f"<details><summary>Numbers</summary>{table(panel.head, panel.cells)}</details>" if panel.cells else ""
     picture = f'<div class="frame">{panel.picture}</div>' if panel.wide else panel.picture
+    kind = " class=wide" if panel.wide else " class=low" if panel.is_low else ""
     return (
-        f'<figure id="panel-{panel.key}"{" class=wide" if panel.wide else ""}><h3>{html.escape(panel.title)}</h3>\n{picture}\n'
+        f'<figure id="panel-{panel.key}"{kind}><h3>{html.escape(panel.title)}</h3>\n{picture}\n'
         f"<figcaption>{panel.caption}</figcaption>{numbers}</figure>")
 
 
@@ -205,27 +206,27 @@ def _checklist(study: Study) -> Html:
 
 
 def _tasks(study: Study) -> Html:
-    parts: list[Any] = []
-    for place, task in enumerate(TASKS, start=1):
+    parts = []
+    for task in TASKS:
         answer = task.answer(study)
-        parts.append(Html(f'<div class="question"><h3>{place}. {html.escape(task.title)}</h3>'))
-        parts.append(
-            Html(f"<p>{answer.sentence}</p>{table(answer.head, answer.cells)}"
-                 ) if answer else Html('<p class="none">No rows of this sweep show it.</p>'))
-        parts.append(Html("</div>"))
-    return join(parts)
+        parts.append((task.title, f"<p>{answer.sentence}</p>{table(answer.head, answer.cells)}" if answer else
+                      '<p class="none">No rows of this sweep show it.</p>'))
+    return _numbered(parts)
+
+
+def _numbered(parts: Sequence[tuple[str, str]]) -> Html:
+    """Titles and what stands below them, one by one."""
+    return join([Html(f'<div class="question"><h3>{place}. {html.escape(title)}</h3>{content}</div>')
+                 for place, (title, content) in enumerate(parts, start=1)])
 
 
 def _questions(study: Study) -> Html:
     parts = []
-    for place, question in enumerate(QUESTIONS, start=1):
+    for question in QUESTIONS:
         figure = question.figure(study)
         shown = f'<p class="figures">{figure}</p>' if figure else '<p class="none">No row of this sweep shows it.</p>'
-        parts.append(
-            Html(
-                f'<div class="question"><h3>{place}. {html.escape(question.question)}</h3><p>{html.escape(question.explanation)}</p>{shown}</div>'
-            ))
-    return join(parts)
+        parts.append((question.question, f"<p>{html.escape(question.explanation)}</p>{shown}"))
+    return _numbered(parts)
 
 
 def _left_out(study: Study, left_out: list[tuple[str, str]]) -> Html:

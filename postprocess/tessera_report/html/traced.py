@@ -9,8 +9,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ..measures import finite_column, micro_steps
-from ..plots import largest_memory
+from ..measures import finite_column, micro_steps, number
 from ..rows import Row
 from ..table import bytes_text, seconds_text
 from .quantity import Quantity, call
@@ -99,13 +98,8 @@ class Traced:
         """A number among the attributes: "/model/parameters", "/config/train.accumulation"."""
         _, group, key = path.split("/", 2)
         metrics = self.row.metrics
-        value = {"model": metrics.model, "config": metrics.config, "provenance": metrics.provenance
-                 }[group].get(key) if metrics else None
-        try:
-            number = float(str(value).split()[0])
-        except (ValueError, IndexError):
-            return None
-        return call(number, "attribute", self.name, path) if math.isfinite(number) else None
+        value = number(getattr(metrics, group).get(key)) if metrics else None
+        return None if value is None else call(value, "attribute", self.name, path)
 
     @property
     def peak(self) -> Optional[Quantity]:
@@ -128,8 +122,7 @@ class Traced:
     @property
     def micro_steps(self) -> Optional[Quantity]:
         """Micro-batches of a rank in a step."""
-        number = micro_steps(self.row)
-        if not number:
+        if not micro_steps(self.row):
             return None
         batch = self.attribute("/config/train.global_batch")
         if batch is None or not batch.value:
@@ -170,14 +163,13 @@ class Traced:
 
     def memory(self, category: str, kind: str) -> Optional[Quantity]:
         """Bytes of the fullest rank, planned or measured: over the whole run by /ranks, else after the first step."""
-        value = largest_memory(self.row, category, kind)
-        path = f"memory/{category}/{kind}"
-        known = any(path in attempt for m in self.row.repeats for attempt in m.ranks)
-        there = known or any(f"{category}/{kind}" in m.memory for m in self.row.repeats)
-        if not there or value < 0 or kind == "measured" and value == 0:
+        name, path = f"{category}/{kind}", f"memory/{category}/{kind}"
+        over_time = [attempt[path] for m in self.row.repeats for attempt in m.ranks if path in attempt]
+        found = over_time or [m.memory[name] for m in self.row.repeats if name in m.memory]
+        most = max((float(values.max()) for values in found if values.size), default=-1.0)
+        if most < 0 or kind == "measured" and most == 0:
             return None
-        prefix = "/ranks/" if known else "/"
-        return call(value, "max", call(math.nan, "measured", self.name, prefix + path))
+        return call(most, "max", call(math.nan, "measured", self.name, f"/ranks/{path}" if over_time else f"/{path}"))
 
     def at_peak(self) -> dict[str, Quantity]:
         """Planned bytes by category at the operation with the most in use, what is idle then, and the host's: these add up.
@@ -213,33 +205,26 @@ class Traced:
             return None
         return call(values.mean(), "mean", self._timed(f"/steps/time/{column}"))
 
-    def utilization(self) -> Optional[np.ndarray]:
-        """Mean share of the time in which each rank's GPU computed, by its driver; None where that was not measured."""
-        reports = [
-            attempt["device/utilization"]
-            for m in self.row.repeats
-            for attempt in m.ranks
-            if "device/utilization" in attempt
-        ]
+    def _utilization(self) -> Optional[np.ndarray]:
+        """Share of the time in which GPUs computed, by their driver, [report, rank]; None where that was not measured."""
+        path = "device/utilization"
+        reports = [attempt[path] for m in self.row.repeats for attempt in m.ranks if path in attempt]
         reports = [report.astype(np.float64) for report in reports if report.ndim == 2 and np.isfinite(report).any()]
-        if not reports:
+        return np.concatenate(reports) if reports else None
+
+    def utilization(self) -> Optional[np.ndarray]:
+        """The mean of each rank."""
+        reports = self._utilization()
+        if reports is None:
             return None
-        together = np.concatenate(reports)
-        return np.array([rank[np.isfinite(rank)].mean() for rank in together.T if np.isfinite(rank).any()])
+        return np.array([rank[np.isfinite(rank)].mean() for rank in reports.T if np.isfinite(rank).any()])
 
     def mean_utilization(self) -> Optional[Quantity]:
         """The mean over all reports and ranks."""
-        if self.utilization() is None:
+        reports = self._utilization()
+        if reports is None:
             return None
-        reports = [
-            attempt["device/utilization"].ravel()
-            for m in self.row.repeats
-            for attempt in m.ranks
-            if "device/utilization" in attempt
-        ]
-        values = np.concatenate(reports).astype(np.float64)
-        return call(values[np.isfinite(values)].mean(), "mean",
-                    call(math.nan, "measured", self.name, "/ranks/device/utilization"))
+        return call(np.nanmean(reports), "mean", call(math.nan, "measured", self.name, "/ranks/device/utilization"))
 
     # The plan
 

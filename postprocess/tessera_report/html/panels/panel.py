@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from ...plots import UNITS
 from ..quantity import Html
-from ..svg import inline
+from ..svg import WIDTH, inline
 
 Cells = list[Html]
 
@@ -25,6 +25,11 @@ class Panel:
     cells: list[Cells] = field(default_factory=list)
     wide: bool = False
     figure: Optional[Figure] = None
+
+    @property
+    def is_low(self) -> bool:
+        """Whether its letters stay readable in the height that a picture has on the first screen."""
+        return self.figure is not None and self.figure.get_figheight() < 0.85 * WIDTH
 
 
 def drawn(figure: Figure,
