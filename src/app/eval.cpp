@@ -7,6 +7,7 @@
 #include "app/eval_options.hpp"
 #include "app/loaded_model.hpp"
 #include "tessera/app/commands.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
@@ -24,8 +25,6 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kLargestFile = std::int64_t{1} << 30;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// What is evaluated, open.
 struct Corpora {

@@ -1,4 +1,5 @@
 #include "tessera/app/commands.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
@@ -23,8 +24,6 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 ModelFacts model_facts(const PlannedRun& planned, const Dataset& data, const DevicePeak& peak) {
   const StepSchedule& schedule = planned.schedule;

@@ -1,9 +1,9 @@
 #include "bench/power_meter.hpp"
 
-#include <chrono>
 #include <cmath>
 #include <limits>
 
+#include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera {
@@ -11,8 +11,6 @@ namespace tessera {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
@@ -23,7 +21,7 @@ PowerMeter::PowerMeter(const Device& device) : power_(kUnknown), tokens_per_joul
 
 void PowerMeter::begin() {
   clocks_ = 0, samples_ = 0;
-  start_ = now();
+  start_ = std::chrono::steady_clock::now();
   if (monitor_ != nullptr) energy_at_start_ = monitor_->sample().energy;
 }
 
@@ -37,7 +35,7 @@ void PowerMeter::end(double tokens) {
   if (monitor_ == nullptr) return;
   const double joules = monitor_->sample().energy - energy_at_start_;
   if (joules <= 0) return;  // NaN where the driver does not count energy
-  power_ = joules / (now() - start_);
+  power_ = joules / seconds_since(start_);
   tokens_per_joule_ = tokens / joules;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // A GPU's clock and energy while a bench runs, as its driver reports them.
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -33,7 +34,8 @@ class PowerMeter {
   std::unique_ptr<DeviceMonitor> monitor_;
   double clocks_ = 0;  ///< sum of samples
   std::int64_t samples_ = 0;
-  double start_ = 0, energy_at_start_ = 0;
+  std::chrono::steady_clock::time_point start_;
+  double energy_at_start_ = 0;
   double power_, tokens_per_joule_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "bench/device.hpp"
 #include "bench/power_meter.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/model/flops.hpp"
 #include "tessera/training/account.hpp"
@@ -15,8 +16,6 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 double quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());

@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <bit>
+#include <boost/crc.hpp>
 #include <cerrno>
 #include <charconv>
 #include <system_error>
@@ -23,15 +23,6 @@ constexpr char kWallTime = 1 << 3 | 1, kStep = 2 << 3, kFileVersion = 3 << 3 | 2
                kSessionLog = 7 << 3 | 2;                                           // of Event
 constexpr char kValue = 1 << 3 | 2, kTag = 1 << 3 | 2, kSimpleValue = 2 << 3 | 5;  // of Summary and its values
 constexpr std::string_view kStart = "\x08\x01";                                    // SessionLog: status is START
-
-constexpr std::array<std::uint32_t, 256> crc_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    table[i] = i;
-    for (int bit = 0; bit < 8; ++bit) table[i] = (table[i] >> 1) ^ ((table[i] & 1) != 0 ? 0x82f63b78u : 0u);
-  }
-  return table;
-}
 
 template <class T>
 std::string fixed(T value) {
@@ -71,10 +62,9 @@ std::string next_name(const std::filesystem::path& folder, double unix_time) {
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes) {
-  static constexpr std::array<std::uint32_t, 256> kTable = crc_table();
-  std::uint32_t crc = ~0u;
-  for (const char byte : bytes) crc = kTable[(crc ^ static_cast<unsigned char>(byte)) & 0xff] ^ (crc >> 8);
-  return ~crc;
+  boost::crc_optimal<32, 0x1edc6f41, ~0u, ~0u, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
 }
 
 EventFile::EventFile(const std::filesystem::path& folder, double unix_time, std::int64_t first_step) {
