@@ -16,6 +16,7 @@
 #include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/convert/convert.hpp"
+#include "tessera/convert/tensor_stream.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
 #include "tessera/telemetry/provenance.hpp"
