@@ -1,10 +1,11 @@
 #include "tessera/config/command.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <ranges>
 
 #include "config/value_text.hpp"
 #include "tessera/base/error.hpp"
@@ -76,9 +77,8 @@ All of them:
 /// Returns "train, plan, bench, ..."
 template <class Rows>
 std::string names_of(const Rows& rows) {
-  std::string out;
-  for (const auto& row : rows) out += fmt::format("{}{}", out.empty() ? "" : ", ", row.name);
-  return out;
+  const auto name_of_row = [](const auto& row) { return row.name; };
+  return fmt::format("{}", fmt::join(rows | std::views::transform(name_of_row), ", "));
 }
 
 const CommandRow& row_of(CommandKind kind) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <ranges>
 
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/utf8.hpp"
@@ -164,9 +165,7 @@ std::string count_list_text(const std::vector<std::int64_t>& values) {
 }
 
 std::string byte_list_text(const std::vector<std::int64_t>& sizes) {
-  std::string text;
-  for (const std::int64_t size : sizes) text += (text.empty() ? "" : ",") + exact_bytes_text(size);
-  return text;
+  return fmt::format("{}", fmt::join(sizes | std::views::transform(exact_bytes_text), ","));
 }
 
 std::optional<double> read_seconds(std::string_view text) {

@@ -1,8 +1,11 @@
 #include "sweep/launcher.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <boost/program_options/parsers.hpp>
 #include <cctype>
+#include <ranges>
 
 #include "sweep/child.hpp"
 #include "tessera/base/environment.hpp"
@@ -84,12 +87,9 @@ std::vector<std::string> command_words(const SweepRow& row, const std::string& l
   std::vector<std::string> tessera;
   if (row.command.find(kTessera) != std::string::npos) tessera = launcher_words(launcher, row.ranks);
   tessera.push_back(own_executable().string());
-  Replacements known = {{"{ranks}", std::to_string(row.ranks)},
-                        {"{run}", run.string()},
-                        {"{row}", run.parent_path().string()},
-                        {"{tokens}", tokens.string()},
-                        {"{peers}", peers_folder().string()},
-                        {std::string(kTessera), shell_text(tessera)}};
+  Replacements known = {{"{ranks}", std::to_string(row.ranks)}, {"{run}", run.string()},
+                        {"{row}", run.parent_path().string()},  {"{tokens}", tokens.string()},
+                        {"{peers}", peers_folder().string()},   {std::string(kTessera), shell_text(tessera)}};
   known.emplace_back("{train.steps/2}", std::to_string(std::max<std::int64_t>(1, row.options.train.steps / 2)));
   for (const OptionValue& option : flat_options(row.options)) known.emplace_back("{" + option.name + "}", option.value);
   require_placeholders(row, known);
@@ -119,9 +119,7 @@ std::filesystem::path peers_folder() {
 bool wants_tokens(const SweepRow& row) { return row.command.find("{tokens}") != std::string::npos; }
 
 std::string shell_text(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += fmt::format("{}{}", text.empty() ? "" : " ", shell_quoted(word));
-  return text;
+  return fmt::format("{}", fmt::join(words | std::views::transform(shell_quoted), " "));
 }
 
 }  // namespace tessera

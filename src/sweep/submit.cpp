@@ -16,6 +16,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/files/durable_file.hpp"
+#include "tessera/files/path_exists.hpp"
 
 namespace tessera {
 
@@ -26,11 +27,6 @@ using Path = std::filesystem::path;
 /// Seconds before the limit at which Slurm tells a job that it comes.
 constexpr int kWarning = 60;
 
-bool is_file(const Path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
-}
-
 /// Returns the folder of the job scripts: TESSERA_JOBS, of an installation (PREFIX/share/tessera/jobs), or next to the
 /// build.
 Path jobs_folder() {
@@ -38,7 +34,7 @@ Path jobs_folder() {
   std::vector<Path> folders{bin / "../share/tessera/jobs", bin / "../../../jobs"};
   if (const std::string set = variable("TESSERA_JOBS"); !set.empty()) folders = {set};
   for (const Path& folder : folders) {
-    if (is_file(folder / "sweep.sbatch") && is_file(folder / "site.sh")) return folder.lexically_normal();
+    if (path_exists(folder / "sweep.sbatch") && path_exists(folder / "site.sh")) return folder.lexically_normal();
   }
   throw UsageError("no job scripts (sweep.sbatch and site.sh, in {}): set TESSERA_JOBS to their folder",
                    folders[0].string());
@@ -97,7 +93,7 @@ class Submission {
   Submission(const Sweep& sweep, const SweepFolder& folder, Path jobs)
       : sweep_(sweep), folder_(folder), jobs_(std::move(jobs)) {
     make_folder(slurm());
-    while (is_file(slurm() / fmt::format("submit-{}.jobs", number_))) ++number_;
+    while (path_exists(slurm() / fmt::format("submit-{}.jobs", number_))) ++number_;
   }
 
   /// Submits an array and returns its number. Its tasks run one after the other if `in_chain`, and after the array

@@ -85,9 +85,7 @@ def losses_fall(study: Study) -> Check:
     full = ddp or [row for row in study.alike if row.values["ranks"] == 1]
     base = study.baseline if study.baseline in full else next(iter(full), None)
     item = "losses fall and equal DDP's" if ddp or not full else "losses fall and equal one rank's (no ddp row)"
-    rows = [
-        row for row in same_tokens(study, base) if not PRECISION & differing(row, base)
-    ] if base else []
+    rows = [row for row in same_tokens(study, base) if not PRECISION & differing(row, base)] if base else []
     if base is None or not rows or base.key("final_loss") is None:
         why = text("no other row on the same tokens in the precision of {base}", base=name(base.name)) if base else text("no ddp row")
         return Check(item, None, why)

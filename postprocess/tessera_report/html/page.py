@@ -95,9 +95,8 @@ def _facts(study: Study) -> Html:
     if study.baseline:
         parts.append(text("baseline {row}", row=name(study.baseline.name)))
     for key in ("hosts", "cpu", "gpu_name"):
-        values = list(dict.fromkeys(str(row.values[key]) for row in study.rows if row.values[key]))
-        if key == "hosts":
-            values = list(dict.fromkeys(value.split()[0] for value in values))
+        found = [str(row.values[key]) for row in study.rows if row.values[key]]
+        values = list(dict.fromkeys(value.split()[0] if key == "hosts" else value for value in found))
         if values:
             parts.append(text("{words}{value}", words="on " if key == "hosts" else "", value=", ".join(values[:3])))
     starts = sorted(

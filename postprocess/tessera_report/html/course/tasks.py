@@ -140,10 +140,8 @@ def weak(study: Study) -> Optional[Result]:
 
 def toy_rows(study: Study) -> Optional[tuple[Traced, list[Traced]]]:
     """The toy's row on one rank, and the others."""
-    rows = [
-        row for row in study.trained if row.values["parameters"] and row.row.metrics and "loss" in row.row.metrics.steps
-    ]
-    rows = [row for row in rows if row.values["parameters"] == TOY_PARAMETERS]
+    rows = [row for row in study.trained
+            if row.values["parameters"] == TOY_PARAMETERS and row.row.metrics and "loss" in row.row.metrics.steps]
     one = next((row for row in rows if row.values["ranks"] == 1), None)
     others = [
         row for row in rows if row is not one and row.row.metrics.steps.index.equals(one.row.metrics.steps.index)
