@@ -21,7 +21,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/comm/launcher.hpp"
-#include "tessera/files/path_exists.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/schedule/fit.hpp"
 #include "tessera/telemetry/provenance.hpp"
 

@@ -9,8 +9,8 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
-#include "tessera/files/path_exists.hpp"
 
 namespace tessera {
 

@@ -15,8 +15,8 @@
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
-#include "tessera/files/path_exists.hpp"
 
 namespace tessera {
 

@@ -6,7 +6,7 @@
 #include "sweep/text_file.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/data/corpus.hpp"
-#include "tessera/files/path_exists.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/training/resolve_model.hpp"
 
