@@ -10,6 +10,7 @@ from html_case import Html, plain, study_of
 from made_sweep import Made
 
 from tessera_report.html import findings
+from tessera_report.html.course.rows import reshard_pairs
 from tessera_report.html.recommendation import recommend, sentence
 
 
@@ -254,6 +255,13 @@ class Findings(Html):
         made.add("noisy", rate=1000, spread=0.9, config={"shard.min_params": "5000"})
         made.add("quiet", rate=1100, config={"shard.min_params": "6000"})
         self.assertIn("quiet (shard.min_params = 6000) trains at 1.10x", self.found(findings.unit_size))
+
+    def test_a_pair_on_one_rank_shows_nothing_of_communication(self):
+        made = Made(self.folder)
+        for ranks in 1, 2:
+            for value in "true", "false":
+                made.add(f"{ranks}-{value}", ranks=ranks, config={"shard.reshard_after_forward": value})
+        self.assertEqual([(kept.name, dropped.name) for kept, dropped in reshard_pairs(study_of(self.folder))], [("2-false", "2-true")])
 
     def test_volume_and_plan(self):
         made = Made(self.folder, baseline="one")

@@ -41,11 +41,9 @@ def one_gradient(row: Traced) -> Quantity:
 
 
 def pairs(study: Study, options: set[str], key: str, off: str) -> list[tuple[Traced, Traced]]:
-    """Pairs (off, on) that differ in the option only."""
-    found = []
-    for one, other in study.pairs(options, key):
-        found.append((one, other) if one.option(key) == off else (other, one))
-    return [(one, other) for one, other in found if one.option(key) == off]
+    """Pairs (off, on) on several ranks that differ in the option only: one rank sends nothing."""
+    found = [(one, other) if one.option(key) == off else (other, one) for one, other in study.pairs(options, key)]
+    return [(one, other) for one, other in found if one.option(key) == off and (one.values["ranks"] or 1) > 1]
 
 
 def prefetch_pairs(study: Study) -> list[tuple[Traced, Traced]]:
