@@ -15,21 +15,23 @@ template <class From, class To>
 __global__ void __launch_bounds__(kThreads) cast_kernel(const From* from, To* to, std::int64_t n, bool aligned) {
   const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack;
   if (i >= n) return;
-  float x[kPack];
-  load_pack(from + i, n - i, aligned, x);
-  store_pack(to + i, n - i, aligned, x);
+  const StoredPack<From> x = load_pack(from + i, n - i, aligned);
+  float y[kPack];
+#pragma unroll
+  for (int j = 0; j < kPack; ++j) y[j] = x[j];
+  store_pack(to + i, n - i, aligned, y);
 }
 
 template <class A, class B, class Out>
 __global__ void __launch_bounds__(kThreads) add_kernel(const A* a, const B* b, Out* out, std::int64_t n, bool aligned) {
   const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack;
   if (i >= n) return;
-  float x[kPack], y[kPack];
-  load_pack(a + i, n - i, aligned, x);
-  load_pack(b + i, n - i, aligned, y);
+  const StoredPack<A> x = load_pack(a + i, n - i, aligned);
+  const StoredPack<B> y = load_pack(b + i, n - i, aligned);
+  float sum[kPack];
 #pragma unroll
-  for (int j = 0; j < kPack; ++j) x[j] = __fadd_rn(x[j], y[j]);
-  store_pack(out + i, n - i, aligned, x);
+  for (int j = 0; j < kPack; ++j) sum[j] = __fadd_rn(x[j], y[j]);
+  store_pack(out + i, n - i, aligned, sum);
 }
 
 /// Adds `term` exactly to the bins of one warp (base/exact_sum.hpp): one lane at a time.
