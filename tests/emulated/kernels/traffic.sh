@@ -35,7 +35,7 @@ gpt2 adamw_kernel 0.90 0.95 1 170
 gpt2 forward_kernel 0.95 0.95 1.05 1000
 gpt2 backward_kernel 0.95 0.95 1.05 1000
 gpt2 cast_kernel 0.45 0.95 1 170
-gpt2 square_sum_kernel 0.95 0 1.05 175
+gpt2 square_sum_kernel 0.45 0 1.05 95
 gpt2 embedding_forward_kernel 0.90 0.95 1 170
 gpt2_wide norm_forward_kernel 0.95 0.90 1.05 140
 gpt2_wide norm_backward_kernel 0.95 0.95 1.05 265
