@@ -14,11 +14,12 @@ jobs/setup.sh --packages chromium chromium-driver python3-selenium ||
 jobs/setup.sh --packages munge slurmctld slurmd slurm-client iproute2 ||
   echo "tests: no Slurm can be installed: the test 'slurm' is skipped" >&2
 
-# NVIDIA's cuobjdump, which not every toolkit brings: for the test `resources`, which is skipped without it.
+# NVIDIA's cuobjdump and the nvdisasm that it calls, which not every toolkit brings: for the tests `resources` and
+# `loads`, which are skipped without them.
 tools=build/tools
-if [[ -n $(command -v nvcc || compgen -G '/usr/local/cuda*/bin/nvcc') && ! -e $tools/nvidia ]] && ! command -v cuobjdump >/dev/null; then
-  python3 -m pip install --quiet --root-user-action=ignore --target "$tools" nvidia-cuda-cuobjdump ||
-    echo "tests: no cuobjdump can be had: the test 'resources' is skipped" >&2
+if [[ -n $(command -v nvcc || compgen -G '/usr/local/cuda*/bin/nvcc') && ! -e $tools/nvidia/cu13/bin/nvdisasm ]] && ! command -v nvdisasm >/dev/null; then
+  python3 -m pip install --quiet --root-user-action=ignore --upgrade --target "$tools" nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm ||
+    echo "tests: no cuobjdump can be had: the tests 'resources' and 'loads' are skipped" >&2
 fi
 
 # The readers of event files and offline runs, for the tests `cli.tensorboard` and `postprocess.wandb`. Apart, because they

@@ -120,7 +120,7 @@ TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", 
   Device device;
   for (const bool subtract_mean : {true, false}) {
     for (const DType dtype : kFloatTypes) {
-      for (const std::int64_t width : {1, 7, 16, 100, 500, 768, 1000, 1530, 1600, 4104}) {
+      for (const std::int64_t width : {1, 7, 16, 100, 500, 768, 1000, 1530, 1536, 1600, 4096, 4104, 4105, 8200}) {
         for (const std::int64_t tokens : {1, 33, 70}) {
           if (tokens * width > 60000) continue;  // time
           INFO(name_of(dtype) << " " << tokens << "x" << width << " mean " << subtract_mean);

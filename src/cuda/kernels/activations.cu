@@ -38,11 +38,11 @@ __global__ void __launch_bounds__(kThreads)
     gelu_kernel(Rows<const T> input, Rows<T> output, std::int64_t rows, std::int64_t columns, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
-  float x[kPack];
-  load_pack(input.at(at.row, at.column), at.left, aligned, x);
+  const StoredPack<T> x = load_pack(input.at(at.row, at.column), at.left, aligned);
+  float y[kPack];
 #pragma unroll
-  for (float& v : x) v = gelu_of<T>(v);
-  store_pack(output.at(at.row, at.column), at.left, aligned, x);
+  for (int i = 0; i < kPack; ++i) y[i] = gelu_of<T>(x[i]);
+  store_pack(output.at(at.row, at.column), at.left, aligned, y);
 }
 
 template <class T>
@@ -51,12 +51,12 @@ __global__ void __launch_bounds__(kThreads)
                           bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
-  float g[kPack], u[kPack];
-  load_pack(gate.at(at.row, at.column), at.left, aligned, g);
-  load_pack(up.at(at.row, at.column), at.left, aligned, u);
+  const StoredPack<T> g = load_pack(gate.at(at.row, at.column), at.left, aligned);
+  const StoredPack<T> u = load_pack(up.at(at.row, at.column), at.left, aligned);
+  float h[kPack];
 #pragma unroll
-  for (int i = 0; i < kPack; ++i) g[i] = silu_parts<T>(g[i]).value * u[i];
-  store_pack(output.at(at.row, at.column), at.left, aligned, g);
+  for (int i = 0; i < kPack; ++i) h[i] = silu_parts<T>(g[i]).value * u[i];
+  store_pack(output.at(at.row, at.column), at.left, aligned, h);
 }
 
 template <class T>
@@ -65,19 +65,19 @@ __global__ void __launch_bounds__(kThreads)
                            Rows<T> up_gradient, Rows<T> output, std::int64_t rows, std::int64_t columns, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
-  float g[kPack], u[kPack], d[kPack], h[kPack];
-  load_pack(gate.at(at.row, at.column), at.left, aligned, g);
-  load_pack(up.at(at.row, at.column), at.left, aligned, u);
-  load_pack(output_gradient.at(at.row, at.column), at.left, aligned, d);
+  const StoredPack<T> g = load_pack(gate.at(at.row, at.column), at.left, aligned);
+  const StoredPack<T> u = load_pack(up.at(at.row, at.column), at.left, aligned);
+  const StoredPack<T> d = load_pack(output_gradient.at(at.row, at.column), at.left, aligned);
+  float h[kPack], dg[kPack], du[kPack];
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
     const SiluParts silu = silu_parts<T>(g[i]);
     h[i] = silu.value * u[i];
-    g[i] = d[i] * u[i] * silu.slope;
-    u[i] = d[i] * silu.value;
+    dg[i] = d[i] * u[i] * silu.slope;
+    du[i] = d[i] * silu.value;
   }
-  store_pack(gate_gradient.at(at.row, at.column), at.left, aligned, g);
-  store_pack(up_gradient.at(at.row, at.column), at.left, aligned, u);
+  store_pack(gate_gradient.at(at.row, at.column), at.left, aligned, dg);
+  store_pack(up_gradient.at(at.row, at.column), at.left, aligned, du);
   if (output.data != nullptr) store_pack(output.at(at.row, at.column), at.left, aligned, h);
 }
 
@@ -86,12 +86,12 @@ __global__ void __launch_bounds__(kThreads) dropout_kernel(Rows<const From> inpu
                                                            std::int64_t columns, DropoutSource dropout, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
-  float x[kPack], mask[kPack];
-  load_pack(input.at(at.row, at.column), at.left, aligned, x);
+  const StoredPack<From> x = load_pack(input.at(at.row, at.column), at.left, aligned);
+  float mask[kPack], y[kPack];
   dropout.row_masks(at.row, columns, at.column, mask);
 #pragma unroll
-  for (int i = 0; i < kPack; ++i) x[i] = __fmul_rn(x[i], mask[i]);
-  store_pack(output.at(at.row, at.column), at.left, aligned, x);
+  for (int i = 0; i < kPack; ++i) y[i] = __fmul_rn(x[i], mask[i]);
+  store_pack(output.at(at.row, at.column), at.left, aligned, y);
 }
 
 /// Columns here are the first halves of all heads side by side: heads * half of them.
@@ -107,21 +107,21 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t low = head * 2 * half + first, left = half - first;
   const std::int64_t position = positions != nullptr ? positions[at.row] : at.row % sequence;
   const float* angles = table + (position * half + first) * 2;
-  float x[kPack], y[kPack], angle[2][kPack];  // cosine and sine of a pair side by side
-  load_pack(input.at(at.row, low), left, whole_packs, x);
-  load_pack(input.at(at.row, low + half), left, whole_packs, y);
-  load_pack(angles, 2 * left, whole_packs, angle[0]);
-  load_pack(angles + kPack, 2 * left - kPack, whole_packs, angle[1]);
+  const StoredPack<T> x = load_pack(input.at(at.row, low), left, whole_packs);
+  const StoredPack<T> y = load_pack(input.at(at.row, low + half), left, whole_packs);
+  const StoredPack<float> angle[2] = {
+      load_pack(angles, 2 * left, whole_packs),  // cosine and sine of a pair side by side
+      load_pack(angles + kPack, 2 * left - kPack, whole_packs)};
+  float rotated[2][kPack];
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
-    const float* pair = &angle[i / (kPack / 2)][2 * i % kPack];
-    const float cosine = pair[0], sine = direction * pair[1];
-    const float rotated = x[i] * cosine - y[i] * sine;
-    y[i] = y[i] * cosine + x[i] * sine;
-    x[i] = rotated;
+    const StoredPack<float>& pairs = angle[i / (kPack / 2)];
+    const float cosine = pairs[2 * i % kPack], sine = direction * pairs[2 * i % kPack + 1];
+    rotated[0][i] = x[i] * cosine - y[i] * sine;
+    rotated[1][i] = y[i] * cosine + x[i] * sine;
   }
-  store_pack(output.at(at.row, low), left, whole_packs, x);
-  store_pack(output.at(at.row, low + half), left, whole_packs, y);
+  store_pack(output.at(at.row, low), left, whole_packs, rotated[0]);
+  store_pack(output.at(at.row, low + half), left, whole_packs, rotated[1]);
 }
 
 }  // namespace

@@ -23,9 +23,8 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t row = unit / heads, head = unit % heads;
   float sum = 0;
   for (std::int64_t column = std::int64_t{lane} * kPack; column < width && unit < units; column += lanes * kPack) {
-    float x[kPack], y[kPack];
-    load_pack(output.at(row, head * width + column), width - column, aligned, x);
-    load_pack(output_gradient.at(row, head * width + column), width - column, aligned, y);
+    const StoredPack<T> x = load_pack(output.at(row, head * width + column), width - column, aligned);
+    const StoredPack<T> y = load_pack(output_gradient.at(row, head * width + column), width - column, aligned);
 #pragma unroll
     for (int i = 0; i < kPack; ++i) sum = fmaf(x[i], y[i], sum);
   }

@@ -64,21 +64,27 @@ __global__ void __launch_bounds__(kThreads) cached_kernel(const CachedRows<T> a)
     return;
   }
   const auto column = [&](int pack) { return (pack * kLanes + lane) * kPack; };
-  float query[kPacks][kPack], out[kPacks][kPack] = {}, top = -3.0e38f, sum = 0;
+  StoredPack<T> query[kPacks];
+  float out[kPacks][kPack] = {}, top = -3.0e38f, sum = 0;
 #pragma unroll
   for (int p = 0; p < kPacks; ++p)
-    load_pack(a.query.at(query_row, query_column + column(p)), s.head_width - column(p), a.aligned, query[p]);
+    query[p] = load_pack(a.query.at(query_row, query_column + column(p)), s.head_width - column(p), a.aligned);
   // All groups of a warp go on until the last one is done: they share its shuffles.
   for (std::int64_t begin = 0; begin <= position; begin += kGroups) {
     const std::int64_t key = begin + group;
     const bool visible = key <= position;
-    float x[kPack], score = 0;
+    StoredPack<T> keys[kPacks], values[kPacks];
+    float score = 0;
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
-      load_pack(a.key_cache.at(first_key + key, key_column + column(p)), visible ? s.head_width - column(p) : 0,
-                a.aligned, x);
+      const std::int64_t left = visible ? s.head_width - column(p) : 0;
+      keys[p] = load_pack(a.key_cache.at(first_key + key, key_column + column(p)), left, a.aligned);
+      values[p] = load_pack(a.value_cache.at(first_key + key, key_column + column(p)), left, a.aligned);
+    }
 #pragma unroll
-      for (int i = 0; i < kPack; ++i) score = fmaf(query[p][i], x[i], score);
+    for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) score = fmaf(query[p][i], keys[p][i], score);
     }
     for (int half = kLanes / 2; half >= 1; half /= 2) score += __shfl_xor_sync(kAllLanes, score, half);
     if (!visible) continue;
@@ -88,9 +94,8 @@ __global__ void __launch_bounds__(kThreads) cached_kernel(const CachedRows<T> a)
     sum = fmaf(sum, shrink, e);
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
-      load_pack(a.value_cache.at(first_key + key, key_column + column(p)), s.head_width - column(p), a.aligned, x);
 #pragma unroll
-      for (int i = 0; i < kPack; ++i) out[p][i] = fmaf(out[p][i], shrink, e * x[i]);
+      for (int i = 0; i < kPack; ++i) out[p][i] = fmaf(out[p][i], shrink, e * values[p][i]);
     }
   }
 #pragma unroll

@@ -70,13 +70,8 @@ struct AttentionTile {
         const bool inside = row_inside && number * 8 < head_width;
         cp_async16(chunk(row, number), inside ? from + number * 8 : from, inside);
       } else {
-        StoredPack<T> pack;
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const int column = number * 8 + j;
-          pack.element[j].bits = row_inside && column < head_width ? from[column].bits : std::uint16_t{0};
-        }
-        *reinterpret_cast<StoredPack<T>*>(chunk(row, number)) = pack;
+        const int left = row_inside ? head_width - number * 8 : 0;
+        *reinterpret_cast<StoredPack<T>*>(chunk(row, number)) = load_pack(from + number * 8, left, false);
       }
     }
   }

@@ -51,8 +51,7 @@ __global__ void __launch_bounds__(kLanes* kWarps)
   float sum[kPack] = {};
 #pragma unroll 4
   for (std::int64_t row = begin + threadIdx.y; row < end; row += kWarps) {
-    float x[kPack];
-    load_pack(matrix.at(row, column), left, aligned, x);
+    const StoredPack<T> x = load_pack(matrix.at(row, column), left, aligned);
 #pragma unroll
     for (int i = 0; i < kPack; ++i) sum[i] += x[i];
   }

@@ -15,24 +15,26 @@ template <class From, class To>
 __global__ void __launch_bounds__(kThreads) cast_kernel(const From* from, To* to, std::int64_t n, bool aligned) {
   const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack;
   if (i >= n) return;
-  float x[kPack];
-  load_pack(from + i, n - i, aligned, x);
-  store_pack(to + i, n - i, aligned, x);
+  const StoredPack<From> x = load_pack(from + i, n - i, aligned);
+  float y[kPack];
+#pragma unroll
+  for (int j = 0; j < kPack; ++j) y[j] = x[j];
+  store_pack(to + i, n - i, aligned, y);
 }
 
 template <class A, class B, class Out>
 __global__ void __launch_bounds__(kThreads) add_kernel(const A* a, const B* b, Out* out, std::int64_t n, bool aligned) {
   const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack;
   if (i >= n) return;
-  float x[kPack], y[kPack];
-  load_pack(a + i, n - i, aligned, x);
-  load_pack(b + i, n - i, aligned, y);
+  const StoredPack<A> x = load_pack(a + i, n - i, aligned);
+  const StoredPack<B> y = load_pack(b + i, n - i, aligned);
+  float sum[kPack];
 #pragma unroll
-  for (int j = 0; j < kPack; ++j) x[j] = __fadd_rn(x[j], y[j]);
-  store_pack(out + i, n - i, aligned, x);
+  for (int j = 0; j < kPack; ++j) sum[j] = __fadd_rn(x[j], y[j]);
+  store_pack(out + i, n - i, aligned, sum);
 }
 
-/// Adds `term` exactly to the bins of one warp (base/exact_sum.hpp): one lane at a time.
+/// Adds `term` exactly to a set of bins (base/exact_sum.hpp): one lane at a time.
 __device__ void add_exactly(unsigned long long* bins, double term) {
   const auto bits = static_cast<unsigned long long>(__double_as_longlong(term));
   const int biased = static_cast<int>(bits >> 52) & 0x7ff;
@@ -54,66 +56,53 @@ __device__ void add_exactly(unsigned long long* bins, double term) {
 }
 
 constexpr unsigned kSquareWarps = 8, kSums = ExactSum::kBins + 1;
+/// Bins of a block: a set for eight lanes, which add to it in turn.
+constexpr unsigned kSets = kSquareWarps * 4;
 
 /// A chunk of 64 elements is 16 sums of 4 squares: elements j, j + 16, j + 32, j + 48. They are added as a tree of
-/// halves, the CPU's order (kernels/cpu/vector/optimizer_rows.hpp). `Lanes` threads make one chunk's sum, each 16 /
-/// Lanes of the 16.
+/// halves, the CPU's order (kernels/cpu/vector/optimizer_rows.hpp). Two threads make one chunk's sum, eight of the 16
+/// each.
 template <class T>
 __global__ void __launch_bounds__(kSquareWarps * 32)
     square_sum_kernel(const T* x, std::int64_t n, unsigned long long* sum, bool aligned) {
-  constexpr int kWidth = 16 / static_cast<int>(sizeof(T));  // elements of a 16-byte load
-  constexpr int kLanes = 16 / kWidth;                       // threads of a chunk
-  constexpr int kChunks = 32 / kLanes;                      // chunks of a warp
-  __shared__ __align__(16) unsigned long long bins[kSquareWarps * kSums];
-  for (unsigned i = threadIdx.x; i < kSquareWarps * kSums; i += kSquareWarps * 32) bins[i] = 0;
+  constexpr int kChunks = 16;  // of a warp
+  __shared__ __align__(16) unsigned long long bins[kSets * kSums];
+  for (unsigned i = threadIdx.x; i < kSets * kSums; i += kSquareWarps * 32) bins[i] = 0;
   __syncthreads();
-  const int lane = static_cast<int>(threadIdx.x % 32), part = lane % kLanes;
+  const int lane = static_cast<int>(threadIdx.x % 32);
   const std::int64_t chunks = (n + 63) / 64;
   const std::int64_t step = std::int64_t{gridDim.x} * kSquareWarps * kChunks;
   std::int64_t first = (std::int64_t{blockIdx.x} * kSquareWarps + threadIdx.x / 32) * kChunks;
-  unsigned long long* warp_bins = bins + threadIdx.x / 32 * kSums;
   for (; first < chunks; first += step) {
-    const std::int64_t chunk = first + lane / kLanes;
-    const std::int64_t left = n - chunk * 64;  // may be zero or negative
-    double s[kWidth];
+    const std::int64_t at = (first + lane / 2) * 64 + lane % 2 * kPack;
+    StoredPack<T> stored[4];
 #pragma unroll
-    for (int j = 0; j < kWidth; ++j) s[j] = 0;
+    for (int r = 0; r < 4; ++r) stored[r] = load_pack(x + at + 16 * r, n - at - 16 * r, aligned);
+    double s[kPack] = {};
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      const std::int64_t at = 16 * r + kWidth * part;
-      const T* p = x + chunk * 64 + at;
-      alignas(16) T value[kWidth];
-      if (aligned && at + kWidth <= left) {
-        *reinterpret_cast<Bytes16*>(value) = load16(p);
-      } else {
 #pragma unroll
-        for (int j = 0; j < kWidth; ++j) value[j] = at + j < left ? p[j] : from_float<T>(0.0f);
-      }
-#pragma unroll
-      for (int j = 0; j < kWidth; ++j) {
-        const auto v = static_cast<double>(to_float(value[j]));
-        s[j] = __dadd_rn(s[j], __dmul_rn(v, v));
+      for (int j = 0; j < kPack; ++j) {
+        const auto v = static_cast<double>(stored[r][j]);
+        s[j] = __fma_rn(v, v, s[j]);  // the square is exact
       }
     }
 #pragma unroll
-    for (int half = kLanes / 2; half >= 1; half /= 2) {
+    for (int j = 0; j < kPack; ++j) s[j] = __dadd_rn(s[j], __shfl_xor_sync(kAllLanes, s[j], 1));
 #pragma unroll
-      for (int j = 0; j < kWidth; ++j) s[j] = __dadd_rn(s[j], __shfl_xor_sync(kAllLanes, s[j], half));
-    }
-#pragma unroll
-    for (int half = kWidth / 2; half >= 1; half /= 2) {
+    for (int half = kPack / 2; half >= 1; half /= 2) {
 #pragma unroll
       for (int j = 0; j < half; ++j) s[j] = __dadd_rn(s[j], s[j + half]);
     }
-    for (int turn = 0; turn < 32; turn += kLanes) {
-      if (lane == turn) add_exactly(warp_bins, s[0]);
+    for (int turn = 0; turn < 8; turn += 2) {
+      if (lane % 8 == turn) add_exactly(bins + threadIdx.x / 8 * kSums, s[0]);
       __syncwarp();
     }
   }
   __syncthreads();
   for (unsigned i = threadIdx.x; i < kSums; i += kSquareWarps * 32) {
     unsigned long long total = 0;
-    for (unsigned warp = 0; warp < kSquareWarps; ++warp) total += bins[warp * kSums + i];
+    for (unsigned set = 0; set < kSets; ++set) total += bins[set * kSums + i];
     if (total != 0) atomicAdd(sum + i, total);  // integers: the order leaves no trace
   }
 }

@@ -27,22 +27,22 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t column = static_cast<std::int64_t>(index % static_cast<std::uint32_t>(packs)) * kPack;
   if (row >= rows) return;
   const std::int64_t left = width - column, token = tokens[row];
-  float x[kPack], y[kPack];
-  if (token >= 0 && token < vocab) {
-    load_pack(table.at(token, column), left, aligned, x);
-  } else {
-#pragma unroll
-    for (float& v : x) v = __uint_as_float(0x7fc00000u);
-  }
+  const bool known = token >= 0 && token < vocab;
+  StoredPack<T> of_token{}, of_position{};
   if (positions.data != nullptr) {
-    load_pack(positions.at(places != nullptr ? places[row] : row % sequence, column), left, aligned, y);
+    of_position = load_pack(positions.at(places != nullptr ? places[row] : row % sequence, column), left, aligned);
+  }
+  if (known) of_token = load_pack(table.at(token, column), left, aligned);
+  float x[kPack], mask[kPack];
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) x[i] = __fadd_rn(x[i], y[i]);
+  for (int i = 0; i < kPack; ++i) {
+    x[i] = known ? of_token[i] : __uint_as_float(0x7fc00000u);
+    if (positions.data != nullptr) x[i] = __fadd_rn(x[i], of_position[i]);
   }
   if (dropout.on()) {
-    dropout.row_masks(row, width, column, y);
+    dropout.row_masks(row, width, column, mask);
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) x[i] = __fmul_rn(x[i], y[i]);
+    for (int i = 0; i < kPack; ++i) x[i] = __fmul_rn(x[i], mask[i]);
   }
   store_pack(output.at(row, column), left, aligned, x);
 }
@@ -58,28 +58,26 @@ struct TokenRows {
   bool aligned;
 };
 
-template <class T>
-__device__ void add_row(const TokenRows<T>& a, std::int64_t place, std::int64_t column, std::int64_t left,
-                        float (&sum)[kPack]) {
-  float x[kPack];
-  load_pack(a.output_gradient.at(place, column), left, a.aligned, x);
-  if (a.dropout.on()) {
-    float mask[kPack];
-    a.dropout.row_masks(place, a.width, column, mask);
+/// Adds the rows place_of(0), place_of(1), ... place_of(count - 1) in order. Four are under way at a time.
+template <class T, class Place>
+__device__ __forceinline__ void add_rows(const TokenRows<T>& a, std::int64_t count, std::int64_t column,
+                                         std::int64_t left, Place place_of, float (&sum)[kPack]) {
+  constexpr int kLoads = 4;
+  for (std::int64_t first = 0; first < count; first += kLoads) {
+    StoredPack<T> x[kLoads];
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) x[i] = __fmul_rn(x[i], mask[i]);
-  }
+    for (int i = 0; i < kLoads; ++i) {
+      const std::int64_t place = place_of(first + i);
+      x[i] = load_pack(a.output_gradient.at(place, column), first + i < count ? left : 0, a.aligned);
+    }
 #pragma unroll
-  for (int i = 0; i < kPack; ++i) sum[i] += x[i];
-}
-
-/// Adds the rows whose keys lanes [first, end) of the warp have, in order.
-template <class T>
-__device__ __forceinline__ void add_rows(const TokenRows<T>& a, std::uint32_t place, int first, int end,
-                                         std::int64_t column, std::int64_t left, float (&sum)[kPack]) {
-#pragma unroll 4
-  for (int lane = first; lane < end; ++lane) {
-    add_row(a, static_cast<std::int64_t>(__shfl_sync(kAllLanes, place, lane)), column, left, sum);
+    for (int i = 0; i < kLoads; ++i) {
+      if (first + i >= count) break;
+      float mask[kPack];
+      if (a.dropout.on()) a.dropout.row_masks(place_of(first + i), a.width, column, mask);
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) sum[j] += a.dropout.on() ? __fmul_rn(x[i][j], mask[j]) : x[i][j];
+    }
   }
 }
 
@@ -106,7 +104,8 @@ __global__ void __launch_bounds__(kLanes* kWarps)
     const std::uint32_t mine = __shfl_sync(kAllLanes, token, first);
     if (turn != warp || mine >= a.vocab) continue;  // a whole warp; negative tokens are large here
     float sum[kPack] = {};
-    add_rows(a, place, first, __ffs(static_cast<int>(starts)) - 1, column, left, sum);
+    const auto place_of = [&](std::int64_t i) { return __shfl_sync(kAllLanes, place, first + static_cast<int>(i)); };
+    add_rows(a, __ffs(static_cast<int>(starts)) - 1 - first, column, left, place_of, sum);
     write_gradient(gradient.at(mine, column), left, gradient_aligned, adds, sum);
   }
   const int first = __ffs(static_cast<int>(starts)) - 1;
@@ -117,7 +116,10 @@ __global__ void __launch_bounds__(kLanes* kWarps)
     const std::uint64_t other = lane < kTurn && from + lane < a.count ? a.keys[from + lane] : ~std::uint64_t{0};
     const bool same = lane < kTurn && static_cast<std::uint32_t>(other >> 32) == mine;
     const int rows = __popc(__ballot_sync(kAllLanes, same ? 1 : 0));
-    add_rows(a, static_cast<std::uint32_t>(other), 0, rows, column, left, sum);
+    const auto place_of = [&](std::int64_t i) {
+      return __shfl_sync(kAllLanes, static_cast<std::uint32_t>(other), static_cast<int>(i));
+    };
+    add_rows(a, rows, column, left, place_of, sum);
     if (rows < kTurn) break;
   }
 #pragma unroll
@@ -142,7 +144,9 @@ __global__ void __launch_bounds__(kThreads)
   if (position >= context) return;
   float sum[kPack] = {};
   if (position < sequence) {
-    for (std::int64_t place = position; place < a.count; place += sequence) add_row(a, place, column, left, sum);
+    const std::int64_t batch = a.count / sequence;
+    add_rows(
+        a, batch, column, left, [&](std::int64_t i) { return position + i * sequence; }, sum);
   }
   write_gradient(gradient.at(position, column), left, gradient_aligned, adds, sum);
 }

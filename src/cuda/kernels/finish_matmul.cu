@@ -34,22 +34,21 @@ __global__ void __launch_bounds__(kThreads)
                          const T* bias, Rows<const T> residual, Rows<T> output, DropoutSource dropout, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
-  float y[kPack], other[kPack];
-  load_pack(matmul.at(at.row, at.column), at.left, aligned, y);
-  if (bias != nullptr) {
-    load_pack(bias + at.column, at.left, aligned, other);
+  const StoredPack<float> sum = load_pack(matmul.at(at.row, at.column), at.left, aligned);
+  StoredPack<T> shift{}, added{};
+  if (bias != nullptr) shift = load_pack(bias + at.column, at.left, aligned);
+  if (residual.data != nullptr) added = load_pack(residual.at(at.row, at.column), at.left, aligned);
+  float y[kPack], mask[kPack];
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) y[i] = __fadd_rn(y[i], other[i]);
-  }
+  for (int i = 0; i < kPack; ++i) y[i] = bias != nullptr ? __fadd_rn(sum[i], shift[i]) : sum[i];
   if (dropout.on()) {
-    dropout.row_masks(first_row + at.row, columns, at.column, other);
+    dropout.row_masks(first_row + at.row, columns, at.column, mask);
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) y[i] = __fmul_rn(y[i], other[i]);
+    for (int i = 0; i < kPack; ++i) y[i] = __fmul_rn(y[i], mask[i]);
   }
   if (residual.data != nullptr) {
-    load_pack(residual.at(at.row, at.column), at.left, aligned, other);
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) y[i] = __fadd_rn(y[i], other[i]);
+    for (int i = 0; i < kPack; ++i) y[i] = __fadd_rn(y[i], added[i]);
   }
   store_pack(output.at(at.row, at.column), at.left, aligned, y);
 }
@@ -60,13 +59,12 @@ __global__ void __launch_bounds__(kThreads)
                         Rows<T> output, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
-  float y[kPack], x[kPack];
-  load_pack(matmul.at(at.row, at.column), at.left, aligned, y);
-  if (before.data != nullptr) {
-    load_pack(before.at(at.row, at.column), at.left, aligned, x);
+  const StoredPack<float> sum = load_pack(matmul.at(at.row, at.column), at.left, aligned);
+  StoredPack<T> x{};
+  if (before.data != nullptr) x = load_pack(before.at(at.row, at.column), at.left, aligned);
+  float y[kPack];
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) y[i] *= gelu_slope<T>(x[i]);
-  }
+  for (int i = 0; i < kPack; ++i) y[i] = before.data != nullptr ? sum[i] * gelu_slope<T>(x[i]) : sum[i];
   store_pack(output.at(at.row, at.column), at.left, aligned, y);
 }
 
@@ -76,9 +74,8 @@ __global__ void __launch_bounds__(kThreads)
                            bool adds, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
-  float y[kPack];
-  load_pack(matmul.at(at.row, at.column), at.left, aligned, y);
-  write_gradient(gradient.at(at.row, at.column), at.left, aligned, adds, y);
+  const StoredPack<float> sum = load_pack(matmul.at(at.row, at.column), at.left, aligned);
+  write_gradient(gradient.at(at.row, at.column), at.left, aligned, adds, sum);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Backward of layer norm and RMS norm. A block walks a group of rows and keeps its columns' gradients of gain and bias
-// in registers. The current row is kept there too, if it is not too wide. A second kernel sums the groups in order.
+// in registers. If a row is not too wide, it is kept there too, and the next one is under way while it is worked on. A
+// second kernel sums the groups in order.
 
 #include "cuda/kernels/column_sums.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
@@ -21,60 +22,49 @@ struct BackwardRows {
   float *gain_sums, *bias_sums;  ///< [groups, width]
   int tokens, group;
   std::int64_t width;
-  bool adds, aligned;
+  bool adds;
 };
 
 constexpr int kMostWarps = 16;
 template <int Packs>
 constexpr int kWarpsOf = Packs == 1 ? 12 : kMostWarps;  ///< two blocks of 12 fit a multiprocessor's registers
-/// Whether registers suffice for the row and the sums. Otherwise it is read twice, the second time from a cache, and
-/// always by a full block. Known distances between a thread's packs cost no registers.
+/// Whether a block may walk several rows at once. Otherwise it always is a full one, for known distances between a
+/// thread's packs cost no registers.
 template <int Packs>
-constexpr bool kHoldsRow = Packs <= 2;
+constexpr bool kSharesBlock = Packs <= 2;
+/// Whether registers suffice for a row, the next one, gain, bias and the sums. Otherwise a row is read twice, the
+/// second time from a cache.
+template <class T, int Packs>
+constexpr bool kReadsAhead = sizeof(T) == 2 && Packs <= 2;
 
 /// Returns the column of a thread's p-th pack.
 template <int Packs>
-__device__ __forceinline__ std::int64_t column_of(int p) {
-  const unsigned threads = kHoldsRow<Packs> ? blockDim.x : kWarpsOf<Packs> * 32;
-  return (static_cast<unsigned>(p) * threads + threadIdx.x) * kPack;
+__device__ __forceinline__ int column_of(int p) {
+  const unsigned threads = kSharesBlock<Packs> ? blockDim.x : kWarpsOf<Packs> * 32;
+  return static_cast<int>((static_cast<unsigned>(p) * threads + threadIdx.x) * kPack);
 }
 
-/// Loads a thread's pack of a row: d output, h = xhat and w = gain * d output. All three loads are under way before the
-/// first is waited for: few warps are on a multiprocessor.
-template <class T>
-__device__ __forceinline__ void load_terms(const BackwardRows<T>& a, std::int64_t row, std::int64_t column,
-                                           std::int64_t left, float mean, float rstd, float (&upstream)[kPack],
-                                           float (&h)[kPack], float (&w)[kPack]) {
-  const T *input = a.input.at(row, column), *output_gradient = a.output_gradient.at(row, column);
-  if (a.aligned && left >= kPack) {
-    const StoredPack<T> x = load_stored(input), dy = load_stored(output_gradient), gain = load_stored(a.gain + column);
-#pragma unroll
-    for (int i = 0; i < kPack; ++i) {
-      h[i] = to_float(x.element[i]), upstream[i] = to_float(dy.element[i]), w[i] = to_float(gain.element[i]);
-    }
-  } else {
-    load_pack(input, left, false, h);
-    load_pack(output_gradient, left, false, upstream);
-    load_pack(a.gain + column, left, false, w);
-  }
-#pragma unroll
-  for (int i = 0; i < kPack; ++i) {
-    h[i] = __fmul_rn(__fsub_rn(h[i], mean), rstd);
-    w[i] = upstream[i] * w[i];
-  }
-}
+/// What a thread reads of a row, a pack of columns.
+template <class T, bool Whole>
+struct RowPack {
+  StoredPack<T> input, output_gradient;
 
-/// Computes gain * h (+ bias), with forward's bits.
-template <class T>
-__device__ __forceinline__ void store_normalized(const BackwardRows<T>& a, std::int64_t row, std::int64_t column,
-                                                 std::int64_t left, const float (&h)[kPack]) {
-  float gain[kPack], y[kPack];
-  load_pack(a.gain + column, left, a.aligned, gain);
-  if (a.bias != nullptr) load_pack(a.bias + column, left, a.aligned, y);
-#pragma unroll
-  for (int i = 0; i < kPack; ++i) y[i] = a.bias != nullptr ? __fmaf_rn(h[i], gain[i], y[i]) : __fmul_rn(h[i], gain[i]);
-  store_pack(a.normalized.at(row, column), left, a.aligned, y);
-}
+  __device__ __forceinline__ void load(const BackwardRows<T>& a, int row, int column, int left) {
+    input = load_pack<Whole>(a.input.at(row, column), left);
+    output_gradient = load_pack<Whole>(a.output_gradient.at(row, column), left);
+  }
+};
+
+/// What all rows share.
+template <class T, bool Whole>
+struct ColumnPack {
+  StoredPack<T> gain, bias;
+
+  __device__ __forceinline__ void load(const BackwardRows<T>& a, int column, int left) {
+    gain = load_pack<Whole>(a.gain + column, left);
+    bias = load_pack<Whole>(a.bias + column, a.bias != nullptr ? left : 0);
+  }
+};
 
 /// The slots of columns' sums in shared memory. Neither threads that write eight neighbours there nor threads that read
 /// one each have bank conflicts.
@@ -130,39 +120,66 @@ __device__ __forceinline__ void write_own_sums(const BackwardRows<T>& a, const f
 
 /// With h = xhat, w = gain * dy: dx = rstd (w - mean(w) - h mean(w h)); RMS norm lacks the mean(w) term.
 /// Thread (x, y): x has `Packs` packs of columns, y every blockDim.y-th row of the block's group.
-template <class T, int Packs>
-__global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
+template <class T, int Packs, bool Whole>
+__global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? 2 : 1)
     norm_backward_kernel(const BackwardRows<T> a) {
   __shared__ __align__(16) float partial[2 * kMostWarps * 2];
-  const int warp = static_cast<int>((threadIdx.y * blockDim.x + threadIdx.x) / 32);
-  const int row_warps = static_cast<int>(blockDim.x) / 32, first_warp = static_cast<int>(threadIdx.y) * row_warps;
+  const int y = kSharesBlock<Packs> ? static_cast<int>(threadIdx.y) : 0;
+  const int rows = kSharesBlock<Packs> ? static_cast<int>(blockDim.y) : 1;  // of the block at a time
+  const int row_warps = kSharesBlock<Packs> ? static_cast<int>(blockDim.x) / 32 : kMostWarps;
+  const int first_warp = y * row_warps, warp = first_warp + static_cast<int>(threadIdx.x) / 32;
   const int begin = static_cast<int>(blockIdx.x) * a.group;
   const int end = begin + a.group < a.tokens ? begin + a.group : a.tokens;
-  constexpr int kHeld = kHoldsRow<Packs> ? Packs : 1;
+  constexpr bool kAhead = Whole && kReadsAhead<T, Packs>;
+  constexpr int kHeld = kAhead ? Packs : 1;
+  const auto left_of = [&](int row, int p) { return row < end ? static_cast<int>(a.width) - column_of<Packs>(p) : 0; };
+  ColumnPack<T, Whole> columns[kHeld] = {};
+  RowPack<T, Whole> next[kHeld] = {};
+  float next_mean = 0, next_rstd = 0;
+  const auto load_next = [&](int row) {
+    const bool inside = row < end;
+    next_mean = inside && a.mean != nullptr ? a.mean[row] : 0.0f, next_rstd = inside ? a.rstd[row] : 0.0f;
+#pragma unroll
+    for (int p = 0; kAhead && p < Packs; ++p) next[p].load(a, row, column_of<Packs>(p), left_of(row, p));
+  };
+  if (kAhead) load_next(begin + y);
+#pragma unroll
+  for (int p = 0; kAhead && p < Packs; ++p) columns[p].load(a, column_of<Packs>(p), left_of(begin, p));
   float gain_sum[Packs][kPack] = {}, bias_sum[Packs][kPack] = {};
   int parity = 0;
-  for (int first = begin; first < end; first += static_cast<int>(blockDim.y), parity ^= 1) {
-    const int row = first + static_cast<int>(threadIdx.y);
-    const bool inside = row < end;  // all threads of a block come to the barrier
-    const float mean = inside && a.mean != nullptr ? a.mean[row] : 0.0f, rstd = inside ? a.rstd[row] : 0.0f;
-    float h[kHeld][kPack], w[kHeld][kPack], upstream[kPack];
+  for (int first = begin; first < end; first += rows, parity ^= 1) {
+    const int row = first + y;  // may be behind the end: all threads of a block come to the barrier
+    if (!kAhead) load_next(row);
+    const float mean = next_mean, rstd = next_rstd;
+    RowPack<T, Whole> now[kHeld];
+    StoredPack<T> before[kHeld];  // the gradient that is added to
+#pragma unroll
+    for (int p = 0; p < kHeld; ++p) {
+      now[p] = next[p];
+      const bool early = kAhead && a.adds;
+      before[p] = load_pack<Whole, T>(a.input_gradient.at(row, column_of<Packs>(p)), early ? left_of(row, p) : 0);
+    }
+    if (kAhead) load_next(row + rows);
     float sum = 0, projected = 0;
-    // The accumulated gradient is loaded with the rest, if there are registers for it.
-    const bool early =
-        Packs == 1 && sizeof(T) == 2 && a.adds && a.aligned && inside && column_of<Packs>(0) + kPack <= a.width;
-    Bytes16 before{};
-    if (early) before = load16(a.input_gradient.at(row, column_of<Packs>(0)));
 #pragma unroll
     for (int p = 0; p < Packs; ++p) {
-      const std::int64_t column = column_of<Packs>(p), left = inside ? a.width - column : 0;
       const int held = p % kHeld;
-      load_terms(a, row, column, left, mean, rstd, upstream, h[held], w[held]);
+      if constexpr (!kAhead) {
+        now[0].load(a, row, column_of<Packs>(p), left_of(row, p));
+        columns[0].load(a, column_of<Packs>(p), left_of(row, p));
+      }
 #pragma unroll
       for (int i = 0; i < kPack; ++i) {
-        sum += w[held][i];
-        projected = fmaf(w[held][i], h[held][i], projected);
-        gain_sum[p][i] = fmaf(upstream[i], h[held][i], gain_sum[p][i]);
-        bias_sum[p][i] += upstream[i];
+        const float h = __fmul_rn(__fsub_rn(now[held].input[i], mean), rstd), upstream = now[held].output_gradient[i];
+        const float w = __fmul_rn(upstream, columns[held].gain[i]);
+        sum = __fadd_rn(sum, w);
+        projected = fmaf(w, h, projected);
+        gain_sum[p][i] = fmaf(upstream, h, gain_sum[p][i]);
+        bias_sum[p][i] += upstream;
+      }
+      if constexpr (kAhead) {  // the sums need these registers
+        pack_again(now[p].input), pack_again(now[p].output_gradient), pack_again(columns[p].gain),
+            pack_again(columns[p].bias);
       }
     }
     sum = warp_sum(sum), projected = warp_sum(projected);
@@ -170,6 +187,7 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
     if (threadIdx.x % 32 == 0) slots[2 * warp] = sum, slots[2 * warp + 1] = projected;
     __syncthreads();
     sum = 0, projected = 0;
+#pragma unroll 4
     for (int i = 0; i < row_warps; ++i) {
       sum += slots[2 * (first_warp + i)], projected += slots[2 * (first_warp + i) + 1];
     }
@@ -177,47 +195,43 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
     const float mean_w = a.mean != nullptr ? sum / count : 0.0f, mean_wh = projected / count;
 #pragma unroll(kHeld)
     for (int p = 0; p < Packs; ++p) {
-      const std::int64_t column = column_of<Packs>(p), left = inside ? a.width - column : 0;
+      const int column = column_of<Packs>(p), left = left_of(row, p);
       if (left <= 0) break;
       const int held = p % kHeld;
-      if constexpr (!kHoldsRow<Packs>) load_terms(a, row, column, left, mean, rstd, upstream, h[held], w[held]);
-      float dx[kPack];
-      if (early) {
-#pragma unroll
-        for (int i = 0; i < kPack; ++i) {
-          if constexpr (sizeof(T) == 2) {
-            T element;
-            element.bits = static_cast<std::uint16_t>(before.word[i / 2] >> (i % 2 * 16));
-            dx[i] = to_float(element);
-          }
-        }
-      } else if (a.adds) {
-        load_pack(a.input_gradient.at(row, column), left, a.aligned, dx);
+      T* const to = a.input_gradient.at(row, column);
+      if constexpr (!kAhead) {
+        now[0].load(a, row, column, left), columns[0].load(a, column, left);
+        before[0] = load_pack<Whole, T>(to, a.adds ? left : 0);
       }
+      float dx[kPack], normalized[kPack];
 #pragma unroll
       for (int i = 0; i < kPack; ++i) {
-        const float inner = fmaf(-h[held][i], mean_wh, w[held][i] - mean_w);
-        dx[i] = a.adds ? fmaf(inner, rstd, dx[i]) : inner * rstd;
+        const float gain = columns[held].gain[i], h = __fmul_rn(__fsub_rn(now[held].input[i], mean), rstd);
+        dx[i] = fmaf(-h, mean_wh, __fsub_rn(__fmul_rn(now[held].output_gradient[i], gain), mean_w));
+        // Forward's bits.
+        normalized[i] = a.bias != nullptr ? __fmaf_rn(h, gain, columns[held].bias[i]) : __fmul_rn(h, gain);
       }
-      store_pack(a.input_gradient.at(row, column), left, a.aligned, dx);
-      if (a.normalized.data != nullptr) store_normalized(a, row, column, left, h[held]);
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) dx[i] = a.adds ? fmaf(dx[i], rstd, before[held][i]) : dx[i] * rstd;
+      store_pack<Whole>(to, left, Whole, dx);
+      if (a.normalized.data != nullptr) store_pack<Whole>(a.normalized.at(row, column), left, Whole, normalized);
     }
   }
-  if constexpr (kHoldsRow<Packs>) {
+  if constexpr (kSharesBlock<Packs>) {
     write_sums<T, Packs>(a, dynamic_shared<float>(), gain_sum, bias_sum);
   } else {
     write_own_sums<T, Packs>(a, gain_sum, bias_sum);
   }
 }
 
-template <class T, int Packs>
-void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int64_t groups) {
+template <int Packs, class T>
+void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int64_t groups, bool whole) {
   const std::int64_t needed = round_up(ceil_div(rows.width, Packs * kPack), 32);
-  const auto x = kHoldsRow<Packs> ? static_cast<unsigned>(needed) : kWarpsOf<Packs> * 32u;
-  const unsigned y = kHoldsRow<Packs> ? std::max(1u, std::min(kWarpsOf<Packs> * 32 / x, 8u)) : 1;
+  const auto x = kSharesBlock<Packs> ? static_cast<unsigned>(needed) : kWarpsOf<Packs> * 32u;
+  const unsigned y = kSharesBlock<Packs> ? std::max(1u, std::min(kWarpsOf<Packs> * 32 / x, 8u)) : 1;
   const auto slots = static_cast<std::size_t>(ColumnSlots(x * Packs).count());
-  launch(stream, blocks_for(groups, 1), dim3(x, y), kHoldsRow<Packs> ? 2 * slots * sizeof(float) : 0,
-         norm_backward_kernel<T, Packs>, rows);
+  launch(stream, blocks_for(groups, 1), dim3(x, y), kSharesBlock<Packs> ? 2 * slots * sizeof(float) : 0,
+         whole ? norm_backward_kernel<T, Packs, true> : norm_backward_kernel<T, Packs, false>, rows);
 }
 
 }  // namespace
@@ -228,8 +242,9 @@ void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
   ScratchLayout scratch(a.scratch, gpu_kernel_needs().norm_backward(a.tokens, a.width));
   const CudaNormBackwardLayout layout(scratch, a.tokens, a.width);
   with_float_type(a.input.dtype, [&]<class T>() {
-    const bool aligned = is_aligned(a.input) && is_aligned(a.output_gradient) && is_aligned(a.input_gradient) &&
-                         is_aligned(a.gain.data) && is_aligned(a.bias.data) && is_aligned(a.normalized);
+    const bool whole = are_whole<T>(a.width) && is_aligned(a.input) && is_aligned(a.output_gradient) &&
+                       is_aligned(a.input_gradient) && is_aligned(a.gain.data) && is_aligned(a.bias.data) &&
+                       is_aligned(a.normalized);
     const BackwardRows<T> rows{rows_of<T>(a.input),
                                rows_of<T>(a.output_gradient),
                                static_cast<const T*>(a.gain.data),
@@ -243,13 +258,12 @@ void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
                                static_cast<int>(a.tokens),
                                static_cast<int>(layout.groups[0].size()),
                                a.width,
-                               a.input_adds,
-                               aligned};
+                               a.input_adds};
     const std::int64_t packs = ceil_div(a.width, kPack), groups = layout.groups.count();
     const cudaStream_t s = cuda_stream(stream);
-    if (packs <= 256) return launch_backward<T, 1>(s, rows, groups);
-    if (packs <= 1024) return launch_backward<T, 2>(s, rows, groups);
-    launch_backward<T, 4>(s, rows, groups);
+    if (packs <= 256) return launch_backward<1>(s, rows, groups, whole);
+    if (packs <= 1024) return launch_backward<2>(s, rows, groups, whole);
+    launch_backward<4>(s, rows, groups, whole);
   });
   const ColumnSum bias = a.bias_gradient ? ColumnSum{layout.bias_sums, a.bias_gradient} : ColumnSum{};
   sum_columns(cuda_stream(stream), layout.groups.count(), a.width, {layout.gain_sums, a.gain_gradient}, bias);

@@ -1,5 +1,5 @@
 // Forward of layer norm and RMS norm (Ba et al. 2016; Zhang & Sennrich 2019): a warp or a block keeps a row in
-// registers.
+// registers. It waits for memory once: the row, gain and bias are under way together.
 
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/grid.hpp"
@@ -37,41 +37,30 @@ struct ForwardRows {
   float *mean, *rstd;
   std::int64_t tokens, width;
   float epsilon;
-  bool subtract_mean, aligned;
+  bool subtract_mean;
 };
 
-/// Loads a thread's packs of a row, zeros behind its end. All loads are under way before the first is waited for.
-template <int Packs, class T, class Column>
-__device__ __forceinline__ void load_row(float (&x)[Packs][kPack], const ForwardRows<T>& a, std::int64_t row,
+/// Loads a thread's packs of a row, zeros behind its end.
+template <bool Whole, int Packs, class T, class Column>
+__device__ __forceinline__ void load_row(StoredPack<T> (&x)[Packs], const T* row, std::int64_t width,
                                          Column column_of) {
-  StoredPack<T> stored[Packs];
 #pragma unroll
-  for (int p = 0; p < Packs; ++p) {
-    const std::int64_t left = a.width - column_of(p);
-    const T* const from = a.input.at(row, column_of(p));
-    if (a.aligned && left >= kPack) {
-      stored[p] = load_stored(from);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kPack; ++i) stored[p].element[i] = i < left ? from[i] : T{};
-    }
-  }
-#pragma unroll
-  for (int p = 0; p < Packs; ++p) {
-#pragma unroll
-    for (int i = 0; i < kPack; ++i) x[p][i] = to_float(stored[p].element[i]);
-  }
+  for (int p = 0; p < Packs; ++p) x[p] = load_pack<Whole>(row + column_of(p), width - column_of(p));
 }
 
 /// Threads of a row hold `Packs` packs each.
-template <class T, int Threads, int Packs>
-__global__ void __launch_bounds__(kForwardThreads) norm_forward_kernel(const ForwardRows<T> a) {
+template <class T, int Threads, int Packs, bool Whole>
+__global__ void __launch_bounds__(kForwardThreads, Whole && sizeof(T) == 2 ? 2 : 1)
+    norm_forward_kernel(const ForwardRows<T> a) {
   __shared__ __align__(16) float partial[kForwardThreads / 32];
   const int member = static_cast<int>(threadIdx.x) % Threads;
   const std::int64_t row = std::int64_t{blockIdx.x} * (kForwardThreads / Threads) + threadIdx.x / Threads;
   if (row >= a.tokens) return;  // a whole warp, or a whole block
-  float x[Packs][kPack];
-  load_row<Packs>(x, a, row, [&](int p) { return (std::int64_t{p} * Threads + member) * kPack; });
+  const auto column_of = [member](int p) { return (std::int64_t{p} * Threads + member) * kPack; };
+  StoredPack<T> x[Packs], gain[Packs] = {}, bias[Packs] = {};
+  load_row<Whole>(x, a.input.at(row), a.width, column_of);
+  if (a.output.data != nullptr) load_row<Whole>(gain, a.gain, a.width, column_of);
+  if (a.output.data != nullptr && a.bias != nullptr) load_row<Whole>(bias, a.bias, a.width, column_of);
   const auto count = static_cast<float>(a.width);
   float mean = 0;
   if (a.subtract_mean) {
@@ -83,10 +72,12 @@ __global__ void __launch_bounds__(kForwardThreads) norm_forward_kernel(const For
     }
     mean = __fdiv_rn(row_sum<Threads>(sum, partial), count);
   }
+#pragma unroll
+  for (StoredPack<T>& pack : x) pack_again(pack);
   float squares = 0;
 #pragma unroll
   for (int p = 0; p < Packs; ++p) {
-    const std::int64_t left = a.width - (std::int64_t{p} * Threads + member) * kPack;
+    const std::int64_t left = a.width - column_of(p);
 #pragma unroll
     for (int i = 0; i < kPack; ++i) {
       const float d = i < left ? x[p][i] - mean : 0.0f;
@@ -101,25 +92,25 @@ __global__ void __launch_bounds__(kForwardThreads) norm_forward_kernel(const For
   }
   if (a.output.data == nullptr) return;
 #pragma unroll
+  for (StoredPack<T>& pack : x) pack_again(pack);
+#pragma unroll
   for (int p = 0; p < Packs; ++p) {
-    const std::int64_t column = (std::int64_t{p} * Threads + member) * kPack, left = a.width - column;
+    const std::int64_t left = a.width - column_of(p);
     if (left <= 0) break;
-    float gain[kPack], bias[kPack];
-    load_pack(a.gain + column, left, a.aligned, gain);
-    if (a.bias != nullptr) load_pack(a.bias + column, left, a.aligned, bias);
+    float y[kPack];
 #pragma unroll
     for (int i = 0; i < kPack; ++i) {
       const float h = __fmul_rn(__fsub_rn(x[p][i], mean), rstd);
-      x[p][i] = a.bias != nullptr ? __fmaf_rn(h, gain[i], bias[i]) : __fmul_rn(h, gain[i]);
+      y[i] = a.bias != nullptr ? __fmaf_rn(h, gain[p][i], bias[p][i]) : __fmul_rn(h, gain[p][i]);
     }
-    store_pack(a.output.at(row, column), left, a.aligned, x[p]);
+    store_pack<Whole>(a.output.at(row, column_of(p)), left, Whole, y);
   }
 }
 
-template <class T, int Threads, int Packs>
+template <class T, int Threads, int Packs, bool Whole = true>
 void launch_forward(cudaStream_t stream, const ForwardRows<T>& rows) {
   launch(stream, blocks_for(rows.tokens, kForwardThreads / Threads), dim3(kForwardThreads), 0,
-         norm_forward_kernel<T, Threads, Packs>, rows);
+         norm_forward_kernel<T, Threads, Packs, Whole>, rows);
 }
 
 }  // namespace
@@ -127,8 +118,8 @@ void launch_forward(cudaStream_t stream, const ForwardRows<T>& rows) {
 void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
   check_norm_width(a.width);
   with_float_type(a.input.dtype, [&]<class T>() {
-    const bool aligned =
-        is_aligned(a.input) && is_aligned(a.output) && is_aligned(a.gain.data) && is_aligned(a.bias.data);
+    const bool whole = are_whole<T>(a.width) && is_aligned(a.input) && is_aligned(a.output) &&
+                       is_aligned(a.gain.data) && is_aligned(a.bias.data);
     const ForwardRows<T> rows{rows_of<T>(a.input),
                               static_cast<const T*>(a.gain.data),
                               static_cast<const T*>(a.bias.data),
@@ -138,10 +129,11 @@ void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
                               a.tokens,
                               a.width,
                               a.epsilon,
-                              a.subtract_mean,
-                              aligned};
+                              a.subtract_mean};
     const std::int64_t packs = ceil_div(a.width, kPack);
     const cudaStream_t s = cuda_stream(stream);
+    if (!whole)
+      return packs <= 256 ? launch_forward<T, 32, 8, false>(s, rows) : launch_forward<T, 256, 8, false>(s, rows);
     if (packs <= 32) return launch_forward<T, 32, 1>(s, rows);
     if (packs <= 64) return launch_forward<T, 32, 2>(s, rows);
     if (packs <= 96) return launch_forward<T, 32, 3>(s, rows);

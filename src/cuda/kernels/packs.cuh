@@ -11,31 +11,55 @@ namespace tessera {
 
 inline constexpr int kPack = 8;
 
-/// Eight elements in their storage type.
+/// Eight elements as memory holds them. They become numbers where they are used: a load is waited for there and not
+/// before, and the loads behind it are under way by then.
 template <class T>
-struct alignas(16) StoredPack {
-  T element[kPack];
+struct StoredPack {
+  static constexpr int kEach = 16 / static_cast<int>(sizeof(T));  ///< elements of 16 bytes
+  Bytes16 part[kPack / kEach];
+
+  __device__ __forceinline__ float operator[](int i) const {
+    if constexpr (sizeof(T) == 4) {
+      return __uint_as_float(part[i / kEach].word[i % kEach]);
+    } else {
+      T element;
+      element.bits = static_cast<std::uint16_t>(part[0].word[i / 2] >> (i % 2 * 16));
+      return to_float(element);
+    }
+  }
 };
 
-template <class T>
-__device__ __forceinline__ StoredPack<T> load_stored(const T* p) {
-  StoredPack<T> stored;
-  auto* parts = reinterpret_cast<Bytes16*>(&stored);
+/// Loads p[0..8), zeros from `left` on. `aligned`: p is a multiple of 16 bytes. `Whole`: it is, and rows are, so that
+/// each 16 bytes are there or not, and no branch is needed.
+template <bool Whole = false, class T>
+__device__ __forceinline__ StoredPack<T> load_pack(const T* p, std::int64_t left, bool aligned = Whole) {
+  StoredPack<T> x{};
+  if (Whole || (aligned && left >= kPack)) {
 #pragma unroll
-  for (int i = 0; i < static_cast<int>(sizeof(stored) / 16); ++i) parts[i] = load16(p + i * (16 / sizeof(T)));
-  return stored;
-}
-
-/// Loads x = p[0..8), zeros from `left` on. `aligned`: p is a multiple of 16 bytes.
-template <class T>
-__device__ __forceinline__ void load_pack(const T* p, std::int64_t left, bool aligned, float (&x)[kPack]) {
-  if (aligned && left >= kPack) {
-    const StoredPack<T> stored = load_stored(p);
-#pragma unroll
-    for (int i = 0; i < kPack; ++i) x[i] = to_float(stored.element[i]);
+    for (int i = 0; i < kPack; i += x.kEach) {
+      if (i < left) x.part[i / x.kEach] = load16(p + i);
+    }
   } else {
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) x[i] = i < left ? to_float(p[i]) : 0.0f;
+    for (int i = 0; i < kPack; ++i) {
+      if (i >= left) continue;
+      if constexpr (sizeof(T) == 4) {
+        x.part[i / x.kEach].word[i % x.kEach] = __float_as_uint(p[i]);
+      } else {
+        x.part[0].word[i / 2] |= static_cast<std::uint32_t>(p[i].bits) << (i % 2 * 16);
+      }
+    }
+  }
+  return x;
+}
+
+/// Makes the compiler unpack x once more, instead of keeping its eight numbers in registers.
+template <class T>
+__device__ __forceinline__ void pack_again(StoredPack<T>& x) {
+#pragma unroll
+  for (Bytes16& part : x.part) {
+#pragma unroll
+    for (std::uint32_t& word : part.word) asm volatile("" : "+r"(word));
   }
 }
 
@@ -66,12 +90,14 @@ __device__ __forceinline__ Bytes16 bytes_of(const float* x) {
 }
 
 /// Stores p[0..min(8, left)) = x.
-template <class T>
+template <bool Whole = false, class T>
 __device__ __forceinline__ void store_pack(T* p, std::int64_t left, bool aligned, const float (&x)[kPack]) {
-  if (aligned && left >= kPack) {
-    constexpr int kEach = 16 / static_cast<int>(sizeof(T));
+  if (Whole || (aligned && left >= kPack)) {
+    constexpr int kEach = StoredPack<T>::kEach;
 #pragma unroll
-    for (int i = 0; i < kPack; i += kEach) store16(p + i, bytes_of<T>(&x[i]));
+    for (int i = 0; i < kPack; i += kEach) {
+      if (i < left) store16(p + i, bytes_of<T>(&x[i]));
+    }
   } else {
 #pragma unroll
     for (int i = 0; i < kPack; ++i) {
@@ -101,6 +127,12 @@ inline bool is_aligned(const void* address) { return reinterpret_cast<std::uintp
 /// Returns whether every row starts at a multiple of 16 bytes. An empty view does.
 inline bool is_aligned(const ConstView& view) {
   return is_aligned(view.data) && (view.stride * size_of(view.dtype)) % 16 == 0;
+}
+
+/// Returns whether rows of this width are multiples of 16 bytes.
+template <class T>
+bool are_whole(std::int64_t width) {
+  return width % StoredPack<T>::kEach == 0;
 }
 
 template <class T>
