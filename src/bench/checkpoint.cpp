@@ -1,5 +1,3 @@
-#include "tessera/bench/checkpoint.hpp"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 #include "tessera/base/file_descriptor.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/bench/commands.hpp"
 #include "tessera/checkpoint/reader.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/training/checkpoint_writer.hpp"

@@ -20,14 +20,14 @@ PARTS = {
     "cli/test_generate.py": ["app/generate.cpp", "app/generate_text.cpp", "app/loaded_model.cpp", "training/model_tokenizer.cpp",
                              "training/model_weights.cpp"],
     "cli/test_convert.py": ["convert/convert.cpp", "convert/hugging_face_companions.cpp"],
-    "cli/test_bench_output.py": ["bench/async.cpp", "bench/checkpoint.cpp", "bench/step.cpp", "bench/step_table.cpp"],
+    "cli/test_bench_output.py": ["bench/async.cpp", "bench/checkpoint.cpp", "bench/commands.cpp", "bench/step_table.cpp"],
     "cli/test_gpu_tools.py": ["bench/power_meter.cpp"],
     "app/test_plan.cpp": ["app/plan_json.cpp"],
     "cli/test_data.py": ["app/data_inspect.cpp", "app/data_prepare.cpp"],
     # what benches measure with
     "bench/test_comm.cpp": ["bench/collective_times.cpp", "bench/comm_table.cpp", "bench/transports.cpp"],
     "bench/test_kernels.cpp": ["bench/device.cpp", "bench/kernel_*.cpp", "bench/timed_kernels.cpp"],
-    "mpi/test_bench_memory.cpp": ["bench/memory.cpp", "bench/memory_table.cpp", "bench/memory_use.cpp"],
+    "mpi/test_bench_memory.cpp": ["bench/memory_table.cpp", "bench/memory_use.cpp"],
     "bench/test_used_bytes.cpp": ["engine/fill.cpp", "engine/used_bytes.cpp"],
     # devices, streams and events are one thing to their users
     "backend/test_streams.cpp": ["backend/cpu/*.cpp"],

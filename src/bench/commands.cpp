@@ -1,0 +1,62 @@
+#include "tessera/bench/commands.hpp"
+
+#include "bench/comm_table.hpp"
+#include "bench/kernel_table.hpp"
+#include "bench/memory_table.hpp"
+#include "bench/output.hpp"
+#include "bench/step_table.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/comm/mpi_communicator.hpp"
+#include "tessera/engine/backend.hpp"
+#include "tessera/training/prepare.hpp"
+
+namespace tessera {
+
+int run_bench_comm(World& world, const Options& options, const Invocation& invocation) {
+  const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
+  const MachineShape machine = resolve_grid(world, options);
+  if (world.size() == 1) {
+    if (!options.bench.output.empty())
+      throw UsageError(
+          "bench.output = {} (bench comm of one rank measures nothing): start it with mpiexec -n 2 or more",
+          options.bench.output);
+    log.info(
+        "bench comm: one rank has nobody to talk to, so there is nothing to measure: start it with mpiexec -n 2 or "
+        "more");
+    return 0;
+  }
+  BenchOutput output(world, options, invocation);
+  const auto mpi = make_mpi_communicator(world);
+  output.write(comm_table(world, options, machine, *mpi));
+  return 0;
+}
+
+int run_bench_kernels(World& world, const Options& options, const Invocation& invocation) {
+  const MachineShape machine = resolve_grid(world, options);
+  BenchOutput output(world, options, invocation);
+  output.write(kernel_table(world, options, machine));
+  return 0;
+}
+
+int run_bench_memory(World& world, const Options& options, const Invocation& invocation) {
+  const MachineShape machine = resolve_grid(world, options);
+  BenchOutput output(world, options, invocation);
+  BenchResult result = memory_table(memory_rows(world, options, machine), device_of(options.run));
+  const auto device = backend_of(options).open_device(world, options.run.share_gpu);
+  result.gpu = gpu_facts(*device);
+  result.kernels = device->description();
+  output.write(result);
+  return 0;
+}
+
+int run_bench_step(World& world, const Options& options, const Invocation& invocation) {
+  const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
+  const MachineShape machine = resolve_grid(world, options);
+  BenchOutput output(world, options, invocation);
+  StepBench bench(world, options, machine);
+  log.info(bench.account());
+  output.write(bench.measure());
+  return 0;
+}
+
+}  // namespace tessera
