@@ -11,30 +11,8 @@ namespace tessera {
 
 namespace {
 
-constexpr unsigned kThreads = 256;
-
-/// This thread's pack of a [rows, columns] matrix.
-struct Place {
-  std::int64_t row, column, left;  ///< left: elements from here to the row's end; nothing when not positive
-
-  __device__ Place(std::int64_t rows, std::int64_t columns) {
-    const auto packs = static_cast<std::uint32_t>((columns + kPack - 1) / kPack);
-    const std::uint32_t index = blockIdx.x * kThreads + threadIdx.x;
-    row = index / packs;
-    column = static_cast<std::int64_t>(index % packs) * kPack;
-    left = row < rows ? columns - column : 0;
-  }
-};
-
-/// Returns the blocks for Place. 32 bits number the packs: a matrix of 2^34 elements is the largest.
-dim3 blocks_of(std::int64_t rows, std::int64_t columns) {
-  const std::int64_t packs = checked_multiply(rows, ceil_div(columns, kPack));
-  TESSERA_ASSERT(packs < (std::int64_t{1} << 31), "a matrix of {} x {} in one launch", rows, columns);
-  return blocks_for(packs, kThreads);
-}
-
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPlaceThreads)
     gelu_kernel(Rows<const T> input, Rows<T> output, std::int64_t rows, std::int64_t columns, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
@@ -46,7 +24,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPlaceThreads)
     swiglu_forward_kernel(Rows<const T> gate, Rows<const T> up, Rows<T> output, std::int64_t rows, std::int64_t columns,
                           bool aligned) {
   const Place at(rows, columns);
@@ -60,7 +38,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPlaceThreads)
     swiglu_backward_kernel(Rows<const T> gate, Rows<const T> up, Rows<const T> output_gradient, Rows<T> gate_gradient,
                            Rows<T> up_gradient, Rows<T> output, std::int64_t rows, std::int64_t columns, bool aligned) {
   const Place at(rows, columns);
@@ -82,8 +60,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class From, class To>
-__global__ void __launch_bounds__(kThreads) dropout_kernel(Rows<const From> input, Rows<To> output, std::int64_t rows,
-                                                           std::int64_t columns, DropoutSource dropout, bool aligned) {
+__global__ void __launch_bounds__(kPlaceThreads)
+    dropout_kernel(Rows<const From> input, Rows<To> output, std::int64_t rows, std::int64_t columns,
+                   DropoutSource dropout, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
   const StoredPack<From> x = load_pack(input.at(at.row, at.column), at.left, aligned);
@@ -96,7 +75,7 @@ __global__ void __launch_bounds__(kThreads) dropout_kernel(Rows<const From> inpu
 
 /// Columns here are the first halves of all heads side by side: heads * half of them.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPlaceThreads)
     rotary_kernel(Rows<const T> input, Rows<T> output, const float* table, const std::int32_t* positions,
                   std::int64_t rows, std::int64_t heads, std::int64_t half, std::int64_t sequence, float direction,
                   bool whole_packs) {
@@ -128,15 +107,15 @@ __global__ void __launch_bounds__(kThreads)
 
 void CudaKernels::gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) {
   with_float_type(input.dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_of(rows, columns), dim3(kThreads), 0, gelu_kernel<T>, rows_of<T>(input),
-           rows_of<T>(output), rows, columns, is_aligned(input) && is_aligned(output));
+    launch(cuda_stream(stream), blocks_of_places(rows, columns), dim3(kPlaceThreads), 0, gelu_kernel<T>,
+           rows_of<T>(input), rows_of<T>(output), rows, columns, is_aligned(input) && is_aligned(output));
   });
 }
 
 void CudaKernels::swiglu_forward(Stream& stream, const SwigluForward& a) {
   const bool aligned = is_aligned(a.gate) && is_aligned(a.up) && is_aligned(a.output);
   with_float_type(a.gate.dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_of(a.tokens, a.width), dim3(kThreads), 0, swiglu_forward_kernel<T>,
+    launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0, swiglu_forward_kernel<T>,
            rows_of<T>(a.gate), rows_of<T>(a.up), rows_of<T>(a.output), a.tokens, a.width, aligned);
   });
 }
@@ -145,7 +124,7 @@ void CudaKernels::swiglu_backward(Stream& stream, const SwigluBackward& a) {
   const bool aligned = is_aligned(a.gate) && is_aligned(a.up) && is_aligned(a.output_gradient) &&
                        is_aligned(a.gate_gradient) && is_aligned(a.up_gradient) && is_aligned(a.output);
   with_float_type(a.gate.dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_of(a.tokens, a.width), dim3(kThreads), 0, swiglu_backward_kernel<T>,
+    launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0, swiglu_backward_kernel<T>,
            rows_of<T>(a.gate), rows_of<T>(a.up), rows_of<T>(a.output_gradient), rows_of<T>(a.gate_gradient),
            rows_of<T>(a.up_gradient), rows_of<T>(a.output), a.tokens, a.width, aligned);
   });
@@ -156,7 +135,7 @@ void CudaKernels::dropout(Stream& stream, ConstView input, View output, std::int
   const bool aligned = is_aligned(input) && is_aligned(output);
   with_float_type(input.dtype, [&]<class From>() {
     with_float_type(output.dtype, [&]<class To>() {
-      launch(cuda_stream(stream), blocks_of(rows, columns), dim3(kThreads), 0, dropout_kernel<From, To>,
+      launch(cuda_stream(stream), blocks_of_places(rows, columns), dim3(kPlaceThreads), 0, dropout_kernel<From, To>,
              rows_of<From>(input), rows_of<To>(output), rows, columns, DropoutSource(dropout), aligned);
     });
   });
@@ -166,9 +145,9 @@ void CudaKernels::rotary(Stream& stream, const RotaryArguments& a) {
   const std::int64_t rows = a.batch * a.sequence, half = a.head_width / 2;
   const bool whole_packs = is_aligned(a.input) && is_aligned(a.output) && is_aligned(a.table) && half % kPack == 0;
   with_float_type(a.input.dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_of(rows, a.heads * round_up(half, kPack)), dim3(kThreads), 0, rotary_kernel<T>,
-           rows_of<T>(a.input), rows_of<T>(a.output), a.table, a.positions, rows, a.heads, half, a.sequence,
-           a.inverse ? -1.0f : 1.0f, whole_packs);
+    launch(cuda_stream(stream), blocks_of_places(rows, a.heads * round_up(half, kPack)), dim3(kPlaceThreads), 0,
+           rotary_kernel<T>, rows_of<T>(a.input), rows_of<T>(a.output), a.table, a.positions, rows, a.heads, half,
+           a.sequence, a.inverse ? -1.0f : 1.0f, whole_packs);
   });
 }
 

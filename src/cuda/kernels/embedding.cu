@@ -3,7 +3,6 @@
 
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/dropout_mask.cuh"
-#include "cuda/kernels/gradient_pack.cuh"
 #include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/packs.cuh"
 #include "cuda/kernels/sort_tokens.hpp"
@@ -13,20 +12,15 @@ namespace tessera {
 
 namespace {
 
-constexpr unsigned kThreads = 256;
-
 /// A token that is not in the table has no row; NaN makes that visible (a kernel cannot throw).
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPlaceThreads)
     embedding_forward_kernel(const std::int32_t* tokens, const std::int32_t* places, Rows<const T> table,
                              Rows<const T> positions, Rows<T> output, std::int64_t rows, std::int64_t sequence,
                              std::int64_t width, std::int64_t vocab, DropoutSource dropout, bool aligned) {
-  const std::int64_t packs = (width + kPack - 1) / kPack;
-  const std::uint32_t index = blockIdx.x * kThreads + threadIdx.x;
-  const std::int64_t row = index / static_cast<std::uint32_t>(packs);
-  const std::int64_t column = static_cast<std::int64_t>(index % static_cast<std::uint32_t>(packs)) * kPack;
-  if (row >= rows) return;
-  const std::int64_t left = width - column, token = tokens[row];
+  const Place at(rows, width);
+  if (at.left <= 0) return;
+  const std::int64_t row = at.row, column = at.column, left = at.left, token = tokens[row];
   const bool known = token >= 0 && token < vocab;
   StoredPack<T> of_token{}, of_position{};
   if (positions.data != nullptr) {
@@ -59,9 +53,9 @@ struct TokenRows {
 };
 
 /// Adds the rows place_of(0), place_of(1), ... place_of(count - 1) in order. Four are under way at a time.
-template <class T, class Place>
+template <class T, class PlaceOf>
 __device__ __forceinline__ void add_rows(const TokenRows<T>& a, std::int64_t count, std::int64_t column,
-                                         std::int64_t left, Place place_of, float (&sum)[kPack]) {
+                                         std::int64_t left, PlaceOf place_of, float (&sum)[kPack]) {
   constexpr int kLoads = 4;
   for (std::int64_t first = 0; first < count; first += kLoads) {
     StoredPack<T> x[kLoads];
@@ -135,11 +129,11 @@ __global__ void __launch_bounds__(kLanes* kWarps)
 
 /// A thread per position and pack sums over the batch, in order. Positions beyond the sequence have gradient zero.
 template <class T, class G>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPlaceThreads)
     position_gradient_kernel(const TokenRows<T> a, std::int64_t sequence, std::int64_t context, Rows<G> gradient,
                              bool adds, bool gradient_aligned) {
   const std::int64_t packs = (a.width + kPack - 1) / kPack;
-  const std::int64_t index = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const std::int64_t index = std::int64_t{blockIdx.x} * kPlaceThreads + threadIdx.x;
   const std::int64_t position = index / packs, column = index % packs * kPack, left = a.width - column;
   if (position >= context) return;
   float sum[kPack] = {};
@@ -154,13 +148,12 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void CudaKernels::embedding_forward(Stream& stream, const EmbeddingForward& a) {
-  const std::int64_t rows = a.batch * a.sequence, packs = checked_multiply(rows, ceil_div(a.width, kPack));
-  TESSERA_ASSERT(packs < (std::int64_t{1} << 31), "an embedding of {} x {} in one launch", rows, a.width);
+  const std::int64_t rows = a.batch * a.sequence;
   with_float_type(a.output.dtype, [&]<class T>() {
     const bool aligned = is_aligned(a.token_table) && is_aligned(a.position_table) && is_aligned(a.output);
-    launch(cuda_stream(stream), blocks_for(packs, kThreads), dim3(kThreads), 0, embedding_forward_kernel<T>, a.tokens,
-           a.positions, rows_of<T>(a.token_table), rows_of<T>(a.position_table), rows_of<T>(a.output), rows, a.sequence,
-           a.width, a.vocab, DropoutSource(a.dropout), aligned);
+    launch(cuda_stream(stream), blocks_of_places(rows, a.width), dim3(kPlaceThreads), 0, embedding_forward_kernel<T>,
+           a.tokens, a.positions, rows_of<T>(a.token_table), rows_of<T>(a.position_table), rows_of<T>(a.output), rows,
+           a.sequence, a.width, a.vocab, DropoutSource(a.dropout), aligned);
   });
 }
 
@@ -194,9 +187,8 @@ void CudaKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a)
     } else if (a.position_gradient) {
       const View& gradient = a.position_gradient.view;
       with_float_type(gradient.dtype, [&]<class G>() {
-        launch(s, blocks_for(a.context * ceil_div(a.width, kPack), kThreads), dim3(kThreads), 0,
-               position_gradient_kernel<T, G>, rows, a.sequence, a.context, rows_of<G>(gradient),
-               a.position_gradient.adds, is_aligned(gradient));
+        launch(s, blocks_of_places(a.context, a.width), dim3(kPlaceThreads), 0, position_gradient_kernel<T, G>, rows,
+               a.sequence, a.context, rows_of<G>(gradient), a.position_gradient.adds, is_aligned(gradient));
       });
     }
   });

@@ -1,35 +1,15 @@
 #include "cuda/kernels/activation.cuh"
 #include "cuda/kernels/dropout_mask.cuh"
 #include "cuda/kernels/finish_matmul.hpp"
-#include "cuda/kernels/gradient_pack.cuh"
-#include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/packs.cuh"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {
 
 namespace {
 
-constexpr unsigned kThreads = 256;
-
-/// A thread has a pack of a row: blockIdx.y counts columns, so that no index is divided.
-struct Place {
-  std::int64_t row, column, left;
-
-  __device__ Place(std::int64_t rows, std::int64_t columns) {
-    row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
-    column = (std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * kPack;
-    left = row < rows ? columns - column : 0;
-  }
-};
-
-constexpr dim3 kBlock(32, kThreads / 32);
-
-dim3 blocks_of(const FinishRows& r) {
-  return blocks_for(r.rows, kThreads / 32, ceil_div(r.columns, std::int64_t{32} * kPack));
-}
-
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPlaceThreads)
     finish_linear_kernel(Rows<const float> matmul, std::int64_t first_row, std::int64_t rows, std::int64_t columns,
                          const T* bias, Rows<const T> residual, Rows<T> output, DropoutSource dropout, bool aligned) {
   const Place at(rows, columns);
@@ -54,7 +34,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPlaceThreads)
     finish_input_kernel(Rows<const float> matmul, std::int64_t rows, std::int64_t columns, Rows<const T> before,
                         Rows<T> output, bool aligned) {
   const Place at(rows, columns);
@@ -69,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class G>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPlaceThreads)
     finish_gradient_kernel(Rows<const float> matmul, std::int64_t rows, std::int64_t columns, Rows<G> gradient,
                            bool adds, bool aligned) {
   const Place at(rows, columns);
@@ -84,25 +64,25 @@ void finish_linear(cudaStream_t stream, const FinishRows& r, const ConstView& bi
                    const View& output, const Dropout& dropout) {
   const bool aligned = is_aligned(r.matmul) && is_aligned(bias.data) && is_aligned(residual) && is_aligned(output);
   with_float_type(output.dtype, [&]<class T>() {
-    launch(stream, blocks_of(r), kBlock, 0, finish_linear_kernel<T>, rows_of<float>(r.matmul), r.first_row, r.rows,
-           r.columns, static_cast<const T*>(bias.data), rows_of<T>(residual), rows_of<T>(output),
-           DropoutSource(dropout), aligned);
+    launch(stream, blocks_of_places(r.rows, r.columns), dim3(kPlaceThreads), 0, finish_linear_kernel<T>,
+           rows_of<float>(r.matmul), r.first_row, r.rows, r.columns, static_cast<const T*>(bias.data),
+           rows_of<T>(residual), rows_of<T>(output), DropoutSource(dropout), aligned);
   });
 }
 
 void finish_input_gradient(cudaStream_t stream, const FinishRows& r, const ConstView& before, const View& output) {
   const bool aligned = is_aligned(r.matmul) && is_aligned(before) && is_aligned(output);
   with_float_type(output.dtype, [&]<class T>() {
-    launch(stream, blocks_of(r), kBlock, 0, finish_input_kernel<T>, rows_of<float>(r.matmul), r.rows, r.columns,
-           rows_of<T>(before), rows_of<T>(output), aligned);
+    launch(stream, blocks_of_places(r.rows, r.columns), dim3(kPlaceThreads), 0, finish_input_kernel<T>,
+           rows_of<float>(r.matmul), r.rows, r.columns, rows_of<T>(before), rows_of<T>(output), aligned);
   });
 }
 
 void finish_gradient(cudaStream_t stream, const FinishRows& r, const GradientView& gradient) {
   const bool aligned = is_aligned(r.matmul) && is_aligned(gradient.view);
   with_float_type(gradient.view.dtype, [&]<class G>() {
-    launch(stream, blocks_of(r), kBlock, 0, finish_gradient_kernel<G>, rows_of<float>(r.matmul), r.rows, r.columns,
-           rows_of<G>(gradient.view), gradient.adds, aligned);
+    launch(stream, blocks_of_places(r.rows, r.columns), dim3(kPlaceThreads), 0, finish_gradient_kernel<G>,
+           rows_of<float>(r.matmul), r.rows, r.columns, rows_of<G>(gradient.view), gradient.adds, aligned);
   });
 }
 

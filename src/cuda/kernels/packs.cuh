@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/intrinsics.cuh"
 #include "tessera/kernels/views.hpp"
 
@@ -106,6 +107,17 @@ __device__ __forceinline__ void store_pack(T* p, std::int64_t left, bool aligned
   }
 }
 
+/// Writes a finished fp32 gradient: stored or added, rounded once. `x`: eight numbers, or a pack of them.
+template <class G, class X>
+__device__ __forceinline__ void write_gradient(G* p, std::int64_t left, bool aligned, bool adds, const X& x) {
+  StoredPack<G> before{};
+  if (adds) before = load_pack(p, left, aligned);
+  float sum[kPack];
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) sum[i] = adds ? before[i] + x[i] : x[i];
+  store_pack(p, left, aligned, sum);
+}
+
 /// Returns x as it reads after being stored in T.
 template <class T>
 __device__ __forceinline__ float rounded(float x) {
@@ -121,7 +133,29 @@ struct Rows {
   __device__ T* at(std::int64_t row, std::int64_t column = 0) const { return data + row * stride + column; }
 };
 
+inline constexpr unsigned kPlaceThreads = 256;  ///< of a block
+
+/// This thread's pack of a [rows, columns] matrix.
+struct Place {
+  std::int64_t row, column, left;  ///< left: elements from here to the row's end; nothing when not positive
+
+  __device__ Place(std::int64_t rows, std::int64_t columns) {
+    const auto packs = static_cast<std::uint32_t>((columns + kPack - 1) / kPack);
+    const std::uint32_t index = blockIdx.x * kPlaceThreads + threadIdx.x;
+    row = index / packs;
+    column = static_cast<std::int64_t>(index % packs) * kPack;
+    left = row < rows ? columns - column : 0;
+  }
+};
+
 // ---- Host side.
+
+/// Returns the blocks for Place. 32 bits number the packs: a matrix of 2^34 elements is the largest.
+inline dim3 blocks_of_places(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t packs = checked_multiply(rows, ceil_div(columns, kPack));
+  TESSERA_ASSERT(packs < (std::int64_t{1} << 31), "a matrix of {} x {} in one launch", rows, columns);
+  return blocks_for(packs, kPlaceThreads);
+}
 
 inline bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
 /// Returns whether every row starts at a multiple of 16 bytes. An empty view does.
