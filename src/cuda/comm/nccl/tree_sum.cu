@@ -12,7 +12,7 @@ namespace {
 
 #include "comm/float_bits.inc"
 
-constexpr int kInlineLevels = 3;  ///< subtrees of eight are unrolled: eight loads under way per thread
+constexpr int kInlineLevels = 3;  ///< subtrees of eight are unrolled
 constexpr int kMostLevels = 12;
 constexpr unsigned kThreads = 256;
 constexpr std::int64_t kMostBlocks = 4096;
