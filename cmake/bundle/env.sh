@@ -2,8 +2,8 @@
 # Where this bundle's Open MPI finds itself; `bundle` is the folder that this file lies in. Sourced by the wrappers.
 # (mpi/lib has no library in it: Open MPI names it in LD_LIBRARY_PATH of what it starts, this machine's sh and ssh too.)
 export OPAL_PREFIX="$bundle/mpi" OPAL_SYSCONFDIR="$bundle/mpi/etc"
-# (PMIx has the folders of its plugins and texts from where it was built, whatever its prefix: those of another version
-# may lie there on this machine, and it says so three times a process.)
+# PMIx looks for plugins and texts where it was built, whatever its prefix. Those of another version may lie there on
+# this machine, and each process would complain of them.
 export PMIX_PREFIX="$bundle/mpi/pmix" PMIX_LIBDIR="$bundle/mpi/pmix/lib" PMIX_DATADIR="$bundle/mpi/pmix/share"
 # hwloc's plugins of this machine would be loaded into the bundle's glibc.
 export HWLOC_PLUGINS_PATH="$bundle/mpi/hwloc"

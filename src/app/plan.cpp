@@ -44,17 +44,24 @@ std::string model_name(const Options& options) {
   return options.model.family.empty() ? options.model.preset : options.model.family;
 }
 
+/// Says what a GPU does with the outputs of GELU and SwiGLU, for memory may have decided it.
+std::string activated_text(const ModelParts& model) {
+  if (!model.keeps_activated && !traits_of(model.device).has_own_memory) return "";
+  return fmt::format("; outputs of {} {}", model.architecture.mlp == MlpKind::swiglu ? "SwiGLU" : "GELU",
+                     model.keeps_activated ? "kept for backward" : "made again in backward");
+}
+
 std::string headline(const Options& options, const RunShape& shape, const StepSchedule& schedule) {
   const ModelParts& model = schedule.model;
   const Architecture& a = shape.architecture;
   return fmt::format(
       "{}: {} parameters ({}, width {}, {}, vocabulary {}), {} floating point operations a token\n"
-      "{} tokens a step: {} ({} a node) x {} x {} of {}; compute {}, reduce {}\n",
+      "{} tokens a step: {} ({} a node) x {} x {} of {}; compute {}, reduce {}{}\n",
       model_name(options), format_count(model.parameter_count()), counted(a.layers, "layer"), a.width,
       counted(a.heads, "head"), a.vocab, format_count(model.training_flops() / model.tokens()),
       format_count(shape.world * shape.policy.accumulation * model.tokens()), counted(shape.world, "rank"),
       shape.ranks_per_node, counted(shape.policy.accumulation, "micro-step"), counted(model.batch, "sequence"),
-      model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce));
+      model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce), activated_text(model));
 }
 
 std::string strategy_table(const RunShape& shape) {

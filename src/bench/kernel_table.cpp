@@ -231,7 +231,7 @@ BenchResult kernel_table(RankContext& context, const Options& options, BenchDevi
   text +=
       "bytes, GFLOP: of a call, the least that it can do (of matmuls alone, of attention the visible half; each\n"
       "input and output once); copy, matmul: their shares of the ceilings. Kernels do more than that (gelu, softmax,\n"
-      "sums), and buffers that stay in caches may pass 100% of a large copy.";
+      "sums), and buffers that stay in caches may pass 100% of a large copy: on a GPU a call is repeated.";
   return {text,
           {kernels_table(rows, step, rates),
            rates_table(rates, datasheet_rate(device.device().model(), options.precision), nothing)},

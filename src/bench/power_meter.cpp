@@ -41,10 +41,11 @@ void PowerMeter::end(double tokens) {
 
 std::string PowerMeter::text() const {
   if (monitor_ == nullptr || samples_ == 0) return "";
-  std::string text =
-      fmt::format("\npower      clock {:.2f} GHz in the mean", clocks_ / static_cast<double>(samples_) * 1e-9);
+  const double clock = clocks_ / static_cast<double>(samples_);
+  std::string text;
+  if (!std::isnan(clock)) text += fmt::format(", clock {:.2f} GHz in the mean", clock * 1e-9);
   if (!std::isnan(power_)) text += fmt::format(", {:.0f} W, {} tokens/J", power_, format_rate(tokens_per_joule_));
-  return text;
+  return text.empty() ? text : "\npower      " + text.substr(2);
 }
 
 std::vector<TableColumn> PowerMeter::columns() const {

@@ -28,8 +28,14 @@ struct Measured {
   double timed_seconds = 0;           ///< those steps in all
 };
 
-/// `meter` gets the tokens that each of the `ranks` computes.
-Measured measure_steps(TrainingSession& session, const BenchOptions& options, PowerMeter& meter, std::int64_t ranks) {
+/// Returns the part of the world's ranks that use this rank's device.
+double share_of_device(RankContext& context, const Device& device) {
+  const std::vector<std::string> all = context.control().all_gather(device.identity());
+  return static_cast<double>(std::ranges::count(all, device.identity())) / static_cast<double>(all.size());
+}
+
+/// `meter` gets the tokens that its device computes, this share of all.
+Measured measure_steps(TrainingSession& session, const BenchOptions& options, PowerMeter& meter, double share) {
   Measured measured;
   for (std::int64_t i = -options.warmup; i < options.steps; ++i) {
     if (i == 0) meter.begin();
@@ -44,7 +50,7 @@ Measured measure_steps(TrainingSession& session, const BenchOptions& options, Po
     measured.times.push_back(times);
     measured.timed_seconds += seconds;
   }
-  meter.end(static_cast<double>(options.steps * session.global_tokens()) / static_cast<double>(ranks));
+  meter.end(share * static_cast<double>(options.steps * session.global_tokens()));
   return measured;
 }
 
@@ -132,8 +138,9 @@ std::string StepBench::account() const {
 }
 
 BenchResult StepBench::measure(const RateSizes& sizes) {
-  PowerMeter meter(*session_->resources().device);
-  const Measured measured = measure_steps(*session_, options_.bench, meter, context_.size());
+  const Device& device = *session_->resources().device;
+  PowerMeter meter(device);
+  const Measured measured = measure_steps(*session_, options_.bench, meter, share_of_device(context_, device));
   context_.control().barrier();
   const StepSchedule& schedule = prepared_.planned().schedule;
   const MatmulCeiling ceiling = matmul_ceiling(session_->resources(), schedule.compute, sizes);

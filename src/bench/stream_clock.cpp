@@ -8,7 +8,7 @@ namespace tessera {
 std::int64_t StreamClock::copies_for(double seconds) {
   constexpr double kEnough = 1e-3;
   constexpr std::int64_t kMost = 8;
-  return std::clamp<std::int64_t>(std::llround(std::ceil(kEnough / seconds)), 1, kMost);
+  return seconds * kMost < kEnough ? kMost : std::max<std::int64_t>(1, std::llround(kEnough / seconds));
 }
 
 void StreamClock::begin() {
@@ -26,6 +26,7 @@ std::vector<double> StreamClock::take() {
     Stretch& stretch = stretches_[i];
     const auto ns = static_cast<double>(device_.nanoseconds_between(*stretch.begin, *stretch.end));
     stretch.seconds = ns * 1e-9 / static_cast<double>(stretch.copies);
+    ++stretch.rounds;
     seconds.push_back(stretch.seconds);
   }
   used_ = 0;

@@ -18,8 +18,8 @@ class StreamClock {
   void begin();
   void end() { stream_.record(*stretches_[used_++].end); }
   /// Times work that is the same in every round, a round being what lies between two take()s. The first round runs it
-  /// once, as libraries choose algorithms then. From the second on, a device that can capture replays several copies of
-  /// it as one graph. A lone launch and two events cost 5 to 8 us on an H100; the copies share that.
+  /// as libraries choose algorithms, the second as it is. From the third on, a device that can capture replays several
+  /// copies of it as one graph. A lone launch and two events cost 5 to 8 us on an H100; the copies share that.
   template <class F>
   void time(F&& work) {
     if (Stretch* const known = known_stretch(); known != nullptr && device_.can_capture()) {
@@ -38,14 +38,15 @@ class StreamClock {
  private:
   struct Stretch {
     std::unique_ptr<Event> begin, end;
-    double seconds = 0;  ///< of the last round: 0 before
+    double seconds = 0;  ///< of the last round
+    std::int64_t rounds = 0;
     std::int64_t copies = 1;
     std::unique_ptr<DeviceGraph> graph;  ///< of the copies
   };
 
-  /// Returns the stretch that comes next, if a round has timed it.
+  /// Returns the stretch that comes next, if its time is known.
   Stretch* known_stretch() {
-    return used_ < stretches_.size() && stretches_[used_].seconds > 0 ? &stretches_[used_] : nullptr;
+    return used_ < stretches_.size() && stretches_[used_].rounds >= 2 ? &stretches_[used_] : nullptr;
   }
   /// Returns how many copies of work that takes `seconds` make its launch a small part of the time.
   static std::int64_t copies_for(double seconds);

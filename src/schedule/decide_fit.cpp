@@ -138,7 +138,9 @@ Options with_fit_decided(Options options, const Architecture& architecture, std:
   Options keeping = options;
   keeping.memory.keep_activated = KeepActivated::automatic;
   const RunShape shape = run_shape(keeping, architecture, world, ranks_per_node);
-  return limits.device <= 0 || fits(shape, shape.policy.recomputation, limits) ? keeping : options;
+  if (limits.device <= 0 || !shape.policy.keeps_activated) return keeping;
+  keeping.memory.keep_activated = KeepActivated::yes;  // a restart does not decide again
+  return fits(shape, shape.policy.recomputation, limits) ? keeping : options;
 }
 
 }  // namespace tessera

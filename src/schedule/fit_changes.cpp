@@ -141,7 +141,7 @@ struct Dimension {
 /// Returns what the least run is looked for over; costs least in the first, most in the last.
 const std::vector<Dimension>& dimensions() {
   static const std::vector<Dimension> all{
-      {asynchronous_off, true}, {nothing_stays_full, false}, {nothing_activated, false},
+      {asynchronous_off, true}, {nothing_stays_full, false}, {nothing_activated, true},
       {recompute, false},       {more_sharding, false},      {resharding, false},
       {fewer_gathers, false},   {smallest_batch, true},      {offload_activations, true},
       {offload, false},         {reduce_in_bf16, false},     {compute_in_bf16, false}};

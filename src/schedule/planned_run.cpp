@@ -90,6 +90,10 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.group_size = options.shard.group_size;
   shape.reshard_ranks = options.shard.reshard_after_forward.ranks;
   shape.policy = policy_from(options);
+  // To make SwiGLU's output in the recomputation costs more than to make it in backward, on the way.
+  if (options.memory.keep_activated == KeepActivated::automatic && architecture.mlp == MlpKind::swiglu &&
+      shape.policy.recomputation.has_all_mlps())
+    shape.policy.keeps_activated = false;
   require_inputs_to_offload(shape.policy, architecture);
   shape.policy.accumulation = accumulation_of(options.train, world);
   if (options.train.sample_every > 0) shape.policy.generation = sample_shape(options, architecture);

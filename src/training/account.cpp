@@ -126,7 +126,8 @@ std::string activated_line(const Options& options, const ModelParts& model) {
   const char* const what = model.architecture.mlp == MlpKind::swiglu ? "SwiGLU" : "GELU";
   if (model.keeps_activated) return fmt::format("activated  {}'s outputs are kept for backward\n", what);
   if (!traits_of(model.device).has_own_memory) return {};
-  const bool shows = is_deterministic(options.run) && model.architecture.mlp != MlpKind::swiglu;
+  const bool shows =
+      is_deterministic(options.run) && model.architecture.mlp != MlpKind::swiglu && model.compute != DType::fp32;
   return fmt::format("activated  {}'s outputs are made again in backward{}\n", what,
                      shows ? " (memory.keep_activated = false: other bits than with true)" : "");
 }

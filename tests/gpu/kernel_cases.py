@@ -1,6 +1,7 @@
 """The kernel suite on a GPU: a process for each case, so that a fault of one does not spoil the next, several at a time."""
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -60,7 +61,14 @@ class Suite:
         pattern = re.sub(r'[\],\[\\"~*]', r"\\\g<0>", name)
         with open(output, "wb") as out:
             code = run_within([*self._before, self._bundle / SUITE, pattern], seconds, out)
-        return name, judge("\n".join(lines_of(output)), code, bool(self._before)), output, time.monotonic() - begin
+        result = judge("\n".join(lines_of(output)), code, bool(self._before))
+        if result == "tool failed" and self._failed_in_memcheck(name):
+            result = "failed"
+        return name, result, output, time.monotonic() - begin
+
+    def _failed_in_memcheck(self, name: str) -> bool:
+        rows = [json.loads(line) for line in lines_of(self._attempts.results)]
+        return any((row["stage"], row.get("name"), row.get("result")) == ("memcheck", name, "failed") for row in rows)
 
     def _report(self, name: str, result: str, output: Path, seconds: float) -> None:
         """Counts and logs a case. One that was not checked or did not pass is noted, but a tool that cannot be used only once."""

@@ -147,8 +147,8 @@ if [[ $# -gt 0 ]]; then
   done
 else
   # The calls of README.md.
-  expect 0 smoke kernels golden bench_kernels strategies comm memcheck
-  expect 1 speed_124m text nccl profile racecheck
+  expect 0 smoke kernels golden bench_kernels strategies comm memcheck racecheck
+  expect 1 speed_124m text nccl profile
   expect 0 speed_qwen speed_1558m
   TESSERA_GPU_REHEARSAL_NCCL=staged expect 0 nccl
   [[ -s $work/gpu_logs.tar.gz ]] || fail "no logs were kept"

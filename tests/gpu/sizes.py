@@ -43,8 +43,8 @@ class Sizes:
     qwen: Model
     steps: int = 20
     repetitions: Sequence[str] = ("--bench.steps=10", "--bench.warmup=3")
-    settings_small: str = "whole,whole-cudnn,blocks,fsdp2,eager"
-    settings_large: str = "blocks,blocks-cudnn,fsdp2,whole,eager"
+    settings_small: str = "fsdp2,blocks,whole-cudnn"
+    settings_large: str = "blocks,blocks-cudnn,whole"
     setting_seconds: int = 150
     strategy_model: Sequence[str] = ("--train.steps=12",)
     comm_bytes: str = "64MiB"

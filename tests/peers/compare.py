@@ -178,18 +178,33 @@ def read_options():
     return args
 
 
-def keep_results(args, results):
-    """Puts the results of this model into the file, and says of which machine they are."""
+def gpu_name():
+    """Name, memory, power limit and driver of the GPU."""
     asked = ["nvidia-smi", "--query-gpu=name,memory.total,power.limit,driver_version", "--format=csv,noheader"]
     try:
-        gpu = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()[0].strip()
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()[0].strip()
     except (OSError, subprocess.CalledProcessError, IndexError):
-        gpu = "a GPU that nvidia-smi does not name"
-    kept = json.loads(args.output.read_text()) if args.output.exists() else {"models": []}
-    models = [model for model in kept["models"] if model["preset"] != args.preset]
-    models.append({"preset": args.preset, "micro_batch": args.micro_batch, "sequence": args.seq_len, "tokens_per_second": results})
-    args.output.write_text(json.dumps({"date": datetime.date.today().isoformat(), "gpu": gpu, "precision": "bf16",
-                                       "command": " ".join(["compare.py", *sys.argv[1:]]), "models": models}, indent=1) + "\n")
+        return "a GPU that nvidia-smi does not name"
+
+
+def kept_results(args):
+    """What --output has so far; a file of another GPU is refused."""
+    if not args.output or not args.output.exists():
+        return {"models": []}
+    kept = json.loads(args.output.read_text())
+    if kept["gpu"] != gpu_name():
+        sys.exit(f"compare.py: {args.output} has results of {kept['gpu']}, and this is {gpu_name()}: name another file")
+    return kept
+
+
+def keep_results(args, results):
+    """Puts the results of this model into the file, beside those of other models on this GPU."""
+    models = [model for model in kept_results(args)["models"] if model["preset"] != args.preset]
+    models.append({"preset": args.preset, "micro_batch": args.micro_batch, "sequence": args.seq_len,
+                   "command": " ".join(["compare.py", *sys.argv[1:]]), "tokens_per_second": results})
+    version = subprocess.run([args.tessera, "version"], capture_output=True, text=True, check=False).stdout.splitlines()
+    args.output.write_text(json.dumps({"date": datetime.date.today().isoformat(), "gpu": gpu_name(), "precision": "bf16",
+                                       "tessera": [line.strip() for line in version], "models": models}, indent=1) + "\n")
 
 
 def measure(args, cases):
@@ -203,8 +218,8 @@ def measure(args, cases):
                 rate = run()
             except CaseFailed as failure:
                 if turn > 0 and isinstance(failure, OutOfTime):
-                    print(f"  round {turn + 1} ends before {name}: {failure}", flush=True)
-                    return results, failed
+                    print(f"  round {turn + 1} does not count, for {name} finds no time: {failure}", flush=True)
+                    return {name: rates[:turn] for name, rates in results.items()}, failed
                 failed.append(name)
                 print(f"  {name:<34} failed: {failure}", flush=True)
                 continue
@@ -216,6 +231,7 @@ def measure(args, cases):
 def main():
     args = read_options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # through output_of, which cleans up
+    kept_results(args)
     results, failed = measure(args, cpu_cases(args) if args.device == "cpu" else gpu_cases(args))
     median = {name: statistics.median(values) for name, values in results.items()}
     print("\nmedians over rounds, tokens/s (least to largest)")

@@ -41,7 +41,7 @@ def draw_model(axes, model):
     axes.set_yticks(places, [label for label, _, _ in bars], fontsize=8)
     axes.invert_yaxis()
     for place, middle in zip(places, medians):
-        axes.annotate(f"{middle / 1e3:.3g}K", (middle / 1e3, place), xytext=(-4, 0), textcoords="offset points", ha="right",
+        axes.annotate(f"{middle / 1e3:.{1 if middle < 1e5 else 0}f}K", (middle / 1e3, place), xytext=(-4, 0), textcoords="offset points", ha="right",
                       va="center", fontsize=8, color="white" if place == 0 else "black")
     axes.set_title(f"{model['preset']}, {model['micro_batch']} x {model['sequence']}", fontsize=9)
     axes.set_xlabel("thousand tokens/s", fontsize=8)

@@ -1,6 +1,8 @@
 """What pytorch_train.py does without PyTorch: Tessera's first weights, its order of samples, options that are refused."""
+import argparse
 import contextlib
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -9,6 +11,8 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 
+import compare  # noqa: E402
+import draw_gpu  # noqa: E402
 from job import Case, main  # noqa: E402
 from options import count, read_options  # noqa: E402
 from samples import Samples  # noqa: E402
@@ -83,6 +87,31 @@ class Options(Case):
         ddp = read_options(["--source", __file__, "--strategy", "ddp", "--global-batch", "16", "--ranks", "2"])
         self.assertEqual((ddp.reduce, ddp.wrap, ddp.accumulation, ddp.preset), ("step", None, 2, "gpt2-124m"))
         self.assertEqual([count(text) for text in ("500K", "1M", "1e6", "7")], [500_000, 1_000_000, 1_000_000, 7])
+
+
+class Measurements(Case):
+    """What compare.py keeps of a GPU, and draw_gpu.py makes of it."""
+
+    def test_a_picture_has_the_best_setting_of_pytorch(self):
+        measured = Path(__file__).resolve().parents[2] / "docs/measurements/2026-11-23_h100.json"
+        rates = json.loads(measured.read_text())["models"][0]["tokens_per_second"]
+        self.assertEqual([label for label, _, _ in draw_gpu.bars_of(rates)],
+                         ["Tessera", "Tessera, deterministic", "PyTorch, best setting\n(fsdp2)", "llm.c with cuDNN"])
+        draw_gpu.main(measured, self.folder / "gpu.png")
+        self.assertTrue((self.folder / "gpu.png").read_bytes().startswith(b"\x89PNG"))
+        with self.assertRaises(SystemExit):  # nothing to compare with
+            draw_gpu.main(measured.with_name("2026-11-23_h200.json"), self.folder / "none.png")
+
+    def test_results_of_another_gpu_are_not_mixed_in(self):
+        file = self.folder / "gpu.json"
+        args = argparse.Namespace(output=file, preset="nano", micro_batch=1, seq_len=8, tessera="true")
+        compare.keep_results(args, {"tessera": [2.0, 4.0]})
+        args.preset = "gpt2-124m"
+        compare.keep_results(args, {"tessera": [1.0]})
+        self.assertEqual([model["preset"] for model in json.loads(file.read_text())["models"]], ["nano", "gpt2-124m"])
+        file.write_text(json.dumps({**json.loads(file.read_text()), "gpu": "another one"}))
+        with self.assertRaisesRegex(SystemExit, "another one"):
+            compare.kept_results(args)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ TEST_CASE("what fits before anything is recomputed decides whether a GPU keeps w
     return with_fit_decided(options, architecture, 2, 2, {allowed, 0}).memory;
   };
   REQUIRE(is_decided_by_memory(options));
-  CHECK(decided(kept).keep_activated == KeepActivated::automatic);
+  CHECK(decided(kept).keep_activated == KeepActivated::yes);
   CHECK(decided(kept).checkpoint == ActivationCheckpointing::none);
   CHECK(decided(kept - 1).keep_activated == KeepActivated::no);
   CHECK(decided(again).checkpoint == ActivationCheckpointing::none);
@@ -143,6 +143,15 @@ TEST_CASE("what fits before anything is recomputed decides whether a GPU keeps w
   const FitAnswer answer = examine_fit(run_shape(options, architecture, 2, 2), kept - 1);
   REQUIRE_FALSE(answer.fits());
   CHECK(describe_fit(answer).find("memory.keep_activated=false") != std::string::npos);
+
+  Architecture gated = architecture;
+  gated.mlp = MlpKind::swiglu;
+  options.run.deterministic = Deterministic::no;
+  CHECK(run_shape(options, gated, 2, 2).policy.keeps_activated);
+  options.memory.checkpoint = ActivationCheckpointing::block;
+  CHECK(run_shape(options, architecture, 2, 2).policy.keeps_activated);
+  CHECK_FALSE(run_shape(options, gated, 2, 2).policy.keeps_activated);
+  CHECK(with_fit_decided(options, gated, 2, 2, {kept, 0}).memory.keep_activated == KeepActivated::automatic);
 
   options.run.device = DeviceKind::cpu;
   CHECK_FALSE(keeps_activated(options));

@@ -18,7 +18,8 @@ struct Recomputation {
   /// Both halves of every block.
   static Recomputation all_blocks() { return {true, true, 1, 1, {}}; }
   bool is_any() const { return attention || mlp; }
-  bool is_all() const { return attention && mlp && share == of && listed.empty(); }
+  bool has_all_mlps() const { return mlp && share == of && listed.empty(); }
+  bool is_all() const { return attention && has_all_mlps(); }
   /// Returns whether a block is one of those.
   bool has_block(std::int64_t block) const;
   bool operator==(const Recomputation&) const = default;

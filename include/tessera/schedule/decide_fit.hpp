@@ -30,7 +30,7 @@ bool is_decided_by_memory(const Options& options);
 
 /// Returns the options with each `fit` decided for these limits, as if its choice had been given: first
 /// shard.offload_fraction, then memory.checkpoint. UsageError for these without a limit of the device. What is left of
-/// it decides whether memory.keep_activated = auto becomes false.
+/// it decides whether memory.keep_activated = auto becomes true or false.
 Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
                          std::int64_t ranks_per_node, const FitLimits& limits);
 

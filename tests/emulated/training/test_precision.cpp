@@ -55,6 +55,26 @@ TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have it
   }
 }
 
+TEST_CASE("what the MLP has activated is kept, or made again: SwiGLU's bits are the same, and a 16-bit GELU is near") {
+  Options options = gpu_options();
+  options.train.steps = 3;
+  options.memory.keep_activated = KeepActivated::yes;
+  const Architecture gated = small_model(Family::qwen2);
+  const RunOutcome kept = train_locally(options, gated, 1, 1);
+  options.memory.keep_activated = KeepActivated::no;
+  CHECK(same_run(train_locally(options, gated, 1, 1), kept));
+
+  options.precision.compute = DType::bf16;
+  const RunOutcome again = train_locally(options, tiny_gpt2(), 1, 1);
+  options.memory.keep_activated = KeepActivated::yes;
+  const RunOutcome library = train_locally(options, tiny_gpt2(), 1, 1);
+  CHECK(again.losses != library.losses);
+  for (std::size_t i = 0; i < again.losses.size(); ++i)
+    CHECK(library.losses[i] == Approx(again.losses[i]).epsilon(0.005));
+  options.memory.checkpoint = ActivationCheckpointing::block;
+  CHECK(same_run(train_locally(options, tiny_gpt2(), 1, 1), library));
+}
+
 TEST_CASE("TF32 is near full fp32, and has the same bits under strategies on one GPU and two") {
   const GpuCount gpus(2);
   Options options = gpu_options();
