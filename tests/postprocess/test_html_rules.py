@@ -150,7 +150,7 @@ class Findings(Html):
     def test_they_appear_and_vanish(self):
         drop, zero = {"memory.checkpoint": "block"}, {"shard.prefetch_forward": "0", "shard.prefetch_backward": "0"}
         for name, base, holds, gone, says in [
-            ("not_ended", {}, {"status": "failed"}, {}, "1 of 2 rows have no result: row."),
+            ("not_ended", {}, {"status": "failed"}, {}, "1 of 2 rows ended without a result: row."),
             ("fastest", {}, {"rate": 2000.0}, {"status": "failed"},
              "row is the fastest row, 2.00x as fast as the baseline base."),
             ("least_memory", {}, {"memory": 400_000}, {"memory": 950_000},
