@@ -84,7 +84,7 @@ class Binder {
   }
 
   void bind_part(const Operation& op, BoundOperation& bound) const {
-    const Part& part = schedule_.part(op.part);
+    const Part& part = bound.model->parts[op.part];
     PartBuffers& b = bound.buffers;
     b.scalars = bound_.scalars;
     if (bound_.scalars != nullptr) b.loss = &bound_.scalars->micro_loss;
