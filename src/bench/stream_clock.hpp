@@ -34,6 +34,8 @@ class StreamClock {
   }
   /// Waits for the stretches; returns the seconds of each since the last take(), in order: of one copy.
   std::vector<double> take();
+  /// Returns how many copies of work that takes `seconds` make its launch a small part of the time.
+  static std::int64_t copies_for(double seconds);
 
  private:
   struct Stretch {
@@ -48,8 +50,6 @@ class StreamClock {
   Stretch* known_stretch() {
     return used_ < stretches_.size() && stretches_[used_].rounds >= 2 ? &stretches_[used_] : nullptr;
   }
-  /// Returns how many copies of work that takes `seconds` make its launch a small part of the time.
-  static std::int64_t copies_for(double seconds);
   template <class F>
   void capture(Stretch& stretch, F&& work) {
     stretch.copies = copies_for(stretch.seconds);
