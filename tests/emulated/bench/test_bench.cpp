@@ -36,6 +36,7 @@ Options tiny_run(DeviceChoice device, const std::string& family) {
   options.train.seq_len = 7;
   options.run.device = device;
   options.run.deterministic = Deterministic::yes;
+  options.memory.keep_activated = KeepActivated::yes;  // on cores too
   options.run.share_gpu = true;
   options.run.timeout = 60;
   options.data.synthetic_tokens = 3000;
