@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -74,7 +75,9 @@ bool CacheLockSeeker::is_left() {
     const ProcessOwner me = ProcessOwner::me();
     if (!me.job.empty() && owner->job == me.job && owner->restarts < me.restarts) return true;
   }
-  return std::chrono::duration<double>(now - seen_at_).count() >= times_.stale;
+  // A holder writes its name at once: a file that stays without one is of a process that was killed in between.
+  const double silence = owner ? times_.stale : std::min(times_.stale, 2 * times_.touch);
+  return std::chrono::duration<double>(now - seen_at_).count() >= silence;
 }
 
 /// Moves the seen holder's file away; puts it back if another process was faster and it is that one's.

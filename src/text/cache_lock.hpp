@@ -1,6 +1,6 @@
 #pragma once
 // A lock that works across nodes and file systems: a file that only one process can create. Its holder touches it every
-// few seconds; one that nobody touched for a minute is taken over.
+// few seconds; one that nobody touched for a minute, or that bears no name after six seconds, is taken over.
 
 #include <chrono>
 #include <condition_variable>

@@ -82,7 +82,7 @@ TEST_CASE("A lock of another machine is left alone while it is touched, and take
   CHECK_FALSE(seeker.try_take());
   CHECK(takes_within(seeker, 5));
   const auto torn = folder.write("torn.lock", "");  // its writer was killed before it wrote its name
-  CacheLockSeeker other(torn, times);
+  CacheLockSeeker other(torn, {.touch = 0.02, .stale = 60});
   CHECK_FALSE(other.try_take());
   CHECK(takes_within(other, 5));
 }
