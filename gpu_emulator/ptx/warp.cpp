@@ -235,7 +235,7 @@ void Block::pass_barrier() {
 namespace {
 
 void check(const Launch& launch) {
-  // kMostShared: of compute capability 8.0, the least that bundles are built for.
+  // kMostShared: of compute capability 8.0.
   constexpr std::int64_t kMostShared = 163 << 10, kMostStatic = 48 << 10, kMostThreads = 1024, kMostDepth = 64;
   constexpr std::int64_t kMostX = 0x7fffffff, kMostYZ = 65535;
   const Kernel& k = *launch.kernel;

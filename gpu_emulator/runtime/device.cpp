@@ -10,7 +10,7 @@
 
 namespace {
 
-std::atomic<int> device_count{1}, shared_memory{227 * 1024}, major_version{9};
+std::atomic<int> device_count{1}, shared_memory{163 * 1024}, major_version{9};
 std::atomic<std::uint64_t> seed{1};
 thread_local int device = 0;
 /// What the calling thread sees of them; count 0: all.

@@ -22,7 +22,7 @@ void set_device_count(int count);
 /// With a count of 0 it sees all.
 void see_devices(int first, int count);
 
-/// How much shared memory a block can have (227 KiB at start, as of an H200; sm_86 and sm_89 have 99 KiB).
+/// How much shared memory a block can have (163 KiB at start, as of sm_80; sm_86 and sm_89 have 99 KiB).
 void set_shared_memory(int bytes);
 
 /// The GPUs' compute capability, its first number (9 at start).

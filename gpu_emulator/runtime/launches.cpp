@@ -146,7 +146,7 @@ cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, 
   Function* const function = find_function(host);
   if (function == nullptr) return cudaErrorInvalidDeviceFunction;
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaErrorNotSupported;
-  if (value < 0 || function->kernel->static_shared + value > (227 << 10)) return cudaErrorInvalidValue;
+  if (value < 0 || function->kernel->static_shared + value > (163 << 10)) return cudaErrorInvalidValue;
   function->allowed_dynamic = value;
   return cudaSuccess;
 }

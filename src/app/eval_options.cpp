@@ -11,7 +11,8 @@ namespace tessera {
 namespace {
 
 /// What decides the bits of an evaluation, besides its data; the run's folder is for the cache beside it.
-constexpr std::array<std::string_view, 4> kCompute{"train.micro_batch", "precision.compute", "run.dir", "run.name"};
+constexpr std::array<std::string_view, 5> kCompute{"train.micro_batch", "precision.compute", "precision.logits",
+                                                   "run.dir", "run.name"};
 /// How text becomes tokens, besides the tokenizer.
 constexpr std::array<std::string_view, 4> kReading{"data.text_key", "data.separator", "data.on_error", "data.cache"};
 

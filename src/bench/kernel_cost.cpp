@@ -117,7 +117,7 @@ KernelCost cost_of(const SwigluBackward& a) {
 }
 
 KernelCost cost_of(const HeadArguments& a) {
-  const double one = matmul_flops(a.tokens, a.width, a.vocab);
+  const double one = matmul_flops(a.tokens, a.width, a.vocab);  // without the table's rows of zeros
   KernelCost cost{one, bytes_of(a.input, a.tokens, a.width) + bytes_of(a.table, a.vocab, a.width)};
   if (a.training()) {
     cost.flops += 2 * one;

@@ -99,10 +99,11 @@ void KernelRehearsal::open_part(PartId id) {
   for (const TensorId tensor : part.tensors) {
     const ParameterTensor& declared = model.tensors[tensor];
     if (tensor_[tensor] == nullptr) {
-      std::vector<float> initial(static_cast<std::size_t>(declared.elements));
-      initialize_slice(declared, tensor, seed_, 0, initial);
+      std::vector<float> initial(static_cast<std::size_t>(declared.padded_elements()));
+      initialize_slice(declared, tensor, seed_, 0,
+                       std::span(initial).first(static_cast<std::size_t>(declared.elements)));
       tensor_[tensor] = device_.upload_as(model.compute, initial);
-      gradient_[tensor] = device_.take(declared.elements * size_of(model.gradient));
+      gradient_[tensor] = device_.take(declared.padded_elements() * size_of(model.gradient));
     }
     memory.parameters.push_back(tensor_[tensor]);
     memory.gradients.push_back(gradient_[tensor]);

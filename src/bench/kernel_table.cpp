@@ -25,14 +25,9 @@ struct Sitting {
 };
 
 StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node, DeviceKind device) {
-  const Architecture architecture = resolve_architecture(options.model);
-  const ModelParts model =
-      declare_parts(architecture, options.train.micro_batch, sequence_length(options, architecture),
-                    options.precision.compute, options.precision.reduce, device, keeps_activated(options));
-  const ShardOptions& shard = options.shard;
-  const ProcessGrid grid =
-      grid_for(shard.strategy, world, ranks_per_node, shard.group_size, shard.reshard_after_forward.ranks);
-  return build_schedule(model, grid, policy_from(options));
+  RunShape shape = run_shape(options, resolve_architecture(options.model), world, ranks_per_node);
+  shape.device = device;
+  return plan_shape(shape, {false, 0}).schedule;
 }
 
 Sitting measure(RankContext& context, const StepSchedule& schedule, const Options& options, BenchDevice& device,

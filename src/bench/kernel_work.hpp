@@ -35,7 +35,8 @@ struct KernelWork {
   std::vector<FlatWork> flat;
 };
 
-/// Counts a step's plays, all micro-steps. Zeros written into padding are left out: at most 63 elements a tensor.
+/// Counts a step's plays, all micro-steps. Zeros written into padding are left out: at most 63
+/// elements a tensor, 63 rows a table.
 KernelWork kernel_work(const StepSchedule& schedule);
 
 }  // namespace tessera

@@ -49,6 +49,7 @@ TESSERA_NAMED(Offload, {{Offload::none, "none"}, {Offload::optimizer, "optimizer
 TESSERA_CHOICES(DirectWrites,
                 {{DirectWrites::automatic, "auto"}, {DirectWrites::yes, "true"}, {DirectWrites::no, "false"}})
 TESSERA_NAMED(MatmulPrecision, {{MatmulPrecision::fp32, "fp32"}, {MatmulPrecision::tf32, "tf32"}})
+TESSERA_CHOICES(LogitsPrecision, {{LogitsPrecision::compute, "compute"}, {LogitsPrecision::fp32, "fp32"}})
 TESSERA_NAMED(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})
 TESSERA_NAMED(OnError, {{OnError::stop, "stop"}, {OnError::skip, "skip"}})
 TESSERA_CHOICES(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"},

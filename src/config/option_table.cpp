@@ -196,6 +196,8 @@ void add_resources(Rows& rows) {
   precision.choice("precision.reduce", &PrecisionOptions::reduce, "type in which gradients are computed and sent");
   precision.choice("precision.matmul", &PrecisionOptions::matmul,
                    "on GPUs, precision.compute = fp32: full fp32, or TF32 on tensor cores");
+  precision.choice("precision.logits", &PrecisionOptions::logits,
+                   "type in which a loss stores its logits: precision.compute, or fp32");
   memory.choice("memory.checkpoint", &MemoryOptions::checkpoint,
                 "activations that are dropped after forward and computed again in backward: of all blocks, of some, or "
                 "of the fewest with which the run fits plan.memory (train: or its device)");

@@ -67,8 +67,11 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
     out.push_back({"memory.emulate_copies",
                    "shard.offload = none and memory.offload_activations = false copy nothing in a step"});
   }
-  if (options.precision.compute != DType::fp32)
+  if (options.precision.compute == DType::fp32) {
+    out.push_back({"precision.logits", "with precision.compute = fp32 logits are fp32 anyway"});
+  } else {
     out.push_back({"precision.matmul", "a 16-bit precision.compute leaves no fp32 matrices to multiply"});
+  }
   if (options.plan.format == PlanFormat::json) out.push_back({"plan.view", "plan.format = json has every view"});
 }
 

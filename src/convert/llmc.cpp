@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kHeaderInts = 256;
 constexpr std::int32_t kMagic = 20240326, kVersionFp32 = 3, kVersionBf16 = 5;
-constexpr std::int64_t kTableRows = 128;
+constexpr std::int64_t kRowsOfTable = 128;
 
 /// The name endings of a block's 12 tensors, in llm.c's order.
 constexpr std::array<std::string_view, 12> kInBlock{
@@ -120,7 +120,7 @@ void write_llmc(const std::filesystem::path& path, const CheckpointReader& check
   if (a.family != Family::gpt2 || !a.tied_head || a.ffn_width != 4 * a.width)
     throw UsageError("llm.c knows GPT-2 with a tied head and ffn_width = 4 x width only");
   if (dtype == DType::fp16) throw UsageError("export.dtype = fp16 (llm.c has no such file): fp32 or bf16");
-  const std::int64_t rows = round_up(a.vocab, kTableRows);
+  const std::int64_t rows = round_up(a.vocab, kRowsOfTable);
   FreshFile fresh(path);
   SequentialFile file(fresh.beside());
   std::array<std::int32_t, kHeaderInts> header{};

@@ -40,6 +40,9 @@ HeadArguments head_arguments(const PartCall& call) {
   const HeadTensors tensors(a);
   HeadArguments h;
   h.tokens = call.model.tokens(), h.width = a.width, h.vocab = a.vocab;
+  h.table_rows =
+      call.model.tensors[call.part.tensors[static_cast<std::size_t>(tensors.table)]].padded_elements() / a.width;
+  h.logits = call.model.logits;
   h.epsilon = static_cast<float>(a.norm_epsilon);
   h.subtract_mean = a.subtracts_mean();
   h.input = call.read(call.buffers.input, a.width);

@@ -102,6 +102,10 @@ IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& a
   return architecture.family == Family::gpt2 ? gpt2_tensors(architecture) : llama_tensors(architecture);
 }
 
+std::int64_t ParameterTensor::padded_elements() const {
+  return is_table ? checked_multiply(round_up(shape.at(0), kTableRows), elements / shape.at(0)) : elements;
+}
+
 std::int64_t ModelParts::parameter_count() const {
   std::int64_t count = 0;
   for (const ParameterTensor& tensor : tensors) count = checked_add(count, tensor.elements);

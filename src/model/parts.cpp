@@ -171,20 +171,22 @@ class Declaration {
     } else {
       reads(part, "model.norm.weight", InBackward::read);
     }
-    const std::string table =
+    const std::string tied_table =
         a_.tied_head ? (gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight") : "lm_head.weight";
-    reads(part, table, InBackward::read);
+    reads(part, tied_table, InBackward::read);
     const std::int64_t matmul =
         model_.generates() ? 2 * model_.batch * checked_multiply(a_.width, a_.vocab) : linear_flops(a_.width, a_.vocab);
     part.forward.flops = part.recompute.flops = matmul;
     part.backward.flops = 3 * matmul;
     count_bytes(part);
+    const ParameterTensor& table = model_.tensors[part.tensors.back()];
+    HeadShape shape{model_.tokens(), a_.width,      a_.vocab,        table.padded_elements() / a_.width,
+                    model_.compute,  model_.logits, model_.gradient, false};
+    const KernelNeeds& needs = kernel_needs(model_.device);
     part.forward.scratch_bytes = part.recompute.scratch_bytes =
-        model_.generates() ? logits_scratch(model_, nullptr).bytes
-                           : kernel_needs(model_.device)
-                                 .head(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, false);
-    part.backward.scratch_bytes =
-        kernel_needs(model_.device).head(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, true);
+        model_.generates() ? logits_scratch(model_, nullptr).bytes : needs.head(shape);
+    shape.training = true;
+    part.backward.scratch_bytes = needs.head(shape);
   }
 
   ModelParts& model_;
@@ -195,7 +197,7 @@ class Declaration {
 }  // namespace
 
 ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
-                         DType gradient, DeviceKind device, bool keeps_activated) {
+                         DType gradient, DeviceKind device, const PartChoices& choices) {
   if (batch < 1) throw UsageError("train.micro_batch = {} (no sequence at all): at least 1", batch);
   if (sequence < 1 || sequence > architecture.context) {
     throw UsageError("train.seq_len = {} (the model's context is {}): 1 to {}", sequence, architecture.context,
@@ -206,7 +208,8 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   model.architecture = architecture;
   model.batch = batch, model.sequence = sequence;
   model.compute = compute, model.gradient = gradient, model.device = device;
-  model.keeps_activated = keeps_activated;
+  model.keeps_activated = choices.keeps_activated;
+  model.logits = choices.has_fp32_logits ? DType::fp32 : compute;
   model.tensors = parameter_tensors(architecture);
   Declaration(model).all_parts();
   return model;

@@ -37,6 +37,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.offload_fraction = options.shard.offload_fraction.value;
   policy.offload_activations = options.memory.offload_activations;
   policy.keeps_activated = keeps_activated(options);
+  policy.has_fp32_logits = options.precision.logits == LogitsPrecision::fp32;
   if (!traits_of(device_of(options.run)).uses_mpi)
     policy.transfer = options.comm.backend == CommBackend::staged ? Transfer::staged : Transfer::nccl;
   return policy;
@@ -144,8 +145,9 @@ RunShape evaluation_shape(const Options& options, const Architecture& architectu
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   const ProcessGrid grid =
       grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size, shape.reshard_ranks);
-  ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
-                                   shape.policy.reduce, shape.device, shape.policy.keeps_activated);
+  ModelParts model =
+      declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute, shape.policy.reduce,
+                    shape.device, {shape.policy.keeps_activated, shape.policy.has_fp32_logits});
   model.documents = shape.documents;
   PlannedRun run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);

@@ -193,9 +193,8 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
       unit.tensors.push_back({id, end});
       layout.unit_of[id] = layout.units.end_id();
       layout.offset_of[id] = end;
-      const std::int64_t count = model.tensors[id].elements;
-      unit.elements = checked_add(unit.elements, count);
-      end = checked_add(end, count);
+      unit.elements = checked_add(unit.elements, model.tensors[id].elements);
+      end = checked_add(end, model.tensors[id].padded_elements());
     }
     unit.padded = round_up(end, checked_multiply(world, kTensorAlignment));
     layout.units.push_back(std::move(unit));

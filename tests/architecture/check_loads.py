@@ -18,7 +18,6 @@ MOST_ALONE = 1
 EXCEPTIONS = {
     "token_gradient_kernel": (2, "the gradient that a token's sum is added to, in two places"),
     "group_sums_kernel": (5, "the many warps of a multiprocessor hide it: 88 to 97% of a copy's bandwidth"),
-    "cross_entropy_kernel": (6, "fp32 and evaluation: where training has 16 bits, four loads are under way"),
     "tree_sum_kernel": (8, "sums as many members as there are ranks; the network is slower"),
 }
 # Attention on tensor cores copies tiles asynchronously (cp.async), and its arithmetic bounds plain attention.

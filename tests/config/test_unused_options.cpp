@@ -71,6 +71,8 @@ TEST_CASE("TF32 is refused where no GPU multiplies fp32 matrices") {
   CHECK_THAT(error_of({"--run.device=cuda", "--precision.compute=bf16", "--precision.matmul=tf32"}),
              Contains("a 16-bit precision.compute"));
   CHECK(error_of({"--run.device=cuda", "--precision.matmul=tf32"}).empty());
+  CHECK_THAT(error_of({"--precision.logits=fp32"}), Contains("precision.logits = 'fp32' has no effect"));
+  CHECK(error_of({"--precision.compute=bf16", "--precision.logits=fp32"}).empty());
 }
 
 TEST_CASE("Options of text have no effect where none is read, and a validation corpus stands for a fraction") {

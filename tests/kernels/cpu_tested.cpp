@@ -12,9 +12,8 @@ Tested open_tested(int threads, InstructionSet set, Pieces) {
   return {pool, make_serial_stream("test"), make_cpu_kernels(*pool, set)};
 }
 
-std::int64_t head_scratch_of_tested(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
-                                    DType gradient, bool training, Pieces) {
-  return kernel_needs(DeviceKind::cpu).head(tokens, width, vocab, compute, gradient, training);
+std::int64_t head_scratch_of_tested(const HeadShape& shape, Pieces) {
+  return kernel_needs(DeviceKind::cpu).head(shape);
 }
 
 }  // namespace tessera::testing

@@ -12,14 +12,24 @@ constexpr float kEpsilon = 1e-5f;
 struct Problem {
   std::int64_t tokens, width, vocab;
   DType dtype = DType::fp32, gradient = DType::fp32;
+  DType logits = DType::fp32;
+  std::int64_t table_rows = vocab;
 };
+
+/// Makes elements from `first` on zero.
+void clear_from(Tensor& matrix, std::int64_t first) {
+  Doubles values = matrix.values();
+  std::fill(values.begin() + first, values.end(), 0.0);
+  from_doubles(values, matrix.view().dtype, matrix.data());
+}
 
 struct Inputs {
   explicit Inputs(const Problem& p)
       : x(Tensor::random(p.tokens, p.width, p.dtype, 1, 2.0)),
         gain(Tensor::random(1, p.width, p.dtype, 2)),
         bias(Tensor::random(1, p.width, p.dtype, 3)),
-        table(Tensor::random(p.vocab, p.width, p.dtype, 4, 0.5)) {
+        table(Tensor::random(p.table_rows, p.width, p.dtype, 4, 0.5)) {
+    clear_from(table, p.vocab * p.width);
     for (std::int64_t t = 0; t < p.tokens; ++t) targets.push_back(static_cast<std::int32_t>((t * 37 + 5) % p.vocab));
     scalars.gradient_scale = 1.0f / static_cast<float>(p.tokens);
   }
@@ -38,7 +48,7 @@ struct Reference {
         dx(static_cast<std::size_t>(p.tokens * p.width)),
         dgain(static_cast<std::size_t>(p.width)),
         dbias(dgain),
-        dtable(static_cast<std::size_t>(p.vocab * p.width)) {
+        dtable(static_cast<std::size_t>(p.table_rows * p.width)) {
     const Doubles x = in.x.values(), g = in.gain.values(), b = in.bias.values(), w = in.table.values();
     const auto width = static_cast<std::size_t>(p.width);
     for (std::int64_t t = 0; t < p.tokens; ++t) {
@@ -86,7 +96,9 @@ struct Result {
         dx(p.tokens, p.width, p.dtype),
         dgain(1, p.width, p.gradient),
         dbias(1, p.width, p.gradient),
-        dtable(Tensor::random(p.vocab, p.width, p.gradient, 9, 0.01)) {}
+        dtable(Tensor::random(p.table_rows, p.width, p.gradient, 9, 0.01)) {
+    clear_from(dtable, p.vocab * p.width);
+  }
   double loss = NAN, evaluation_loss = NAN;
   Tensor token_losses, dx, dgain, dbias, dtable;
 };
@@ -95,13 +107,16 @@ Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = 
   Result r(p);
   HeadArguments a;
   a.tokens = p.tokens, a.width = p.width, a.vocab = p.vocab, a.epsilon = kEpsilon;
+  a.table_rows = p.table_rows, a.logits = p.logits;
   a.input = in.x.view(), a.gain = in.gain.view(), a.bias = in.bias.view(), a.table = in.table.view();
   a.targets = in.targets.data(), a.loss = &r.evaluation_loss, a.scalars = &in.scalars;
-  Guarded forward_scratch(head_scratch_of_tested(p.tokens, p.width, p.vocab, p.dtype, p.gradient, false, pieces));
+  HeadShape shape{p.tokens, p.width, p.vocab, p.table_rows, p.dtype, p.logits, p.gradient, false};
+  Guarded forward_scratch(head_scratch_of_tested(shape, pieces));
   a.scratch = forward_scratch.data(), a.token_losses = r.token_losses.floats();
   device->head(*device.stream, a);
   a.token_losses = nullptr;
-  Guarded scratch(head_scratch_of_tested(p.tokens, p.width, p.vocab, p.dtype, p.gradient, true, pieces));
+  shape.training = true;
+  Guarded scratch(head_scratch_of_tested(shape, pieces));
   a.scratch = scratch.data(), a.loss = &r.loss;
   a.input_gradient = r.dx.view(), a.gain_gradient = r.dgain.gradient(), a.bias_gradient = r.dbias.gradient();
   a.table_gradient = r.dtable.gradient(adds);
@@ -113,8 +128,8 @@ Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = 
 
 void check_against_reference(Device& device, const Problem& p, bool adds, Pieces pieces = Pieces::usual,
                              std::int64_t counts_every = 1) {
-  INFO(p.tokens << "x" << p.width << "x" << p.vocab << " " << name_of(p.dtype) << " gradients " << name_of(p.gradient)
-                << " adds " << adds);
+  INFO(p.tokens << "x" << p.width << "x" << p.vocab << " of " << p.table_rows << " rows, " << name_of(p.dtype)
+                << " logits " << name_of(p.logits) << " gradients " << name_of(p.gradient) << " adds " << adds);
   Inputs in(p);
   for (std::int64_t t = 0; t < p.tokens; ++t) {
     if (t % counts_every != 0) in.targets[static_cast<std::size_t>(t)] = kUncounted;
@@ -148,8 +163,43 @@ TEST_CASE("head: loss and gradients in one chunk", "[head]") {
     }
   }
   check_against_reference(device, {300, 20, 50}, false);
-  // A row for which a GPU's block takes many rounds, its gradient over its own logits.
-  check_against_reference(device, {2, 4, 37003, DType::bf16, DType::fp32}, false);
+}
+
+TEST_CASE("head: logits in fp32 or in the input's type, of vocabularies that a GPU's block keeps or not", "[head]") {
+  Device device;
+  for (const std::int64_t vocab : {37003, 60011, 90001}) {  // 60011 in fp32 and 90001 in 16 bits are too large
+    for (const DType logits : {DType::fp32, DType::bf16}) {
+      check_against_reference(device, {2, 4, vocab, DType::bf16, DType::fp32, logits}, false);
+    }
+    check_against_reference(device, {2, 4, vocab}, false);
+  }
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    check_against_reference(device, {70, 33, 401, dtype, DType::fp32, dtype}, false);
+    check_against_reference(device, {70, 33, 401, dtype, dtype, dtype}, true, Pieces::usual, 3);
+  }
+}
+
+TEST_CASE("head: rows of zeros behind the vocabulary are seen by nothing", "[head]") {
+  Device device;
+  for (const DType dtype : kFloatTypes) {
+    for (const std::int64_t rows : {401, 402, 448, 513}) {
+      check_against_reference(device, {70, 33, 401, dtype, DType::fp32, dtype, rows}, false);
+      check_against_reference(device, {70, 33, 401, dtype, DType::bf16, DType::fp32, rows}, true, Pieces::usual, 2);
+    }
+    // All logits are far below the zeros' 0: with those in the sum, the loss would be some 40.
+    const Problem p{5, 8, 3, dtype, DType::fp32, dtype, 64};
+    Inputs in(p);
+    clear_from(in.gain, 0);
+    from_doubles(Doubles(8, 1.0), dtype, in.bias.data());
+    from_doubles(Doubles(3 * 8, -5.0), dtype, in.table.data());
+    const Result r = run_head(device, p, in);
+    CHECK(std::abs(r.loss - 5 * std::log(3.0)) < 5 * tolerance(dtype));
+    const Doubles gradient = r.dtable.values();
+    double sum = 0;  // of softmax - onehot over a row: 0, unless the zeros have a share
+    for (std::size_t i = 0; i < 3 * 8; ++i) sum += gradient[i];
+    CHECK(std::abs(sum) < 24 * tolerance(dtype));
+    for (std::size_t i = 3 * 8; i < gradient.size(); ++i) REQUIRE(gradient[i] == 0);
+  }
 }
 
 TEST_CASE("head: several chunks of tokens, with and without an accumulator", "[head]") {

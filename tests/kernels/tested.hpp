@@ -31,7 +31,6 @@ Tested open_tested(int threads, InstructionSet set, Pieces pieces);
 bool attention_is_of_library();
 
 /// Scratch of the head as kernels opened with `pieces` divide it.
-std::int64_t head_scratch_of_tested(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
-                                    DType gradient, bool training, Pieces pieces);
+std::int64_t head_scratch_of_tested(const HeadShape& shape, Pieces pieces);
 
 }  // namespace tessera::testing

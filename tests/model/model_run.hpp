@@ -26,9 +26,10 @@ class ModelRun {
       const ParameterTensor& t = model.tensors[id];
       std::vector<float> values(static_cast<std::size_t>(t.elements));
       initialize_slice(t, id, seed, 0, values);
-      parameters.emplace_back(t.elements * size_of(compute));
+      parameters.emplace_back(t.padded_elements() * size_of(compute));
+      kernels->fill_zero(*stream, parameters.back().data(), t.padded_elements() * size_of(compute));
       kernels->cast(*stream, values.data(), DType::fp32, parameters.back().data(), compute, t.elements);
-      gradients.emplace_back(t.elements * size_of(gradient));
+      gradients.emplace_back(t.padded_elements() * size_of(gradient));
     }
     const std::int64_t stream_bytes = model.residual_elements() * size_of(compute);
     for (const Part& part : model.parts) {

@@ -23,7 +23,7 @@ void check_layout(const ModelParts& model, const UnitLayout& layout) {
       REQUIRE(place.offset % kTensorAlignment == 0);
       REQUIRE(layout.unit_of[place.tensor] == UnitId(u));
       REQUIRE(layout.offset_of[place.tensor] == place.offset);
-      end = place.offset + model.tensors[place.tensor].elements;
+      end = place.offset + model.tensors[place.tensor].padded_elements();
       elements += model.tensors[place.tensor].elements;
     }
     REQUIRE(elements == unit.elements);
@@ -55,6 +55,26 @@ TEST_CASE("every tensor lies in exactly one unit, aligned, for all wraps and wor
       }
     }
   }
+}
+
+TEST_CASE("rows of zeros behind a table are in its unit and in no run") {
+  const ModelParts model = toy_model();
+  const UnitLayout layout = divide_into_units(model, Wrap::model, 0, 2);
+  const Unit& unit = layout.units[UnitId(0)];
+  int tables = 0;
+  for (std::size_t i = 0; i + 1 < unit.tensors.size(); ++i) {
+    const ParameterTensor& tensor = model.tensors[unit.tensors[i].tensor];
+    const std::int64_t rows = tensor.is_table ? round_up(tensor.shape[0], 64) : tensor.shape[0];
+    const std::int64_t columns = tensor.elements / tensor.shape[0];
+    CHECK(tensor.padded_elements() == rows * columns);
+    CHECK(unit.tensors[i + 1].offset == unit.tensors[i].offset + round_up(rows * columns, 64));
+    CHECK((tensor.padded_elements() > tensor.elements) == tensor.is_table);
+    tables += tensor.is_table ? 1 : 0;
+  }
+  CHECK(tables > 0);
+  std::int64_t in_runs = 0;
+  for (const TensorRun& run : runs_in_slice(model, unit, 0, unit.padded)) in_runs += run.count;
+  CHECK(in_runs == model.parameter_count());
 }
 
 TEST_CASE("block wrap: tables, blocks, final norm") {

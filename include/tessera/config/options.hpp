@@ -133,6 +133,7 @@ struct ShardOptions {
 struct PrecisionOptions {
   DType compute = DType::fp32, reduce = DType::fp32;
   MatmulPrecision matmul = MatmulPrecision::fp32;  ///< of fp32 matmuls on GPUs
+  LogitsPrecision logits = LogitsPrecision::compute;
   bool operator==(const PrecisionOptions&) const = default;
 };
 

@@ -179,25 +179,42 @@ struct SwigluBackward {
 /// A target that the loss leaves out.
 inline constexpr std::int32_t kUncounted = -1;
 
+/// What decides the head's memory.
+struct HeadShape {
+  std::int64_t tokens = 0, width = 0, vocab = 0;
+  /// Of the table and of its gradient in memory: the vocabulary's, and zeros. They make a GPU's matmuls whole.
+  std::int64_t table_rows = 0;
+  DType compute = DType::fp32;   ///< of the input
+  DType logits = DType::fp32;    ///< as which logits are stored: fp32, or as the input
+  DType gradient = DType::fp32;  ///< of the table's gradient: 16 bits need an fp32 sum if there are several chunks
+  bool training = false;         ///< loss and gradients, otherwise the loss alone
+};
+
 /// Final norm, vocabulary matmul and cross-entropy in one, in chunks of tokens: [tokens, vocab] never exists as a
-/// whole. Per token: loss = log(sum_v exp(logit_v)) - logit_target.
+/// whole. Per token: loss = log(sum_v exp(logit_v)) - logit_target, of logits as they are stored.
 struct HeadArguments {
   std::int64_t tokens = 0, width = 0, vocab = 0;
+  std::int64_t table_rows = 0;  ///< see HeadShape
+  DType logits = DType::fp32;   ///< see HeadShape
   float epsilon = 0;
   bool subtract_mean = true;
   ConstView input;                        ///< [tokens, width]
   ConstView gain, bias;                   ///< [width]; bias may be empty
-  ConstView table;                        ///< [vocab, width]
+  ConstView table;                        ///< [table_rows, width]: zeros from `vocab` on
   const std::int32_t* targets = nullptr;  ///< [tokens], each in [0, vocab), or kUncounted: no loss and no gradient
   double* loss = nullptr;                 ///< stored: the sum of the tokens' losses
   float* token_losses = nullptr;          ///< [tokens], stored: each one's; may be null
   void* scratch = nullptr;                ///< head_scratch_bytes
   // Training only, and then all but a bias that is not there:
   View input_gradient;  ///< [tokens, width], stored
-  GradientView gain_gradient, bias_gradient, table_gradient;
+  GradientView gain_gradient, bias_gradient;
+  GradientView table_gradient;           ///< [table_rows, width]: zeros from `vocab` on stay, or are stored
   const StepScalars* scalars = nullptr;  ///< gradient_scale: the start value of d loss
 
   bool training() const { return input_gradient.data != nullptr; }
+  HeadShape shape() const {
+    return {tokens, width, vocab, table_rows, input.dtype, logits, table_gradient.view.dtype, training()};
+  }
 };
 
 /// Elements [begin, end) of an AdamW range, with or without weight decay.

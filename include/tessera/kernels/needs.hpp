@@ -17,10 +17,7 @@ class KernelNeeds {
   virtual std::int64_t embedding_backward(std::int64_t tokens) const = 0;
   virtual std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const = 0;
   virtual std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const = 0;
-  /// `training`: loss and gradients, otherwise the loss alone. `gradient` is the dtype of table_gradient: 16-bit tables
-  /// need an fp32 accumulator when there is more than one chunk.
-  virtual std::int64_t head(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
-                            bool training) const = 0;
+  virtual std::int64_t head(const HeadShape& shape) const = 0;
 
   /// Elements from row to row of scratch with `width` elements a row.
   virtual std::int64_t row_stride(std::int64_t width) const = 0;

@@ -17,6 +17,9 @@ namespace tessera {
 using TensorId = Id<struct ParameterTensor>;
 using PartId = Id<struct Part>;
 
+/// Rows of a vocabulary's table in memory are a multiple of this, so that GPUs multiply whole tiles.
+inline constexpr std::int64_t kTableRows = 64;
+
 enum class Initialization : std::uint8_t { zero, one, normal };
 
 /// One parameter tensor, under its Hugging Face name and shape (row-major).
@@ -28,6 +31,9 @@ struct ParameterTensor {
   double standard_deviation = 0.0;  ///< of Initialization::normal
   bool decays = false;              ///< AdamW's weight decay applies (two or more dimensions)
   bool is_table = false;            ///< vocabulary-sized: its unit does not count in shard.limit_all_gathers
+
+  /// Returns the elements that it takes in its unit: behind a table's rows lie rows of zeros up to kTableRows.
+  std::int64_t padded_elements() const;
 };
 
 enum class PartKind : std::uint8_t { embedding, attention, mlp, head };
@@ -79,6 +85,7 @@ struct ModelParts {
   bool documents = false;
   /// MLP parts save what GELU or SwiGLU has made, instead of making it again in backward (memory.keep_activated).
   bool keeps_activated = false;
+  DType logits = DType::fp32;  ///< as which a loss stores logits: fp32 or `compute` (precision.logits)
   /// Generation: positions that the cache of keys and values holds of each sequence. 0: training and evaluation.
   std::int64_t cache = 0;
   IndexedVector<TensorId, ParameterTensor> tensors;
@@ -111,12 +118,18 @@ struct GenerationInputs {
 /// Returns the parameter inventory alone: independent of micro-batch shape and dtype. Works for every family.
 IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& architecture);
 
+/// What parts keep, and how.
+struct PartChoices {
+  bool keeps_activated = false;  ///< as in ModelParts
+  bool has_fp32_logits = false;  ///< though `compute` may have 16 bits
+};
+
 /// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or
 /// the sequence longer than its context. `gradient` (precision.reduce) decides whether the head needs an fp32
-/// accumulator, `device` how much scratch the kernels need. `keeps_activated`: as in ModelParts.
+/// accumulator, `device` how much scratch the kernels need.
 ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
                          DType gradient = DType::fp32, DeviceKind device = DeviceKind::cpu,
-                         bool keeps_activated = false);
+                         const PartChoices& choices = {});
 
 /// Declares the same parts for generation: each call takes up to `rows` tokens of each sequence, and the cache holds
 /// `positions` of each. Forward alone is used, and the head makes logits of one row a sequence.

@@ -50,6 +50,7 @@ struct SchedulePolicy {
   std::int64_t offload_bucket = kOffloadBucket;
   bool offload_activations = false;  ///< inputs of recomputed blocks wait for backward on the host
   std::int64_t inputs_in_flight = kInputsInFlight;
+  bool has_fp32_logits = false;        ///< though `compute` may have 16 bits (precision.logits)
   bool keeps_activated = false;        ///< MLP parts save what they have activated (memory.keep_activated)
   Transfer transfer = Transfer::host;  ///< decides what collectives need besides the values that they move
 };

@@ -1,8 +1,9 @@
 #pragma once
 // Units: which parameters are gathered and released together, and where each element lies in the unit's flat parameter.
 //
-// A flat parameter lays a unit's tensors end to end, each starting on a multiple of 64 elements. It is padded to a
-// multiple of world x 64, so that it splits evenly over any group of the world. Padding is zero and stays zero.
+// A flat parameter lays a unit's tensors end to end, each starting on a multiple of 64 elements; a table has rows of
+// zeros at its end (kTableRows). It is padded to a multiple of world x 64, so that it splits evenly over any group of
+// the world. Padding is zero and stays zero.
 
 #include <cstdint>
 #include <string>

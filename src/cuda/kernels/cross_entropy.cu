@@ -9,7 +9,6 @@ namespace tessera {
 namespace {
 
 constexpr unsigned kThreads = 1024, kWarps = kThreads / 32;  ///< at most
-constexpr int kGroup = 4;                                    ///< fp32 elements of a 16-byte access
 constexpr float kLog2e = 1.4426950408889634f;
 
 /// With 16-bit storage, exponentials are the hardware's.
@@ -41,135 +40,117 @@ __device__ Softmax merge_warp(Softmax mine) {
   return mine;
 }
 
-struct alignas(16) Four {
-  float x[kGroup];
+/// A row's logits in packs. Each thread has the same packs in both passes. It reads them all, the last ones first, and
+/// keeps those from `first_kept` on in shared memory. Then it makes their gradient, the first ones first: a cache still
+/// has those that were not kept.
+template <class L, class T>
+struct Row {
+  static constexpr int kLoads = 8 / static_cast<int>(sizeof(L));  // under way at a time
+  const L* logits;
+  std::int64_t vocab, packs, first_kept;
+  StoredPack<L>* kept;
+
+  /// Loads packs first, first + step, ... of which those in [begin, end) are there.
+  __device__ __forceinline__ void load(StoredPack<L> (&x)[kLoads], std::int64_t first, std::int64_t step,
+                                       std::int64_t begin, std::int64_t end) const {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const std::int64_t pack = first + i * step;
+      x[i] = load_pack<true>(logits + pack * kPack, pack >= begin && pack < end ? kPack : 0);
+    }
+  }
+  /// Makes what lies outside the vocabulary minus infinity.
+  __device__ __forceinline__ void cut(StoredPack<L>& x, std::int64_t pack) const {
+    if (pack >= 0 && (pack + 1) * kPack <= vocab) return;
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      if (pack < 0 || pack * kPack + i >= vocab) x.set(i, -HUGE_VALF);
+    }
+  }
+
+  template <bool Keeps>
+  __device__ Softmax read() const {
+    const std::int64_t step = blockDim.x;
+    Softmax mine;
+    for (std::int64_t first = threadIdx.x + (packs - 1) / step * step; first >= 0; first -= kLoads * step) {
+      StoredPack<L> x[kLoads];
+      load(x, first, -step, 0, packs);
+      float top = mine.top;
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const std::int64_t pack = first - i * step;
+        cut(x[i], pack);
+        if (Keeps && pack >= first_kept && pack < packs) kept[pack - first_kept] = x[i];
+#pragma unroll
+        for (int j = 0; j < kPack; ++j) top = larger(top, x[i][j]);
+      }
+      float sum = mine.sum * exponential<T>(mine.top - top);
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+#pragma unroll
+        for (int j = 0; j < kPack; ++j) sum += exponential<T>(x[i][j] - top);
+      }
+      mine = {top, sum};
+    }
+    return mine;
+  }
+
+  /// Stores (exp(logit - offset) - onehot) * scale.
+  __device__ void write_gradient(T* gradient, std::int64_t target, float offset, float scale) const {
+    const auto write = [&](const StoredPack<L>& x, std::int64_t pack) {
+      float g[kPack];
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) {
+        g[i] = (exponential<T>(x[i] - offset) - (pack * kPack + i == target ? 1.0f : 0.0f)) * scale;
+      }
+      store_pack<true>(gradient + pack * kPack, kPack, true, g);
+    };
+    const std::int64_t step = blockDim.x;
+    std::int64_t first = threadIdx.x;
+    for (; first < first_kept; first += kLoads * step) {
+      StoredPack<L> x[kLoads];
+      load(x, first, step, 0, first_kept);
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const std::int64_t pack = first + i * step;
+        if (pack < first_kept) cut(x[i], pack), write(x[i], pack);
+      }
+    }
+    while (first - step >= first_kept) first -= step;
+    for (; first < packs; first += step) write(kept[first - first_kept], first);
+  }
 };
 
-/// Loads logits i .. i + 3 of a row, minus infinity beyond its end. A row's padding may be read.
-__device__ __forceinline__ Four logits_at(const float* row, std::int64_t i, std::int64_t vocab) {
-  Four four{{-HUGE_VALF, -HUGE_VALF, -HUGE_VALF, -HUGE_VALF}};
-  if (i < 0 || i >= vocab) return four;
-  four = *reinterpret_cast<const Four*>(row + i);
-#pragma unroll
-  for (int j = 0; j < kGroup; ++j) {
-    if (i + j >= vocab) four.x[j] = -HUGE_VALF;
-  }
-  return four;
-}
-
-/// Turns a row's logits into their gradient, (exp(logit - offset) - onehot) * scale. Stores 16 bytes of it at a time.
-template <class T>
-__device__ __forceinline__ void write_gradient(float* logits, std::int64_t vocab, std::int32_t target, float offset,
-                                               float scale) {
-  constexpr int kQuads = 16 / static_cast<int>(sizeof(T)) / kGroup;
-  const std::int64_t step = std::int64_t{blockDim.x} * kQuads * kGroup, rounds = (vocab + step - 1) / step;
-  T* gradient = reinterpret_cast<T*>(logits);
-  Four next[kQuads] = {};
-  const auto load = [&](std::int64_t i) {
-#pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      if (i + q * kGroup < vocab) next[q] = *reinterpret_cast<const Four*>(logits + i + q * kGroup);
-    }
-  };
-  // Loads one round ahead.
-  std::int64_t i = std::int64_t{threadIdx.x} * kQuads * kGroup, barrier = 0;
-  load(i);
-  for (std::int64_t round = 0; round < rounds; ++round, i += step) {
-    float x[kQuads * kGroup];
-#pragma unroll
-    for (int j = 0; j < kQuads * kGroup; ++j) x[j] = next[j / kGroup].x[j % kGroup];
-    load(i + step);
-    // A narrower gradient lies over logits of round / 2: it is written only after all have read those. Behind a barrier
-    // in round b all have read up to b + 1, which serves rounds up to 2 b + 3.
-    if (sizeof(T) < sizeof(float) && round == barrier) {
-      __syncthreads();
-      barrier = 2 * round + 4;
-    }
-    if (i >= vocab) continue;
-#pragma unroll
-    for (int j = 0; j < kQuads * kGroup; ++j) {
-      x[j] = (exponential<T>(x[j] - offset) - (i + j == target ? 1.0f : 0.0f)) * scale;
-    }
-    if (i + kQuads * kGroup <= vocab) {
-      Bytes16 bytes;
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        if constexpr (sizeof(T) == 2) {
-          bytes.word[k] = packed<T>(x[2 * k], x[2 * k + 1]);
-        } else {
-          bytes.word[k] = __float_as_uint(x[k]);
-        }
-      }
-      store16(gradient + i, bytes);
-    } else {
-#pragma unroll
-      for (int j = 0; j < kQuads * kGroup; ++j) {
-        if (i + j < vocab) gradient[i + j] = from_float<T>(x[j]);
-      }
-    }
-  }
-}
-
-template <class T>
-__device__ __forceinline__ void clear_gradient(T* gradient, std::int64_t vocab) {
-  constexpr int kEach = 16 / static_cast<int>(sizeof(T));
-  for (std::int64_t i = std::int64_t{threadIdx.x} * kEach; i < vocab; i += std::int64_t{blockDim.x} * kEach) {
-    if (i + kEach <= vocab) {
-      store16(gradient + i, Bytes16{});
-    } else {
-      for (int j = 0; i + j < vocab; ++j) gradient[i + j] = from_float<T>(0.0f);
-    }
-  }
-}
-
-/// A block has a row. It is read once from memory, from its end to its beginning, and once more from the cache, which
-/// then still has the beginning.
-template <class T, bool Training>
-__global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(const CrossEntropy a) {
+/// A block has a row.
+template <class L, class T, bool Training>
+__global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntropy a, std::int64_t first_kept) {
   __shared__ __align__(16) Softmax of_warp[kWarps];
-  constexpr int kLoads = 4;  // under way at a time: a block fills a multiprocessor, so no other work hides it
-  const std::int64_t step = std::int64_t{blockDim.x} * kGroup;
-  const std::int64_t row = blockIdx.x;
-  float* logits = a.logits + row * a.stride;
-  const std::int32_t target = a.targets[row];
+  const std::int64_t number = blockIdx.x;
+  const Row<L, T> row{static_cast<const L*>(a.logits) + number * a.stride, a.vocab, a.stride / kPack, first_kept,
+                      dynamic_shared<StoredPack<L>>()};
+  T* const gradient = static_cast<T*>(a.gradient) + number * a.stride;
+  const std::int32_t target = a.targets[number];
   if (target == kUncounted) {  // the whole block
-    if (threadIdx.x == 0) a.token_loss[row] = 0;
-    if constexpr (Training) clear_gradient(reinterpret_cast<T*>(logits), a.vocab);
+    if (threadIdx.x == 0) a.token_loss[number] = 0;
+    if constexpr (Training) {
+      for (std::int64_t i = threadIdx.x; i < row.packs; i += blockDim.x)
+        store_pack<true>(gradient + i * kPack, kPack, true, {});
+    }
     return;
   }
   const bool known = target >= 0 && target < a.vocab;
-  const float target_logit = known ? logits[target] : __uint_as_float(0x7fc00000u);
+  const float target_logit = known ? to_float(row.logits[target]) : __uint_as_float(0x7fc00000u);
 
-  const std::int64_t first = std::int64_t{threadIdx.x} * kGroup;
-  Softmax mine;
-  for (std::int64_t i = first + (a.vocab - 1) / step * step; i >= 0; i -= kLoads * step) {
-    Four four[kLoads];
-#pragma unroll
-    for (int load = 0; load < kLoads; ++load) four[load] = logits_at(logits, i - load * step, a.vocab);
-    float top = mine.top;
-#pragma unroll
-    for (const Four& f : four) {
-#pragma unroll
-      for (int j = 0; j < kGroup; ++j) top = larger(top, f.x[j]);
-    }
-    float sum = mine.sum * exponential<T>(mine.top - top);
-#pragma unroll
-    for (const Four& f : four) {
-#pragma unroll
-      for (int j = 0; j < kGroup; ++j) sum += exponential<T>(f.x[j] - top);
-    }
-    mine = {top, sum};
-  }
-  mine = merge_warp<T>(mine);
+  Softmax mine = merge_warp<T>(row.template read<Training>());
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
   __syncthreads();
   mine = merge_warp<T>(threadIdx.x % 32 < blockDim.x / 32 ? of_warp[threadIdx.x % 32] : Softmax{});
   if (threadIdx.x == 0) {
     const double log_sum_exp = static_cast<double>(mine.top) + log(static_cast<double>(mine.sum));
-    a.token_loss[row] = log_sum_exp - static_cast<double>(target_logit);
+    a.token_loss[number] = log_sum_exp - static_cast<double>(target_logit);
   }
   if constexpr (Training) {
-    write_gradient<T>(logits, a.vocab, target, mine.top + logf(mine.sum), a.scalars->gradient_scale);
+    row.write_gradient(gradient, target, mine.top + logf(mine.sum), a.scalars->gradient_scale);
   }
 }
 
@@ -191,11 +172,40 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void cross_entropy(cudaStream_t stream, const CrossEntropy& a, DType gradient) {
-  with_float_type(gradient, [&]<class T>() {
-    const auto kernel = a.scalars != nullptr ? cross_entropy_kernel<T, true> : cross_entropy_kernel<T, false>;
-    const std::int64_t threads = std::min<std::int64_t>(kThreads, round_up(ceil_div(a.vocab, kGroup), 32));
-    launch(stream, blocks_for(a.rows, 1), dim3(static_cast<unsigned>(threads)), 0, kernel, a);
+namespace {
+
+/// Returns how many of a row's packs a block keeps in shared memory.
+std::int64_t packs_kept(std::int64_t packs, std::int64_t pack_bytes) {
+  int device = 0, available = 0;
+  TESSERA_CHECK_CUDA(cudaGetDevice(&device));
+  TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&available, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  constexpr std::int64_t of_warps = sizeof(Softmax) * kWarps;
+  return std::min(packs, (available - of_warps) / pack_bytes);
+}
+
+template <class L, class T>
+void cross_entropy_of(cudaStream_t stream, const CrossEntropy& a) {
+  constexpr std::int64_t kPackBytes = sizeof(StoredPack<L>);
+  // Of such rows sm_90 has two in a multiprocessor: one block reads while the other one writes.
+  constexpr std::int64_t kRowOfTwo = 112 << 10;
+  const std::int64_t packs = a.stride / kPack;
+  const std::int64_t most = packs * kPackBytes <= kRowOfTwo ? kThreads / 2 : kThreads;
+  const auto threads = static_cast<unsigned>(std::min(most, round_up(packs, 32)));
+  const bool training = a.scalars != nullptr;
+  const std::int64_t kept = training ? packs_kept(packs, kPackBytes) : 0;
+  const auto kernel = training ? cross_entropy_kernel<L, T, true> : cross_entropy_kernel<L, T, false>;
+  launch(stream, blocks_for(a.rows, 1), dim3(threads), static_cast<std::size_t>(kept * kPackBytes), kernel, a,
+         packs - kept);
+}
+
+}  // namespace
+
+void cross_entropy(cudaStream_t stream, const CrossEntropy& a) {
+  TESSERA_ASSERT(a.logits_type == a.compute || a.logits_type == DType::fp32, "logits in {} where {} is computed",
+                 name_of(a.logits_type), name_of(a.compute));
+  with_float_type(a.compute, [&]<class T>() {
+    if (a.logits_type == a.compute) return cross_entropy_of<T, T>(stream, a);
+    cross_entropy_of<float, T>(stream, a);
   });
 }
 

@@ -16,7 +16,7 @@ class CudaKernels final : public Kernels {
  public:
   /// The limits of work in pieces; other values are for tests.
   struct Limits {
-    std::int64_t head_logits = CudaHeadLayout::kLogits;      ///< of a chunk of the head
+    std::int64_t head_bytes = CudaHeadLayout::kLogitBytes;   ///< of logits of a chunk of the head
     std::int64_t workspace_floats = kSumWorkspaceBytes / 4;  ///< of a piece of a matmul
     std::int64_t library_bytes = kMatmulWorkspaceBytes;      ///< of cuBLASLt's own workspace
 

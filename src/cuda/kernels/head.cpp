@@ -1,5 +1,6 @@
-// Final norm, vocabulary matmul and cross-entropy, per chunk of tokens. One matmul makes logits in fp32. A kernel turns
-// them into their own gradient in place. Two matmuls take it to the input and to the table.
+// Final norm, vocabulary matmul and cross-entropy, per chunk of tokens. One matmul makes logits, a kernel their
+// gradient. Two matmuls take it to the input and to the table. Rows of zeros behind the vocabulary keep matmuls whole:
+// over rows that do not end on 16 bytes they are several times slower.
 
 #include "cuda/kernels/cross_entropy.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
@@ -9,19 +10,6 @@
 
 namespace tessera {
 
-namespace {
-
-/// A vocabulary that is no multiple of 64 is cut in two. Matmuls over rows that do not end on 16 bytes are several
-/// times slower, so those few columns get separate matmuls.
-struct VocabularyCut {
-  explicit VocabularyCut(const HeadArguments& a) : even(size_of(a.input.dtype) == 2 ? a.vocab / 64 * 64 : a.vocab) {
-    if (even == 0) even = a.vocab;
-  }
-  std::int64_t even;
-};
-
-}  // namespace
-
 /// One call of the head.
 class CudaHead {
  public:
@@ -30,10 +18,8 @@ class CudaHead {
         stream_(stream),
         cuda_stream_(cuda_stream(stream)),
         a_(a),
-        cut_(a),
         scratch_(a.scratch, kernels.head_scratch_capacity(a)),
-        layout_(scratch_, a.tokens, a.width, a.vocab, a.input.dtype, a.table_gradient.view.dtype, a.training(),
-                kernels.limits_.head_logits) {}
+        layout_(scratch_, a.shape(), kernels.limits_.head_bytes) {}
 
   void run() {
     kernels_.norm_forward(stream_, final_norm(a_, layout_));
@@ -51,91 +37,64 @@ class CudaHead {
 
  private:
   void make_logits(const Tile& tokens) {
-    for_columns([&](std::int64_t first, std::int64_t count) {
-      Matmul p;
-      p.m = tokens.size(), p.n = count, p.k = a_.width;
-      p.a = {normalized(tokens), false};
-      p.b = {a_.table.rows_from(first), true};
-      p.d = View{layout_.logits, DType::fp32, layout_.logits_stride}.columns_from(first);
-      kernels_.matmuls_.require(cuda_stream_, p);
-    });
+    Matmul p;
+    p.m = tokens.size(), p.n = a_.table_rows, p.k = a_.width;
+    p.a = {normalized(tokens), false};
+    p.b = {a_.table, true};
+    p.d = {layout_.logits, a_.logits, layout_.logits_stride};
+    kernels_.matmuls_.require(cuda_stream_, p);
   }
 
   void softmax(const Tile& tokens) {
     CrossEntropy c;
     c.rows = tokens.size(), c.vocab = a_.vocab, c.stride = layout_.logits_stride;
-    c.logits = layout_.logits, c.targets = a_.targets + tokens.begin;
+    c.logits = layout_.logits, c.logits_type = a_.logits, c.compute = a_.input.dtype;
+    c.targets = a_.targets + tokens.begin;
     c.token_loss = layout_.token_loss + tokens.begin;
+    c.gradient = layout_.logit_gradient;
     c.scalars = a_.training() ? a_.scalars : nullptr;
-    cross_entropy(cuda_stream_, c, a_.input.dtype);
+    cross_entropy(cuda_stream_, c);
   }
 
-  /// Computes d normalised = d logits table. Over a cut vocabulary the sum stays in fp32 until it is complete. It uses
-  /// the half of the logits' rows that their narrower gradient left free.
+  /// Computes d normalised = d logits table.
   void make_input_gradient(const Tile& tokens) {
     Matmul p;
-    p.m = tokens.size(), p.n = a_.width;
-    const View out = View{layout_.normalized_gradient, a_.input.dtype, a_.width}.rows_from(tokens.begin);
-    const bool room = cut_.even < a_.vocab && a_.width <= layout_.logits_stride / 2;
-    if (!room) {
-      p.k = a_.vocab, p.a = {logit_gradient(), false}, p.b = {a_.table, false}, p.d = out;
-      kernels_.matmuls_.require(cuda_stream_, p);
-      return;
-    }
-    const View sum{layout_.logits + layout_.logits_stride / 2, DType::fp32, layout_.logits_stride};
-    for_columns([&](std::int64_t first, std::int64_t count) {
-      p.k = count;
-      p.a = {logit_gradient().columns_from(first), false}, p.b = {a_.table.rows_from(first), false};
-      p.c = first == 0 ? ConstView{} : sum, p.d = sum;
-      kernels_.matmuls_.require(cuda_stream_, p);
-    });
-    finish_input_gradient(cuda_stream_, {sum, 0, tokens.size(), a_.width}, {}, out);
+    p.m = tokens.size(), p.n = a_.width, p.k = a_.table_rows;
+    p.a = {logit_gradient(), false};
+    p.b = {a_.table, false};
+    p.d = View{layout_.normalized_gradient, a_.input.dtype, a_.width}.rows_from(tokens.begin);
+    kernels_.matmuls_.require(cuda_stream_, p);
   }
 
   /// Computes d table = (d logits)^T normalised: summed over chunks in fp32, in the gradient itself where it is fp32.
   void make_table_gradient(const Tile& tokens, bool first_chunk, bool last_chunk) {
     const bool separate = layout_.table_sum != nullptr;
     const View sum = separate ? View{layout_.table_sum, DType::fp32, a_.width} : a_.table_gradient.view;
-    const bool adds = !first_chunk || (!separate && a_.table_gradient.adds);
-    for_columns([&](std::int64_t first, std::int64_t count) {
-      Matmul p;
-      p.m = count, p.n = a_.width, p.k = tokens.size();
-      p.a = {logit_gradient().columns_from(first), true};
-      p.b = {normalized(tokens), false};
-      kernels_.store_gradient_matmul(cuda_stream_, p, {sum.rows_from(first), adds});
-    });
-    if (separate && last_chunk) {
-      finish_gradient(cuda_stream_, {sum, 0, a_.vocab, a_.width}, a_.table_gradient);
-    }
-  }
-
-  template <class Body>
-  void for_columns(Body body) const {
-    body(0, cut_.even);
-    if (cut_.even < a_.vocab) body(cut_.even, a_.vocab - cut_.even);
+    Matmul p;
+    p.m = a_.table_rows, p.n = a_.width, p.k = tokens.size();
+    p.a = {logit_gradient(), true};
+    p.b = {normalized(tokens), false};
+    kernels_.store_gradient_matmul(cuda_stream_, p, {sum, !first_chunk || (!separate && a_.table_gradient.adds)});
+    if (separate && last_chunk) finish_gradient(cuda_stream_, {sum, 0, a_.table_rows, a_.width}, a_.table_gradient);
   }
 
   ConstView normalized(const Tile& tokens) const {
     return ConstView{layout_.normalized, a_.input.dtype, a_.width}.rows_from(tokens.begin);
   }
-  /// Returns [chunk, vocab] in the compute type, rows as far apart as the logits'.
-  ConstView logit_gradient() const {
-    return {layout_.logits, a_.input.dtype, layout_.logits_stride * 4 / size_of(a_.input.dtype)};
-  }
+  /// Returns [chunk, table_rows] in the compute type.
+  ConstView logit_gradient() const { return {layout_.logit_gradient, a_.input.dtype, layout_.logits_stride}; }
 
   CudaKernels& kernels_;
   Stream& stream_;
   cudaStream_t cuda_stream_;
   const HeadArguments& a_;
-  VocabularyCut cut_;
   ScratchLayout scratch_;
   CudaHeadLayout layout_;
 };
 
 std::int64_t CudaKernels::head_scratch_capacity(const HeadArguments& a) const {
   ScratchLayout scratch;
-  CudaHeadLayout(scratch, a.tokens, a.width, a.vocab, a.input.dtype, a.table_gradient.view.dtype, a.training(),
-                 limits_.head_logits);
+  CudaHeadLayout(scratch, a.shape(), limits_.head_bytes);
   return scratch.used();
 }
 

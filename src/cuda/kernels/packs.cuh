@@ -28,6 +28,15 @@ struct StoredPack {
       return to_float(element);
     }
   }
+  __device__ __forceinline__ void set(int i, float x) {
+    if constexpr (sizeof(T) == 4) {
+      part[i / kEach].word[i % kEach] = __float_as_uint(x);
+    } else {
+      std::uint32_t& word = part[0].word[i / 2];
+      const int shift = i % 2 * 16;
+      word = (word & ~(0xffffu << shift)) | static_cast<std::uint32_t>(from_float<T>(x).bits) << shift;
+    }
+  }
 };
 
 /// Loads p[0..8), zeros from `left` on. `aligned`: p is a multiple of 16 bytes. `Whole`: it is, and rows are, so that

@@ -44,6 +44,7 @@ class HeadChunk {
     tile_matmul(vector_, scratch, normalized().from(rows.begin, 0), Operand{a_.table, true}.from(0, columns.begin),
                 rows.size(), columns.size(), a_.width, false, c, layout_.logits_stride);
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += layout_.logits_stride) {
+      if (a_.logits != DType::fp32) round_logits(c, columns.size(), scratch);
       const std::int64_t at = row * layout_.logit_columns.count() + column_tile;
       vector_.log_sum_exp_parts(c, columns.size(), &layout_.tile_maximum[at], &layout_.tile_sum[at]);
     }
@@ -145,6 +146,12 @@ class HeadChunk {
   }
 
  private:
+  /// Makes values what a 16-bit type would hold of them.
+  void round_logits(float* values, std::int64_t count, ScratchLayout scratch) const {
+    auto* rounded = scratch.take<std::uint16_t>(count);
+    vector_.from_float[storage_index(a_.logits)](values, rounded, count);
+    vector_.to_float[storage_index(a_.logits)](rounded, values, count);
+  }
   float* logit(std::int64_t row, std::int64_t column) const {
     return layout_.logits + row * layout_.logits_stride + column;
   }
@@ -176,10 +183,8 @@ class HeadChunk {
 };
 
 HeadLayout layout_of(const HeadArguments& a) {
-  const DType gradient = a.table_gradient.view.dtype;
-  ScratchLayout scratch(a.scratch,
-                        cpu_kernel_needs().head(a.tokens, a.width, a.vocab, a.input.dtype, gradient, a.training()));
-  return HeadLayout(scratch, a.tokens, a.width, a.vocab, a.input.dtype, gradient, a.training());
+  ScratchLayout scratch(a.scratch, cpu_kernel_needs().head(a.shape()));
+  return HeadLayout(scratch, a.shape());
 }
 
 void check_targets(const HeadArguments& a) {

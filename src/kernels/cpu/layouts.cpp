@@ -29,25 +29,25 @@ AttentionBackwardLayout::AttentionBackwardLayout(ScratchLayout& scratch, const A
                          : scratch.take<float>(shape.batch * shape.sequence * shape.heads * shape.head_width)),
       delta(scratch.take<float>(shape.batch * shape.heads * shape.sequence)) {}
 
-HeadLayout::HeadLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width, std::int64_t vocab,
-                       DType compute, DType gradient, bool training)
-    : chunks(head_chunks(tokens, vocab)),
-      logit_columns(Tiling::balanced(vocab, 384, 16)),
-      vocab_groups(Tiling::balanced(vocab, std::max<std::int64_t>(3200, ceil_div(vocab, 16)), 16)),
-      logits_stride(padded_stride(vocab)),
-      normalized(scratch.take_bytes(tokens * width * size_of(compute))),
-      mean(scratch.take<float>(tokens)),
-      reciprocal_deviation(scratch.take<float>(tokens)),
+HeadLayout::HeadLayout(ScratchLayout& scratch, const HeadShape& shape)
+    : chunks(head_chunks(shape.tokens, shape.vocab)),
+      logit_columns(Tiling::balanced(shape.vocab, 384, 16)),
+      vocab_groups(Tiling::balanced(shape.vocab, std::max<std::int64_t>(3200, ceil_div(shape.vocab, 16)), 16)),
+      logits_stride(padded_stride(shape.vocab)),
+      normalized(scratch.take_bytes(shape.tokens * shape.width * size_of(shape.compute))),
+      mean(scratch.take<float>(shape.tokens)),
+      reciprocal_deviation(scratch.take<float>(shape.tokens)),
       logits(scratch.take<float>(checked_multiply(chunks.largest(), logits_stride))),
       tile_maximum(scratch.take<float>(chunks.largest() * logit_columns.count())),
       tile_sum(scratch.take<float>(chunks.largest() * logit_columns.count())),
       log_sum_exp(scratch.take<float>(chunks.largest())),
       token_loss(scratch.take<double>(chunks.largest())) {
-  if (!training) return;
-  normalized_gradient = scratch.take_bytes(tokens * width * size_of(compute));
-  partial_gradient = scratch.take<float>(vocab_groups.count() * chunks.largest() * width);
-  if (gradient != DType::fp32 && chunks.count() > 1) table_sum = scratch.take<float>(checked_multiply(vocab, width));
-  norm_scratch = scratch.take_bytes(cpu_kernel_needs().norm_backward(tokens, width));
+  if (!shape.training) return;
+  normalized_gradient = scratch.take_bytes(shape.tokens * shape.width * size_of(shape.compute));
+  partial_gradient = scratch.take<float>(vocab_groups.count() * chunks.largest() * shape.width);
+  if (shape.gradient != DType::fp32 && chunks.count() > 1)
+    table_sum = scratch.take<float>(checked_multiply(shape.vocab, shape.width));
+  norm_scratch = scratch.take_bytes(cpu_kernel_needs().norm_backward(shape.tokens, shape.width));
 }
 
 namespace {
@@ -65,10 +65,7 @@ class CpuKernelNeeds final : public KernelNeeds {
   std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const override {
     return scratch_bytes_of<AttentionBackwardLayout>(shape, dtype);
   }
-  std::int64_t head(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
-                    bool training) const override {
-    return scratch_bytes_of<HeadLayout>(tokens, width, vocab, compute, gradient, training);
-  }
+  std::int64_t head(const HeadShape& shape) const override { return scratch_bytes_of<HeadLayout>(shape); }
   /// Rows a multiple of 4 KiB apart would share their cache sets, and matmuls that walk down columns are 10% slower.
   std::int64_t row_stride(std::int64_t width) const override { return width % 1024 == 0 ? width + 256 : width; }
   /// A thread's own scratch is no device's memory.

@@ -27,8 +27,7 @@ struct AttentionBackwardLayout {
 
 /// The head's chunks of tokens and everything that lives between its steps.
 struct HeadLayout {
-  HeadLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
-             DType gradient, bool training);
+  HeadLayout(ScratchLayout& scratch, const HeadShape& shape);
   Tiling chunks;         ///< of tokens
   Tiling logit_columns;  ///< of vocab, for logits
   Tiling vocab_groups;   ///< of vocab, for partial sums of the input gradient

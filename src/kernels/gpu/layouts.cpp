@@ -45,19 +45,33 @@ std::int64_t CudnnAttentionBackwardLayout::workspace_bytes(const AttentionShape&
   return kAnything + (shape.heads == shape.kv_heads ? 0 : 2 * every_head);
 }
 
-CudaHeadLayout::CudaHeadLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width, std::int64_t vocab,
-                               DType compute, DType gradient, bool training, std::int64_t most_logits)
-    : chunks(Tiling::balanced(tokens, std::max<std::int64_t>(128, most_logits / vocab), 128)),
-      logits_stride(round_up(vocab, 64)),
-      normalized(scratch.take_bytes(tokens * width * size_of(compute))),
-      mean(scratch.take<float>(tokens)),
-      reciprocal_deviation(scratch.take<float>(tokens)),
-      token_loss(scratch.take<double>(tokens)),
-      logits(scratch.take<float>(checked_multiply(chunks.largest(), logits_stride))) {
-  if (!training) return;
-  normalized_gradient = scratch.take_bytes(tokens * width * size_of(compute));
-  if (gradient != DType::fp32 && chunks.count() > 1) table_sum = scratch.take<float>(checked_multiply(vocab, width));
-  norm_scratch = scratch.take_bytes(gpu_kernel_needs().norm_backward(tokens, width));
+namespace {
+
+/// Returns whether the gradient of logits takes memory of its own: it is narrower than they are.
+bool is_gradient_apart(const HeadShape& shape) { return shape.training && shape.logits != shape.compute; }
+
+Tiling head_chunks(const HeadShape& shape, std::int64_t most_bytes) {
+  const std::int64_t each = size_of(shape.logits) + (is_gradient_apart(shape) ? size_of(shape.compute) : 0);
+  return Tiling::balanced(shape.tokens, std::max<std::int64_t>(128, most_bytes / each / shape.vocab), 128);
+}
+
+}  // namespace
+
+CudaHeadLayout::CudaHeadLayout(ScratchLayout& scratch, const HeadShape& shape, std::int64_t logit_bytes)
+    : chunks(head_chunks(shape, logit_bytes)),
+      logits_stride(round_up(shape.table_rows, 64)),
+      normalized(scratch.take_bytes(shape.tokens * shape.width * size_of(shape.compute))),
+      mean(scratch.take<float>(shape.tokens)),
+      reciprocal_deviation(scratch.take<float>(shape.tokens)),
+      token_loss(scratch.take<double>(shape.tokens)) {
+  const std::int64_t most = checked_multiply(chunks.largest(), logits_stride);
+  logits = scratch.take_bytes(checked_multiply(most, size_of(shape.logits)));
+  if (!shape.training) return;
+  logit_gradient = is_gradient_apart(shape) ? scratch.take_bytes(most * size_of(shape.compute)) : logits;
+  normalized_gradient = scratch.take_bytes(shape.tokens * shape.width * size_of(shape.compute));
+  if (shape.gradient != DType::fp32 && chunks.count() > 1)
+    table_sum = scratch.take<float>(checked_multiply(shape.table_rows, shape.width));
+  norm_scratch = scratch.take_bytes(gpu_kernel_needs().norm_backward(shape.tokens, shape.width));
 }
 
 namespace {
@@ -76,10 +90,7 @@ class GpuKernelNeeds final : public KernelNeeds {
     return by_cudnn ? scratch_bytes_of<CudnnAttentionBackwardLayout>(shape)
                     : scratch_bytes_of<CudaAttentionBackwardLayout>(shape);
   }
-  std::int64_t head(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
-                    bool training) const override {
-    return scratch_bytes_of<CudaHeadLayout>(tokens, width, vocab, compute, gradient, training);
-  }
+  std::int64_t head(const HeadShape& shape) const override { return scratch_bytes_of<CudaHeadLayout>(shape); }
   /// A GPU gains nothing from a stride of its own and would move 8% more bytes.
   std::int64_t row_stride(std::int64_t width) const override { return width; }
   std::int64_t workspace() const override { return kMatmulWorkspaceBytes + kSumWorkspaceBytes; }

@@ -48,23 +48,23 @@ struct CudnnAttentionBackwardLayout {
   void* workspace;            ///< aligned to 256 bytes
 };
 
-/// The head on a GPU: a chunk is one matmul, its logits become their own gradient in place.
+/// The head on a GPU: a chunk is one matmul.
 struct CudaHeadLayout {
-  /// A chunk's logits: 1 GiB at most (each chunk reads and writes the full table gradient), and at least 128 tokens.
-  static constexpr std::int64_t kLogits = std::int64_t{1} << 28;
+  /// A chunk's logits with their gradient: 1 GiB at most (each chunk reads and writes the full table gradient), and at
+  /// least 128 tokens.
+  static constexpr std::int64_t kLogitBytes = std::int64_t{1} << 30;
 
-  /// `logits`: the most in a chunk.
-  CudaHeadLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
-                 DType gradient, bool training, std::int64_t logits = kLogits);
+  CudaHeadLayout(ScratchLayout& scratch, const HeadShape& shape, std::int64_t logit_bytes = kLogitBytes);
   Tiling chunks;                       ///< of tokens
-  std::int64_t logits_stride;          ///< in fp32 elements: rows are 256 bytes aligned
+  std::int64_t logits_stride;          ///< elements: a multiple of 64, not less than the table's rows
   void* normalized;                    ///< [tokens, width] in compute
   float *mean, *reciprocal_deviation;  ///< [tokens]
   double* token_loss;                  ///< [tokens]
-  float* logits;  ///< [chunk, logits_stride]; then its gradient in compute, rows as many bytes apart
+  void* logits;                        ///< [chunk, logits_stride]
   // Training:
+  void* logit_gradient = nullptr;       ///< [chunk, logits_stride] in compute; logits of that type are replaced
   void* normalized_gradient = nullptr;  ///< [tokens, width] in compute
-  float* table_sum = nullptr;           ///< [vocab, width]; null when the gradient buffer itself can accumulate
+  float* table_sum = nullptr;           ///< [table_rows, width]; null when the gradient buffer itself can accumulate
   void* norm_scratch = nullptr;
 };
 

@@ -29,7 +29,7 @@ TEST_CASE("heads whose tiles do not fit a block's shared memory are refused at t
                         Contains("up to 128"));
   architecture.width = 128;
   CHECK(said().empty());
-  emulator::set_shared_memory(227 * 1024);
+  emulator::set_shared_memory(163 * 1024);
   architecture.width = 144;
   CHECK(said().empty());
 }

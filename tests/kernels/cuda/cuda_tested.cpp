@@ -36,17 +36,17 @@ struct Gpu {
   CudaKernels kernels;
 };
 
-constexpr std::int64_t kFewLogits = 20000, kFewFloats = 4000, kSomeFloats = 300000;
+constexpr std::int64_t kFewLogitBytes = 80000, kFewFloats = 4000, kSomeFloats = 300000;
 
 /// One of each for all tests: its memory and cuBLASLt's state are reused. They are never destroyed: at the process's
 /// end the libraries, which came in later, are gone before any static object. (cuDNN's backward is not deterministic.)
 std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
-  const CudaKernels::Limits usual{CudaHeadLayout::kLogits, kSomeFloats, library_workspace_bytes()};
+  const CudaKernels::Limits usual{CudaHeadLayout::kLogitBytes, kSomeFloats, library_workspace_bytes()};
   static auto& all = *new std::map<Pieces, std::shared_ptr<Gpu>>;
   std::shared_ptr<Gpu>& gpu = all[pieces];
   if (gpu == nullptr) {
     gpu = std::make_shared<Gpu>(
-        pieces == Pieces::small ? CudaKernels::Limits{kFewLogits, kFewFloats, library_workspace_bytes()} : usual,
+        pieces == Pieces::small ? CudaKernels::Limits{kFewLogitBytes, kFewFloats, library_workspace_bytes()} : usual,
         pieces != Pieces::loose && !(attention_is_of_library() && Gpu::has_library_backward()));
   }
   return gpu;
@@ -67,12 +67,9 @@ Tested open_tested(int threads, InstructionSet, Pieces pieces) {
   return {gpu, gpu->device->make_stream("test"), make_mirrored_kernels(*gpu->device, gpu->kernels)};
 }
 
-std::int64_t head_scratch_of_tested(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
-                                    DType gradient, bool training, Pieces pieces) {
-  ScratchLayout scratch;
-  CudaHeadLayout(scratch, tokens, width, vocab, compute, gradient, training,
-                 pieces == Pieces::small ? kFewLogits : CudaHeadLayout::kLogits);
-  return scratch.used();
+std::int64_t head_scratch_of_tested(const HeadShape& shape, Pieces pieces) {
+  const std::int64_t logit_bytes = pieces == Pieces::small ? kFewLogitBytes : CudaHeadLayout::kLogitBytes;
+  return scratch_bytes_of<CudaHeadLayout>(shape, logit_bytes);
 }
 
 }  // namespace tessera::testing

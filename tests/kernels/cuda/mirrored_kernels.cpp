@@ -237,13 +237,13 @@ class MirroredKernels final : public Kernels {
     Mirror m(device_, stream);
     HeadArguments a = arguments;
     m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
-    m.in(a.table, a.vocab, a.width);
+    m.in(a.table, a.table_rows, a.width);
     a.targets = m.read(a.targets, a.tokens * 4), a.loss = m.write(a.loss, sizeof(double));
     a.token_losses = m.write(a.token_losses, a.tokens * 4);
     a.scratch = m.write(a.scratch, 0);  // always in a Block
     if (a.training()) {
       m.out(a.input_gradient, a.tokens, a.width), m.out(a.gain_gradient, 1, a.width);
-      m.out(a.bias_gradient, 1, a.width), m.out(a.table_gradient, a.vocab, a.width);
+      m.out(a.bias_gradient, 1, a.width), m.out(a.table_gradient, a.table_rows, a.width);
       a.scalars = m.read(a.scalars, sizeof(StepScalars));
     }
     kernels_.head(stream, a);
