@@ -127,7 +127,8 @@ KernelCost cost_of(const HeadArguments& a) {
 }
 
 KernelCost cost_of(const AdamWArguments& a) {
-  return {0, bytes_of(6 * a.elements, DType::fp32) + bytes_of(a.elements, a.gradient_dtype)};
+  const double copy = a.copy != nullptr ? bytes_of(a.elements, a.copy_dtype) : 0;
+  return {0, bytes_of(6 * a.elements, DType::fp32) + bytes_of(a.elements, a.gradient_dtype) + copy};
 }
 
 }  // namespace tessera

@@ -197,6 +197,7 @@ void KernelRehearsal::play(Kernels& kernels, const FlatWork& work) {
       a.gradient = flat_from_, a.gradient_dtype = work.from;
       a.beta1 = optim_.beta1, a.beta2 = optim_.beta2, a.epsilon = optim_.eps, a.weight_decay = optim_.weight_decay;
       a.runs = {&all, 1};
+      if (work.to != DType::fp32) a.copy = flat_to_, a.copy_dtype = work.to;
       a.scalars = scalars_;
       return kernels.adamw(stream, a);
     }

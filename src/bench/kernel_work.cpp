@@ -65,9 +65,10 @@ FlatWork accumulate_work(const StepSchedule& schedule, const Operation& op) {
 
 /// Describes square_sum or adamw over the gradient that the operation reads.
 FlatWork gradient_work(const StepSchedule& schedule, const Operation& op, FlatKind kind) {
+  const DType copy = op.writes.empty() ? DType::fp32 : schedule.value(op.writes[0]).dtype;
   for (const ValueId v : op.reads) {
     const Value& value = schedule.value(v);
-    if (value.kind == ValueKind::gradient) return {kind, value.elements, value.dtype, DType::fp32};
+    if (value.kind == ValueKind::gradient) return {kind, value.elements, value.dtype, copy};
   }
   throw InternalError("operation {} of unit {} reads no gradient", name_of(op.kind), op.unit);
 }
@@ -95,6 +96,7 @@ void count_operation(const StepSchedule& schedule, const Operation& op, KernelWo
     case OperationKind::backward:
       return count(work.parts, part_work(schedule, op));
     case OperationKind::gather:
+      if (schedule.gathers_in_place(op)) return;
       return count(work.flat, gather_work(schedule, op));
     case OperationKind::slice:
       return count(work.flat, slice_work(schedule, op));

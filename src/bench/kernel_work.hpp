@@ -25,7 +25,7 @@ struct FlatWork {
   FlatKind kind = FlatKind::cast;
   std::int64_t elements = 0;
   DType from = DType::fp32;  ///< dtype read (add: the other operand is `to`; adamw: the gradient)
-  DType to = DType::fp32;    ///< dtype written
+  DType to = DType::fp32;    ///< dtype written (adamw: of the copy; fp32: none)
   std::int64_t count = 0;    ///< times per step
 };
 

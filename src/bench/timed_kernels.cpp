@@ -127,7 +127,8 @@ class TimedKernels final : public Kernels {
   }
 
   void adamw(Stream& stream, const AdamWArguments& a) override {
-    time({"adamw", fmt::format("{} gradients", name_of(a.gradient_dtype)), KernelGroup::other, cost_of(a)},
+    const std::string copy = a.copy != nullptr ? fmt::format(", {} copy", name_of(a.copy_dtype)) : "";
+    time({"adamw", fmt::format("{} gradients{}", name_of(a.gradient_dtype), copy), KernelGroup::other, cost_of(a)},
          [&] { inner_.adamw(stream, a); });
   }
 

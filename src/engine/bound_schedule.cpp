@@ -222,11 +222,23 @@ class Binder {
       a.gradient = at_bucket(op, v);
       a.gradient_dtype = schedule_.value(v).dtype;
     }
+    for (const ValueId v : op.writes) {
+      a.copy_dtype = schedule_.value(v).dtype;
+      a.copy = at(v) + slice.first * size_of(a.copy_dtype);
+    }
+    const auto add_padding = [&](std::int64_t end) {  // a copy has it, and an update leaves it alone
+      const std::int64_t begin = bound.runs.empty() ? 0 : bound.runs.back().end;
+      if (a.copy != nullptr && begin < end) bound.runs.push_back({begin, end, false, true});
+    };
     for (const TensorRun& run : slice.runs) {
       const bool decays = schedule_.model.tensors[run.tensor].decays;
-      const std::int64_t begin = std::max(run.offset, range.first), end = std::min(run.offset + run.count, range.end());
-      if (begin < end) bound.runs.push_back({begin - range.first, end - range.first, decays});
+      const std::int64_t begin = std::max(run.offset, range.first) - range.first;
+      const std::int64_t end = std::min(run.offset + run.count, range.end()) - range.first;
+      if (begin >= end) continue;
+      add_padding(begin);
+      bound.runs.push_back({begin, end, decays});
     }
+    add_padding(range.count);
     const OptimOptions& options = optimizer_.settings().options;
     a.beta1 = options.beta1;
     a.beta2 = options.beta2;

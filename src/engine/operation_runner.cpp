@@ -102,7 +102,8 @@ void OperationRunner::gather(const Operation& op, Stream& stream) {
   const Value& full = schedule_.value(op.writes[0]);
   const std::int64_t slice = full.elements / schedule_.grid.size(op.group);
   std::byte* mine = at(op.writes[0]) + resources_.index_in(op.group) * slice * size_of(full.dtype);
-  resources_.compute->kernels(op.queue).cast(stream, at(op.reads[0]), source.dtype, mine, full.dtype, slice);
+  if (!schedule_.gathers_in_place(op))
+    resources_.compute->kernels(op.queue).cast(stream, at(op.reads[0]), source.dtype, mine, full.dtype, slice);
   if (schedule_.communicates(op))
     resources_.communicators->of(op.queue, op.group).all_gather(stream, at(op.writes[0]), slice, full.dtype);
 }

@@ -74,12 +74,14 @@ StorageSet flow(const std::vector<Play>& plays, bool cyclic, const StorageSet& l
   return live;
 }
 
-/// Adds how a storage is present: once for each operation that writes it afresh, if it crosses borders for a while.
+/// Adds how a storage is present: once for each operation that writes it afresh, if it crosses borders for a while. A
+/// gather in place goes on with what is there.
 void add_contents(const StepSchedule& schedule, const Presence& whole, std::vector<Presence>& present) {
   const Storage& storage = schedule.storage(whole.storage);
   const auto writes = [&](OperationId id) {
-    return std::ranges::any_of(schedule.operation(id).writes,
-                               [&](ValueId v) { return schedule.value(v).storage == whole.storage; });
+    const Operation& op = schedule.operation(id);
+    return !schedule.gathers_in_place(op) &&
+           std::ranges::any_of(op.writes, [&](ValueId v) { return schedule.value(v).storage == whole.storage; });
   };
   Presence content{whole.storage, whole.live_at_entry, false, {}};
   for (const OperationId id : whole.touches) {

@@ -209,6 +209,7 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
       return host + (v.shard.empty() || on_host ? "master " : "shard ") + of;
     case ValueKind::parameter:
       if (v.first >= 0) return "bucket " + of;
+      if (!v.shard.empty() && schedule.storage_of(id).bytes > v.bytes()) return "shard of full " + of;
       return host + (v.shard.empty() ? "full " : v.shard.has(Group::sub) ? "slice " : "shard ") + of;
     case ValueKind::gradient:
       if (v.first >= 0) return "bucket grad " + of;

@@ -76,6 +76,26 @@ TEST_CASE("work of a step is counted from its schedule") {
   for (const PartWork& one : work.parts) CHECK(schedule.part(one.part).block <= 0);
 }
 
+TEST_CASE("updates write 16-bit copies, which are counted with their bytes instead of casts") {
+  Options options = small_run();
+  options.precision.compute = options.precision.reduce = DType::bf16;
+  options.shard.strategy = GENERATE(Strategy::ddp, Strategy::zero1);
+  const std::int64_t world = GENERATE(1, 2);
+  const KernelWork work = kernel_work(schedule_of(options, world));
+  CHECK(elements_of(work, FlatKind::adamw) > 0);
+  for (const FlatWork& one : work.flat) {
+    INFO(static_cast<int>(one.kind) << " " << name_of(one.from) << " to " << name_of(one.to) << " " << one.elements);
+    if (one.kind == FlatKind::adamw) CHECK(one.to == DType::bf16);
+    if (one.kind == FlatKind::cast) CHECK_FALSE((one.from == DType::fp32 && one.to == DType::bf16));
+  }
+  float state[3] = {}, gradient = 0;
+  AdamWArguments a;
+  a.elements = 1, a.master = state, a.gradient = &gradient, a.gradient_dtype = DType::bf16;
+  CHECK(cost_of(a).bytes == 26);
+  a.copy = &state[1], a.copy_dtype = DType::bf16;
+  CHECK(cost_of(a).bytes == 28);
+}
+
 TEST_CASE("recomputed blocks are counted") {
   Options options = small_run();
   options.memory.checkpoint = ActivationCheckpointing::block;

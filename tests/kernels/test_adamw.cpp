@@ -121,3 +121,43 @@ TEST_CASE("AdamW does nothing when the step is skipped", "[adamw]") {
   device->adamw(*device.stream, arguments(state, gradient, DType::fp32, 100, {&run, 1}, scalars));
   CHECK(state.same_bits(before));
 }
+
+TEST_CASE("AdamW's copy is the cast of the master that it leaves, with padding and in skipped steps", "[adamw]") {
+  const std::int64_t n = 10007;
+  const std::vector<DecayRun> runs = {{0, 101, true},     {101, 128, false, true}, {128, 5000, false},
+                                      {5003, 9001, true}, {9001, 9002, true},      {9856, 9937, false, true}};
+  Device device;
+  for (const DType dtype : kFloatTypes) {
+    const Tensor gradient = Tensor::random(1, n, dtype, 4);
+    for (const DType copy_dtype : kFloatTypes) {
+      for (const std::int64_t from : {0, 64, 3}) {
+        for (const bool skips : {false, true}) {
+          INFO(name_of(dtype) << " to " << name_of(copy_dtype) << " from " << from << (skips ? ", skipped" : ""));
+          StepScalars scalars = some_scalars();
+          scalars.skip = skips ? 1 : 0;
+          State before(n);
+          before.p.floats()[300] = 1e30f, before.p.floats()[302] = -1e-30f, before.p.floats()[303] = std::nanf("");
+          State alone = before, copied = before;
+          Tensor copy(1, n, copy_dtype), cast(1, n, copy_dtype);
+          const auto at = [&](Tensor& t, std::int64_t i) {
+            return static_cast<std::byte*>(t.data()) + (from + i) * size_of(copy_dtype);
+          };
+          AdamWArguments a = arguments(alone, gradient, dtype, n - from, runs, scalars, from);
+          device->adamw(*device.stream, a);
+          a = arguments(copied, gradient, dtype, n - from, runs, scalars, from);
+          a.copy = at(copy, 0), a.copy_dtype = copy_dtype;
+          device->adamw(*device.stream, a);
+          CHECK(copied.same_bits(alone));
+          CHECK(copied.same_bits(before) == skips);
+          for (const DecayRun& run : runs) {
+            const float* const master = copied.p.floats() + from + run.begin;
+            if (run.is_padding) CHECK(*master == before.p.floats()[from + run.begin]);
+            device->cast(*device.stream, master, DType::fp32, at(cast, run.begin), copy_dtype, run.end - run.begin);
+          }
+          CHECK(copy.same_bits(cast));  // between the runs, too: nothing is written there
+          CHECK((copy.intact() && copied.p.intact() && copied.m.intact() && copied.v.intact()));
+        }
+      }
+    }
+  }
+}

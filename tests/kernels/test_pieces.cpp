@@ -95,18 +95,20 @@ TEST_CASE("casts, sums, dropout, AdamW and square sums have the plain CPU's bits
     std::vector<Tensor> states[2];
     for (auto& state : states) {
       for (std::uint32_t i = 0; i < 3; ++i) state.push_back(Tensor::random(1, n, DType::fp32, 10 + i));
+      state.emplace_back(1, n, dtype);
       for (std::int64_t i = 0; i < n; ++i) state[2].floats()[i] = std::abs(state[2].floats()[i]);
       AdamWArguments adamw;
       adamw.elements = n, adamw.master = state[0].floats(), adamw.first_moment = state[1].floats();
       adamw.second_moment = state[2].floats(), adamw.gradient = x.data(), adamw.gradient_dtype = dtype;
       adamw.weight_decay = 0.1, adamw.runs = runs, adamw.scalars = &scalars;
+      adamw.copy = state[3].data(), adamw.copy_dtype = dtype;
       if (&state == &states[0]) {
         plain.kernels->adamw(*plain.stream, adamw);
       } else {
         device->adamw(*device.stream, adamw);
       }
     }
-    for (std::size_t i = 0; i < 3; ++i) CHECK(states[0][i].same_bits(states[1][i]));
+    for (std::size_t i = 0; i < 4; ++i) CHECK(states[0][i].same_bits(states[1][i]));
   }
 }
 

@@ -221,6 +221,7 @@ struct HeadArguments {
 struct DecayRun {
   std::int64_t begin = 0, end = 0;
   bool decays = false;
+  bool is_padding = false;  ///< is not updated, only copied
 };
 
 /// AdamW with decoupled decay (Loshchilov & Hutter 2019), in PyTorch's order, g = gradient * clip_coefficient:
@@ -231,8 +232,10 @@ struct AdamWArguments {
   const void* gradient = nullptr;                                              ///< [elements]
   DType gradient_dtype = DType::fp32;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< 1 - beta is taken in double
-  /// Ascending, disjoint; elements outside every run are left alone (padding). Host memory, read when submitted.
+  /// Ascending, disjoint; elements outside every run are left alone. Host memory, read when submitted.
   std::span<const DecayRun> runs;
+  void* copy = nullptr;  ///< [elements], stored: the new master as cast() converts it, of a skipped step the old one
+  DType copy_dtype = DType::fp32;
   const StepScalars* scalars = nullptr;
 };
 

@@ -247,6 +247,11 @@ struct StepSchedule {
   /// Returns whether an operation is a collective of more than one rank. Others have the group `self`, or slice for
   /// one.
   bool communicates(const Operation& op) const { return op.kind != OperationKind::slice && grid.size(op.group) > 1; }
+  /// Returns whether a gather finds its slice in its place in the full copy, where the update has written it.
+  bool gathers_in_place(const Operation& op) const {
+    return op.kind == OperationKind::gather && !op.writes.empty() &&
+           value(op.reads[0]).storage == value(op.writes[0]).storage;
+  }
   /// Returns bytes sent per rank and step over parameters and gradients (scalar reductions apart).
   std::int64_t wire_bytes_per_step() const;
   /// Returns bytes copied between device and host per rank and step for what is offloaded.

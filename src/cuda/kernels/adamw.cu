@@ -15,15 +15,26 @@ constexpr int kRuns = 64;  ///< of one launch
 /// would leave half of each sector to the next one.
 constexpr int kFour = 4;
 
+template <class T>
+struct alignas(sizeof(T) * kFour) Four {
+  T element[kFour];
+};
+
 /// Loads x = p[0..4), at an address that is a multiple of its bytes.
 template <class T>
 __device__ __forceinline__ void load_four(const T* p, float (&x)[kFour]) {
-  struct alignas(sizeof(T) * kFour) Stored {
-    T element[kFour];
-  };
-  const Stored stored = *reinterpret_cast<const Stored*>(p);
+  const Four<T> stored = *reinterpret_cast<const Four<T>*>(p);
 #pragma unroll
   for (int i = 0; i < kFour; ++i) x[i] = to_float(stored.element[i]);
+}
+
+/// Stores p[0..4) = x, at such an address.
+template <class T>
+__device__ __forceinline__ void store_four(T* p, const float (&x)[kFour]) {
+  Four<T> stored;
+#pragma unroll
+  for (int i = 0; i < kFour; ++i) stored.element[i] = from_float<T>(x[i]);
+  *reinterpret_cast<Four<T>*>(p) = stored;
 }
 
 /// The update of a launch: runs of elements, each by whole blocks.
@@ -42,11 +53,10 @@ struct Moments {
   float *master, *first, *second;
 };
 
-template <class T>
+template <class T, class Copy>
 __global__ void __launch_bounds__(kThreads)
-    adamw_kernel(Moments state, const T* gradient, const __grid_constant__ Runs runs, const Constants constants,
-                 const StepScalars* scalars, bool aligned) {
-  if (scalars->skip != 0) return;
+    adamw_kernel(Moments state, const T* gradient, Copy* copy, const __grid_constant__ Runs runs,
+                 const Constants constants, const StepScalars* scalars, bool aligned) {
   int number = 0;
   for (int i = 1; i < runs.count; ++i) number += std::int64_t{blockIdx.x} >= runs.first_block[i] ? 1 : 0;
   const DecayRun run = runs.run[number];
@@ -54,7 +64,8 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t four =
       run.begin / kFour + (std::int64_t{blockIdx.x} - runs.first_block[number]) * kThreads + threadIdx.x;
   const std::int64_t i = four * kFour;
-  if (i >= run.end) return;
+  const bool keeps = scalars->skip != 0 || run.is_padding;
+  if (i >= run.end || (keeps && copy == nullptr)) return;
 
   const float clip = scalars->clip_coefficient;
   const float minus_decay =
@@ -76,14 +87,18 @@ __global__ void __launch_bounds__(kThreads)
     load_four(state.master + i, p);
     load_four(state.first + i, m);
     load_four(state.second + i, v);
+    if (!keeps) {
 #pragma unroll
-    for (int j = 0; j < kFour; ++j) update(g[j], p[j], m[j], v[j]);
-    store16(state.first + i, bytes_of<float>(m));
-    store16(state.second + i, bytes_of<float>(v));
-    store16(state.master + i, bytes_of<float>(p));
+      for (int j = 0; j < kFour; ++j) update(g[j], p[j], m[j], v[j]);
+      store_four(state.first + i, m);
+      store_four(state.second + i, v);
+      store_four(state.master + i, p);
+    }
+    if (copy != nullptr) store_four(copy + i, p);
   } else {
     for (std::int64_t j = i < run.begin ? run.begin : i; j < run.end && j < i + kFour; ++j) {
-      update(to_float(gradient[j]), state.master[j], state.first[j], state.second[j]);
+      if (!keeps) update(to_float(gradient[j]), state.master[j], state.first[j], state.second[j]);
+      if (copy != nullptr) copy[j] = from_float<Copy>(state.master[j]);
     }
   }
 }
@@ -94,21 +109,23 @@ void CudaKernels::adamw(Stream& stream, const AdamWArguments& a) {
   const Moments state{a.master, a.first_moment, a.second_moment};
   const Constants constants{a.weight_decay, static_cast<float>(1.0 - a.beta1), static_cast<float>(a.beta2),
                             static_cast<float>(1.0 - a.beta2), static_cast<float>(a.epsilon)};
-  const bool aligned =
-      is_aligned(a.master) && is_aligned(a.first_moment) && is_aligned(a.second_moment) && is_aligned(a.gradient);
+  const bool aligned = is_aligned(a.master) && is_aligned(a.first_moment) && is_aligned(a.second_moment) &&
+                       is_aligned(a.gradient) && is_aligned(a.copy);
   for (std::size_t first = 0; first < a.runs.size(); first += kRuns) {
     Runs runs{};
     std::int64_t blocks = 0;
     for (const DecayRun& run : a.runs.subspan(first, std::min<std::size_t>(kRuns, a.runs.size() - first))) {
       const std::int64_t end = std::min(run.end, a.elements);
       if (run.begin >= end) continue;
-      runs.run[runs.count] = {run.begin, end, run.decays};
+      runs.run[runs.count] = {run.begin, end, run.decays, run.is_padding};
       runs.first_block[runs.count++] = blocks;
       blocks += ceil_div(ceil_div(end, kFour) - run.begin / kFour, std::int64_t{kThreads});
     }
     with_float_type(a.gradient_dtype, [&]<class T>() {
-      launch(cuda_stream(stream), blocks_for(blocks, 1), dim3(kThreads), 0, adamw_kernel<T>, state,
-             static_cast<const T*>(a.gradient), runs, constants, a.scalars, aligned);
+      with_float_type(a.copy_dtype, [&]<class Copy>() {
+        launch(cuda_stream(stream), blocks_for(blocks, 1), dim3(kThreads), 0, adamw_kernel<T, Copy>, state,
+               static_cast<const T*>(a.gradient), static_cast<Copy*>(a.copy), runs, constants, a.scalars, aligned);
+      });
     });
   }
 }

@@ -23,7 +23,8 @@ AdamWCoefficients coefficients_of(const AdamWArguments& a, bool decays) {
 }  // namespace
 
 void CpuKernels::adamw(Stream&, const AdamWArguments& a) {
-  if (a.scalars->skip != 0) return;
+  const bool skips = a.scalars->skip != 0;
+  if (skips && a.copy == nullptr) return;
   const AdamWCoefficients with_decay = coefficients_of(a, true), without_decay = coefficients_of(a, false);
   const auto update = vector_.adamw[storage_index(a.gradient_dtype)];
   const Tiling tiles = Tiling::of_size(a.elements, 16384);
@@ -32,9 +33,15 @@ void CpuKernels::adamw(Stream&, const AdamWArguments& a) {
     for (const DecayRun& run : a.runs) {
       const std::int64_t begin = std::max(run.begin, tile.begin), end = std::min(run.end, tile.end);
       if (begin >= end) continue;
-      update(run.decays ? with_decay : without_decay,
-             static_cast<const std::byte*>(a.gradient) + begin * size_of(a.gradient_dtype), a.master + begin,
-             a.first_moment + begin, a.second_moment + begin, end - begin);
+      if (!skips && !run.is_padding) {
+        update(run.decays ? with_decay : without_decay,
+               static_cast<const std::byte*>(a.gradient) + begin * size_of(a.gradient_dtype), a.master + begin,
+               a.first_moment + begin, a.second_moment + begin, end - begin);
+      }
+      if (a.copy != nullptr) {  // of what the cache still holds
+        vector_.from_float[storage_index(a.copy_dtype)](
+            a.master + begin, static_cast<std::byte*>(a.copy) + begin * size_of(a.copy_dtype), end - begin);
+      }
     }
   });
 }

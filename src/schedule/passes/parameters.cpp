@@ -55,7 +55,7 @@ Value Parameters::full_copy(UnitId unit) const {
 void Parameters::carry(const std::vector<UnitId>& units) {
   for (const UnitId unit : units) {
     OfUnit& of = units_[unit];
-    if (is_full(of)) continue;  // loaded, not gathered
+    if (is_full(of) || of.for_ever) continue;  // loaded, not gathered, or there in any case
     of.for_next = of.for_a_step;
     if (!of.for_next) {
       const std::string name = "next full " + w_.schedule().unit(unit).name;
@@ -109,11 +109,16 @@ void Parameters::add_parameters(const SchedulePolicy& policy) {
 }
 
 void Parameters::gather(UnitId unit, std::vector<Edge> after, CopyUse use) {
-  OfUnit& of = units_[unit];
+  const OfUnit& of = units_[unit];
   const bool is_sliced = of.slice && w_.holds(of.slice) && use != CopyUse::next;
   if (is_loaded_to_gather(of) && !is_sliced) load_slice(unit, std::exchange(after, {}));
-  ValueId value = is_sliced ? w_.current(of.slice) : source(of);
-  for (const Redistribution& step : redistribute(is_sliced ? sliced_ : of.rests, full_)) {
+  gather_from(is_sliced ? w_.current(of.slice) : source(of), std::move(after), use);
+}
+
+void Parameters::gather_from(ValueId value, std::vector<Edge> after, CopyUse use) {
+  const UnitId unit = w_.value(value).unit;
+  OfUnit& of = units_[unit];
+  for (const Redistribution& step : redistribute(w_.value(value), full_)) {
     Value result = w_.redistributed(value, step);
     result.kind = ValueKind::parameter;
     of.gathered = of.for_ever;
@@ -163,8 +168,18 @@ void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped) {
     after.version += 1;
     w_.update(op, before, after);
   }
+  const StorageId copy = of.for_ever ? of.for_ever : of.for_next;
+  if (!copy || full_.dtype == sharded_.dtype) {
+    w_.emit(std::move(op));
+    return gather_what_stays(unit);
+  }
+  // The update has the new parameters at hand: it writes their cast too, where the full copy has this rank's slice.
+  Value slice = w_.value(master(unit));
+  slice.kind = ValueKind::parameter;
+  static_cast<Placement&>(slice) = loaded_;
+  const ValueId written = w_.write(op, copy, std::move(slice));
   w_.emit(std::move(op));
-  gather_what_stays(unit);
+  gather_from(written, {}, CopyUse::next);
 }
 
 void Parameters::gather_what_stays(UnitId unit) {

@@ -62,6 +62,8 @@ class Parameters {
   Value full_copy(UnitId unit) const;
   /// Emits the gathers of what outlives the update, or the prologue.
   void gather_what_stays(UnitId unit);
+  /// Emits what brings a value of a unit to the placement that compute reads.
+  void gather_from(ValueId value, std::vector<Edge> after, CopyUse use);
   void add_state(OfUnit& of, const Value& slice);
   /// Returns what a gather reads.
   ValueId source(const OfUnit& of) { return w_.current(of.shard ? of.shard : of.master); }
@@ -91,7 +93,7 @@ class Parameters {
   Offload offload_ = Offload::none;
   std::int64_t bucket_elements_ = 0;
   Placement sharded_, full_;
-  Placement loaded_;  ///< of an offloaded unit's shard on the device
+  Placement loaded_;  ///< of a slice in the compute type: an offloaded unit's on the device, or an update's copy
   Placement sliced_;  ///< of what stays after forward
   IndexedVector<UnitId, OfUnit> units_;
   std::vector<UnitId> carried_;

@@ -145,6 +145,20 @@ void Interpreter::clip(const Operation& op) {
   for (const ValueId id : op.writes) write(id, state);
 }
 
+/// Writes what an update makes of its new master for compute: in its place in a full copy.
+void Interpreter::write_copy(const Operation& op, ValueId id, const Value& slice) {
+  const Value& out = schedule_.value(id);
+  demand(op.bucket.count == 0 && out.kind == ValueKind::parameter && out.unit == op.unit &&
+             out.dtype == schedule_.compute && out.elements == slice.elements && out.first < 0,
+         "the copy is not the updated slice in the compute type");
+  demand(out.shard == slice.shard && out.partial.empty(), "the copy is not split like the master");
+  demand(schedule_.storage_of(id).bytes == schedule_.unit(op.unit).padded * size_of(schedule_.compute),
+         "the slice of a copy lies in a full one");
+  State state;
+  state.version = step_ + 1;
+  write(id, std::move(state));
+}
+
 void Interpreter::update(const Operation& op) {
   const State* gradient = find_read(op, ValueKind::gradient, op.unit);
   bool clipped = false;
@@ -183,6 +197,7 @@ void Interpreter::update(const Operation& op) {
     write(u.after, std::move(state));
   }
   demand(master && moments, "an update advances master and moments");
+  for (const ValueId id : op.writes) write_copy(op, id, gradient->type);
   if (done) demand(updated_.insert(op.unit).second, "updates a unit twice");
 }
 

@@ -194,8 +194,12 @@ void Interpreter::gather(const Operation& op) {
          "the gathered value has another size than the group's slices");
   demand(out.partial == source->type.partial, "a gather pays no sums");
   const bool is_sliced = source->type.shard.has(Group::sub);
+  const bool in_place = schedule_.gathers_in_place(op);
   const bool rests = source->type.kind == ValueKind::parameter &&
-                     (!schedule_.trains() || schedule_.is_offloaded(source->type.unit) || is_sliced);
+                     (!schedule_.trains() || schedule_.is_offloaded(source->type.unit) || is_sliced || in_place);
+  const bool lies_in_place =
+      source->type.kind == ValueKind::parameter && schedule_.storage_of(op.reads[0]).bytes > source->type.bytes();
+  demand(in_place == lies_in_place, "gathers a slice from where it does not lie");
   if (source->type.kind == ValueKind::master || rests) {
     demand(out.kind == ValueKind::parameter && out.dtype == schedule_.compute,
            "a gathered master is a parameter in the compute type");

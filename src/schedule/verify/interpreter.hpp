@@ -79,6 +79,7 @@ class Interpreter {
   void norm(const Operation& op);
   void clip(const Operation& op);
   void update(const Operation& op);
+  void write_copy(const Operation& op, ValueId id, const Value& slice);
 
   void need_parameters(const Operation& op, const Part& part);
   void need_content(const Operation& op, const Content& wanted);

@@ -51,9 +51,10 @@ struct SegmentFacts {
     return of_value == readers.end() ? OperationId() : of_value->second.front();
   }
 
-  /// Returns whether an operation gathers a unit, or loads one that needs no gather.
+  /// Returns whether an operation gathers a unit, or loads or updates one that needs no gather.
   bool makes_full_parameters(const Operation& op) const {
-    const bool brings = op.kind == OperationKind::gather || (op.kind == OperationKind::load && !takes_input(op));
+    const bool brings = op.kind == OperationKind::gather || op.kind == OperationKind::update ||
+                        (op.kind == OperationKind::load && !takes_input(op));
     if (!brings || op.writes.empty()) return false;
     const Value& made = schedule.value(op.writes[0]);
     return made.kind == ValueKind::parameter && made.shard.empty();

@@ -288,6 +288,7 @@ class MirroredKernels final : public Kernels {
     a.master = m.write(a.master, a.elements * 4), a.first_moment = m.write(a.first_moment, a.elements * 4);
     a.second_moment = m.write(a.second_moment, a.elements * 4);
     a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
+    if (a.copy != nullptr) a.copy = m.write(a.copy, a.elements * size_of(a.copy_dtype));
     a.scalars = m.read(a.scalars, sizeof(StepScalars));
     kernels_.adamw(stream, a);
     m.finish();

@@ -1,0 +1,136 @@
+// Updates that write the 16-bit copy of their parameters: which do, and what the verifier asks of them.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "mutants.hpp"
+#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/memory_plan.hpp"
+#include "toy_model.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+/// Hybrids have replicas of shard groups of two ranks, or of one.
+StepSchedule built(const SchedulePolicy& policy, std::int64_t world) {
+  const std::int64_t group = rules_of(policy.strategy).is_hybrid() ? std::min<std::int64_t>(world, 2) : 0;
+  return build_schedule(toy_model({.layers = 4, .compute = policy.compute}),
+                        grid_for(policy.strategy, world, world, group), policy);
+}
+
+std::vector<OperationId> in_update(const StepSchedule& s, OperationKind kind) {
+  std::vector<OperationId> found;
+  for (const Segment& segment : s.segments) {
+    if (segment.role != SegmentRole::update) continue;
+    for (const OperationId id : segment.operations()) {
+      if (s.operation(id).kind == kind) found.push_back(id);
+    }
+  }
+  return found;
+}
+
+/// Returns the units whose update writes a copy, or what is gathered after it: "wte wpe h.0".
+std::string units_of(const StepSchedule& s, const std::vector<OperationId>& operations) {
+  std::string text;
+  for (const OperationId id : operations) {
+    if (s.operation(id).writes.empty()) continue;
+    text += (text.empty() ? "" : " ") + s.unit(s.operation(id).unit).name;
+  }
+  return text;
+}
+
+/// Returns a copy that an update writes.
+ValueId a_copy(const StepSchedule& s) { return s.operation(in_update(s, OperationKind::update).at(0)).writes.at(0); }
+
+}  // namespace
+
+TEST_CASE("an update writes the 16-bit copy that stays, or that the next segment reads") {
+  const std::string all = "wte wpe h.0 h.1 h.2 h.3 ln_f", first = "wte wpe h.0";
+  for (const StrategyRules& rules : all_strategies()) {
+    for (const std::int64_t world : {1, 2, 4}) {
+      for (const std::int64_t micro_steps : {1, 2}) {
+        SchedulePolicy policy;
+        policy.strategy = rules.strategy, policy.accumulation = micro_steps;
+        INFO(rules.name << " on " << world << " with " << micro_steps);
+        CHECK(units_of(built(policy, world), in_update(built(policy, world), OperationKind::update)).empty());
+        policy.compute = policy.reduce = DType::bf16;
+        const StepSchedule s = built(policy, world);
+        REQUIRE(verify_schedule(s).empty());
+        REQUIRE(check_memory_plan(s, plan_memory(s)).empty());
+        const std::string units = rules.life == ParameterLife::rest ? all : first;
+        CHECK(units_of(s, in_update(s, OperationKind::update)) == units);
+        // Where the rank's slice is all there is to it, nothing follows.
+        const bool is_split = s.grid.size(rules.state) > 1;
+        CHECK(units_of(s, in_update(s, OperationKind::gather)) == (is_split ? units : ""));
+        for (const OperationId id : in_update(s, OperationKind::gather)) {
+          CHECK(s.gathers_in_place(s.operation(id)));
+          CHECK(name_of_value(s, s.operation(id).reads[0]) == "shard of full " + s.unit(s.operation(id).unit).name);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("small tensors have a copy that their update writes; updates on the host have none") {
+  SchedulePolicy policy;
+  policy.compute = DType::bf16;
+  policy.persistence_threshold = 9;  // norms
+  policy.offload = Offload::optimizer, policy.offload_fraction = 0.3;
+  const StepSchedule s = built(policy, 4);
+  REQUIRE(verify_schedule(s).empty());
+  int on_host = 0, with_copy = 0;
+  for (const OperationId id : in_update(s, OperationKind::update)) {
+    const Operation& op = s.operation(id);
+    if (op.queue == Queue::host) ++on_host;
+    if (op.writes.empty()) continue;
+    ++with_copy;
+    CHECK(op.queue == Queue::compute);
+  }
+  CHECK(on_host > 0);
+  CHECK(with_copy > 1);
+}
+
+TEST_CASE("an update of a copy of another unit, size, type or placement is refused") {
+  SchedulePolicy policy;
+  policy.strategy = Strategy::zero1;
+  policy.compute = DType::bf16;
+  const StepSchedule right = built(policy, 4);
+  REQUIRE(verify_schedule(right).empty());
+  const ValueId copy = a_copy(right);
+  const auto wrong = [&](auto change) {
+    StepSchedule mutant = right;
+    change(mutant.values[copy]);
+    return mutant;
+  };
+  const std::string slice = "the copy is not the updated slice in the compute type";
+  CHECK(rejected(wrong([](Value& v) { ++v.unit; }), slice));
+  CHECK(rejected(wrong([](Value& v) { v.elements *= 2; }), slice));
+  CHECK(rejected(wrong([](Value& v) { v.dtype = DType::fp16; }), slice));
+  CHECK(rejected(wrong([](Value& v) { v.kind = ValueKind::master; }), slice));
+  CHECK(rejected(wrong([](Value& v) { v.shard = {}; }), "the copy is not split like the master"));
+  StepSchedule narrow = right;
+  narrow.storages[right.value(copy).storage].bytes /= 4;
+  CHECK(rejected(narrow, "the slice of a copy lies in a full one"));
+  StepSchedule missing = right;  // the gather finds what was there before the step
+  missing.operations[right.value(copy).maker].writes.clear();
+  CHECK(rejected(missing, "which is not there"));
+}
+
+TEST_CASE("a slice in its place in a full copy is gathered there and nowhere else") {
+  SchedulePolicy policy;
+  policy.compute = DType::bf16;
+  const StepSchedule right = built(policy, 4);
+  REQUIRE(verify_schedule(right).empty());
+  const std::vector<OperationId> gathers = in_update(right, OperationKind::gather);
+  StepSchedule elsewhere = right;
+  const auto storage_of = [&](std::size_t i) {
+    return right.value(right.operation(gathers.at(i)).writes.at(0)).storage;
+  };
+  elsewhere.values[right.operation(gathers[0]).writes[0]].storage = storage_of(1);
+  CHECK(rejected(elsewhere, "gathers a slice from where it does not lie"));
+  StepSchedule tight = right;  // as if the slice were all that the storage has room for
+  tight.storages[storage_of(0)].bytes = right.value(right.operation(gathers[0]).reads[0]).bytes();
+  CHECK(rejected(tight, "gathers a slice from where it does not lie"));
+}
