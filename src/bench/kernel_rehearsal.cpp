@@ -63,7 +63,7 @@ KernelRehearsal::KernelRehearsal(const StepSchedule& schedule, const KernelWork&
       scalars_(device.upload(std::vector{first_step(schedule, options)})) {
   const std::int64_t residual = schedule.model.residual_elements() * size_of(schedule.model.compute);
   for (std::byte*& stream : residual_) stream = device.take(residual);
-  residual_gradient_ = device.take(residual);
+  residual_gradient_ = device.take(schedule.model.residual_gradient_elements() * size_of(schedule.model.compute));
   std::int64_t scratch = 0;
   for (std::size_t i = 0; i < schedule.model.constants.size(); ++i)
     constants_.push_back(device.upload(constant_values(schedule.model, static_cast<std::int32_t>(i))));

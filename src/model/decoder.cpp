@@ -52,6 +52,12 @@ Dropout PartCall::dropout(DropoutSite site) const {
   return d;
 }
 
+PartialSums PartCall::residual_gradient_sums() const {
+  if (model.gradient_sum_rows == 0) return {};
+  const View gradient = write(buffers.residual_gradient, architecture().width);
+  return {static_cast<float*>(gradient.at(0, model.gradient_sums_offset())), model.gradient_sum_rows};
+}
+
 void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
                   const PartBuffers& buffers) {
   forward({kernels, stream, model, part, buffers});

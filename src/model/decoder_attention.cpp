@@ -94,6 +94,7 @@ void project_output_backward(const AttentionCall& call, const AttentionBackwardS
   LinearBackward l = linear_backward(call, call.tensors.output, call.width(), call.width());
   l.input = call.read(call.saved(call.values.output), call.width());
   l.output_gradient = branch_gradient(call, DropoutSite::attention_residual, s.masked_gradient);
+  l.output_gradient_sums = call.residual_gradient_sums();
   l.input_gradient = call.write(s.width_gradient, call.width());
   call.kernels.linear_backward(call.stream, l);
 }

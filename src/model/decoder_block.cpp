@@ -60,6 +60,7 @@ void normalize_input_backward(const PartCall& call, const NormTensors& tensors, 
   n.reciprocal_deviation = call.saved_floats(saved.reciprocal_deviation);
   n.output_gradient = call.read(normalized_gradient, width);
   n.input_gradient = call.write(call.buffers.residual_gradient, width);
+  n.input_gradient_sums = call.residual_gradient_sums();
   n.input_adds = true;
   n.normalized = call.write(normalized, width);
   n.gain_gradient = call.gradient(tensors.gain, width);

@@ -74,6 +74,7 @@ void swiglu_backward(const MlpCall& call, const MlpBackwardScratch& s) {
 void project_down_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   LinearBackward l = linear_backward(call, call.tensors.down, call.ffn(), call.width());
   l.output_gradient = branch_gradient(call, DropoutSite::mlp_residual, s.masked_gradient);
+  l.output_gradient_sums = call.residual_gradient_sums();
   if (call.gated()) {
     input_gradient(call, l, call.hidden(s.gate_gradient), false);
     swiglu_backward(call, s);

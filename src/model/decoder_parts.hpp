@@ -32,6 +32,8 @@ struct PartCall {
   void* saved(int value) const { return value < 0 ? nullptr : buffers.saved[static_cast<std::size_t>(value)]; }
   float* saved_floats(int value) const { return static_cast<float*>(saved(value)); }
   Dropout dropout(DropoutSite site) const;
+  /// Returns the partial sums of the residual gradient; empty if the model has none.
+  PartialSums residual_gradient_sums() const;
 };
 
 /// Starts output = input W + bias of a linear [tokens, in] to [tokens, out]: the caller sets input, output and the

@@ -93,6 +93,7 @@ void head_training_part(const PartCall& call) {
   const HeadTensors tensors(call.architecture());
   HeadArguments h = head_arguments(call);
   h.input_gradient = call.write(call.buffers.residual_gradient, width);
+  h.input_gradient_sums = call.residual_gradient_sums();
   h.gain_gradient = call.gradient(tensors.norm.gain, width);
   h.bias_gradient = call.gradient(tensors.norm.bias, width);
   h.table_gradient = call.gradient(tensors.table, width);

@@ -211,6 +211,9 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   model.keeps_activated = choices.keeps_activated;
   model.logits = choices.has_fp32_logits ? DType::fp32 : compute;
   model.tensors = parameter_tensors(architecture);
+  // With dropout the gradient of a projection's output is not the residual stream's.
+  if (architecture.linear_bias && architecture.dropout == 0)
+    model.gradient_sum_rows = kernel_needs(device).gradient_sum_rows(model.tokens(), architecture.width);
   Declaration(model).all_parts();
   return model;
 }
@@ -229,6 +232,13 @@ ModelParts declare_generation(const Architecture& architecture, std::int64_t bat
   model.tensors = parameter_tensors(architecture);
   Declaration(model).all_parts();
   return model;
+}
+
+std::int64_t ModelParts::gradient_sums_offset() const { return round_up(residual_elements(), 64); }
+
+std::int64_t ModelParts::residual_gradient_elements() const {
+  if (gradient_sum_rows == 0) return residual_elements();
+  return gradient_sums_offset() + gradient_sum_rows * architecture.width * size_of(DType::fp32) / size_of(compute);
 }
 
 std::optional<std::size_t> rotary_constant(const ModelParts& model) {

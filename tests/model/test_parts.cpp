@@ -42,6 +42,33 @@ TEST_CASE("parts cover every tensor, name what backward reads and count the work
   CHECK_THROWS_WITH(declare_parts(preset("nano"), 0, 1, DType::fp32), Catch::Contains("train.micro_batch"));
 }
 
+TEST_CASE("only a GPU's biases behind the residual stream take sums that come with its gradient", "[parts]") {
+  const Architecture gpt2 = preset("gpt2-124m");
+  const auto sum_rows = [](const Architecture& a, DeviceKind device) {
+    const ModelParts m = declare_parts(a, 2, 64, DType::bf16, DType::fp32, device);
+    if (m.gradient_sum_rows == 0) CHECK(m.residual_gradient_elements() == m.residual_elements());
+    return m.gradient_sum_rows;
+  };
+  CHECK(sum_rows(gpt2, DeviceKind::cuda) == 2 * 64 / 16);
+  CHECK(sum_rows(gpt2, DeviceKind::cpu) == 0);
+  CHECK(sum_rows(preset("qwen2-0.5b"), DeviceKind::cuda) == 0);
+  CHECK(sum_rows(preset("llama-1b"), DeviceKind::cuda) == 0);
+  Architecture other = gpt2;
+  other.dropout = 0.1;
+  CHECK(sum_rows(other, DeviceKind::cuda) == 0);
+  other = gpt2;
+  other.width = 4096, other.heads = other.kv_heads = 32;
+  CHECK(sum_rows(other, DeviceKind::cuda) == 0);
+
+  // 3 x 11 rows of 21 elements, then sums of 16, 16 and 1 of them.
+  other.width = 21, other.heads = other.kv_heads = 3, other.ffn_width = 50;
+  for (const DType compute : {DType::fp32, DType::bf16}) {
+    const ModelParts m = declare_parts(other, 3, 11, compute, DType::fp32, DeviceKind::cuda);
+    CHECK(m.gradient_sums_offset() == 704);
+    CHECK(m.residual_gradient_elements() * size_of(compute) == 704 * size_of(compute) + 3 * 21 * 4);
+  }
+}
+
 TEST_CASE("what is saved for backward is what the literature counts", "[parts]") {
   // GPT-2 saves of attention two norms' numbers, queries, keys and values, the heads' output, and one logarithm per
   // head and token (Dao et al. 2022). Of an MLP: the norm's numbers and its input of 4 x width. Nothing quadratic.

@@ -60,6 +60,24 @@ TEST_CASE("a GPU's kernels have their workspace at rest, for as long as the run 
   CHECK(!plan_shape(shape_on(DeviceKind::cpu, Transfer::host)).schedule.kernel_workspace);
 }
 
+TEST_CASE("the gradient of a GPT-2's residual stream has its partial sums behind it on a GPU") {
+  for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
+    const bool gpu = device == DeviceKind::cuda;
+    const RunShape shape = shape_on(device, gpu ? Transfer::nccl : Transfer::host);
+    const PlannedRun run = plan_shape(shape);
+    CHECK((run.schedule.model.gradient_sum_rows > 0) == gpu);
+    std::int64_t found = 0;
+    for (const ValueId id : run.schedule.values.ids()) {
+      const Value& value = run.schedule.value(id);
+      if (value.kind != ValueKind::activation_gradient) continue;
+      ++found;
+      CHECK(value.elements == run.schedule.model.residual_gradient_elements());
+      CHECK(run.schedule.storage_of(id).bytes >= value.elements * size_of(value.dtype));
+    }
+    CHECK(found > 2 * shape.architecture.layers);
+  }
+}
+
 TEST_CASE("sums have room for what they receive, and only while they last") {
   for (const StrategyRules& rules : all_strategies()) {
     const Strategy strategy = rules.strategy;

@@ -70,10 +70,12 @@ struct NormBackward {
   ConstView gain, bias;         ///< [width]; bias is read for `normalized` alone and may be empty
   const float* mean = nullptr;  ///< null for RMS norm
   const float* reciprocal_deviation = nullptr;
-  ConstView output_gradient;                  ///< [tokens, width] in input's dtype
-  View input_gradient;                        ///< [tokens, width] in input's dtype
-  bool input_adds = false;                    ///< input_gradient += (a residual path runs in parallel to the norm)
-  View normalized;                            ///< [tokens, width]: forward's output again, the same bits; may be empty
+  ConstView output_gradient;  ///< [tokens, width] in input's dtype
+  View input_gradient;        ///< [tokens, width] in input's dtype
+  bool input_adds = false;    ///< input_gradient += (a residual path runs in parallel to the norm)
+  View normalized;            ///< [tokens, width]: forward's output again, the same bits; may be empty
+  /// Stored: of input_gradient as it is stored, KernelNeeds::gradient_sum_rows rows. May be empty.
+  PartialSums input_gradient_sums;
   GradientView gain_gradient, bias_gradient;  ///< [width]; bias may be empty
   void* scratch = nullptr;                    ///< norm_backward_scratch_bytes
 };
@@ -103,8 +105,9 @@ struct LinearBackward {
   View input_gradient;        ///< [tokens, in]
   bool input_adds = false;    ///< input_gradient += (several linears read one input), rounded once; no before_gelu then
   ConstView before_gelu;  ///< [tokens, in] or empty: input = gelu(before_gelu), and input_gradient is taken through it
-  GradientView weight_gradient;  ///< in `layout`
-  GradientView bias_gradient;    ///< [out]
+  PartialSums output_gradient_sums;  ///< what the norm backward that made output_gradient has summed; may be empty
+  GradientView weight_gradient;      ///< in `layout`
+  GradientView bias_gradient;        ///< [out]: the sum of output_gradient's rows
 };
 
 /// Causal attention of `batch` sequences; query head h reads key/value head h / (heads / kv_heads).
@@ -206,7 +209,8 @@ struct HeadArguments {
   float* token_losses = nullptr;          ///< [tokens], stored: each one's; may be null
   void* scratch = nullptr;                ///< head_scratch_bytes
   // Training only, and then all but a bias that is not there:
-  View input_gradient;  ///< [tokens, width], stored
+  View input_gradient;              ///< [tokens, width], stored
+  PartialSums input_gradient_sums;  ///< as in NormBackward
   GradientView gain_gradient, bias_gradient;
   GradientView table_gradient;           ///< [table_rows, width]: zeros from `vocab` on stay, or are stored
   const StepScalars* scalars = nullptr;  ///< gradient_scale: the start value of d loss

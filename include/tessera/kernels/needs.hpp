@@ -19,6 +19,8 @@ class KernelNeeds {
   virtual std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const = 0;
   virtual std::int64_t head(const HeadShape& shape) const = 0;
 
+  /// Rows of NormBackward::input_gradient_sums; 0 where norm backward makes no such sums.
+  virtual std::int64_t gradient_sum_rows(std::int64_t tokens, std::int64_t width) const = 0;
   /// Elements from row to row of scratch with `width` elements a row.
   virtual std::int64_t row_stride(std::int64_t width) const = 0;
   /// Device memory that kernels keep as long as a run lives, independent of every shape.

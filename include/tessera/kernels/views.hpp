@@ -49,4 +49,12 @@ struct GradientView {
   explicit operator bool() const { return view.data != nullptr; }
 };
 
+/// fp32 [rows, columns] without gaps: each row is the sum of some rows of a matrix, and all of them are in one.
+struct PartialSums {
+  float* data = nullptr;
+  std::int64_t rows = 0;
+
+  explicit operator bool() const { return data != nullptr; }
+};
+
 }  // namespace tessera

@@ -21,8 +21,9 @@ struct PartBuffers {
   const void* input = nullptr;                            ///< residual stream [tokens, width]; null for embedding
   void* output =
       nullptr;  ///< residual stream [tokens, width]; null for the head, and in a recompute whose output is not read
-  void* residual_gradient =
-      nullptr;  ///< [tokens, width]: d output on entry, d input on exit (the head writes, embedding reads)
+  /// [tokens, width]: d output on entry, d input on exit (the head writes, embedding reads). Behind it lie its partial
+  /// sums: ModelParts::residual_gradient_elements() in all.
+  void* residual_gradient = nullptr;
   std::span<void* const> saved;
   std::span<const void* const> parameters;  ///< in ModelParts::compute; null where backward does not read it
   std::span<const void* const> constants;   ///< in the order of Part::constants

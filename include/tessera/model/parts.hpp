@@ -86,6 +86,9 @@ struct ModelParts {
   /// MLP parts save what GELU or SwiGLU has made, instead of making it again in backward (memory.keep_activated).
   bool keeps_activated = false;
   DType logits = DType::fp32;  ///< as which a loss stores logits: fp32 or `compute` (precision.logits)
+  /// Rows of PartialSums [rows, width] behind the residual gradient. The norm whose backward finishes that gradient
+  /// makes them, and the bias of the projection in front of the norm takes its gradient from them. 0: there are none.
+  std::int64_t gradient_sum_rows = 0;
   /// Generation: positions that the cache of keys and values holds of each sequence. 0: training and evaluation.
   std::int64_t cache = 0;
   IndexedVector<TensorId, ParameterTensor> tensors;
@@ -94,6 +97,10 @@ struct ModelParts {
 
   std::int64_t tokens() const { return batch * sequence; }
   std::int64_t residual_elements() const { return tokens() * architecture.width; }  ///< [tokens, width]
+  /// Returns the elements of the residual gradient in `compute`, partial sums included.
+  std::int64_t residual_gradient_elements() const;
+  /// Returns the elements in front of the partial sums.
+  std::int64_t gradient_sums_offset() const;
   bool generates() const { return cache > 0; }
   /// Returns the elements of an attention part's cache: [batch, cache, kv_heads * head_width] of keys, then of values.
   std::int64_t cache_elements() const { return 2 * batch * cache * architecture.kv_heads * architecture.head_width(); }

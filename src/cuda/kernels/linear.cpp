@@ -94,7 +94,9 @@ void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
     p.b = {in_out ? a.output_gradient : a.input, false};
     store_gradient_matmul(s, p, a.weight_gradient);
   }
-  if (a.bias_gradient) {
+  if (a.bias_gradient && a.output_gradient_sums) {
+    sum_columns(s, a.output_gradient_sums.rows, a.out, {a.output_gradient_sums.data, a.bias_gradient});
+  } else if (a.bias_gradient) {
     sum_rows(s, a.output_gradient, a.tokens, a.out, a.bias_gradient, workspace_, limits_.workspace_floats);
   }
 }

@@ -1,6 +1,6 @@
 // Backward of layer norm and RMS norm. A block walks a group of rows and keeps its columns' gradients of gain and bias
-// in registers. If a row is not too wide, it is kept there too, and the next one is under way while it is worked on. A
-// second kernel sums the groups in order.
+// in registers, and sums of the input's gradient where they are wanted. If a row is not too wide, it is kept there too,
+// and the next one is under way while it is worked on. A second kernel sums the groups in order.
 
 #include "cuda/kernels/column_sums.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
@@ -19,7 +19,7 @@ struct BackwardRows {
   const T *gain, *bias;
   Rows<T> input_gradient, normalized;
   const float *mean, *rstd;
-  float *gain_sums, *bias_sums;  ///< [groups, width]
+  float* sums[3];  ///< [groups, width] each: of gain, bias and the input's gradient; null where not wanted
   int tokens, group;
   std::int64_t width;
   bool adds;
@@ -78,21 +78,22 @@ struct ColumnSlots {
   }
 };
 
-/// Adds up the block's rows y = 0, 1, ... one after the other. `sums`: twice ColumnSlots.
-template <class T, int Packs>
-__device__ __forceinline__ void write_sums(const BackwardRows<T>& a, float* sums, const float (&gain_sum)[Packs][kPack],
-                                           const float (&bias_sum)[Packs][kPack]) {
+/// Adds up the block's rows y = 0, 1, ... one after the other. `shared`: `Sums` times ColumnSlots.
+template <class T, int Packs, int Sums>
+__device__ __forceinline__ void write_sums(const BackwardRows<T>& a, float* shared,
+                                           const float (&sums)[Sums][Packs][kPack]) {
   const ColumnSlots slots(blockDim.x * Packs);
-  float* const more = sums + slots.count();
   for (unsigned turn = 0; turn < blockDim.y; ++turn) {
     if (threadIdx.y == turn) {
 #pragma unroll
       for (int p = 0; p < Packs; ++p) {
 #pragma unroll
         for (int i = 0; i < kPack; ++i) {
-          const int c = slots.at(column_of<Packs>(p) + i);
-          sums[c] = turn == 0 ? gain_sum[p][i] : sums[c] + gain_sum[p][i];
-          more[c] = turn == 0 ? bias_sum[p][i] : more[c] + bias_sum[p][i];
+#pragma unroll
+          for (int s = 0; s < Sums; ++s) {
+            float& slot = shared[s * slots.count() + slots.at(column_of<Packs>(p) + i)];
+            slot = turn == 0 ? sums[s][p][i] : slot + sums[s][p][i];
+          }
         }
       }
     }
@@ -100,27 +101,32 @@ __device__ __forceinline__ void write_sums(const BackwardRows<T>& a, float* sums
   }
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
   for (std::int64_t c = thread; c < a.width; c += blockDim.x * blockDim.y) {
-    a.gain_sums[std::int64_t{blockIdx.x} * a.width + c] = sums[slots.at(c)];
-    if (a.bias_sums != nullptr) a.bias_sums[std::int64_t{blockIdx.x} * a.width + c] = more[slots.at(c)];
+#pragma unroll
+    for (int s = 0; s < Sums; ++s) {
+      if (a.sums[s] == nullptr) continue;
+      a.sums[s][std::int64_t{blockIdx.x} * a.width + c] = shared[s * slots.count() + slots.at(c)];
+    }
   }
 }
 
 /// The same if blockDim.y is 1: a thread's sums are complete.
-template <class T, int Packs>
-__device__ __forceinline__ void write_own_sums(const BackwardRows<T>& a, const float (&gain_sum)[Packs][kPack],
-                                               const float (&bias_sum)[Packs][kPack]) {
+template <class T, int Packs, int Sums>
+__device__ __forceinline__ void write_own_sums(const BackwardRows<T>& a, const float (&sums)[Sums][Packs][kPack]) {
   const bool aligned = a.width % (16 / sizeof(float)) == 0;
 #pragma unroll
   for (int p = 0; p < Packs; ++p) {
     const std::int64_t column = column_of<Packs>(p), at = std::int64_t{blockIdx.x} * a.width + column;
-    store_pack(a.gain_sums + at, a.width - column, aligned, gain_sum[p]);
-    if (a.bias_sums != nullptr) store_pack(a.bias_sums + at, a.width - column, aligned, bias_sum[p]);
+#pragma unroll
+    for (int s = 0; s < Sums; ++s) {
+      if (a.sums[s] != nullptr) store_pack(a.sums[s] + at, a.width - column, aligned, sums[s][p]);
+    }
   }
 }
 
 /// With h = xhat, w = gain * dy: dx = rstd (w - mean(w) - h mean(w h)); RMS norm lacks the mean(w) term.
-/// Thread (x, y): x has `Packs` packs of columns, y every blockDim.y-th row of the block's group.
-template <class T, int Packs, bool Whole>
+/// Thread (x, y): x has `Packs` packs of columns, y every blockDim.y-th row of the block's group. `Sums`: the first of
+/// BackwardRows::sums, 2 or all 3.
+template <class T, int Packs, bool Whole, int Sums>
 __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? 2 : 1)
     norm_backward_kernel(const BackwardRows<T> a) {
   __shared__ __align__(16) float partial[2 * kMostWarps * 2];
@@ -145,7 +151,7 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? 2 
   if (kAhead) load_next(begin + y);
 #pragma unroll
   for (int p = 0; kAhead && p < Packs; ++p) columns[p].load(a, column_of<Packs>(p), left_of(begin, p));
-  float gain_sum[Packs][kPack] = {}, bias_sum[Packs][kPack] = {};
+  float sums[Sums][Packs][kPack] = {};
   int parity = 0;
   for (int first = begin; first < end; first += rows, parity ^= 1) {
     const int row = first + y;  // may be behind the end: all threads of a block come to the barrier
@@ -174,8 +180,8 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? 2 
         const float w = __fmul_rn(upstream, columns[held].gain[i]);
         sum = __fadd_rn(sum, w);
         projected = fmaf(w, h, projected);
-        gain_sum[p][i] = fmaf(upstream, h, gain_sum[p][i]);
-        bias_sum[p][i] += upstream;
+        sums[0][p][i] = fmaf(upstream, h, sums[0][p][i]);
+        sums[1][p][i] += upstream;
       }
       if constexpr (kAhead) {  // the sums need these registers
         pack_again(now[p].input), pack_again(now[p].output_gradient), pack_again(columns[p].gain),
@@ -208,30 +214,35 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? 2 
       for (int i = 0; i < kPack; ++i) {
         const float gain = columns[held].gain[i], h = __fmul_rn(__fsub_rn(now[held].input[i], mean), rstd);
         dx[i] = fmaf(-h, mean_wh, __fsub_rn(__fmul_rn(now[held].output_gradient[i], gain), mean_w));
-        // Forward's bits.
-        normalized[i] = a.bias != nullptr ? __fmaf_rn(h, gain, columns[held].bias[i]) : __fmul_rn(h, gain);
       }
 #pragma unroll
-      for (int i = 0; i < kPack; ++i) dx[i] = a.adds ? fmaf(dx[i], rstd, before[held][i]) : dx[i] * rstd;
-      store_pack<Whole>(to, left, Whole, dx);
+      for (int i = 0; i < kPack; ++i) dx[i] = a.adds ? fmaf(dx[i], rstd, before[held][i]) : __fmul_rn(dx[i], rstd);
+      const StoredPack<T> stored = store_pack<Whole>(to, left, Whole, dx);
+#pragma unroll
+      for (int i = 0; Sums == 3 && i < kPack; ++i) sums[Sums - 1][p][i] += stored[i];
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) {  // forward's bits, when dx has left its registers
+        const float gain = columns[held].gain[i], h = __fmul_rn(__fsub_rn(now[held].input[i], mean), rstd);
+        normalized[i] = a.bias != nullptr ? __fmaf_rn(h, gain, columns[held].bias[i]) : __fmul_rn(h, gain);
+      }
       if (a.normalized.data != nullptr) store_pack<Whole>(a.normalized.at(row, column), left, Whole, normalized);
     }
   }
   if constexpr (kSharesBlock<Packs>) {
-    write_sums<T, Packs>(a, dynamic_shared<float>(), gain_sum, bias_sum);
+    write_sums(a, dynamic_shared<float>(), sums);
   } else {
-    write_own_sums<T, Packs>(a, gain_sum, bias_sum);
+    write_own_sums(a, sums);
   }
 }
 
-template <int Packs, class T>
+template <int Packs, int Sums, class T>
 void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int64_t groups, bool whole) {
   const std::int64_t needed = round_up(ceil_div(rows.width, Packs * kPack), 32);
   const auto x = kSharesBlock<Packs> ? static_cast<unsigned>(needed) : kWarpsOf<Packs> * 32u;
   const unsigned y = kSharesBlock<Packs> ? std::max(1u, std::min(kWarpsOf<Packs> * 32 / x, 8u)) : 1;
   const auto slots = static_cast<std::size_t>(ColumnSlots(x * Packs).count());
-  launch(stream, blocks_for(groups, 1), dim3(x, y), kSharesBlock<Packs> ? 2 * slots * sizeof(float) : 0,
-         whole ? norm_backward_kernel<T, Packs, true> : norm_backward_kernel<T, Packs, false>, rows);
+  launch(stream, blocks_for(groups, 1), dim3(x, y), kSharesBlock<Packs> ? Sums * slots * sizeof(float) : 0,
+         whole ? norm_backward_kernel<T, Packs, true, Sums> : norm_backward_kernel<T, Packs, false, Sums>, rows);
 }
 
 }  // namespace
@@ -241,29 +252,33 @@ void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
   TESSERA_ASSERT(a.tokens < std::int64_t{1} << 30, "a norm of {} rows in one launch", a.tokens);
   ScratchLayout scratch(a.scratch, gpu_kernel_needs().norm_backward(a.tokens, a.width));
   const CudaNormBackwardLayout layout(scratch, a.tokens, a.width);
+  const std::int64_t rows_of_sums = gpu_kernel_needs().gradient_sum_rows(a.tokens, a.width);
+  TESSERA_ASSERT(!a.input_gradient_sums || a.input_gradient_sums.rows == rows_of_sums,
+                 "{} rows of sums of the input's gradient, {} are made", a.input_gradient_sums.rows, rows_of_sums);
   with_float_type(a.input.dtype, [&]<class T>() {
     const bool whole = are_whole<T>(a.width) && is_aligned(a.input) && is_aligned(a.output_gradient) &&
                        is_aligned(a.input_gradient) && is_aligned(a.gain.data) && is_aligned(a.bias.data) &&
                        is_aligned(a.normalized);
-    const BackwardRows<T> rows{rows_of<T>(a.input),
-                               rows_of<T>(a.output_gradient),
-                               static_cast<const T*>(a.gain.data),
-                               static_cast<const T*>(a.bias.data),
-                               rows_of<T>(a.input_gradient),
-                               rows_of<T>(a.normalized),
-                               a.subtract_mean ? a.mean : nullptr,
-                               a.reciprocal_deviation,
-                               layout.gain_sums,
-                               a.bias_gradient ? layout.bias_sums : nullptr,
-                               static_cast<int>(a.tokens),
-                               static_cast<int>(layout.groups[0].size()),
-                               a.width,
-                               a.input_adds};
+    const BackwardRows<T> rows{
+        rows_of<T>(a.input),
+        rows_of<T>(a.output_gradient),
+        static_cast<const T*>(a.gain.data),
+        static_cast<const T*>(a.bias.data),
+        rows_of<T>(a.input_gradient),
+        rows_of<T>(a.normalized),
+        a.subtract_mean ? a.mean : nullptr,
+        a.reciprocal_deviation,
+        {layout.gain_sums, a.bias_gradient ? layout.bias_sums : nullptr, a.input_gradient_sums.data},
+        static_cast<int>(a.tokens),
+        static_cast<int>(layout.groups[0].size()),
+        a.width,
+        a.input_adds};
     const std::int64_t packs = ceil_div(a.width, kPack), groups = layout.groups.count();
     const cudaStream_t s = cuda_stream(stream);
-    if (packs <= 256) return launch_backward<1>(s, rows, groups, whole);
-    if (packs <= 1024) return launch_backward<2>(s, rows, groups, whole);
-    launch_backward<4>(s, rows, groups, whole);
+    if (a.input_gradient_sums) return launch_backward<1, 3>(s, rows, groups, whole);
+    if (packs <= 256) return launch_backward<1, 2>(s, rows, groups, whole);
+    if (packs <= 1024) return launch_backward<2, 2>(s, rows, groups, whole);
+    launch_backward<4, 2>(s, rows, groups, whole);
   });
   const ColumnSum bias = a.bias_gradient ? ColumnSum{layout.bias_sums, a.bias_gradient} : ColumnSum{};
   sum_columns(cuda_stream(stream), layout.groups.count(), a.width, {layout.gain_sums, a.gain_gradient}, bias);

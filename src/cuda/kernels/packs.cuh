@@ -99,21 +99,24 @@ __device__ __forceinline__ Bytes16 bytes_of(const float* x) {
   return bytes;
 }
 
-/// Stores p[0..min(8, left)) = x.
+/// Stores p[0..min(8, left)) = x. Returns all eight as memory holds them.
 template <bool Whole = false, class T>
-__device__ __forceinline__ void store_pack(T* p, std::int64_t left, bool aligned, const float (&x)[kPack]) {
+__device__ __forceinline__ StoredPack<T> store_pack(T* p, std::int64_t left, bool aligned, const float (&x)[kPack]) {
+  StoredPack<T> stored;
   if (Whole || (aligned && left >= kPack)) {
-    constexpr int kEach = StoredPack<T>::kEach;
 #pragma unroll
-    for (int i = 0; i < kPack; i += kEach) {
-      if (i < left) store16(p + i, bytes_of<T>(&x[i]));
+    for (int i = 0; i < kPack; i += stored.kEach) {
+      stored.part[i / stored.kEach] = bytes_of<T>(&x[i]);
+      if (i < left) store16(p + i, stored.part[i / stored.kEach]);
     }
   } else {
 #pragma unroll
     for (int i = 0; i < kPack; ++i) {
       if (i < left) p[i] = from_float<T>(x[i]);
+      if (i % stored.kEach == 0) stored.part[i / stored.kEach] = bytes_of<T>(&x[i]);
     }
   }
+  return stored;
 }
 
 /// Writes a finished fp32 gradient: stored or added, rounded once. `x`: eight numbers, or a pack of them.

@@ -66,6 +66,8 @@ class CpuKernelNeeds final : public KernelNeeds {
     return scratch_bytes_of<AttentionBackwardLayout>(shape, dtype);
   }
   std::int64_t head(const HeadShape& shape) const override { return scratch_bytes_of<HeadLayout>(shape); }
+  /// A linear's backward sums its output's gradient while that is in a cache.
+  std::int64_t gradient_sum_rows(std::int64_t, std::int64_t) const override { return 0; }
   /// Rows a multiple of 4 KiB apart would share their cache sets, and matmuls that walk down columns are 10% slower.
   std::int64_t row_stride(std::int64_t width) const override { return width % 1024 == 0 ? width + 256 : width; }
   /// A thread's own scratch is no device's memory.

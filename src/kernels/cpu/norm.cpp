@@ -35,6 +35,7 @@ void finish_column_gradient(const VectorKernels& vector, const float* groups, st
 }  // namespace
 
 void CpuKernels::norm_backward(Stream&, const NormBackward& a) {
+  TESSERA_ASSERT(!a.input_gradient_sums, "norm backward on a CPU makes no sums of its input's gradient");
   const int type = storage_index(a.input.dtype);
   ScratchLayout scratch(a.scratch, cpu_kernel_needs().norm_backward(a.tokens, a.width));
   const NormBackwardLayout layout(scratch, a.tokens, a.width);

@@ -21,9 +21,13 @@ CudaEmbeddingBackwardLayout::CudaEmbeddingBackwardLayout(ScratchLayout& scratch,
     : keys(scratch.take<std::uint64_t>(tokens)), merged(scratch.take<std::uint64_t>(tokens)) {}
 
 CudaNormBackwardLayout::CudaNormBackwardLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width)
-    : groups(Tiling::of_size(tokens, std::max<std::int64_t>(16, ceil_div(tokens, 512)))),
+    : groups(groups_of(tokens)),
       gain_sums(scratch.take<float>(groups.count() * width)),
       bias_sums(scratch.take<float>(groups.count() * width)) {}
+
+Tiling CudaNormBackwardLayout::groups_of(std::int64_t tokens) {
+  return Tiling::of_size(tokens, std::max<std::int64_t>(16, ceil_div(tokens, 512)));
+}
 
 CudaAttentionBackwardLayout::CudaAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape)
     : delta(scratch.take<float>(shape.batch * shape.heads * shape.sequence)) {}
@@ -91,6 +95,9 @@ class GpuKernelNeeds final : public KernelNeeds {
                     : scratch_bytes_of<CudaAttentionBackwardLayout>(shape);
   }
   std::int64_t head(const HeadShape& shape) const override { return scratch_bytes_of<CudaHeadLayout>(shape); }
+  std::int64_t gradient_sum_rows(std::int64_t tokens, std::int64_t width) const override {
+    return width > CudaNormBackwardLayout::kWidestSummed ? 0 : CudaNormBackwardLayout::groups_of(tokens).count();
+  }
   /// A GPU gains nothing from a stride of its own and would move 8% more bytes.
   std::int64_t row_stride(std::int64_t width) const override { return width; }
   std::int64_t workspace() const override { return kMatmulWorkspaceBytes + kSumWorkspaceBytes; }

@@ -24,6 +24,9 @@ struct CudaEmbeddingBackwardLayout {
 /// Norm backward on a GPU: a thread block sums a group of tokens into one row; at most 512 groups of at least 16.
 struct CudaNormBackwardLayout {
   CudaNormBackwardLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width);
+  static Tiling groups_of(std::int64_t tokens);
+  /// Of the rows whose sums fit into registers next to those of gain and bias.
+  static constexpr std::int64_t kWidestSummed = 2048;
   Tiling groups;
   float* gain_sums;  ///< [groups, width]
   float* bias_sums;  ///< [groups, width]

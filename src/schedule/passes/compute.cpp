@@ -214,7 +214,7 @@ OperationId Compute::head(const ComputeStep& step, bool starts_sums, Gradients* 
     if (losses) copy_to_host(losses, losses_on_host_, "token losses on the host");
     return id;
   }
-  const Value gradient = value_of(ValueKind::activation_gradient, s.compute, s.model.residual_elements());
+  const Value gradient = value_of(ValueKind::activation_gradient, s.compute, s.model.residual_gradient_elements());
   activation_gradient_ = w_.write(op, local("d out", Category::activations), gradient);
   gradients->contribute(op);
   return emit(std::move(op), part.backward.scratch_bytes);

@@ -27,7 +27,8 @@ step vocabulary --model.family=gpt2 --model.width=64 --model.heads=1 --model.voc
 
 # Lines "RUN KERNEL LOAD STORE CONFLICTS INSTRUCTIONS": at least so much of each sector read and written is used; at most
 # so many times the waves of shared memory that it takes without conflicts; at most so many instructions a KB.
-# (Norm backward reads gain and bias once a block, and a block has 16 rows here, 128 in a training of 64 x 1024.)
+# (Norm backward reads gain and bias and writes two or, in GPT-2, three sums once a block. A block has 16 rows here, 128
+# in a training of 64 x 1024.)
 cat >"$work/limits" <<'LIMITS'
 gpt2 norm_forward_kernel 0.95 0.90 1.05 140
 gpt2 norm_backward_kernel 0.95 0.95 1.05 265
@@ -39,7 +40,7 @@ gpt2 cast_kernel 0.45 0.95 1 170
 gpt2 square_sum_kernel 0.45 0 1.05 95
 gpt2 embedding_forward_kernel 0.90 0.95 1 170
 gpt2_wide norm_forward_kernel 0.95 0.90 1.05 140
-gpt2_wide norm_backward_kernel 0.95 0.95 1.05 265
+gpt2_wide norm_backward_kernel 0.95 0.95 1.05 275
 qwen2 norm_forward_kernel 0.95 0.90 1.05 140
 qwen2 norm_backward_kernel 0.95 0.95 1.05 265
 qwen2 swiglu_forward_kernel 0.95 0.95 1 170

@@ -32,6 +32,7 @@ class Mirror {
     view.data = write(view.data, bytes_of(view, rows, columns));
   }
   void out(GradientView& gradient, std::int64_t rows, std::int64_t columns) { out(gradient.view, rows, columns); }
+  void out(PartialSums& sums, std::int64_t columns) { sums.data = write(sums.data, sums.rows * columns * 4); }
   void in(Dropout& dropout) { dropout.scalars = read(dropout.scalars, sizeof(StepScalars)); }
 
   /// Waits for the stream and brings everything back.
@@ -134,7 +135,7 @@ class MirroredKernels final : public Kernels {
     m.in(a.output_gradient, a.tokens, a.width), m.out(a.normalized, a.tokens, a.width);
     a.mean = m.read(a.mean, a.tokens * 4);
     a.reciprocal_deviation = m.read(a.reciprocal_deviation, a.tokens * 4);
-    m.out(a.input_gradient, a.tokens, a.width);
+    m.out(a.input_gradient, a.tokens, a.width), m.out(a.input_gradient_sums, a.width);
     m.out(a.gain_gradient, 1, a.width), m.out(a.bias_gradient, 1, a.width);
     a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).norm_backward(a.tokens, a.width));
     kernels_.norm_backward(stream, a);
@@ -155,7 +156,7 @@ class MirroredKernels final : public Kernels {
     const bool in_out = a.layout == WeightLayout::in_out;
     m.in(a.input, a.tokens, a.in), weight(m, a.weight, a.layout, a.in, a.out);
     m.in(a.output_gradient, a.tokens, a.out), m.in(a.before_gelu, a.tokens, a.in);
-    m.out(a.input_gradient, a.tokens, a.in);
+    m.out(a.input_gradient, a.tokens, a.in), m.out(a.output_gradient_sums, a.out);
     m.out(a.weight_gradient, in_out ? a.in : a.out, in_out ? a.out : a.in), m.out(a.bias_gradient, 1, a.out);
     kernels_.linear_backward(stream, a);
     m.finish();
