@@ -44,7 +44,7 @@ struct Function {
   Module* module = nullptr;
   std::string name;
   const ptx::Kernel* kernel = nullptr;
-  std::int64_t allowed_dynamic = 48 << 10;
+  std::int64_t allowed_dynamic = -1;  ///< until it is set, 48 KB together with static arrays
 };
 
 struct Program {
@@ -157,8 +157,10 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* ho
     const std::lock_guard guard(program().lock);
     const Function* const function = find_function(host);
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
-    if (static_cast<std::int64_t>(config->dynamicSmemBytes) > function->allowed_dynamic) return cudaErrorInvalidValue;
     kernel = function->kernel;
+    const std::int64_t allowed =
+        function->allowed_dynamic < 0 ? (48 << 10) - kernel->static_shared : function->allowed_dynamic;
+    if (static_cast<std::int64_t>(config->dynamicSmemBytes) > allowed) return cudaErrorInvalidValue;
   }
   if (config->numAttrs != 0) return cudaErrorNotSupported;
   ptx::Launch launch;

@@ -11,8 +11,7 @@ namespace tessera {
 namespace {
 
 /// What decides the bits of an evaluation, besides its data; the run's folder is for the cache beside it.
-constexpr std::array<std::string_view, 5> kCompute{"train.micro_batch", "precision.compute", "precision.logits",
-                                                   "run.dir", "run.name"};
+constexpr std::array<std::string_view, 4> kCompute{"train.micro_batch", "precision.compute", "run.dir", "run.name"};
 /// How text becomes tokens, besides the tokenizer.
 constexpr std::array<std::string_view, 4> kReading{"data.text_key", "data.separator", "data.on_error", "data.cache"};
 
@@ -21,6 +20,7 @@ std::vector<std::string_view> wanted(const Options& given) {
   std::vector<std::string_view> names(kCompute.begin(), kCompute.end());
   const bool source = given.is_given("data.source"), sets = given.is_given("data.val_source"),
              fraction = given.is_given("data.val_fraction");
+  if (!given.is_given("precision.compute")) names.emplace_back("precision.logits");  // fp32 has no other
   if (!given.eval.choices.empty()) return names;
   names.insert(names.end(), {"train.seq_len", "train.eval_batches", "data.document_mask"});
   if (!source && !sets) names.insert(names.end(), {"data.source", "data.synthetic_tokens", "data.seed"});

@@ -27,6 +27,7 @@ struct Sitting {
 StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node, DeviceKind device) {
   RunShape shape = run_shape(options, resolve_architecture(options.model), world, ranks_per_node);
   shape.device = device;
+  shape.documents = false;  // texts are drawn, without borders
   return plan_shape(shape, {false, 0}).schedule;
 }
 

@@ -45,11 +45,11 @@ bool reads(CommandKind kind, std::string_view option) {
                                                "run.graph",
                                                "run.share_gpu",
                                                "checkpoint.timeout"};
-  static constexpr std::string_view evaluates[] = {"train.seq_len",   "train.eval_batches",   "data.source",
-                                                   "data.val_source", "data.val_fraction",    "data.synthetic_tokens",
-                                                   "data.seed",       "data.text_key",        "data.separator",
-                                                   "data.on_error",   "data.cache",           "data.document_mask",
-                                                   "run.attention",   "memory.keep_activated"};
+  static constexpr std::string_view evaluates[] = {
+      "train.seq_len",     "train.eval_batches",    "data.source",     "data.val_source",
+      "data.val_fraction", "data.synthetic_tokens", "data.seed",       "data.text_key",
+      "data.separator",    "data.on_error",         "data.cache",      "data.document_mask",
+      "run.attention",     "memory.keep_activated", "precision.logits"};
   static constexpr std::string_view samples[] = {"generate.prompt", "generate.max_tokens", "generate.temperature",
                                                  "generate.top_k",  "generate.top_p",      "generate.seed"};
   static constexpr std::string_view prepared[] = {

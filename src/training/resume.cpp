@@ -50,11 +50,12 @@ std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& reso
 
 /// Zeros the padding between runs, which must stay zero, whatever was in memory.
 void clear_padding(const StepSchedule& schedule, Resources& resources) {
-  const std::vector<float> zeros(static_cast<std::size_t>(kTensorAlignment));
+  const std::vector<float> zeros(std::size_t{1} << 16);  // a table's rows of zeros are many
   const auto clear = [&](float* first, float* last) {
-    for (; first < last; first += std::min<std::ptrdiff_t>(last - first, kTensorAlignment)) {
-      const auto count = static_cast<std::size_t>(std::min<std::ptrdiff_t>(last - first, kTensorAlignment));
-      resources.device->copy(first, zeros.data(), static_cast<std::int64_t>(count * sizeof(float)));
+    while (first < last) {
+      const auto count = std::min<std::ptrdiff_t>(last - first, std::ssize(zeros));
+      resources.device->copy(first, zeros.data(), count * size_of(DType::fp32));
+      first += count;
     }
   };
   for (const UnitId unit : schedule.layout.units.ids()) {

@@ -31,6 +31,10 @@ TEST_CASE("What is not given is as the checkpoint's run had it, but for how the 
   CHECK((same.train.micro_batch == 3 && same.train.seq_len == 32 && same.train.eval_batches == 5));
   CHECK((same.data.source == "texts" && same.data.val_fraction == 0.2 && same.data.separator == "none"));
   CHECK((same.precision.compute == DType::bf16 && same.shard.strategy == Strategy::zero3));
+  NamedTexts wide = kRun;
+  wide.emplace_back("precision.logits", "fp32");
+  CHECK(resolved({}, wide).precision.logits == LogitsPrecision::fp32);
+  CHECK(resolved({"--precision.compute=fp32"}, wide).precision.logits == LogitsPrecision::compute);
   const Options other = resolved({"--data.val_source=a:x,b:y", "--train.eval_batches=0"});
   CHECK((other.data.val_source == "a:x,b:y" && other.train.eval_batches == 0 && other.train.seq_len == 32));
   CHECK((other.data.source == "synthetic" && other.data.separator == "none"));

@@ -166,11 +166,13 @@ TEST_CASE("a rehearsal is a training step's arithmetic") {
 
 TEST_CASE("the table of bench kernels") {
   const int ranks = GENERATE(1, 2);
+  Options options = small_run();
+  options.data.document_mask = GENERATE(false, true);  // of the run; texts are drawn here
   std::string table;
   run_ranks(ranks, ranks, [&](RankContext& context) {
     MachineShape machine;
     machine.machine_ranks = ranks;
-    const std::string text = kernel_table(context, small_run(), machine).text;
+    const std::string text = kernel_table(context, options, machine).text;
     if (context.rank() == 0) table = text;
   });
   CAPTURE(table);

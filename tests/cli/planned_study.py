@@ -15,6 +15,7 @@ NOT_SCHEDULED = {
     "run.device": "auto",  # the same operations by another device's kernels
     "run.graph": "true",  # the same operations, replayed or submitted one by one
     "precision.matmul": "fp32",  # how a device rounds the factors of fp32 matmuls; all stored types are the same
+    "precision.logits": "compute",  # as which type a kernel keeps what is no value of the schedule
     "comm.emulate": "none",  # how long a collective takes
 }
 SCHEDULE = ("ranks", "ranks_per_node", "groups", "accumulation", "micro_batch", "sequence", "architecture", "compute", "reduce",

@@ -173,6 +173,9 @@ TEST_CASE("head: logits in fp32 or in the input's type, of vocabularies that a G
     }
     check_against_reference(device, {2, 4, vocab}, false);
   }
+  // Rows of 48 KB, from which on a GPU's kernel asks for shared memory.
+  check_against_reference(device, {2, 4, 24570, DType::bf16, DType::fp32, DType::bf16}, false);
+  check_against_reference(device, {2, 4, 12288}, false);
   for (const DType dtype : {DType::bf16, DType::fp16}) {
     check_against_reference(device, {70, 33, 401, dtype, DType::fp32, dtype}, false);
     check_against_reference(device, {70, 33, 401, dtype, dtype, dtype}, true, Pieces::usual, 3);

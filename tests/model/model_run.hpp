@@ -42,7 +42,7 @@ class ModelRun {
       constants.emplace_back(static_cast<std::int64_t>(values.size() * sizeof(float)));
       std::memcpy(constants.back().data(), values.data(), values.size() * sizeof(float));
     }
-    residual_gradient = Guarded(stream_bytes);
+    residual_gradient = Guarded(model.residual_gradient_elements() * size_of(compute));
     scalars.gradient_scale = 1.0f / static_cast<float>(model.tokens());
     scalars.step = 1;
     scalars.seed = seed;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "all_policies.hpp"
+#include "mutants.hpp"
 #include "tessera/comm/scratch.hpp"
 #include "tessera/kernels/host_exchange.hpp"
 #include "tessera/kernels/needs.hpp"
@@ -75,6 +76,11 @@ TEST_CASE("the gradient of a GPT-2's residual stream has its partial sums behind
       CHECK(run.schedule.storage_of(id).bytes >= value.elements * size_of(value.dtype));
     }
     CHECK(found > 2 * shape.architecture.layers);
+    StepSchedule narrow = run.schedule;  // as if there were no room for the sums
+    for (Value& value : narrow.values) {
+      if (value.kind == ValueKind::activation_gradient) --value.elements;
+    }
+    CHECK(rejected(narrow, "the residual gradient has another size than its parts write"));
   }
 }
 

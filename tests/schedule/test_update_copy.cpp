@@ -113,6 +113,10 @@ TEST_CASE("an update of a copy of another unit, size, type or placement is refus
   StepSchedule narrow = right;
   narrow.storages[right.value(copy).storage].bytes /= 4;
   CHECK(rejected(narrow, "the slice of a copy lies in a full one"));
+  StepSchedule twice = right;
+  std::vector<ValueId>& written = twice.operations[right.value(copy).maker].writes;
+  written.push_back(written[0]);
+  CHECK(rejected(twice, "an update makes one copy at most"));
   StepSchedule missing = right;  // the gather finds what was there before the step
   missing.operations[right.value(copy).maker].writes.clear();
   CHECK(rejected(missing, "which is not there"));

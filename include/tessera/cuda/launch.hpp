@@ -17,13 +17,13 @@ inline cudaStream_t cuda_stream(Stream& stream) { return static_cast<cudaStream_
 #if defined(__CUDACC__)
 
 /// Enqueues kernel<<<grid, block, dynamic_shared_bytes, stream>>>(arguments...); nothing when a grid extent is 0.
-/// More than 48 KB of dynamic shared memory are asked for here.
+/// Dynamic shared memory is asked for here. (Without asking, 48 KB are allowed together with a kernel's own arrays.)
 template <class... Parameters, class... Arguments>
 void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, void (*kernel)(Parameters...),
             Arguments&&... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  constexpr std::size_t kAlwaysAllowed = 48 * 1024;
-  if (dynamic_shared_bytes > kAlwaysAllowed) {
+  constexpr std::size_t kAllowedUnasked = 16 * 1024;
+  if (dynamic_shared_bytes > kAllowedUnasked) {
     TESSERA_CHECK_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                             cudaFuncAttributeMaxDynamicSharedMemorySize,
                                             static_cast<int>(dynamic_shared_bytes)));

@@ -249,7 +249,7 @@ struct StepSchedule {
   bool communicates(const Operation& op) const { return op.kind != OperationKind::slice && grid.size(op.group) > 1; }
   /// Returns whether a gather finds its slice in its place in the full copy, where the update has written it.
   bool gathers_in_place(const Operation& op) const {
-    return op.kind == OperationKind::gather && !op.writes.empty() &&
+    return op.kind == OperationKind::gather && !op.reads.empty() && !op.writes.empty() &&
            value(op.reads[0]).storage == value(op.writes[0]).storage;
   }
   /// Returns bytes sent per rank and step over parameters and gradients (scalar reductions apart).

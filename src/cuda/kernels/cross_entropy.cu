@@ -9,6 +9,7 @@ namespace tessera {
 namespace {
 
 constexpr unsigned kThreads = 1024, kWarps = kThreads / 32;  ///< at most
+
 constexpr float kLog2e = 1.4426950408889634f;
 
 /// With 16-bit storage, exponentials are the hardware's.
@@ -21,9 +22,23 @@ __device__ __forceinline__ float exponential(float x) {
   }
 }
 
+/// e^(x - offset) of many x: with 16-bit storage the argument takes one instruction.
+template <class T>
+class Exponentials {
+ public:
+  __device__ __forceinline__ explicit Exponentials(float offset) : offset_(is_fast() ? offset * kLog2e : offset) {}
+  __device__ __forceinline__ float operator()(float x) const {
+    return is_fast() ? exp2_fast(__fmaf_rn(x, kLog2e, -offset_)) : expf(x - offset_);
+  }
+
+ private:
+  static constexpr bool is_fast() { return sizeof(T) == 2; }
+  float offset_;
+};
+
 /// A running maximum and the sum of exp(x - maximum).
 struct Softmax {
-  float top = -3.0e38f, sum = 0;
+  float top = -1.0e38f, sum = 0;  // finite times log2(e) as well
 };
 
 template <class T>
@@ -40,55 +55,79 @@ __device__ Softmax merge_warp(Softmax mine) {
   return mine;
 }
 
+/// Stores a pack's gradient. (bytes_of() keeps the bits of NaN, which are of no use here.)
+template <class T>
+__device__ __forceinline__ void store_gradient(T* p, const float (&x)[kPack]) {
+  if constexpr (sizeof(T) == 2) {
+    store16(p, {packed<T>(x[0], x[1]), packed<T>(x[2], x[3]), packed<T>(x[4], x[5]), packed<T>(x[6], x[7])});
+  } else {
+    store_pack<true>(p, kPack, true, x);
+  }
+}
+
 /// A row's logits in packs. Each thread has the same packs in both passes. It reads them all, the last ones first, and
 /// keeps those from `first_kept` on in shared memory. Then it makes their gradient, the first ones first: a cache still
 /// has those that were not kept.
 template <class L, class T>
 struct Row {
+  using Pack = StoredPack<L>;
   static constexpr int kLoads = 8 / static_cast<int>(sizeof(L));  // under way at a time
   const L* logits;
-  std::int64_t vocab, packs, first_kept;
-  StoredPack<L>* kept;
+  std::int32_t vocab, packs, first_kept;
+  Pack* kept;
 
-  /// Loads packs first, first + step, ... of which those in [begin, end) are there.
-  __device__ __forceinline__ void load(StoredPack<L> (&x)[kLoads], std::int64_t first, std::int64_t step,
-                                       std::int64_t begin, std::int64_t end) const {
+  /// Loads packs first, first + step, ... of which those in [0, end) are there.
+  __device__ __forceinline__ void load(Pack (&x)[kLoads], std::int32_t first, std::int32_t step,
+                                       std::int32_t end) const {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const std::int64_t pack = first + i * step;
-      x[i] = load_pack<true>(logits + pack * kPack, pack >= begin && pack < end ? kPack : 0);
+      const std::int32_t pack = first + i * step;
+      x[i] = load_pack<true>(logits + std::int64_t{pack} * kPack, pack >= 0 && pack < end ? kPack : 0);
     }
   }
   /// Makes what lies outside the vocabulary minus infinity.
-  __device__ __forceinline__ void cut(StoredPack<L>& x, std::int64_t pack) const {
-    if (pack >= 0 && (pack + 1) * kPack <= vocab) return;
+  __device__ __forceinline__ void cut(Pack& x, std::int32_t pack) const {
+    if (static_cast<std::uint32_t>(pack) < static_cast<std::uint32_t>(vocab / kPack)) return;
+    const std::int32_t inside = pack < 0 ? 0 : vocab - pack * kPack;
 #pragma unroll
     for (int i = 0; i < kPack; ++i) {
-      if (pack < 0 || pack * kPack + i >= vocab) x.set(i, -HUGE_VALF);
+      if (i >= inside) x.set(i, -HUGE_VALF);
     }
+  }
+  __device__ __forceinline__ void keep(const Pack& x, std::int32_t pack) const {
+#pragma unroll
+    for (int i = 0; i < kPack / Pack::kEach; ++i) store16_shared(&kept[pack - first_kept].part[i], x.part[i]);
+  }
+  __device__ __forceinline__ Pack kept_pack(std::int32_t pack) const {
+    Pack x;
+#pragma unroll
+    for (int i = 0; i < kPack / Pack::kEach; ++i) x.part[i] = load16_shared(&kept[pack - first_kept].part[i]);
+    return x;
   }
 
   template <bool Keeps>
   __device__ Softmax read() const {
-    const std::int64_t step = blockDim.x;
+    const auto step = static_cast<std::int32_t>(blockDim.x);
     Softmax mine;
-    for (std::int64_t first = threadIdx.x + (packs - 1) / step * step; first >= 0; first -= kLoads * step) {
-      StoredPack<L> x[kLoads];
-      load(x, first, -step, 0, packs);
+    for (std::int32_t first = static_cast<std::int32_t>(threadIdx.x) + (packs - 1) / step * step; first >= 0;
+         first -= kLoads * step) {
+      Pack x[kLoads];
+      load(x, first, -step, packs);
       float top = mine.top;
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        const std::int64_t pack = first - i * step;
+        const std::int32_t pack = first - i * step;
         cut(x[i], pack);
-        if (Keeps && pack >= first_kept && pack < packs) kept[pack - first_kept] = x[i];
+        if (Keeps && pack >= first_kept && pack < packs) keep(x[i], pack);
 #pragma unroll
         for (int j = 0; j < kPack; ++j) top = larger(top, x[i][j]);
       }
+      const Exponentials<T> above(top);
       float sum = mine.sum * exponential<T>(mine.top - top);
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
 #pragma unroll
-        for (int j = 0; j < kPack; ++j) sum += exponential<T>(x[i][j] - top);
+        for (int j = 0; j < kPack; ++j) sum += above(x[i][j]);
       }
       mine = {top, sum};
     }
@@ -96,45 +135,49 @@ struct Row {
   }
 
   /// Stores (exp(logit - offset) - onehot) * scale.
-  __device__ void write_gradient(T* gradient, std::int64_t target, float offset, float scale) const {
-    const auto write = [&](const StoredPack<L>& x, std::int64_t pack) {
+  __device__ void write_gradient(T* gradient, std::int32_t target, float offset, float scale) const {
+    const Exponentials<T> probability(offset);
+    const auto write = [&](const Pack& x, std::int32_t pack) {
       float g[kPack];
 #pragma unroll
-      for (int i = 0; i < kPack; ++i) {
-        g[i] = (exponential<T>(x[i] - offset) - (pack * kPack + i == target ? 1.0f : 0.0f)) * scale;
+      for (int i = 0; i < kPack; ++i) g[i] = probability(x[i]);
+      if (pack == target / kPack) {
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) g[i] -= i == target % kPack ? 1.0f : 0.0f;
       }
-      store_pack<true>(gradient + pack * kPack, kPack, true, g);
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) g[i] *= scale;
+      store_gradient(gradient + std::int64_t{pack} * kPack, g);
     };
-    const std::int64_t step = blockDim.x;
-    std::int64_t first = threadIdx.x;
+    const auto step = static_cast<std::int32_t>(blockDim.x);
+    auto first = static_cast<std::int32_t>(threadIdx.x);
     for (; first < first_kept; first += kLoads * step) {
-      StoredPack<L> x[kLoads];
-      load(x, first, step, 0, first_kept);
+      Pack x[kLoads];
+      load(x, first, step, first_kept);
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        const std::int64_t pack = first + i * step;
+        const std::int32_t pack = first + i * step;
         if (pack < first_kept) cut(x[i], pack), write(x[i], pack);
       }
     }
     while (first - step >= first_kept) first -= step;
-    for (; first < packs; first += step) write(kept[first - first_kept], first);
+    for (; first < packs; first += step) write(kept_pack(first), first);
   }
 };
 
 /// A block has a row.
 template <class L, class T, bool Training>
-__global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntropy a, std::int64_t first_kept) {
+__global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntropy a, std::int32_t first_kept) {
   __shared__ __align__(16) Softmax of_warp[kWarps];
   const std::int64_t number = blockIdx.x;
-  const Row<L, T> row{static_cast<const L*>(a.logits) + number * a.stride, a.vocab, a.stride / kPack, first_kept,
-                      dynamic_shared<StoredPack<L>>()};
+  const Row<L, T> row{static_cast<const L*>(a.logits) + number * a.stride, static_cast<std::int32_t>(a.vocab),
+                      static_cast<std::int32_t>(a.stride / kPack), first_kept, dynamic_shared<StoredPack<L>>()};
   T* const gradient = static_cast<T*>(a.gradient) + number * a.stride;
   const std::int32_t target = a.targets[number];
   if (target == kUncounted) {  // the whole block
     if (threadIdx.x == 0) a.token_loss[number] = 0;
     if constexpr (Training) {
-      for (std::int64_t i = threadIdx.x; i < row.packs; i += blockDim.x)
-        store_pack<true>(gradient + i * kPack, kPack, true, {});
+      for (std::int64_t i = threadIdx.x; i < row.packs; i += blockDim.x) store_gradient(gradient + i * kPack, {});
     }
     return;
   }
@@ -150,7 +193,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntr
     a.token_loss[number] = log_sum_exp - static_cast<double>(target_logit);
   }
   if constexpr (Training) {
-    row.write_gradient(gradient, target, mine.top + logf(mine.sum), a.scalars->gradient_scale);
+    row.write_gradient(gradient, known ? target : -1, mine.top + logf(mine.sum), a.scalars->gradient_scale);
   }
 }
 
@@ -169,10 +212,6 @@ __global__ void __launch_bounds__(kThreads)
   for (unsigned warp = 1; warp < kWarps; ++warp) sum += of_warp[warp];
   *result = sum;
 }
-
-}  // namespace
-
-namespace {
 
 /// Returns how many of a row's packs a block keeps in shared memory.
 std::int64_t packs_kept(std::int64_t packs, std::int64_t pack_bytes) {
@@ -195,7 +234,7 @@ void cross_entropy_of(cudaStream_t stream, const CrossEntropy& a) {
   const std::int64_t kept = training ? packs_kept(packs, kPackBytes) : 0;
   const auto kernel = training ? cross_entropy_kernel<L, T, true> : cross_entropy_kernel<L, T, false>;
   launch(stream, blocks_for(a.rows, 1), dim3(threads), static_cast<std::size_t>(kept * kPackBytes), kernel, a,
-         packs - kept);
+         static_cast<std::int32_t>(packs - kept));
 }
 
 }  // namespace

@@ -22,6 +22,9 @@ struct StoredPack {
   __device__ __forceinline__ float operator[](int i) const {
     if constexpr (sizeof(T) == 4) {
       return __uint_as_float(part[i / kEach].word[i % kEach]);
+    } else if constexpr (dtype_of<T>() == DType::bf16) {
+      const std::uint32_t word = part[0].word[i / 2];
+      return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000u);
     } else {
       T element;
       element.bits = static_cast<std::uint16_t>(part[0].word[i / 2] >> (i % 2 * 16));

@@ -56,7 +56,8 @@ bool is_gradient_apart(const HeadShape& shape) { return shape.training && shape.
 
 Tiling head_chunks(const HeadShape& shape, std::int64_t most_bytes) {
   const std::int64_t each = size_of(shape.logits) + (is_gradient_apart(shape) ? size_of(shape.compute) : 0);
-  return Tiling::balanced(shape.tokens, std::max<std::int64_t>(128, most_bytes / each / shape.vocab), 128);
+  const std::int64_t stride = round_up(shape.table_rows, 64);
+  return Tiling::balanced(shape.tokens, std::max<std::int64_t>(128, most_bytes / each / stride), 128);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ Value Parameters::full_copy(UnitId unit) const {
 void Parameters::carry(const std::vector<UnitId>& units) {
   for (const UnitId unit : units) {
     OfUnit& of = units_[unit];
-    if (is_full(of) || of.for_ever) continue;  // loaded, not gathered, or there in any case
+    if (is_full(of)) continue;  // loaded, not gathered
     of.for_next = of.for_a_step;
     if (!of.for_next) {
       const std::string name = "next full " + w_.schedule().unit(unit).name;

@@ -197,6 +197,7 @@ void Interpreter::update(const Operation& op) {
     write(u.after, std::move(state));
   }
   demand(master && moments, "an update advances master and moments");
+  demand(op.writes.size() <= 1, "an update makes one copy at most");
   for (const ValueId id : op.writes) write_copy(op, id, gradient->type);
   if (done) demand(updated_.insert(op.unit).second, "updates a unit twice");
 }

@@ -279,6 +279,8 @@ void Interpreter::compute(const Operation& op) {
       state.content = {v.kind, op.part - 1, -1, now};
     else if (v.kind != ValueKind::scratch)
       continue;
+    demand(v.kind != ValueKind::activation_gradient || v.elements == schedule_.model.residual_gradient_elements(),
+           "the residual gradient has another size than its parts write");
     write(id, std::move(state));
   }
   for (const Update& u : op.updates) {

@@ -9,7 +9,7 @@ from ..quantity import (Html, Quantity, call, counted, decimals, name, names, nu
 from ..study import Study, differing
 from ..traced import Traced
 
-PRECISION = {"precision.compute", "precision.reduce", "precision.matmul"}
+PRECISION = {"precision.compute", "precision.reduce", "precision.matmul", "precision.logits"}
 
 
 def equal_losses(study: Study) -> Optional[Html]:
