@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <thread>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -106,10 +108,15 @@ void LineLog::append(std::string_view line) {
   is_sure_ = true;
 }
 
+/// A line that ends in the middle is one of a killed process, unless another writer is just about to complete it.
 bool LineLog::ends_in_a_line() const {
-  char last = '\n';
-  const off_t end = ::lseek(file_.get(), 0, SEEK_END);
-  return end <= 0 || ::pread(file_.get(), &last, 1, end - 1) != 1 || last == '\n';
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    char last = '\n';
+    const off_t end = ::lseek(file_.get(), 0, SEEK_END);
+    if (end <= 0 || ::pread(file_.get(), &last, 1, end - 1) != 1 || last == '\n') return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return false;
 }
 
 RunFolder RunFolder::create(const std::filesystem::path& path) {
