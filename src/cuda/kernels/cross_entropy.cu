@@ -10,31 +10,13 @@ namespace {
 
 constexpr unsigned kThreads = 1024, kWarps = kThreads / 32;  ///< at most
 
-constexpr float kLog2e = 1.4426950408889634f;
-
-/// With 16-bit storage, exponentials are the hardware's.
+/// e^(x - offset). With 16-bit storage it is the hardware's, and the argument takes one instruction if offset is the
+/// same for many x.
 template <class T>
-__device__ __forceinline__ float exponential(float x) {
-  if constexpr (sizeof(T) == 2) {
-    return exp2_fast(x * kLog2e);
-  } else {
-    return expf(x);
-  }
+__device__ __forceinline__ float exponential(float x, float offset) {
+  constexpr float log2e = 1.4426950408889634f;
+  return sizeof(T) == 2 ? exp2_fast(__fmaf_rn(x, log2e, -(offset * log2e))) : expf(x - offset);
 }
-
-/// e^(x - offset) of many x: with 16-bit storage the argument takes one instruction.
-template <class T>
-class Exponentials {
- public:
-  __device__ __forceinline__ explicit Exponentials(float offset) : offset_(is_fast() ? offset * kLog2e : offset) {}
-  __device__ __forceinline__ float operator()(float x) const {
-    return is_fast() ? exp2_fast(__fmaf_rn(x, kLog2e, -offset_)) : expf(x - offset_);
-  }
-
- private:
-  static constexpr bool is_fast() { return sizeof(T) == 2; }
-  float offset_;
-};
 
 /// A running maximum and the sum of exp(x - maximum).
 struct Softmax {
@@ -44,7 +26,7 @@ struct Softmax {
 template <class T>
 __device__ Softmax merge(const Softmax& a, const Softmax& b) {
   const float top = larger(a.top, b.top);
-  return {top, a.sum * exponential<T>(a.top - top) + b.sum * exponential<T>(b.top - top)};
+  return {top, a.sum * exponential<T>(a.top - top, 0) + b.sum * exponential<T>(b.top - top, 0)};
 }
 
 template <class T>
@@ -122,12 +104,11 @@ struct Row {
 #pragma unroll
         for (int j = 0; j < kPack; ++j) top = larger(top, x[i][j]);
       }
-      const Exponentials<T> above(top);
-      float sum = mine.sum * exponential<T>(mine.top - top);
+      float sum = mine.sum * exponential<T>(mine.top - top, 0);
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
 #pragma unroll
-        for (int j = 0; j < kPack; ++j) sum += above(x[i][j]);
+        for (int j = 0; j < kPack; ++j) sum += exponential<T>(x[i][j], top);
       }
       mine = {top, sum};
     }
@@ -136,11 +117,10 @@ struct Row {
 
   /// Stores (exp(logit - offset) - onehot) * scale.
   __device__ void write_gradient(T* gradient, std::int32_t target, float offset, float scale) const {
-    const Exponentials<T> probability(offset);
     const auto write = [&](const Pack& x, std::int32_t pack) {
       float g[kPack];
 #pragma unroll
-      for (int i = 0; i < kPack; ++i) g[i] = probability(x[i]);
+      for (int i = 0; i < kPack; ++i) g[i] = exponential<T>(x[i], offset);
       if (pack == target / kPack) {
 #pragma unroll
         for (int i = 0; i < kPack; ++i) g[i] -= i == target % kPack ? 1.0f : 0.0f;
