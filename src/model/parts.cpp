@@ -171,9 +171,9 @@ class Declaration {
     } else {
       reads(part, "model.norm.weight", InBackward::read);
     }
-    const std::string tied_table =
+    const std::string table_name =
         a_.tied_head ? (gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight") : "lm_head.weight";
-    reads(part, tied_table, InBackward::read);
+    reads(part, table_name, InBackward::read);
     const std::int64_t matmul =
         model_.generates() ? 2 * model_.batch * checked_multiply(a_.width, a_.vocab) : linear_flops(a_.width, a_.vocab);
     part.forward.flops = part.recompute.flops = matmul;

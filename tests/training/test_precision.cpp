@@ -41,6 +41,17 @@ TEST_CASE("bf16 and fp16 follow fp32, the same bits under every strategy of one 
   }
 }
 
+TEST_CASE("16-bit logits are rounded, fp32 ones are not") {
+  Options options = base_options();
+  options.train.steps = 3;
+  options.precision.compute = GENERATE(DType::fp32, DType::bf16, DType::fp16);
+  const RunOutcome rounded = train_locally(options, small_model(Family::gpt2), 2, 2);
+  options.precision.logits = LogitsPrecision::fp32;
+  const RunOutcome wide = train_locally(options, small_model(Family::gpt2), 2, 2);
+  CHECK((rounded.losses == wide.losses) == (options.precision.compute == DType::fp32));
+  for (std::size_t i = 0; i < wide.losses.size(); ++i) CHECK(std::abs(rounded.losses[i] / wide.losses[i] - 1) < 1e-3);
+}
+
 namespace {
 
 /// Returns the usual initial weights, but another gain of the last norm: gradients of the token table grow with it.

@@ -15,9 +15,9 @@ namespace tessera {
 using DeviceChoice = std::optional<DeviceKind>;
 /// Whether sums have one fixed order; automatic: see is_deterministic.
 enum class Deterministic : std::uint8_t { automatic, no, yes };
-/// As which type a loss stores its logits; compute: as precision.compute.
+/// The type in which a loss stores its logits. compute is the type of precision.compute, which fp32 replaces where that
+/// has 16 bits.
 enum class LogitsPrecision : std::uint8_t { compute, fp32 };
-
 /// Whether GELU's and SwiGLU's outputs are kept for backward; automatic: see keeps_activated.
 enum class KeepActivated : std::uint8_t { automatic, no, yes };
 /// The implementation of attention on a GPU; automatic: cuDNN where it is found and can, Tessera's own kernels

@@ -182,13 +182,13 @@ struct SwigluBackward {
 /// A target that the loss leaves out.
 inline constexpr std::int32_t kUncounted = -1;
 
-/// What decides the head's memory.
+/// Everything that the size of the head's scratch depends on.
 struct HeadShape {
   std::int64_t tokens = 0, width = 0, vocab = 0;
   /// Of the table and of its gradient in memory: the vocabulary's, and zeros. They make a GPU's matmuls whole.
   std::int64_t table_rows = 0;
   DType compute = DType::fp32;   ///< of the input
-  DType logits = DType::fp32;    ///< as which logits are stored: fp32, or as the input
+  DType logits = DType::fp32;    ///< the type in which logits are stored: fp32, or the input's
   DType gradient = DType::fp32;  ///< of the table's gradient: 16 bits need an fp32 sum if there are several chunks
   bool training = false;         ///< loss and gradients, otherwise the loss alone
 };

@@ -60,8 +60,8 @@ class Kernels {
   /// chunks exactly. So the result is the same for every split of x at multiples of 64. A chunk with NaN or infinity
   /// counts as non_finite.
   virtual void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) = 0;
-  /// Applies the optimizer's update; the same bits for every split of the range. Only makes the copy, if one is
-  /// wanted, when scalars->skip is set.
+  /// Applies the optimizer's update; the same bits for every split of the range. When scalars->skip is set,
+  /// it makes nothing but the copy, if one is wanted.
   virtual void adamw(Stream& stream, const AdamWArguments& a) = 0;
   /// Adds a micro-batch's loss to the step's sums.
   virtual void accumulate_loss(Stream& stream, const AccountArguments& a) = 0;

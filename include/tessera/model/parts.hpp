@@ -85,7 +85,7 @@ struct ModelParts {
   bool documents = false;
   /// MLP parts save what GELU or SwiGLU has made, instead of making it again in backward (memory.keep_activated).
   bool keeps_activated = false;
-  DType logits = DType::fp32;  ///< as which a loss stores logits: fp32 or `compute` (precision.logits)
+  DType logits = DType::fp32;  ///< the type in which a loss stores logits: fp32 or `compute` (precision.logits)
   /// Rows of PartialSums [rows, width] behind the residual gradient. The norm whose backward finishes that gradient
   /// makes them, and the bias of the projection in front of the norm takes its gradient from them. 0: there are none.
   std::int64_t gradient_sum_rows = 0;
@@ -125,7 +125,7 @@ struct GenerationInputs {
 /// Returns the parameter inventory alone: independent of micro-batch shape and dtype. Works for every family.
 IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& architecture);
 
-/// What parts keep, and how.
+/// Choices that change what parts store, and in which type, but not what they compute.
 struct PartChoices {
   bool keeps_activated = false;  ///< as in ModelParts
   bool has_fp32_logits = false;  ///< though `compute` may have 16 bits

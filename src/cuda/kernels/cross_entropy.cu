@@ -76,16 +76,6 @@ struct Row {
       if (i >= inside) x.set(i, -HUGE_VALF);
     }
   }
-  __device__ __forceinline__ void keep(const Pack& x, std::int32_t pack) const {
-#pragma unroll
-    for (int i = 0; i < kPack / Pack::kEach; ++i) store16_shared(&kept[pack - first_kept].part[i], x.part[i]);
-  }
-  __device__ __forceinline__ Pack kept_pack(std::int32_t pack) const {
-    Pack x;
-#pragma unroll
-    for (int i = 0; i < kPack / Pack::kEach; ++i) x.part[i] = load16_shared(&kept[pack - first_kept].part[i]);
-    return x;
-  }
 
   template <bool Keeps>
   __device__ Softmax read() const {
@@ -100,7 +90,7 @@ struct Row {
       for (int i = 0; i < kLoads; ++i) {
         const std::int32_t pack = first - i * step;
         cut(x[i], pack);
-        if (Keeps && pack >= first_kept && pack < packs) keep(x[i], pack);
+        if (Keeps && pack >= first_kept && pack < packs) kept[pack - first_kept] = x[i];
 #pragma unroll
         for (int j = 0; j < kPack; ++j) top = larger(top, x[i][j]);
       }
@@ -141,7 +131,7 @@ struct Row {
       }
     }
     while (first - step >= first_kept) first -= step;
-    for (; first < packs; first += step) write(kept_pack(first), first);
+    for (; first < packs; first += step) write(kept[first - first_kept], first);
   }
 };
 

@@ -62,7 +62,6 @@ class CudaKernels final : public Kernels {
   void matmul_by_pieces(cudaStream_t stream, Matmul p, Finish finish);
   /// Computes gradient = or += p (whose c and d are not used), rounded once.
   void store_gradient_matmul(cudaStream_t stream, Matmul p, const GradientView& gradient);
-  std::int64_t head_scratch_capacity(const HeadArguments& a) const;
 
   Matmuls matmuls_;
   float* workspace_;  ///< limits_.workspace_floats: matmuls by pieces and column sums

@@ -18,7 +18,7 @@ class CudaHead {
         stream_(stream),
         cuda_stream_(cuda_stream(stream)),
         a_(a),
-        scratch_(a.scratch, kernels.head_scratch_capacity(a)),
+        scratch_(a.scratch, scratch_bytes_of<CudaHeadLayout>(a.shape(), kernels.limits_.head_bytes)),
         layout_(scratch_, a.shape(), kernels.limits_.head_bytes) {}
 
   void run() {
@@ -91,12 +91,6 @@ class CudaHead {
   ScratchLayout scratch_;
   CudaHeadLayout layout_;
 };
-
-std::int64_t CudaKernels::head_scratch_capacity(const HeadArguments& a) const {
-  ScratchLayout scratch;
-  CudaHeadLayout(scratch, a.shape(), limits_.head_bytes);
-  return scratch.used();
-}
 
 void CudaKernels::head(Stream& stream, const HeadArguments& a) { CudaHead(*this, stream, a).run(); }
 

@@ -99,22 +99,6 @@ __device__ __forceinline__ void store16(void* global, const Bytes16& value) {
                "r"(value.word[1]), "r"(value.word[2]), "r"(value.word[3])
                : "memory");
 }
-/// The same to shared memory.
-__device__ __forceinline__ void store16_shared(void* shared, const Bytes16& value) {
-  asm volatile(
-      "st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))),
-      "r"(value.word[0]), "r"(value.word[1]), "r"(value.word[2]), "r"(value.word[3])
-      : "memory");
-}
-/// From shared memory. (Written out for the same reason.)
-__device__ __forceinline__ Bytes16 load16_shared(const void* shared) {
-  Bytes16 value;
-  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(value.word[0]), "=r"(value.word[1]), "=r"(value.word[2]), "=r"(value.word[3])
-               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)))
-               : "memory");
-  return value;
-}
 
 // ---- Asynchronous copies of 16 bytes from global to shared memory (sm_80). They are there after cp_async_wait, for
 // ---- the thread that copied; for others after a barrier behind that.
