@@ -144,7 +144,8 @@ void attention_forward_part(const PartCall& part) {
 
 void attention_backward_part(const PartCall& part) {
   const AttentionCall call(part);
-  const AttentionBackwardScratch s = attention_backward_scratch(call.model, call.buffers.scratch);
+  ScratchLayout scratch = call.scratch(call.part.backward);
+  const AttentionBackwardScratch s(scratch, call.model);
   project_output_backward(call, s);
   attention_backward(call, s);
   project_qkv_backward(call, s);

@@ -109,7 +109,8 @@ void project_up_backward(const MlpCall& call, const MlpBackwardScratch& s) {
 
 void mlp_forward_part(const PartCall& part) {
   const MlpCall call(part);
-  const MlpForwardScratch s = mlp_forward_scratch(call.model, call.buffers.scratch);
+  ScratchLayout scratch = call.scratch(call.part.forward);
+  const MlpForwardScratch s(scratch, call.model);
   normalize_input(call, call.tensors.norm, call.values.norm, s.normalized);
   project_up(call, s);
   if (call.buffers.output != nullptr) project_down(call, s);
@@ -117,7 +118,8 @@ void mlp_forward_part(const PartCall& part) {
 
 void mlp_backward_part(const PartCall& part) {
   const MlpCall call(part);
-  const MlpBackwardScratch s = mlp_backward_scratch(call.model, call.buffers.scratch);
+  ScratchLayout scratch = call.scratch(call.part.backward);
+  const MlpBackwardScratch s(scratch, call.model);
   project_down_backward(call, s);
   project_up_backward(call, s);
 }

@@ -2,6 +2,7 @@
 // The directions of each kind of part, one source file a kind. decoder.cpp has checked their arguments.
 
 #include "model/part_order.hpp"
+#include "tessera/kernels/scratch_layout.hpp"
 #include "tessera/model/decoder.hpp"
 
 namespace tessera {
@@ -31,6 +32,8 @@ struct PartCall {
   }
   void* saved(int value) const { return value < 0 ? nullptr : buffers.saved[static_cast<std::size_t>(value)]; }
   float* saved_floats(int value) const { return static_cast<float*>(saved(value)); }
+  /// Returns the workspace of a direction, to be divided.
+  ScratchLayout scratch(const PartCost& direction) const { return {buffers.scratch, direction.scratch_bytes}; }
   Dropout dropout(DropoutSite site) const;
   /// Returns the partial sums of the residual gradient; empty if the model has none.
   PartialSums residual_gradient_sums() const;

@@ -64,7 +64,8 @@ void head_logits_part(const PartCall& call) {
   const Architecture& a = call.architecture();
   const HeadTensors tensors(a);
   const std::int64_t batch = call.model.batch;
-  const LogitsScratch s = logits_scratch(call.model, call.buffers.scratch);
+  ScratchLayout scratch = call.scratch(call.part.forward);
+  const LogitsScratch s(scratch, call.model);
   EmbeddingForward pick;  // rows of the residual stream, by their numbers
   pick.batch = batch, pick.sequence = 1, pick.width = a.width, pick.vocab = call.model.tokens();
   pick.tokens = call.buffers.rows;

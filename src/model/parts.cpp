@@ -117,7 +117,7 @@ class Declaration {
     if (a_.positions == PositionKind::rotary) part.constants = {rotary()};
     part.forward.scratch_bytes = part.recompute.scratch_bytes =
         round_up(model_.residual_elements() * size_of(model_.compute), 64);
-    part.backward.scratch_bytes = attention_backward_scratch(model_, nullptr).bytes;
+    part.backward.scratch_bytes = scratch_bytes_of<AttentionBackwardScratch>(model_);
   }
 
   std::int64_t positions() const { return model_.generates() ? model_.cache : model_.sequence; }
@@ -158,8 +158,8 @@ class Declaration {
     part.recompute.flops = up;  // the output is not read again: the next block's input is kept
     part.backward.flops = 2 * (up + down);
     count_bytes(part);
-    part.forward.scratch_bytes = part.recompute.scratch_bytes = mlp_forward_scratch(model_, nullptr).bytes;
-    part.backward.scratch_bytes = mlp_backward_scratch(model_, nullptr).bytes;
+    part.forward.scratch_bytes = part.recompute.scratch_bytes = scratch_bytes_of<MlpForwardScratch>(model_);
+    part.backward.scratch_bytes = scratch_bytes_of<MlpBackwardScratch>(model_);
   }
 
   void head() {
@@ -184,7 +184,7 @@ class Declaration {
                     model_.compute,  model_.logits, model_.gradient, false};
     const KernelNeeds& needs = kernel_needs(model_.device);
     part.forward.scratch_bytes = part.recompute.scratch_bytes =
-        model_.generates() ? logits_scratch(model_, nullptr).bytes : needs.head(shape);
+        model_.generates() ? scratch_bytes_of<LogitsScratch>(model_) : needs.head(shape);
     shape.training = true;
     part.backward.scratch_bytes = needs.head(shape);
   }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "kernels/cpu/vector/vector_kernels.hpp"
-#include "kernels/scratch_layout.hpp"
+#include "tessera/kernels/scratch_layout.hpp"
 #include "tessera/kernels/views.hpp"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <new>
 
-#include "kernels/scratch_layout.hpp"
+#include "tessera/kernels/scratch_layout.hpp"
 
 namespace tessera {
 

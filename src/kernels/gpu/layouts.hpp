@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "kernels/scratch_layout.hpp"
 #include "kernels/tiling.hpp"
 #include "tessera/kernels/needs.hpp"
+#include "tessera/kernels/scratch_layout.hpp"
 
 namespace tessera {
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tessera/base/dtype.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 
@@ -19,6 +20,7 @@ class ScratchLayout {
   /// Cuts up `capacity` bytes at `memory` (aligned to 64).
   ScratchLayout(void* memory, std::int64_t capacity) : memory_(static_cast<std::byte*>(memory)), capacity_(capacity) {}
 
+  /// Cuts off the next `elements`, uninitialised. InternalError if they are beyond the capacity.
   template <class T>
   T* take(std::int64_t elements) {
     const std::int64_t at = used_;
@@ -28,7 +30,12 @@ class ScratchLayout {
     return reinterpret_cast<T*>(memory_ + at);
   }
   void* take_bytes(std::int64_t bytes) { return take<std::byte>(bytes); }
+  /// Cuts off a [rows, columns] matrix.
+  void* take_matrix(std::int64_t rows, std::int64_t columns, DType dtype) {
+    return take_bytes(checked_multiply(checked_multiply(rows, columns), size_of(dtype)));
+  }
 
+  /// Returns the bytes that were cut off so far.
   std::int64_t used() const { return used_; }
 
  private:
