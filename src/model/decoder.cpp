@@ -1,5 +1,7 @@
 #include "tessera/model/decoder.hpp"
 
+#include <algorithm>
+
 #include "model/decoder_parts.hpp"
 
 namespace tessera {
@@ -40,6 +42,29 @@ void forward(const PartCall& call) {
 }
 
 }  // namespace
+
+std::size_t PartCall::place_of(Role role) const {
+  std::size_t place = 0;
+  while (place < part.tensors.size() && model.tensors[part.tensors[place]].role != role) ++place;
+  return place;
+}
+
+ConstView PartCall::parameter(Role role, std::int64_t columns) const {
+  const std::size_t place = place_of(role);
+  return place < part.tensors.size() ? read(buffers.parameters[place], columns) : ConstView();
+}
+
+GradientView PartCall::gradient(Role role, std::int64_t columns) const {
+  const std::size_t place = place_of(role);
+  if (place == part.tensors.size()) return {};
+  return {{buffers.gradients[place], buffers.gradient_dtype, columns},
+          !buffers.gradient_adds.empty() && buffers.gradient_adds[place]};
+}
+
+void* PartCall::saved(SavedRole role) const {
+  const auto place = std::ranges::find(part.saved, role, &SavedTensor::role);
+  return place == part.saved.end() ? nullptr : buffers.saved[static_cast<std::size_t>(place - part.saved.begin())];
+}
 
 Dropout PartCall::dropout(DropoutSite site) const {
   Dropout d;

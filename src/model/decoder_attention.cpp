@@ -2,6 +2,8 @@
 //   n = norm(x);  q, k, v = n Wqkv + b, q and k rotated by their positions (rotary);  a = attention(q, k, v);
 //   y = x + dropout(a Wo + bo)
 
+#include <utility>
+
 #include "model/decoder_parts.hpp"
 #include "model/part_scratch.hpp"
 
@@ -9,20 +11,32 @@ namespace tessera {
 
 namespace {
 
+/// A linear that makes columns [column, column + width) of a row of queries, keys and values.
+struct Projection {
+  Role weight;
+  std::int64_t column, width;
+};
+
 /// The common arguments of one direction's functions.
 struct AttentionCall : PartCall {
-  explicit AttentionCall(const PartCall& call)
-      : PartCall(call), tensors(call.architecture()), values(call.architecture()) {}
-
   std::int64_t width() const { return architecture().width; }
-  std::int64_t key_column() const { return architecture().heads * architecture().head_width(); }
-  std::int64_t value_column() const {
-    return (architecture().heads + architecture().kv_heads) * architecture().head_width();
-  }
-  View qkv() const { return write(saved(values.qkv), qkv_width(architecture())); }
+  std::int64_t key_column() const { return architecture().query_width(); }
+  std::int64_t value_column() const { return key_column() + architecture().key_width(); }
+  View qkv() const { return write(saved(SavedRole::qkv), architecture().qkv_width()); }
+  void* heads_output() const { return saved(SavedRole::attention_output); }
 
-  AttentionTensors tensors;
-  AttentionSaved values;
+  /// Calls `function` with the projections that the family has: one of all three, or one each.
+  template <class Function>
+  void each_projection(const Function& function) const {
+    const Architecture& a = architecture();
+    const Projection all[] = {{Role::qkv_weight, 0, a.qkv_width()},
+                              {Role::query_weight, 0, a.query_width()},
+                              {Role::key_weight, key_column(), a.key_width()},
+                              {Role::value_weight, value_column(), a.key_width()}};
+    for (const Projection& projection : all) {
+      if (has(projection.weight)) function(projection);
+    }
+  }
 };
 
 /// Rotates queries and keys, which lie side by side in rows of `qkv`, in place.
@@ -40,13 +54,12 @@ void apply_rotary(const AttentionCall& call, const View& qkv, bool inverse) {
 }
 
 void project_qkv(const AttentionCall& call, const void* normalized) {
-  for (int i = 0; i < call.tensors.projections; ++i) {
-    const QkvProjection& projection = call.tensors.qkv[i];
-    LinearForward l = linear_forward(call, projection.tensors, call.width(), projection.width);
+  call.each_projection([&](const Projection& projection) {
+    LinearForward l = linear_forward(call, projection.weight, call.width(), projection.width);
     l.input = call.read(normalized, call.width());
     l.output = call.qkv().columns_from(projection.column);
     call.kernels.linear_forward(call.stream, l);
-  }
+  });
   apply_rotary(call, call.qkv(), false);
 }
 
@@ -54,15 +67,14 @@ void project_qkv(const AttentionCall& call, const void* normalized) {
 void cached_attention(const AttentionCall& call) {
   const Architecture& a = call.architecture();
   const View qkv = call.qkv();
-  const std::int64_t width = a.kv_heads * a.head_width();
-  const View keys = call.write(call.buffers.cache, width);
+  const View keys = call.write(call.buffers.cache, a.key_width());
   AttentionCached c;
   c.shape = attention_shape(call.model);
   c.limit = call.model.cache;
   c.positions = call.buffers.positions, c.counts = call.buffers.counts;
   c.query = qkv, c.key = qkv.columns_from(call.key_column()), c.value = qkv.columns_from(call.value_column());
   c.key_cache = keys, c.value_cache = keys.rows_from(call.model.batch * call.model.cache);
-  c.output = call.write(call.saved(call.values.output), call.width());
+  c.output = call.write(call.heads_output(), call.width());
   call.kernels.attention_cached(call.stream, c);
 }
 
@@ -74,16 +86,16 @@ void attention(const AttentionCall& call) {
   f.query = qkv;
   f.key = qkv.columns_from(call.key_column());
   f.value = qkv.columns_from(call.value_column());
-  f.output = call.write(call.saved(call.values.output), call.width());
-  f.log_sum_exp = call.saved_floats(call.values.log_sum_exp);
+  f.output = call.write(call.heads_output(), call.width());
+  f.log_sum_exp = call.saved_floats(SavedRole::log_sum_exp);
   f.positions = call.buffers.positions;
   f.dropout = call.dropout(DropoutSite::attention);
   call.kernels.attention_forward(call.stream, f);
 }
 
 void project_output(const AttentionCall& call) {
-  LinearForward l = linear_forward(call, call.tensors.output, call.width(), call.width());
-  l.input = call.read(call.saved(call.values.output), call.width());
+  LinearForward l = linear_forward(call, Role::output_weight, call.width(), call.width());
+  l.input = call.read(call.heads_output(), call.width());
   l.residual = call.read(call.buffers.input, call.width());
   l.output = call.write(call.buffers.output, call.width());
   l.dropout = call.dropout(DropoutSite::attention_residual);
@@ -91,8 +103,8 @@ void project_output(const AttentionCall& call) {
 }
 
 void project_output_backward(const AttentionCall& call, const AttentionBackwardScratch& s) {
-  LinearBackward l = linear_backward(call, call.tensors.output, call.width(), call.width());
-  l.input = call.read(call.saved(call.values.output), call.width());
+  LinearBackward l = linear_backward(call, Role::output_weight, call.width(), call.width());
+  l.input = call.read(call.heads_output(), call.width());
   l.output_gradient = branch_gradient(call, DropoutSite::attention_residual, s.masked_gradient);
   l.output_gradient_sums = call.residual_gradient_sums();
   l.input_gradient = call.write(s.width_gradient, call.width());
@@ -104,8 +116,8 @@ void attention_backward(const AttentionCall& call, const AttentionBackwardScratc
   AttentionBackward b;
   b.shape = attention_shape(call.model);
   b.query = qkv, b.key = qkv.columns_from(call.key_column()), b.value = qkv.columns_from(call.value_column());
-  b.output = call.read(call.saved(call.values.output), call.width());
-  b.log_sum_exp = call.saved_floats(call.values.log_sum_exp);
+  b.output = call.read(call.heads_output(), call.width());
+  b.log_sum_exp = call.saved_floats(SavedRole::log_sum_exp);
   b.positions = call.buffers.positions;
   b.output_gradient = call.read(s.width_gradient, call.width());
   b.query_gradient = gradient, b.key_gradient = gradient.columns_from(call.key_column());
@@ -118,32 +130,33 @@ void attention_backward(const AttentionCall& call, const AttentionBackwardScratc
 
 /// The norm's backward stands between the projections' two halves: it recomputes their input on its way.
 void project_qkv_backward(const AttentionCall& call, const AttentionBackwardScratch& s) {
-  const ConstView gradient = call.read(s.qkv_gradient, qkv_width(call.architecture()));
-  const auto linear = [&](int i) {
-    const QkvProjection& projection = call.tensors.qkv[i];
-    LinearBackward l = linear_backward(call, projection.tensors, call.width(), projection.width);
+  const ConstView gradient = call.read(s.qkv_gradient, call.architecture().qkv_width());
+  const auto linear = [&](const Projection& projection) {
+    LinearBackward l = linear_backward(call, projection.weight, call.width(), projection.width);
     l.output_gradient = gradient.columns_from(projection.column);
     return l;
   };
   const View sum = call.write(s.width_gradient, call.width());
-  for (int i = 0; i < call.tensors.projections; ++i) input_gradient(call, linear(i), sum, i > 0);
-  normalize_input_backward(call, call.tensors.norm, call.values.norm, s.width_gradient, s.normalized, s.norm);
+  bool adds = false;  // the first one writes
+  call.each_projection(
+      [&](const Projection& projection) { input_gradient(call, linear(projection), sum, std::exchange(adds, true)); });
+  normalize_input_backward(call, Role::attention_norm_gain, s.width_gradient, s.normalized, s.norm);
   const ConstView normalized = call.read(s.normalized, call.width());
-  for (int i = 0; i < call.tensors.projections; ++i) weight_gradients(call, linear(i), normalized);
+  call.each_projection([&](const Projection& projection) { weight_gradients(call, linear(projection), normalized); });
 }
 
 }  // namespace
 
 void attention_forward_part(const PartCall& part) {
-  const AttentionCall call(part);
-  normalize_input(call, call.tensors.norm, call.values.norm, call.buffers.scratch);
+  const AttentionCall call{part};
+  normalize_input(call, Role::attention_norm_gain, call.buffers.scratch);
   project_qkv(call, call.buffers.scratch);
   attention(call);
   if (call.buffers.output != nullptr) project_output(call);
 }
 
 void attention_backward_part(const PartCall& part) {
-  const AttentionCall call(part);
+  const AttentionCall call{part};
   ScratchLayout scratch = call.scratch(call.part.backward);
   const AttentionBackwardScratch s(scratch, call.model);
   project_output_backward(call, s);

@@ -13,58 +13,58 @@ std::int64_t weight_columns(WeightLayout layout, std::int64_t in, std::int64_t o
 
 }  // namespace
 
-LinearForward linear_forward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out) {
+LinearForward linear_forward(const PartCall& call, Role weight, std::int64_t in, std::int64_t out) {
   LinearForward l;
   l.tokens = call.model.tokens(), l.in = in, l.out = out;
-  l.layout = weight_layout(call.architecture());
-  l.weight = call.parameter(tensors.weight, weight_columns(l.layout, in, out));
-  l.bias = call.parameter(tensors.bias, out);
+  l.layout = rules_of(call.architecture().family).weight_layout;
+  l.weight = call.parameter(weight, weight_columns(l.layout, in, out));
+  l.bias = call.parameter(bias_of(weight), out);
   return l;
 }
 
-LinearBackward linear_backward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out) {
+LinearBackward linear_backward(const PartCall& call, Role weight, std::int64_t in, std::int64_t out) {
   LinearBackward l;
   l.tokens = call.model.tokens(), l.in = in, l.out = out;
-  l.layout = weight_layout(call.architecture());
-  l.weight = call.parameter(tensors.weight, weight_columns(l.layout, in, out));
-  l.weight_gradient = call.gradient(tensors.weight, weight_columns(l.layout, in, out));
-  l.bias_gradient = call.gradient(tensors.bias, out);
+  l.layout = rules_of(call.architecture().family).weight_layout;
+  l.weight = call.parameter(weight, weight_columns(l.layout, in, out));
+  l.weight_gradient = call.gradient(weight, weight_columns(l.layout, in, out));
+  l.bias_gradient = call.gradient(bias_of(weight), out);
   return l;
 }
 
-void normalize_input(const PartCall& call, const NormTensors& tensors, const NormSaved& saved, void* normalized) {
+void normalize_input(const PartCall& call, Role gain, void* normalized) {
   const std::int64_t width = call.architecture().width;
   NormForward n;
   n.tokens = call.model.tokens(), n.width = width;
   n.epsilon = static_cast<float>(call.architecture().norm_epsilon);
   n.subtract_mean = call.architecture().subtracts_mean();
   n.input = call.read(call.buffers.input, width);
-  n.gain = call.parameter(tensors.gain, width);
-  n.bias = call.parameter(tensors.bias, width);
+  n.gain = call.parameter(gain, width);
+  n.bias = call.parameter(bias_of(gain), width);
   n.output = call.write(normalized, width);
-  n.mean = call.saved_floats(saved.mean);
-  n.reciprocal_deviation = call.saved_floats(saved.reciprocal_deviation);
+  n.mean = call.saved_floats(SavedRole::mean);
+  n.reciprocal_deviation = call.saved_floats(SavedRole::reciprocal_deviation);
   call.kernels.norm_forward(call.stream, n);
 }
 
-void normalize_input_backward(const PartCall& call, const NormTensors& tensors, const NormSaved& saved,
-                              const void* normalized_gradient, void* normalized, void* scratch) {
+void normalize_input_backward(const PartCall& call, Role gain, const void* normalized_gradient, void* normalized,
+                              void* scratch) {
   const std::int64_t width = call.architecture().width;
   NormBackward n;
   n.tokens = call.model.tokens(), n.width = width;
   n.subtract_mean = call.architecture().subtracts_mean();
   n.input = call.read(call.buffers.input, width);
-  n.gain = call.parameter(tensors.gain, width);
-  n.bias = call.parameter(tensors.bias, width);
-  n.mean = call.saved_floats(saved.mean);
-  n.reciprocal_deviation = call.saved_floats(saved.reciprocal_deviation);
+  n.gain = call.parameter(gain, width);
+  n.bias = call.parameter(bias_of(gain), width);
+  n.mean = call.saved_floats(SavedRole::mean);
+  n.reciprocal_deviation = call.saved_floats(SavedRole::reciprocal_deviation);
   n.output_gradient = call.read(normalized_gradient, width);
   n.input_gradient = call.write(call.buffers.residual_gradient, width);
   n.input_gradient_sums = call.residual_gradient_sums();
   n.input_adds = true;
   n.normalized = call.write(normalized, width);
-  n.gain_gradient = call.gradient(tensors.gain, width);
-  n.bias_gradient = call.gradient(tensors.bias, width);
+  n.gain_gradient = call.gradient(gain, width);
+  n.bias_gradient = call.gradient(bias_of(gain), width);
   n.scratch = scratch;
   call.kernels.norm_backward(call.stream, n);
 }

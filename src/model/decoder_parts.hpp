@@ -1,11 +1,13 @@
 #pragma once
 // The directions of each kind of part, one source file a kind. decoder.cpp has checked their arguments.
 
-#include "model/part_order.hpp"
 #include "tessera/kernels/scratch_layout.hpp"
 #include "tessera/model/decoder.hpp"
 
 namespace tessera {
+
+/// Returns the role of the bias that goes with a weight or gain. A part may have no such bias.
+constexpr Role bias_of(Role role) { return static_cast<Role>(static_cast<int>(role) + 1); }
 
 /// The common arguments of every function here.
 struct PartCall {
@@ -19,19 +21,14 @@ struct PartCall {
   /// Returns a [rows, columns] matrix in the compute dtype.
   ConstView read(const void* data, std::int64_t columns) const { return {data, model.compute, columns}; }
   View write(void* data, std::int64_t columns) const { return {data, model.compute, columns}; }
-  /// Returns parameter number `tensor` of the part, `columns` wide; empty for -1. Gradients and saved values likewise.
-  ConstView parameter(int tensor, std::int64_t columns) const {
-    if (tensor < 0) return {};
-    return read(buffers.parameters[static_cast<std::size_t>(tensor)], columns);
-  }
-  GradientView gradient(int tensor, std::int64_t columns) const {
-    if (tensor < 0) return {};
-    const auto i = static_cast<std::size_t>(tensor);
-    return {{buffers.gradients[i], buffers.gradient_dtype, columns},
-            !buffers.gradient_adds.empty() && buffers.gradient_adds[i]};
-  }
-  void* saved(int value) const { return value < 0 ? nullptr : buffers.saved[static_cast<std::size_t>(value)]; }
-  float* saved_floats(int value) const { return static_cast<float*>(saved(value)); }
+  /// Returns the place of a parameter among the part's tensors; their number if the part has none of this role.
+  std::size_t place_of(Role role) const;
+  bool has(Role role) const { return place_of(role) < part.tensors.size(); }
+  /// Returns a parameter, `columns` wide; empty if the part has none of this role. Gradients and saved values likewise.
+  ConstView parameter(Role role, std::int64_t columns) const;
+  GradientView gradient(Role role, std::int64_t columns) const;
+  void* saved(SavedRole role) const;
+  float* saved_floats(SavedRole role) const { return static_cast<float*>(saved(role)); }
   /// Returns the workspace of a direction, to be divided.
   ScratchLayout scratch(const PartCost& direction) const { return {buffers.scratch, direction.scratch_bytes}; }
   Dropout dropout(DropoutSite site) const;
@@ -41,15 +38,15 @@ struct PartCall {
 
 /// Starts output = input W + bias of a linear [tokens, in] to [tokens, out]: the caller sets input, output and the
 /// rest.
-LinearForward linear_forward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out);
-LinearBackward linear_backward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out);
+LinearForward linear_forward(const PartCall& call, Role weight, std::int64_t in, std::int64_t out);
+LinearBackward linear_backward(const PartCall& call, Role weight, std::int64_t in, std::int64_t out);
 
 /// Applies the norm at the start of both halves of a block; saves mean and deviation.
-void normalize_input(const PartCall& call, const NormTensors& tensors, const NormSaved& saved, void* normalized);
+void normalize_input(const PartCall& call, Role gain, void* normalized);
 /// Adds the norm's input gradient to residual_gradient. Writes the gradients of gain and bias, and forward's output to
 /// `normalized`.
-void normalize_input_backward(const PartCall& call, const NormTensors& tensors, const NormSaved& saved,
-                              const void* normalized_gradient, void* normalized, void* scratch);
+void normalize_input_backward(const PartCall& call, Role gain, const void* normalized_gradient, void* normalized,
+                              void* scratch);
 /// Compute the two halves of a linear's backward: the gradient of its input, and those of weight and bias, which read
 /// the input.
 void input_gradient(const PartCall& call, LinearBackward linear, const View& gradient, bool adds);

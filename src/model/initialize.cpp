@@ -19,6 +19,7 @@ void initialize_slice(const ParameterTensor& tensor, TensorId id, std::uint64_t 
       std::fill(out.begin(), out.end(), 1.0f);
       return;
     case Initialization::normal:
+    case Initialization::residual:
       break;
   }
   fill_normals(seed, static_cast<std::uint32_t>(id.number()), static_cast<std::uint64_t>(first_element),

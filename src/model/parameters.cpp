@@ -1,4 +1,4 @@
-// The parameter inventory of every family, under Hugging Face names and shapes, in forward order of first use.
+// The parameters of a model: the rows of its family, expanded over blocks, in forward order of first use.
 
 #include <cmath>
 
@@ -11,95 +11,40 @@ namespace {
 
 constexpr double kDeviation = 0.02;  ///< of GPT-2's weights (Radford et al. 2019) and Hugging Face's initializer_range
 
-class Inventory {
- public:
-  void matrix(const std::string& name, std::int64_t rows, std::int64_t columns, double deviation = kDeviation) {
-    ParameterTensor t;
-    t.name = name;
-    t.shape = {rows, columns};
-    t.elements = checked_multiply(rows, columns);
-    t.initialization = Initialization::normal;
-    t.standard_deviation = deviation;
-    t.decays = true;
-    tensors.push_back(std::move(t));
-  }
-  void table(const std::string& name, std::int64_t rows, std::int64_t columns) {
-    matrix(name, rows, columns);
-    tensors.back().is_table = true;
-  }
-  void vector(const std::string& name, std::int64_t length, Initialization initialization) {
-    ParameterTensor t;
-    t.name = name;
-    t.shape = {length};
-    t.elements = length;
-    t.initialization = initialization;
-    tensors.push_back(std::move(t));
-  }
-  void gain(const std::string& name, std::int64_t length) { vector(name, length, Initialization::one); }
-  void bias(const std::string& name, std::int64_t length) { vector(name, length, Initialization::zero); }
-
-  IndexedVector<TensorId, ParameterTensor> tensors;
-};
-
-/// Lists GPT-2's tensors. Its Conv1D weights are [in, out]; projections onto the residual stream start smaller by
-/// sqrt(2 layers).
-IndexedVector<TensorId, ParameterTensor> gpt2_tensors(const Architecture& a) {
-  Inventory inventory;
-  const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(a.layers));
-  inventory.table("transformer.wte.weight", a.vocab, a.width);
-  inventory.matrix("transformer.wpe.weight", a.context, a.width);
-  for (std::int64_t i = 0; i < a.layers; ++i) {
-    const std::string h = fmt::format("transformer.h.{}.", i);
-    inventory.gain(h + "ln_1.weight", a.width);
-    inventory.bias(h + "ln_1.bias", a.width);
-    inventory.matrix(h + "attn.c_attn.weight", a.width, 3 * a.width);
-    inventory.bias(h + "attn.c_attn.bias", 3 * a.width);
-    inventory.matrix(h + "attn.c_proj.weight", a.width, a.width, residual);
-    inventory.bias(h + "attn.c_proj.bias", a.width);
-    inventory.gain(h + "ln_2.weight", a.width);
-    inventory.bias(h + "ln_2.bias", a.width);
-    inventory.matrix(h + "mlp.c_fc.weight", a.width, a.ffn_width);
-    inventory.bias(h + "mlp.c_fc.bias", a.ffn_width);
-    inventory.matrix(h + "mlp.c_proj.weight", a.ffn_width, a.width, residual);
-    inventory.bias(h + "mlp.c_proj.bias", a.width);
-  }
-  inventory.gain("transformer.ln_f.weight", a.width);
-  inventory.bias("transformer.ln_f.bias", a.width);
-  if (!a.tied_head) inventory.table("lm_head.weight", a.vocab, a.width);
-  return std::move(inventory.tensors);
-}
-
-/// Lists the tensors of Qwen2 and Llama: weights are [out, in]; Qwen2 has biases on query, key and value.
-IndexedVector<TensorId, ParameterTensor> llama_tensors(const Architecture& a) {
-  Inventory inventory;
-  const std::int64_t kv_width = a.kv_heads * a.head_width();
-  inventory.table("model.embed_tokens.weight", a.vocab, a.width);
-  for (std::int64_t i = 0; i < a.layers; ++i) {
-    const std::string layer = fmt::format("model.layers.{}.", i);
-    const auto projection = [&](const std::string& name, std::int64_t out) {
-      inventory.matrix(fmt::format("{}self_attn.{}.weight", layer, name), out, a.width);
-      if (a.qkv_bias) inventory.bias(fmt::format("{}self_attn.{}.bias", layer, name), out);
-    };
-    inventory.gain(layer + "input_layernorm.weight", a.width);
-    projection("q_proj", a.width);
-    projection("k_proj", kv_width);
-    projection("v_proj", kv_width);
-    inventory.matrix(layer + "self_attn.o_proj.weight", a.width, a.width);
-    inventory.gain(layer + "post_attention_layernorm.weight", a.width);
-    inventory.matrix(layer + "mlp.gate_proj.weight", a.ffn_width, a.width);
-    inventory.matrix(layer + "mlp.up_proj.weight", a.ffn_width, a.width);
-    inventory.matrix(layer + "mlp.down_proj.weight", a.width, a.ffn_width);
-  }
-  inventory.gain("model.norm.weight", a.width);
-  if (!a.tied_head) inventory.table("lm_head.weight", a.vocab, a.width);
-  return std::move(inventory.tensors);
+ParameterTensor tensor_of(const TensorRow& row, int block, const Architecture& a) {
+  ParameterTensor t;
+  t.role = row.role, t.block = block;
+  t.name = fmt::format(fmt::runtime(row.name), block);
+  const std::int64_t rows = size_of(row.rows, a), columns = size_of(row.columns, a);
+  t.shape = {rows};
+  if (row.columns != Length::none) t.shape.push_back(columns);
+  t.elements = checked_multiply(rows, columns);
+  const bool is_residual = row.initialization == Initialization::residual;
+  t.initialization = is_residual ? Initialization::normal : row.initialization;
+  if (t.initialization == Initialization::normal) t.standard_deviation = kDeviation;
+  if (is_residual) t.standard_deviation /= std::sqrt(2.0 * static_cast<double>(a.layers));
+  t.decays = t.shape.size() > 1;
+  t.is_table = row.rows == Length::vocab;
+  return t;
 }
 
 }  // namespace
 
 IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& architecture) {
   validate(architecture);
-  return architecture.family == Family::gpt2 ? gpt2_tensors(architecture) : llama_tensors(architecture);
+  IndexedVector<TensorId, ParameterTensor> tensors;
+  const auto add = [&](PartKind part, int block) {
+    for (const TensorRow& row : rules_of(architecture.family).tensors) {
+      if (part_of(row.role) == part && row.is_in(architecture)) tensors.push_back(tensor_of(row, block, architecture));
+    }
+  };
+  add(PartKind::embedding, -1);
+  for (int block = 0; block < architecture.layers; ++block) {
+    add(PartKind::attention, block);
+    add(PartKind::mlp, block);
+  }
+  add(PartKind::head, -1);
+  return tensors;
 }
 
 std::int64_t ParameterTensor::padded_elements() const {

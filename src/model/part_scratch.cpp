@@ -4,8 +4,6 @@
 
 namespace tessera {
 
-std::int64_t qkv_width(const Architecture& a) { return (a.heads + 2 * a.kv_heads) * a.head_width(); }
-
 std::int64_t ffn_stride(const ModelParts& model) {
   return kernel_needs(model.device).row_stride(model.architecture.ffn_width);
 }
@@ -18,7 +16,7 @@ AttentionShape attention_shape(const ModelParts& model) {
 AttentionBackwardScratch::AttentionBackwardScratch(ScratchLayout& scratch, const ModelParts& model) {
   const std::int64_t tokens = model.tokens(), width = model.architecture.width;
   normalized = scratch.take_matrix(tokens, width, model.compute);
-  qkv_gradient = scratch.take_matrix(tokens, qkv_width(model.architecture), model.compute);
+  qkv_gradient = scratch.take_matrix(tokens, model.architecture.qkv_width(), model.compute);
   width_gradient = scratch.take_matrix(tokens, width, model.compute);
   if (model.architecture.dropout > 0) masked_gradient = scratch.take_matrix(tokens, width, model.compute);
   attention = scratch.take_bytes(kernel_needs(model.device).attention_backward(attention_shape(model), model.compute));

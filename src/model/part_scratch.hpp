@@ -50,8 +50,6 @@ struct LogitsScratch {
   float* reciprocal_deviation;
 };
 
-/// Returns the columns of queries, keys and values side by side.
-std::int64_t qkv_width(const Architecture& architecture);
 AttentionShape attention_shape(const ModelParts& model);
 
 }  // namespace tessera

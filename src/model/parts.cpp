@@ -2,8 +2,6 @@
 
 #include "tessera/model/parts.hpp"
 
-#include <map>
-
 #include "model/part_scratch.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/kernels/needs.hpp"
@@ -14,9 +12,7 @@ namespace {
 
 class Declaration {
  public:
-  explicit Declaration(ModelParts& model) : model_(model), a_(model.architecture) {
-    for (const TensorId id : model.tensors.ids()) ids_[model.tensors[id].name] = id;
-  }
+  explicit Declaration(ModelParts& model) : model_(model), a_(model.architecture) {}
 
   void all_parts() {
     embedding();
@@ -28,19 +24,25 @@ class Declaration {
   }
 
  private:
-  enum class InBackward : bool { not_read, read };
-
-  Part& start(const std::string& name, PartKind kind, int block) {
+  /// Starts a part that reads the next tensors, which are its family's rows of this kind.
+  Part& start(std::string name, PartKind kind, int block = -1) {
     Part& part = model_.parts.emplace_back();
-    part.name = name, part.kind = kind, part.block = block;
+    part.name = std::move(name), part.kind = kind, part.block = block;
+    for (const TensorRow& row : rules_of(a_.family).tensors) {
+      if (part_of(row.role) == kind && row.is_in(a_)) reads(part, next_++, row.in_backward);
+    }
     return part;
   }
-  void reads(Part& part, const std::string& tensor, InBackward in_backward) {
-    part.tensors.push_back(ids_.at(tensor));
+  void reads(Part& part, TensorId tensor, InBackward in_backward) {
+    part.tensors.push_back(tensor);
     part.read_in_backward.push_back(in_backward == InBackward::read);
   }
-  void saves(Part& part, const char* name, DType dtype, std::int64_t elements) {
-    part.saved.push_back({name, dtype, elements});
+  void saves(Part& part, SavedRole role, const char* name, DType dtype, std::int64_t elements) {
+    part.saved.push_back({name, dtype, elements, role});
+  }
+  void saves_norm(Part& part) {
+    if (a_.subtracts_mean()) saves(part, SavedRole::mean, "mean", DType::fp32, model_.tokens());
+    saves(part, SavedRole::reciprocal_deviation, "reciprocal_deviation", DType::fp32, model_.tokens());
   }
 
   std::int64_t elements_of(const Part& part) const {
@@ -69,13 +71,7 @@ class Declaration {
   }
 
   void embedding() {
-    Part& part = start("embed", PartKind::embedding, -1);
-    if (a_.family == Family::gpt2) {
-      reads(part, "transformer.wte.weight", InBackward::not_read);
-      reads(part, "transformer.wpe.weight", InBackward::not_read);
-    } else {
-      reads(part, "model.embed_tokens.weight", InBackward::not_read);
-    }
+    Part& part = start("embed", PartKind::embedding);
     part.backward.scratch_bytes = kernel_needs(model_.device).embedding_backward(model_.tokens());
     const std::int64_t stream = model_.residual_elements() * size_of(model_.compute);
     part.forward.bytes = part.recompute.bytes = 2 * stream;  // the rows that are looked up, not the table
@@ -84,30 +80,12 @@ class Declaration {
 
   void attention(int block) {
     Part& part = start(fmt::format("h.{}.attn", block), PartKind::attention, block);
-    if (a_.family == Family::gpt2) {
-      const std::string h = fmt::format("transformer.h.{}.", block);
-      reads(part, h + "ln_1.weight", InBackward::read);
-      reads(part, h + "ln_1.bias", InBackward::read);  // the normalised input is recomputed
-      reads(part, h + "attn.c_attn.weight", InBackward::read);
-      reads(part, h + "attn.c_attn.bias", InBackward::not_read);
-      reads(part, h + "attn.c_proj.weight", InBackward::read);
-      reads(part, h + "attn.c_proj.bias", InBackward::not_read);
-      saves(part, "mean", DType::fp32, model_.tokens());
-    } else {
-      const std::string layer = fmt::format("model.layers.{}.", block);
-      reads(part, layer + "input_layernorm.weight", InBackward::read);
-      for (const char* name : {"q_proj", "k_proj", "v_proj"}) {
-        reads(part, layer + "self_attn." + name + ".weight", InBackward::read);
-        if (a_.qkv_bias) reads(part, layer + "self_attn." + name + ".bias", InBackward::not_read);
-      }
-      reads(part, layer + "self_attn.o_proj.weight", InBackward::read);
-    }
-    saves(part, "reciprocal_deviation", DType::fp32, model_.tokens());
-    saves(part, "qkv", model_.compute, model_.tokens() * qkv_width(a_));
-    saves(part, "output", model_.compute, model_.residual_elements());
-    saves(part, "log_sum_exp", DType::fp32, model_.tokens() * a_.heads);
+    saves_norm(part);
+    saves(part, SavedRole::qkv, "qkv", model_.compute, model_.tokens() * a_.qkv_width());
+    saves(part, SavedRole::attention_output, "output", model_.compute, model_.residual_elements());
+    saves(part, SavedRole::log_sum_exp, "log_sum_exp", DType::fp32, model_.tokens() * a_.heads);
 
-    const std::int64_t linears = linear_flops(a_.width, qkv_width(a_)) + linear_flops(a_.width, a_.width);
+    const std::int64_t linears = linear_flops(a_.width, a_.qkv_width()) + linear_flops(a_.width, a_.width);
     const std::int64_t matmul =
         checked_multiply(model_.tokens() * (model_.sequence + 1), a_.width);  // 2 x half of the square
     part.forward.flops = linears + 2 * matmul;
@@ -131,28 +109,13 @@ class Declaration {
 
   void mlp(int block) {
     Part& part = start(fmt::format("h.{}.mlp", block), PartKind::mlp, block);
-    if (a_.family == Family::gpt2) {
-      const std::string h = fmt::format("transformer.h.{}.", block);
-      reads(part, h + "ln_2.weight", InBackward::read);
-      reads(part, h + "ln_2.bias", InBackward::read);
-      reads(part, h + "mlp.c_fc.weight", InBackward::read);
-      reads(part, h + "mlp.c_fc.bias", InBackward::not_read);
-      reads(part, h + "mlp.c_proj.weight", InBackward::read);
-      reads(part, h + "mlp.c_proj.bias", InBackward::not_read);
-      saves(part, "mean", DType::fp32, model_.tokens());
-      saves(part, "reciprocal_deviation", DType::fp32, model_.tokens());
-      saves(part, "before_gelu", model_.compute, model_.tokens() * a_.ffn_width);
-    } else {
-      const std::string layer = fmt::format("model.layers.{}.", block);
-      reads(part, layer + "post_attention_layernorm.weight", InBackward::read);
-      for (const char* name : {"gate_proj", "up_proj", "down_proj"})
-        reads(part, layer + "mlp." + name + ".weight", InBackward::read);
-      saves(part, "reciprocal_deviation", DType::fp32, model_.tokens());
-      saves(part, "gate", model_.compute, model_.tokens() * a_.ffn_width);
-      saves(part, "up", model_.compute, model_.tokens() * a_.ffn_width);
-    }
-    if (model_.keeps_activated) saves(part, "activated", model_.compute, model_.tokens() * a_.ffn_width);
-    const std::int64_t up = linear_flops(a_.width, a_.ffn_width) * (a_.mlp == MlpKind::swiglu ? 2 : 1);
+    const bool gated = a_.mlp == MlpKind::swiglu;
+    const std::int64_t hidden = model_.tokens() * a_.ffn_width;
+    saves_norm(part);
+    if (gated) saves(part, SavedRole::gate, "gate", model_.compute, hidden);
+    saves(part, SavedRole::up, gated ? "up" : "before_gelu", model_.compute, hidden);
+    if (model_.keeps_activated) saves(part, SavedRole::activated, "activated", model_.compute, hidden);
+    const std::int64_t up = linear_flops(a_.width, a_.ffn_width) * (gated ? 2 : 1);
     const std::int64_t down = linear_flops(a_.ffn_width, a_.width);
     part.forward.flops = up + down;
     part.recompute.flops = up;  // the output is not read again: the next block's input is kept
@@ -163,17 +126,8 @@ class Declaration {
   }
 
   void head() {
-    Part& part = start("head", PartKind::head, -1);
-    const bool gpt2 = a_.family == Family::gpt2;
-    if (gpt2) {
-      reads(part, "transformer.ln_f.weight", InBackward::read);
-      reads(part, "transformer.ln_f.bias", InBackward::read);
-    } else {
-      reads(part, "model.norm.weight", InBackward::read);
-    }
-    const std::string table_name =
-        a_.tied_head ? (gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight") : "lm_head.weight";
-    reads(part, table_name, InBackward::read);
+    Part& part = start("head", PartKind::head);
+    if (a_.tied_head) reads(part, TensorId(0), InBackward::read);  // the token table
     const std::int64_t matmul =
         model_.generates() ? 2 * model_.batch * checked_multiply(a_.width, a_.vocab) : linear_flops(a_.width, a_.vocab);
     part.forward.flops = part.recompute.flops = matmul;
@@ -191,7 +145,7 @@ class Declaration {
 
   ModelParts& model_;
   const Architecture& a_;
-  std::map<std::string, TensorId> ids_;
+  TensorId next_{0};  ///< the first tensor that no part has read
 };
 
 }  // namespace

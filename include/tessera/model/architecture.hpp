@@ -1,5 +1,5 @@
 #pragma once
-// A decoder described by options: families are settings of one description, not classes.
+// A decoder described by options: families (model/family.hpp) are settings of one description, not classes.
 
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ struct RopeScaling {
 };
 
 struct Architecture {
-  Family family = Family::gpt2;
+  Family family{};  ///< the first one
   std::int64_t layers = 0, heads = 0, kv_heads = 0, width = 0, ffn_width = 0, vocab = 0, context = 0;
   NormKind norm = NormKind::layer_norm;
   PositionKind positions = PositionKind::learned;
@@ -33,12 +33,14 @@ struct Architecture {
   bool tied_head = true;    ///< the head reads the token table
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
-  RopeScaling rope_scaling;
+  RopeScaling rope_scaling = {};
   double dropout = 0.0;  ///< embedding, attention and residual dropout
   std::int64_t head_width() const { return width / heads; }
+  std::int64_t query_width() const { return heads * head_width(); }
+  std::int64_t key_width() const { return kv_heads * head_width(); }  ///< of values too
+  /// Returns the columns of queries, keys and values side by side.
+  std::int64_t qkv_width() const { return query_width() + 2 * key_width(); }
   bool subtracts_mean() const { return norm == NormKind::layer_norm; }
-  /// Returns whether one weight makes queries, keys and values (GPT-2), or one each.
-  bool fused_qkv() const { return family == Family::gpt2; }
   bool operator==(const Architecture&) const = default;
 };
 

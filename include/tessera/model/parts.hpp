@@ -10,7 +10,7 @@
 #include "tessera/backend/device_kind.hpp"
 #include "tessera/base/dtype.hpp"
 #include "tessera/base/id.hpp"
-#include "tessera/model/architecture.hpp"
+#include "tessera/model/family.hpp"
 
 namespace tessera {
 
@@ -20,10 +20,10 @@ using PartId = Id<struct Part>;
 /// Rows of a vocabulary's table in memory are a multiple of this, so that GPUs multiply whole tiles.
 inline constexpr std::int64_t kTableRows = 64;
 
-enum class Initialization : std::uint8_t { zero, one, normal };
-
 /// One parameter tensor, under its Hugging Face name and shape (row-major).
 struct ParameterTensor {
+  Role role = Role::token_table;
+  int block = -1;                   ///< -1: of no block
   std::string name;                 ///< "transformer.h.0.attn.c_attn.weight"
   std::vector<std::int64_t> shape;  ///< one or two dimensions
   std::int64_t elements = 0;
@@ -36,13 +36,24 @@ struct ParameterTensor {
   std::int64_t padded_elements() const;
 };
 
-enum class PartKind : std::uint8_t { embedding, attention, mlp, head };
+/// A saved value's use in the decoder. Embedding and head save nothing.
+enum class SavedRole : std::uint8_t {
+  mean,                  ///< of the norm that a half of a block starts with: fp32 [tokens]
+  reciprocal_deviation,  ///< likewise
+  qkv,                   ///< [tokens, qkv_width]: queries, keys, values side by side, rotated (rotary)
+  attention_output,      ///< [tokens, width]: before its projection
+  log_sum_exp,           ///< fp32 [batch, heads, sequence]
+  gate,                  ///< [tokens, ffn_width]
+  up,                    ///< [tokens, ffn_width]; with GELU: its input
+  activated              ///< [tokens, ffn_width]: h, the down projection's input; not saved: backward makes it again
+};
 
 /// A value that forward saves for backward (and that recompute makes again).
 struct SavedTensor {
   std::string name;  ///< "qkv"
   DType dtype = DType::fp32;
   std::int64_t elements = 0;
+  SavedRole role = SavedRole::mean;
 };
 
 /// Constants that parts read: computed once on the host (model/constants.hpp), equal on every rank.
@@ -64,9 +75,9 @@ struct Part {
   std::string name;  ///< "embed", "h.0.attn", "h.0.mlp", "head"
   PartKind kind = PartKind::embedding;
   int block = -1;                      ///< of attention and mlp parts
-  std::vector<TensorId> tensors;       ///< in the order of model/part_order.hpp
+  std::vector<TensorId> tensors;       ///< the family's rows of this kind, in their order; a tied head's table last
   std::vector<bool> read_in_backward;  ///< per tensor: backward reads the parameter itself
-  std::vector<SavedTensor> saved;      ///< in the order of model/part_order.hpp
+  std::vector<SavedTensor> saved;
   /// The head's `backward` is forward and backward in one (training). `recompute` makes saved values alone: where the
   /// output is wanted too, it costs what forward does.
   PartCost forward, backward, recompute;
@@ -103,7 +114,7 @@ struct ModelParts {
   std::int64_t gradient_sums_offset() const;
   bool generates() const { return cache > 0; }
   /// Returns the elements of an attention part's cache: [batch, cache, kv_heads * head_width] of keys, then of values.
-  std::int64_t cache_elements() const { return 2 * batch * cache * architecture.kv_heads * architecture.head_width(); }
+  std::int64_t cache_elements() const { return 2 * batch * cache * architecture.key_width(); }
   /// Returns the integers that a micro-batch brings: tokens, targets and, with documents, positions, each [batch,
   /// sequence]; or what GenerationInputs says.
   std::int64_t input_integers() const { return (documents ? 3 : 2) * tokens() + (generates() ? 2 * batch : 0); }
@@ -122,7 +133,7 @@ struct GenerationInputs {
   std::int32_t* rows;       ///< [batch]: row of the residual stream whose logits are wanted, 0 to tokens() - 1
 };
 
-/// Returns the parameter inventory alone: independent of micro-batch shape and dtype. Works for every family.
+/// Returns the parameter inventory alone, expanded from the family's rows: independent of micro-batch shape and dtype.
 IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& architecture);
 
 /// Choices that change what parts store, and in which type, but not what they compute.

@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <ranges>
+#include <set>
+
+#include "tessera/base/error.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/model/family.hpp"
+#include "tessera/model/parts.hpp"
+
+using namespace tessera;
+
+TEST_CASE("a family's row is found by its enumerator and its name", "[family]") {
+  std::string names;
+  for (const FamilyRules& rules : all_families()) {
+    INFO(rules.name);
+    CHECK(&rules_of(rules.form.family) == &rules);
+    CHECK(name_of(rules.form.family) == rules.name);
+    CHECK(rules.presets.size() > 0);
+    for (const Preset& p : rules.presets) CHECK(preset(std::string(p.name)).family == rules.form.family);
+    names += (names.empty() ? "" : "|") + std::string(rules.name);
+  }
+  CHECK(help_text().find(names) != std::string::npos);
+}
+
+TEST_CASE("a default architecture is of the first family", "[family]") {
+  const Architecture a, &form = all_families().front().form;
+  CHECK(a == form);
+}
+
+TEST_CASE("rows of tensors are in the order of roles, each role once", "[family]") {
+  for (const FamilyRules& rules : all_families()) {
+    INFO(rules.name);
+    CHECK(std::ranges::adjacent_find(rules.tensors, std::ranges::greater_equal(), &TensorRow::role) ==
+          rules.tensors.end());
+    CHECK(rules.tensors.front().role == Role::token_table);
+    CHECK(rules.tensors.back().role == Role::head_table);
+    for (const TensorRow& row : rules.tensors) {
+      INFO(row.name);
+      const PartKind part = part_of(row.role);
+      const bool is_in_block = part == PartKind::attention || part == PartKind::mlp;
+      CHECK((row.name.find("{}") != std::string_view::npos) == is_in_block);
+      CHECK((row.name == kHeadName || without_prefix(row.name).size() + rules.prefix.size() == row.name.size()));
+      CHECK(row.rows != Length::none);
+    }
+  }
+}
+
+TEST_CASE("each size of an architecture has a key in config.json, or follows another", "[family]") {
+  for (const FamilyRules& rules : all_families()) {
+    INFO(rules.name);
+    const auto keys_of = [&](std::int64_t Architecture::*field) {
+      return std::ranges::count_if(rules.keys | std::views::join, [&](const ConfigKey& key) {
+        const auto* size = std::get_if<ConfigKey::Size>(&key.value);
+        return size != nullptr && size->field == field;
+      });
+    };
+    for (const auto field : {&Architecture::layers, &Architecture::heads, &Architecture::width,
+                             &Architecture::ffn_width, &Architecture::vocab, &Architecture::context})
+      CHECK(keys_of(field) >= 1);
+    CHECK(keys_of(&Architecture::kv_heads) == (rules.has_own_sizes ? 1 : 0));
+    std::set<std::pair<std::string, bool>> names;  // of keys that are read, and of those that are written
+    for (const ConfigKey& key : rules.keys | std::views::join) {
+      if (key.use != ConfigKey::Use::written) CHECK(names.emplace(key.name, false).second);
+      if (key.use != ConfigKey::Use::read) CHECK(names.emplace(key.name, true).second);
+    }
+  }
+}
+
+TEST_CASE("a tensor knows its role and its block", "[family]") {
+  for (const std::string& name : preset_names()) {
+    INFO(name);
+    const Architecture a = preset(name);
+    std::set<std::pair<int, Role>> found;
+    for (const ParameterTensor& t : parameter_tensors(a)) {
+      INFO(t.name);
+      CHECK(found.emplace(t.block, t.role).second);
+      CHECK((t.block >= 0) == (t.name.find(fmt::format(".{}.", t.block)) != std::string::npos));
+      CHECK(t.block < a.layers);
+    }
+    CHECK(found.contains({-1, Role::head_table}) != a.tied_head);
+  }
+}
