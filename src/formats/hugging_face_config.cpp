@@ -1,15 +1,17 @@
 #include <cmath>
-#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 #include <string_view>
+#include <variant>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
 #include "tessera/formats/hugging_face_json.hpp"
+#include "tessera/model/family.hpp"
 
 namespace tessera {
 
@@ -33,12 +35,6 @@ class ConfigReader {
     }
     return value->get<std::int64_t>();
   }
-  std::int64_t needed_size(const char* key) const {
-    const auto value = size(key);
-    if (!value) throw UsageError("{} lacks {}", path_.string(), key);
-    return *value;
-  }
-
   double positive(const char* key, double fallback) const { return positive_in(json_, key, fallback); }
 
   bool truth(const char* key, bool fallback) const {
@@ -58,21 +54,26 @@ class ConfigReader {
     if (!value->is_string()) refuse(key, "text is allowed");
     return value->get<std::string>();
   }
-  void require_text(const char* key, const char* fallback, std::initializer_list<std::string_view> allowed) const {
-    const std::string value = text(key, fallback);
-    std::string list;
-    for (const std::string_view choice : allowed) {
-      if (value == choice) return;
-      list += (list.empty() ? "" : " or ") + std::string(choice);
+  void require(const char* key, const ConfigKey::Text& wanted) const {
+    const std::string value = text(key, wanted.value);
+    if (value == wanted.value || (wanted.other != nullptr && value == wanted.other)) return;
+    const std::string other = wanted.other == nullptr ? "" : fmt::format(" or {}", wanted.other);
+    refuse(key, fmt::format("only {}{} is supported", wanted.value, other).c_str());
+  }
+  void require(const char* key, const ConfigKey::AllOfList& wanted) const {
+    const nlohmann::json* list = find(key);
+    if (list == nullptr) return;
+    if (!list->is_array()) refuse(key, "a list is allowed");
+    for (const auto& item : *list) {
+      if (item != wanted.value) refuse(key, fmt::format("only {} is supported", wanted.value).c_str());
     }
-    refuse(key, ("only " + list + " is supported").c_str());
   }
 
   /// Reads rotary base and scaling. Older folders write rope_theta and rope_scaling, newer ones rope_parameters for
   /// both; a scaling's kind is called rope_type, or type.
-  void read_rope(Architecture& model) const {
+  void read_rope(Architecture& model, double base) const {
     require_number("partial_rotary_factor", json_, 1);
-    model.rope_theta = positive_in(json_, "rope_theta", 10000.0);
+    model.rope_theta = positive_in(json_, "rope_theta", base);
     for (const char* key : {"rope_scaling", "rope_parameters"}) {
       const nlohmann::json* value = find(key);
       if (value == nullptr) continue;
@@ -84,17 +85,6 @@ class ConfigReader {
     }
   }
 
-  /// UsageError if a layer's attention is not full.
-  void require_full_attention() const {
-    require("use_sliding_window", false);
-    const nlohmann::json* types = find("layer_types");
-    if (types == nullptr) return;
-    if (!types->is_array()) refuse("layer_types", "a list is allowed");
-    for (const auto& type : *types) {
-      if (type != "full_attention") refuse("layer_types", "only full_attention is supported");
-    }
-  }
-
   /// Returns model_type, or derives it from `architectures` if it is missing.
   std::string model_type() const {
     std::string type = text("model_type", "");
@@ -102,9 +92,11 @@ class ConfigReader {
     const nlohmann::json* list = find("architectures");
     if (list == nullptr || !list->is_array() || list->empty() || !list->front().is_string()) return "";
     auto name = list->front().get<std::string>();
-    if (name.starts_with("GPT2")) return "gpt2";
-    if (name.starts_with("Qwen2F") || name.starts_with("Qwen2M")) return "qwen2";
-    if (name.starts_with("Llama")) return "llama";
+    for (const FamilyRules& rules : all_families()) {
+      for (const std::string_view prefix : rules.class_prefixes) {
+        if (!prefix.empty() && name.starts_with(prefix)) return std::string(rules.name);
+      }
+    }
     return name;
   }
 
@@ -177,54 +169,62 @@ class ConfigReader {
   const nlohmann::json& json_;
 };
 
-Architecture read_gpt2(const ConfigReader& config) {
-  config.require_text("activation_function", "gelu_new", {"gelu_new", "gelu_pytorch_tanh"});
-  config.require("scale_attn_weights", true);
-  config.require("scale_attn_by_inverse_layer_idx", false);
-  config.require("reorder_and_upcast_attn", false);
-  config.require("add_cross_attention", false);
-  Architecture model;
-  model.family = Family::gpt2;
-  model.layers = config.needed_size("n_layer");
-  model.heads = model.kv_heads = config.needed_size("n_head");
-  model.width = config.needed_size("n_embd");
-  model.ffn_width = config.size("n_inner").value_or(4 * model.width);
-  model.vocab = config.needed_size("vocab_size");
-  const auto positions = config.size("n_positions");
-  model.context = positions ? *positions : config.needed_size("n_ctx");
-  model.norm_epsilon = config.positive("layer_norm_epsilon", 1e-5);
-  model.tied_head = config.truth("tie_word_embeddings", true);
-  return model;
+/// Reads a size. Of two keys for it, the latter counts.
+std::int64_t read_size(const ConfigReader& config, const FamilyRules& rules, std::int64_t Architecture::*field,
+                       std::optional<std::int64_t> fallback = std::nullopt) {
+  const char* missing = "";
+  for (const ConfigKey& key : rules.keys | std::views::join | std::views::reverse) {
+    const auto* read = std::get_if<ConfigKey::Size>(&key.value);
+    if (read == nullptr || read->field != field) continue;
+    if (const auto size = config.size(key.name)) return *size;
+    missing = key.name;
+  }
+  if (!fallback) throw UsageError("{} lacks {}", config.path().string(), missing);
+  return *fallback;
 }
 
-/// Reads the common settings of Qwen2 and Llama.
-Architecture read_rotary(const ConfigReader& config, Family family) {
-  config.require_text("hidden_act", "silu", {"silu"});
-  config.require_full_attention();
-  Architecture model;
-  model.family = family;
-  model.norm = NormKind::rms_norm;
-  model.positions = PositionKind::rotary;
-  model.mlp = MlpKind::swiglu;
-  model.linear_bias = false;
-  model.qkv_bias = family == Family::qwen2;
-  model.layers = config.needed_size("num_hidden_layers");
-  model.heads = config.needed_size("num_attention_heads");
-  model.kv_heads = config.size("num_key_value_heads").value_or(model.heads);
-  model.width = config.needed_size("hidden_size");
-  model.ffn_width = config.needed_size("intermediate_size");
-  model.vocab = config.needed_size("vocab_size");
-  model.context = config.needed_size("max_position_embeddings");
-  model.norm_epsilon = config.positive("rms_norm_eps", 1e-6);
-  config.read_rope(model);
-  model.tied_head = config.truth("tie_word_embeddings", false);
-  const auto head_width = config.size("head_dim");
-  if (head_width && *head_width * model.heads != model.width) {
-    throw UsageError("{}: head_dim = {} is not supported (only hidden_size / num_attention_heads is, here {} / {}{})",
-                     config.path().string(), *head_width, model.width, model.heads,
-                     model.width % model.heads == 0 ? fmt::format(" = {}", model.width / model.heads)
-                                                    : ", which is no whole number");
+void require_supported(const ConfigReader& config, const FamilyRules& rules) {
+  for (const ConfigKey& key : rules.keys | std::views::join) {
+    if (key.use == ConfigKey::Use::written) continue;
+    if (const auto* truth = std::get_if<bool>(&key.value)) config.require(key.name, *truth);
+    if (const auto* text = std::get_if<ConfigKey::Text>(&key.value)) config.require(key.name, *text);
+    if (const auto* list = std::get_if<ConfigKey::AllOfList>(&key.value)) config.require(key.name, *list);
   }
+}
+
+void require_head_width(const ConfigReader& config, const Architecture& model) {
+  const auto head_width = config.size("head_dim");
+  if (!head_width || *head_width * model.heads == model.width) return;
+  throw UsageError(
+      "{}: head_dim = {} is not supported (only hidden_size / num_attention_heads is, here {} / {}{})",
+      config.path().string(), *head_width, model.width, model.heads,
+      model.width % model.heads == 0 ? fmt::format(" = {}", model.width / model.heads) : ", which is no whole number");
+}
+
+Architecture read_model(const ConfigReader& config, const FamilyRules& rules) {
+  require_supported(config, rules);
+  Architecture model = rules.form;
+  const auto size = [&](auto... arguments) { return read_size(config, rules, arguments...); };
+  model.layers = size(&Architecture::layers);
+  model.heads = size(&Architecture::heads);
+  model.kv_heads = size(&Architecture::kv_heads, model.heads);
+  model.width = size(&Architecture::width);
+  model.ffn_width =
+      rules.has_own_sizes ? size(&Architecture::ffn_width) : size(&Architecture::ffn_width, 4 * model.width);
+  model.vocab = size(&Architecture::vocab);
+  model.context = size(&Architecture::context);
+  for (const ConfigKey& key : rules.keys | std::views::join) {
+    if (key.use == ConfigKey::Use::written) continue;
+    const auto* number = std::get_if<ConfigKey::Number>(&key.value);
+    if (number != nullptr && number->field == &Architecture::rope_theta) {
+      config.read_rope(model, number->fallback);
+    } else if (number != nullptr) {
+      model.*number->field = config.positive(key.name, number->fallback);
+    }
+    if (const auto* truth = std::get_if<ConfigKey::Truth>(&key.value))
+      model.*truth->field = config.truth(key.name, truth->fallback);
+  }
+  if (model.positions == PositionKind::rotary) require_head_width(config, model);
   return model;
 }
 
@@ -247,15 +247,13 @@ Architecture read_config(const std::filesystem::path& folder) {
 Architecture architecture_of(const nlohmann::json& json, const std::filesystem::path& path) {
   const ConfigReader config(path, json);
   const std::string type = config.model_type();
-  if (type == "gpt2") return read_gpt2(config);
-  if (type == "qwen2") return read_rotary(config, Family::qwen2);
-  if (type == "llama") {
-    config.require("attention_bias", false);
-    config.require("mlp_bias", false);
-    return read_rotary(config, Family::llama);
+  for (const FamilyRules& rules : all_families()) {
+    if (type == rules.name) return read_model(config, rules);
   }
-  throw UsageError("{}: model_type = {} is not supported (gpt2, qwen2 or llama is allowed)", path.string(),
-                   type.empty() ? "nothing" : shown(type));
+  std::string names = names_of_families();
+  names.replace(names.rfind(", "), 2, " or ");
+  throw UsageError("{}: model_type = {} is not supported ({} is allowed)", path.string(),
+                   type.empty() ? "nothing" : shown(type), names);
 }
 
 }  // namespace tessera

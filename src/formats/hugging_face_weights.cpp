@@ -20,15 +20,6 @@ namespace tessera {
 namespace {
 
 constexpr std::int64_t kLargestIndex = 256 << 20;
-constexpr std::string_view kTiedHead = "lm_head.weight";
-
-/// Strips the model's prefix from a name: base models and models with a head differ by it.
-std::string_view bare(std::string_view name) {
-  for (const std::string_view prefix : {"transformer.", "model."}) {
-    if (name.starts_with(prefix)) return name.substr(prefix.size());
-  }
-  return name;
-}
 
 /// Returns the first element that is infinite or no number; values.size() if there is none.
 std::size_t first_not_finite(std::span<const float> values) {
@@ -97,17 +88,17 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
                                        const std::vector<ParameterTensor>& expected)
     : files_(open_files(folder)) {
   std::unordered_map<std::string_view, std::size_t> wanted;
-  for (std::size_t i = 0; i < expected.size(); ++i) wanted.emplace(bare(expected[i].name), i);
+  for (std::size_t i = 0; i < expected.size(); ++i) wanted.emplace(without_prefix(expected[i].name), i);
 
   std::vector<std::optional<Source>> found(expected.size());
   std::optional<Source> head;  // of a tied model: a copy of its table
   for (std::size_t file = 0; file < files_.size(); ++file) {
     const std::string where = files_[file].path().string();
     for (const SafetensorsEntry& entry : files_[file].entries()) {
-      const auto place = wanted.find(bare(entry.name));
+      const auto place = wanted.find(without_prefix(entry.name));
       if (place == wanted.end()) {
         if (is_known_buffer(entry.name)) continue;
-        if (entry.name == kTiedHead) {
+        if (entry.name == kHeadName) {
           head = Source{file, entry.name};
           continue;
         }
@@ -140,10 +131,8 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
 /// Compares the head with the table that it is tied to, piece by piece.
 void HuggingFaceWeights::require_tied(const Source& head, const std::vector<ParameterTensor>& expected) const {
   constexpr std::int64_t piece = 1 << 20;
-  const auto is_table = [](const ParameterTensor& tensor) {
-    return bare(tensor.name) == "wte.weight" || bare(tensor.name) == "embed_tokens.weight";
-  };
-  const auto table = static_cast<std::size_t>(std::ranges::find_if(expected, is_table) - expected.begin());
+  const auto table = static_cast<std::size_t>(std::ranges::find(expected, Role::token_table, &ParameterTensor::role) -
+                                              expected.begin());
   TESSERA_ASSERT(table < expected.size(), "a model without a table");
   const SafetensorsFile& file = files_[head.file];
   const Source& other = sources_[TensorId(table)];
