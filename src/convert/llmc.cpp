@@ -3,6 +3,7 @@
 // [in, out] here (as GPT-2's Conv1D has them). The table is padded to a multiple of 128 rows.
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
@@ -19,32 +20,13 @@ constexpr std::int64_t kHeaderInts = 256;
 constexpr std::int32_t kMagic = 20240326, kVersionFp32 = 3, kVersionBf16 = 5;
 constexpr std::int64_t kRowsOfTable = 128;
 
-/// The name endings of a block's 12 tensors, in llm.c's order.
-constexpr std::array<std::string_view, 12> kInBlock{
-    "ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias", "attn.c_proj.weight", "attn.c_proj.bias",
-    "ln_2.weight", "ln_2.bias", "mlp.c_fc.weight",    "mlp.c_fc.bias",    "mlp.c_proj.weight",  "mlp.c_proj.bias"};
+bool is_linear(const ParameterTensor& tensor) { return tensor.block >= 0 && tensor.shape.size() == 2; }
 
-bool is_table(const TensorRecord& tensor) { return tensor.name == "transformer.wte.weight"; }
-
-bool is_linear(const TensorRecord& tensor) {
-  return tensor.shape.size() == 2 && tensor.name.starts_with("transformer.h.");
-}
-
-/// Returns the numbers of Tessera's tensors in the order of llm.c's file.
-std::vector<std::size_t> order_of(const std::vector<TensorRecord>& tensors, std::int64_t layers) {
-  const auto find = [&](const std::string& name) {
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (tensors[i].name == name) return i;
-    }
-    throw InternalError("no tensor {}", name);
-  };
-  std::vector<std::size_t> order{find("transformer.wte.weight"), find("transformer.wpe.weight")};
-  for (const std::string_view name : kInBlock) {
-    for (std::int64_t layer = 0; layer < layers; ++layer)
-      order.push_back(find(fmt::format("transformer.h.{}.{}", layer, name)));
-  }
-  order.push_back(find("transformer.ln_f.weight"));
-  order.push_back(find("transformer.ln_f.bias"));
+/// Returns the numbers of Tessera's tensors in the order of llm.c's file: by role, then by block.
+std::vector<std::size_t> order_of(const std::vector<ParameterTensor>& tensors) {
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return tensors[i].role; });
   return order;
 }
 
@@ -74,19 +56,19 @@ LlmcFile::LlmcFile(std::filesystem::path path) : path_(std::move(path)) {
   const std::int64_t least = checked_multiply(checked_multiply(12 * a.layers, a.width), a.width);
   if (rows < a.vocab || least > bytes) throw UsageError("{} is shorter than its header says", path_.string());
   validate(a);
-  tensors_ = tensor_records(parameter_tensors(a));
+  tensors_ = parameter_tensors(a);
   offsets_.resize(tensors_.size());
   std::int64_t at = sizeof header;
-  for (const std::size_t i : order_of(tensors_, a.layers)) {
+  for (const std::size_t i : order_of(tensors_)) {
     offsets_[i] = at;
-    at += (is_table(tensors_[i]) ? rows * a.width : tensors_[i].elements) * size_of(dtype_);
+    at += (tensors_[i].is_table ? rows * a.width : tensors_[i].elements) * size_of(dtype_);
   }
   if (at != bytes) throw UsageError("{} has {} bytes: its header says {}", path_.string(), bytes, at);
 }
 
 void LlmcFile::read(std::int64_t tensor, std::int64_t first, std::span<float> out) {
   const FileDescriptor file = open_file(path_, OpenFor::reading);
-  const TensorRecord& record = tensors_.at(static_cast<std::size_t>(tensor));
+  const ParameterTensor& record = tensors_.at(static_cast<std::size_t>(tensor));
   const std::int64_t base = offsets_[static_cast<std::size_t>(tensor)];
   with_float_type(dtype_, [&]<class T>() {
     std::vector<T> values;
@@ -117,7 +99,7 @@ void LlmcFile::read(std::int64_t tensor, std::int64_t first, std::span<float> ou
 void write_llmc(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype) {
   const Manifest& manifest = checkpoint.manifest();
   const Architecture& a = manifest.architecture;
-  if (a.family != Family::gpt2 || !a.tied_head || a.ffn_width != 4 * a.width)
+  if (!rules_of(a.family).is_llmc || !a.tied_head || a.ffn_width != 4 * a.width)
     throw UsageError("llm.c knows GPT-2 with a tied head and ffn_width = 4 x width only");
   if (dtype == DType::fp16) throw UsageError("export.dtype = fp16 (llm.c has no such file): fp32 or bf16");
   const std::int64_t rows = round_up(a.vocab, kRowsOfTable);
@@ -129,12 +111,14 @@ void write_llmc(const std::filesystem::path& path, const CheckpointReader& check
   std::transform(values.begin(), values.end(), header.begin(),
                  [](std::int64_t v) { return static_cast<std::int32_t>(v); });
   file.append(header.data(), sizeof header);
-  for (const std::size_t i : order_of(manifest.tensors, a.layers)) {
-    const TensorRecord& tensor = manifest.tensors[i];
+  const std::vector<ParameterTensor> tensors = parameter_tensors(a);
+  TESSERA_ASSERT(manifest.tensors == tensor_records(tensors), "the checkpoint's tensors are not its model's");
+  for (const std::size_t i : order_of(tensors)) {
+    const ParameterTensor& tensor = tensors[i];
     if (!is_linear(tensor)) {
       stream_tensor(checkpoint, StateKind::parameter, i,
                     [&](std::int64_t, std::span<const float> piece) { append_as(file, dtype, piece); });
-      if (is_table(tensor))
+      if (tensor.is_table)
         append_as(file, dtype, std::vector<float>(static_cast<std::size_t>((rows - a.vocab) * a.width)));
       continue;
     }

@@ -19,12 +19,8 @@ struct Piece {
 };
 
 std::string short_name(const std::string& tensor) {
-  std::string name = tensor;
-  for (const char* prefix : {"transformer.", "model."}) {
-    if (name.rfind(prefix, 0) == 0) name.erase(0, std::string(prefix).size());
-  }
-  if (const auto dot = name.rfind('.'); dot != std::string::npos) name.erase(dot);
-  return name;
+  const std::string_view name = without_prefix(tensor);
+  return std::string(name.substr(0, name.rfind('.')));
 }
 
 std::vector<Piece> pieces_of(const ModelParts& model) {

@@ -1,30 +1,24 @@
 #include "tessera/training/resolve_model.hpp"
 
+#include <algorithm>
+
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
+#include "tessera/model/family.hpp"
 #include "tessera/training/origin.hpp"
 
 namespace tessera {
 
 namespace {
 
-/// Returns a family's norm, positions, MLP and biases, without sizes. Epsilon, rotary base and head tying are as in its
-/// presets.
-Architecture family_template(const std::string& family) {
-  std::string like;
-  if (family == name_of(Family::gpt2)) like = "gpt2-124m";
-  if (family == name_of(Family::qwen2)) like = "qwen2-0.5b";
-  if (family == name_of(Family::llama)) like = "llama-8b";
-  if (like.empty()) {
-    throw UsageError("model.family = {} (no such family): {}, {}, {}", family, name_of(Family::gpt2),
-                     name_of(Family::qwen2), name_of(Family::llama));
-  }
-  Architecture a = preset(like);
-  a.layers = a.heads = a.kv_heads = a.width = a.ffn_width = a.vocab = a.context = 0;
-  return a;
+/// Returns a family's norm, positions, MLP and biases, without sizes.
+const Architecture& form_of(const std::string& family) {
+  const auto rules = std::ranges::find(all_families(), family, &FamilyRules::name);
+  if (rules != all_families().end()) return rules->form;
+  throw UsageError("model.family = {} (no such family): {}", family, names_of_families());
 }
 
 void replace(std::int64_t& size, std::int64_t given) {
@@ -64,11 +58,11 @@ Architecture resolve_architecture(const ModelOptions& options) {
   if (!options.from.empty()) return resolve_architecture(options, architecture_at(options.from));
   Architecture a;
   if (!options.family.empty()) {
-    a = family_template(options.family);
+    a = form_of(options.family);
     replace_sizes(a, options, true);
   } else {
     a = preset(options.preset);
-    replace_sizes(a, options, a.family == Family::gpt2);
+    replace_sizes(a, options, !rules_of(a.family).has_own_sizes);
   }
   a.dropout = options.dropout;
   validate(a);

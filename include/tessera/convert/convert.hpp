@@ -43,7 +43,7 @@ class LlmcFile {
   Architecture architecture_;
   DType dtype_ = DType::fp32;
   std::vector<std::int64_t> offsets_;  ///< first byte of each tensor
-  std::vector<TensorRecord> tensors_;
+  std::vector<ParameterTensor> tensors_;
   std::int64_t turned_tensor_ = -1;
   std::vector<float> turned_;
 };
