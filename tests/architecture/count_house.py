@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Counts what keeps a house in order: count_house.py ROOT [--long] [--check].
 
-With --check, exits 1 where a count is over its limit: no wide line, no long sentence, none of the words.
+With --check, exits 1 where a count is over its limit: no name outside its table, no wide line, no long sentence, none of
+the words.
 
 device checks   code outside the backends (src/cuda, */cpu, backend) that asks whether it computes on a CPU or a GPU
+tables          names that stand in one table and nowhere else, by file: a family of models is asked for its row
 owners          calls that make a resource, per kind, by file: one file (or one folder of wrappers) owns each kind
 wide lines      lines of Markdown over 100 columns (tables, links and code blocks apart)
 long sentences  sentences of more than 35 words in comments and Markdown
@@ -19,6 +21,9 @@ SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".inc"}
 DEVICE_CHECKS_ALLOWED = 8  # run.device resolved, two factories, defaults; the rest asks backend/device_kind.hpp
 DEVICE_CHECK = re.compile(r"DeviceKind::(cpu|cuda)|host_reaches_memory\(\)|captures_collectives\(\)")
 BACKENDS = re.compile(r"^(src/cuda/|src/backend/|include/tessera/(cuda|backend)/|src/\w+/(cpu|gpu)/|src/config/choices\.cpp)")
+TABLES = {  # name: (pattern, the table's files)
+    "Family::": (r"\bFamily::", r"(src|include/tessera)/model/family\."),
+}
 OWNERS = {
     "close": re.compile(r"::close\("),
     "munmap": re.compile(r"\bmunmap\("),
@@ -84,6 +89,12 @@ def device_checks(root, names):
         if count:
             found[name] = count
     return found
+
+
+def outside_tables(root, names):
+    return {name: [file for file in names if file.startswith(("src/", "include/")) and not re.match(table, file)
+                   and re.search(pattern, code((root / file).read_text(encoding="utf-8")))]
+            for name, (pattern, table) in TABLES.items()}
 
 
 def owners(root, names):
@@ -162,6 +173,9 @@ def main():
     print(f"device checks outside the backends: {sum(checks.values())} in {len(checks)} files")
     for name, count in sorted(checks.items()):
         print(f"  {count} {name}")
+    outside = outside_tables(root, sources)
+    for name, where in outside.items():
+        print(f"{name} outside its table: {len(where)} files: {' '.join(where)}")
     for kind, where in owners(root, sources).items():
         print(f"{kind}: {len(where)} files: {' '.join(where)}")
     wide = wide_lines(root)
@@ -176,7 +190,7 @@ def main():
         print(f"{word}: {count}")
     lines = sum(len((root / name).read_text(encoding="utf-8").splitlines()) for name in sources if name.startswith(("src/", "include/")))
     print(f"lines of src and include: {lines}")
-    is_over = sum(checks.values()) > DEVICE_CHECKS_ALLOWED or wide or long or any(counted.values())
+    is_over = sum(checks.values()) > DEVICE_CHECKS_ALLOWED or any(outside.values()) or wide or long or any(counted.values())
     return 1 if is_over and "--check" in sys.argv else 0
 
 

@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""Tests that count_house.py finds a name outside its table."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import count_house
+
+
+class Tables(unittest.TestCase):
+    def test_a_name_outside_its_table_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            texts = {"src/model/family.cpp": "Family::gpt2", "include/tessera/model/family.hpp": "Family::gpt2",
+                     "src/model/parts.cpp": "if (a.family == Family::gpt2) {}", "src/shard/units.cpp": "// Family::gpt2",
+                     "src/tokenizer/pattern.cpp": "PatternFamily::gpt2", "tests/model/test_parts.cpp": "Family::gpt2"}
+            for name, text in texts.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text, encoding="utf-8")
+            self.assertEqual(count_house.outside_tables(root, list(texts)), {"Family::": ["src/model/parts.cpp"]})
+
+
+if __name__ == "__main__":
+    unittest.main()
