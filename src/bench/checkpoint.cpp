@@ -71,12 +71,13 @@ void forget_folder(const std::filesystem::path& folder) {
 /// Returns the runs that rank `rank` of a layout holds, into `memory`, kind after kind.
 std::vector<WantedRun> wanted_of(const ModelParts& model, const UnitLayout& layout, std::int64_t rank,
                                  std::vector<float>& memory) {
+  const std::span<const StateKind> kinds = kinds_of(StateContent::full);
   std::int64_t share = 0;
   for (const Unit& unit : layout.units) share += unit.share(layout.world);
-  memory.assign(static_cast<std::size_t>(share) * kStateKinds, 0.0F);
+  memory.assign(static_cast<std::size_t>(share) * kinds.size(), 0.0F);
   std::vector<WantedRun> wanted;
   float* to = memory.data();
-  for (const StateKind kind : kAllStateKinds) {
+  for (const StateKind kind : kinds) {
     for (const Unit& unit : layout.units) {
       const std::int64_t count = unit.share(layout.world);
       for (const TensorRun& run : runs_in_slice(model, unit, rank * count, count))

@@ -126,9 +126,10 @@ KernelCost cost_of(const HeadArguments& a) {
   return cost;
 }
 
-KernelCost cost_of(const AdamWArguments& a) {
+KernelCost cost_of(const UpdateArguments& a) {
   const double copy = a.copy != nullptr ? bytes_of(a.elements, a.copy_dtype) : 0;
-  return {0, bytes_of(6 * a.elements, DType::fp32) + bytes_of(a.elements, a.gradient_dtype) + copy};
+  const std::int64_t moved = 2 * (1 + std::ssize(a.states));  // master and states, read and written
+  return {0, bytes_of(moved * a.elements, DType::fp32) + bytes_of(a.elements, a.gradient_dtype) + copy};
 }
 
 }  // namespace tessera

@@ -29,6 +29,6 @@ KernelCost cost_of(const SwigluForward& a);
 KernelCost cost_of(const SwigluBackward& a);
 /// Counts one matmul, or with gradients three. The logits count as if they never left the chip.
 KernelCost cost_of(const HeadArguments& a);
-KernelCost cost_of(const AdamWArguments& a);
+KernelCost cost_of(const UpdateArguments& a);
 
 }  // namespace tessera

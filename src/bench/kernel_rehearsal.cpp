@@ -143,8 +143,8 @@ void KernelRehearsal::open_flat(const KernelWork& work) {
   flat_from_ = filled(from, bytes_like_numbers.data(), 4096);
   flat_to_ = filled(to, bytes_like_numbers.data(), 4096);
   master_ = filled_with(0.02f);
-  first_moment_ = filled_with(1e-3f);
-  second_moment_ = filled_with(1e-3f);
+  states_.assign(static_cast<std::size_t>(rules_of(schedule_.optimizer).states()), nullptr);
+  for (float*& state : states_) state = filled_with(1e-3f);
 }
 
 void KernelRehearsal::play(Kernels& kernels, const PartWork& work) {
@@ -191,15 +191,14 @@ void KernelRehearsal::play(Kernels& kernels, const FlatWork& work) {
       return kernels.square_sum(stream, flat_from_, work.from, work.elements, square_sum_);
     case FlatKind::adamw: {
       const DecayRun all{0, work.elements, true};
-      AdamWArguments a;
+      UpdateArguments a = update_arguments(optim_);
       a.elements = work.elements;
-      a.master = master_, a.first_moment = first_moment_, a.second_moment = second_moment_;
+      a.master = master_, a.states = states_;
       a.gradient = flat_from_, a.gradient_dtype = work.from;
-      a.beta1 = optim_.beta1, a.beta2 = optim_.beta2, a.epsilon = optim_.eps, a.weight_decay = optim_.weight_decay;
       a.runs = {&all, 1};
       if (work.to != DType::fp32) a.copy = flat_to_, a.copy_dtype = work.to;
       a.scalars = scalars_;
-      return kernels.adamw(stream, a);
+      return (kernels.*rules_of(schedule_.optimizer).update)(stream, a);
     }
   }
 }

@@ -49,7 +49,8 @@ class KernelRehearsal {
   std::byte* residual_[3] = {};  ///< the stream after embedding, attention and MLP
   std::byte* residual_gradient_ = nullptr;
   std::byte* scratch_ = nullptr;
-  float *master_ = nullptr, *first_moment_ = nullptr, *second_moment_ = nullptr;
+  float* master_ = nullptr;
+  std::vector<float*> states_;
   std::byte *flat_from_ = nullptr, *flat_to_ = nullptr;
   const StepScalars* scalars_ = nullptr;
   ExactSum* square_sum_ = nullptr;

@@ -45,30 +45,30 @@ PartWork part_work(const StepSchedule& schedule, const Operation& op) {
 
 FlatWork gather_work(const StepSchedule& schedule, const Operation& op) {
   if (op.queue == Queue::host)  // a bucket
-    return {FlatKind::cast, op.bucket.count, schedule.value(op.reads[0]).dtype, schedule.compute};
+    return {FlatKind::cast, op.bucket.count, schedule.value(op.reads[0]).dtype(), schedule.compute};
   const Value& whole = schedule.value(op.writes[0]);
-  return {FlatKind::cast, whole.elements / schedule.grid.size(op.group), schedule.value(op.reads[0]).dtype,
-          whole.dtype};
+  return {FlatKind::cast, whole.elements / schedule.grid.size(op.group), schedule.value(op.reads[0]).dtype(),
+          whole.dtype()};
 }
 
 FlatWork slice_work(const StepSchedule& schedule, const Operation& op) {
   const Value& kept = schedule.value(op.writes[0]);
-  return {FlatKind::cast, kept.elements, kept.dtype, kept.dtype};
+  return {FlatKind::cast, kept.elements, kept.dtype(), kept.dtype()};
 }
 
 FlatWork accumulate_work(const StepSchedule& schedule, const Operation& op) {
   const bool in_place = !op.updates.empty();
   const Value& sum = schedule.value(in_place ? op.updates[0].after : op.writes[0]);
   const FlatKind kind = in_place || op.reads.size() == 2 ? FlatKind::add : FlatKind::cast;
-  return {kind, sum.elements, schedule.value(op.reads[0]).dtype, sum.dtype};
+  return {kind, sum.elements, schedule.value(op.reads[0]).dtype(), sum.dtype()};
 }
 
 /// Describes square_sum or adamw over the gradient that the operation reads.
 FlatWork gradient_work(const StepSchedule& schedule, const Operation& op, FlatKind kind) {
-  const DType copy = op.writes.empty() ? DType::fp32 : schedule.value(op.writes[0]).dtype;
+  const DType copy = op.writes.empty() ? DType::fp32 : schedule.value(op.writes[0]).dtype();
   for (const ValueId v : op.reads) {
     const Value& value = schedule.value(v);
-    if (value.kind == ValueKind::gradient) return {kind, value.elements, value.dtype, copy};
+    if (value.kind == ValueKind::gradient) return {kind, value.elements, value.dtype(), copy};
   }
   throw InternalError("operation {} of unit {} reads no gradient", name_of(op.kind), op.unit);
 }

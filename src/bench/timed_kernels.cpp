@@ -126,7 +126,7 @@ class TimedKernels final : public Kernels {
          [&] { inner_.square_sum(stream, x, dtype, n, sum); });
   }
 
-  void adamw(Stream& stream, const AdamWArguments& a) override {
+  void adamw(Stream& stream, const UpdateArguments& a) override {
     const std::string copy = a.copy != nullptr ? fmt::format(", {} copy", name_of(a.copy_dtype)) : "";
     time({"adamw", fmt::format("{} gradients{}", name_of(a.gradient_dtype), copy), KernelGroup::other, cost_of(a)},
          [&] { inner_.adamw(stream, a); });

@@ -2,13 +2,9 @@
 
 namespace tessera {
 
-std::string_view name_of(StateKind kind) {
-  static constexpr std::array<std::string_view, kStateKinds> names{"parameter", "first_moment", "second_moment"};
-  return names[static_cast<std::size_t>(kind)];
-}
-
 std::span<const StateKind> kinds_of(StateContent content) {
-  return std::span(kAllStateKinds).first(content == StateContent::full ? kStateKinds : 1);
+  const std::span<const StateKind> all = rules_of(OptimizerName::adamw).keeps;
+  return content == StateContent::full ? all : all.first(1);
 }
 
 std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors) {

@@ -84,7 +84,7 @@ void write_full_state(const std::filesystem::path& path, const CheckpointReader&
   hdf5_write_attribute(file.id(), "adam_step", manifest.optimizer.adam_step);
   hdf5_write_attribute(file.id(), "skipped_steps", manifest.optimizer.skipped_steps);
   hdf5_write_attribute(file.id(), "loss_scale", manifest.optimizer.loss_scale);
-  for (const StateKind kind : kAllStateKinds) {
+  for (const StateKind kind : kinds_of(manifest.content)) {
     const Hdf5Group group = hdf5_create_group(file.id(), std::string(name_of(kind)));
     for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
       auto array = Hdf5Array<float>::create(group.id(), manifest.tensors[i].name, manifest.tensors[i].shape);

@@ -42,16 +42,17 @@ class Binder {
  private:
   std::byte* at(ValueId value) const { return resources_.address(schedule_.value(value).storage); }
 
+  template <class T>
+  T* address_of(StorageId storage) const {
+    return storage ? reinterpret_cast<T*>(resources_.address(storage)) : nullptr;
+  }
+
   void find_scalars() {
-    if (!schedule_.scalars) return;
-    bound_.scalars = reinterpret_cast<StepScalars*>(resources_.address(schedule_.scalars));
-    if (schedule_.unit_sums) bound_.unit_sums = reinterpret_cast<ExactSum*>(resources_.address(schedule_.unit_sums));
-    for (const Value& value : schedule_.values) {
-      if (value.kind == ValueKind::scalar && value.dtype == DType::int64)
-        bound_.reduced = reinterpret_cast<ReducedScalars*>(resources_.address(value.storage));
-      if (value.kind == ValueKind::wish) bound_.wish = reinterpret_cast<StepWish*>(resources_.address(value.storage));
-    }
-    TESSERA_ASSERT(bound_.reduced != nullptr && bound_.scalars != nullptr, "a schedule has sums and scalars");
+    bound_.scalars = address_of<StepScalars>(schedule_.scalars);
+    bound_.reduced = address_of<ReducedScalars>(schedule_.sums);
+    bound_.wish = address_of<StepWish>(schedule_.wish);
+    bound_.unit_sums = address_of<ExactSum>(schedule_.unit_sums);
+    TESSERA_ASSERT(!schedule_.scalars || schedule_.sums, "a schedule with scalars has sums");
   }
 
   void bind(const Operation& op, BoundOperation& bound) const {
@@ -69,7 +70,7 @@ class Binder {
         return bind_load(op, bound);
       case OperationKind::gather:
         if (op.queue == Queue::host)
-          bound.copies[0] = {at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0))};
+          bound.copies.push_back({at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0))});
         return;
       case OperationKind::store:
         return bind_store(op, bound);
@@ -170,12 +171,12 @@ class Binder {
       const Value& value = schedule_.value(v);
       const bool is_parameter = value.kind == ValueKind::parameter || value.kind == ValueKind::master;
       if (!is_parameter || value.unit != unit || (backward_only && !part.read_in_backward[i])) continue;
-      bound.parameters[i] = at(v) + offset * size_of(value.dtype);
+      bound.parameters[i] = at(v) + offset * size_of(value.dtype());
     }
     for (const ValueId v : written_values(op)) {
       const Value& value = schedule_.value(v);
       if (value.kind == ValueKind::gradient && value.unit == unit)
-        bound.gradients[i] = at(v) + offset * size_of(value.dtype);
+        bound.gradients[i] = at(v) + offset * size_of(value.dtype());
     }
     for (const Update& u : op.updates) {
       const Value& before = schedule_.value(u.before);
@@ -189,7 +190,7 @@ class Binder {
   /// Finds the padding between a fresh gradient's tensors.
   void find_gaps(ValueId v, BoundOperation& bound) const {
     const Unit& unit = schedule_.unit(schedule_.value(v).unit);
-    const std::int64_t size = size_of(schedule_.value(v).dtype);
+    const std::int64_t size = size_of(schedule_.value(v).dtype());
     std::int64_t end = 0;
     const auto add_gap = [&](std::int64_t to) {
       if (to > end) bound.gaps.emplace_back(at(v) + end * size, (to - end) * size);
@@ -204,26 +205,28 @@ class Binder {
   /// Returns where an operation's bucket begins in a value that it touches.
   std::byte* at_bucket(const Operation& op, ValueId value) const {
     const Value& v = schedule_.value(value);
-    return at(value) + (v.first < 0 ? op.bucket.first * size_of(v.dtype) : 0);
+    return at(value) + (v.first < 0 ? op.bucket.first * size_of(v.dtype()) : 0);
   }
 
   /// Binds the update of a slice, or of a bucket of it.
   void bind_update(const Operation& op, BoundOperation& bound) const {
     const StateSlice slice = state_slice(schedule_, resources_, op.unit);
     const Bucket range = op.bucket.count > 0 ? op.bucket : Bucket{0, slice.count};
-    AdamWArguments& a = bound.adamw;
+    UpdateArguments& a = bound.update;
+    a = update_arguments(optimizer_.settings().options);
     a.elements = range.count;
-    a.master = slice.master + range.first;
-    a.first_moment = slice.first_moment + range.first;
-    a.second_moment = slice.second_moment + range.first;
+    a.master = slice.master() + range.first;
+    for (const StateVector& state : std::span(slice.vectors).subspan(1))
+      bound.states.push_back(state.data + range.first);
+    a.states = bound.states;
     for (const ValueId v : op.reads) {
       if (schedule_.value(v).kind == ValueKind::scalar) a.scalars = reinterpret_cast<const StepScalars*>(at(v));
       if (schedule_.value(v).kind != ValueKind::gradient) continue;
       a.gradient = at_bucket(op, v);
-      a.gradient_dtype = schedule_.value(v).dtype;
+      a.gradient_dtype = schedule_.value(v).dtype();
     }
     for (const ValueId v : op.writes) {
-      a.copy_dtype = schedule_.value(v).dtype;
+      a.copy_dtype = schedule_.value(v).dtype();
       a.copy = at(v) + slice.first * size_of(a.copy_dtype);
     }
     const auto add_padding = [&](std::int64_t end) {  // a copy has it, and an update leaves it alone
@@ -239,33 +242,27 @@ class Binder {
       bound.runs.push_back({begin, end, decays});
     }
     add_padding(range.count);
-    const OptimOptions& options = optimizer_.settings().options;
-    a.beta1 = options.beta1;
-    a.beta2 = options.beta2;
-    a.epsilon = options.eps;
-    a.weight_decay = options.weight_decay;
     a.runs = bound.runs;
   }
 
   void bind_load(const Operation& op, BoundOperation& bound) const {
     if (takes_input(op)) return;
-    bound.copies[0] = {at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0))};
+    bound.copies.push_back({at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0))});
     bound.copied_bytes = copied_bytes(schedule_, op);
   }
 
   void bind_store(const Operation& op, BoundOperation& bound) const {
     const Value& copy = schedule_.value(op.writes[0]);
     if (copy.kind == ValueKind::snapshot) return bind_snapshot(op, bound);
-    bound.copies[0] = {at_bucket(op, op.reads[0]), at(op.writes[0])};
+    bound.copies.push_back({at_bucket(op, op.reads[0]), at(op.writes[0])});
     bound.copied_bytes = copy.bytes();
   }
 
   void bind_snapshot(const Operation& op, BoundOperation& bound) const {
     const StateSlice state = state_slice(schedule_, resources_, op.unit);
-    const SnapshotSlice copy = snapshot_slice(schedule_, resources_, op.unit);
-    bound.copies = {{{state.master + copy.first, copy.master},
-                     {state.first_moment + copy.first, copy.first_moment},
-                     {state.second_moment + copy.first, copy.second_moment}}};
+    const StateSlice copy = snapshot_slice(schedule_, resources_, op.unit);
+    for (std::size_t i = 0; i < copy.vectors.size(); ++i)
+      bound.copies.push_back({state.vectors[i].data + copy.first, copy.vectors[i].data});
     bound.copied_bytes = copy.count * size_of(DType::fp32);
   }
 

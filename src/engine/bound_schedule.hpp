@@ -1,16 +1,15 @@
 #pragma once
 // A schedule's operations with addresses: what they become on one rank. Made once; playing allocates nothing.
 
-#include <array>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tessera/engine/optimizer.hpp"
 #include "tessera/engine/resources.hpp"
 #include "tessera/model/decoder.hpp"
+#include "tessera/optimizer/optimizer.hpp"
 
 namespace tessera {
 
@@ -27,22 +26,23 @@ struct BoundOperation {
   // collectives
   std::span<std::byte> workspace;  ///< of a sum; empty where it needs none
   // update
-  AdamWArguments adamw;
+  UpdateArguments update;
+  std::vector<float*> states;
   std::vector<DecayRun> runs;
   // load, store
   struct Copy {
     const void* from = nullptr;
     void* to = nullptr;
   };
-  std::array<Copy, 3> copies;
-  std::int64_t copied_bytes = 0;  ///< of each that there is
+  std::vector<Copy> copies;
+  std::int64_t copied_bytes = 0;  ///< of each
 };
 
 struct BoundSchedule {
   IndexedVector<OperationId, BoundOperation> operations;  ///< in list order
   ReducedScalars* reduced = nullptr;                      ///< on the device, as scalars
   StepScalars* scalars = nullptr;
-  StepWish* wish = nullptr;  ///< of a step of several micro-steps
+  StepWish* wish = nullptr;       ///< of a step of several micro-steps
   ExactSum* unit_sums = nullptr;  ///< what norms have summed up after each unit; null: that is not kept
 
   const BoundOperation& operator[](OperationId id) const { return operations[id]; }

@@ -6,6 +6,7 @@
 
 #include "tessera/backend/stream.hpp"
 #include "tessera/base/clock.hpp"
+#include "tessera/optimizer/rules.hpp"
 
 namespace tessera {
 
@@ -13,13 +14,18 @@ double host_update_rate(const RankCompute& compute) {
   constexpr std::int64_t elements = std::int64_t{1} << 20;  // 16 MiB: more than what most caches of a core hold
   constexpr int tries = 4;
   // No zeros: moments would become subnormal.
-  std::vector<float> master(elements, 0.5F), first(elements, 0.01F), second(elements, 0.01F), gradient(elements, 0.02F);
+  std::vector<float> master(elements, 0.5F), gradient(elements, 0.02F);
+  const OptimizerRules& rules = rules_of(OptimizerName::adamw);
+  std::vector<std::vector<float>> states(static_cast<std::size_t>(rules.states()), std::vector<float>(elements, 0.01F));
+  std::vector<float*> addresses;
+  for (std::vector<float>& state : states) addresses.push_back(state.data());
   const DecayRun all{0, elements, true};
   StepScalars scalars;
   scalars.learning_rate = 1e-3F;
-  AdamWArguments a;
+  UpdateArguments a;
   a.elements = elements;
-  a.master = master.data(), a.first_moment = first.data(), a.second_moment = second.data();
+  a.master = master.data();
+  a.states = addresses;
   a.gradient = gradient.data();
   a.runs = {&all, 1};
   a.scalars = &scalars;
@@ -27,7 +33,7 @@ double host_update_rate(const RankCompute& compute) {
   double best = 0;
   for (int i = 0; i < tries; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    compute.kernels(Queue::host).adamw(*stream, a);
+    (compute.kernels(Queue::host).*rules.update)(*stream, a);
     best = std::max(best, static_cast<double>(elements) / seconds_since(start));
   }
   return best;

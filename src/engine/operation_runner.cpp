@@ -34,8 +34,8 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
     case OperationKind::reduce_scatter: {
       const Value& source = schedule_.value(op.reads[0]);
       const Value& sum = schedule_.value(op.writes[0]);
-      return summing_communicator(op, bound).reduce_scatter(stream, at(op.reads[0]), source.dtype, at(op.writes[0]),
-                                                            sum.dtype, sum.elements);
+      return summing_communicator(op, bound).reduce_scatter(stream, at(op.reads[0]), source.dtype(), at(op.writes[0]),
+                                                            sum.dtype(), sum.elements);
     }
     case OperationKind::all_reduce: {
       const ValueId sums = op.updates[0].after;
@@ -47,7 +47,7 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
     case OperationKind::norm: {
       const Value& gradient = schedule_.value(op.reads[0]);
       ExactSum* const sum = &bound_.reduced->square_norm;
-      compute.kernels(op.queue).square_sum(stream, at(op.reads[0]), gradient.dtype, gradient.elements, sum);
+      compute.kernels(op.queue).square_sum(stream, at(op.reads[0]), gradient.dtype(), gradient.elements, sum);
       if (bound_.unit_sums != nullptr)
         compute.copy(op.queue, stream, bound_.unit_sums + op.unit.number(), sum, sizeof *sum);
       return;
@@ -55,11 +55,11 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
     case OperationKind::clip:
       return compute.kernels(op.queue).clip(stream, optimizer_.clip_arguments(bound_.reduced, bound_.scalars));
     case OperationKind::update:
-      return compute.kernels(op.queue).adamw(stream, bound.adamw);
+      return (compute.kernels(op.queue).*rules_of(schedule_.optimizer).update)(stream, bound.update);
     case OperationKind::slice: {
       const Value& kept = schedule_.value(op.writes[0]);
       const std::byte* mine = at(op.reads[0]) + resources_.index_in(op.group) * kept.bytes();
-      return compute.kernels(op.queue).cast(stream, mine, kept.dtype, at(op.writes[0]), kept.dtype, kept.elements);
+      return compute.kernels(op.queue).cast(stream, mine, kept.dtype(), at(op.writes[0]), kept.dtype(), kept.elements);
     }
     case OperationKind::load:
     case OperationKind::store:
@@ -81,9 +81,8 @@ void OperationRunner::copy(const Operation& op, const BoundOperation& bound, Str
   const Emulation& slow = resources_.settings.copies;
   const bool is_slowed = slow.on() && copied_bytes(schedule_, op) > 0;
   const auto start = is_slowed ? Clock::now() : Clock::time_point();
-  for (const BoundOperation::Copy& one : bound.copies) {
-    if (one.from != nullptr) resources_.compute->copy(op.queue, stream, one.to, one.from, bound.copied_bytes);
-  }
+  for (const BoundOperation::Copy& one : bound.copies)
+    resources_.compute->copy(op.queue, stream, one.to, one.from, bound.copied_bytes);
   if (!is_slowed) return;
   const double transfer = slow.bandwidth > 0 ? static_cast<double>(bound.copied_bytes) / slow.bandwidth : 0.0;
   const std::chrono::duration<double> time(slow.latency + transfer);
@@ -92,7 +91,7 @@ void OperationRunner::copy(const Operation& op, const BoundOperation& bound, Str
 
 /// Casts a bucket on the host.
 void OperationRunner::cast(const Operation& op, const BoundOperation& bound, Stream& stream) {
-  const DType from = schedule_.value(op.reads[0]).dtype, to = schedule_.compute;
+  const DType from = schedule_.value(op.reads[0]).dtype(), to = schedule_.compute;
   const BoundOperation::Copy& copy = bound.copies[0];
   resources_.compute->kernels(op.queue).cast(stream, copy.from, from, copy.to, to, op.bucket.count);
 }
@@ -101,11 +100,11 @@ void OperationRunner::gather(const Operation& op, Stream& stream) {
   const Value& source = schedule_.value(op.reads[0]);
   const Value& full = schedule_.value(op.writes[0]);
   const std::int64_t slice = full.elements / schedule_.grid.size(op.group);
-  std::byte* mine = at(op.writes[0]) + resources_.index_in(op.group) * slice * size_of(full.dtype);
+  std::byte* mine = at(op.writes[0]) + resources_.index_in(op.group) * slice * size_of(full.dtype());
   if (!schedule_.gathers_in_place(op))
-    resources_.compute->kernels(op.queue).cast(stream, at(op.reads[0]), source.dtype, mine, full.dtype, slice);
+    resources_.compute->kernels(op.queue).cast(stream, at(op.reads[0]), source.dtype(), mine, full.dtype(), slice);
   if (schedule_.communicates(op))
-    resources_.communicators->of(op.queue, op.group).all_gather(stream, at(op.writes[0]), slice, full.dtype);
+    resources_.communicators->of(op.queue, op.group).all_gather(stream, at(op.writes[0]), slice, full.dtype());
 }
 
 void OperationRunner::run_part(const Operation& op, const BoundOperation& bound, Stream& stream) {
@@ -132,16 +131,16 @@ void OperationRunner::accumulate(const Operation& op, Stream& stream) {
   const Value& first = schedule_.value(op.reads[0]);
   if (!op.updates.empty()) {
     const Value& sum = schedule_.value(op.updates[0].after);
-    kernels.add(stream, at(op.updates[0].after), sum.dtype, at(op.reads[0]), first.dtype, at(op.updates[0].after),
-                sum.dtype, sum.elements);
+    kernels.add(stream, at(op.updates[0].after), sum.dtype(), at(op.reads[0]), first.dtype(), at(op.updates[0].after),
+                sum.dtype(), sum.elements);
   } else if (op.reads.size() == 2) {
     const Value& second = schedule_.value(op.reads[1]);
     const Value& sum = schedule_.value(op.writes[0]);
-    kernels.add(stream, at(op.reads[1]), second.dtype, at(op.reads[0]), first.dtype, at(op.writes[0]), sum.dtype,
+    kernels.add(stream, at(op.reads[1]), second.dtype(), at(op.reads[0]), first.dtype(), at(op.writes[0]), sum.dtype(),
                 sum.elements);
   } else {
     const Value& copy = schedule_.value(op.writes[0]);
-    kernels.cast(stream, at(op.reads[0]), first.dtype, at(op.writes[0]), copy.dtype, copy.elements);
+    kernels.cast(stream, at(op.reads[0]), first.dtype(), at(op.writes[0]), copy.dtype(), copy.elements);
   }
 }
 

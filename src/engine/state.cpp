@@ -12,14 +12,18 @@ namespace {
 /// Elements that one task of `fill` makes.
 constexpr std::int64_t kGrain = 1 << 16;
 
-StorageId storage_of_kind(const StepSchedule& schedule, ValueKind kind, UnitId unit) {
-  for (const Segment& segment : schedule.segments) {
-    for (const ValueId id : segment.carried_in) {
-      const Value& v = schedule.value(id);
-      if (v.kind == kind && v.unit == unit) return v.storage;
-    }
-  }
-  throw InternalError("unit {} has no state", schedule.unit(unit).name);
+/// Returns which elements of a unit this rank keeps at rest.
+StateSlice elements_at_rest(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
+  StateSlice slice;
+  slice.unit = unit;
+  slice.count = schedule.state[unit].elements;
+  slice.first = slice.count == schedule.unit(unit).padded ? 0 : resources.index_in(Group::shard) * slice.count;
+  slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), slice.first, slice.count);
+  return slice;
+}
+
+float* floats_at(const Resources& resources, StorageId storage) {
+  return reinterpret_cast<float*>(resources.address(storage));
 }
 
 struct Piece {
@@ -53,12 +57,9 @@ void fill(ThreadPool& pool, const TensorSource& source, const std::vector<Piece>
 void set_parameters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
   TESSERA_ASSERT(!schedule.trains(), "a training has masters: set_masters");
   for (const UnitId unit : schedule.layout.units.ids()) {
-    const StorageId storage = storage_of_kind(schedule, ValueKind::parameter, unit);
+    const StorageId storage = schedule.state[unit].master;
     std::vector<std::byte> stored(static_cast<std::size_t>(schedule.storage(storage).bytes));
-    StateSlice slice;
-    slice.count = schedule.storage(storage).bytes / size_of(schedule.compute);
-    slice.first = slice.count == schedule.unit(unit).padded ? 0 : resources.index_in(Group::shard) * slice.count;
-    slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), slice.first, slice.count);
+    const StateSlice slice = elements_at_rest(schedule, resources, unit);
     std::vector<float> values(static_cast<std::size_t>(slice.count));
     std::vector<Piece> pieces;
     divide(slice, values.data(), pieces);
@@ -72,54 +73,35 @@ void set_parameters(const StepSchedule& schedule, const Resources& resources, co
 }
 
 StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
-  const StorageId master = storage_of_kind(schedule, ValueKind::master, unit);
-  const StorageId moments = storage_of_kind(schedule, ValueKind::moments, unit);
-  StateSlice slice;
-  slice.unit = unit;
-  slice.count = schedule.storage(master).bytes / size_of(DType::fp32);
-  slice.first = slice.count == schedule.unit(unit).padded ? 0 : resources.index_in(Group::shard) * slice.count;
-  slice.master = reinterpret_cast<float*>(resources.address(master));
-  slice.first_moment = reinterpret_cast<float*>(resources.address(moments));
-  slice.second_moment = slice.first_moment + slice.count;
-  slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), slice.first, slice.count);
+  const std::span<const StateKind> keeps = rules_of(schedule.optimizer).keeps;
+  const UnitState& state = schedule.state[unit];
+  StateSlice slice = elements_at_rest(schedule, resources, unit);
+  add_vectors(slice, keeps.first(1), floats_at(resources, state.master));
+  add_vectors(slice, keeps.subspan(1), floats_at(resources, state.moments));
   return slice;
 }
 
-SnapshotSlice snapshot_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
-  for (const Operation& op : schedule.operations) {
-    if (op.kind != OperationKind::store || op.unit != unit) continue;
-    const Value& copy = schedule.value(op.writes.at(0));
-    if (copy.kind != ValueKind::snapshot) continue;
-    SnapshotSlice slice;
-    slice.unit = unit;
-    slice.count = copy.elements / 3;
-    // Those who hold the same slice are in a row: a replica group's, or of unsharded state all.
-    slice.first = resources.index_in(Group::replica) * slice.count;
-    slice.master = reinterpret_cast<float*>(resources.address(copy.storage));
-    slice.first_moment = slice.master + slice.count;
-    slice.second_moment = slice.first_moment + slice.count;
-    return slice;
-  }
-  throw InternalError("unit {} is in no snapshot", schedule.unit(unit).name);
+StateSlice snapshot_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
+  TESSERA_ASSERT(schedule.state[unit].snapshot, "unit {} is in no snapshot", schedule.unit(unit).name);
+  StateSlice slice;
+  slice.unit = unit;
+  slice.count = schedule.unit(unit).share(schedule.grid.world());
+  // Those who hold the same slice are in a row: a replica group's, or of unsharded state all.
+  slice.first = resources.index_in(Group::replica) * slice.count;
+  add_vectors(slice, rules_of(schedule.optimizer).keeps, floats_at(resources, schedule.state[unit].snapshot));
+  return slice;
 }
 
 GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
-  for (const Segment& segment : schedule.segments) {
-    if (segment.role != SegmentRole::update) continue;
-    for (const ValueId v : segment.carried_in) {
-      const Value& value = schedule.value(v);
-      if (value.kind != ValueKind::gradient || value.unit != unit) continue;
-      GradientSlice slice;
-      slice.unit = unit;
-      slice.count = value.elements;
-      slice.first = value.shard.has(Group::shard) ? resources.index_in(Group::shard) * value.elements : 0;
-      slice.data = resources.address(value.storage);
-      slice.dtype = value.dtype;
-      slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), slice.first, slice.count);
-      return slice;
-    }
-  }
-  throw InternalError("unit {} is never updated", schedule.unit(unit).name);
+  const Value& value = schedule.value(schedule.state[unit].gradient);
+  GradientSlice slice;
+  slice.unit = unit;
+  slice.count = value.elements;
+  slice.first = value.placement.shard.has(Group::shard) ? resources.index_in(Group::shard) * value.elements : 0;
+  slice.data = resources.address(value.storage);
+  slice.dtype = value.dtype();
+  slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), slice.first, slice.count);
+  return slice;
 }
 
 void set_masters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
@@ -127,7 +109,7 @@ void set_masters(const StepSchedule& schedule, const Resources& resources, const
   std::vector<std::span<std::byte>> masters;
   for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice& slice = slices.emplace_back(state_slice(schedule, resources, unit));
-    masters.push_back(std::as_writable_bytes(std::span(slice.master, static_cast<std::size_t>(slice.count))));
+    masters.push_back(std::as_writable_bytes(std::span(slice.master(), static_cast<std::size_t>(slice.count))));
   }
   // All threads fill all units at once where the host reaches them. Fresh memory is zero already: moments are not
   // touched, so that their pages are taken at the first update.

@@ -14,8 +14,9 @@ namespace {
 
 static_assert(kTouchPiece == kStorageAlignment, "memory is examined in the pieces in which it is planned");
 
-/// Added to the moments: AdamW then moves every parameter by some 100 times the rate, which 16-bit types show, too.
-constexpr float kFirstPush = 100.0f, kSecondPush = 1.0f;
+/// Added to the states of an update: AdamW then moves every parameter by some 100 times the rate, which 16-bit types
+/// show, too.
+constexpr std::array<float, kStateKinds> kPushes{0.0f, 100.0f, 1.0f};
 
 std::vector<std::byte> copy_of(const Resources& resources, std::span<const std::byte> memory) {
   std::vector<std::byte> copy(memory.size());
@@ -23,14 +24,13 @@ std::vector<std::byte> copy_of(const Resources& resources, std::span<const std::
   return copy;
 }
 
-void push_moments(const StateSlice& slice, const Resources& resources) {
-  const std::pair<float*, float> pushes[] = {{slice.first_moment, kFirstPush}, {slice.second_moment, kSecondPush}};
-  for (const auto& [moment, push] : pushes) {
+void push_states(const StateSlice& slice, const Resources& resources) {
+  for (const StateVector& vector : slice.vectors) {
     std::vector<float> values(static_cast<std::size_t>(slice.count));
     const std::int64_t bytes = slice.count * size_of(DType::fp32);
-    resources.device->copy(values.data(), moment, bytes);
-    for (float& value : values) value += push;
-    resources.device->copy(moment, values.data(), bytes);
+    resources.device->copy(values.data(), vector.data, bytes);
+    for (float& value : values) value += kPushes[static_cast<std::size_t>(vector.kind)];
+    resources.device->copy(vector.data, values.data(), bytes);
   }
 }
 
@@ -54,9 +54,9 @@ Pieces written_pieces(const Resources& resources, std::span<const std::byte> reg
 }
 
 /// Returns how many vectors of a unit's elements lie end to end in state of this kind.
-std::int64_t vectors_of(ValueKind kind) {
-  if (kind == ValueKind::moments) return 2;
-  return kind == ValueKind::snapshot ? 3 : 1;
+std::int64_t vectors_of(ValueKind kind, const OptimizerRules& rules) {
+  if (kind == ValueKind::moments) return rules.states();
+  return kind == ValueKind::snapshot ? std::ssize(rules.keeps) : 1;
 }
 
 /// Returns of each piece of a storage of state whether it is padding of a unit, which no step changes.
@@ -68,15 +68,15 @@ Pieces padding_pieces(const StepSchedule& schedule, const Resources& resources, 
   if (of_unit == schedule.values.end()) return padding;
   padding.assign(padding.size(), true);
   const Unit& unit = schedule.unit(of_unit->unit);
-  const std::int64_t vectors = vectors_of(of_unit->kind);
-  const std::int64_t count = bytes / size_of(of_unit->dtype) / vectors;
+  const std::int64_t vectors = vectors_of(of_unit->kind, rules_of(schedule.optimizer));
+  const std::int64_t count = bytes / size_of(of_unit->dtype()) / vectors;
   std::int64_t first = count == unit.padded ? 0 : resources.index_in(Group::shard) * count;
   if (of_unit->kind == ValueKind::snapshot)
     first = state_slice(schedule, resources, of_unit->unit).first + resources.index_in(Group::replica) * count;
   for (const TensorRun& run : runs_in_slice(schedule.model, unit, first, count)) {
     for (std::int64_t vector = 0; vector < vectors; ++vector) {
-      const std::int64_t begin = (vector * count + run.offset) * size_of(of_unit->dtype);
-      const std::int64_t end = begin + run.count * size_of(of_unit->dtype);
+      const std::int64_t begin = (vector * count + run.offset) * size_of(of_unit->dtype());
+      const std::int64_t end = begin + run.count * size_of(of_unit->dtype());
       for (std::int64_t piece = begin / kTouchPiece; piece * kTouchPiece < end; ++piece)
         padding[static_cast<std::size_t>(piece)] = false;
     }
@@ -101,7 +101,7 @@ void mark_unchanged(std::span<const std::byte> before, std::span<const std::byte
 UsedBytes::UsedBytes(const StepSchedule& schedule, const Resources& resources)
     : schedule_(schedule), resources_(resources) {
   TESSERA_ASSERT(resources.settings.measure || resources.settings.fill, "regions that were not filled are examined");
-  for (const UnitId unit : schedule.layout.units.ids()) push_moments(state_slice(schedule, resources, unit), resources);
+  for (const UnitId unit : schedule.layout.units.ids()) push_states(state_slice(schedule, resources, unit), resources);
   for (const StorageId id : schedule.storages.ids()) {
     if (is_state(schedule.storage(id))) state_[id] = copy_of(resources, resources.memory->bytes_of(schedule, id));
   }

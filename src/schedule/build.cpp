@@ -55,6 +55,7 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   if (policy.generation) describe_generation(schedule, *policy.generation, policy);
   schedule.layout =
       divide_into_units(model, policy.wrap, policy.min_params, grid.world(), policy.persistence_threshold);
+  schedule.state.resize(schedule.layout.units.size());
   schedule.grid = grid;
   schedule.strategy = policy.strategy;
   schedule.compute = policy.compute;

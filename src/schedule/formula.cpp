@@ -38,22 +38,12 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
   return terms;
 }
 
-namespace {
-
-/// Returns the type in which offloaded gradients reach the host.
-DType type_of_stored_gradients(const StepSchedule& schedule) {
-  for (const Value& value : schedule.values) {
-    if (value.kind == ValueKind::gradient && value.first >= 0) return value.dtype;
-  }
-  return DType::fp32;
-}
-
-}  // namespace
-
 OffloadAccount offload_account(const StepSchedule& schedule) {
   const StrategyRules& rules = rules_of(schedule.strategy);
   const std::int64_t ranks = schedule.grid.size(rules.state);
-  const std::int64_t state = 3 * size_of(DType::fp32), compute = size_of(schedule.compute);
+  const OptimizerRules& optimizer = rules_of(schedule.optimizer);
+  const std::int64_t state = std::ssize(optimizer.keeps) * size_of(optimizer.dtype),
+                     compute = size_of(schedule.compute);
   const bool is_cast = schedule.compute != DType::fp32;
   OffloadAccount account;
   for (const UnitId unit : schedule.layout.units.ids()) {
@@ -78,7 +68,8 @@ std::vector<FormulaTerm> copy_terms(const StepSchedule& schedule) {
   const auto copies = [&](std::string_view name, std::int64_t times, std::int64_t of, DType dtype) {
     if (of > 0) terms.push_back({name, times, Group::self, of, dtype, times * of * size_of(dtype)});
   };
-  copies("gradients to the host", 1, elements, type_of_stored_gradients(schedule));
+  copies("gradients to the host", 1, elements,
+         schedule.value(schedule.state[schedule.offloaded_from].gradient).dtype());
   // Parameters come up once a step, or for each gather that does not start from slices.
   const StrategyRules& rules = rules_of(schedule.strategy);
   const bool each_gather = schedule.offload == Offload::params && rules.life == ParameterLife::phase;

@@ -45,8 +45,8 @@ class Hasher {
 };
 
 void add_value(Hasher& h, const Value& v) {
-  h.add(v.kind), h.add(v.storage), h.add(v.unit), h.add(v.part), h.add(v.slot), h.add(v.dtype), h.add(v.elements);
-  h.add(v.shard.bits), h.add(v.partial.bits), h.add(v.version), h.add(v.maker);
+  h.add(v.kind), h.add(v.storage), h.add(v.unit), h.add(v.part), h.add(v.slot), h.add(v.dtype()), h.add(v.elements);
+  h.add(v.placement.shard.bits), h.add(v.placement.partial.bits), h.add(v.version), h.add(v.maker);
   for (const PartId part : v.covers) h.add(part);
   if (v.first >= 0) h.add(v.first);
 }
@@ -106,7 +106,7 @@ std::int64_t copied_bytes(const StepSchedule& schedule, const Operation& operati
   const bool copies = operation.kind == OperationKind::load || operation.kind == OperationKind::store;
   if (!copies || operation.reads.empty()) return 0;
   const Value& source = schedule.value(operation.reads[0]);
-  return source.kind == ValueKind::activation ? source.bytes() : operation.bucket.count * size_of(source.dtype);
+  return source.kind == ValueKind::activation ? source.bytes() : operation.bucket.count * size_of(source.dtype());
 }
 
 ValueId scratch_of(const StepSchedule& schedule, const Operation& operation) {
@@ -206,14 +206,18 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
   const std::string of = v.unit ? schedule.unit(v.unit).name : v.part ? schedule.part(v.part).name : std::string();
   switch (v.kind) {
     case ValueKind::master:
-      return host + (v.shard.empty() || on_host ? "master " : "shard ") + of;
+      return host + (v.placement.shard.empty() || on_host ? "master " : "shard ") + of;
     case ValueKind::parameter:
       if (v.first >= 0) return "bucket " + of;
-      if (!v.shard.empty() && schedule.storage_of(id).bytes > v.bytes()) return "shard of full " + of;
-      return host + (v.shard.empty() ? "full " : v.shard.has(Group::sub) ? "slice " : "shard ") + of;
+      if (!v.placement.shard.empty() && schedule.storage_of(id).bytes > v.bytes()) return "shard of full " + of;
+      return host +
+             (v.placement.shard.empty()           ? "full "
+              : v.placement.shard.has(Group::sub) ? "slice "
+                                                  : "shard ") +
+             of;
     case ValueKind::gradient:
       if (v.first >= 0) return "bucket grad " + of;
-      return (v.shard.empty() ? "grad " : "shard grad ") + of;
+      return (v.placement.shard.empty() ? "grad " : "shard grad ") + of;
     case ValueKind::moments:
       return host + "moments " + of;
     case ValueKind::saved:

@@ -125,7 +125,7 @@ Value Writer::redistributed(ValueId source, const Redistribution& step) const {
   const std::int64_t ranks = schedule_.grid.size(step.group);
   if (step.kind == OperationKind::reduce_scatter || step.kind == OperationKind::slice) result.elements /= ranks;
   if (step.kind == OperationKind::gather) result.elements *= ranks;
-  static_cast<Placement&>(result) = step.result;
+  result.placement = step.result;
   return result;
 }
 
@@ -144,9 +144,9 @@ ValueId Writer::emit_collective(ValueId source, const Redistribution& step, Queu
   } else {
     const Value& larger = step.kind == OperationKind::gather ? result : from;
     op.reads.push_back(source);
-    op.wire_bytes = wire_bytes(larger.elements, larger.dtype, op.group);
+    op.wire_bytes = wire_bytes(larger.elements, larger.dtype(), op.group);
     if (step.kind == OperationKind::reduce_scatter)
-      scratch = reduce_scratch_bytes(algorithm_over(op.group), ranks, result.elements, from.dtype, result.dtype);
+      scratch = reduce_scratch_bytes(algorithm_over(op.group), ranks, result.elements, from.dtype(), result.dtype());
   }
   const ValueId made = reduces_all ? update(op, source, std::move(result)) : write(op, into, std::move(result));
   const std::string of = op.unit ? schedule_.unit(op.unit).name : "sums";
@@ -170,6 +170,14 @@ CollectiveAlgorithm Writer::algorithm_over(Group group) const {
       break;
   }
   return schedule_.grid.within_node(group) ? CollectiveAlgorithm::shared_memory : CollectiveAlgorithm::messages;
+}
+
+StorageId Writer::add_sums(const Value& entry) {
+  return schedule_.sums = add(carried("sums", Category::communication), entry);
+}
+
+StorageId Writer::add_wish(std::int64_t bytes) {
+  return schedule_.wish = add(reserved("wish", Category::communication, bytes));
 }
 
 StorageId Writer::add_scalars(std::int64_t bytes) {

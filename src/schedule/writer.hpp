@@ -30,6 +30,8 @@ class Writer {
 
   const StepSchedule& schedule() const { return schedule_; }
   const Value& value(ValueId id) const { return schedule_.value(id); }
+  /// Returns what is noted of a unit's state, to be noted.
+  UnitState& state(UnitId unit) { return schedule_.state[unit]; }
 
   // --- storages
   StorageId add(Storage storage);
@@ -81,6 +83,9 @@ class Writer {
   }
   /// Adds memory that no operation names: the kernels' workspace.
   void add_kernel_workspace();
+  /// Adds the memory of a step's sums and of the wishes to stop.
+  StorageId add_sums(const Value& entry);
+  StorageId add_wish(std::int64_t bytes);
   /// Adds the memory of StepScalars, which no operation names but the clip.
   StorageId add_scalars(std::int64_t bytes);
   /// Adds the memory of what norms have summed up after each unit.

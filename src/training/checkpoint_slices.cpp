@@ -4,27 +4,12 @@
 
 namespace tessera {
 
-namespace {
-
-/// Returns the elements of a unit's master that each rank holds.
-std::int64_t held_elements(const StepSchedule& schedule, UnitId unit) {
-  for (const Segment& segment : schedule.segments) {
-    for (const ValueId id : segment.carried_in) {
-      const Value& v = schedule.value(id);
-      if (v.kind == ValueKind::master && v.unit == unit) return v.elements;
-    }
-  }
-  throw InternalError("unit {} has no state", schedule.unit(unit).name);
-}
-
-}  // namespace
-
 std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank) {
   std::vector<OwnedRun> owned;
   std::int64_t file_offset = 0;
   for (const UnitId id : schedule.layout.units.ids()) {
     const Unit& unit = schedule.unit(id);
-    const std::int64_t held = held_elements(schedule, id);
+    const std::int64_t held = schedule.state[id].elements;
     const std::int64_t members = unit.padded / held;  // ranks that hold the unit together
     const std::int64_t share = unit.padded / schedule.grid.world();
     TESSERA_ASSERT(members * held == unit.padded && share * schedule.grid.world() == unit.padded &&

@@ -13,21 +13,16 @@ constexpr std::int64_t kMessage = 1 << 18;
 
 std::int64_t message_size(std::int64_t done, std::int64_t all) { return std::min(kMessage, all - done); }
 
-void add_unit(StateView& view, std::int64_t first, const float* master, const float* first_moment,
-              const float* second_moment) {
-  view.slices[static_cast<std::size_t>(StateKind::parameter)].push_back({master, first});
-  view.slices[static_cast<std::size_t>(StateKind::first_moment)].push_back({first_moment, first});
-  view.slices[static_cast<std::size_t>(StateKind::second_moment)].push_back({second_moment, first});
+void add_unit(StateView& view, std::int64_t first, const StateSlice& slice) {
+  for (const StateVector& vector : slice.vectors)
+    view.slices[static_cast<std::size_t>(vector.kind)].push_back({vector.data, first});
 }
 
 }  // namespace
 
 StateView state_view(const StepSchedule& schedule, const Resources& resources) {
   StateView view;
-  for (const UnitId unit : schedule.layout.units.ids()) {
-    const StateSlice slice = state_slice(schedule, resources, unit);
-    add_unit(view, 0, slice.master, slice.first_moment, slice.second_moment);
-  }
+  for (const UnitId unit : schedule.layout.units.ids()) add_unit(view, 0, state_slice(schedule, resources, unit));
   view.device = resources.device.get();
   return view;
 }
@@ -35,8 +30,8 @@ StateView state_view(const StepSchedule& schedule, const Resources& resources) {
 StateView snapshot_view(const StepSchedule& schedule, const Resources& resources) {
   StateView view;
   for (const UnitId unit : schedule.layout.units.ids()) {
-    const SnapshotSlice slice = snapshot_slice(schedule, resources, unit);
-    add_unit(view, slice.first, slice.master, slice.first_moment, slice.second_moment);
+    const StateSlice slice = snapshot_slice(schedule, resources, unit);
+    add_unit(view, slice.first, slice);
   }
   return view;
 }

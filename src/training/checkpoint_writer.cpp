@@ -74,8 +74,9 @@ std::int64_t CheckpointWriter::bytes_to_write() const {
   for (const std::int64_t rank : members_) {
     for (const ElementRun& run : element_runs(owned_runs(session_.schedule(), rank))) elements += run.count;
   }
-  // Parameters and two moments, 12 bytes an element; 4 more in a checkpoint whose weights are kept.
-  const std::int64_t kinds = std::ssize(kAllStateKinds) + (settings_.options.keep_every_weights > 0 ? 1 : 0);
+  // Once more the parameters of a checkpoint whose weights are kept.
+  const std::int64_t kinds =
+      std::ssize(kinds_of(StateContent::full)) + (settings_.options.keep_every_weights > 0 ? 1 : 0);
   return elements * kinds * size_of(DType::fp32);
 }
 

@@ -76,7 +76,7 @@ void StepDump::write_weights(std::int64_t step, const StepResult& result) {
   for (const UnitId unit : session_.schedule().layout.units.ids()) {
     const StateSlice slice = state_slice(session_.schedule(), session_.resources(), unit);
     std::vector<float> values(static_cast<std::size_t>(slice.count));
-    session_.resources().device->copy(values.data(), slice.master, slice.count * size_of(DType::fp32));
+    session_.resources().device->copy(values.data(), slice.master(), slice.count * size_of(DType::fp32));
     collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
       file_->write_weight(run.tensor, run.first, part);
     });

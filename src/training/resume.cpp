@@ -37,12 +37,9 @@ std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& reso
   std::vector<WantedRun> wanted;
   for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
-    const std::pair<StateKind, float*> kinds[] = {{StateKind::parameter, slice.master},
-                                                  {StateKind::first_moment, slice.first_moment},
-                                                  {StateKind::second_moment, slice.second_moment}};
-    for (const auto& [kind, memory] : kinds) {
+    for (const StateVector& vector : slice.vectors) {
       for (const TensorRun& run : slice.runs)
-        wanted.push_back({kind, run.tensor.number(), run.first, run.count, memory + run.offset});
+        wanted.push_back({vector.kind, run.tensor.number(), run.first, run.count, vector.data + run.offset});
     }
   }
   return wanted;
@@ -60,13 +57,13 @@ void clear_padding(const StepSchedule& schedule, Resources& resources) {
   };
   for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
-    for (float* memory : {slice.master, slice.first_moment, slice.second_moment}) {
+    for (const StateVector& vector : slice.vectors) {
       std::int64_t end = 0;
       for (const TensorRun& run : slice.runs) {
-        clear(memory + end, memory + run.offset);
+        clear(vector.data + end, vector.data + run.offset);
         end = run.offset + run.count;
       }
-      clear(memory + end, memory + slice.count);
+      clear(vector.data + end, vector.data + slice.count);
     }
   }
 }

@@ -45,6 +45,7 @@ PARTS = {
     "emulated": ["cuda/*.cpp", "engine/gpu/*.cpp"],
     "emulated/training/test_measured_bytes.cpp": ["engine/measured_bytes.cpp"],
     # a run's memory, binding and playing show in the bits of what it trains
+    "optimizer/test_rules.cpp": ["optimizer/state_slice.cpp"],
     "training/test_same_bits.cpp": ["engine/bound_schedule.cpp", "engine/categories.cpp",
                                     "engine/cpu/*.cpp", "engine/memory.cpp", "engine/operation_runner.cpp",
                                     "engine/resources.cpp", "engine/state.cpp"],

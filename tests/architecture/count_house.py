@@ -23,6 +23,7 @@ DEVICE_CHECK = re.compile(r"DeviceKind::(cpu|cuda)|host_reaches_memory\(\)|captu
 BACKENDS = re.compile(r"^(src/cuda/|src/backend/|include/tessera/(cuda|backend)/|src/\w+/(cpu|gpu)/|src/config/choices\.cpp)")
 TABLES = {  # name: (pattern, the table's files)
     "Family::": (r"\bFamily::", r"(src|include/tessera)/model/family\."),
+    "kinds of state": (r"\bStateKind::\w*moment", r"(src|include/tessera)/optimizer/"),
 }
 OWNERS = {
     "close": re.compile(r"::close\("),

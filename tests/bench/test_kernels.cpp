@@ -89,8 +89,9 @@ TEST_CASE("updates write 16-bit copies, which are counted with their bytes inste
     if (one.kind == FlatKind::cast) CHECK_FALSE((one.from == DType::fp32 && one.to == DType::bf16));
   }
   float state[3] = {}, gradient = 0;
-  AdamWArguments a;
-  a.elements = 1, a.master = state, a.gradient = &gradient, a.gradient_dtype = DType::bf16;
+  float* const states[] = {&state[1], &state[2]};
+  UpdateArguments a;
+  a.elements = 1, a.master = state, a.states = states, a.gradient = &gradient, a.gradient_dtype = DType::bf16;
   CHECK(cost_of(a).bytes == 26);
   a.copy = &state[1], a.copy_dtype = DType::bf16;
   CHECK(cost_of(a).bytes == 28);

@@ -59,7 +59,7 @@ void require_slices(const std::filesystem::path& folder, std::uint32_t seed) {
     const auto first = static_cast<std::int64_t>(random()) % elements;
     const auto count = 1 + static_cast<std::int64_t>(random()) % (elements - first);
     memory.emplace_back(static_cast<std::size_t>(count), -1.0F);
-    wanted.push_back({kAllStateKinds[random() % 3], tensor, first, count, memory.back().data()});
+    wanted.push_back({kinds_of(StateContent::full)[random() % 3], tensor, first, count, memory.back().data()});
   }
   reader.read(wanted, 3);
   for (const WantedRun& want : wanted) {

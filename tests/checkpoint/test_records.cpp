@@ -4,12 +4,6 @@
 
 using namespace tessera;
 
-TEST_CASE("states have the names that files use") {
-  std::string names;
-  for (const StateKind kind : kAllStateKinds) names += std::string(name_of(kind)) + " ";
-  CHECK(names == "parameter first_moment second_moment ");
-}
-
 TEST_CASE("tensors are listed as the model has them") {
   std::vector<ParameterTensor> tensors(2);
   tensors[0].name = "transformer.wte.weight", tensors[0].shape = {5, 3}, tensors[0].elements = 15;

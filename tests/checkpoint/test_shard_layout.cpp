@@ -49,7 +49,7 @@ TEST_CASE("a shard of other tensors, of another format or with other datasets is
     for (const TensorRecord& tensor : tensors) names.push_back(tensor.name);
     hdf5_write_strings(file.id(), "tensors", names);
     hdf5_write<std::int64_t>(file.id(), "runs", runs, {static_cast<std::int64_t>(runs.size())});
-    for (const StateKind kind : kAllStateKinds) {
+    for (const StateKind kind : kinds_of(StateContent::full)) {
       const std::string name(name_of(kind));
       const auto size = static_cast<std::size_t>(elements);
       if (wide) {

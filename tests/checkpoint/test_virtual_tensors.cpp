@@ -55,7 +55,7 @@ TEST_CASE("virtual tensors can be made later, once, and are the shards' elements
   CHECK(add_virtual_tensors(path));
   CHECK_FALSE(add_virtual_tensors(path));
   const Hdf5File file = Hdf5File::open(path / std::string(kVirtualName));
-  for (const StateKind kind : kAllStateKinds) {
+  for (const StateKind kind : kinds_of(StateContent::full)) {
     const Hdf5Group group(H5Gopen2(file.id(), std::string(name_of(kind)).c_str(), H5P_DEFAULT));
     for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {
       const TensorRecord& tensor = manifest.tensors[t];

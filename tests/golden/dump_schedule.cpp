@@ -192,8 +192,8 @@ class Dump {
     for (const ValueId id : value_.ids()) {
       const Value& v = s_.value(id);
       line("value {} {} in {} unit {} part {} slot {} {} x {} split {} partial {} covers {} version {} maker {}",
-           value_(id), word(kValues, v.kind), storage_(v.storage), v.unit, v.part, v.slot, word(kTypes, v.dtype),
-           v.elements, words_of(v.shard), words_of(v.partial), v.covers, v.version, v.maker);
+           value_(id), word(kValues, v.kind), storage_(v.storage), v.unit, v.part, v.slot, word(kTypes, v.dtype()),
+           v.elements, words_of(v.placement.shard), words_of(v.placement.partial), v.covers, v.version, v.maker);
     }
   }
   void storages() {

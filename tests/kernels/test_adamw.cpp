@@ -16,6 +16,7 @@ struct State {
   }
   bool same_bits(const State& o) const { return p.same_bits(o.p) && m.same_bits(o.m) && v.same_bits(o.v); }
   Tensor p, m, v;
+  std::array<float*, 2> addresses = {};
 };
 
 StepScalars some_scalars() {
@@ -27,12 +28,12 @@ StepScalars some_scalars() {
   return s;
 }
 
-AdamWArguments arguments(State& state, const Tensor& gradient, DType dtype, std::int64_t n,
-                         std::span<const DecayRun> runs, const StepScalars& scalars, std::int64_t from = 0) {
-  AdamWArguments a;
+UpdateArguments arguments(State& state, const Tensor& gradient, DType dtype, std::int64_t n,
+                          std::span<const DecayRun> runs, const StepScalars& scalars, std::int64_t from = 0) {
+  state.addresses = {state.m.floats() + from, state.v.floats() + from};
+  UpdateArguments a;
   a.elements = n;
-  a.master = state.p.floats() + from, a.first_moment = state.m.floats() + from,
-  a.second_moment = state.v.floats() + from;
+  a.master = state.p.floats() + from, a.states = state.addresses;
   a.gradient = static_cast<const std::byte*>(gradient.data()) + from * size_of(dtype), a.gradient_dtype = dtype;
   a.weight_decay = 0.1;
   a.runs = runs, a.scalars = &scalars;
@@ -142,7 +143,7 @@ TEST_CASE("AdamW's copy is the cast of the master that it leaves, with padding a
           const auto at = [&](Tensor& t, std::int64_t i) {
             return static_cast<std::byte*>(t.data()) + (from + i) * size_of(copy_dtype);
           };
-          AdamWArguments a = arguments(alone, gradient, dtype, n - from, runs, scalars, from);
+          UpdateArguments a = arguments(alone, gradient, dtype, n - from, runs, scalars, from);
           device->adamw(*device.stream, a);
           a = arguments(copied, gradient, dtype, n - from, runs, scalars, from);
           a.copy = at(copy, 0), a.copy_dtype = copy_dtype;

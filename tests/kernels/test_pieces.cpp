@@ -97,9 +97,10 @@ TEST_CASE("casts, sums, dropout, AdamW and square sums have the plain CPU's bits
       for (std::uint32_t i = 0; i < 3; ++i) state.push_back(Tensor::random(1, n, DType::fp32, 10 + i));
       state.emplace_back(1, n, dtype);
       for (std::int64_t i = 0; i < n; ++i) state[2].floats()[i] = std::abs(state[2].floats()[i]);
-      AdamWArguments adamw;
-      adamw.elements = n, adamw.master = state[0].floats(), adamw.first_moment = state[1].floats();
-      adamw.second_moment = state[2].floats(), adamw.gradient = x.data(), adamw.gradient_dtype = dtype;
+      UpdateArguments adamw;
+      float* const moments[] = {state[1].floats(), state[2].floats()};
+      adamw.elements = n, adamw.master = state[0].floats(), adamw.states = moments;
+      adamw.gradient = x.data(), adamw.gradient_dtype = dtype;
       adamw.weight_decay = 0.1, adamw.runs = runs, adamw.scalars = &scalars;
       adamw.copy = state[3].data(), adamw.copy_dtype = dtype;
       if (&state == &states[0]) {

@@ -10,6 +10,38 @@
 using namespace tessera;
 using namespace tessera::testing;
 
+namespace {
+
+/// Requires that what the schedule notes of each unit's state is what its operations say.
+void require_noted_state(const StepSchedule& schedule) {
+  REQUIRE(schedule.state.size() == schedule.layout.units.size());
+  const OptimizerRules& optimizer = rules_of(schedule.optimizer);
+  for (const Segment& segment : schedule.segments) {
+    for (const ValueId id : segment.carried_in) {
+      const Value& value = schedule.value(id);
+      if (value.kind == ValueKind::scalar && value.dtype() == DType::int64) REQUIRE(value.storage == schedule.sums);
+      if (!value.unit) continue;
+      const UnitState& noted = schedule.state[value.unit];
+      if (value.kind == ValueKind::master) {
+        REQUIRE(value.storage == noted.master);
+        REQUIRE(value.elements == noted.elements);
+      }
+      if (value.kind == ValueKind::moments) {
+        REQUIRE(value.storage == noted.moments);
+        REQUIRE(value.elements == optimizer.states() * noted.elements);
+      }
+      if (value.kind == ValueKind::gradient && segment.role == SegmentRole::update) REQUIRE(id == noted.gradient);
+    }
+  }
+  for (const Operation& op : schedule.operations) {
+    const ValueId written = op.writes.empty() ? ValueId() : op.writes[0];
+    if (written && schedule.value(written).kind == ValueKind::snapshot)
+      REQUIRE(schedule.value(written).storage == schedule.state[op.unit].snapshot);
+  }
+}
+
+}  // namespace
+
 TEST_CASE("every policy's schedule verifies, with its memory plan") {
   int cases = 0;
   for_each_policy([&](const PolicyCase& c) {
@@ -33,9 +65,25 @@ TEST_CASE("every policy's schedule verifies, with its memory plan") {
     const MemoryPlan plan = plan_memory(schedule, {true, 0});
     REQUIRE(check_memory_plan(schedule, plan).empty());
     REQUIRE(plan.total() >= plan.lower_bound());
+    require_noted_state(schedule);
     ++cases;
   });
   REQUIRE(cases > (kSanitized ? 125 : 500));
+}
+
+TEST_CASE("notes of state that name other storages are found") {
+  SchedulePolicy policy;
+  policy.strategy = Strategy::zero3;
+  policy.snapshot = true;
+  const StepSchedule schedule = build_schedule(toy_model(), grid_for(policy.strategy, 2, 2, 2), policy);
+  REQUIRE(verify_schedule(schedule).empty());
+  for (StorageId UnitState::*const noted : {&UnitState::master, &UnitState::moments, &UnitState::snapshot}) {
+    for (const UnitId unit : schedule.layout.units.ids()) {
+      StepSchedule mutant = schedule;
+      mutant.state[unit].*noted = schedule.sums;
+      CHECK_FALSE(verify_schedule(mutant).empty());
+    }
+  }
 }
 
 TEST_CASE("bytes on the wire are the formula's, less the named savings") {

@@ -117,7 +117,7 @@ void retype_measured(const Subject& subject, Count& count) {
     });
     if (is_applied) continue;  // one value: it has one type
     StepSchedule mutant = s;
-    DType& type = mutant.values[measured].dtype;
+    DType& type = mutant.values[measured].placement.dtype;
     type = type == DType::fp32 ? DType::bf16 : DType::fp32;
     INFO("another type for what the norm of " << s.unit(op.unit).name << " measures");
     REQUIRE(rejected(mutant, subject.plan, count));

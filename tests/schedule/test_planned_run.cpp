@@ -73,7 +73,7 @@ TEST_CASE("the gradient of a GPT-2's residual stream has its partial sums behind
       if (value.kind != ValueKind::activation_gradient) continue;
       ++found;
       CHECK(value.elements == run.schedule.model.residual_gradient_elements());
-      CHECK(run.schedule.storage_of(id).bytes >= value.elements * size_of(value.dtype));
+      CHECK(run.schedule.storage_of(id).bytes >= value.elements * size_of(value.dtype()));
     }
     CHECK(found > 2 * shape.architecture.layers);
     StepSchedule narrow = run.schedule;  // as if there were no room for the sums
@@ -101,7 +101,7 @@ TEST_CASE("sums have room for what they receive, and only while they last") {
         const bool between_nodes = transfer == Transfer::host && !s.grid.within_node(op.group);
         if (op.kind == OperationKind::reduce_scatter) {
           ++sums;
-          const std::int64_t slice = s.value(op.writes[0]).elements * size_of(s.value(op.reads[0]).dtype);
+          const std::int64_t slice = s.value(op.writes[0]).elements * size_of(s.value(op.reads[0]).dtype());
           if (transfer == Transfer::nccl) CHECK(bytes == ranks * slice);
           if (between_nodes) CHECK(bytes == std::min(ranks * slice, ranks * message_block_bytes(ranks)));
           if (!between_nodes && transfer != Transfer::nccl) CHECK(bytes == 0);

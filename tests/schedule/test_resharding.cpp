@@ -71,7 +71,7 @@ TEST_CASE("after forward 1/N of a unit stays, of which backward gathers it withi
         CHECK_FALSE(s.communicates(op));
         const Value& kept = s.value(op.writes.at(0));
         CHECK(kept.elements == s.unit(op.unit).padded / 2);
-        CHECK(kept.dtype == compute);
+        CHECK(kept.dtype() == compute);
         CHECK(s.storage_of(op.writes[0]).category == Category::gathered_units);
         CHECK(name_of_value(s, op.writes[0]) == "slice " + s.unit(op.unit).name);
         const Operation& gather = s.operation(gather_of(s, id));
@@ -156,7 +156,7 @@ TEST_CASE("the verifier rejects slices that are not a rank's part of a unit of t
   wrong.values[kept].unit = right.operation(slice).unit + 1;
   CHECK(rejected(wrong, "not its rank's part"));
   wrong = right;
-  wrong.values[kept].shard = {};
+  wrong.values[kept].placement.shard = {};
   CHECK(rejected(wrong, "over the sub-group"));
   wrong = right;
   for (const ValueId v : right.values.ids()) {  // the optimizer's shard instead

@@ -65,7 +65,7 @@ TEST_CASE("small tensors are gathered after their update alone; their state and 
           if (value.kind == ValueKind::master) CHECK(value.elements == share);
           if (value.kind == ValueKind::moments) CHECK(value.elements == 2 * share);
           if (value.kind != ValueKind::parameter) continue;
-          CHECK((value.shard.empty() || s.operation(value.maker).kind == OperationKind::update));
+          CHECK((value.placement.shard.empty() || s.operation(value.maker).kind == OperationKind::update));
           CHECK(s.storage(value.storage).always_live);
           CHECK(s.storage(value.storage).category == Category::parameters);
         }

@@ -82,7 +82,7 @@ TEST_CASE("wrong snapshots are rejected") {
   StepSchedule every_replica = right;  // all replicas store the full slice
   for_each_store(every_replica, [&](const Operation& op) {
     Value& copy = every_replica.values[op.writes[0]];
-    copy.shard = copy.shard.without(Group::replica);
+    copy.placement.shard = copy.placement.shard.without(Group::replica);
   });
   CHECK(rejected(every_replica, "on exactly one rank"));
 

@@ -107,9 +107,9 @@ TEST_CASE("an update of a copy of another unit, size, type or placement is refus
   const std::string slice = "the copy is not the updated slice in the compute type";
   CHECK(rejected(wrong([](Value& v) { ++v.unit; }), slice));
   CHECK(rejected(wrong([](Value& v) { v.elements *= 2; }), slice));
-  CHECK(rejected(wrong([](Value& v) { v.dtype = DType::fp16; }), slice));
+  CHECK(rejected(wrong([](Value& v) { v.placement.dtype = DType::fp16; }), slice));
   CHECK(rejected(wrong([](Value& v) { v.kind = ValueKind::master; }), slice));
-  CHECK(rejected(wrong([](Value& v) { v.shard = {}; }), "the copy is not split like the master"));
+  CHECK(rejected(wrong([](Value& v) { v.placement.shard = {}; }), "the copy is not split like the master"));
   StepSchedule narrow = right;
   narrow.storages[right.value(copy).storage].bytes /= 4;
   CHECK(rejected(narrow, "the slice of a copy lies in a full one"));

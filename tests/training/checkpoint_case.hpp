@@ -46,10 +46,10 @@ struct Outcome {
 inline void collect_state(TrainingSession& session, Outcome& outcome) {
   for (const UnitId unit : session.schedule().layout.units.ids()) {
     const StateSlice slice = state_slice(session.schedule(), session.resources(), unit);
-    const float* kinds[] = {slice.master, slice.first_moment, slice.second_moment};
-    for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
+    for (const StateVector& vector : slice.vectors) {
+      auto& tensors = outcome.state[static_cast<std::size_t>(vector.kind)];
       for (const TensorRun& run : slice.runs) {
-        session.resources().device->copy(outcome.state[kind][run.tensor].data() + run.first, kinds[kind] + run.offset,
+        session.resources().device->copy(tensors[run.tensor].data() + run.first, vector.data + run.offset,
                                          run.count * size_of(DType::fp32));
       }
     }

@@ -73,7 +73,7 @@ inline void collect_weights(const StepSchedule& schedule, const Resources& resou
   for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     std::vector<float> values(static_cast<std::size_t>(slice.count));
-    resources.device->copy(values.data(), slice.master, slice.count * size_of(DType::fp32));
+    resources.device->copy(values.data(), slice.master(), slice.count * size_of(DType::fp32));
     for (const TensorRun& run : slice.runs) {
       std::copy_n(values.begin() + run.offset, run.count, tensors[run.tensor].begin() + run.first);
     }

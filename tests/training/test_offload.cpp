@@ -98,7 +98,8 @@ TEST_CASE("a host's queue that fails ends every rank with its message, whoever w
     // The third bucket's gradient is of a type that has no kernel.
     int updates = 0;
     for (const Operation& op : planned.schedule.operations) {
-      if (op.kind == OperationKind::update && ++updates == 3) planned.schedule.values[op.reads[0]].dtype = DType::int32;
+      if (op.kind == OperationKind::update && ++updates == 3)
+        planned.schedule.values[op.reads[0]].placement.dtype = DType::int32;
     }
     REQUIRE(updates > 10);
     std::atomic<int> failed = 0;

@@ -112,7 +112,7 @@ TEST_CASE("an update leaves the 16-bit cast of its masters, padding included, in
           const std::lock_guard lock(mutex);
           for (const UnitId unit : s.layout.units.ids()) {
             const StateSlice slice = state_slice(s, session.resources(), unit);
-            std::copy_n(slice.master, slice.count,
+            std::copy_n(slice.master(), slice.count,
                         masters[static_cast<std::size_t>(unit.number())].begin() + slice.first);
           }
           skipped += session.optimizer().skipped_steps();

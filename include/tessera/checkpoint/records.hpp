@@ -16,19 +16,14 @@
 
 #include "tessera/model/architecture.hpp"
 #include "tessera/model/parts.hpp"
+#include "tessera/optimizer/optimizer.hpp"
+#include "tessera/optimizer/rules.hpp"
 
 namespace tessera {
 
 inline constexpr std::int64_t kCheckpointSchema = 1;
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::string_view kVirtualName = "tensors.h5";
-
-/// The state kept of each parameter element, all in fp32. Names a dataset in a shard and a group in tensors.h5.
-enum class StateKind : std::uint8_t { parameter, first_moment, second_moment };
-inline constexpr std::size_t kStateKinds = 3;
-inline constexpr std::array<StateKind, kStateKinds> kAllStateKinds{StateKind::parameter, StateKind::first_moment,
-                                                                   StateKind::second_moment};
-std::string_view name_of(StateKind kind);
 
 /// What a checkpoint keeps: everything that a run goes on from, or the parameters alone.
 enum class StateContent : std::uint8_t { full, weights };
@@ -77,13 +72,6 @@ struct DataPosition {
   std::string fingerprint, order;
   std::int64_t sequence = 0, global_batch = 0, data_seed = 0, run_seed = 0;
   std::int64_t next_sample = 0;  ///< samples of the run so far
-};
-
-/// The state that the optimizer keeps in addition to the moments.
-struct OptimizerRecord {
-  std::int64_t adam_step = 0, good_steps = 0, skipped_steps = 0;
-  double loss_scale = 0;  ///< of the next step; 0: the run's first one (imported weights, runs without loss scaling)
-  bool operator==(const OptimizerRecord&) const = default;
 };
 
 using NamedTexts = std::vector<std::pair<std::string, std::string>>;

@@ -46,6 +46,7 @@ enum class MatmulPrecision : std::uint8_t { fp32, tf32 };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
 /// What happens where text cannot be read as it stands: an error, or it is counted and left out.
 enum class OnError : std::uint8_t { stop, skip };
+enum class OptimizerName : std::uint8_t { adamw };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
 enum class PlanView : std::uint8_t { table, schedule, units };
 enum class PlanFormat : std::uint8_t { text, json };

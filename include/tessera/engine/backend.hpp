@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "tessera/engine/optimizer.hpp"
 #include "tessera/engine/player.hpp"
 #include "tessera/engine/resources.hpp"
+#include "tessera/optimizer/optimizer.hpp"
 
 namespace tessera {
 

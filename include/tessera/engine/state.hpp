@@ -8,29 +8,14 @@
 #include <vector>
 
 #include "tessera/engine/resources.hpp"
+#include "tessera/optimizer/state_slice.hpp"
 
 namespace tessera {
 
-/// Masters and moments of elements [first, first + count) of something.
-struct StateElements {
-  UnitId unit;
-  std::int64_t first = 0, count = 0;
-  float* master = nullptr;
-  float* first_moment = nullptr;
-  float* second_moment = nullptr;
-};
-
-/// This rank's slice of one unit: flat elements.
-struct StateSlice : StateElements {
-  std::vector<TensorRun> runs;  ///< tensor elements in the slice; offsets from its start
-};
-
-/// This rank's share of a unit in the last snapshot, on the host: elements of its StateSlice.
-struct SnapshotSlice : StateElements {};
-
+/// Returns where this rank keeps its slice of a unit's state.
 StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
-/// Throws InternalError in a schedule without snapshot.
-SnapshotSlice snapshot_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
+/// Returns this rank's share of a unit in the last snapshot, on the host: elements of its state_slice, without runs.
+StateSlice snapshot_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
 
 /// This rank's slice of a unit's finished gradient, between the last micro-step and the update.
 struct GradientSlice {

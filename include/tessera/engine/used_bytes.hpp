@@ -22,8 +22,8 @@ struct SpaceUse {
 /// zeros, so one more step examines it: every piece of it has to change. Padding of units counts as used.
 class UsedBytes {
  public:
-  /// Adds to both moments, so that the next update changes every element of the state, and keeps a copy of the state.
-  /// Between steps; the rate must be above 0. References must outlive the object.
+  /// Adds to the optimizer's states, so that the next update changes every element of the state, and keeps a copy of
+  /// the state. Between steps; the rate must be above 0. References must outlive the object.
   UsedBytes(const StepSchedule& schedule, const Resources& resources);
 
   /// Returns the use of each memory space, after one more step, and one more snapshot where there are any. Training

@@ -221,19 +221,19 @@ struct HeadArguments {
   }
 };
 
-/// Elements [begin, end) of an AdamW range, with or without weight decay.
+/// Elements [begin, end) of an updated range, with or without weight decay.
 struct DecayRun {
   std::int64_t begin = 0, end = 0;
   bool decays = false;
   bool is_padding = false;  ///< is not updated, only copied
 };
 
-/// AdamW with decoupled decay (Loshchilov & Hutter 2019), in PyTorch's order, g = gradient * clip_coefficient:
-///   p -= lr wd p;  m += (1 - beta1)(g - m);  v = beta2 v + (1 - beta2) g^2;  p -= lr/bc1 * m / (sqrt(v / bc2) + eps)
-struct AdamWArguments {
+/// What an optimizer's update moves, and by what; each kernel says which states it wants.
+struct UpdateArguments {
   std::int64_t elements = 0;
-  float *master = nullptr, *first_moment = nullptr, *second_moment = nullptr;  ///< [elements], updated in place
-  const void* gradient = nullptr;                                              ///< [elements]
+  float* master = nullptr;            ///< [elements], updated in place, as are the states
+  std::span<float* const> states;     ///< [elements] each; host memory, read when submitted
+  const void* gradient = nullptr;     ///< [elements]
   DType gradient_dtype = DType::fp32;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< 1 - beta is taken in double
   /// Ascending, disjoint; elements outside every run are left alone. Host memory, read when submitted.

@@ -60,9 +60,12 @@ class Kernels {
   /// chunks exactly. So the result is the same for every split of x at multiples of 64. A chunk with NaN or infinity
   /// counts as non_finite.
   virtual void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) = 0;
-  /// Applies the optimizer's update; the same bits for every split of the range. When scalars->skip is set,
-  /// it makes nothing but the copy, if one is wanted.
-  virtual void adamw(Stream& stream, const AdamWArguments& a) = 0;
+  /// AdamW with decoupled decay (Loshchilov & Hutter 2019), in PyTorch's order, with states m and v, g = gradient *
+  /// clip_coefficient:
+  ///   p -= lr wd p;  m += (1 - beta1)(g - m);  v = beta2 v + (1 - beta2) g^2;  p -= lr/bc1 * m / (sqrt(v / bc2) + eps)
+  /// The same bits for every split of the range. When scalars->skip is set, it makes nothing but the copy, if one is
+  /// wanted.
+  virtual void adamw(Stream& stream, const UpdateArguments& a) = 0;
   /// Adds a micro-batch's loss to the step's sums.
   virtual void accumulate_loss(Stream& stream, const AccountArguments& a) = 0;
   /// Takes a step's decisions from its sums.

@@ -20,6 +20,7 @@
 #include "tessera/config/options.hpp"
 #include "tessera/grid/grid.hpp"
 #include "tessera/model/parts.hpp"
+#include "tessera/optimizer/rules.hpp"
 #include "tessera/schedule/placement.hpp"
 #include "tessera/shard/units.hpp"
 
@@ -100,8 +101,9 @@ enum class ValueKind : std::uint8_t {
 };
 
 /// What one operation left in a storage.
-struct Value : Placement {
+struct Value {
   ValueKind kind = ValueKind::scratch;
+  Placement placement;
   StorageId storage;
   UnitId unit;
   PartId part;
@@ -112,7 +114,17 @@ struct Value : Placement {
   std::int32_t version = 0;    ///< masters, moments and copies: 0 = this step's parameters, 1 = after the update
   OperationId maker;           ///< none: carried in at the segment's start
 
-  std::int64_t bytes() const { return elements * size_of(dtype); }  ///< on this rank
+  DType dtype() const { return placement.dtype; }
+  std::int64_t bytes() const { return elements * size_of(dtype()); }  ///< on this rank
+};
+
+/// Where a unit's state lies, noted by the passes that decide it: the operations say the same.
+struct UnitState {
+  StorageId master;           ///< without training: the parameters, in the compute type
+  std::int64_t elements = 0;  ///< of it on this rank
+  StorageId moments;          ///< the optimizer's states, each as long as the master, end to end
+  StorageId snapshot;         ///< on the host: this rank's share of all that, end to end; none where none is taken
+  ValueId gradient;           ///< the finished one, which the update reads
 };
 
 /// Elements [first, first + count) of a rank's slice of a unit. What is offloaded goes to the host, is updated and
@@ -204,6 +216,8 @@ struct StepSchedule {
   std::int64_t offloaded_inputs = 0;  ///< of recomputed blocks: wait for a micro-step's backward on the host
   std::int64_t inputs_in_flight = 0;  ///< of these: may wait to go out at a time, and be back at a time
 
+  OptimizerName optimizer = OptimizerName::adamw;
+
   IndexedVector<StorageId, Storage> storages;
   IndexedVector<ValueId, Value> values;
   IndexedVector<OperationId, Operation> operations;
@@ -215,6 +229,9 @@ struct StepSchedule {
   std::vector<Play> generation;  ///< a chunk of prompts, as often as they need; then a token of each sequence, again
   std::vector<Saving> savings;
   std::vector<Saving> copy_savings;  ///< loads of parameters that copy_terms() counts and the schedule does not do
+  IndexedVector<UnitId, UnitState> state;
+  StorageId sums;  ///< of a step, over micro-batches and ranks: ReducedScalars (kernels/reduced_scalars.hpp)
+  StorageId wish;  ///< StepWish, where micro-steps begin with a sum of it
   /// Memory that no operation names, for as long as the run lives; none: not wanted.
   StorageId kernel_workspace;  ///< what kernels keep for themselves, at rest
   StorageId scalars;           ///< StepScalars, at rest (kernels/step_scalars.hpp); none where only text is generated
@@ -256,7 +273,8 @@ struct StepSchedule {
   std::int64_t wire_bytes_per_step() const;
   /// Returns bytes copied between device and host per rank and step for what is offloaded.
   std::int64_t copied_bytes_per_step() const;
-  /// Returns a hash of everything above except names: equal on all ranks, compared before step 1.
+  /// Returns a hash of everything above except names and what follows from the rest: equal on all ranks, compared
+  /// before step 1.
   std::uint64_t hash() const;
 };
 

@@ -12,8 +12,8 @@
 
 #include "tessera/comm/rank_context.hpp"
 #include "tessera/data/dataset.hpp"
-#include "tessera/engine/optimizer.hpp"
 #include "tessera/engine/player.hpp"
+#include "tessera/optimizer/optimizer.hpp"
 
 namespace tessera {
 

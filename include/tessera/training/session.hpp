@@ -12,10 +12,10 @@
 #include "tessera/config/options.hpp"
 #include "tessera/data/dataset.hpp"
 #include "tessera/data/reader.hpp"
-#include "tessera/engine/optimizer.hpp"
 #include "tessera/engine/player.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/engine/step_trace.hpp"
+#include "tessera/optimizer/optimizer.hpp"
 #include "tessera/schedule/planned_run.hpp"
 #include "tessera/training/evaluator.hpp"
 

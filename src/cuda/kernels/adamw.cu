@@ -105,11 +105,11 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void CudaKernels::adamw(Stream& stream, const AdamWArguments& a) {
-  const Moments state{a.master, a.first_moment, a.second_moment};
+void CudaKernels::adamw(Stream& stream, const UpdateArguments& a) {
+  const Moments state{a.master, a.states[0], a.states[1]};
   const Constants constants{a.weight_decay, static_cast<float>(1.0 - a.beta1), static_cast<float>(a.beta2),
                             static_cast<float>(1.0 - a.beta2), static_cast<float>(a.epsilon)};
-  const bool aligned = is_aligned(a.master) && is_aligned(a.first_moment) && is_aligned(a.second_moment) &&
+  const bool aligned = is_aligned(a.master) && is_aligned(a.states[0]) && is_aligned(a.states[1]) &&
                        is_aligned(a.gradient) && is_aligned(a.copy);
   for (std::size_t first = 0; first < a.runs.size(); first += kRuns) {
     Runs runs{};

@@ -49,7 +49,7 @@ class CudaKernels final : public Kernels {
   void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
            std::int64_t n) override;
   void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override;
-  void adamw(Stream& stream, const AdamWArguments& a) override;
+  void adamw(Stream& stream, const UpdateArguments& a) override;
   void accumulate_loss(Stream& stream, const AccountArguments& a) override;
   void clip(Stream& stream, const ClipArguments& a) override;
   std::string description() const override;

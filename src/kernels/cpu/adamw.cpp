@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-AdamWCoefficients coefficients_of(const AdamWArguments& a, bool decays) {
+AdamWCoefficients coefficients_of(const UpdateArguments& a, bool decays) {
   const StepScalars& s = *a.scalars;
   AdamWCoefficients k;
   k.clip = s.clip_coefficient;
@@ -22,7 +22,7 @@ AdamWCoefficients coefficients_of(const AdamWArguments& a, bool decays) {
 
 }  // namespace
 
-void CpuKernels::adamw(Stream&, const AdamWArguments& a) {
+void CpuKernels::adamw(Stream&, const UpdateArguments& a) {
   const bool skips = a.scalars->skip != 0;
   if (skips && a.copy == nullptr) return;
   const AdamWCoefficients with_decay = coefficients_of(a, true), without_decay = coefficients_of(a, false);
@@ -36,7 +36,7 @@ void CpuKernels::adamw(Stream&, const AdamWArguments& a) {
       if (!skips && !run.is_padding) {
         update(run.decays ? with_decay : without_decay,
                static_cast<const std::byte*>(a.gradient) + begin * size_of(a.gradient_dtype), a.master + begin,
-               a.first_moment + begin, a.second_moment + begin, end - begin);
+               a.states[0] + begin, a.states[1] + begin, end - begin);
       }
       if (a.copy != nullptr) {  // of what the cache still holds
         vector_.from_float[storage_index(a.copy_dtype)](

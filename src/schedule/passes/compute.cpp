@@ -15,7 +15,7 @@ std::string name_of(const MicroStepKind& kind, const SchedulePolicy& policy) {
 Value value_of(ValueKind kind, DType dtype, std::int64_t elements, PartId part = {}) {
   Value value;
   value.kind = kind;
-  value.dtype = dtype;
+  value.placement.dtype = dtype;
   value.elements = elements;
   value.part = part;
   return value;

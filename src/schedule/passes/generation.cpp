@@ -23,7 +23,7 @@ StorageId Compute::cache(const Part& part, PartId id) {
   Value value;
   value.kind = ValueKind::cache;
   value.part = id;
-  value.dtype = w_.schedule().compute;
+  value.placement.dtype = w_.schedule().compute;
   value.elements = model_->cache_elements();
   return caches_[id] = w_.add(carried("cache " + part.name, Category::activations), value);
 }
@@ -33,7 +33,7 @@ OperationId Compute::logits(const ComputeStep& step) {
   value.kind = ValueKind::logits;
   value.part = step.part;
   value.elements = model_->batch * model_->architecture.vocab;
-  value.dtype = DType::fp32;
+  value.placement.dtype = DType::fp32;
   Operation op = compute(step, {tokens_, activations_[step.part - 1]});
   const ValueId made = w_.write(op, local("logits", Category::activations), value);
   const OperationId head = emit(std::move(op), model_->parts[step.part].forward.scratch_bytes);

@@ -89,7 +89,7 @@ void Gradients::contribute(Operation& op) {
       continue;
     }
     Value gradient;
-    static_cast<Placement&>(gradient) = contributed_;
+    gradient.placement = contributed_;
     gradient.kind = ValueKind::gradient;
     gradient.unit = unit;
     gradient.elements = s.unit(unit).padded;
@@ -98,7 +98,7 @@ void Gradients::contribute(Operation& op) {
       gradient_[unit] = w_.write(op, pending->second, gradient);
       continue;
     }
-    const bool is_sum = begins_sum(kind_) && !reduces_at_once() && gradient.dtype == DType::fp32;
+    const bool is_sum = begins_sum(kind_) && !reduces_at_once() && gradient.dtype() == DType::fp32;
     if (is_sum && !contributes_apart(unit)) {
       gradient_[unit] = w_.write(op, accumulator(unit, kind_.result_slot, gradient), gradient);
     } else {
@@ -149,14 +149,14 @@ void Gradients::finish(UnitId unit) {
 void Gradients::sum(UnitId unit, ValueId gradient) {
   if (accumulation_ > 1) gradient = accumulate(unit, gradient, kind_);
   if (!kind_.last) return;
-  gradient = bring(gradient, measured(w_.value(gradient)));
+  gradient = bring(gradient, measured(w_.value(gradient).placement));
   unmeasured_.push_back(gradient);
-  gradient = bring(gradient, {updated_.shard, {}, w_.value(gradient).dtype});
+  gradient = bring(gradient, {updated_.shard, {}, w_.value(gradient).dtype()});
   finished_[unit] = w_.carry(gradient);
 }
 
 ValueId Gradients::bring(ValueId gradient, const Placement& to, int slot) {
-  const std::vector<Redistribution> steps = redistribute(w_.value(gradient), to);
+  const std::vector<Redistribution> steps = redistribute(w_.value(gradient).placement, to);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Redistribution& step = steps[i];
     Value result = w_.redistributed(gradient, step);
@@ -170,7 +170,7 @@ ValueId Gradients::bring(ValueId gradient, const Placement& to, int slot) {
                           gathers || !ends ? RegionKind::shared : RegionKind::private_),
                     result.bytes());
     }
-    const bool was_full = w_.value(gradient).shard.empty();
+    const bool was_full = w_.value(gradient).placement.shard.empty();
     const Queue queue = step.group == Group::replica ? Queue::replica : Queue::reduce;
     const bool counts = w_.schedule().unit(result.unit).is_block;
     gradient = w_.emit_collective(gradient, step, queue, std::move(result), into);
@@ -188,9 +188,9 @@ ValueId Gradients::join(UnitId unit) {
     Value joined = w_.value(sum);
     joined.covers.insert(joined.covers.end(), w_.value(piece).covers.begin(), w_.value(piece).covers.end());
     const bool on_wire = w_.schedule().storage_of(sum).region == RegionKind::shared;
-    if (accumulation_ == 1 && goes_on_wire(joined) && !on_wire) {
+    if (accumulation_ == 1 && goes_on_wire(joined.placement) && !on_wire) {
       op.reads.push_back(sum);
-      joined.dtype = contributed_.dtype;
+      joined.placement.dtype = contributed_.dtype;
       sum = w_.write(op, wire_storage(w_.schedule().unit(unit)), joined);
     } else {
       sum = w_.update(op, sum, std::move(joined));
@@ -202,7 +202,7 @@ ValueId Gradients::join(UnitId unit) {
 
 ValueId Gradients::accumulate(UnitId unit, ValueId gradient, const MicroStepKind& kind) {
   Value sum = w_.value(gradient);
-  sum.dtype = DType::fp32;
+  sum.placement.dtype = DType::fp32;
   if (kind.merged_slots.empty()) {
     const StorageId target = accumulator(unit, kind.result_slot, sum);
     if (w_.value(gradient).storage == target) return gradient;
@@ -218,10 +218,10 @@ ValueId Gradients::accumulate(UnitId unit, ValueId gradient, const MicroStepKind
     const ValueId held = w_.current(accumulator(unit, slot, sum));
     Operation op = operation_of(OperationKind::accumulate, Queue::compute, unit);
     op.reads.push_back(gradient);
-    if (final_merge && kind.last && goes_on_wire(sum)) {
+    if (final_merge && kind.last && goes_on_wire(sum.placement)) {
       op.reads.push_back(held);
       Value out = sum;
-      out.dtype = contributed_.dtype;
+      out.placement.dtype = contributed_.dtype;
       gradient = w_.write(op, wire_storage(w_.schedule().unit(unit)), out);
     } else if (final_merge && !kind.last && kind.result_slot != slot) {
       op.reads.push_back(held);
@@ -239,7 +239,7 @@ StorageId Gradients::accumulator(UnitId unit, int slot, const Value& like) {
   if (const auto it = accumulators_.find(key); it != accumulators_.end()) return it->second;
   const StepSchedule& s = w_.schedule();
   Value held = like;
-  held.dtype = DType::fp32;
+  held.placement.dtype = DType::fp32;
   held.covers.clear();
   for (const PartId part : s.model.parts.ids()) {
     if (std::ranges::count(s.layout.units_of(s.part(part).tensors), unit) > 0) held.covers.push_back(part);

@@ -22,7 +22,7 @@ Value part_of(Value slice, const Bucket& bucket) {
 }  // namespace
 
 std::vector<Bucket> Parameters::buckets_of(UnitId unit) const {
-  const std::int64_t elements = w_.schedule().storage(units_[unit].master).bytes / size_of(DType::fp32);
+  const std::int64_t elements = w_.schedule().state[unit].elements;
   std::vector<Bucket> buckets;
   for (std::int64_t first = 0; first < elements; first += bucket_elements_)
     buckets.push_back({first, std::min(bucket_elements_, elements - first)});
@@ -66,7 +66,7 @@ void Parameters::bring_up(UnitId unit, const Bucket& bucket) {
     cast.reads = {source};
     Value value = part_of(w_.value(source), bucket);
     value.kind = ValueKind::parameter;
-    static_cast<Placement&>(value) = loaded_;
+    value.placement = loaded_;
     if (of.on_host) {
       write_bucket(cast, of.on_host, loaded_);
     } else {
@@ -102,7 +102,7 @@ void Parameters::write_bucket(Operation& op, StorageId storage, const Placement&
   Value slice = w_.value(master(op.unit));
   slice.kind = ValueKind::parameter;
   slice.maker = {};
-  static_cast<Placement&>(slice) = placement;
+  slice.placement = placement;
   // Only state at rest is there already, and not before the first step.
   const bool is_there = w_.schedule().storage(storage).always_live && w_.role() != SegmentRole::prologue;
   slice.version = w_.role() == SegmentRole::update ? 1 : 0;

@@ -48,7 +48,7 @@ Value Parameters::full_copy(UnitId unit) const {
   value.kind = ValueKind::parameter;
   value.unit = unit;
   value.elements = w_.schedule().unit(unit).padded;
-  static_cast<Placement&>(value) = full_;
+  value.placement = full_;
   return value;
 }
 
@@ -76,14 +76,18 @@ void Parameters::add_state(OfUnit& of, const Value& slice) {
   };
   Value value = slice;
   value.kind = ValueKind::master;
-  static_cast<Placement&>(value) = sharded_;
-  of.master = add("master ", Category::parameters, space, value);
+  value.placement = sharded_;
+  UnitState& state = w_.state(slice.unit);
+  state.elements = value.elements;
+  state.master = add("master ", Category::parameters, space, value);
+  const OptimizerRules& optimizer = rules_of(w_.schedule().optimizer);
   value.kind = ValueKind::moments;
-  value.elements *= 2;
-  of.moments = add("moments ", Category::optimizer_state, space, value);
+  value.placement.dtype = optimizer.dtype;
+  value.elements *= optimizer.states();
+  state.moments = add("moments ", Category::optimizer_state, space, value);
   value = slice;
   value.kind = ValueKind::parameter;
-  static_cast<Placement&>(value) = loaded_;
+  value.placement = loaded_;
   if (of.shard_rests) of.shard = add("shard ", Category::parameters, MemorySpace::device, value);
   if (is_loaded_to_gather(of) && loaded_.dtype != sharded_.dtype)
     of.on_host = add("parameters ", Category::parameters, MemorySpace::host, value);
@@ -102,8 +106,9 @@ void Parameters::add_parameters(const SchedulePolicy& policy) {
     value.unit = unit;
     const std::int64_t members = of.rests.shard.empty() ? 1 : s.grid.size(rules_of(policy.strategy).state);
     value.elements = s.unit(unit).share(members);
-    static_cast<Placement&>(value) = of.rests;
-    of.master = w_.add(at_rest("parameters " + s.unit(unit).name, Category::parameters), value);
+    value.placement = of.rests;
+    w_.state(unit).master = w_.add(at_rest("parameters " + s.unit(unit).name, Category::parameters), value);
+    w_.state(unit).elements = value.elements;
     units_.push_back(of);
   }
 }
@@ -112,13 +117,13 @@ void Parameters::gather(UnitId unit, std::vector<Edge> after, CopyUse use) {
   const OfUnit& of = units_[unit];
   const bool is_sliced = of.slice && w_.holds(of.slice) && use != CopyUse::next;
   if (is_loaded_to_gather(of) && !is_sliced) load_slice(unit, std::exchange(after, {}));
-  gather_from(is_sliced ? w_.current(of.slice) : source(of), std::move(after), use);
+  gather_from(is_sliced ? w_.current(of.slice) : source(unit), std::move(after), use);
 }
 
 void Parameters::gather_from(ValueId value, std::vector<Edge> after, CopyUse use) {
   const UnitId unit = w_.value(value).unit;
   OfUnit& of = units_[unit];
-  for (const Redistribution& step : redistribute(w_.value(value), full_)) {
+  for (const Redistribution& step : redistribute(w_.value(value).placement, full_)) {
     Value result = w_.redistributed(value, step);
     result.kind = ValueKind::parameter;
     of.gathered = of.for_ever;
@@ -145,7 +150,7 @@ OperationId Parameters::slice(UnitId unit) {
 
 ValueId Parameters::full(UnitId unit) {
   const OfUnit& of = units_[unit];
-  if (is_full(of)) return source(of);
+  if (is_full(of)) return source(unit);
   if (of.gathered && w_.holds(of.gathered)) return w_.current(of.gathered);
   const StorageId stays = of.for_ever ? of.for_ever : of.for_a_step ? of.for_a_step : of.for_next;
   TESSERA_ASSERT(stays, "unit {} is read before it was gathered", w_.schedule().unit(unit).name);
@@ -176,7 +181,7 @@ void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped) {
   // The update has the new parameters at hand: it writes their cast too, where the full copy has this rank's slice.
   Value slice = w_.value(master(unit));
   slice.kind = ValueKind::parameter;
-  static_cast<Placement&>(slice) = loaded_;
+  slice.placement = loaded_;
   const ValueId written = w_.write(op, copy, std::move(slice));
   w_.emit(std::move(op));
   gather_from(written, {}, CopyUse::next);

@@ -14,9 +14,10 @@ class Parameters {
 
   /// Returns the placement of masters and moments.
   const Placement& sharded() const { return sharded_; }
-  /// Returns the fp32 master of a unit (moments: both moments) as it is now. Without training: its parameters at rest.
-  ValueId master(UnitId unit) { return w_.current(units_.at(unit).master); }
-  ValueId moments(UnitId unit) { return w_.current(units_.at(unit).moments); }
+  /// Returns the fp32 master of a unit (moments: the optimizer's states) as it is now. Without training: its parameters
+  /// at rest.
+  ValueId master(UnitId unit) { return w_.current(w_.state(unit).master); }
+  ValueId moments(UnitId unit) { return w_.current(w_.state(unit).moments); }
   /// Lets full copies of units cross the borders of segments: gathered before the first step and after their update,
   /// found by segments that compute.
   void carry(const std::vector<UnitId>& units);
@@ -44,7 +45,6 @@ class Parameters {
 
  private:
   struct OfUnit {
-    StorageId master, moments;       ///< without training: the parameters, and none
     StorageId on_host;               ///< offloaded params of 16 bits: what is loaded, as the master's cast
     StorageId shard;                 ///< offloaded: on the device in the compute type, what is gathered
     StorageId for_ever, for_a_step;  ///< copies that outlive a segment
@@ -66,7 +66,7 @@ class Parameters {
   void gather_from(ValueId value, std::vector<Edge> after, CopyUse use);
   void add_state(OfUnit& of, const Value& slice);
   /// Returns what a gather reads.
-  ValueId source(const OfUnit& of) { return w_.current(of.shard ? of.shard : of.master); }
+  ValueId source(UnitId unit) { return units_[unit].shard ? w_.current(units_[unit].shard) : master(unit); }
   /// Returns whether compute reads what a gather would read.
   bool is_full(const OfUnit& of) const { return redistribute(of.rests, full_).empty(); }
   /// Returns whether a unit's shard is loaded each time it is gathered.

@@ -7,10 +7,9 @@ namespace tessera {
 
 Scalars::Scalars(Writer& writer, bool keeps_units) : w_(writer) {
   sum_of_rank_.kind = ValueKind::scalar;
-  sum_of_rank_.dtype = DType::int64;
   sum_of_rank_.elements = kReducedIntegers;
-  sum_of_rank_.partial = w_.schedule().grid.larger_than_one({Group::world});
-  sums_ = w_.add(carried("sums", Category::communication), sum_of_rank_);
+  sum_of_rank_.placement = {{}, w_.schedule().grid.larger_than_one({Group::world}), DType::int64};
+  sums_ = w_.add_sums(sum_of_rank_);
   // Of all these only the clip's result is a value of the schedule, and it ends with its segment.
   results_ = w_.add_scalars(sizeof(StepScalars));
   if (keeps_units) w_.add_unit_sums(w_.schedule().layout.units.end_id().number() * std::int64_t{sizeof(ExactSum)});
@@ -33,7 +32,7 @@ void Scalars::measure(ValueId gradient) {
 }
 
 void Scalars::sum_wish() {
-  if (!wish_) wish_ = w_.add(reserved("wish", Category::communication, sizeof(StepWish)));
+  if (!wish_) wish_ = w_.add_wish(sizeof(StepWish));
   Value wish = sum_of_rank_;
   wish.kind = ValueKind::wish;
   wish.elements = kWishIntegers;
@@ -54,7 +53,7 @@ void Scalars::reduce() { sum_over_world(sums_); }
 
 void Scalars::sum_over_world(StorageId storage) {
   const Placement summed{{}, {}, DType::int64};
-  for (const Redistribution& step : redistribute(w_.value(w_.current(storage)), summed)) {
+  for (const Redistribution& step : redistribute(w_.value(w_.current(storage)).placement, summed)) {
     const ValueId before = w_.current(storage);
     w_.emit_collective(before, step, Queue::reduce, w_.redistributed(before, step), storage);
   }

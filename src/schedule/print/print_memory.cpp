@@ -150,7 +150,7 @@ std::string print_offload(const StepSchedule& s) {
 bool is_accumulator(const StepSchedule& s, const Value& value) {
   if (value.kind != ValueKind::gradient) return false;
   const bool reduced = s.micro_batches.reduced_each_micro_step && s.grid.size(rules_of(s.strategy).inner) > 1;
-  return !reduced || !value.shard.empty();
+  return !reduced || !value.placement.shard.empty();
 }
 
 std::string print_accumulators(const StepSchedule& s) {

@@ -39,7 +39,7 @@ void Interpreter::load(const Operation& op) {
   for (const Update& u : op.updates) {
     const State* before = read(u.before);
     if (before == nullptr) continue;
-    const bool is_open = schedule_.grid.world() == 1 || !before->type.partial.empty();
+    const bool is_open = schedule_.grid.world() == 1 || !before->type.placement.partial.empty();
     demand(before->type.kind == ValueKind::scalar && !before->has_wish && is_open,
            "takes the wish to stop into sums that have no place for it");
     State state = *before;
@@ -75,11 +75,13 @@ void Interpreter::store_snapshot(const Operation& op) {
   demand(master->version == step_ && moments->version == step_ && master->advanced == 0 && moments->advanced == 0,
          "stores state of another version");
   const Value& out = schedule_.value(op.writes[0]);
-  demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype == master->type.dtype,
+  demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype() == master->type.dtype(),
          "a snapshot is of the unit, in its type, and lies on the host");
   demand(owners_of(out) == schedule_.grid.world() &&
-             out.elements * schedule_.grid.world() == 3 * schedule_.unit(op.unit).padded,
+             out.elements * schedule_.grid.world() ==
+                 std::ssize(rules_of(schedule_.optimizer).keeps) * schedule_.unit(op.unit).padded,
          "each element must be stored on exactly one rank");
+  demand(schedule_.state[op.unit].snapshot == out.storage, "a snapshot lies elsewhere than is noted of the unit");
   demand(stored_.insert(op.unit).second, "stores a unit twice");
   State state;
   state.version = step_;
@@ -91,8 +93,9 @@ void Interpreter::store_bucket(const Operation& op) {
   const State* gradient = op.reads.size() == 1 ? find_read(op, ValueKind::gradient, op.unit) : nullptr;
   if (gradient == nullptr) return complain("a store of a gradient reads one of its unit");
   const Value& out = schedule_.value(op.writes[0]);
-  demand(out.unit == op.unit && out.dtype == gradient->type.dtype && out.shard == gradient->type.shard &&
-             out.partial == gradient->type.partial,
+  demand(out.unit == op.unit && out.dtype() == gradient->type.dtype() &&
+             out.placement.shard == gradient->type.placement.shard &&
+             out.placement.partial == gradient->type.placement.partial,
          "the bucket is of another unit, type or placement than the gradient");
   demand(gradient->type.first < 0 && op.bucket.count > 0 && out.first == op.bucket.first &&
              out.elements == op.bucket.count && op.bucket.end() <= gradient->type.elements,
@@ -105,7 +108,7 @@ void Interpreter::store_scalars(const Operation& op) {
   const State* scalars = op.reads.size() == 1 ? read(op.reads[0]) : nullptr;
   if (scalars == nullptr || scalars->type.kind != ValueKind::scalar)
     return complain("a store of scalars reads the clip's");
-  demand(scalars->type.dtype == schedule_.value(op.writes[0]).dtype && scalars->version == step_,
+  demand(scalars->type.dtype() == schedule_.value(op.writes[0]).dtype() && scalars->version == step_,
          "stores scalars of another step");
   State state = *scalars;
   write(op.writes[0], std::move(state));
@@ -117,7 +120,7 @@ void Interpreter::copy_activation(const Operation& op) {
   if (source == nullptr || source->type.kind != ValueKind::activation)
     return complain("a copy of an activation reads one and writes it");
   const Value& out = schedule_.value(op.writes[0]);
-  demand(out.part == source->type.part && out.dtype == source->type.dtype && out.elements == source->type.elements,
+  demand(out.part == source->type.part && out.dtype() == source->type.dtype() && out.elements == source->type.elements,
          "copies an activation into another part's, type or size");
   demand(schedule_.storage_of(op.reads[0]).space != schedule_.storage_of(op.writes[0]).space,
          "copies an activation within a memory space");
@@ -171,11 +174,11 @@ void Interpreter::load_bucket(const Operation& op) {
   if (!version) return complain("loads a bucket that is updated in part");
   for (const ValueId v : touched_values(op)) {
     const Value& value = schedule_.value(v);
-    demand(value.dtype == source->type.dtype && value.shard == source->type.shard,
+    demand(value.dtype() == source->type.dtype() && value.placement.shard == source->type.placement.shard,
            "loads into another type or placement");
   }
   const ValueId out = !op.writes.empty() ? op.writes[0] : op.updates.empty() ? ValueId() : op.updates[0].after;
-  demand(out && schedule_.value(out).dtype == schedule_.compute, "loads parameters in another type than is gathered");
+  demand(out && schedule_.value(out).dtype() == schedule_.compute, "loads parameters in another type than is gathered");
   write_bucket(op, ValueKind::parameter, *version);
 }
 
@@ -188,7 +191,8 @@ void Interpreter::cast_on_host(const Operation& op) {
   if (!version) return complain("casts a bucket that is updated in part");
   const ValueId result = op.writes.empty() ? op.updates[0].after : op.writes[0];
   const Value& out = schedule_.value(result);
-  demand(out.dtype == schedule_.compute && out.shard == master->type.shard && out.partial == master->type.partial,
+  demand(out.dtype() == schedule_.compute && out.placement.shard == master->type.placement.shard &&
+             out.placement.partial == master->type.placement.partial,
          "a cast master is a slice of parameters in the compute type");
   if (out.first < 0) return write_bucket(op, ValueKind::parameter, *version);
   demand(out.kind == ValueKind::parameter && out.unit == op.unit && out.first == op.bucket.first &&
@@ -205,11 +209,13 @@ void Interpreter::slice(const Operation& op) {
   const State* source = read(op.reads[0]);
   if (source == nullptr) return;
   const Value& out = schedule_.value(op.writes[0]);
-  demand(source->type.kind == ValueKind::parameter && source->type.shard.empty() && source->type.partial.empty(),
+  demand(source->type.kind == ValueKind::parameter && source->type.placement.shard.empty() &&
+             source->type.placement.partial.empty(),
          "only full parameters are sliced");
-  demand(op.group == Group::sub && out.shard == source->type.shard.with(op.group) && out.partial.empty(),
+  demand(op.group == Group::sub && out.placement.shard == source->type.placement.shard.with(op.group) &&
+             out.placement.partial.empty(),
          "the placement is not the source's sharded over the sub-group");
-  demand(out.kind == ValueKind::parameter && out.unit == source->type.unit && out.dtype == source->type.dtype &&
+  demand(out.kind == ValueKind::parameter && out.unit == source->type.unit && out.dtype() == source->type.dtype() &&
              out.elements * schedule_.grid.size(op.group) == source->type.elements,
          "the slice is not its rank's part of the source");
   write(op.writes[0], State(*source));

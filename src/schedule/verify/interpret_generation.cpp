@@ -35,7 +35,7 @@ void Interpreter::store_result(const Operation& op) {
   const Value& out = schedule_.value(op.writes[0]);
   const ValueKind kind = source->type.kind;
   demand(kind == ValueKind::logits || kind == ValueKind::token_losses, "only logits and losses of tokens are stored");
-  demand(out.kind == kind && out.dtype == source->type.dtype && out.elements == source->type.elements &&
+  demand(out.kind == kind && out.dtype() == source->type.dtype() && out.elements == source->type.elements &&
              schedule_.storage_of(op.writes[0]).space == MemorySpace::host,
          "the copy is of the same kind, type and size, and lies on the host");
   State state;

@@ -19,7 +19,7 @@ std::set<PartId> Interpreter::parts_of(UnitId unit) const {
 std::int64_t Interpreter::owners_of(const Value& value) const {
   std::int64_t owners = 1;
   for (const Group group : {Group::world, Group::shard, Group::replica}) {
-    if (value.shard.has(group)) owners *= schedule_.grid.size(group);
+    if (value.placement.shard.has(group)) owners *= schedule_.grid.size(group);
   }
   return owners;
 }
@@ -34,7 +34,7 @@ void Interpreter::contribute(const Operation& op, const Part& part) {
     state.covers = {op.part};
     state.from = micro_step_, state.to = micro_step_ + 1;
     demand(wanted.erase(v.unit) == 1, "writes a gradient of a unit that is not its own");
-    demand(v.shard.empty() && v.elements == schedule_.unit(v.unit).padded, "backward makes full gradients");
+    demand(v.placement.shard.empty() && v.elements == schedule_.unit(v.unit).padded, "backward makes full gradients");
     write(id, std::move(state));
   }
   for (const Update& u : op.updates) {
@@ -59,10 +59,12 @@ void Interpreter::reduce_scatter(const Operation& op) {
   if (source == nullptr) return;
   const Value& out = schedule_.value(op.writes[0]);
   demand(source->type.kind == ValueKind::gradient, "only gradients are reduced");
-  demand(source->type.partial.has(op.group), "the value is not partial over the group");
-  demand(!source->type.shard.has(op.group), "the value is already split over the group");
-  demand(out.partial == source->type.partial.without(op.group), "owes other sums than the source less the group");
-  demand(out.shard == source->type.shard.with(op.group), "the placement is not the source's sharded over the group");
+  demand(source->type.placement.partial.has(op.group), "the value is not partial over the group");
+  demand(!source->type.placement.shard.has(op.group), "the value is already split over the group");
+  demand(out.placement.partial == source->type.placement.partial.without(op.group),
+         "owes other sums than the source less the group");
+  demand(out.placement.shard == source->type.placement.shard.with(op.group),
+         "the placement is not the source's sharded over the group");
   demand(out.elements * schedule_.grid.size(op.group) == source->type.elements, "slices do not add up to the source");
   State state = *source;
   write(op.writes[0], std::move(state));
@@ -73,8 +75,8 @@ void Interpreter::all_reduce(const Operation& op) {
   write_scratch(op, 0);
   const State* before = read(op.updates[0].before);
   if (before == nullptr) return;
-  demand(before->type.partial.has(op.group), "the value is not partial over the group");
-  demand(schedule_.value(op.updates[0].after).partial == before->type.partial.without(op.group),
+  demand(before->type.placement.partial.has(op.group), "the value is not partial over the group");
+  demand(schedule_.value(op.updates[0].after).placement.partial == before->type.placement.partial.without(op.group),
          "owes other sums than before less the group");
   write(op.updates[0].after, *before);
 }
@@ -91,7 +93,8 @@ void Interpreter::accumulate(const Operation& op) {
   const Value& out = schedule_.value(result);
   for (const State* term : terms) {
     demand(term->type.kind == ValueKind::gradient && term->type.unit == out.unit, "adds gradients of different units");
-    demand(term->type.shard == out.shard && term->type.partial == out.partial && term->type.elements == out.elements,
+    demand(term->type.placement.shard == out.placement.shard && term->type.placement.partial == out.placement.partial &&
+               term->type.elements == out.elements,
            "adds values of different placements");
   }
   if (terms.size() == 2) {
@@ -121,13 +124,13 @@ void Interpreter::norm(const Operation& op) {
   const State* scalars = read(op.updates[0].before);
   if (gradient == nullptr || scalars == nullptr) return;
   const UnitId unit = gradient->type.unit;
-  demand(gradient->type.partial.empty(), "measures a gradient whose sum is not complete");
+  demand(gradient->type.placement.partial.empty(), "measures a gradient whose sum is not complete");
   demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == schedule_.accumulation,
          "measures a gradient that does not cover everything");
   demand(owners_of(gradient->type) == schedule_.grid.world(), "each element must be measured on exactly one rank");
   State state = *scalars;
   demand(state.norms.insert(unit).second, "measures a unit twice");
-  measured_[unit] = gradient->type.dtype;
+  measured_[unit] = gradient->type.dtype();
   write(op.updates[0].after, std::move(state));
 }
 
@@ -136,7 +139,7 @@ void Interpreter::clip(const Operation& op) {
   for (const ValueId id : op.reads) {
     const State* state = read(id);
     if (state == nullptr || state->type.kind != ValueKind::scalar) continue;
-    complete = state->type.partial.empty() && state->norms.size() == schedule_.layout.units.size() &&
+    complete = state->type.placement.partial.empty() && state->norms.size() == schedule_.layout.units.size() &&
                state->losses == schedule_.accumulation && state->has_wish;
   }
   demand(complete, "clips before loss, norm of all units and the wish to stop are summed over all ranks");
@@ -149,9 +152,10 @@ void Interpreter::clip(const Operation& op) {
 void Interpreter::write_copy(const Operation& op, ValueId id, const Value& slice) {
   const Value& out = schedule_.value(id);
   demand(op.bucket.count == 0 && out.kind == ValueKind::parameter && out.unit == op.unit &&
-             out.dtype == schedule_.compute && out.elements == slice.elements && out.first < 0,
+             out.dtype() == schedule_.compute && out.elements == slice.elements && out.first < 0,
          "the copy is not the updated slice in the compute type");
-  demand(out.shard == slice.shard && out.partial.empty(), "the copy is not split like the master");
+  demand(out.placement.shard == slice.placement.shard && out.placement.partial.empty(),
+         "the copy is not split like the master");
   demand(schedule_.storage_of(id).bytes == schedule_.unit(op.unit).padded * size_of(schedule_.compute),
          "the slice of a copy lies in a full one");
   State state;
@@ -168,7 +172,7 @@ void Interpreter::update(const Operation& op) {
   }
   demand(clipped, "updates before the clip coefficient is known");
   if (gradient == nullptr) return complain("updates without a gradient");
-  demand(gradient->type.partial.empty(), "updates with a gradient whose sum is not complete");
+  demand(gradient->type.placement.partial.empty(), "updates with a gradient whose sum is not complete");
   demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == schedule_.accumulation,
          "updates with a gradient that does not cover everything");
   demand(schedule_.is_offloaded(op.unit) == (op.queue == Queue::host), "updates state where it does not rest");
@@ -176,19 +180,23 @@ void Interpreter::update(const Operation& op) {
   demand(in_part ? gradient->type.first == op.bucket.first && gradient->type.elements == op.bucket.count
                  : gradient->type.first < 0,
          "updates with another bucket of the gradient");
-  demand(measured_.contains(op.unit) && measured_[op.unit] == gradient->type.dtype,
+  demand(measured_.contains(op.unit) && measured_[op.unit] == gradient->type.dtype(),
          "applies a gradient in another type than the norm measured");
   bool master = false, moments = false, done = false;
   for (const Update& u : op.updates) {
     const State* before = read(u.before);
     if (before == nullptr) continue;
     demand(before->version == step_, "updates state of another version");
-    demand(before->type.shard == gradient->type.shard, "the gradient is not split like the master");
+    demand(before->type.placement.shard == gradient->type.placement.shard, "the gradient is not split like the master");
     const bool is_master = before->type.kind == ValueKind::master;
+    const UnitState& noted = schedule_.state[op.unit];
+    demand((is_master ? noted.master : noted.moments) == schedule_.value(u.before).storage,
+           "updates other state than what is noted of the unit");
     master = master || is_master;
     moments = moments || before->type.kind == ValueKind::moments;
     State state = *before;
-    const std::int64_t elements = is_master ? state.type.elements : state.type.elements / 2;
+    const std::int64_t elements =
+        is_master ? state.type.elements : state.type.elements / rules_of(schedule_.optimizer).states();
     demand(state.advanced == op.bucket.first && op.bucket.end() <= elements,
            "updates a bucket that does not follow those before it");
     state.advanced = op.bucket.end();

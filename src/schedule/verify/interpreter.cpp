@@ -86,8 +86,8 @@ void Interpreter::play(const Play& play) {
     }
     const Value& t = held->second.type;
     demand(
-        t.kind == v.kind && t.unit == v.unit && t.dtype == v.dtype && t.elements == v.elements && t.shard == v.shard &&
-            t.partial == v.partial,
+        t.kind == v.kind && t.unit == v.unit && t.dtype() == v.dtype() && t.elements == v.elements &&
+            t.placement.shard == v.placement.shard && t.placement.partial == v.placement.partial,
         fmt::format("{} finds {} in another placement than it expects", segment_->name, name_of_value(schedule_, id)));
     holder_[v.storage] = id;
   }
@@ -186,14 +186,15 @@ void Interpreter::gather(const Operation& op) {
   demand(source->advanced == 0, "gathers a slice that is updated in part");
   State full = *source;
   const Value& out = schedule_.value(op.writes[0]);
-  const Groups expected = schedule_.grid.size(op.group) > 1 ? source->type.shard.without(op.group) : source->type.shard;
-  demand(op.group == Group::self || source->type.shard.has(op.group),
+  const Groups expected =
+      schedule_.grid.size(op.group) > 1 ? source->type.placement.shard.without(op.group) : source->type.placement.shard;
+  demand(op.group == Group::self || source->type.placement.shard.has(op.group),
          "gathers over a group that the value is not split over");
-  demand(out.shard == expected, "the gathered value's placement is not the source's without the group");
+  demand(out.placement.shard == expected, "the gathered value's placement is not the source's without the group");
   demand(out.elements == source->type.elements * schedule_.grid.size(op.group),
          "the gathered value has another size than the group's slices");
-  demand(out.partial == source->type.partial, "a gather pays no sums");
-  const bool is_sliced = source->type.shard.has(Group::sub);
+  demand(out.placement.partial == source->type.placement.partial, "a gather pays no sums");
+  const bool is_sliced = source->type.placement.shard.has(Group::sub);
   const bool in_place = schedule_.gathers_in_place(op);
   const bool rests = source->type.kind == ValueKind::parameter &&
                      (!schedule_.trains() || schedule_.is_offloaded(source->type.unit) || is_sliced || in_place);
@@ -201,10 +202,10 @@ void Interpreter::gather(const Operation& op) {
       source->type.kind == ValueKind::parameter && schedule_.storage_of(op.reads[0]).bytes > source->type.bytes();
   demand(in_place == lies_in_place, "gathers a slice from where it does not lie");
   if (source->type.kind == ValueKind::master || rests) {
-    demand(out.kind == ValueKind::parameter && out.dtype == schedule_.compute,
+    demand(out.kind == ValueKind::parameter && out.dtype() == schedule_.compute,
            "a gathered master is a parameter in the compute type");
   } else {
-    demand(source->type.kind == ValueKind::gradient && source->type.partial.empty(),
+    demand(source->type.kind == ValueKind::gradient && source->type.placement.partial.empty(),
            "only masters and finished gradients are gathered");
   }
   write(op.writes[0], std::move(full));
@@ -221,9 +222,10 @@ void Interpreter::need_parameters(const Operation& op, const Part& part) {
       complain(fmt::format("{} runs without full {}", part.name, schedule_.unit(unit).name));
       continue;
     }
-    demand(state->type.shard.empty(), fmt::format("{} reads a slice of {}", part.name, schedule_.unit(unit).name));
+    demand(state->type.placement.shard.empty(),
+           fmt::format("{} reads a slice of {}", part.name, schedule_.unit(unit).name));
     demand(state->advanced == 0, fmt::format("{} reads {}, updated in part", part.name, schedule_.unit(unit).name));
-    demand(state->type.dtype == schedule_.compute,
+    demand(state->type.dtype() == schedule_.compute,
            fmt::format("{} reads {} in another type than it computes in", part.name, schedule_.unit(unit).name));
     demand(state->version == step_, fmt::format("{} reads {} of version {} in step {}", part.name,
                                                 schedule_.unit(unit).name, state->version, step_));
@@ -317,7 +319,8 @@ void Interpreter::accumulate_loss(const Operation& op, bool training) {
 void Interpreter::need_evaluated_loss() {
   bool complete = false;
   for (const auto& [storage, state] : holds_) {
-    if (state.type.kind == ValueKind::scalar && state.losses == 1) complete = complete || state.type.partial.empty();
+    if (state.type.kind == ValueKind::scalar && state.losses == 1)
+      complete = complete || state.type.placement.partial.empty();
   }
   demand(complete, "the evaluation ends without a loss that is summed over all ranks");
   const auto is_of_tokens = [](const Value& v) { return v.kind == ValueKind::token_losses; };
@@ -332,7 +335,8 @@ void Interpreter::need_evaluated_loss() {
 void Interpreter::need_wish() {
   const bool is_known = std::ranges::any_of(holds_, [&](const auto& held) {
     const State& state = held.second;
-    return state.content == Content{ValueKind::wish, {}, -1, micro_steps_played_} && state.type.partial.empty();
+    return state.content == Content{ValueKind::wish, {}, -1, micro_steps_played_} &&
+           state.type.placement.partial.empty();
   });
   demand(is_known, "ends without the wish to stop, summed over all ranks");
 }

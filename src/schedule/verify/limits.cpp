@@ -32,7 +32,7 @@ struct SegmentFacts {
   /// Returns whether a value is a full copy of a block unit that does not stay for ever.
   bool passes_by(ValueId v) const {
     const Value& value = schedule.value(v);
-    return value.kind == ValueKind::parameter && value.shard.empty() && schedule.unit(value.unit).is_block &&
+    return value.kind == ValueKind::parameter && value.placement.shard.empty() && schedule.unit(value.unit).is_block &&
            !schedule.storage_of(v).always_live;
   }
 
@@ -57,7 +57,7 @@ struct SegmentFacts {
                         (op.kind == OperationKind::load && !takes_input(op));
     if (!brings || op.writes.empty()) return false;
     const Value& made = schedule.value(op.writes[0]);
-    return made.kind == ValueKind::parameter && made.shard.empty();
+    return made.kind == ValueKind::parameter && made.placement.shard.empty();
   }
 
   /// Returns the compute operation before `id`, if any.

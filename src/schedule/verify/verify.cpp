@@ -102,7 +102,7 @@ void check_wire_bytes(const StepSchedule& schedule, Problems& problems) {
     if (op.reads.empty() || op.writes.empty()) continue;
     const Value& full = schedule.value(op.kind == OperationKind::gather ? op.writes[0] : op.reads[0]);
     const std::int64_t n = schedule.grid.size(op.group);
-    const std::int64_t expected = full.elements / n * (n - 1) * size_of(full.dtype);
+    const std::int64_t expected = full.elements / n * (n - 1) * size_of(full.dtype());
     if (op.wire_bytes != expected) {
       problems.push_back(fmt::format("operation {}: {} bytes on the wire instead of {}", id, op.wire_bytes, expected));
     }

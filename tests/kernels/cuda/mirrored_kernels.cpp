@@ -283,11 +283,13 @@ class MirroredKernels final : public Kernels {
     kernels_.square_sum(stream, x, dtype, n, sum);
     m.finish();
   }
-  void adamw(Stream& stream, const AdamWArguments& arguments) override {
+  void adamw(Stream& stream, const UpdateArguments& arguments) override {
     Mirror m(device_, stream);
-    AdamWArguments a = arguments;
-    a.master = m.write(a.master, a.elements * 4), a.first_moment = m.write(a.first_moment, a.elements * 4);
-    a.second_moment = m.write(a.second_moment, a.elements * 4);
+    UpdateArguments a = arguments;
+    a.master = m.write(a.master, a.elements * 4);
+    std::vector<float*> states;
+    for (float* const state : a.states) states.push_back(m.write(state, a.elements * 4));
+    a.states = states;
     a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
     if (a.copy != nullptr) a.copy = m.write(a.copy, a.elements * size_of(a.copy_dtype));
     a.scalars = m.read(a.scalars, sizeof(StepScalars));

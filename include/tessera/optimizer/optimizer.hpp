@@ -4,16 +4,10 @@
 
 #include <cstdint>
 
-#include "tessera/checkpoint/records.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/kernels/arguments.hpp"
 
 namespace tessera {
-
-/// Returns the learning rate of step `step` (1, 2, ...) of `steps`. After a linear warm-up over warmup_steps it is
-/// constant, or goes from lr to min_lr along a cosine or a line. With wsd it is constant until the last decay_fraction
-/// of the steps, then follows a line. min_lr itself would be the rate of step steps + 1.
-double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_t steps);
 
 /// What a step reports.
 struct StepResult {
@@ -25,6 +19,13 @@ struct StepResult {
   std::int64_t stop_requests = 0;  ///< the sum of what ranks asked for: training/stop.hpp
   float learning_rate = 0;
   double loss_scale = 1;  ///< that the step's gradients were made with
+};
+
+/// The state that the optimizer keeps besides what it keeps of each element: a checkpoint has it.
+struct OptimizerRecord {
+  std::int64_t adam_step = 0, good_steps = 0, skipped_steps = 0;
+  double loss_scale = 0;  ///< of the next step; 0: the run's first one (imported weights, runs without loss scaling)
+  bool operator==(const OptimizerRecord&) const = default;
 };
 
 /// Settings of the optimizer that do not change during a run.

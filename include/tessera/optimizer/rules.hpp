@@ -1,0 +1,36 @@
+#pragma once
+// The table of optimizers. A row says what is kept of each parameter element, and which kernel updates it. Schedule,
+// memory plan, engine and checkpoints take counts and names of state from here.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tessera/base/dtype.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/kernels/kernels.hpp"
+
+namespace tessera {
+
+/// What is kept of a parameter element: its master, and an optimizer's states. Names a dataset in a shard and a group
+/// in tensors.h5.
+enum class StateKind : std::uint8_t { parameter, first_moment, second_moment };
+inline constexpr std::array<std::string_view, 3> kStateNames{"parameter", "first_moment", "second_moment"};
+inline constexpr std::size_t kStateKinds = kStateNames.size();
+constexpr std::string_view name_of(StateKind kind) { return kStateNames[static_cast<std::size_t>(kind)]; }
+
+struct OptimizerRules {
+  std::span<const StateKind> keeps;  ///< of each element: the master, then the states; all of them in `dtype`
+  DType dtype = DType::fp32;
+  void (Kernels::*update)(Stream& stream, const UpdateArguments& arguments) = nullptr;
+
+  std::int64_t states() const { return std::ssize(keeps) - 1; }  ///< without the master
+};
+
+const OptimizerRules& rules_of(OptimizerName name);
+
+/// Returns the arguments of an update that options say: no elements, no memory.
+UpdateArguments update_arguments(const OptimOptions& options);
+
+}  // namespace tessera
