@@ -47,20 +47,17 @@ void add_run(Rows& rows) {
 void add_model(Rows& rows) {
   const Section model(rows, &O::model);
   using S = ModelOptions;
-  constexpr std::int64_t most = std::int64_t{1} << 31;
   model.text("model.preset", &S::preset,
              "nano|gpt2-124m|gpt2-350m|gpt2-774m|gpt2-1558m|qwen2-0.5b|qwen2-1.5b|llama-1b|llama-8b",
              "shape of the model; sizes given below replace the preset's");
   model.text("model.from", &S::from, "folder",
              "Hugging Face folder, or a checkpoint or run, that gives shape and first weights");
   model.text("model.family", &S::family, "gpt2|qwen2|llama", "instead of a preset: a family, its sizes given below");
-  model.integer("model.layers", &S::layers, 0, 100000, "blocks; 0: the preset's");
-  model.integer("model.heads", &S::heads, 0, 1 << 20, "query heads; 0: the preset's");
-  model.integer("model.kv_heads", &S::kv_heads, 0, 1 << 20, "key/value heads; 0: the preset's, or as many as heads");
-  model.integer("model.width", &S::width, 0, 1 << 24, "width of the residual stream; 0: the preset's");
-  model.integer("model.ffn_width", &S::ffn_width, 0, 1 << 26, "hidden width of the MLP; 0: the preset's, or 4 x width");
-  model.integer("model.vocab", &S::vocab, 0, most, "size of the vocabulary; 0: the preset's");
-  model.integer("model.context", &S::context, 0, most, "longest sequence, in tokens; 0: the preset's");
+  for (const ModelSize& size : kModelSizes) {
+    const std::string rule = size.rule == nullptr ? "" : fmt::format(", or {}", size.rule);
+    model.integer(fmt::format("model.{}", size.option), size.field, 0, size.largest,
+                  fmt::format("{}; 0: the preset's{}", size.help, rule));
+  }
   model.number("model.dropout", &S::dropout, {0.0, 1.0, false, true},
                "probability with which an activation is dropped; 0: off");
 }

@@ -48,9 +48,8 @@ void unused_by_model(const ModelOptions& model, std::vector<UnusedOption>& out) 
   const std::string reason = model.from.empty() ? "model.family names the model" : "model.from names the model";
   out.push_back({"model.preset", reason});
   if (model.from.empty()) return;
-  add_unused(out, reason,
-             {"model.family", "model.layers", "model.heads", "model.kv_heads", "model.width", "model.ffn_width",
-              "model.vocab", "model.context"});
+  out.push_back({"model.family", reason});
+  for (const ModelSize& size : kModelSizes) out.push_back({fmt::format("model.{}", size.option), reason});
 }
 
 void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {

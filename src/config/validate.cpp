@@ -35,17 +35,13 @@ void check_used(const Options& options) {
   }
 }
 
-/// A family without a preset needs every size that has no rule of its own (kv_heads = heads, ffn_width = 4 x width).
+/// A family without a preset needs every size that has no rule of its own.
 void check_sizes(const ModelOptions& model) {
   if (model.family.empty()) return;
-  const std::pair<const char*, std::int64_t> sizes[] = {{"model.layers", model.layers},
-                                                        {"model.heads", model.heads},
-                                                        {"model.width", model.width},
-                                                        {"model.vocab", model.vocab},
-                                                        {"model.context", model.context}};
-  for (const auto& [name, size] : sizes) {
-    if (size == 0)
-      throw UsageError("{} is missing (model.family = {} has no preset): give it", name, in_quotes(model.family));
+  for (const ModelSize& size : kModelSizes) {
+    if (size.rule == nullptr && model.*size.field == 0)
+      throw UsageError("model.{} is missing (model.family = {} has no preset): give it", size.option,
+                       in_quotes(model.family));
   }
 }
 

@@ -203,7 +203,7 @@ void require_head_width(const ConfigReader& config, const Architecture& model) {
 
 Architecture read_model(const ConfigReader& config, const FamilyRules& rules) {
   require_supported(config, rules);
-  Architecture model = rules.form;
+  Architecture model{{}, rules.form};
   const auto size = [&](auto... arguments) { return read_size(config, rules, arguments...); };
   model.layers = size(&Architecture::layers);
   model.heads = size(&Architecture::heads);

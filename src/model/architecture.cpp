@@ -17,10 +17,6 @@ namespace {
 /// Returns the presets of all families, in order.
 auto presets() { return all_families() | std::views::transform(&FamilyRules::presets) | std::views::join; }
 
-void require_positive(const char* option, std::int64_t value, std::int64_t largest) {
-  if (value < 1 || value > largest) throw UsageError("model.{} = {} (out of range): 1 to {}", option, value, largest);
-}
-
 void validate_scaling(const RopeScaling& s) {
   const bool sound = s.original_context > 0 && s.factor >= 1 && std::isfinite(s.factor) && s.low_freq_factor > 0 &&
                      s.high_freq_factor > s.low_freq_factor && std::isfinite(s.high_freq_factor);
@@ -67,9 +63,7 @@ Architecture preset(const std::string& name) {
   for (const FamilyRules& rules : all_families()) {
     const auto p = std::ranges::find(rules.presets, name, &Preset::name);
     if (p == rules.presets.end()) continue;
-    Architecture a = rules.form;
-    a.layers = p->layers, a.heads = p->heads, a.kv_heads = p->kv_heads;
-    a.width = p->width, a.ffn_width = p->ffn_width, a.vocab = p->vocab, a.context = p->context;
+    Architecture a{p->sizes, rules.form};
     a.tied_head = p->tied_head, a.rope_scaling = p->rope_scaling;
     return a;
   }
@@ -84,14 +78,11 @@ std::vector<std::string> preset_names() {
 }
 
 void validate(const Architecture& a) {
-  constexpr std::int64_t kManyTokens = std::int64_t{1} << 31;
-  require_positive("layers", a.layers, 4096);
-  require_positive("heads", a.heads, 1024);
-  require_positive("kv_heads", a.kv_heads, a.heads);
-  require_positive("width", a.width, 65536);
-  require_positive("ffn_width", a.ffn_width, 1 << 20);
-  require_positive("vocab", a.vocab, kManyTokens - 1);
-  require_positive("context", a.context, 1 << 24);
+  for (const ModelSize& size : kModelSizes) {
+    const std::int64_t value = a.*size.field;
+    if (value < 1 || value > size.largest)
+      throw UsageError("model.{} = {} (out of range): 1 to {}", size.option, value, size.largest);
+  }
   if (a.width % a.heads != 0)
     throw UsageError("model.width = {} (not a multiple of model.heads = {}): a multiple", a.width, a.heads);
   if (a.heads % a.kv_heads != 0) {

@@ -90,19 +90,19 @@ constexpr ConfigKey kLlamaKeys[] = {{"attention_bias", false, Use::read}, {"mlp_
 
 // Shapes as in the models' config.json on Hugging Face; nano is Tessera's.
 constexpr Preset kGpt2Presets[] = {
-    {"nano",       "",            4,  4,  4,  128,  512,  256,   256},
-    {"gpt2-124m",  "gpt2",        12, 12, 12, 768,  3072, 50257, 1024},
-    {"gpt2-350m",  "gpt2-medium", 24, 16, 16, 1024, 4096, 50257, 1024},
-    {"gpt2-774m",  "gpt2-large",  36, 20, 20, 1280, 5120, 50257, 1024},
-    {"gpt2-1558m", "gpt2-xl",     48, 25, 25, 1600, 6400, 50257, 1024},
+    {"nano",       "",            {4,  4,  4,  128,  512,  256,   256}},
+    {"gpt2-124m",  "gpt2",        {12, 12, 12, 768,  3072, 50257, 1024}},
+    {"gpt2-350m",  "gpt2-medium", {24, 16, 16, 1024, 4096, 50257, 1024}},
+    {"gpt2-774m",  "gpt2-large",  {36, 20, 20, 1280, 5120, 50257, 1024}},
+    {"gpt2-1558m", "gpt2-xl",     {48, 25, 25, 1600, 6400, 50257, 1024}},
 };
 constexpr Preset kQwen2Presets[] = {
-    {"qwen2-0.5b", "qwen2", 24, 14, 2, 896,  4864, 151936, 131072},
-    {"qwen2-1.5b", "",      28, 12, 2, 1536, 8960, 151936, 131072},
+    {"qwen2-0.5b", "qwen2", {24, 14, 2, 896,  4864, 151936, 131072}},
+    {"qwen2-1.5b", "",      {28, 12, 2, 1536, 8960, 151936, 131072}},
 };
 constexpr Preset kLlamaPresets[] = {
-    {"llama-1b", "llama",  16, 32, 8, 2048, 8192,  128256, 131072, true, {8192, 32, 1, 4}},
-    {"llama-8b", "llama3", 32, 32, 8, 4096, 14336, 128256, 8192,   false},
+    {"llama-1b", "llama",  {16, 32, 8, 2048, 8192,  128256, 131072}, true, {8192, 32, 1, 4}},
+    {"llama-8b", "llama3", {32, 32, 8, 4096, 14336, 128256, 8192},   false},
 };
 
 constexpr std::string_view kRotaryBlocks =

@@ -99,14 +99,10 @@ class Comparison {
 
   std::string difference(const std::vector<TensorRecord>& mine) const {
     const Architecture &a = manifest_.architecture, &b = settings_.planned.schedule.model.architecture;
-    const std::tuple<const char*, std::int64_t, std::int64_t> sizes[] = {
-        {"layers", a.layers, b.layers},          {"heads", a.heads, b.heads},
-        {"kv_heads", a.kv_heads, b.kv_heads},    {"width", a.width, b.width},
-        {"ffn_width", a.ffn_width, b.ffn_width}, {"vocab", a.vocab, b.vocab},
-        {"context", a.context, b.context}};
     if (a.family != b.family) return fmt::format("{} there, {} here", name_of(a.family), name_of(b.family));
-    for (const auto& [name, there, here] : sizes) {
-      if (there != here) return fmt::format("model.{} = {} there, {} here", name, there, here);
+    for (const ModelSize& size : kModelSizes) {
+      const std::int64_t there = a.*size.field, here = b.*size.field;
+      if (there != here) return fmt::format("model.{} = {} there, {} here", size.option, there, here);
     }
     for (std::size_t i = 0; i < std::min(mine.size(), manifest_.tensors.size()); ++i) {
       if (mine[i] != manifest_.tensors[i]) return fmt::format("tensor {} differs", mine[i].name);

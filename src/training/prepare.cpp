@@ -125,16 +125,8 @@ Options PreparedRun::resolved(const Options& options) const {
   const int threads = threads_of(options, machine_);
   out.run.threads = threads;
   out.run.lanes = queue_mode_of(options, threads, machine_);
-  if (options.model.from.empty()) {  // a folder names its own sizes
-    const Architecture& a = schedule.model.architecture;
-    out.model.layers = a.layers;
-    out.model.heads = a.heads;
-    out.model.kv_heads = a.kv_heads;
-    out.model.width = a.width;
-    out.model.ffn_width = a.ffn_width;
-    out.model.vocab = a.vocab;
-    out.model.context = a.context;
-  }
+  if (options.model.from.empty())  // a folder names its own sizes
+    static_cast<ModelSizes&>(out.model) = schedule.model.architecture;
   out.data.tokenizer = tokenizer_;
   out.memory = memory_;
   out.optim.warmup_steps = warmup_steps_of(options, steps_);

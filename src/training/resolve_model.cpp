@@ -14,15 +14,11 @@ namespace tessera {
 
 namespace {
 
-/// Returns a family's norm, positions, MLP and biases, without sizes.
-const Architecture& form_of(const std::string& family) {
+/// Returns a family's norm, positions, MLP and biases.
+const ModelForm& form_of(const std::string& family) {
   const auto rules = std::ranges::find(all_families(), family, &FamilyRules::name);
   if (rules != all_families().end()) return rules->form;
   throw UsageError("model.family = {} (no such family): {}", family, names_of_families());
-}
-
-void replace(std::int64_t& size, std::int64_t given) {
-  if (given != 0) size = given;
 }
 
 /// Reads the architecture of a Hugging Face folder, or of a checkpoint; without dropout.
@@ -35,14 +31,11 @@ Architecture architecture_at(const std::filesystem::path& folder) {
 
 /// Replaces sizes by explicit ones; sizes with a rule follow the rule unless they are given.
 void replace_sizes(Architecture& a, const ModelOptions& options, bool rules_apply) {
-  replace(a.layers, options.layers);
-  replace(a.heads, options.heads);
-  replace(a.width, options.width);
-  replace(a.vocab, options.vocab);
-  replace(a.context, options.context);
-  if (rules_apply) a.kv_heads = a.heads, a.ffn_width = checked_multiply(4, a.width);
-  replace(a.kv_heads, options.kv_heads);
-  replace(a.ffn_width, options.ffn_width);
+  for (const ModelSize& size : kModelSizes) {
+    if (options.*size.field != 0 || (rules_apply && size.rule != nullptr)) a.*size.field = options.*size.field;
+  }
+  if (a.kv_heads == 0) a.kv_heads = a.heads;
+  if (a.ffn_width == 0) a.ffn_width = checked_multiply(4, a.width);
 }
 
 }  // namespace
@@ -58,7 +51,7 @@ Architecture resolve_architecture(const ModelOptions& options) {
   if (!options.from.empty()) return resolve_architecture(options, architecture_at(options.from));
   Architecture a;
   if (!options.family.empty()) {
-    a = form_of(options.family);
+    a = {{}, form_of(options.family)};
     replace_sizes(a, options, true);
   } else {
     a = preset(options.preset);

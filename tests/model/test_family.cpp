@@ -24,7 +24,7 @@ TEST_CASE("a family's row is found by its enumerator and its name", "[family]") 
 }
 
 TEST_CASE("a default architecture is of the first family", "[family]") {
-  const Architecture a, &form = all_families().front().form;
+  const ModelForm a, &form = all_families().front().form;
   CHECK(a == form);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tessera/config/enums.hpp"
+#include "tessera/config/model_sizes.hpp"
 #include "tessera/config/step_range.hpp"
 
 namespace tessera {
@@ -44,11 +45,10 @@ constexpr bool is_deterministic(const RunOptions& run) {
 }
 
 /// [model]: a preset (with sizes that replace its own), or a Hugging Face folder, or a family with all its sizes.
-struct ModelOptions {
+struct ModelOptions : ModelSizes {
   std::string preset = "nano";  ///< not used when `from` or `family` is set
   std::string from;             ///< folder with config.json and model.safetensors
   std::string family;           ///< gpt2, qwen2, llama: every size is then explicit
-  std::int64_t layers = 0, heads = 0, kv_heads = 0, width = 0, ffn_width = 0, vocab = 0, context = 0;  ///< 0 = preset's
   double dropout = 0.0;
   bool operator==(const ModelOptions&) const = default;
 };

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/config/model_sizes.hpp"
+
 namespace tessera {
 
 enum class Family : std::uint8_t { gpt2, qwen2, llama };
@@ -22,9 +24,9 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
-struct Architecture {
+/// The rest of a description, which a family fixes or where it has a usual value.
+struct ModelForm {
   Family family{};  ///< the first one
-  std::int64_t layers = 0, heads = 0, kv_heads = 0, width = 0, ffn_width = 0, vocab = 0, context = 0;
   NormKind norm = NormKind::layer_norm;
   PositionKind positions = PositionKind::learned;
   MlpKind mlp = MlpKind::gelu;
@@ -33,6 +35,10 @@ struct Architecture {
   bool tied_head = true;    ///< the head reads the token table
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
+  bool operator==(const ModelForm&) const = default;
+};
+
+struct Architecture : ModelSizes, ModelForm {
   RopeScaling rope_scaling = {};
   double dropout = 0.0;  ///< embedding, attention and residual dropout
   std::int64_t head_width() const { return width / heads; }

@@ -87,7 +87,7 @@ struct ConfigKey {
 /// A published model: its sizes, and the rest where models of a family differ.
 struct Preset {
   std::string_view name, other_name;  ///< ours, and the one in other programs, without its publisher
-  std::int64_t layers, heads, kv_heads, width, ffn_width, vocab, context;
+  ModelSizes sizes;
   bool tied_head = true;
   RopeScaling rope_scaling = {};
 };
@@ -95,7 +95,7 @@ struct Preset {
 /// A row of the table.
 struct FamilyRules {
   std::string_view name;    ///< as users write it, and model_type of config.json
-  Architecture form;        ///< without sizes. Norm, positions, MLP and biases are fixed; the rest is usual
+  ModelForm form;           ///< norm, positions, MLP and biases are fixed; the rest is usual
   std::string_view blocks;  ///< what is fixed, in words, for messages
   bool has_own_sizes;       ///< false: kv_heads is heads, and ffn_width 4 x width unless it is given
   bool has_dropout;

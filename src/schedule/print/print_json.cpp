@@ -152,8 +152,9 @@ Json storages_json(const StepSchedule& s, const MemoryPlan& plan) {
 }
 
 Json architecture_json(const Architecture& a) {
-  return {{"layers", a.layers}, {"width", a.width},         {"heads", a.heads},
-          {"vocab", a.vocab},   {"ffn_width", a.ffn_width}, {"context", a.context}};
+  Json json;
+  for (const ModelSize& size : kModelSizes) json[size.option] = a.*size.field;
+  return json;
 }
 
 }  // namespace
