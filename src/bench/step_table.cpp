@@ -109,7 +109,7 @@ std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_secon
                                                                      format_percent(rate / ceiling.held));
   return fmt::format(
       "rate       {} a rank at the model's {:.4g} GFLOP a token; matmuls ({}) reach {} here at best: {}{}\n"
-      "MFU        6N + 12 x layers x width x T = {:.4g} GFLOP a token: {} a rank, {} of the matmuls' best{}",
+      "MFU        6N + 12 x layers x heads' width x T = {:.4g} GFLOP a token: {} a rank, {} of the matmuls' best{}",
       flop_rate_text(rate), counted * 1e-9, name_of(schedule.compute), flop_rate_text(best),
       format_percent(rate / best), of_held, formula * 1e-9, flop_rate_text(formula * tokens_per_rank_second),
       format_percent(formula * tokens_per_rank_second / best), of_peak);
@@ -159,7 +159,7 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
   result.tables = {
       {"steps", "every measured step on rank 0", {{"seconds", "s", measured.seconds}}},
       {"rate",
-       "of the median step; FLOPs a token by 6N + 12 x layers x width x T and by the model's matmuls; product: "
+       "of the median step; FLOPs a token by 6N + 12 x layers x heads' width x T and by the model's matmuls; product: "
        "what matmuls reach here at best on a rank, product_held: when held for two seconds; clock, power, "
        "tokens_per_joule: of "
        "rank 0's GPU over all measured steps",

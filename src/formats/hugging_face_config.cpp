@@ -224,7 +224,11 @@ Architecture read_model(const ConfigReader& config, const FamilyRules& rules) {
     if (const auto* truth = std::get_if<ConfigKey::Truth>(&key.value))
       model.*truth->field = config.truth(key.name, truth->fallback);
   }
-  if (model.positions == PositionKind::rotary) require_head_width(config, model);
+  if (rules.has_head_dim) {
+    model.head_dim = size(&Architecture::head_dim, 128);  // missing: as in Transformers
+  } else if (model.positions == PositionKind::rotary) {
+    require_head_width(config, model);
+  }
   return model;
 }
 

@@ -30,6 +30,13 @@ void validate_scaling(const RopeScaling& s) {
 /// Checks the options that a family fixes: its Hugging Face form cannot express anything else.
 void validate_family(const Architecture& a) {
   const FamilyRules& rules = rules_of(a.family);
+  if (!rules.has_head_dim && a.head_dim != 0) {
+    throw UsageError("model.head_dim = {} ({}'s heads are model.width / model.heads wide): 0", a.head_dim, rules.name);
+  }
+  if (rules.has_head_dim && a.head_dim == 0)
+    throw UsageError("model.head_dim = 0 ({}'s heads have a width of their own): 1 or more", rules.name);
+  if (!rules.has_head_dim && a.width % a.heads != 0)
+    throw UsageError("model.width = {} (not a multiple of model.heads = {}): a multiple", a.width, a.heads);
   if (!rules.has_own_sizes && a.kv_heads != a.heads) {
     throw UsageError("model.kv_heads = {} ({} has a key/value head per head): {}", a.kv_heads, rules.name, a.heads);
   }
@@ -80,11 +87,9 @@ std::vector<std::string> preset_names() {
 void validate(const Architecture& a) {
   for (const ModelSize& size : kModelSizes) {
     const std::int64_t value = a.*size.field;
-    if (value < 1 || value > size.largest)
-      throw UsageError("model.{} = {} (out of range): 1 to {}", size.option, value, size.largest);
+    if (value < size.least || value > size.largest)
+      throw UsageError("model.{} = {} (out of range): {} to {}", size.option, value, size.least, size.largest);
   }
-  if (a.width % a.heads != 0)
-    throw UsageError("model.width = {} (not a multiple of model.heads = {}): a multiple", a.width, a.heads);
   if (a.heads % a.kv_heads != 0) {
     throw UsageError("model.kv_heads = {} (does not divide model.heads = {}): a divisor", a.kv_heads, a.heads);
   }

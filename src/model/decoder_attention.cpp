@@ -20,8 +20,8 @@ struct Projection {
 /// The common arguments of one direction's functions.
 struct AttentionCall : PartCall {
   std::int64_t width() const { return architecture().width; }
-  std::int64_t key_column() const { return architecture().query_width(); }
-  std::int64_t value_column() const { return key_column() + architecture().key_width(); }
+  std::int64_t query_width() const { return architecture().query_width(); }
+  std::int64_t value_column() const { return query_width() + architecture().key_width(); }
   View qkv() const { return write(saved(SavedRole::qkv), architecture().qkv_width()); }
   void* heads_output() const { return saved(SavedRole::attention_output); }
 
@@ -31,7 +31,7 @@ struct AttentionCall : PartCall {
     const Architecture& a = architecture();
     const Projection all[] = {{Role::qkv_weight, 0, a.qkv_width()},
                               {Role::query_weight, 0, a.query_width()},
-                              {Role::key_weight, key_column(), a.key_width()},
+                              {Role::key_weight, query_width(), a.key_width()},
                               {Role::value_weight, value_column(), a.key_width()}};
     for (const Projection& projection : all) {
       if (has(projection.weight)) function(projection);
@@ -72,9 +72,9 @@ void cached_attention(const AttentionCall& call) {
   c.shape = attention_shape(call.model);
   c.limit = call.model.cache;
   c.positions = call.buffers.positions, c.counts = call.buffers.counts;
-  c.query = qkv, c.key = qkv.columns_from(call.key_column()), c.value = qkv.columns_from(call.value_column());
+  c.query = qkv, c.key = qkv.columns_from(call.query_width()), c.value = qkv.columns_from(call.value_column());
   c.key_cache = keys, c.value_cache = keys.rows_from(call.model.batch * call.model.cache);
-  c.output = call.write(call.heads_output(), call.width());
+  c.output = call.write(call.heads_output(), call.query_width());
   call.kernels.attention_cached(call.stream, c);
 }
 
@@ -84,9 +84,9 @@ void attention(const AttentionCall& call) {
   AttentionForward f;
   f.shape = attention_shape(call.model);
   f.query = qkv;
-  f.key = qkv.columns_from(call.key_column());
+  f.key = qkv.columns_from(call.query_width());
   f.value = qkv.columns_from(call.value_column());
-  f.output = call.write(call.heads_output(), call.width());
+  f.output = call.write(call.heads_output(), call.query_width());
   f.log_sum_exp = call.saved_floats(SavedRole::log_sum_exp);
   f.positions = call.buffers.positions;
   f.dropout = call.dropout(DropoutSite::attention);
@@ -94,8 +94,8 @@ void attention(const AttentionCall& call) {
 }
 
 void project_output(const AttentionCall& call) {
-  LinearForward l = linear_forward(call, Role::output_weight, call.width(), call.width());
-  l.input = call.read(call.heads_output(), call.width());
+  LinearForward l = linear_forward(call, Role::output_weight, call.query_width(), call.width());
+  l.input = call.read(call.heads_output(), call.query_width());
   l.residual = call.read(call.buffers.input, call.width());
   l.output = call.write(call.buffers.output, call.width());
   l.dropout = call.dropout(DropoutSite::attention_residual);
@@ -103,11 +103,11 @@ void project_output(const AttentionCall& call) {
 }
 
 void project_output_backward(const AttentionCall& call, const AttentionBackwardScratch& s) {
-  LinearBackward l = linear_backward(call, Role::output_weight, call.width(), call.width());
-  l.input = call.read(call.heads_output(), call.width());
+  LinearBackward l = linear_backward(call, Role::output_weight, call.query_width(), call.width());
+  l.input = call.read(call.heads_output(), call.query_width());
   l.output_gradient = branch_gradient(call, DropoutSite::attention_residual, s.masked_gradient);
   l.output_gradient_sums = call.residual_gradient_sums();
-  l.input_gradient = call.write(s.width_gradient, call.width());
+  l.input_gradient = call.write(s.width_gradient, call.query_width());
   call.kernels.linear_backward(call.stream, l);
 }
 
@@ -115,12 +115,12 @@ void attention_backward(const AttentionCall& call, const AttentionBackwardScratc
   const View qkv = call.qkv(), gradient = call.write(s.qkv_gradient, qkv.stride);
   AttentionBackward b;
   b.shape = attention_shape(call.model);
-  b.query = qkv, b.key = qkv.columns_from(call.key_column()), b.value = qkv.columns_from(call.value_column());
-  b.output = call.read(call.heads_output(), call.width());
+  b.query = qkv, b.key = qkv.columns_from(call.query_width()), b.value = qkv.columns_from(call.value_column());
+  b.output = call.read(call.heads_output(), call.query_width());
   b.log_sum_exp = call.saved_floats(SavedRole::log_sum_exp);
   b.positions = call.buffers.positions;
-  b.output_gradient = call.read(s.width_gradient, call.width());
-  b.query_gradient = gradient, b.key_gradient = gradient.columns_from(call.key_column());
+  b.output_gradient = call.read(s.width_gradient, call.query_width());
+  b.query_gradient = gradient, b.key_gradient = gradient.columns_from(call.query_width());
   b.value_gradient = gradient.columns_from(call.value_column());
   b.dropout = call.dropout(DropoutSite::attention);
   b.scratch = s.attention;

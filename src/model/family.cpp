@@ -90,19 +90,19 @@ constexpr ConfigKey kLlamaKeys[] = {{"attention_bias", false, Use::read}, {"mlp_
 
 // Shapes as in the models' config.json on Hugging Face; nano is Tessera's.
 constexpr Preset kGpt2Presets[] = {
-    {"nano",       "",            {4,  4,  4,  128,  512,  256,   256}},
-    {"gpt2-124m",  "gpt2",        {12, 12, 12, 768,  3072, 50257, 1024}},
-    {"gpt2-350m",  "gpt2-medium", {24, 16, 16, 1024, 4096, 50257, 1024}},
-    {"gpt2-774m",  "gpt2-large",  {36, 20, 20, 1280, 5120, 50257, 1024}},
-    {"gpt2-1558m", "gpt2-xl",     {48, 25, 25, 1600, 6400, 50257, 1024}},
+    {"nano",       "",            {4,  4,  4,  0, 128,  512,  256,   256}},
+    {"gpt2-124m",  "gpt2",        {12, 12, 12, 0, 768,  3072, 50257, 1024}},
+    {"gpt2-350m",  "gpt2-medium", {24, 16, 16, 0, 1024, 4096, 50257, 1024}},
+    {"gpt2-774m",  "gpt2-large",  {36, 20, 20, 0, 1280, 5120, 50257, 1024}},
+    {"gpt2-1558m", "gpt2-xl",     {48, 25, 25, 0, 1600, 6400, 50257, 1024}},
 };
 constexpr Preset kQwen2Presets[] = {
-    {"qwen2-0.5b", "qwen2", {24, 14, 2, 896,  4864, 151936, 131072}},
-    {"qwen2-1.5b", "",      {28, 12, 2, 1536, 8960, 151936, 131072}},
+    {"qwen2-0.5b", "qwen2", {24, 14, 2, 0, 896,  4864, 151936, 131072}},
+    {"qwen2-1.5b", "",      {28, 12, 2, 0, 1536, 8960, 151936, 131072}},
 };
 constexpr Preset kLlamaPresets[] = {
-    {"llama-1b", "llama",  {16, 32, 8, 2048, 8192,  128256, 131072}, true, {8192, 32, 1, 4}},
-    {"llama-8b", "llama3", {32, 32, 8, 4096, 14336, 128256, 8192},   false},
+    {"llama-1b", "llama",  {16, 32, 8, 0, 2048, 8192,  128256, 131072}, true, {8192, 32, 1, 4}},
+    {"llama-8b", "llama3", {32, 32, 8, 0, 4096, 14336, 128256, 8192},   false},
 };
 
 constexpr std::string_view kRotaryBlocks =
@@ -113,25 +113,25 @@ constexpr FamilyRules kTable[] = {
      .form = {.family = Family::gpt2, .norm = NormKind::layer_norm, .positions = PositionKind::learned,
               .mlp = MlpKind::gelu, .linear_bias = true, .qkv_bias = true, .tied_head = true, .norm_epsilon = 1e-5},
      .blocks = "layer norm, learned positions, GELU and biases everywhere",
-     .has_own_sizes = false, .has_dropout = true, .is_llmc = true, .weight_layout = WeightLayout::in_out,
-     .prefix = "transformer.", .transformers_class = "GPT2LMHeadModel", .class_prefixes = {"GPT2"},
-     .presets = kGpt2Presets, .tensors = kGpt2Tensors, .keys = {kGpt2Keys}},
+     .has_own_sizes = false, .has_head_dim = false, .has_dropout = true, .is_llmc = true,
+     .weight_layout = WeightLayout::in_out, .prefix = "transformer.", .transformers_class = "GPT2LMHeadModel",
+     .class_prefixes = {"GPT2"}, .presets = kGpt2Presets, .tensors = kGpt2Tensors, .keys = {kGpt2Keys}},
     {.name = "qwen2",
      .form = {.family = Family::qwen2, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
               .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = true, .tied_head = true,
               .norm_epsilon = 1e-6, .rope_theta = 1e6},
      .blocks = kRotaryBlocks,
-     .has_own_sizes = true, .has_dropout = false, .is_llmc = false, .weight_layout = WeightLayout::out_in,
-     .prefix = "model.", .transformers_class = "Qwen2ForCausalLM", .class_prefixes = {"Qwen2F", "Qwen2M"},
-     .presets = kQwen2Presets, .tensors = kRotaryTensors, .keys = {kRotaryKeys, kQwen2Keys}},
+     .has_own_sizes = true, .has_head_dim = false, .has_dropout = false, .is_llmc = false,
+     .weight_layout = WeightLayout::out_in, .prefix = "model.", .transformers_class = "Qwen2ForCausalLM",
+     .class_prefixes = {"Qwen2For", "Qwen2Model"}, .presets = kQwen2Presets, .tensors = kRotaryTensors, .keys = {kRotaryKeys, kQwen2Keys}},
     {.name = "llama",
      .form = {.family = Family::llama, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
               .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .tied_head = false,
               .norm_epsilon = 1e-5, .rope_theta = 5e5},
      .blocks = kRotaryBlocks,
-     .has_own_sizes = true, .has_dropout = false, .is_llmc = false, .weight_layout = WeightLayout::out_in,
-     .prefix = "model.", .transformers_class = "LlamaForCausalLM", .class_prefixes = {"Llama"},
-     .presets = kLlamaPresets, .tensors = kRotaryTensors, .keys = {kLlamaKeys, kRotaryKeys}},
+     .has_own_sizes = true, .has_head_dim = false, .has_dropout = false, .is_llmc = false,
+     .weight_layout = WeightLayout::out_in, .prefix = "model.", .transformers_class = "LlamaForCausalLM",
+     .class_prefixes = {"Llama"}, .presets = kLlamaPresets, .tensors = kRotaryTensors, .keys = {kLlamaKeys, kRotaryKeys}},
 };
 
 // clang-format on
@@ -162,7 +162,9 @@ PartKind part_of(Role role) {
 }
 
 bool TensorRow::is_in(const Architecture& a) const {
-  return models == In::all || (models == In::biased ? a.qkv_bias : !a.tied_head);
+  // In the order of In.
+  const bool has[] = {true, a.qkv_bias, !a.tied_head};
+  return has[static_cast<std::size_t>(models)];
 }
 
 std::int64_t size_of(Length length, const Architecture& a) {

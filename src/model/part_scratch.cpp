@@ -14,11 +14,12 @@ AttentionShape attention_shape(const ModelParts& model) {
 }
 
 AttentionBackwardScratch::AttentionBackwardScratch(ScratchLayout& scratch, const ModelParts& model) {
-  const std::int64_t tokens = model.tokens(), width = model.architecture.width;
+  const Architecture& a = model.architecture;
+  const std::int64_t tokens = model.tokens(), width = a.width;
   normalized = scratch.take_matrix(tokens, width, model.compute);
-  qkv_gradient = scratch.take_matrix(tokens, model.architecture.qkv_width(), model.compute);
-  width_gradient = scratch.take_matrix(tokens, width, model.compute);
-  if (model.architecture.dropout > 0) masked_gradient = scratch.take_matrix(tokens, width, model.compute);
+  qkv_gradient = scratch.take_matrix(tokens, a.qkv_width(), model.compute);
+  width_gradient = scratch.take_matrix(tokens, std::max(width, a.query_width()), model.compute);
+  if (a.dropout > 0) masked_gradient = scratch.take_matrix(tokens, width, model.compute);
   attention = scratch.take_bytes(kernel_needs(model.device).attention_backward(attention_shape(model), model.compute));
   norm = scratch.take_bytes(kernel_needs(model.device).norm_backward(tokens, width));
 }

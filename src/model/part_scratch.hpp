@@ -15,7 +15,7 @@ struct AttentionBackwardScratch {
   AttentionBackwardScratch(ScratchLayout& scratch, const ModelParts& model);
   void* normalized;                 ///< [tokens, width]: the projection's input, recomputed
   void* qkv_gradient;               ///< [tokens, (heads + 2 kv_heads) * head_width]
-  void* width_gradient;             ///< [tokens, width]: of attention's output, then of the normalised input
+  void* width_gradient;             ///< of attention's output [tokens, query_width], then of the normalised input
   void* masked_gradient = nullptr;  ///< [tokens, width]: d output with the dropout mask; null without dropout
   void* attention;                  ///< the kernel's own
   void* norm;

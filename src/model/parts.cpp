@@ -82,14 +82,14 @@ class Declaration {
     Part& part = start(fmt::format("h.{}.attn", block), PartKind::attention, block);
     saves_norm(part);
     saves(part, SavedRole::qkv, "qkv", model_.compute, model_.tokens() * a_.qkv_width());
-    saves(part, SavedRole::attention_output, "output", model_.compute, model_.residual_elements());
+    saves(part, SavedRole::attention_output, "output", model_.compute, model_.tokens() * a_.query_width());
     saves(part, SavedRole::log_sum_exp, "log_sum_exp", DType::fp32, model_.tokens() * a_.heads);
 
-    const std::int64_t linears = linear_flops(a_.width, a_.qkv_width()) + linear_flops(a_.width, a_.width);
+    const std::int64_t linears = linear_flops(a_.width, a_.qkv_width()) + linear_flops(a_.query_width(), a_.width);
     const std::int64_t matmul =
-        checked_multiply(model_.tokens() * (model_.sequence + 1), a_.width);  // 2 x half of the square
+        checked_multiply(model_.tokens() * (model_.sequence + 1), a_.query_width());  // 2 x half of the square
     part.forward.flops = linears + 2 * matmul;
-    part.recompute.flops = part.forward.flops - linear_flops(a_.width, a_.width);
+    part.recompute.flops = part.forward.flops - linear_flops(a_.query_width(), a_.width);
     part.backward.flops = 2 * linears + 5 * matmul;
     count_bytes(part);
     if (a_.positions == PositionKind::rotary) part.constants = {rotary()};

@@ -35,6 +35,12 @@ void replace_sizes(Architecture& a, const ModelOptions& options, bool rules_appl
     if (options.*size.field != 0 || (rules_apply && size.rule != nullptr)) a.*size.field = options.*size.field;
   }
   if (a.kv_heads == 0) a.kv_heads = a.heads;
+  if (a.head_dim == 0 && rules_of(a.family).has_head_dim) {
+    if (a.heads < 1 || a.width % a.heads != 0)
+      throw UsageError("model.head_dim = 0 (model.width = {} is not a multiple of model.heads = {}): a width of heads",
+                       a.width, a.heads);
+    a.head_dim = a.width / a.heads;
+  }
   if (a.ffn_width == 0) a.ffn_width = checked_multiply(4, a.width);
 }
 

@@ -35,7 +35,7 @@ TEST_CASE("parts cover every tensor, name what backward reads and count the work
     for (const ParameterTensor& t : m.tensors) {
       if (t.shape.size() == 2 && !t.is_table && t.name != "transformer.wpe.weight") matrices += t.elements;
     }
-    const std::int64_t attention = 7 * a.layers * m.tokens() * (m.sequence + 1) * a.width;
+    const std::int64_t attention = 7 * a.layers * m.tokens() * (m.sequence + 1) * a.query_width();
     CHECK(m.training_flops() == 6 * m.tokens() * matrices + attention);
   }
   CHECK_THROWS_WITH(declare_parts(preset("nano"), 1, 257, DType::fp32), Catch::Contains("train.seq_len"));

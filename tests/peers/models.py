@@ -96,7 +96,7 @@ def sizes(config) -> dict[str, int]:
 
 
 def published_flops(config, parameters: int, sequence: int) -> float:
-    """Training FLOPs of a token as publications count them: 6 N + 12 x layers x width x sequence."""
+    """Training FLOPs of a token as publications count them: 6 N + 12 x layers x width x sequence (heads are width / heads)."""
     return 6.0 * parameters + 12.0 * config.layers * config.width * sequence
 
 

@@ -14,9 +14,9 @@
 
 namespace tessera {
 
-/// Reads FOLDER/config.json of a GPT-2, Qwen2 or Llama model. Keys that do not change the arithmetic are ignored. null
-/// means the family's default. Architecture::dropout stays 0, because a run chooses its own dropout. UsageError naming
-/// the key for missing or impossible sizes, and for everything unsupported:
+/// Reads FOLDER/config.json of a model of any family. Keys that do not change the arithmetic are ignored. null means
+/// the family's default. Architecture::dropout stays 0, because a run chooses its own dropout. UsageError naming the
+/// key for missing or impossible sizes, and for everything unsupported:
 ///   another model_type or activation, rotary positions scaled in another way than Llama 3's, sliding windows,
 ///   biases in odd places, attention scaled by layer
 Architecture read_config(const std::filesystem::path& folder);

@@ -41,7 +41,7 @@ struct ModelForm {
 struct Architecture : ModelSizes, ModelForm {
   RopeScaling rope_scaling = {};
   double dropout = 0.0;  ///< embedding, attention and residual dropout
-  std::int64_t head_width() const { return width / heads; }
+  std::int64_t head_width() const { return head_dim > 0 ? head_dim : width / heads; }
   std::int64_t query_width() const { return heads * head_width(); }
   std::int64_t key_width() const { return kv_heads * head_width(); }  ///< of values too
   /// Returns the columns of queries, keys and values side by side.

@@ -98,6 +98,7 @@ struct FamilyRules {
   ModelForm form;           ///< norm, positions, MLP and biases are fixed; the rest is usual
   std::string_view blocks;  ///< what is fixed, in words, for messages
   bool has_own_sizes;       ///< false: kv_heads is heads, and ffn_width 4 x width unless it is given
+  bool has_head_dim;        ///< the width of a head is a size; false: it is width / heads
   bool has_dropout;
   bool is_llmc;                ///< llm.c's file can hold it, its tensors in the order of Role
   WeightLayout weight_layout;  ///< of every linear

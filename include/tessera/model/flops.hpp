@@ -6,11 +6,12 @@
 namespace tessera {
 
 /// Counts as publications do: all parameters once forward and twice backward, and attention's two matmuls over the
-/// whole sequence. 6 N + 12 x layers x width x sequence (Narayanan et al. 2021, PaLM's appendix B).
+/// whole sequence. 6 N + 12 x layers x (heads x head width) x sequence (PaLM's appendix B).
 inline double published_flops_per_token(const ModelParts& model) {
   const Architecture& a = model.architecture;
-  return 6.0 * static_cast<double>(model.parameter_count()) +
-         12.0 * static_cast<double>(a.layers) * static_cast<double>(a.width) * static_cast<double>(model.sequence);
+  return 6.0 * static_cast<double>(model.parameter_count()) + 12.0 * static_cast<double>(a.layers) *
+                                                                  static_cast<double>(a.query_width()) *
+                                                                  static_cast<double>(model.sequence);
 }
 
 /// Counts the model's matmuls, forward and backward once.

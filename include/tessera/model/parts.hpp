@@ -40,8 +40,8 @@ struct ParameterTensor {
 enum class SavedRole : std::uint8_t {
   mean,                  ///< of the norm that a half of a block starts with: fp32 [tokens]
   reciprocal_deviation,  ///< likewise
-  qkv,                   ///< [tokens, qkv_width]: queries, keys, values side by side, rotated (rotary)
-  attention_output,      ///< [tokens, width]: before its projection
+  qkv,                   ///< [tokens, qkv_width]: queries, keys, values side by side, rotated (rotary).
+  attention_output,      ///< [tokens, query_width]: before its projection
   log_sum_exp,           ///< fp32 [batch, heads, sequence]
   gate,                  ///< [tokens, ffn_width]
   up,                    ///< [tokens, ffn_width]; with GELU: its input

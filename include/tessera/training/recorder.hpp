@@ -44,7 +44,7 @@ inline constexpr std::size_t kMeasuredMemory = std::size_t{kCategories} + 1;
 struct ModelFacts {
   std::int64_t parameters = 0, tokens_per_step = 0, samples_per_epoch = 0;
   double steps_per_epoch = 0;
-  double flops_per_token_6n = 0;  ///< as publications count: 6 N + 12 x layers x width x sequence
+  double flops_per_token_6n = 0;  ///< as publications count: 6 N + 12 x layers x heads' width x sequence
   double flops_per_token = 0;     ///< of the model's matmuls, forward and backward
   double device_peak_flops = std::numeric_limits<double>::quiet_NaN();  ///< of a rank
   std::string device_peak_source = "unknown";
