@@ -41,15 +41,17 @@ void validate_family(const Architecture& a) {
     throw UsageError("model.kv_heads = {} ({} has a key/value head per head): {}", a.kv_heads, rules.name, a.heads);
   }
   const bool fits = a.norm == rules.form.norm && a.positions == rules.form.positions && a.mlp == rules.form.mlp &&
-                    a.linear_bias == rules.form.linear_bias && (a.qkv_bias || !a.linear_bias);
+                    a.linear_bias == rules.form.linear_bias && (a.qkv_bias || !a.linear_bias) &&
+                    a.head_norms == rules.form.head_norms;
   if (!fits) {
     throw UsageError("model.family = {} (its norm, positions, MLP or biases are set otherwise): {}", rules.name,
                      rules.blocks);
   }
   if (a.positions == PositionKind::rotary && a.head_width() % 2 != 0) {
-    throw UsageError(
-        "model.width = {} over {} heads (rotary positions rotate pairs, a head of {} is odd): an even head width",
-        a.width, a.heads, a.head_width());
+    const std::string where = a.head_dim > 0 ? fmt::format("model.head_dim = {}", a.head_dim)
+                                             : fmt::format("model.width = {} over {} heads", a.width, a.heads);
+    throw UsageError("{} (rotary positions rotate pairs, a head of {} is odd): an even head width", where,
+                     a.head_width());
   }
   if (!rules.has_dropout && a.dropout != 0)
     throw UsageError("model.dropout = {} ({} has no dropout): 0", a.dropout, rules.name);
@@ -88,7 +90,7 @@ void validate(const Architecture& a) {
   for (const ModelSize& size : kModelSizes) {
     const std::int64_t value = a.*size.field;
     if (value < size.least || value > size.largest)
-      throw UsageError("model.{} = {} (out of range): {} to {}", size.option, value, size.least, size.largest);
+      throw UsageError("model.{} = {} (out of range): 1 to {}", size.option, value, size.largest);
   }
   if (a.heads % a.kv_heads != 0) {
     throw UsageError("model.kv_heads = {} (does not divide model.heads = {}): a divisor", a.kv_heads, a.heads);

@@ -13,7 +13,7 @@ namespace {
 
 /// A linear that makes columns [column, column + width) of a row of queries, keys and values.
 struct Projection {
-  Role weight;
+  Role weight, norm_gain;  ///< the norm of each head of it: a part may have no such gain
   std::int64_t column, width;
 };
 
@@ -21,58 +21,98 @@ struct Projection {
 struct AttentionCall : PartCall {
   std::int64_t width() const { return architecture().width; }
   std::int64_t query_width() const { return architecture().query_width(); }
-  std::int64_t value_column() const { return query_width() + architecture().key_width(); }
-  View qkv() const { return write(saved(SavedRole::qkv), architecture().qkv_width()); }
+  Projection all() const { return {Role::qkv_weight, Role::qkv_weight, 0, architecture().qkv_width()}; }
+  Projection query() const { return {Role::query_weight, Role::query_norm_gain, 0, query_width()}; }
+  Projection key() const { return {Role::key_weight, Role::key_norm_gain, query_width(), architecture().key_width()}; }
+  Projection value() const {
+    return {Role::value_weight, Role::value_weight, query_width() + architecture().key_width(),
+            architecture().key_width()};
+  }
+  bool has_norm(const Projection& p) const { return p.norm_gain != p.weight && has(p.norm_gain); }
+  /// Returns what a projection makes, in memory for all of them (Architecture::query_stride).
+  View view(void* memory, const Projection& p) const {
+    if (!architecture().head_norms) return write(memory, architecture().qkv_width()).columns_from(p.column);
+    return {write(memory, 1).at(model.tokens() * p.column), model.compute, p.width};
+  }
+  View saved_view(const Projection& p) const { return view(saved(SavedRole::qkv), p); }
   void* heads_output() const { return saved(SavedRole::attention_output); }
 
   /// Calls `function` with the projections that the family has: one of all three, or one each.
   template <class Function>
   void each_projection(const Function& function) const {
-    const Architecture& a = architecture();
-    const Projection all[] = {{Role::qkv_weight, 0, a.qkv_width()},
-                              {Role::query_weight, 0, a.query_width()},
-                              {Role::key_weight, query_width(), a.key_width()},
-                              {Role::value_weight, value_column(), a.key_width()}};
-    for (const Projection& projection : all) {
+    for (const Projection& projection : {all(), query(), key(), value()}) {
       if (has(projection.weight)) function(projection);
+    }
+  }
+  /// Calls it with those whose heads have norms.
+  template <class Function>
+  void each_norm(const Function& function) const {
+    for (const Projection& projection : {query(), key()}) {
+      if (has_norm(projection)) function(projection);
     }
   }
 };
 
-/// Rotates queries and keys, which lie side by side in rows of `qkv`, in place.
-void apply_rotary(const AttentionCall& call, const View& qkv, bool inverse) {
-  const Architecture& a = call.architecture();
-  if (a.positions != PositionKind::rotary) return;
+/// Rotates `heads` heads of each row in place.
+void rotate(const AttentionCall& call, const View& rows, std::int64_t heads, bool inverse) {
   RotaryArguments r;
   r.batch = call.model.batch, r.sequence = call.model.sequence;
-  r.heads = a.heads + a.kv_heads, r.head_width = a.head_width();
+  r.heads = heads, r.head_width = call.architecture().head_width();
   r.table = static_cast<const float*>(call.buffers.constants[0]);
   r.positions = call.buffers.positions;
   r.inverse = inverse;
-  r.input = qkv, r.output = qkv;
+  r.input = rows, r.output = rows;
   call.kernels.rotary(call.stream, r);
+}
+
+/// Rotates queries and keys in memory for all projections; where they lie side by side, at once.
+void apply_rotary(const AttentionCall& call, void* memory, bool inverse) {
+  const Architecture& a = call.architecture();
+  if (a.positions != PositionKind::rotary) return;
+  const View query = call.view(memory, call.query());
+  if (!a.head_norms) return rotate(call, query, a.heads + a.kv_heads, inverse);
+  rotate(call, query, a.heads, inverse);
+  rotate(call, call.view(memory, call.key()), a.kv_heads, inverse);
+}
+
+/// The norms of a projection's heads, each a row: shape, statistics and gain of forward or backward.
+template <class Arguments>
+Arguments head_norm(const AttentionCall& call, const Projection& p) {
+  Arguments n;
+  n.width = call.architecture().head_width(), n.tokens = call.model.tokens() * p.width / n.width;
+  n.subtract_mean = false;
+  n.input = call.read(call.view(call.saved(SavedRole::projected), p).data, n.width);
+  n.gain = call.parameter(p.norm_gain, n.width);
+  n.reciprocal_deviation = call.saved_floats(SavedRole::head_deviation) + call.model.tokens() * p.column / n.width;
+  return n;
 }
 
 void project_qkv(const AttentionCall& call, const void* normalized) {
   call.each_projection([&](const Projection& projection) {
     LinearForward l = linear_forward(call, projection.weight, call.width(), projection.width);
     l.input = call.read(normalized, call.width());
-    l.output = call.qkv().columns_from(projection.column);
+    l.output = call.view(call.saved(call.has_norm(projection) ? SavedRole::projected : SavedRole::qkv), projection);
     call.kernels.linear_forward(call.stream, l);
   });
-  apply_rotary(call, call.qkv(), false);
+  call.each_norm([&](const Projection& projection) {
+    auto n = head_norm<NormForward>(call, projection);
+    n.epsilon = static_cast<float>(call.architecture().norm_epsilon);
+    n.output = call.write(call.saved_view(projection).data, n.width);
+    call.kernels.norm_forward(call.stream, n);
+  });
+  apply_rotary(call, call.saved(SavedRole::qkv), false);
 }
 
 /// Attends to the cache, which takes up the new keys and values.
 void cached_attention(const AttentionCall& call) {
   const Architecture& a = call.architecture();
-  const View qkv = call.qkv();
   const View keys = call.write(call.buffers.cache, a.key_width());
   AttentionCached c;
   c.shape = attention_shape(call.model);
   c.limit = call.model.cache;
   c.positions = call.buffers.positions, c.counts = call.buffers.counts;
-  c.query = qkv, c.key = qkv.columns_from(call.query_width()), c.value = qkv.columns_from(call.value_column());
+  c.query = call.saved_view(call.query()), c.key = call.saved_view(call.key());
+  c.value = call.saved_view(call.value());
   c.key_cache = keys, c.value_cache = keys.rows_from(call.model.batch * call.model.cache);
   c.output = call.write(call.heads_output(), call.query_width());
   call.kernels.attention_cached(call.stream, c);
@@ -80,12 +120,10 @@ void cached_attention(const AttentionCall& call) {
 
 void attention(const AttentionCall& call) {
   if (call.model.generates()) return cached_attention(call);
-  const View qkv = call.qkv();
   AttentionForward f;
   f.shape = attention_shape(call.model);
-  f.query = qkv;
-  f.key = qkv.columns_from(call.query_width());
-  f.value = qkv.columns_from(call.value_column());
+  f.query = call.saved_view(call.query()), f.key = call.saved_view(call.key());
+  f.value = call.saved_view(call.value());
   f.output = call.write(call.heads_output(), call.query_width());
   f.log_sum_exp = call.saved_floats(SavedRole::log_sum_exp);
   f.positions = call.buffers.positions;
@@ -112,28 +150,36 @@ void project_output_backward(const AttentionCall& call, const AttentionBackwardS
 }
 
 void attention_backward(const AttentionCall& call, const AttentionBackwardScratch& s) {
-  const View qkv = call.qkv(), gradient = call.write(s.qkv_gradient, qkv.stride);
+  const auto gradient = [&](const Projection& projection) { return call.view(s.qkv_gradient, projection); };
   AttentionBackward b;
   b.shape = attention_shape(call.model);
-  b.query = qkv, b.key = qkv.columns_from(call.query_width()), b.value = qkv.columns_from(call.value_column());
+  b.query = call.saved_view(call.query()), b.key = call.saved_view(call.key());
+  b.value = call.saved_view(call.value());
   b.output = call.read(call.heads_output(), call.query_width());
   b.log_sum_exp = call.saved_floats(SavedRole::log_sum_exp);
   b.positions = call.buffers.positions;
   b.output_gradient = call.read(s.width_gradient, call.query_width());
-  b.query_gradient = gradient, b.key_gradient = gradient.columns_from(call.query_width());
-  b.value_gradient = gradient.columns_from(call.value_column());
+  b.query_gradient = gradient(call.query()), b.key_gradient = gradient(call.key());
+  b.value_gradient = gradient(call.value());
   b.dropout = call.dropout(DropoutSite::attention);
   b.scratch = s.attention;
   call.kernels.attention_backward(call.stream, b);
-  apply_rotary(call, gradient, true);
+  apply_rotary(call, s.qkv_gradient, true);
+  call.each_norm([&](const Projection& projection) {
+    auto n = head_norm<NormBackward>(call, projection);
+    n.input_gradient = call.write(gradient(projection).data, n.width);
+    n.output_gradient = n.input_gradient;
+    n.gain_gradient = call.gradient(projection.norm_gain, n.width);
+    n.scratch = s.norm;
+    call.kernels.norm_backward(call.stream, n);
+  });
 }
 
 /// The norm's backward stands between the projections' two halves: it recomputes their input on its way.
 void project_qkv_backward(const AttentionCall& call, const AttentionBackwardScratch& s) {
-  const ConstView gradient = call.read(s.qkv_gradient, call.architecture().qkv_width());
   const auto linear = [&](const Projection& projection) {
     LinearBackward l = linear_backward(call, projection.weight, call.width(), projection.width);
-    l.output_gradient = gradient.columns_from(projection.column);
+    l.output_gradient = call.view(s.qkv_gradient, projection);
     return l;
   };
   const View sum = call.write(s.width_gradient, call.width());

@@ -44,7 +44,7 @@ constexpr TensorRow kGpt2Tensors[] = {
     {head_table,          kHeadName,                             normal,   read,     vocab,   width, untied},
 };
 
-/// Of Qwen2 and Llama; linear weights are [out, in].
+/// Of Qwen2, Llama and Qwen3; linear weights are [out, in].
 constexpr TensorRow kRotaryTensors[] = {
     {token_table,         "model.embed_tokens.weight",                       normal, not_read, vocab, width},
     {attention_norm_gain, "model.layers.{}.input_layernorm.weight",          one,    read,     width},
@@ -54,6 +54,8 @@ constexpr TensorRow kRotaryTensors[] = {
     {key_bias,            "model.layers.{}.self_attn.k_proj.bias",           zero,   not_read, key,   none,  biased},
     {value_weight,        "model.layers.{}.self_attn.v_proj.weight",         normal, read,     key,   width},
     {value_bias,          "model.layers.{}.self_attn.v_proj.bias",           zero,   not_read, key,   none,  biased},
+    {query_norm_gain,     "model.layers.{}.self_attn.q_norm.weight",         one,    read,     head,  none,  normed},
+    {key_norm_gain,       "model.layers.{}.self_attn.k_norm.weight",         one,    read,     head,  none,  normed},
     {output_weight,       "model.layers.{}.self_attn.o_proj.weight",         normal, read,     width, query},
     {mlp_norm_gain,       "model.layers.{}.post_attention_layernorm.weight", one,    read,     width},
     {gate_weight,         "model.layers.{}.mlp.gate_proj.weight",            normal, read,     ffn,   width},
@@ -75,7 +77,7 @@ constexpr ConfigKey kGpt2Keys[] = {
     {"tie_word_embeddings", Truth{&A::tied_head, true}}, {"vocab_size", Size{&A::vocab}},
 };
 
-/// Of Qwen2 and Llama.
+/// Of Qwen2, Llama and Qwen3.
 constexpr ConfigKey kRotaryKeys[] = {
     {"attention_dropout", Number{&A::dropout}, Use::written}, {"hidden_act", Text{"silu"}},
     {"hidden_size", Size{&A::width}}, {"intermediate_size", Size{&A::ffn_width}},
@@ -86,6 +88,9 @@ constexpr ConfigKey kRotaryKeys[] = {
     {"use_sliding_window", false, Use::read}, {"layer_types", AllOfList{"full_attention"}, Use::read},
 };
 constexpr ConfigKey kQwen2Keys[] = {{"use_sliding_window", false, Use::written}};
+constexpr ConfigKey kQwen3Keys[] = {
+    {"attention_bias", false}, {"head_dim", Size{&A::head_dim}}, {"use_sliding_window", false, Use::written},
+};
 constexpr ConfigKey kLlamaKeys[] = {{"attention_bias", false, Use::read}, {"mlp_bias", false, Use::read}};
 
 // Shapes as in the models' config.json on Hugging Face; nano is Tessera's.
@@ -105,6 +110,13 @@ constexpr Preset kLlamaPresets[] = {
     {"llama-8b", "llama3", {32, 32, 8, 0, 4096, 14336, 128256, 8192},   false},
 };
 
+constexpr Preset kQwen3Presets[] = {
+    {"qwen3-0.6b", "qwen3", {28, 16, 8, 128, 1024, 3072,  151936, 40960}},
+    {"qwen3-1.7b", "",      {28, 16, 8, 128, 2048, 6144,  151936, 40960}},
+    {"qwen3-4b",   "",      {36, 32, 8, 128, 2560, 9728,  151936, 40960}},
+    {"qwen3-8b",   "",      {36, 32, 8, 128, 4096, 12288, 151936, 40960}, false},
+};
+
 constexpr std::string_view kRotaryBlocks =
     "RMS norm, rotary positions, SwiGLU, no biases but on query, key and value";
 
@@ -115,7 +127,8 @@ constexpr FamilyRules kTable[] = {
      .blocks = "layer norm, learned positions, GELU and biases everywhere",
      .has_own_sizes = false, .has_head_dim = false, .has_dropout = true, .is_llmc = true,
      .weight_layout = WeightLayout::in_out, .prefix = "transformer.", .transformers_class = "GPT2LMHeadModel",
-     .class_prefixes = {"GPT2"}, .presets = kGpt2Presets, .tensors = kGpt2Tensors, .keys = {kGpt2Keys}},
+     .class_prefixes = {"GPT2"},
+     .presets = kGpt2Presets, .tensors = kGpt2Tensors, .keys = {kGpt2Keys}},
     {.name = "qwen2",
      .form = {.family = Family::qwen2, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
               .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = true, .tied_head = true,
@@ -123,7 +136,8 @@ constexpr FamilyRules kTable[] = {
      .blocks = kRotaryBlocks,
      .has_own_sizes = true, .has_head_dim = false, .has_dropout = false, .is_llmc = false,
      .weight_layout = WeightLayout::out_in, .prefix = "model.", .transformers_class = "Qwen2ForCausalLM",
-     .class_prefixes = {"Qwen2For", "Qwen2Model"}, .presets = kQwen2Presets, .tensors = kRotaryTensors, .keys = {kRotaryKeys, kQwen2Keys}},
+     .class_prefixes = {"Qwen2For", "Qwen2Model"},
+     .presets = kQwen2Presets, .tensors = kRotaryTensors, .keys = {kRotaryKeys, kQwen2Keys}},
     {.name = "llama",
      .form = {.family = Family::llama, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
               .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .tied_head = false,
@@ -131,7 +145,17 @@ constexpr FamilyRules kTable[] = {
      .blocks = kRotaryBlocks,
      .has_own_sizes = true, .has_head_dim = false, .has_dropout = false, .is_llmc = false,
      .weight_layout = WeightLayout::out_in, .prefix = "model.", .transformers_class = "LlamaForCausalLM",
-     .class_prefixes = {"Llama"}, .presets = kLlamaPresets, .tensors = kRotaryTensors, .keys = {kLlamaKeys, kRotaryKeys}},
+     .class_prefixes = {"Llama"},
+     .presets = kLlamaPresets, .tensors = kRotaryTensors, .keys = {kLlamaKeys, kRotaryKeys}},
+    {.name = "qwen3",
+     .form = {.family = Family::qwen3, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
+              .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .head_norms = true, .tied_head = true,
+              .norm_epsilon = 1e-6, .rope_theta = 1e6},
+     .blocks = "RMS norm, also of each head's query and key, rotary positions, SwiGLU, no biases",
+     .has_own_sizes = true, .has_head_dim = true, .has_dropout = false, .is_llmc = false,
+     .weight_layout = WeightLayout::out_in, .prefix = "model.", .transformers_class = "Qwen3ForCausalLM",
+     .class_prefixes = {"Qwen3For", "Qwen3Model"},
+     .presets = kQwen3Presets, .tensors = kRotaryTensors, .keys = {kRotaryKeys, kQwen3Keys}},
 };
 
 // clang-format on
@@ -163,14 +187,14 @@ PartKind part_of(Role role) {
 
 bool TensorRow::is_in(const Architecture& a) const {
   // In the order of In.
-  const bool has[] = {true, a.qkv_bias, !a.tied_head};
+  const bool has[] = {true, a.qkv_bias, a.head_norms, !a.tied_head};
   return has[static_cast<std::size_t>(models)];
 }
 
 std::int64_t size_of(Length length, const Architecture& a) {
   // In the order of Length.
-  const std::int64_t sizes[] = {1,          a.vocab, a.context, a.width, a.query_width(), a.key_width(), a.qkv_width(),
-                                a.ffn_width};
+  const std::int64_t sizes[] = {
+      1, a.vocab, a.context, a.width, a.head_width(), a.query_width(), a.key_width(), a.qkv_width(), a.ffn_width};
   return sizes[static_cast<std::size_t>(length)];
 }
 

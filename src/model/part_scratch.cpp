@@ -21,7 +21,9 @@ AttentionBackwardScratch::AttentionBackwardScratch(ScratchLayout& scratch, const
   width_gradient = scratch.take_matrix(tokens, std::max(width, a.query_width()), model.compute);
   if (a.dropout > 0) masked_gradient = scratch.take_matrix(tokens, width, model.compute);
   attention = scratch.take_bytes(kernel_needs(model.device).attention_backward(attention_shape(model), model.compute));
-  norm = scratch.take_bytes(kernel_needs(model.device).norm_backward(tokens, width));
+  const KernelNeeds& needs = kernel_needs(model.device);
+  const std::int64_t of_heads = a.head_norms ? needs.norm_backward(tokens * a.heads, a.head_width()) : 0;
+  norm = scratch.take_bytes(std::max(needs.norm_backward(tokens, width), of_heads));
 }
 
 MlpForwardScratch::MlpForwardScratch(ScratchLayout& scratch, const ModelParts& model)

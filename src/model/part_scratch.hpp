@@ -18,7 +18,7 @@ struct AttentionBackwardScratch {
   void* width_gradient;             ///< of attention's output [tokens, query_width], then of the normalised input
   void* masked_gradient = nullptr;  ///< [tokens, width]: d output with the dropout mask; null without dropout
   void* attention;                  ///< the kernel's own
-  void* norm;
+  void* norm;                       ///< of the input's norm, and before that of those of heads
 };
 
 /// Elements from row to row of ffn_width-wide scratch.

@@ -82,6 +82,11 @@ class Declaration {
     Part& part = start(fmt::format("h.{}.attn", block), PartKind::attention, block);
     saves_norm(part);
     saves(part, SavedRole::qkv, "qkv", model_.compute, model_.tokens() * a_.qkv_width());
+    if (a_.head_norms) {
+      saves(part, SavedRole::projected, "projected", model_.compute,
+            model_.tokens() * (a_.query_width() + a_.key_width()));
+      saves(part, SavedRole::head_deviation, "head_deviation", DType::fp32, model_.tokens() * (a_.heads + a_.kv_heads));
+    }
     saves(part, SavedRole::attention_output, "output", model_.compute, model_.tokens() * a_.query_width());
     saves(part, SavedRole::log_sum_exp, "log_sum_exp", DType::fp32, model_.tokens() * a_.heads);
 

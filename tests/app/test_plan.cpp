@@ -192,7 +192,7 @@ TEST_CASE("explicit sizes replace the preset's; GPT-2's rules follow them") {
 TEST_CASE("a family with its sizes is a model of that family") {
   const std::vector<std::string> sizes{"--model.layers=2", "--model.heads=4", "--model.width=64", "--model.vocab=100",
                                        "--model.context=32"};
-  for (const Family family : {Family::gpt2, Family::qwen2, Family::llama}) {
+  for (const Family family : {Family::gpt2, Family::qwen2, Family::llama, Family::qwen3}) {
     auto arguments = sizes;
     arguments.push_back("--model.family=" + name_of(family));
     const Architecture a = resolved(arguments);

@@ -111,7 +111,7 @@ class Eval(Case):
             self.assertNotIn("step", found)
 
     def test_hugging_face_folders_cost_what_transformers_says(self):
-        for name, batch, sequence in (("deep", 6, 29), ("qwen2-tied", 8, 19), ("llama3", 6, 29)):
+        for name, batch, sequence in (("deep", 6, 29), ("qwen2-tied", 8, 19), ("llama3", 6, 29), ("qwen3", 8, 19)):
             folder = REFERENCE / name
             samples = json.loads((folder / "transformers.json").read_text())["loss"]
             found, = self.results(folder, f"--data.val_source={folder / 'tokens.bin'}", f"--train.seq_len={sequence}",

@@ -5,6 +5,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/files/hdf5_data.hpp"
 #include "tessera/formats/hugging_face.hpp"
+#include "tessera/formats/hugging_face_json.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -143,6 +144,26 @@ TEST_CASE("Qwen2 and Llama configurations become architectures") {
   CHECK(read(llama) == wanted);
 }
 
+TEST_CASE("Qwen3's heads have a width of their own") {
+  json config = qwen2_config();
+  config["model_type"] = "qwen3";
+  config["head_dim"] = 10;
+  const Architecture model = read(config);
+  CHECK((model.family == Family::qwen3 && model.head_norms && !model.qkv_bias && model.tied_head));
+  CHECK((model.head_width() == 10 && model.query_width() == 40 && model.key_width() == 20));
+  CHECK(config_of(model)["head_dim"] == 10);
+  config.erase("model_type");
+  config["architectures"] = {"Qwen3ForCausalLM"};
+  CHECK(read(config) == model);
+  CHECK_THAT(refusal(config, "attention_bias", true), Contains("attention_bias"));
+  CHECK_THAT(refusal(config, "head_dim", 0), Contains("head_dim"));
+  config["architectures"] = {"Qwen3MoeForCausalLM"};
+  CHECK_THAT(refusal(config, "head_dim", 10), Contains("Qwen3MoeForCausalLM"));
+  config["model_type"] = "qwen3";
+  config.erase("head_dim");
+  CHECK(read(config).head_dim == 128);  // as Transformers has it
+}
+
 TEST_CASE("Llama 3's scaled positions are read in both spellings, and refused where they are incomplete") {
   json config = qwen2_config();
   config["model_type"] = "llama";
@@ -183,7 +204,7 @@ TEST_CASE("Llama 3's scaled positions are read in both spellings, and refused wh
 
 TEST_CASE("what this program does not compute is refused by name") {
   const json gpt2 = gpt2_config(), qwen2 = qwen2_config();
-  CHECK_THAT(refusal(gpt2, "model_type", "mamba"), Contains("mamba") && Contains("gpt2, qwen2 or llama"));
+  CHECK_THAT(refusal(gpt2, "model_type", "mamba"), Contains("mamba") && Contains("gpt2, qwen2, llama or qwen3"));
   CHECK_THAT(refusal(gpt2, "activation_function", "relu"),
              Contains("activation_function = \"relu\"") && Contains("gelu_new"));
   for (const char* key : {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"}) {
@@ -357,9 +378,10 @@ TEST_CASE("weights may lie in several files with an index") {
 
 TEST_CASE("the reference models are read, and agree with their golden files in names and shapes") {
   const auto reference = std::filesystem::path(TESSERA_REFERENCE_DIR);
-  for (const std::string name : {"shallow", "deep", "clipped", "qwen2-tied", "qwen2-untied", "llama3"}) {
+  for (const std::string name : {"shallow", "deep", "clipped", "qwen2-tied", "qwen2-untied", "llama3", "qwen3"}) {
     const Architecture model = read_config(reference / name);
     CHECK(model.family == (name.starts_with("qwen2")   ? Family::qwen2
+                           : name == "qwen3"           ? Family::qwen3
                            : name.starts_with("llama") ? Family::llama
                                                        : Family::gpt2));
     CHECK(model.ffn_width > 0);

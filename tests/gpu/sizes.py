@@ -11,6 +11,7 @@ GOLDEN = {  # a folder of tests/reference: how its losses were made (README.md t
     "shallow": "--train.seq_len=9 --train.micro_batch=8 --train.steps=25 --optim.lr=0.005 --optim.beta2=0.99 "
                "--optim.weight_decay=0.3 --optim.clip=0",
     "llama3": "--train.seq_len=29 --train.micro_batch=6 --train.steps=20 --optim.lr=0.003 --optim.beta2=0.99",
+    "qwen3": "--train.seq_len=19 --train.micro_batch=8 --train.steps=20 --optim.lr=0.003 --optim.clip=0.25",
     "qwen2-tied": "--train.seq_len=19 --train.micro_batch=8 --train.steps=20 --optim.lr=0.003 --optim.clip=0.25",
     "qwen2-untied": "--train.seq_len=11 --train.micro_batch=6 --train.steps=20 --optim.lr=0.003 --optim.beta2=0.999 "
                     "--optim.weight_decay=0 --optim.clip=0",

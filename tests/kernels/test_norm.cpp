@@ -163,6 +163,10 @@ TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", 
           back.scratch = scratch.data();
           device->norm_backward(*device.stream, back);
           CHECK(again.same_bits(out));
+          Tensor in_place = dy;
+          back.input_gradient = in_place.view(), back.output_gradient = back.input_gradient;
+          device->norm_backward(*device.stream, back);
+          CHECK((in_place.same_bits(dx) && in_place.intact()));
           CHECK((again.intact() && dx.intact() && dg.intact() && scratch.intact()));
         }
       }

@@ -1,7 +1,8 @@
 #pragma once
-// The forward pass of GPT-2, Qwen2 and Llama written down plainly in double: the reference for the decoder's gradients,
-// by central differences. It knows nothing of parts, tiles or saved values.
+// The forward pass of GPT-2, Qwen2, Llama and Qwen3 written down plainly in double: the reference for the decoder's
+// gradients, by central differences. It knows nothing of parts, tiles or saved values.
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -101,6 +102,15 @@ class DoubleDecoder {
     return row;
   }
 
+  /// Norms every head of `row` by itself, in models that do so.
+  Doubles normed_heads(Doubles row, const std::string& name) const {
+    if (!parameters.contains(name + ".weight")) return row;
+    const std::ptrdiff_t head_width = a_.head_width();
+    for (auto head = row.begin(); head != row.end(); head += head_width)
+      std::ranges::copy(norm(Doubles(head, head + head_width), name), head);
+    return row;
+  }
+
   void attention(Rows& x, std::int64_t block) const {
     const std::string h = (gpt2() ? "transformer.h." : "model.layers.") + std::to_string(block) + ".";
     Rows query, key, value;
@@ -113,8 +123,8 @@ class DoubleDecoder {
         query.push_back(third(0)), key.push_back(third(1)), value.push_back(third(2));
       } else {
         const Doubles n = norm(x[t], h + "input_layernorm");
-        query.push_back(rotated(linear(n, h + "self_attn.q_proj"), t));
-        key.push_back(rotated(linear(n, h + "self_attn.k_proj"), t));
+        query.push_back(rotated(normed_heads(linear(n, h + "self_attn.q_proj"), h + "self_attn.q_norm"), t));
+        key.push_back(rotated(normed_heads(linear(n, h + "self_attn.k_proj"), h + "self_attn.k_norm"), t));
         value.push_back(linear(n, h + "self_attn.v_proj"));
       }
     }

@@ -26,6 +26,10 @@ TEST_CASE("presets have the published number of parameters", "[architecture]") {
   CHECK(parameter_count("qwen2-1.5b") == 1543714304);
   CHECK(parameter_count("llama-1b") == 1235814400);
   CHECK(parameter_count("llama-8b") == 8030261248);
+  CHECK(parameter_count("qwen3-0.6b") == 596049920);
+  CHECK(parameter_count("qwen3-1.7b") == 1720574976);
+  CHECK(parameter_count("qwen3-4b") == 4022468096);
+  CHECK(parameter_count("qwen3-8b") == 8190735360);
   CHECK(parameter_count("nano") < 1000000);
   for (const std::string& name : preset_names()) CHECK_NOTHROW(validate(preset(name)));
   CHECK_THROWS_WITH(preset("gpt5"), Catch::Contains("gpt2-124m") && Catch::Contains("model.preset"));
@@ -35,7 +39,7 @@ TEST_CASE("presets under the names of other programs are told", "[architecture]"
   for (const auto& [name, known] :
        {std::pair("gpt2", "gpt2-124m"), std::pair("gpt2-medium", "gpt2-350m"), std::pair("gpt2-large", "gpt2-774m"),
         std::pair("openai-community/gpt2-xl", "gpt2-1558m"), std::pair("llama", "llama-1b"),
-        std::pair("qwen2", "qwen2-0.5b")})
+        std::pair("qwen2", "qwen2-0.5b"), std::pair("qwen3", "qwen3-0.6b")})
     CHECK_THROWS_WITH(preset(name), Catch::Contains(std::string("did you mean ") + known + "?"));
   CHECK_THROWS_WITH(preset("gpt5"), !Catch::Contains("did you mean"));
 }
@@ -73,6 +77,11 @@ TEST_CASE("impossible shapes are refused with the option's name", "[architecture
   CHECK_THAT(message([](Architecture& a) { a.norm = NormKind::rms_norm; }), Catch::Contains("model.family"));
   CHECK_THAT(message([](Architecture& a) { a = preset("qwen2-0.5b"), a.kv_heads = 3; }),
              Catch::Contains("model.kv_heads"));
+  CHECK_THAT(message([](Architecture& a) { a.head_dim = 32; }), Catch::Contains("model.head_dim = 32"));
+  CHECK_THAT(message([](Architecture& a) { a = preset("qwen3-4b"), a.head_dim = 0; }),
+             Catch::Contains("model.head_dim = 0"));
+  CHECK_THAT(message([](Architecture& a) { a = preset("qwen3-4b"), a.head_dim = 7; }),
+             Catch::Contains("model.head_dim = 7 (") && Catch::Contains("even"));
   CHECK_THAT(message([](Architecture& a) { a = preset("llama-1b"), a.dropout = 0.1; }),
              Catch::Contains("model.dropout"));
   CHECK_THAT(message([](Architecture& a) { a = preset("llama-1b"), a.linear_bias = true; }),

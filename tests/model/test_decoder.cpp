@@ -21,10 +21,10 @@ struct Sizes {
   std::int64_t layers, heads, kv_heads, width, ffn_width, vocab;
 };
 
-/// Qwen2 or Llama in small; a short rotary base, so that positions of a few tokens already rotate by all sorts of
-/// angles.
+/// Qwen2, Llama or Qwen3 in small; a short rotary base, so that positions of a few tokens already rotate by all sorts
+/// of angles.
 Architecture small_rotary(Family family, const Sizes& sizes, bool tied) {
-  Architecture a = preset(family == Family::qwen2 ? "qwen2-0.5b" : "llama-8b");
+  Architecture a{{}, rules_of(family).form};
   a.layers = sizes.layers, a.heads = sizes.heads, a.kv_heads = sizes.kv_heads, a.width = sizes.width;
   a.ffn_width = sizes.ffn_width, a.vocab = sizes.vocab, a.context = 70, a.tied_head = tied;
   a.rope_theta = 30;
@@ -38,6 +38,13 @@ Architecture small_qwen2() { return small_rotary(Family::qwen2, {2, 4, 2, 16, 21
 Architecture small_llama() {
   Architecture a = small_rotary(Family::llama, {2, 3, 1, 18, 13, 17}, false);
   a.rope_scaling = {12, 4, 1, 4};
+  return a;
+}
+
+/// Qwen3 in small: heads wider than width / heads, each with norms of its query and key.
+Architecture small_qwen3(bool tied = true) {
+  Architecture a = small_rotary(Family::qwen3, {2, 4, 2, 18, 13, 17}, tied);
+  a.head_dim = 6;
   return a;
 }
 
@@ -100,7 +107,7 @@ TEST_CASE("loss and every gradient against the double-precision decoder, odd sha
   compare_with_double(small(1, 2, 4, 5), 3, 70, DType::fp32, DType::fp32, 1e-6, 1e-5);
 }
 
-TEST_CASE("Qwen2 and Llama against the double-precision decoder, odd shapes", "[decoder]") {
+TEST_CASE("Qwen2, Llama and Qwen3 against the double-precision decoder, odd shapes", "[decoder]") {
   const auto compare = [](const Architecture& a, std::int64_t batch, std::int64_t sequence) {
     compare_with_double(a, batch, sequence, DType::fp32, DType::fp32, 1e-6, 1e-5);
   };
@@ -109,14 +116,20 @@ TEST_CASE("Qwen2 and Llama against the double-precision decoder, odd shapes", "[
   compare(small_rotary(Family::qwen2, {1, 1, 1, 2, 3, 7}, false), 1, 1);
   compare(small_rotary(Family::llama, {1, 2, 2, 4, 1, 5}, true), 1, 70);
   compare(small_rotary(Family::qwen2, {1, 6, 3, 12, 5, 6}, false), 3, 4);
+  compare(small_qwen3(), 2, 5);
+  compare(small_qwen3(false), 1, 11);
+  Architecture narrow = small_rotary(Family::qwen3, {1, 3, 1, 24, 7, 9}, true);
+  narrow.head_dim = 4;
+  compare(narrow, 3, 7);
 }
 
-TEST_CASE("Qwen2 and Llama in 16-bit storage stay near the double-precision decoder", "[decoder]") {
+TEST_CASE("Qwen2, Llama and Qwen3 in 16-bit storage stay near the double-precision decoder", "[decoder]") {
   // A key's bias moves all scores of a query nearly alike: its gradient is a difference of large terms.
   compare_with_double(small_qwen2(), 2, 5, DType::bf16, DType::fp32, 1e-2, 8e-2);
   compare_with_double(small_llama(), 2, 5, DType::fp16, DType::fp32, 2e-3, 5e-3);
   compare_with_double(small_llama(), 1, 5, DType::fp32, DType::bf16, 1e-6, 4e-3);
   compare_with_double(small_qwen2(), 1, 5, DType::bf16, DType::bf16, 1e-2, 8e-2);
+  compare_with_double(small_qwen3(), 2, 5, DType::bf16, DType::fp32, 1e-2, 8e-2);
 }
 
 TEST_CASE("16-bit storage stays near the double-precision decoder", "[decoder]") {
@@ -147,7 +160,7 @@ TEST_CASE("recompute makes the same saved values and output, with and without dr
           "[decoder]") {
   Architecture with_dropout = small(2, 2, 24, 50);
   with_dropout.dropout = 0.2;
-  for (const Architecture& a : {small(2, 2, 24, 50), with_dropout, small_qwen2(), small_llama()}) {
+  for (const Architecture& a : {small(2, 2, 24, 50), with_dropout, small_qwen2(), small_llama(), small_qwen3()}) {
     ModelRun run(a, 2, 33, DType::fp32, DType::fp32, 2);
     prepare(run);
     run.forward();
@@ -168,7 +181,7 @@ TEST_CASE("recompute makes the same saved values and output, with and without dr
 }
 
 TEST_CASE("gradients that add: a second micro-batch on top of the first", "[decoder]") {
-  for (const Architecture& a : {small(1, 2, 12, 40), small_qwen2(), small_llama()}) {
+  for (const Architecture& a : {small(1, 2, 12, 40), small_qwen2(), small_llama(), small_qwen3()}) {
     ModelRun run(a, 2, 11, DType::fp32, DType::fp32, 2);
     prepare(run);
     run.train();
@@ -231,7 +244,7 @@ TEST_CASE("a part refuses buffers that do not match its declaration", "[decoder]
 TEST_CASE("documents of one sequence have the loss and gradients of training them apart, in double", "[decoder]") {
   const std::vector<std::int64_t> lengths{1, 4, 2, 6};
   const std::int64_t total = 13;
-  for (const Architecture& a : {small(2, 2, 6, 13), small_qwen2(), small_llama()}) {
+  for (const Architecture& a : {small(2, 2, 6, 13), small_qwen2(), small_llama(), small_qwen3()}) {
     INFO(name_of(a.family));
     ModelRun packed(a, 1, total, DType::fp32, DType::fp32, 2);
     prepare(packed);

@@ -1,4 +1,4 @@
-"""Qwen2 and Llama in plain PyTorch, any dtype: the formulas written out, no fused operation, no Transformers.
+"""Qwen2, Llama and Qwen3 in plain PyTorch, any dtype: the formulas written out, no fused operation, no Transformers.
 
 Parameters are a dict from Hugging Face names to tensors; weights are [out, in], so a linear is x @ weight.T (+ bias).
 """
@@ -21,7 +21,8 @@ class RopeScaling:
 
 @dataclass(frozen=True)
 class LlamaShape:
-    """Sizes of a Qwen2 (family "qwen2": biases on query, key and value) or a Llama."""
+    """Sizes of a Qwen2 (family "qwen2": biases on query, key and value), a Llama or a Qwen3 (norms of each head's query and
+    key)."""
 
     family: str
     vocab: int
@@ -35,24 +36,28 @@ class LlamaShape:
     theta: float = 10000.0
     scaling: RopeScaling | None = None
     norm_epsilon: float = 1e-6
+    head_dim: int = 0       # 0: width / heads
 
     @property
     def head_width(self):
-        return self.width // self.heads
+        return self.head_dim or self.width // self.heads
 
     def tensor_shapes(self):
         """Hugging Face name -> shape, in forward order."""
-        w, kv, f = self.width, self.kv_heads * self.head_width, self.ffn_width
+        w, f = self.width, self.ffn_width
+        q, kv = self.heads * self.head_width, self.kv_heads * self.head_width
         shapes = {"model.embed_tokens.weight": (self.vocab, w)}
         for layer in range(self.layers):
             h = f"model.layers.{layer}."
             shapes[h + "input_layernorm.weight"] = (w,)
-            for name, out in (("q_proj", w), ("k_proj", kv), ("v_proj", kv)):
+            for name, out in (("q_proj", q), ("k_proj", kv), ("v_proj", kv)):
                 shapes[h + f"self_attn.{name}.weight"] = (out, w)
                 if self.family == "qwen2":
                     shapes[h + f"self_attn.{name}.bias"] = (out,)
+            if self.family == "qwen3":
+                shapes |= {h + f"self_attn.{name}.weight": (self.head_width,) for name in ("q_norm", "k_norm")}
             shapes |= {
-                h + "self_attn.o_proj.weight": (w, w), h + "post_attention_layernorm.weight": (w,),
+                h + "self_attn.o_proj.weight": (w, q), h + "post_attention_layernorm.weight": (w,),
                 h + "mlp.gate_proj.weight": (f, w), h + "mlp.up_proj.weight": (f, w), h + "mlp.down_proj.weight": (w, f),
             }
         shapes["model.norm.weight"] = (w,)
@@ -102,18 +107,21 @@ def apply_rotary(x, shape):
 
 
 def attention(x, p, h, shape):
-    batch, tokens, width = x.shape
+    batch, tokens, _ = x.shape
     query, key, value = (
         linear(x, p, h + f"self_attn.{name}").view(batch, tokens, -1, shape.head_width).transpose(1, 2)
         for name in ("q_proj", "k_proj", "v_proj")
     )
+    if shape.family == "qwen3":
+        query = rms_norm(query, p[h + "self_attn.q_norm.weight"], shape.norm_epsilon)
+        key = rms_norm(key, p[h + "self_attn.k_norm.weight"], shape.norm_epsilon)
     query, key = apply_rotary(query, shape), apply_rotary(key, shape)
     group = shape.heads // shape.kv_heads
     key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
     scores = query @ key.transpose(-1, -2) / math.sqrt(shape.head_width)
     future = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
     mixed = torch.softmax(scores.masked_fill(future, -math.inf), dim=-1) @ value
-    return linear(mixed.transpose(1, 2).reshape(batch, tokens, width), p, h + "self_attn.o_proj")
+    return linear(mixed.transpose(1, 2).reshape(batch, tokens, -1), p, h + "self_attn.o_proj")
 
 
 def mlp(x, p, h):

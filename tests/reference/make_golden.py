@@ -73,6 +73,9 @@ CASES = [
                               scaling=RopeScaling(8.0, 1.0, 4.0, 32)),
          batch=6, sequence=29, lr=3e-3, beta2=0.99, weight_decay=0.1, clip=1.0, stored=torch.bfloat16, buffers=True,
          old_rope=True, seed=6, steps=20),
+    # Heads wider than width / heads, with norms of query and key, grouped queries (4 on 2), a tied head; the clip bites.
+    Case("qwen3", LlamaShape("qwen3", 83, 40, 24, 4, 2, 2, 37, tied=True, theta=100.0, head_dim=10),
+         batch=8, sequence=19, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=0.25, seed=7, steps=20),
 ]
 
 
@@ -191,11 +194,14 @@ def config_json(case):
     s = case.shape
     dtype = {torch.float32: "float32", torch.bfloat16: "bfloat16"}[case.stored]
     if not is_gpt2(case):
-        qwen2 = s.family == "qwen2"
-        own = {"use_sliding_window": False, "sliding_window": 16, "max_window_layers": 1} if qwen2 else {
-            "attention_bias": False, "mlp_bias": False, "head_dim": s.head_width, "pretraining_tp": 1}
+        window = {"use_sliding_window": False, "sliding_window": 16, "max_window_layers": 1}
+        own = {
+            "qwen2": window,
+            "llama": {"attention_bias": False, "mlp_bias": False, "head_dim": s.head_width, "pretraining_tp": 1},
+            "qwen3": {**window, "attention_bias": False, "head_dim": s.head_width},
+        }[s.family]
         return {
-            "architectures": ["Qwen2ForCausalLM" if qwen2 else "LlamaForCausalLM"], "model_type": s.family,
+            "architectures": [f"{s.family.capitalize()}ForCausalLM"], "model_type": s.family,
             "hidden_act": "silu", "vocab_size": s.vocab, "max_position_embeddings": s.context, "hidden_size": s.width,
             "num_attention_heads": s.heads, "num_key_value_heads": s.kv_heads, "num_hidden_layers": s.layers,
             "intermediate_size": s.ffn_width, "rms_norm_eps": s.norm_epsilon, "attention_dropout": 0.0,

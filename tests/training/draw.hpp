@@ -78,7 +78,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   c.machine.chaos_seed = seed;
   c.machine.poison = d.below(2) == 0;
   c.machine.force_pairwise = d.below(4) == 0;
-  c.family = d.of(std::array{Family::gpt2, Family::qwen2, Family::llama});
+  c.family = d.of(std::array{Family::gpt2, Family::qwen2, Family::llama, Family::qwen3});
   o.shard.persistence_threshold = d.of(std::array<std::int64_t, 4>{0, 0, 40, 900});
   const std::int64_t widest = widest_sub_group(rules.strategy, c.world, c.ranks_per_node, group);
   if (o.shard.reshard_after_forward.drops && widest > 1 && d.below(2) == 0)
@@ -101,7 +101,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
 /// Returns one rank's results for each family of models.
 inline std::map<Family, RunOutcome> reference_of_families(const Options& options) {
   std::map<Family, RunOutcome> references;
-  for (const Family family : {Family::gpt2, Family::qwen2, Family::llama})
+  for (const Family family : {Family::gpt2, Family::qwen2, Family::llama, Family::qwen3})
     references[family] = train_locally(options, small_model(family), 1, 1);
   return references;
 }

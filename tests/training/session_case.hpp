@@ -35,11 +35,12 @@ inline Architecture small_gpt2() {
   return a;
 }
 
-/// The same as a Qwen2 (grouped queries, biases on q, k, v, tied head) or a Llama (scaled positions, untied head).
+/// The same as a Qwen2 (grouped queries, biases on q, k, v, tied head), a Llama (scaled positions, untied head) or a
+/// Qwen3 (norms of heads, which are wider than width / heads).
 inline Architecture small_model(Family family) {
   if (family == Family::gpt2) return small_gpt2();
   const bool qwen2 = family == Family::qwen2;
-  Architecture a = preset(qwen2 ? "qwen2-0.5b" : "llama-8b");
+  Architecture a{{}, rules_of(family).form};
   a.layers = 2;
   a.heads = qwen2 ? 3 : 4;
   a.kv_heads = qwen2 ? 1 : 2;
@@ -48,7 +49,8 @@ inline Architecture small_model(Family family) {
   a.vocab = 67;
   a.context = 12;
   a.rope_theta = 20;
-  if (!qwen2) a.rope_scaling = {30, 4, 1, 4};
+  if (family == Family::llama) a.rope_scaling = {30, 4, 1, 4};
+  if (family == Family::qwen3) a.head_dim = 10;
   return a;
 }
 

@@ -5,7 +5,7 @@ using namespace tessera;
 using namespace tessera::testing;
 
 TEST_CASE("training on one rank follows the float64 reference") {
-  for (const char* name : {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3"}) {
+  for (const char* name : {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3"}) {
     INFO(name);
     const Golden golden = read_golden(name);
     check_against(golden, train_golden(golden, 1, 1, {"--shard.strategy=ddp"}));
@@ -21,4 +21,6 @@ TEST_CASE("training sharded over ranks follows the float64 reference") {
   check_against(qwen2, train_golden(qwen2, 4, 1, {"--shard.strategy=zero3", "--memory.checkpoint=block"}));
   check_against(untied, train_golden(untied, 3, 2, {"--shard.strategy=zero2", "--shard.wrap=size"}));
   check_against(llama, train_golden(llama, 2, 3, {"--shard.strategy=zero3"}));
+  const Golden qwen3 = read_golden("qwen3");
+  check_against(qwen3, train_golden(qwen3, 4, 2, {"--shard.strategy=hsdp", "--memory.checkpoint=block"}));
 }

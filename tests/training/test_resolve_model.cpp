@@ -56,6 +56,24 @@ TEST_CASE("sizes that have a rule follow it, unless they are given") {
   CHECK_THAT(error_of(options), Contains("model.kv_heads"));
 }
 
+TEST_CASE("only families that have one take a width of heads") {
+  ModelOptions options = of_preset("qwen3-0.6b");
+  options.width = 96, options.heads = 6, options.kv_heads = 3;
+  CHECK(resolve_architecture(options).head_width() == 128);
+  options.head_dim = 20;
+  CHECK(resolve_architecture(options).query_width() == 120);
+  options = of_family("qwen3");
+  CHECK(resolve_architecture(options).head_dim == 4);
+  options.width = 25;
+  CHECK_THAT(error_of(options), Contains("model.head_dim = 0") && Contains("model.width = 25"));
+  options.head_dim = 10;
+  CHECK(resolve_architecture(options).head_dim == 10);
+  options = of_family("llama");
+  CHECK(resolve_architecture(options).head_dim == 0);
+  options.head_dim = 4;
+  CHECK_THAT(error_of(options), Contains("model.head_dim = 4") && Contains("llama"));
+}
+
 TEST_CASE("a family has its own kind of blocks and no sizes") {
   for (const auto& [name, like] :
        {std::pair("gpt2", "gpt2-124m"), std::pair("qwen2", "qwen2-0.5b"), std::pair("llama", "llama-8b")}) {
@@ -72,7 +90,7 @@ TEST_CASE("a family has its own kind of blocks and no sizes") {
   options = of_family("llama");
   options.layers = 0;
   CHECK_THAT(error_of(options), Contains("model.layers"));
-  CHECK_THAT(error_of(of_family("bert")), Contains("model.family = bert") && Contains("gpt2, qwen2, llama"));
+  CHECK_THAT(error_of(of_family("bert")), Contains("model.family = bert") && Contains("gpt2, qwen2, llama, qwen3"));
 }
 
 TEST_CASE("model.from is a Hugging Face folder, a checkpoint, or a run with checkpoints") {

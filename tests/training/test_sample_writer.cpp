@@ -88,7 +88,7 @@ TEST_CASE("samples are the same on any number of ranks, and change as the model 
 }
 
 TEST_CASE("the loss of an evaluation is that of generation's logits, token by token") {
-  for (const Family family : {Family::gpt2, Family::qwen2, Family::llama}) {
+  for (const Family family : {Family::gpt2, Family::qwen2, Family::llama, Family::qwen3}) {
     for (const std::int64_t world : {1, 2}) {
       INFO(name_of(family) << " on " << world);
       const Options options =

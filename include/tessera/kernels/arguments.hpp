@@ -71,7 +71,7 @@ struct NormBackward {
   const float* mean = nullptr;  ///< null for RMS norm
   const float* reciprocal_deviation = nullptr;
   ConstView output_gradient;  ///< [tokens, width] in input's dtype
-  View input_gradient;        ///< [tokens, width] in input's dtype
+  View input_gradient;        ///< [tokens, width] in input's dtype; may be output_gradient's own memory
   bool input_adds = false;    ///< input_gradient += (a residual path runs in parallel to the norm)
   View normalized;            ///< [tokens, width]: forward's output again, the same bits; may be empty
   /// Stored: of input_gradient as it is stored, KernelNeeds::gradient_sum_rows rows. May be empty.
@@ -153,7 +153,7 @@ struct AttentionBackward {
   void* scratch = nullptr;  ///< attention_backward_scratch_bytes
 };
 
-/// Rotary positions (Su et al. 2021) in the half-split form of Llama and Qwen2. With i < head_width / 2 and position p
+/// Rotary positions (Su et al. 2021) in the half-split form of Llama and Qwen. With i < head_width / 2 and position p
 /// = positions[row], the angle has (cos, sin) = table[p, i]. It rotates the pair (x[i], x[i + head_width / 2]) of
 /// each head. `inverse` rotates back, which is the backward of a rotation. May be in place.
 struct RotaryArguments {
@@ -231,9 +231,9 @@ struct DecayRun {
 /// What an optimizer's update moves, and by what; each kernel says which states it wants.
 struct UpdateArguments {
   std::int64_t elements = 0;
-  float* master = nullptr;            ///< [elements], updated in place, as are the states
-  std::span<float* const> states;     ///< [elements] each; host memory, read when submitted
-  const void* gradient = nullptr;     ///< [elements]
+  float* master = nullptr;         ///< [elements], updated in place, as are the states
+  std::span<float* const> states;  ///< [elements] each; host memory, read when submitted
+  const void* gradient = nullptr;  ///< [elements]
   DType gradient_dtype = DType::fp32;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< 1 - beta is taken in double
   /// Ascending, disjoint; elements outside every run are left alone. Host memory, read when submitted.

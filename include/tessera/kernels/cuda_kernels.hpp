@@ -17,6 +17,7 @@ struct CudaKernelSettings {
   /// The attention of the run, for which the choice is made: its shape and storage, and whether it has dropout or
   /// masked documents. Without a shape (batch 0) automatic decides at each call.
   AttentionShape shape;
+  std::int64_t query_stride = 0, key_stride = 0;  ///< elements from row to row of queries, and of keys and values
   DType dtype = DType::bf16;
   bool dropout = false, documents = false;
 };

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-enum class Family : std::uint8_t { gpt2, qwen2, llama };
+enum class Family : std::uint8_t { gpt2, qwen2, llama, qwen3 };
 enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 enum class PositionKind : std::uint8_t { learned, rotary };
 enum class MlpKind : std::uint8_t { gelu, swiglu };
@@ -32,6 +32,7 @@ struct ModelForm {
   MlpKind mlp = MlpKind::gelu;
   bool linear_bias = true;  ///< biases on every linear (GPT-2)
   bool qkv_bias = true;     ///< biases on query, key, value (GPT-2, Qwen2)
+  bool head_norms = false;  ///< RMS norms of each head's query and key (Qwen3)
   bool tied_head = true;    ///< the head reads the token table
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
@@ -46,6 +47,10 @@ struct Architecture : ModelSizes, ModelForm {
   std::int64_t key_width() const { return kv_heads * head_width(); }  ///< of values too
   /// Returns the columns of queries, keys and values side by side.
   std::int64_t qkv_width() const { return query_width() + 2 * key_width(); }
+  /// Return the elements from row to row of queries, of keys and of values. They lie side by side in rows; where heads
+  /// have norms they lie one after the other, so that heads are rows without gaps.
+  std::int64_t query_stride() const { return head_norms ? query_width() : qkv_width(); }
+  std::int64_t key_stride() const { return head_norms ? key_width() : qkv_width(); }
   bool subtracts_mean() const { return norm == NormKind::layer_norm; }
   bool operator==(const Architecture&) const = default;
 };

@@ -23,6 +23,7 @@ enum class Role : std::uint8_t {
   attention_norm_gain, attention_norm_bias,
   qkv_weight, qkv_bias,  ///< one linear that makes queries, keys and values side by side
   query_weight, query_bias, key_weight, key_bias, value_weight, value_bias,
+  query_norm_gain, key_norm_gain,  ///< of each head; without biases
   output_weight, output_bias,  ///< of attention
   mlp_norm_gain, mlp_norm_bias,
   gate_weight, gate_bias,  ///< of SwiGLU
@@ -36,7 +37,7 @@ enum class Role : std::uint8_t {
 PartKind part_of(Role role);
 
 /// The length of a tensor's rows or columns.
-enum class Length : std::uint8_t { none, vocab, context, width, query, key, qkv, ffn };
+enum class Length : std::uint8_t { none, vocab, context, width, head, query, key, qkv, ffn };
 
 /// `residual`: normal, but smaller by sqrt(2 layers), as GPT-2's projections onto the residual stream. (In a table
 /// alone: the tensor is `normal`.)
@@ -47,8 +48,9 @@ enum class InBackward : bool { not_read, read };
 
 /// A tensor of every model of a family, or one of each of its blocks.
 struct TensorRow {
-  /// The models that have it: all, those with biases on query, key and value, those whose head has a table of its own.
-  enum class In : std::uint8_t { all, biased, untied };
+  /// The models that have it: all, those with biases on query, key and value, those with norms of heads, those whose
+  /// head has a table of its own.
+  enum class In : std::uint8_t { all, biased, normed, untied };
 
   Role role = Role::token_table;
   std::string_view name;  ///< Hugging Face's, {} for the block's number
@@ -119,7 +121,7 @@ std::span<const FamilyRules> all_families();
 /// The row of a family.
 const FamilyRules& rules_of(Family family);
 
-/// "gpt2, qwen2, llama"
+/// "gpt2, qwen2, llama, qwen3"
 std::string names_of_families();
 
 /// Returns a tensor's name without the prefix of any family.

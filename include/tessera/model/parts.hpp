@@ -40,7 +40,10 @@ struct ParameterTensor {
 enum class SavedRole : std::uint8_t {
   mean,                  ///< of the norm that a half of a block starts with: fp32 [tokens]
   reciprocal_deviation,  ///< likewise
-  qkv,                   ///< [tokens, qkv_width]: queries, keys, values side by side, rotated (rotary).
+  qkv,                   ///< [tokens, qkv_width]: queries, keys, values side by side, rotated (rotary). With norms of
+                         ///< heads one after the other: [tokens, query_width], then [tokens, key_width] twice
+  projected,             ///< queries and keys before the norms of their heads, one after the other as in qkv
+  head_deviation,        ///< reciprocal deviations of these norms: fp32 [tokens, heads], then [tokens, kv_heads]
   attention_output,      ///< [tokens, query_width]: before its projection
   log_sum_exp,           ///< fp32 [batch, heads, sequence]
   gate,                  ///< [tokens, ffn_width]

@@ -19,11 +19,10 @@ std::string mask_obstacle(const Arguments& a) {
 
 AttentionProblem problem_of_run(const CudaKernelSettings& settings, bool backward) {
   const AttentionShape& s = settings.shape;
-  const std::int64_t side_by_side = (s.heads + 2 * s.kv_heads) * s.head_width;
   AttentionProblem p;
   p.shape = s, p.dtype = settings.dtype;
-  p.query = p.key = p.value = side_by_side, p.output = s.heads * s.head_width;
-  if (backward) p.output_gradient = p.output, p.query_gradient = p.key_gradient = p.value_gradient = side_by_side;
+  p.query = settings.query_stride, p.key = p.value = settings.key_stride, p.output = s.heads * s.head_width;
+  if (backward) p.output_gradient = p.output, p.query_gradient = p.query, p.key_gradient = p.value_gradient = p.key;
   return p;
 }
 

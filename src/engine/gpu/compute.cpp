@@ -15,6 +15,7 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
   if (model != nullptr) {
     const Architecture& a = model->architecture;
     wanted.shape = {model->batch, model->sequence, a.heads, a.kv_heads, a.head_width()};
+    wanted.query_stride = a.query_stride(), wanted.key_stride = a.key_stride();
     wanted.dtype = model->compute;
     wanted.dropout = a.dropout > 0;
     wanted.documents = model->documents;

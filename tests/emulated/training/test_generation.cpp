@@ -21,7 +21,7 @@ TokenLists generated(const GenerationReference& reference, std::vector<std::stri
 }  // namespace
 
 TEST_CASE("greedy tokens of a GPU are Transformers', for every family") {
-  for (const char* name : {"clipped", "qwen2-tied", "llama3"}) {
+  for (const char* name : {"clipped", "qwen2-tied", "llama3", "qwen3"}) {
     INFO(name);
     const GenerationReference reference(name);
     CHECK(generated(reference, {}, 1) == reference.tokens);

@@ -75,6 +75,26 @@ TEST_CASE("what the MLP has activated is kept, or made again: SwiGLU's bits are 
   CHECK(same_run(train_locally(options, tiny_gpt2(), 1, 1), library));
 }
 
+TEST_CASE("norms of heads in 16 bits are near fp32, and have the same bits under strategies") {
+  const GpuCount gpus(2);
+  Options options = gpu_options();
+  options.train.micro_batch = 1;
+  options.train.accumulation = 2;
+  Architecture architecture = small_model(Family::qwen3);
+  architecture.width = 32, architecture.ffn_width = 48, architecture.head_dim = 16;  // rows of whole packs
+  const RunOutcome exact = train_locally(options, architecture, 1, 1);
+  options.precision.compute = DType::bf16;
+  const RunOutcome alone = train_locally(options, architecture, 1, 1);
+  for (std::size_t i = 0; i < exact.losses.size(); ++i) {
+    CHECK(alone.losses[i] != exact.losses[i]);
+    CHECK(alone.losses[i] == Approx(exact.losses[i]).epsilon(0.01));
+  }
+  options.train.accumulation = 1;
+  options.shard.strategy = Strategy::zero3;
+  options.memory.checkpoint = ActivationCheckpointing::block;
+  CHECK(same_run(train_locally(options, architecture, 2, 2), alone));
+}
+
 TEST_CASE("TF32 is near full fp32, and has the same bits under strategies on one GPU and two") {
   const GpuCount gpus(2);
   Options options = gpu_options();
