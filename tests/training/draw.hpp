@@ -82,7 +82,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   o.shard.persistence_threshold = d.of(std::array<std::int64_t, 4>{0, 0, 40, 900});
   const std::int64_t widest = widest_sub_group(rules.strategy, c.world, c.ranks_per_node, group);
   if (o.shard.reshard_after_forward.drops && widest > 1 && d.below(2) == 0)
-    o.shard.reshard_after_forward.ranks = d.below(2) == 0 ? 2 : widest;
+    o.shard.reshard_after_forward.ranks = d.below(2) == 0 && widest % 2 == 0 ? 2 : widest;
   const std::int64_t inputs = inputs_to_offload(recomputation_of(o.memory), small_model(c.family).layers);
   o.memory.offload_activations = inputs > 0 && d.below(3) != 0;
   o.memory.keep_activated = d.below(2) == 0 ? KeepActivated::yes : KeepActivated::no;
