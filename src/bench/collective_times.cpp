@@ -146,6 +146,8 @@ std::string_view name_of(Collective collective) {
       return "all_reduce";
     case Collective::broadcast:
       return "broadcast";
+    case Collective::exchange:
+      return "exchange";
   }
   return "";
 }
@@ -189,6 +191,7 @@ double bus_factor(Collective collective, std::int64_t ranks) {
     case Collective::all_reduce:
       return 2 * part;
     case Collective::broadcast:
+    case Collective::exchange:
       return 1;
   }
   throw InternalError("no such collective");

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "tessera/base/error.hpp"
+
 namespace tessera {
 
 namespace {
@@ -43,6 +47,8 @@ std::string CallShape::text() const {
       return fmt::format("all_reduce of {} int64", elements);
     case CallKind::broadcast:
       return fmt::format("broadcast of {} bytes from member {}", elements, root);
+    case CallKind::exchange:
+      return fmt::format("exchange of {} {}", elements, tessera::name_of(wire));
     case CallKind::barrier:
       return "barrier";
   }
@@ -75,8 +81,34 @@ std::int64_t bytes_sent(Collective collective, std::int64_t size, std::int64_t e
       return 2 * (size - 1) * bytes / size;
     case Collective::broadcast:
       return (size - 1) * bytes / size;
+    case Collective::exchange:
+      break;
   }
-  return 0;
+  throw InternalError("an exchange sends what its runs say");
+}
+
+std::int64_t bytes_sent(std::span<const ExchangeRun> runs, std::int64_t member, DType dtype) {
+  std::int64_t elements = 0;
+  for (const ExchangeRun& run : runs) elements += run.sender == member && run.receiver != member ? run.elements : 0;
+  return elements * size_of(dtype);
+}
+
+CallShape shape_of(std::span<const ExchangeRun> runs, DType dtype) {
+  std::int64_t elements = 0;
+  for (const ExchangeRun& run : runs) elements += run.elements;
+  return {CallKind::exchange, dtype, dtype, 0, elements};
+}
+
+std::int64_t sent_extent(std::span<const ExchangeRun> runs, std::int64_t member) {
+  std::int64_t end = 0;
+  for (const ExchangeRun& run : runs) end = std::max(end, run.sender == member ? run.source + run.elements : 0);
+  return end;
+}
+
+std::int64_t received_extent(std::span<const ExchangeRun> runs, std::int64_t member) {
+  std::int64_t end = 0;
+  for (const ExchangeRun& run : runs) end = std::max(end, run.receiver == member ? run.target + run.elements : 0);
+  return end;
 }
 
 }  // namespace tessera

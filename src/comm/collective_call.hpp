@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-enum class CallKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier };
+enum class CallKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, exchange, barrier };
 
 /// A call's shape. Packed into 64 bits, equal on all ranks of a correct program.
 struct CallShape {
@@ -41,12 +41,28 @@ class CallCounters {
   struct Counter {
     std::atomic<std::int64_t> calls{0}, bytes{0}, nanoseconds{0};
   };
-  std::array<Counter, 4> counters_;
+  std::array<Counter, kCollectives> counters_;
 };
 
 /// Returns the bytes that one rank of `size` sends: (n-1)/n of the collective's size, twice for an all-reduce
-/// (README.md).
+/// (README.md). Not of an exchange.
 std::int64_t bytes_sent(Collective collective, std::int64_t size, std::int64_t elements, DType dtype);
+
+// Of an exchange:
+/// Returns the bytes that a member sends to others.
+std::int64_t bytes_sent(std::span<const ExchangeRun> runs, std::int64_t member, DType dtype);
+/// Returns its shape: the elements of all runs.
+CallShape shape_of(std::span<const ExchangeRun> runs, DType dtype);
+/// Returns how many elements of what `member` sends are read; of what it receives, how many are written, gaps included.
+std::int64_t sent_extent(std::span<const ExchangeRun> runs, std::int64_t member);
+std::int64_t received_extent(std::span<const ExchangeRun> runs, std::int64_t member);
+/// Returns the addresses of a run's ends in a member's buffers.
+inline const std::byte* source_of(const ExchangeRun& run, const void* sent, DType dtype) {
+  return static_cast<const std::byte*>(sent) + run.source * size_of(dtype);
+}
+inline std::byte* target_of(const ExchangeRun& run, void* received, DType dtype) {
+  return static_cast<std::byte*>(received) + run.target * size_of(dtype);
+}
 
 /// Counts a call from its construction to its end; calls that throw are not counted.
 class CountedCall {

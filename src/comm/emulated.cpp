@@ -38,6 +38,11 @@ class EmulatedCommunicator final : public Communicator {
     const std::int64_t sent = bytes_sent(Collective::broadcast, size(), bytes, DType::byte);
     slowly(Collective::broadcast, sent, [&] { inner_->broadcast(stream, data, bytes, root); });
   }
+  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
+                DType dtype) override {
+    slowly(Collective::exchange, bytes_sent(runs, rank(), dtype),
+           [&] { inner_->exchange(stream, sent, received, runs, dtype); });
+  }
   void barrier(Stream& stream) override {
     const auto end = end_of(0);
     inner_->barrier(stream);

@@ -18,6 +18,11 @@ class SoloCommunicator final : public Communicator {
   }
   void all_reduce_sum(Stream&, std::int64_t*, std::int64_t) override { count(Collective::all_reduce, 0); }
   void broadcast(Stream&, void*, std::int64_t, int) override { count(Collective::broadcast, 0); }
+  void exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs, DType dtype) override {
+    for (const ExchangeRun& run : runs)
+      convert(source_of(run, sent, dtype), dtype, target_of(run, received, dtype), dtype, run.elements);
+    count(Collective::exchange, 0);
+  }
   void barrier(Stream&) override {}
   CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
 

@@ -244,6 +244,7 @@ std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
   StepReport report;
   report.times = session_.player().times().take();
   const CommunicationCounts after = session_.resources().communicators->counts();
+  static_assert(kCollectiveNames.size() == kCollectives, "a row in /comm for each");
   for (std::size_t i = 0; i < after.size(); ++i) {
     report.communication[i] = {after[i].calls - before[i].calls, after[i].bytes - before[i].bytes,
                                session_.resources().communicators->seconds_between(before[i], after[i])};

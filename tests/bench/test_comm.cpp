@@ -36,6 +36,10 @@ class Wrong final : public Communicator {
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override {
     inner_.broadcast(stream, data, bytes, root);
   }
+  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
+                DType dtype) override {
+    inner_.exchange(stream, sent, received, runs, dtype);
+  }
   void barrier(Stream& stream) override { inner_.barrier(stream); }
   CommunicationCount count(Collective collective) const override { return inner_.count(collective); }
 

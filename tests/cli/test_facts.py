@@ -13,7 +13,7 @@ TIMES = ["data", "forward", "recompute", "backward", "optimizer", "exposed_gathe
          "exposed_all_reduce", "exposed_other"]
 CATEGORIES = ["parameters", "gradients", "optimizer_state", "gathered_units", "activations", "communication", "workspace",
               "process"]
-KINDS = ["all_gather", "reduce_scatter", "all_reduce", "broadcast"]
+KINDS = ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "exchange"]
 
 
 class Facts(Case):

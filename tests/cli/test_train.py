@@ -10,7 +10,7 @@ import numpy as np
 from job import REFERENCE, SHORT, TINY, Case, main, said_once, status, write_text
 from running import logged
 
-KINDS = ["all_gather", "reduce_scatter", "all_reduce", "broadcast"]
+KINDS = ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "exchange"]
 STEPS = 40
 RUN = TINY + [f"--train.steps={STEPS}", "--train.eval_every=10", "--optim.lr=0.01", "--data.source=text"]
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,47 @@ inline std::int64_t bytes_needed(std::int64_t size, std::int64_t elements) {
   return round_up(size * elements * 4, 64) * 2;
 }
 
+/// An exchange drawn from a seed: every element of `total` that each member sends goes to some member, in runs of odd
+/// lengths, and there behind all that came before, in another order than it was sent.
+inline std::vector<ExchangeRun> drawn_runs(std::uint64_t seed, std::int64_t size, std::int64_t total) {
+  std::vector<ExchangeRun> runs;
+  std::uint64_t draws = 0;
+  const auto below = [&](std::int64_t n) {
+    const auto bits = philox(seed + 3, RandomUse::chaos, 0, ++draws);
+    return static_cast<std::int64_t>(bits[0]) % n;
+  };
+  for (std::int64_t sender = 0; sender < size; ++sender) {
+    for (std::int64_t source = 0; source < total;) {
+      const std::int64_t elements = std::min(total - source, 1 + below(total));
+      runs.push_back({sender, below(size), source, 0, elements});
+      source += elements;
+    }
+  }
+  for (std::size_t i = runs.size(); i > 1; --i)
+    std::swap(runs[i - 1], runs[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
+  std::vector<std::int64_t> ends(static_cast<std::size_t>(size));
+  for (ExchangeRun& run : runs) {
+    std::int64_t& end = ends[static_cast<std::size_t>(run.receiver)];
+    run.target = end + 1;  // a gap, which stays as it is
+    end += run.elements + 1;
+  }
+  return runs;
+}
+
+/// Returns what member `rank` has after an exchange of terms into `received`, which held zeros.
+inline std::vector<std::byte> exchanged(std::span<const ExchangeRun> runs, std::uint64_t seed, std::int64_t rank,
+                                        DType wire, std::size_t bytes) {
+  std::vector<std::byte> expected(bytes);
+  for (const ExchangeRun& run : runs) {
+    for (std::int64_t i = 0; run.receiver == rank && i < run.elements; ++i)
+      store(expected.data(), wire, run.target + i, term(seed + 3, run.sender, run.source + i));
+  }
+  return expected;
+}
+
+/// Elements that a member may receive of drawn_runs: all that is sent, and as many gaps.
+inline std::int64_t most_received(std::int64_t size, std::int64_t total) { return 2 * size * total; }
+
 /// Plays every collective once with `elements` a rank; returns a description of errors ("" when there are none).
 /// `base`: bytes_needed() bytes of the shared region, at the same offset on all ranks. `seed` equal on all ranks.
 inline std::string run_collectives(Communicator& group, Stream& stream, std::byte* base, std::int64_t elements,
@@ -108,6 +150,12 @@ inline std::string run_collectives(Communicator& group, Stream& stream, std::byt
     for (std::int64_t s = 0; s < size; ++s) sum += static_cast<std::uint64_t>(number(s, i));
     if (values[static_cast<std::size_t>(i)] != static_cast<std::int64_t>(sum)) return fmt::format("all_reduce: {}", i);
   }
+
+  const std::vector<ExchangeRun> runs = drawn_runs(seed, size, elements);
+  fill_contribution(base, wire, seed + 3, rank, elements);
+  std::vector<std::byte> received(static_cast<std::size_t>(most_received(size, elements) * size_of(wire)));
+  group.exchange(stream, base, received.data(), runs, wire);
+  if (received != exchanged(runs, seed, rank, wire, received.size())) return "exchange";
 
   const int root = static_cast<int>(seed % static_cast<std::uint64_t>(size));
   for (std::int64_t i = 0; i < elements; ++i) {

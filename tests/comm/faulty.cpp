@@ -34,6 +34,10 @@ class FaultyCommunicator final : public Communicator {
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override {
     badly([&] { inner_->broadcast(stream, data, bytes, root); }, data, bytes);
   }
+  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
+                DType dtype) override {
+    badly([&] { inner_->exchange(stream, sent, received, runs, dtype); }, nullptr, 0);
+  }
   void barrier(Stream& stream) override {
     badly([&] { inner_->barrier(stream); }, nullptr, 0);
   }

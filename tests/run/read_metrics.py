@@ -25,7 +25,7 @@ RANKS = {
     "memory/average": lambda s, r: s + r / 4, "device/utilization": lambda s, r: 0.5 * r + 0 * s,
     "device/memory_used": lambda s, r: s * r, "device/power": lambda s, r: 100 + r + 0 * s, "device/energy": lambda s, r: s * r,
 }
-for k, kind in enumerate(["all_gather", "reduce_scatter", "all_reduce", "broadcast"]):
+for k, kind in enumerate(["all_gather", "reduce_scatter", "all_reduce", "broadcast", "exchange"]):
     RANKS[f"comm/{kind}/calls"] = lambda s, r, k=k: r + k + 0 * s
     RANKS[f"comm/{kind}/bytes"] = lambda s, r, k=k: s * (r + 1) + k
     RANKS[f"comm/{kind}/seconds"] = lambda s, r, k=k: s + r + 0.5 * k
@@ -69,7 +69,7 @@ def check_steps(file, at_least):
         values = data[...]
         lengths.append(len(values))
         assert np.array_equal(values, expected(np.arange(len(values), dtype=values.dtype))), name
-    for k, kind in enumerate(["all_gather", "reduce_scatter", "all_reduce", "broadcast"]):
+    for k, kind in enumerate(["all_gather", "reduce_scatter", "all_reduce", "broadcast", "exchange"]):
         for name, expected in {"calls": lambda s: k + 1 + 0 * s, "bytes": lambda s: s * (k + 1),
                                "seconds": lambda s: 0.001 * k + 0 * s}.items():
             data = file[f"comm/{kind}/{name}"]

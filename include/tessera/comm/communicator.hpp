@@ -6,8 +6,8 @@
 // on a GPU they are enqueued on `stream`. None returns (or completes on its stream) while a peer can still read or
 // write the caller's buffers.
 //
-// Buffers named `whole` and `contribution` must lie in the caller's shared region (SharedRegion), at the same offset on
-// all ranks: the memory plan guarantees it.
+// Buffers named `whole`, `contribution` and `sent` must lie in the caller's shared region (SharedRegion), at the same
+// offset on all ranks: the memory plan guarantees it.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +25,16 @@ struct CommunicationCount {
   std::int64_t nanoseconds = 0;  ///< spent inside, waiting for peers included
 };
 
-enum class Collective { all_gather, reduce_scatter, all_reduce, broadcast };
-inline constexpr int kCollectives = 4;
+enum class Collective { all_gather, reduce_scatter, all_reduce, broadcast, exchange };
+inline constexpr int kCollectives = 5;
+
+/// Elements of an exchange: [source, source + elements) of what member `sender` sends become [target, target +
+/// elements) of what member `receiver` receives. The two may be one.
+struct ExchangeRun {
+  std::int64_t sender = 0, receiver = 0;
+  std::int64_t source = 0, target = 0;
+  std::int64_t elements = 0;
+};
 
 class Communicator {
  public:
@@ -49,6 +57,11 @@ class Communicator {
 
   /// Copies `bytes` from `root`'s buffer to all ranks'. Any host memory.
   virtual void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) = 0;
+
+  /// Moves all of `runs`, the same list on all ranks, which lives until the call is done. Elements of `received` that
+  /// no run names stay as they are. `received` may not overlap `sent`.
+  virtual void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
+                        DType dtype) = 0;
 
   virtual void barrier(Stream& stream) = 0;
 

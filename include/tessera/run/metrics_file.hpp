@@ -37,8 +37,8 @@
 namespace tessera {
 
 /// The rows' groups in /comm, in the order of Collective in comm/communicator.hpp.
-inline constexpr std::array<const char*, 4> kCollectiveNames = {"all_gather", "reduce_scatter", "all_reduce",
-                                                                "broadcast"};
+inline constexpr std::array<const char*, 5> kCollectiveNames = {"all_gather", "reduce_scatter", "all_reduce",
+                                                                "broadcast", "exchange"};
 
 /// One kind of collective in one step.
 struct CommunicationRow {

@@ -1,6 +1,7 @@
 #include "tessera/comm/mpi_communicator.hpp"
 
 #include <limits>
+#include <vector>
 
 #include "comm/collective_call.hpp"
 #include "comm/mpi/check.hpp"
@@ -75,6 +76,26 @@ class MpiCommunicator final : public Communicator {
   void broadcast(Stream&, void* data, std::int64_t bytes, int root) override {
     CountedCall counted = call(Collective::broadcast, bytes, DType::byte);
     check_mpi(MPI_Bcast(data, mpi_count(bytes), MPI_BYTE, root, comm_.get()), "MPI_Bcast");
+    counted.done();
+  }
+
+  void exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs, DType dtype) override {
+    CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, rank_, dtype));
+    std::vector<MPI_Request> requests;
+    for (const ExchangeRun& run : runs) {
+      const int count = mpi_count(run.elements);
+      if (run.receiver == rank_) {
+        check_mpi(MPI_Irecv(target_of(run, received, dtype), count, mpi_type(dtype), static_cast<int>(run.sender), 0,
+                            comm_.get(), &requests.emplace_back()),
+                  "MPI_Irecv");
+      }
+      if (run.sender == rank_) {
+        check_mpi(MPI_Isend(source_of(run, sent, dtype), count, mpi_type(dtype), static_cast<int>(run.receiver), 0,
+                            comm_.get(), &requests.emplace_back()),
+                  "MPI_Isend");
+      }
+    }
+    check_mpi(MPI_Waitall(mpi_count(std::ssize(requests)), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
     counted.done();
   }
 

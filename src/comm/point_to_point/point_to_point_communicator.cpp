@@ -1,5 +1,7 @@
 #include "comm/point_to_point/point_to_point_communicator.hpp"
 
+#include <cstring>
+
 #include "comm/tree_sum.hpp"
 #include "tessera/base/error.hpp"
 
@@ -10,7 +12,7 @@ namespace {
 constexpr std::int64_t kChunk = std::int64_t{1}
                                 << 22;  ///< longest message: far below MPI's 2^31 - 1, and progress shows
 constexpr int kTagsPerKind = 2048;      ///< tags repeat after this many collectives
-constexpr int kKinds = 6;               ///< the five collectives, and the comparison of shapes
+constexpr int kKinds = 7;               ///< of CallKind, and the comparison of shapes
 static_assert(kKinds * kTagsPerKind <= Transport::kMaxTag);
 static_assert(sizeof(std::int64_t) == 8);
 
@@ -230,6 +232,25 @@ void PointToPointCommunicator::broadcast(Stream&, void* data, std::int64_t bytes
     constexpr std::int64_t piece = std::int64_t{1} << 22;
     for (std::int64_t begin = 0; begin < bytes; begin += piece) {
       broadcast_block(static_cast<std::byte*>(data) + begin, std::min(piece, bytes - begin), root);
+    }
+  });
+  counted.done();
+}
+
+/// All members walk the list in its order, so that the two ends of a message meet.
+void PointToPointCommunicator::exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs,
+                                        DType dtype) {
+  CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, index_, dtype));
+  call(shape_of(runs, dtype), [&] {
+    for (const ExchangeRun& run : runs) {
+      const std::int64_t bytes = run.elements * size_of(dtype);
+      if (run.sender == index_ && run.receiver == index_) {
+        std::memcpy(target_of(run, received, dtype), source_of(run, sent, dtype), static_cast<std::size_t>(bytes));
+      } else if (run.receiver == index_) {
+        receive(run.sender, target_of(run, received, dtype), bytes);
+      } else if (run.sender == index_) {
+        send(run.receiver, source_of(run, sent, dtype), bytes);
+      }
     }
   });
   counted.done();

@@ -183,6 +183,24 @@ void SharedCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, int 
   counted.done();
 }
 
+void SharedCommunicator::exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs,
+                                  DType dtype) {
+  CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, index_, dtype));
+  const std::int64_t offset = region_.offset_of(sent, sent_extent(runs, index_) * size_of(dtype));
+  enter(shape_of(runs, dtype), offset);
+  wait_for_all_entries();
+  for (const ExchangeRun& run : runs) {
+    if (run.receiver != index_) continue;
+    const std::byte* const from = source_of(run, peers_[static_cast<std::size_t>(run.sender)] + offset, dtype);
+    std::byte* const to = target_of(run, received, dtype);
+    in_pieces(run.elements * size_of(dtype), 1, [&](std::int64_t begin, std::int64_t end, int) {
+      if (end > begin) std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+    });
+  }
+  leave_and_wait();
+  counted.done();
+}
+
 void SharedCommunicator::barrier(Stream&) {
   enter({}, 0);
   wait_for_all_entries();

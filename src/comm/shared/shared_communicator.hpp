@@ -20,6 +20,8 @@ class SharedCommunicator final : public GroupCommunicator {
                       std::int64_t elements_per_rank) override;
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
+  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
+                DType dtype) override;
   void barrier(Stream& stream) override;
 
  private:

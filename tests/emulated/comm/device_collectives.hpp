@@ -112,6 +112,21 @@ inline std::string integers_on_device(Communicator& group, Stream& stream, Devic
   return host == fill([&](std::int64_t i) { return number(99, i); }) ? "" : "broadcast";
 }
 
+inline std::string exchange_on_device(Communicator& group, Stream& stream, Device& device, std::byte* sent,
+                                      const DeviceCase& one) {
+  const std::vector<ExchangeRun> runs = drawn_runs(one.seed, group.size(), one.elements);
+  Bytes host(static_cast<std::size_t>(one.elements * size_of(one.wire)));
+  fill_contribution(host.data(), one.wire, one.seed + 3, group.rank(), one.elements);
+  device.copy(sent, host.data(), std::ssize(host));
+  host.assign(static_cast<std::size_t>(most_received(group.size(), one.elements) * size_of(one.wire)), std::byte{0});
+  const auto received = device.allocate(MemoryKind::device, std::ssize(host));
+  device.copy(received->data(), host.data(), std::ssize(host));
+  group.exchange(stream, sent, received->data(), runs, one.wire);
+  stream.synchronize();
+  device.copy(host.data(), received->data(), std::ssize(host));
+  return host == exchanged(runs, one.seed, group.rank(), one.wire, host.size()) ? "" : "exchange";
+}
+
 /// Bytes of shared region that a case of so many elements needs at most.
 inline std::int64_t room_for(std::int64_t size, std::int64_t elements) {
   return round_up(size * elements * 8, std::int64_t{256});
@@ -123,6 +138,7 @@ inline std::string run_on_device(Communicator& group, Stream& stream, Device& de
   std::string wrong = reduce_on_device(group, stream, device, shared, result, one);
   if (wrong.empty()) wrong = gather_on_device(group, stream, device, shared, one);
   if (wrong.empty()) wrong = integers_on_device(group, stream, device, shared, one);
+  if (wrong.empty()) wrong = exchange_on_device(group, stream, device, shared, one);
   return wrong;
 }
 

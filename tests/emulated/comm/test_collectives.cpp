@@ -19,7 +19,7 @@ DeviceCommSettings settings_for(CommBackend backend, std::int64_t ranks) {
   settings.comm.backend = backend;
   settings.timeout_seconds = 60;
   settings.largest_full = room_for(ranks, kMostElements);
-  settings.largest_result = kMostElements * 4;
+  settings.largest_result = most_received(ranks, kMostElements) * 4;
   return settings;
 }
 

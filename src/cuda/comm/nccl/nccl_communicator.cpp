@@ -143,8 +143,8 @@ void NcclCommunicator::all_gather(Stream& stream, void* whole, std::int64_t elem
 }
 
 /// Receives member m's contribution to this rank's slice at received[m * elements]; this rank's own stays in place.
-void NcclCommunicator::exchange(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
-                                std::int64_t elements) {
+void NcclCommunicator::receive_terms(cudaStream_t stream, const std::byte* contribution, std::byte* received,
+                                     DType dtype, std::int64_t elements) {
   const std::int64_t bytes = elements * size_of(dtype);
   const auto count = static_cast<std::size_t>(elements);
   const ncclDataType_t type = nccl_type(dtype);
@@ -175,7 +175,7 @@ void NcclCommunicator::reduce_scatter(Stream& stream, const void* contribution, 
                  "a contribution of {} bytes on '{}' is received in {}", size_ * bytes, name_, room);
   auto* const native = cuda_stream(stream);
   if (context_.deterministic) {
-    exchange(native, base, received_.data(), wire_dtype, elements_per_rank);
+    receive_terms(native, base, received_.data(), wire_dtype, elements_per_rank);
     enqueue_tree_sum(native, {received_.data(), base + index_ * bytes, size_, index_}, wire_dtype, shard, shard_dtype,
                      elements_per_rank);
   } else {
@@ -207,6 +207,37 @@ void NcclCommunicator::broadcast(Stream& stream, void* data, std::int64_t bytes,
   done(stream, Collective::broadcast, shape);
 }
 
+/// What a member sends itself is copied; sends and receives of a pair meet in the order of the list.
+void NcclCommunicator::exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
+                                DType dtype) {
+  const CallShape shape = shape_of(runs, dtype);
+  const auto guard = guarded(shape);
+  auto* const native = cuda_stream(stream);
+  call(nccl_.group_start(), "ncclGroupStart");
+  ncclResult_t result = ncclSuccess;
+  for (const ExchangeRun& run : runs) {
+    const auto count = static_cast<std::size_t>(run.elements);
+    ncclResult_t one = ncclSuccess;
+    if (run.sender == index_ && run.receiver != index_)
+      one = nccl_.send(source_of(run, sent, dtype), count, nccl_type(dtype), static_cast<int>(run.receiver), comm_,
+                       native);
+    if (run.receiver == index_ && run.sender != index_)
+      one = nccl_.receive(target_of(run, received, dtype), count, nccl_type(dtype), static_cast<int>(run.sender), comm_,
+                          native);
+    if (result == ncclSuccess) result = one;
+  }
+  const ncclResult_t ended = nccl_.group_end();  // always, or the thread stays inside the group
+  call(result, "ncclSend or ncclRecv");
+  call(ended, "ncclGroupEnd");
+  for (const ExchangeRun& run : runs) {
+    if (run.sender != index_ || run.receiver != index_) continue;
+    context_.device->copy(stream, target_of(run, received, dtype), source_of(run, sent, dtype),
+                          run.elements * size_of(dtype));
+  }
+  counters_.add(Collective::exchange, bytes_sent(runs, index_, dtype), 0);
+  watch_until_done(stream, shape);
+}
+
 /// Makes a sum that completes only when all members have contributed.
 void NcclCommunicator::barrier(Stream& stream) {
   const CallShape shape{CallKind::barrier, DType::int64, DType::int64, 0, 0};
@@ -229,7 +260,7 @@ void NcclCommunicator::warm_up(Stream& stream) {
   call(nccl_.broadcast(token, token, kTokenElements, ncclInt64, 0, comm_, native), "ncclBroadcast");
   if (largest_contribution_ == 0) return;
   if (context_.deterministic) {
-    exchange(native, token_->data(), token_->data() + size_ * elements * 8, DType::int64, elements);
+    receive_terms(native, token_->data(), token_->data() + size_ * elements * 8, DType::int64, elements);
     return;
   }
   // As long as the longest one to come: NCCL's algorithm depends on the length.

@@ -44,6 +44,8 @@ class NcclCommunicator final : public Communicator {
                       std::int64_t elements_per_rank) override;
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
+  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
+                DType dtype) override;
   void barrier(Stream& stream) override;
   void set_workspace(std::span<std::byte> scratch) override;
   /// Nanoseconds are not known here: events on the stream measure them.
@@ -61,8 +63,8 @@ class NcclCommunicator final : public Communicator {
   ncclConfig_t configuration() const;
   ncclUniqueId agree_on_id(const std::vector<std::int64_t>& members) const;
   void register_shared();
-  void exchange(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
-                std::int64_t elements);
+  void receive_terms(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
+                     std::int64_t elements);
   void call(ncclResult_t result, const char* function) const {
     if (result != ncclSuccess && result != ncclInProgress) context_.watchdog->look_now();
     check_nccl(result, function, name_);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "comm/collective_call.hpp"
+
 namespace tessera {
 
 StagedCommunicator::StagedCommunicator(StagingChannel& channel, std::unique_ptr<Communicator> inner)
@@ -60,6 +62,24 @@ void StagedCommunicator::broadcast(Stream& stream, void* data, std::int64_t byte
       {[](const StagedWork& work, Stream& host) { work.inner->broadcast(host, work.data, work.elements, work.root); },
        inner_.get(), channel_.whole(), nullptr, bytes, DType::byte, DType::byte, root});
   if (rank() != root) channel_.copy(data, channel_.whole(), bytes);
+  channel_.end(stream);
+}
+
+void StagedCommunicator::exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
+                                  DType dtype) {
+  const std::int64_t out = sent_extent(runs, rank()) * size_of(dtype);
+  channel_.check_room(out, received_extent(runs, rank()) * size_of(dtype));
+  channel_.begin(stream);
+  if (out > 0) channel_.copy(channel_.whole(), sent, out);
+  channel_.work({[](const StagedWork& work, Stream& host) {
+                   work.inner->exchange(host, work.data, work.result, work.runs, work.dtype);
+                 },
+                 inner_.get(), channel_.whole(), channel_.result(), 0, dtype, dtype, 0, runs});
+  for (const ExchangeRun& run : runs) {
+    if (run.receiver != rank()) continue;
+    channel_.copy(target_of(run, received, dtype), target_of(run, channel_.result(), dtype),
+                  run.elements * size_of(dtype));
+  }
   channel_.end(stream);
 }
 

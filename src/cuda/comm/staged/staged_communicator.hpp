@@ -19,6 +19,8 @@ class StagedCommunicator final : public Communicator {
                       std::int64_t elements_per_rank) override;
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
+  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
+                DType dtype) override;
   void barrier(Stream& stream) override;
   /// Returns times of the host's collectives: without the copies to and from the device.
   CommunicationCount count(Collective collective) const override { return inner_->count(collective); }

@@ -11,6 +11,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "tessera/backend/device.hpp"
 #include "tessera/comm/communicator.hpp"
@@ -27,6 +28,7 @@ struct StagedWork {
   std::int64_t elements = 0;  ///< or bytes
   DType dtype = DType::byte, result_dtype = DType::byte;
   int root = 0;
+  std::span<const ExchangeRun> runs = {};  ///< exchange
 };
 
 class StagingChannel {
