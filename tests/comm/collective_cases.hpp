@@ -69,8 +69,8 @@ inline std::int64_t bytes_needed(std::int64_t size, std::int64_t elements) {
   return round_up(size * elements * 4, 64) * 2;
 }
 
-/// An exchange drawn from a seed: every element of `total` that each member sends goes to some member, in runs of odd
-/// lengths, and there behind all that came before, in another order than it was sent.
+/// An exchange drawn from a seed. Every element of `total` that each member sends goes to some member, in runs of odd
+/// lengths. There it lies behind all that came before, in another order than it was sent.
 inline std::vector<ExchangeRun> drawn_runs(std::uint64_t seed, std::int64_t size, std::int64_t total) {
   std::vector<ExchangeRun> runs;
   std::uint64_t draws = 0;
