@@ -198,7 +198,7 @@ void require_head_width(const ConfigReader& config, const Architecture& model) {
   throw UsageError(
       "{}: head_dim = {} is not supported (only hidden_size / num_attention_heads is, here {} / {}{})",
       config.path().string(), *head_width, model.width, model.heads,
-      model.width % model.heads == 0 ? fmt::format(" = {}", model.width / model.heads) : ", which is no whole number");
+      model.width % model.heads == 0 ? fmt::format(" = {}", model.width / model.heads) : ", not a whole number");
 }
 
 Architecture read_model(const ConfigReader& config, const FamilyRules& rules) {

@@ -259,6 +259,9 @@ class Sweeps(Jobs):
     def states(self):
         return {name: self.row(name)["status"] for name in self.names}
 
+    def outputs(self):
+        return "\n".join(f"{path}:\n{path.read_text()}" for path in self.folder.glob("runs/demo/*/output.txt"))
+
     def table(self, job):
         self.expect(SlurmJob(job), "COMPLETED", 0, "tokens/s", timeout=90)
         return {row["row"]: row for row in json.loads((self.folder / "runs/demo/table.json").read_text())}
@@ -339,7 +342,7 @@ class Sweeps(Jobs):
                          [("2", ""), ("4", jobs[0][0])], said)
         self.table(re.search(r"job (\d+): the table", said)[1])
         self.names = ["a", "b", "nodes"]
-        self.assertEqual(self.states(), dict.fromkeys(self.names, "done"))
+        self.assertEqual(self.states(), dict.fromkeys(self.names, "done"), self.outputs())
         rows = [self.row(name) for name in self.names]
         for before, row in zip(rows, rows[1:]):
             self.assertLessEqual(before["ended"], row["started"])

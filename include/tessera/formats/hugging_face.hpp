@@ -16,7 +16,7 @@ namespace tessera {
 
 /// Reads FOLDER/config.json of a model of any family. Keys that do not change the arithmetic are ignored. null means
 /// the family's default. Architecture::dropout stays 0, because a run chooses its own dropout. UsageError naming the
-/// key for missing or impossible sizes, and for everything unsupported:
+/// key for a size that is missing or impossible, and for what is not supported, which is
 ///   another model_type or activation, rotary positions scaled in another way than Llama 3's, sliding windows,
 ///   biases in odd places, attention scaled by layer
 Architecture read_config(const std::filesystem::path& folder);

@@ -228,7 +228,7 @@ struct DecayRun {
   bool is_padding = false;  ///< is not updated, only copied
 };
 
-/// What an optimizer's update moves, and by what; each kernel says which states it wants.
+/// The arrays that an optimizer's update reads and writes. Each kernel says which states it expects.
 struct UpdateArguments {
   std::int64_t elements = 0;
   float* master = nullptr;         ///< [elements], updated in place, as are the states

@@ -63,7 +63,7 @@ class Kernels {
   /// AdamW with decoupled decay (Loshchilov & Hutter 2019), in PyTorch's order, with states m and v, g = gradient *
   /// clip_coefficient:
   ///   p -= lr wd p;  m += (1 - beta1)(g - m);  v = beta2 v + (1 - beta2) g^2;  p -= lr/bc1 * m / (sqrt(v / bc2) + eps)
-  /// The same bits for every split of the range. When scalars->skip is set, it makes nothing but the copy, if one is
+  /// Every split of the range gives the same bits. When scalars->skip is set, it only makes the copy, if one is
   /// wanted.
   virtual void adamw(Stream& stream, const UpdateArguments& a) = 0;
   /// Adds a micro-batch's loss to the step's sums.

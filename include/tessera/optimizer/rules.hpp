@@ -13,8 +13,8 @@
 
 namespace tessera {
 
-/// What is kept of a parameter element: its master, and an optimizer's states. Names a dataset in a shard and a group
-/// in tensors.h5.
+/// The numbers that a run keeps for each parameter element: its master copy and the optimizer's states. Each kind's
+/// name is that of a dataset in a shard and of a group in tensors.h5.
 enum class StateKind : std::uint8_t { parameter, first_moment, second_moment };
 inline constexpr std::array<std::string_view, 3> kStateNames{"parameter", "first_moment", "second_moment"};
 inline constexpr std::size_t kStateKinds = kStateNames.size();

@@ -207,7 +207,8 @@ void NcclCommunicator::broadcast(Stream& stream, void* data, std::int64_t bytes,
   done(stream, Collective::broadcast, shape);
 }
 
-/// What a member sends itself is copied; sends and receives of a pair meet in the order of the list.
+/// Runs that a member sends to itself are copied. NCCL matches the sends and receives of two members in the order of
+/// the list.
 void NcclCommunicator::exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
                                 DType dtype) {
   const CallShape shape = shape_of(runs, dtype);
