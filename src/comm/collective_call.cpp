@@ -87,10 +87,8 @@ std::int64_t bytes_sent(Collective collective, std::int64_t size, std::int64_t e
   throw InternalError("an exchange sends what its runs say");
 }
 
-std::int64_t bytes_sent(std::span<const ExchangeRun> runs, std::int64_t member, DType dtype) {
-  std::int64_t elements = 0;
-  for (const ExchangeRun& run : runs) elements += run.sender == member && run.receiver != member ? run.elements : 0;
-  return elements * size_of(dtype);
+std::int64_t bytes_sent(std::span<const ExchangeRun> runs, DType dtype) {
+  return most_elements_sent(runs) * size_of(dtype);
 }
 
 CallShape shape_of(std::span<const ExchangeRun> runs, DType dtype) {

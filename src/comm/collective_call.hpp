@@ -49,8 +49,8 @@ class CallCounters {
 std::int64_t bytes_sent(Collective collective, std::int64_t size, std::int64_t elements, DType dtype);
 
 // Of an exchange:
-/// Returns the bytes that a member sends to others.
-std::int64_t bytes_sent(std::span<const ExchangeRun> runs, std::int64_t member, DType dtype);
+/// Returns the bytes that the member sends who sends most.
+std::int64_t bytes_sent(std::span<const ExchangeRun> runs, DType dtype);
 /// Returns its shape: the elements of all runs.
 CallShape shape_of(std::span<const ExchangeRun> runs, DType dtype);
 /// Returns how many elements of what `member` sends are read; of what it receives, how many are written, gaps included.

@@ -40,7 +40,7 @@ class EmulatedCommunicator final : public Communicator {
   }
   void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
                 DType dtype) override {
-    slowly(Collective::exchange, bytes_sent(runs, rank(), dtype),
+    slowly(Collective::exchange, bytes_sent(runs, dtype),
            [&] { inner_->exchange(stream, sent, received, runs, dtype); });
   }
   void barrier(Stream& stream) override {

@@ -15,26 +15,19 @@
 
 #include "tessera/backend/stream.hpp"
 #include "tessera/base/dtype.hpp"
+#include "tessera/comm/exchange_run.hpp"
 
 namespace tessera {
 
 /// A communicator's traffic since construction, as seen by this rank.
 struct CommunicationCount {
   std::int64_t calls = 0;
-  std::int64_t bytes = 0;  ///< sent by this rank as the strategies' formulas count: (n-1)/n of the collective's size
+  std::int64_t bytes = 0;  ///< sent, as formulas count: (n-1)/n of the collective's size; of an exchange who sends most
   std::int64_t nanoseconds = 0;  ///< spent inside, waiting for peers included
 };
 
 enum class Collective { all_gather, reduce_scatter, all_reduce, broadcast, exchange };
 inline constexpr int kCollectives = 5;
-
-/// Elements of an exchange: [source, source + elements) of what member `sender` sends become [target, target +
-/// elements) of what member `receiver` receives. The two may be one.
-struct ExchangeRun {
-  std::int64_t sender = 0, receiver = 0;
-  std::int64_t source = 0, target = 0;
-  std::int64_t elements = 0;
-};
 
 class Communicator {
  public:

@@ -21,7 +21,7 @@ NEUTRAL = ("run.dir", "run.name", "run.threads", "run.lanes", "run.timeout", "ru
            "model.preset", "train.steps", "train.epochs", "generate.")
 STATE = ("parameters", "gradients", "optimizer_state")
 CATEGORIES = (*STATE, "gathered_units", "activations", "communication", "workspace")
-COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "broadcast")
+COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "broadcast", "exchange")
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 

@@ -80,7 +80,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs, DType dtype) override {
-    CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, rank_, dtype));
+    CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
     std::vector<MPI_Request> requests;
     for (const ExchangeRun& run : runs) {
       const int count = mpi_count(run.elements);

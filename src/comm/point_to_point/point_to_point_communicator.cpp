@@ -240,7 +240,7 @@ void PointToPointCommunicator::broadcast(Stream&, void* data, std::int64_t bytes
 /// All members walk the list in its order, so that the two ends of a message meet.
 void PointToPointCommunicator::exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs,
                                         DType dtype) {
-  CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, index_, dtype));
+  CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
   call(shape_of(runs, dtype), [&] {
     for (const ExchangeRun& run : runs) {
       const std::int64_t bytes = run.elements * size_of(dtype);

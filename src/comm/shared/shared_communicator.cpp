@@ -185,7 +185,7 @@ void SharedCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, int 
 
 void SharedCommunicator::exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs,
                                   DType dtype) {
-  CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, index_, dtype));
+  CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
   const std::int64_t offset = region_.offset_of(sent, sent_extent(runs, index_) * size_of(dtype));
   enter(shape_of(runs, dtype), offset);
   wait_for_all_entries();

@@ -235,7 +235,7 @@ void NcclCommunicator::exchange(Stream& stream, const void* sent, void* received
     context_.device->copy(stream, target_of(run, received, dtype), source_of(run, sent, dtype),
                           run.elements * size_of(dtype));
   }
-  counters_.add(Collective::exchange, bytes_sent(runs, index_, dtype), 0);
+  counters_.add(Collective::exchange, bytes_sent(runs, dtype), 0);
   watch_until_done(stream, shape);
 }
 

@@ -1,0 +1,23 @@
+#pragma once
+// What an exchange moves between the members of a group.
+
+#include <cstdint>
+#include <span>
+
+namespace tessera {
+
+/// Elements of an exchange: [source, source + elements) of what member `sender` sends become [target, target +
+/// elements) of what member `receiver` receives. The two may be one.
+struct ExchangeRun {
+  std::int64_t sender = 0, receiver = 0;
+  std::int64_t source = 0, target = 0;
+  std::int64_t elements = 0;
+};
+
+/// Returns the elements that a member sends to others.
+std::int64_t elements_sent(std::span<const ExchangeRun> runs, std::int64_t member);
+
+/// Returns the elements that the member sends who sends most: what an exchange counts as, on all members.
+std::int64_t most_elements_sent(std::span<const ExchangeRun> runs);
+
+}  // namespace tessera
