@@ -128,8 +128,19 @@ KernelCost cost_of(const HeadArguments& a) {
 
 KernelCost cost_of(const UpdateArguments& a) {
   const double copy = a.copy != nullptr ? bytes_of(a.elements, a.copy_dtype) : 0;
-  const std::int64_t moved = 2 * (1 + std::ssize(a.states));  // master and states, read and written
+  // Master and states, read and written; Muon's direction, read.
+  const std::int64_t moved = 2 * (1 + std::ssize(a.states)) + (a.direction != nullptr ? 1 : 0);
   return {0, bytes_of(moved * a.elements, DType::fp32) + bytes_of(a.elements, a.gradient_dtype) + copy};
+}
+
+KernelCost cost_of(const DirectionArguments& a) {
+  return {0, bytes_of(2 * a.elements, DType::fp32) + bytes_of(a.elements, a.gradient_dtype)};
+}
+
+KernelCost cost_of(const OrthogonalizeArguments& a) {
+  const std::int64_t side = std::min(a.rows, a.columns), depth = std::max(a.rows, a.columns);
+  const double step = 2 * matmul_flops(side, depth, side) + matmul_flops(side, side, side);
+  return {static_cast<double>(a.steps) * step, bytes_of(2 * a.rows * a.columns, DType::fp32)};
 }
 
 }  // namespace tessera

@@ -30,5 +30,7 @@ KernelCost cost_of(const SwigluBackward& a);
 /// Counts one matmul, or with gradients three. The logits count as if they never left the chip.
 KernelCost cost_of(const HeadArguments& a);
 KernelCost cost_of(const UpdateArguments& a);
+KernelCost cost_of(const DirectionArguments& a);
+KernelCost cost_of(const OrthogonalizeArguments& a);
 
 }  // namespace tessera

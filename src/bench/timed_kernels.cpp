@@ -132,6 +132,21 @@ class TimedKernels final : public Kernels {
          [&] { inner_.adamw(stream, a); });
   }
 
+  void muon_direction(Stream& stream, const DirectionArguments& a) override {
+    time({"muon direction", std::string(name_of(a.gradient_dtype)), KernelGroup::other, cost_of(a)},
+         [&] { inner_.muon_direction(stream, a); });
+  }
+
+  void muon(Stream& stream, const UpdateArguments& a) override {
+    time({"muon", fmt::format("{} gradients", name_of(a.gradient_dtype)), KernelGroup::other, cost_of(a)},
+         [&] { inner_.muon(stream, a); });
+  }
+
+  void orthogonalize(Stream& stream, const OrthogonalizeArguments& a) override {
+    time({"orthogonalize", matrix(a.rows, a.columns), KernelGroup::other, cost_of(a)},
+         [&] { inner_.orthogonalize(stream, a); });
+  }
+
   // A few hundred operations on numbers: too short to measure.
   void accumulate_loss(Stream& stream, const AccountArguments& a) override { inner_.accumulate_loss(stream, a); }
   void clip(Stream& stream, const ClipArguments& a) override { inner_.clip(stream, a); }

@@ -226,14 +226,17 @@ struct DecayRun {
   std::int64_t begin = 0, end = 0;
   bool decays = false;
   bool is_padding = false;  ///< is not updated, only copied
+  float scale = 1.0f;       ///< Muon: of the rate, by the matrix's shape
 };
 
 /// The arrays that an optimizer's update reads and writes. Each kernel says which states it expects.
 struct UpdateArguments {
   std::int64_t elements = 0;
-  float* master = nullptr;         ///< [elements], updated in place, as are the states
-  std::span<float* const> states;  ///< [elements] each; host memory, read when submitted
-  const void* gradient = nullptr;  ///< [elements]
+  float* master = nullptr;           ///< [elements], updated in place, as are the states
+  std::span<float* const> states;    ///< [elements] each; host memory, read when submitted
+  const float* direction = nullptr;  ///< Muon: [elements], orthogonal
+  double momentum = 0;               ///< Muon: 1 - momentum is taken in double
+  const void* gradient = nullptr;    ///< [elements]
   DType gradient_dtype = DType::fp32;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< 1 - beta is taken in double
   /// Ascending, disjoint; elements outside every run are left alone. Host memory, read when submitted.
@@ -241,6 +244,33 @@ struct UpdateArguments {
   void* copy = nullptr;  ///< [elements], stored: the new master as cast() converts it, of a skipped step the old one
   DType copy_dtype = DType::fp32;
   const StepScalars* scalars = nullptr;
+};
+
+/// What Muon makes orthogonal, with the momentum that its update will leave behind (Nesterov). With g = gradient *
+/// clip_coefficient, and m the momentum:
+///   m' = m + (1 - momentum)(g - m);  output = g + momentum (m' - g)
+struct DirectionArguments {
+  std::int64_t elements = 0;
+  const float* state = nullptr;    ///< [elements]: m, which stays as it is
+  const void* gradient = nullptr;  ///< [elements]
+  DType gradient_dtype = DType::fp32;
+  double momentum = 0.95;
+  float* output = nullptr;  ///< [elements], stored
+  const StepScalars* scalars = nullptr;
+};
+
+/// A nearly orthogonal matrix by Newton-Schulz iterations (Jordan et al. 2024, as torch.optim.Muon has them).
+///   X = input / max(|input|, 1e-7) in the Frobenius norm. Then, `steps` times, with G = X X^T:
+///   X = a X + (b G + c G G) X.
+/// Here a, b, c are 3.4445, -4.7750 and 2.0315. Of more rows than columns: X = a X + X (b G + c G G) with G = X^T X,
+/// which is the same of the transposed matrix.
+struct OrthogonalizeArguments {
+  std::int64_t rows = 0, columns = 0;
+  /// fp32 [rows, columns]. Empty: another rank's matrix. Nothing is computed, but the ranks agree on its algorithms.
+  ConstView input;
+  View output;  ///< fp32 [rows, columns]; may be the input's own memory
+  std::int64_t steps = 5;
+  void* scratch = nullptr;  ///< KernelNeeds::orthogonalize
 };
 
 /// Adds a micro-batch's loss to the step's sums: scalars->micro_loss to the reduced scalars if scalars->counts_loss.

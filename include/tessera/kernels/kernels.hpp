@@ -66,6 +66,15 @@ class Kernels {
   /// Every split of the range gives the same bits. When scalars->skip is set, it only makes the copy, if one is
   /// wanted.
   virtual void adamw(Stream& stream, const UpdateArguments& a) = 0;
+  /// Computes what Muon makes orthogonal.
+  virtual void muon_direction(Stream& stream, const DirectionArguments& a) = 0;
+  /// Muon's update from an orthogonal direction o, with one state m, g = gradient * clip_coefficient:
+  ///   m += (1 - momentum)(g - m);  p -= lr wd p;  p -= lr scale o
+  /// Skipping and copies as in adamw().
+  virtual void muon(Stream& stream, const UpdateArguments& a) = 0;
+  /// Makes a matrix nearly orthogonal; the same bits on any number of threads. A CPU's iterations are in fp32, a GPU's
+  /// multiply in bf16 with fp32 sums.
+  virtual void orthogonalize(Stream& stream, const OrthogonalizeArguments& a) = 0;
   /// Adds a micro-batch's loss to the step's sums.
   virtual void accumulate_loss(Stream& stream, const AccountArguments& a) = 0;
   /// Takes a step's decisions from its sums.

@@ -18,6 +18,7 @@ class KernelNeeds {
   virtual std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const = 0;
   virtual std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const = 0;
   virtual std::int64_t head(const HeadShape& shape) const = 0;
+  virtual std::int64_t orthogonalize(std::int64_t rows, std::int64_t columns) const = 0;
 
   /// Rows of NormBackward::input_gradient_sums; 0 where norm backward makes no such sums.
   virtual std::int64_t gradient_sum_rows(std::int64_t tokens, std::int64_t width) const = 0;

@@ -296,19 +296,22 @@ GemmAlgorithm Matmuls::fastest(cudaStream_t stream, const Matmul& p, const Plan&
 
 cublasStatus_t Matmuls::launch(cudaStream_t stream, const Matmul& p, const Plan& plan,
                                const GemmAlgorithm& choice) const {
-  const float one = 1.0f, zero = 0.0f;
+  const float zero = 0.0f;
   const cublasLtMatmulAlgo_t algorithm = algorithm_of(choice);
   const void* c = p.c ? p.c.data : p.d.data;
-  return library_.matmul(handle_.get(), plan.description.get(), &one, p.b.view.data, plan.a.get(), p.a.view.data,
-                         plan.b.get(), p.c ? &one : &zero, c, plan.d.get(), p.d.data, plan.d.get(), &algorithm,
+  return library_.matmul(handle_.get(), plan.description.get(), &p.scale, p.b.view.data, plan.a.get(), p.a.view.data,
+                         plan.b.get(), p.c ? &p.c_scale : &zero, c, plan.d.get(), p.d.data, plan.d.get(), &algorithm,
                          workspace_, static_cast<std::size_t>(choice.workspace_bytes), stream);
 }
 
-bool Matmuls::run(cudaStream_t stream, const Matmul& p) {
+const Matmuls::Plan& Matmuls::plan_of(cudaStream_t stream, const Matmul& p) {
   const Key key = key_of(p);
-  auto found = plans_.find(key);
-  if (found == plans_.end()) found = plans_.emplace(key, make_plan(stream, p)).first;
-  const Plan& plan = found->second;
+  const auto found = plans_.find(key);
+  return found != plans_.end() ? found->second : plans_.emplace(key, make_plan(stream, p)).first->second;
+}
+
+bool Matmuls::run(cudaStream_t stream, const Matmul& p) {
+  const Plan& plan = plan_of(stream, p);
   if (plan.choice.possible == 0) return false;
   set_places(plan, bias_of(p), gelu_input_of(p));
   check_cublaslt(launch(stream, p, plan, plan.choice), "cublasLtMatmul");
@@ -316,7 +319,14 @@ bool Matmuls::run(cudaStream_t stream, const Matmul& p) {
 }
 
 void Matmuls::require(cudaStream_t stream, const Matmul& p) {
-  if (run(stream, p)) return;
+  if (!run(stream, p)) refuse(p);
+}
+
+void Matmuls::prepare(cudaStream_t stream, const Matmul& p) {
+  if (plan_of(stream, p).choice.possible == 0) refuse(p);
+}
+
+void Matmuls::refuse(const Matmul& p) const {
   throw UsageError("a matmul {} x {} x {} of {} into {} (cuBLASLt has no algorithm for it): another {}", p.m, p.n, p.k,
                    name_of(p.a.view.dtype), name_of(p.d.dtype), library_name());
 }

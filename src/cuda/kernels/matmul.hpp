@@ -31,11 +31,12 @@ enum class MatmulEpilogue : std::uint8_t {
   gelu_backward,  ///< * gelu'(operand[row, column])
 };
 
-/// d[m, n] = epilogue(a[m, k] b[k, n] + c), row-major, in fp32, rounded once.
+/// d[m, n] = epilogue(scale a[m, k] b[k, n] + c_scale c), row-major, in fp32, rounded once.
 struct Matmul {
   std::int64_t m = 0, n = 0, k = 0;
   MatmulOperand a, b;  ///< one dtype
   ConstView c;         ///< of d's dtype; empty: nothing is added. May be d's own memory.
+  float scale = 1.0f, c_scale = 1.0f;
   View d;
   MatmulEpilogue epilogue = MatmulEpilogue::none;
   ConstView operand;  ///< of the epilogue: bias [n], or gelu's input [m, n]; of d's dtype
@@ -53,6 +54,8 @@ class Matmuls {
   bool run(cudaStream_t stream, const Matmul& p);
   /// The same; UsageError if not supported.
   void require(cudaStream_t stream, const Matmul& p);
+  /// Selects the algorithm alone: on a rank that does not run a matmul that another one requires.
+  void prepare(cudaStream_t stream, const Matmul& p);
 
   /// Returns "cuBLASLt 13.1.0"
   std::string library_name() const;
@@ -69,6 +72,8 @@ class Matmuls {
   Key key_of(const Matmul& p) const;
   bool rounds(const Matmul& p) const { return settings_.rounds_to_tf32 && p.a.view.dtype == DType::fp32; }
   Plan make_plan(cudaStream_t stream, const Matmul& p);
+  const Plan& plan_of(cudaStream_t stream, const Matmul& p);
+  [[noreturn]] void refuse(const Matmul& p) const;
   /// Sets the addresses of the epilogue's bias and gelu's input in the plan's description; null: it has none.
   void set_places(const Plan& plan, const void* bias, const void* gelu_input) const;
   /// Returns this rank's choice: the kept one, if the library still takes it, or a new one.

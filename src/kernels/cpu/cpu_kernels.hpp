@@ -37,6 +37,9 @@ class CpuKernels final : public Kernels {
            std::int64_t n) override;
   void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override;
   void adamw(Stream& stream, const UpdateArguments& a) override;
+  void muon_direction(Stream& stream, const DirectionArguments& a) override;
+  void muon(Stream& stream, const UpdateArguments& a) override;
+  void orthogonalize(Stream& stream, const OrthogonalizeArguments& a) override;
   void accumulate_loss(Stream& stream, const AccountArguments& a) override;
   void clip(Stream& stream, const ClipArguments& a) override;
   std::string description() const override;

@@ -50,6 +50,13 @@ HeadLayout::HeadLayout(ScratchLayout& scratch, const HeadShape& shape)
   norm_scratch = scratch.take_bytes(cpu_kernel_needs().norm_backward(shape.tokens, shape.width));
 }
 
+OrthogonalizeLayout::OrthogonalizeLayout(ScratchLayout& scratch, std::int64_t rows, std::int64_t columns)
+    : x(scratch.take<float>(checked_multiply(rows, columns))),
+      next(scratch.take<float>(rows * columns)),
+      gram(scratch.take<float>(std::min(rows, columns) * std::min(rows, columns))),
+      polynomial(scratch.take<float>(std::min(rows, columns) * std::min(rows, columns))),
+      row_sums(scratch.take<double>(rows)) {}
+
 namespace {
 
 class CpuKernelNeeds final : public KernelNeeds {
@@ -66,6 +73,9 @@ class CpuKernelNeeds final : public KernelNeeds {
     return scratch_bytes_of<AttentionBackwardLayout>(shape, dtype);
   }
   std::int64_t head(const HeadShape& shape) const override { return scratch_bytes_of<HeadLayout>(shape); }
+  std::int64_t orthogonalize(std::int64_t rows, std::int64_t columns) const override {
+    return scratch_bytes_of<OrthogonalizeLayout>(rows, columns);
+  }
   /// A linear's backward sums its output's gradient while that is in a cache.
   std::int64_t gradient_sum_rows(std::int64_t, std::int64_t) const override { return 0; }
   /// Rows a multiple of 4 KiB apart would share their cache sets, and matmuls that walk down columns are 10% slower.

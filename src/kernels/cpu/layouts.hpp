@@ -45,6 +45,14 @@ struct HeadLayout {
   void* norm_scratch = nullptr;
 };
 
+/// Newton-Schulz iterations: the matrix, its successor, and two square matrices of its shorter side.
+struct OrthogonalizeLayout {
+  OrthogonalizeLayout(ScratchLayout& scratch, std::int64_t rows, std::int64_t columns);
+  float *x, *next;           ///< [rows, columns]
+  float *gram, *polynomial;  ///< [side, side]
+  double* row_sums;          ///< [rows]: of squares
+};
+
 const KernelNeeds& cpu_kernel_needs();
 
 }  // namespace tessera

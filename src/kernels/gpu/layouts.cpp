@@ -49,6 +49,15 @@ std::int64_t CudnnAttentionBackwardLayout::workspace_bytes(const AttentionShape&
   return kAnything + (shape.heads == shape.kv_heads ? 0 : 2 * every_head);
 }
 
+CudaOrthogonalizeLayout::CudaOrthogonalizeLayout(ScratchLayout& scratch, std::int64_t rows, std::int64_t columns)
+    : stride(round_up(columns, 8)),
+      side_stride(round_up(std::min(rows, columns), 8)),
+      x(scratch.take_matrix(rows, stride, DType::bf16)),
+      next(scratch.take_matrix(rows, stride, DType::bf16)),
+      gram(scratch.take_matrix(std::min(rows, columns), side_stride, DType::bf16)),
+      polynomial(scratch.take_matrix(std::min(rows, columns), side_stride, DType::bf16)),
+      sums(scratch.take<double>(kSums)) {}
+
 namespace {
 
 /// Returns whether the gradient of logits takes memory of its own: it is narrower than they are.
@@ -96,6 +105,9 @@ class GpuKernelNeeds final : public KernelNeeds {
                     : scratch_bytes_of<CudaAttentionBackwardLayout>(shape);
   }
   std::int64_t head(const HeadShape& shape) const override { return scratch_bytes_of<CudaHeadLayout>(shape); }
+  std::int64_t orthogonalize(std::int64_t rows, std::int64_t columns) const override {
+    return scratch_bytes_of<CudaOrthogonalizeLayout>(rows, columns);
+  }
   std::int64_t gradient_sum_rows(std::int64_t tokens, std::int64_t width) const override {
     return width > CudaNormBackwardLayout::kWidestSummed ? 0 : CudaNormBackwardLayout::groups_of(tokens).count();
   }

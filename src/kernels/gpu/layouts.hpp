@@ -51,6 +51,18 @@ struct CudnnAttentionBackwardLayout {
   void* workspace;            ///< aligned to 256 bytes
 };
 
+/// Newton-Schulz iterations on a GPU, in bf16.
+struct CudaOrthogonalizeLayout {
+  /// Blocks that sum squares of the input.
+  static constexpr std::int64_t kSums = 512;
+
+  CudaOrthogonalizeLayout(ScratchLayout& scratch, std::int64_t rows, std::int64_t columns);
+  std::int64_t stride, side_stride;  ///< elements from row to row: multiples of 8
+  void *x, *next;                    ///< [rows, columns]
+  void *gram, *polynomial;           ///< [side, side]
+  double* sums;                      ///< [kSums]
+};
+
 /// The head on a GPU: a chunk is one matmul.
 struct CudaHeadLayout {
   /// A chunk's logits with their gradient: 1 GiB at most (each chunk reads and writes the full table gradient), and at

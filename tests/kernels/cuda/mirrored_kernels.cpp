@@ -283,17 +283,23 @@ class MirroredKernels final : public Kernels {
     kernels_.square_sum(stream, x, dtype, n, sum);
     m.finish();
   }
-  void adamw(Stream& stream, const UpdateArguments& arguments) override {
+  void adamw(Stream& stream, const UpdateArguments& arguments) override { update(stream, arguments, &Kernels::adamw); }
+  void muon_direction(Stream& stream, const DirectionArguments& arguments) override {
     Mirror m(device_, stream);
-    UpdateArguments a = arguments;
-    a.master = m.write(a.master, a.elements * 4);
-    std::vector<float*> states;
-    for (float* const state : a.states) states.push_back(m.write(state, a.elements * 4));
-    a.states = states;
+    DirectionArguments a = arguments;
+    a.state = m.read(a.state, a.elements * 4), a.output = m.write(a.output, a.elements * 4);
     a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
-    if (a.copy != nullptr) a.copy = m.write(a.copy, a.elements * size_of(a.copy_dtype));
     a.scalars = m.read(a.scalars, sizeof(StepScalars));
-    kernels_.adamw(stream, a);
+    kernels_.muon_direction(stream, a);
+    m.finish();
+  }
+  void muon(Stream& stream, const UpdateArguments& arguments) override { update(stream, arguments, &Kernels::muon); }
+  void orthogonalize(Stream& stream, const OrthogonalizeArguments& arguments) override {
+    Mirror m(device_, stream);
+    OrthogonalizeArguments a = arguments;
+    m.in(a.input, a.rows, a.columns), m.out(a.output, a.rows, a.columns);
+    a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).orthogonalize(a.rows, a.columns));
+    kernels_.orthogonalize(stream, a);
     m.finish();
   }
   void accumulate_loss(Stream& stream, const AccountArguments& arguments) override {
@@ -313,6 +319,22 @@ class MirroredKernels final : public Kernels {
   std::string description() const override { return kernels_.description(); }
 
  private:
+  void update(Stream& stream, const UpdateArguments& arguments,
+              void (Kernels::*kernel)(Stream&, const UpdateArguments&)) {
+    Mirror m(device_, stream);
+    UpdateArguments a = arguments;
+    a.master = m.write(a.master, a.elements * 4);
+    std::vector<float*> states;
+    for (float* const state : a.states) states.push_back(m.write(state, a.elements * 4));
+    a.states = states;
+    a.direction = m.read(a.direction, a.elements * 4);
+    a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
+    if (a.copy != nullptr) a.copy = m.write(a.copy, a.elements * size_of(a.copy_dtype));
+    a.scalars = m.read(a.scalars, sizeof(StepScalars));
+    (kernels_.*kernel)(stream, a);
+    m.finish();
+  }
+
   static void weight(Mirror& m, ConstView& view, WeightLayout layout, std::int64_t in, std::int64_t out) {
     layout == WeightLayout::in_out ? m.in(view, in, out) : m.in(view, out, in);
   }

@@ -1,0 +1,99 @@
+// Muon's element-wise kernels: what is made orthogonal, and the update by it.
+
+#include "cuda/kernels/cuda_kernels.hpp"
+#include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/packs.cuh"
+#include "tessera/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+/// Moves m towards g: the same arithmetic in the direction and in the update.
+__device__ __forceinline__ float moved(float m, float g, float one_minus_momentum) {
+  return __fmaf_rn(one_minus_momentum, __fsub_rn(g, m), m);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    direction_kernel(const float* state, const T* gradient, float* output, std::int64_t n, float momentum,
+                     float one_minus_momentum, const StepScalars* scalars, bool aligned) {
+  const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack;
+  if (i >= n) return;
+  const StoredPack<float> m = load_pack(state + i, n - i, aligned);
+  const StoredPack<T> stored = load_pack(gradient + i, n - i, aligned);
+  const float clip = scalars->clip_coefficient;
+  float out[kPack];
+#pragma unroll
+  for (int j = 0; j < kPack; ++j) {
+    const float g = __fmul_rn(stored[j], clip);
+    out[j] = __fmaf_rn(momentum, __fsub_rn(moved(m[j], g, one_minus_momentum), g), g);
+  }
+  store_pack(output + i, n - i, aligned, out);
+}
+
+/// A run's elements.
+template <class T, class Copy>
+__global__ void __launch_bounds__(kThreads)
+    muon_kernel(float* master, float* state, const T* gradient, const float* direction, Copy* copy, const DecayRun run,
+                double weight_decay, float one_minus_momentum, const StepScalars* scalars, bool aligned) {
+  const std::int64_t i = run.begin + (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack;
+  const std::int64_t left = run.end - i;
+  const bool keeps = scalars->skip != 0 || run.is_padding;
+  if (left <= 0 || (keeps && copy == nullptr)) return;
+  const StoredPack<float> old = load_pack(master + i, left, aligned);
+  float p[kPack];
+#pragma unroll
+  for (int j = 0; j < kPack; ++j) p[j] = old[j];
+  if (!keeps) {
+    const StoredPack<float> m = load_pack(state + i, left, aligned), o = load_pack(direction + i, left, aligned);
+    const StoredPack<T> g = load_pack(gradient + i, left, aligned);
+    const float rate = scalars->learning_rate, clip = scalars->clip_coefficient;
+    const float decay = run.decays ? __double2float_rn(__dmul_rn(static_cast<double>(rate), weight_decay)) : 0.0f;
+    const float scaled = __fmul_rn(rate, run.scale);
+    float next[kPack];
+#pragma unroll
+    for (int j = 0; j < kPack; ++j) {
+      next[j] = moved(m[j], __fmul_rn(g[j], clip), one_minus_momentum);
+      p[j] = __fmaf_rn(-scaled, o[j], __fmaf_rn(-decay, p[j], p[j]));
+    }
+    store_pack(state + i, left, aligned, next);
+    store_pack(master + i, left, aligned, p);
+  }
+  if (copy != nullptr) store_pack(copy + i, left, aligned, p);
+}
+
+}  // namespace
+
+void CudaKernels::muon_direction(Stream& stream, const DirectionArguments& a) {
+  if (a.elements == 0) return;
+  const bool aligned = is_aligned(a.state) && is_aligned(a.gradient) && is_aligned(a.output);
+  with_float_type(a.gradient_dtype, [&]<class T>() {
+    launch(cuda_stream(stream), blocks_for(a.elements, kThreads * kPack), dim3(kThreads), 0, direction_kernel<T>,
+           a.state, static_cast<const T*>(a.gradient), a.output, a.elements, static_cast<float>(a.momentum),
+           static_cast<float>(1.0 - a.momentum), a.scalars, aligned);
+  });
+}
+
+void CudaKernels::muon(Stream& stream, const UpdateArguments& a) {
+  for (DecayRun run : a.runs) {
+    run.end = std::min(run.end, a.elements);
+    if (run.begin >= run.end) continue;
+    with_float_type(a.gradient_dtype, [&]<class T>() {
+      with_float_type(a.copy_dtype, [&]<class Copy>() {
+        const auto* const gradient = static_cast<const T*>(a.gradient);
+        auto* const copy = static_cast<Copy*>(a.copy);
+        const std::int64_t at = run.begin;
+        const bool aligned = is_aligned(a.master + at) && is_aligned(a.states[0] + at) && is_aligned(gradient + at) &&
+                             is_aligned(a.direction + at) && (copy == nullptr || is_aligned(copy + at));
+        launch(cuda_stream(stream), blocks_for(run.end - run.begin, kThreads * kPack), dim3(kThreads), 0,
+               muon_kernel<T, Copy>, a.master, a.states[0], gradient, a.direction, copy, run, a.weight_decay,
+               static_cast<float>(1.0 - a.momentum), a.scalars, aligned);
+      });
+    });
+  }
+}
+
+}  // namespace tessera
