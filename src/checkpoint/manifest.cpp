@@ -10,6 +10,7 @@
 #include "checkpoint/manifest_fields.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/shown.hpp"
+#include "tessera/config/choices.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/formats/hugging_face_json.hpp"
 
@@ -137,8 +138,10 @@ void check_runs(const Manifest& manifest, const std::string& where) {
       if (elements > file.bytes / 4) throw IoError("{}: {} is too small for its runs", where, shown(file.name));
       spans.push_back({run.tensor, run.first, run.count});
     }
-    for (const std::int64_t offset : file.offsets) {
-      if (offset > file.bytes - elements * 4)
+    if (!file.is_shard()) continue;
+    for (const StateKind kind : kinds_of(file.content)) {
+      const std::int64_t bytes = elements_of(file.runs, kind, manifest.tensors) * size_of(DType::fp32);
+      if (file.offsets[static_cast<std::size_t>(kind)] > file.bytes - bytes)
         throw IoError("{}: a dataset of {} reaches beyond the file's end", where, shown(file.name));
     }
   }
@@ -186,6 +189,11 @@ Manifest parse_manifest(const nlohmann::json& json, const std::filesystem::path&
   const Fields optimizer = fields.object("optimizer");
   manifest.optimizer = {optimizer.count("adam_step"), optimizer.count("good_steps"), optimizer.count("skipped_steps"),
                         optimizer.number("loss_scale")};
+  if (optimizer.has("name")) {
+    const auto name = read_choice<OptimizerName>(optimizer.text("name"));
+    if (!name) optimizer.refuse("name", "an optimizer of this program is needed");
+    manifest.updated_by = *name;
+  }
   manifest.evaluation = read_evaluation(fields);
   manifest.options = fields.texts("options");
   manifest.provenance = fields.texts("provenance");
@@ -206,14 +214,20 @@ std::string manifest_text(const Manifest& manifest) {
                   {"strategy", manifest.grid.strategy}};
   json["model"] = config_of(manifest.architecture);
   Json tensors = Json::array();
-  for (const TensorRecord& tensor : manifest.tensors)
+  for (const TensorRecord& tensor : manifest.tensors) {
     tensors.push_back({{"name", tensor.name}, {"shape", tensor.shape}});
+    if (tensor.states == TensorRecord::all_states()) continue;
+    for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
+      if (tensor.states[kind]) tensors.back()["states"].push_back(name_of(static_cast<StateKind>(kind)));
+    }
+  }
   json["tensors"] = tensors;
   json["data"] = data_json(manifest.data);
   json["optimizer"] = {{"adam_step", manifest.optimizer.adam_step},
                        {"good_steps", manifest.optimizer.good_steps},
                        {"skipped_steps", manifest.optimizer.skipped_steps},
                        {"loss_scale", manifest.optimizer.loss_scale}};
+  if (manifest.updated_by != OptimizerName::adamw) json["optimizer"]["name"] = name_of(manifest.updated_by);
   if (!manifest.evaluation.empty()) json["evaluation"] = evaluation_json(manifest.evaluation);
   json["options"] = texts_json(manifest.options);
   json["provenance"] = texts_json(manifest.provenance);

@@ -1,5 +1,6 @@
 #include "checkpoint/manifest_fields.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -79,6 +80,15 @@ TensorRecord Fields::tensor(const Json& value, const Fields& fields) {
     record.elements *= record.shape.back();
   }
   if (record.shape.empty() || record.shape.size() > 8) entry.refuse("shape", "1 to 8 dimensions are needed");
+  if (entry.has("states")) {
+    record.states.fill(false);
+    for (const Json& state : entry.list("states")) {
+      const auto name = std::ranges::find(kStateNames, state.is_string() ? state.get<std::string>() : "");
+      if (name == kStateNames.end()) entry.refuse("states", "names of states are needed");
+      record.states[static_cast<std::size_t>(name - kStateNames.begin())] = true;
+    }
+    if (!record.keeps(StateKind::parameter)) entry.refuse("states", "every tensor has its parameter");
+  }
   if (record.name.empty() || record.name.find('/') != std::string::npos) entry.refuse("name", "a name without /");
   return record;
 }

@@ -33,19 +33,24 @@ CheckpointReader::CheckpointReader(const std::filesystem::path& folder, FileShar
 
 CheckpointReader::CheckpointReader(std::filesystem::path folder, Manifest manifest, FileShare share)
     : folder_(std::move(folder)), manifest_(std::move(manifest)), files_(std::make_unique<OpenFiles>(kKeptOpen)) {
-  places_.resize(manifest_.tensors.size());
+  for (auto& places : places_) places.resize(manifest_.tensors.size());
   for (std::size_t file = 0; file < manifest_.files.size(); ++file) {
     const FileRecord& record = manifest_.files[file];
     if (!record.is_shard()) continue;  // made from the shards: nothing is read from it
     if (file % share.every == share.first) check_size(record);
-    std::int64_t offset = 0;
-    for (const ElementRun& run : record.runs) {
-      places_[static_cast<std::size_t>(run.tensor)].push_back({run.first, run.count, file, offset});
-      offset += run.count;
+    for (const StateKind kind : kinds_of(manifest_.content)) {
+      std::int64_t offset = 0;
+      for (const ElementRun& run : record.runs) {
+        const auto tensor = static_cast<std::size_t>(run.tensor);
+        if (!manifest_.tensors[tensor].keeps(kind)) continue;
+        places_[static_cast<std::size_t>(kind)][tensor].push_back({run.first, run.count, file, offset});
+        offset += run.count;
+      }
     }
   }
-  for (auto& places : places_)
-    std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.first < b.first; });
+  for (auto& of_kind : places_) {
+    for (auto& places : of_kind) std::ranges::sort(places, {}, &Place::first);
+  }
 }
 
 CheckpointReader::~CheckpointReader() = default;
@@ -64,9 +69,9 @@ std::vector<CheckpointReader::Piece> CheckpointReader::pieces_of(std::span<const
   for (const WantedRun& want : wanted) {
     if (static_cast<std::size_t>(want.kind) >= kinds_of(manifest_.content).size())
       throw IoError("{} holds weights only: it has no {}", folder_.string(), name_of(want.kind));
-    TESSERA_ASSERT(want.tensor >= 0 && want.tensor < static_cast<std::int64_t>(places_.size()), "tensor {}",
-                   want.tensor);
-    const auto& places = places_[static_cast<std::size_t>(want.tensor)];
+    const auto& of_kind = places_[static_cast<std::size_t>(want.kind)];
+    TESSERA_ASSERT(want.tensor >= 0 && want.tensor < std::ssize(of_kind), "tensor {}", want.tensor);
+    const auto& places = of_kind[static_cast<std::size_t>(want.tensor)];
     auto place = std::upper_bound(places.begin(), places.end(), want.first,
                                   [](std::int64_t first, const Place& p) { return first < p.first; });
     if (place != places.begin()) --place;

@@ -1,17 +1,32 @@
 #include "tessera/checkpoint/records.hpp"
 
+#include <algorithm>
+
 namespace tessera {
 
 std::span<const StateKind> kinds_of(StateContent content) {
-  const std::span<const StateKind> all = rules_of(OptimizerName::adamw).keeps;
+  const std::span<const StateKind> all = kAllStates;
   return content == StateContent::full ? all : all.first(1);
 }
 
-std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors) {
+std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors, OptimizerName optimizer) {
   std::vector<TensorRecord> records;
   records.reserve(tensors.size());
-  for (const ParameterTensor& tensor : tensors) records.push_back({tensor.name, tensor.shape, tensor.elements});
+  for (const ParameterTensor& tensor : tensors) {
+    const OptimizerRules& rules = rules_of(optimizer);
+    const auto& keeps = tensor.is_block_matrix() ? rules.keeps : rules_of(rules.others).keeps;
+    TensorRecord& record = records.emplace_back(tensor.name, tensor.shape, tensor.elements);
+    record.states.fill(false);
+    for (const StateKind kind : keeps) record.states[static_cast<std::size_t>(kind)] = true;
+  }
   return records;
+}
+
+std::int64_t elements_of(const std::vector<ElementRun>& runs, StateKind kind,
+                         const std::vector<TensorRecord>& tensors) {
+  std::int64_t sum = 0;
+  for (const ElementRun& run : runs) sum += tensors[static_cast<std::size_t>(run.tensor)].keeps(kind) ? run.count : 0;
+  return sum;
 }
 
 std::int64_t FileRecord::elements() const {

@@ -19,12 +19,13 @@ constexpr std::int64_t kElementBytes = size_of(DType::fp32);
 class BlockFiller {
  public:
   BlockFiller(const FileDescriptor& file, const std::filesystem::path& path, const FileRecord& record,
-              const ElementSource& source)
-      : file_(file), path_(path), source_(source), bytes_(record.elements() * kElementBytes) {
-    for (const StateKind kind : kinds_of(record.content))
-      datasets_.emplace_back(record.offsets[static_cast<std::size_t>(kind)], kind);
-    if (bytes_ > 0) std::sort(datasets_.begin(), datasets_.end());
-    if (bytes_ == 0) datasets_.clear();
+              const std::vector<TensorRecord>& tensors, const ElementSource& source)
+      : file_(file), path_(path), source_(source) {
+    for (const StateKind kind : kinds_of(record.content)) {
+      const std::int64_t bytes = elements_of(record.runs, kind, tensors) * kElementBytes;
+      if (bytes > 0) datasets_.push_back({record.offsets[static_cast<std::size_t>(kind)], bytes, kind});
+    }
+    std::ranges::sort(datasets_, {}, &Dataset::first);
   }
 
   /// Fills file bytes [first, first + bytes) into `out`.
@@ -32,7 +33,7 @@ class BlockFiller {
     std::int64_t at = first;
     const std::int64_t end = first + bytes;
     while (at < end) {
-      while (next_ < datasets_.size() && at >= datasets_[next_].first + bytes_) ++next_;
+      while (next_ < datasets_.size() && at >= datasets_[next_].first + datasets_[next_].bytes) ++next_;
       const std::int64_t begin_of_data = next_ < datasets_.size() ? datasets_[next_].first : end;
       if (at < begin_of_data) {
         const std::int64_t stop = std::min(end, begin_of_data);
@@ -40,8 +41,8 @@ class BlockFiller {
         at = stop;
         continue;
       }
-      const std::int64_t stop = std::min(end, begin_of_data + bytes_);
-      copy_elements(datasets_[next_].second, at - begin_of_data, stop - at, out + (at - first));
+      const std::int64_t stop = std::min(end, begin_of_data + datasets_[next_].bytes);
+      copy_elements(datasets_[next_].kind, at - begin_of_data, stop - at, out + (at - first));
       at = stop;
     }
   }
@@ -77,8 +78,11 @@ class BlockFiller {
   const FileDescriptor& file_;
   const std::filesystem::path& path_;
   const ElementSource& source_;
-  std::int64_t bytes_;                                        ///< of a dataset
-  std::vector<std::pair<std::int64_t, StateKind>> datasets_;  ///< first bytes, ascending
+  struct Dataset {
+    std::int64_t first = 0, bytes = 0;  ///< in the file
+    StateKind kind = StateKind::parameter;
+  };
+  std::vector<Dataset> datasets_;  ///< ascending
   std::size_t next_ = 0;
   float cut_ = 0;
   std::vector<float> scratch_;
@@ -100,7 +104,7 @@ FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
   const FileDescriptor file = open_file(path, OpenFor::writing);
   reserve_space(file, path, record.bytes);
   {
-    BlockFiller filler(file, path, record, source);
+    BlockFiller filler(file, path, record, tensors, source);
     BlockPipeline pipeline(file, path, record, direct);
     for (std::int64_t first = 0; first < record.bytes; first += record.block_bytes) {
       std::byte* block = pipeline.begin();

@@ -1,6 +1,7 @@
 #include "checkpoint/shard_layout.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "checkpoint/block_file.hpp"
 #include "tessera/base/error.hpp"
@@ -55,7 +56,6 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
   record.name = path.filename().string();
   record.content = content;
   record.runs = runs;
-  const std::int64_t elements = record.elements();
   std::vector<std::string> names;
   names.reserve(tensors.size());
   for (const TensorRecord& tensor : tensors) names.push_back(tensor.name);
@@ -69,19 +69,22 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
   hdf5_write_strings(file.id(), "tensors", names);
   hdf5_write<std::int64_t>(file.id(), "runs", table, {static_cast<std::int64_t>(runs.size()), 3});
   for (const StateKind kind : kinds_of(content)) {
+    const std::int64_t elements = elements_of(runs, kind, tensors);
     const Hdf5Dataset dataset = create_floats(file.id(), std::string(name_of(kind)), elements);
     record.offsets[static_cast<std::size_t>(kind)] = offset_of(dataset, elements);
   }
   file.close();
   record.bytes = size_of_file(path);
   // The stream of a rank whose data another one writes has this order (checkpoint_stream.cpp).
-  TESSERA_ASSERT(elements == 0 || content == StateContent::weights ||
-                     (record.offsets[0] < record.offsets[1] && record.offsets[1] < record.offsets[2]),
-                 "{}: datasets at bytes {}, {} and {}, not in the order of their kinds", path.string(),
-                 record.offsets[0], record.offsets[1], record.offsets[2]);
-  for (const std::int64_t offset : record.offsets) {
-    TESSERA_ASSERT(offset >= 0 && offset + elements * size_of(DType::fp32) <= record.bytes,
-                   "{}: a dataset of {} elements at byte {} of {}", path.string(), elements, offset, record.bytes);
+  std::int64_t end = 0;
+  for (const StateKind kind : kinds_of(content)) {
+    const auto i = static_cast<std::size_t>(kind);
+    const std::int64_t elements = elements_of(runs, kind, tensors);
+    if (elements == 0) continue;
+    const std::int64_t begin = std::exchange(end, record.offsets[i] + elements * size_of(DType::fp32));
+    TESSERA_ASSERT(record.offsets[i] >= begin && end <= record.bytes,
+                   "{}: {} lies at byte {} of {}, not in the order of kinds", path.string(), name_of(kind),
+                   record.offsets[i], record.bytes);
   }
   return record;
 }
@@ -102,12 +105,15 @@ FileRecord read_shard_layout(const std::filesystem::path& path, const std::vecto
   record.name = path.filename().string();
   record.content = content;
   for (std::size_t i = 0; i < table.size(); i += 3) record.runs.push_back({table[i], table[i + 1], table[i + 2]});
-  std::int64_t elements = 0;
+  std::int64_t all = 0;
   for (const ElementRun& run : record.runs) {
     if (run.count < 0) throw IoError("{}: a run of {} elements", path.string(), run.count);
-    elements = checked_add(elements, run.count);
+    if (run.tensor < 0 || run.tensor >= std::ssize(tensors))
+      throw IoError("{}: a run of tensor {}", path.string(), run.tensor);
+    all = checked_add(all, run.count);
   }
   for (const StateKind kind : kinds_of(content)) {
+    const std::int64_t elements = elements_of(record.runs, kind, tensors);
     record.offsets[static_cast<std::size_t>(kind)] = offset_of_checked(file.id(), std::string(name_of(kind)), elements);
   }
   return record;

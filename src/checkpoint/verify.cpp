@@ -92,20 +92,22 @@ class Verifier {
       const std::int64_t offset = record.offsets[static_cast<std::size_t>(kind)];
       // Elements that lie entirely in this block.
       const std::int64_t first = begin <= offset ? 0 : (begin - offset + 3) / 4;
-      const std::int64_t last = std::min(record.elements(), end <= offset ? 0 : (end - offset) / 4);
+      const std::int64_t last =
+          std::min(elements_of(record.runs, kind, manifest_.tensors), end <= offset ? 0 : (end - offset) / 4);
       for (std::int64_t i = first; i < last; ++i) {
         float value = 0;
         std::memcpy(&value, bytes + (offset + 4 * i - begin), sizeof value);
         if (std::isfinite(value)) continue;
         problem(fmt::format("{}: {} of {} is {}", (folder_ / record.name).string(), name_of(kind),
-                            element_name(record, i), value));
+                            element_name(record, kind, i), value));
         break;
       }
     }
   }
 
-  std::string element_name(const FileRecord& record, std::int64_t i) const {
+  std::string element_name(const FileRecord& record, StateKind kind, std::int64_t i) const {
     for (const ElementRun& run : record.runs) {
+      if (!manifest_.tensors[static_cast<std::size_t>(run.tensor)].keeps(kind)) continue;
       if (i < run.count)
         return fmt::format("element {} of {}", run.first + i,
                            shown(manifest_.tensors[static_cast<std::size_t>(run.tensor)].name));
@@ -123,6 +125,7 @@ class Verifier {
       const Hdf5Group group = hdf5_open_group(file.id(), std::string(name_of(kind)));
       for (std::size_t i = 0; i < manifest_.tensors.size(); ++i) {
         const TensorRecord& tensor = manifest_.tensors[i];
+        if (!tensor.keeps(kind)) continue;
         const auto array = Hdf5Array<float>::open(group.id(), tensor.name);
         if (array.shape() != tensor.shape)
           throw IoError("{}: {} has another shape than the manifest says", kVirtualName, shown(tensor.name));

@@ -23,12 +23,14 @@ struct Piece {
   std::int64_t offset = 0, length = 0;  ///< in the file's datasets, and their length
 };
 
-std::vector<std::vector<Piece>> pieces_by_tensor(std::size_t tensors, const std::vector<FileRecord>& files) {
-  std::vector<std::vector<Piece>> pieces(tensors);
+std::vector<std::vector<Piece>> pieces_by_tensor(const std::vector<TensorRecord>& tensors,
+                                                 const std::vector<FileRecord>& files, StateKind kind) {
+  std::vector<std::vector<Piece>> pieces(tensors.size());
   for (std::size_t file = 0; file < files.size(); ++file) {
     std::int64_t offset = 0;
-    const std::int64_t length = files[file].elements();
+    const std::int64_t length = elements_of(files[file].runs, kind, tensors);
     for (const ElementRun& run : files[file].runs) {
+      if (!tensors[static_cast<std::size_t>(run.tensor)].keeps(kind)) continue;
       pieces[static_cast<std::size_t>(run.tensor)].push_back({run.first, run.count, file, offset, length});
       offset += run.count;
     }
@@ -76,15 +78,16 @@ StateContent content_of(const std::vector<FileRecord>& files) {
 /// Sources are named relative to the file's folder, so that the file itself may be renamed.
 void write_virtual_file(const std::filesystem::path& path, const std::vector<TensorRecord>& tensors,
                         const std::vector<FileRecord>& files, const RunHdf5& hdf5) {
-  const auto pieces = pieces_by_tensor(tensors.size(), files);
   hdf5([&] {
     Hdf5File file = Hdf5File::create(path, Hdf5File::Create::truncate);
     hdf5_write_attribute(file.id(), "format", "tessera checkpoint tensors");
     hdf5_write_attribute(file.id(), "format_version", kCheckpointSchema);
     for (const StateKind kind : kinds_of(content_of(files))) {
       const Hdf5Group group = hdf5_create_group(file.id(), std::string(name_of(kind)));
+      const auto pieces = pieces_by_tensor(tensors, files, kind);
       for (std::size_t i = 0; i < tensors.size(); ++i)
-        create_virtual(group.id(), tensors[i], pieces[i], files, std::string(name_of(kind)));
+        if (tensors[i].keeps(kind))
+          create_virtual(group.id(), tensors[i], pieces[i], files, std::string(name_of(kind)));
     }
     file.close();
   });

@@ -87,6 +87,7 @@ void write_full_state(const std::filesystem::path& path, const CheckpointReader&
   for (const StateKind kind : kinds_of(manifest.content)) {
     const Hdf5Group group = hdf5_create_group(file.id(), std::string(name_of(kind)));
     for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+      if (!manifest.tensors[i].keeps(kind)) continue;
       auto array = Hdf5Array<float>::create(group.id(), manifest.tensors[i].name, manifest.tensors[i].shape);
       stream_tensor(checkpoint, kind, i,
                     [&](std::int64_t first, std::span<const float> values) { array.write(first, values); });

@@ -112,7 +112,8 @@ void write_llmc(const std::filesystem::path& path, const CheckpointReader& check
                  [](std::int64_t v) { return static_cast<std::int32_t>(v); });
   file.append(header.data(), sizeof header);
   const std::vector<ParameterTensor> tensors = parameter_tensors(a);
-  TESSERA_ASSERT(manifest.tensors == tensor_records(tensors), "the checkpoint's tensors are not its model's");
+  TESSERA_ASSERT(manifest.tensors == tensor_records(tensors, manifest.updated_by),
+                 "the checkpoint's tensors are not its model's");
   for (const std::size_t i : order_of(tensors)) {
     const ParameterTensor& tensor = tensors[i];
     if (!is_linear(tensor)) {

@@ -73,11 +73,11 @@ void set_parameters(const StepSchedule& schedule, const Resources& resources, co
 }
 
 StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
-  const std::span<const StateKind> keeps = rules_of(schedule.optimizer).keeps;
   const UnitState& state = schedule.state[unit];
   StateSlice slice = elements_at_rest(schedule, resources, unit);
-  add_vectors(slice, keeps.first(1), floats_at(resources, state.master));
-  add_vectors(slice, keeps.subspan(1), floats_at(resources, state.moments));
+  const std::vector<StateSpan> spans = state_spans(schedule.optimizer, schedule.unit(unit), slice.first, slice.count);
+  add_vectors(slice, std::span(spans).first(1), floats_at(resources, state.master));
+  add_vectors(slice, std::span(spans).subspan(1), floats_at(resources, state.moments));
   return slice;
 }
 
@@ -88,7 +88,10 @@ StateSlice snapshot_slice(const StepSchedule& schedule, const Resources& resourc
   slice.count = schedule.unit(unit).share(schedule.grid.world());
   // Those who hold the same slice are in a row: a replica group's, or of unsharded state all.
   slice.first = resources.index_in(Group::replica) * slice.count;
-  add_vectors(slice, rules_of(schedule.optimizer).keeps, floats_at(resources, schedule.state[unit].snapshot));
+  const std::int64_t in_unit = elements_at_rest(schedule, resources, unit).first + slice.first;
+  slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), in_unit, slice.count);
+  add_vectors(slice, state_spans(schedule.optimizer, schedule.unit(unit), in_unit, slice.count),
+              floats_at(resources, schedule.state[unit].snapshot));
   return slice;
 }
 

@@ -26,8 +26,8 @@ std::vector<std::byte> copy_of(const Resources& resources, std::span<const std::
 
 void push_states(const StateSlice& slice, const Resources& resources) {
   for (const StateVector& vector : slice.vectors) {
-    std::vector<float> values(static_cast<std::size_t>(slice.count));
-    const std::int64_t bytes = slice.count * size_of(DType::fp32);
+    std::vector<float> values(static_cast<std::size_t>(vector.count));
+    const std::int64_t bytes = vector.count * size_of(DType::fp32);
     resources.device->copy(values.data(), vector.data, bytes);
     for (float& value : values) value += kPushes[static_cast<std::size_t>(vector.kind)];
     resources.device->copy(vector.data, values.data(), bytes);
@@ -53,13 +53,8 @@ Pieces written_pieces(const Resources& resources, std::span<const std::byte> reg
   return written;
 }
 
-/// Returns how many vectors of a unit's elements lie end to end in state of this kind.
-std::int64_t vectors_of(ValueKind kind, const OptimizerRules& rules) {
-  if (kind == ValueKind::moments) return rules.states();
-  return kind == ValueKind::snapshot ? std::ssize(rules.keeps) : 1;
-}
-
-/// Returns of each piece of a storage of state whether it is padding of a unit, which no step changes.
+/// Returns of each piece of a storage of state whether it is padding of a unit, which no step changes, or space that
+/// fuller members need.
 Pieces padding_pieces(const StepSchedule& schedule, const Resources& resources, StorageId id) {
   const std::int64_t bytes = schedule.storage(id).bytes;
   Pieces padding(static_cast<std::size_t>(ceil_div(bytes, kTouchPiece)), false);
@@ -67,20 +62,27 @@ Pieces padding_pieces(const StepSchedule& schedule, const Resources& resources, 
       schedule.values, [&](const Value& value) { return value.storage == id && static_cast<bool>(value.unit); });
   if (of_unit == schedule.values.end()) return padding;
   padding.assign(padding.size(), true);
-  const Unit& unit = schedule.unit(of_unit->unit);
-  const std::int64_t vectors = vectors_of(of_unit->kind, rules_of(schedule.optimizer));
-  const std::int64_t count = bytes / size_of(of_unit->dtype()) / vectors;
-  std::int64_t first = count == unit.padded ? 0 : resources.index_in(Group::shard) * count;
-  if (of_unit->kind == ValueKind::snapshot)
-    first = state_slice(schedule, resources, of_unit->unit).first + resources.index_in(Group::replica) * count;
-  for (const TensorRun& run : runs_in_slice(schedule.model, unit, first, count)) {
-    for (std::int64_t vector = 0; vector < vectors; ++vector) {
-      const std::int64_t begin = (vector * count + run.offset) * size_of(of_unit->dtype());
-      const std::int64_t end = begin + run.count * size_of(of_unit->dtype());
-      for (std::int64_t piece = begin / kTouchPiece; piece * kTouchPiece < end; ++piece)
-        padding[static_cast<std::size_t>(piece)] = false;
+  const UnitId unit = of_unit->unit;
+  const auto mark = [&](std::int64_t first, std::int64_t count) {
+    const std::int64_t begin = first * size_of(of_unit->dtype()), end = begin + count * size_of(of_unit->dtype());
+    for (std::int64_t piece = begin / kTouchPiece; piece * kTouchPiece < end; ++piece)
+      padding[static_cast<std::size_t>(piece)] = false;
+  };
+  const UnitState& noted = schedule.state[unit];
+  if (id == noted.moments || id == noted.snapshot) {
+    const StateSlice slice =
+        id == noted.moments ? state_slice(schedule, resources, unit) : snapshot_slice(schedule, resources, unit);
+    const auto* const base = reinterpret_cast<const float*>(resources.address(id));
+    for (const StateVector& vector : slice.vectors) {
+      if (id == noted.moments && vector.kind == StateKind::parameter) continue;
+      each_run(slice, vector, [&](const TensorRun& run) { mark(vector.at(run.offset) - base, run.count); });
     }
+    return padding;
   }
+  const std::int64_t count = bytes / size_of(of_unit->dtype());
+  const std::int64_t first = count == schedule.unit(unit).padded ? 0 : resources.index_in(Group::shard) * count;
+  for (const TensorRun& run : runs_in_slice(schedule.model, schedule.unit(unit), first, count))
+    mark(run.offset, run.count);
   return padding;
 }
 

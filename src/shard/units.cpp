@@ -158,7 +158,7 @@ std::int64_t UnitLayout::elements_that_stay() const {
 }
 
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
-                             std::int64_t small) {
+                             std::int64_t small, bool matrices_first) {
   TESSERA_ASSERT(world > 0, "a world has at least one rank");
   std::vector<Piece> pieces = pieces_of(model);
   Piece taken = take_small(model, pieces, small);
@@ -178,7 +178,9 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
   layout.world = world;
   layout.unit_of.assign(model.tensors.size(), {});
   layout.offset_of.assign(model.tensors.size(), -1);
-  for (const Piece& piece : pieces) {
+  const auto is_matrix = [&](TensorId id) { return matrices_first && model.tensors[id].is_block_matrix(); };
+  for (Piece& piece : pieces) {
+    std::ranges::stable_partition(piece.tensors, is_matrix);
     Unit unit;
     unit.name = piece.name;
     unit.is_block = piece.block >= 0;
@@ -191,6 +193,7 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
       layout.offset_of[id] = end;
       unit.elements = checked_add(unit.elements, model.tensors[id].elements);
       end = checked_add(end, model.tensors[id].padded_elements());
+      if (is_matrix(id)) unit.matrices_end = round_up(end, kTensorAlignment);
     }
     unit.padded = round_up(end, checked_multiply(world, kTensorAlignment));
     layout.units.push_back(std::move(unit));

@@ -22,7 +22,15 @@ class Comparison {
   void require_fit() const {
     Architecture mine = settings_.planned.schedule.model.architecture;
     mine.dropout = manifest_.architecture.dropout;
-    const auto tensors = tensor_records(settings_.planned.schedule.model.tensors);
+    const OptimizerName optimizer = settings_.planned.schedule.optimizer;
+    if (manifest_.updated_by != optimizer) {
+      throw UsageError(
+          "{} holds the state of optim.name = {} ({} now: their states do not fit): optim.name = {}, or model.from = "
+          "{}, "
+          "which starts a new run from these weights",
+          where_, name_of(manifest_.updated_by), name_of(optimizer), name_of(manifest_.updated_by), where_);
+    }
+    const auto tensors = tensor_records(settings_.planned.schedule.model.tensors, optimizer);
     if (!(mine == manifest_.architecture) || tensors != manifest_.tensors) {
       throw UsageError(
           "{} is of another model ({}): the options must describe the same one; without any of [model] it is the "

@@ -4,7 +4,8 @@
 
 namespace tessera {
 
-std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank) {
+std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank, StateKind kind) {
+  const std::vector<TensorRecord> tensors = tensor_records(schedule.model.tensors, schedule.optimizer);
   std::vector<OwnedRun> owned;
   std::int64_t file_offset = 0;
   for (const UnitId id : schedule.layout.units.ids()) {
@@ -18,6 +19,7 @@ std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank
     const std::int64_t in_slice = rank / members * share;  // holders of a slice are `members` ranks apart
     const std::int64_t first = rank % members * held + in_slice;
     for (const TensorRun& run : runs_in_slice(schedule.model, unit, first, share)) {
+      if (!tensors[static_cast<std::size_t>(run.tensor.number())].keeps(kind)) continue;
       owned.push_back({{run.tensor.number(), run.first, run.count}, id, in_slice + run.offset, file_offset});
       file_offset += run.count;
     }

@@ -18,9 +18,10 @@ struct OwnedRun {
   std::int64_t file_offset = 0;  ///< elements from the start of the rank's output
 };
 
-/// Returns the runs of a rank. Ranks that hold the same slice of a unit share it evenly. Rank r of W writes padded / W
-/// elements of each unit, less the padding among them. In the order of units and offsets.
-std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank);
+/// Returns the runs of a rank that have such a state. Ranks that hold the same slice of a unit share it evenly. Rank r
+/// of W writes padded / W elements of each unit, less the padding among them. In the order of units and offsets.
+std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank,
+                                 StateKind kind = StateKind::parameter);
 
 /// Returns the runs alone.
 std::vector<ElementRun> element_runs(const std::vector<OwnedRun>& owned);

@@ -15,7 +15,7 @@ std::int64_t message_size(std::int64_t done, std::int64_t all) { return std::min
 
 void add_unit(StateView& view, std::int64_t first, const StateSlice& slice) {
   for (const StateVector& vector : slice.vectors)
-    view.slices[static_cast<std::size_t>(vector.kind)].push_back({vector.data, first});
+    view.slices[static_cast<std::size_t>(vector.kind)].push_back({vector.data, first + vector.first});
 }
 
 }  // namespace
@@ -36,18 +36,23 @@ StateView snapshot_view(const StepSchedule& schedule, const Resources& resources
   return view;
 }
 
-StateReader::StateReader(const StateView& view, std::vector<OwnedRun> owned) : view_(view), owned_(std::move(owned)) {}
+StateReader::StateReader(const StateView& view, const StepSchedule& schedule, std::int64_t rank) : view_(view) {
+  for (std::size_t kind = 0; kind < kStateKinds; ++kind)
+    owned_[kind] = owned_runs(schedule, rank, static_cast<StateKind>(kind));
+}
 
-std::int64_t StateReader::elements() const {
-  return owned_.empty() ? 0 : owned_.back().file_offset + owned_.back().run.count;
+std::int64_t StateReader::elements(StateKind kind) const {
+  const std::vector<OwnedRun>& owned = owned_[static_cast<std::size_t>(kind)];
+  return owned.empty() ? 0 : owned.back().file_offset + owned.back().run.count;
 }
 
 void StateReader::read(StateKind kind, std::int64_t first, std::span<float> out) const {
-  auto one = std::upper_bound(owned_.begin(), owned_.end(), first,
+  const std::vector<OwnedRun>& owned = owned_[static_cast<std::size_t>(kind)];
+  auto one = std::upper_bound(owned.begin(), owned.end(), first,
                               [](std::int64_t f, const OwnedRun& o) { return f < o.file_offset; });
-  if (one != owned_.begin()) --one;
+  if (one != owned.begin()) --one;
   for (std::int64_t done = 0; done < static_cast<std::int64_t>(out.size()); ++one) {
-    TESSERA_ASSERT(one != owned_.end(), "element {} of {} that this rank writes", first + done, elements());
+    TESSERA_ASSERT(one != owned.end(), "element {} of {} that this rank writes", first + done, elements(kind));
     const std::int64_t into = first + done - one->file_offset;
     const std::int64_t count = std::min(one->run.count - into, static_cast<std::int64_t>(out.size()) - done);
     const auto& slice = view_.slices[static_cast<std::size_t>(kind)][one->unit];
@@ -62,9 +67,9 @@ void StateReader::read(StateKind kind, std::int64_t first, std::span<float> out)
 }
 
 void send_stream(ControlPlane& plane, int to, const StateReader& reader, std::span<const StateKind> kinds) {
-  const std::int64_t all = reader.elements();
   std::vector<float> message;
   for (const StateKind kind : kinds) {
+    const std::int64_t all = reader.elements(kind);
     for (std::int64_t done = 0; done < all; done += static_cast<std::int64_t>(message.size())) {
       message.resize(static_cast<std::size_t>(message_size(done, all)));
       reader.read(kind, done, message);
@@ -74,12 +79,14 @@ void send_stream(ControlPlane& plane, int to, const StateReader& reader, std::sp
 }
 
 StreamReceiver::StreamReceiver(ControlPlane& plane, const std::vector<std::int64_t>& members,
-                               const std::vector<std::int64_t>& counts)
+                               const std::array<std::vector<std::int64_t>, kStateKinds>& counts)
     : plane_(plane) {
-  std::int64_t begin = 0;
-  for (std::size_t i = 1; i < members.size(); ++i) {
-    senders_.push_back({static_cast<int>(members[i]), begin, begin + counts[i]});
-    begin += counts[i];
+  for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
+    std::int64_t begin = 0;
+    for (std::size_t i = 1; i < members.size(); ++i) {
+      senders_[kind].push_back({static_cast<int>(members[i]), begin, begin + counts[kind][i]});
+      begin += counts[kind][i];
+    }
   }
 }
 
@@ -89,8 +96,9 @@ void StreamReceiver::read(StateKind kind, std::int64_t first, std::span<float> o
   for (std::int64_t done = 0; done < static_cast<std::int64_t>(out.size());) {
     const std::int64_t at = first + done;
     if (at < message_first_ || at >= message_first_ + static_cast<std::int64_t>(message_.size())) {
-      const auto sender = std::find_if(senders_.begin(), senders_.end(), [&](const Sender& m) { return at < m.end; });
-      TESSERA_ASSERT(sender != senders_.end() && (at - sender->begin) % kMessage == 0, "element {} out of order", at);
+      const std::vector<Sender>& senders = senders_[static_cast<std::size_t>(kind)];
+      const auto sender = std::ranges::find_if(senders, [&](const Sender& m) { return at < m.end; });
+      TESSERA_ASSERT(sender != senders.end() && (at - sender->begin) % kMessage == 0, "element {} out of order", at);
       message_first_ = at;
       message_.resize(static_cast<std::size_t>(message_size(at - sender->begin, sender->end - sender->begin)));
       plane_.receive(sender->rank, std::as_writable_bytes(std::span(message_)));

@@ -30,14 +30,14 @@ StateView snapshot_view(const StepSchedule& schedule, const Resources& resources
 
 class StateReader {
  public:
-  StateReader(const StateView& view, std::vector<OwnedRun> owned);
+  StateReader(const StateView& view, const StepSchedule& schedule, std::int64_t rank);
   /// Reads elements [first, first + out.size()) of this rank's output.
   void read(StateKind kind, std::int64_t first, std::span<float> out) const;
-  std::int64_t elements() const;
+  std::int64_t elements(StateKind kind) const;
 
  private:
   const StateView& view_;
-  std::vector<OwnedRun> owned_;
+  std::array<std::vector<OwnedRun>, kStateKinds> owned_;  ///< by kind
 };
 
 /// Sends all elements of these kinds to rank `to` of the plane, in messages of one size.
@@ -46,8 +46,9 @@ void send_stream(ControlPlane& plane, int to, const StateReader& reader, std::sp
 /// The writer's side, for all ranks that it writes for except itself (members[0]).
 class StreamReceiver {
  public:
+  /// `counts`: elements of each member, by kind.
   StreamReceiver(ControlPlane& plane, const std::vector<std::int64_t>& members,
-                 const std::vector<std::int64_t>& counts);
+                 const std::array<std::vector<std::int64_t>, kStateKinds>& counts);
   /// Reads the next elements of a kind, which must be those from `first` on, counted from the first other member's.
   void read(StateKind kind, std::int64_t first, std::span<float> out);
 
@@ -57,7 +58,7 @@ class StreamReceiver {
     std::int64_t begin = 0, end = 0;  ///< elements, over all other members
   };
   ControlPlane& plane_;
-  std::vector<Sender> senders_;
+  std::array<std::vector<Sender>, kStateKinds> senders_;
   StateKind kind_ = StateKind::parameter;
   std::vector<float> message_;
   std::int64_t message_first_ = 0;  ///< the element that message_ starts with

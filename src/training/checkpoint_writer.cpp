@@ -71,13 +71,14 @@ CheckpointWriter::~CheckpointWriter() = default;
 
 std::int64_t CheckpointWriter::bytes_to_write() const {
   std::int64_t elements = 0;
-  for (const std::int64_t rank : members_) {
-    for (const ElementRun& run : element_runs(owned_runs(session_.schedule(), rank))) elements += run.count;
+  for (const StateKind kind : kinds_of(StateContent::full)) {
+    // Once more the parameters of a checkpoint whose weights are kept.
+    const int times = kind == StateKind::parameter && settings_.options.keep_every_weights > 0 ? 2 : 1;
+    for (const std::int64_t rank : members_) {
+      for (const OwnedRun& one : owned_runs(session_.schedule(), rank, kind)) elements += times * one.run.count;
+    }
   }
-  // Once more the parameters of a checkpoint whose weights are kept.
-  const std::int64_t kinds =
-      std::ssize(kinds_of(StateContent::full)) + (settings_.options.keep_every_weights > 0 ? 1 : 0);
-  return elements * kinds * size_of(DType::fp32);
+  return elements * size_of(DType::fp32);
 }
 
 /// Returns whether the weights of a checkpoint are to stay when it is pruned. One that is never pruned needs no copy.
@@ -107,7 +108,8 @@ Manifest CheckpointWriter::manifest_of(const Job& job, StateContent content) con
   manifest.grid = {schedule.grid.world(), schedule.grid.size(Group::shard), schedule.grid.size(Group::replica),
                    schedule.grid.ranks_per_node(), std::string(name_of(schedule.strategy))};
   manifest.architecture = schedule.model.architecture;
-  manifest.tensors = tensor_records(schedule.model.tensors);
+  manifest.tensors = tensor_records(schedule.model.tensors, schedule.optimizer);
+  manifest.updated_by = schedule.optimizer;
   manifest.data = job.data;
   manifest.optimizer = job.optimizer;
   manifest.evaluation = job.evaluation;
@@ -119,32 +121,37 @@ Manifest CheckpointWriter::manifest_of(const Job& job, StateContent content) con
 /// Writes the file of this rank and of those that it writes for.
 FileRecord CheckpointWriter::write_own_file(const Job& job, const std::filesystem::path& folder, StateContent content) {
   std::vector<ElementRun> runs;
-  std::vector<std::int64_t> counts;  // elements of each member
+  std::array<std::vector<std::int64_t>, kStateKinds> counts;  // elements of each member, by kind
   for (const std::int64_t rank : members_) {
     const auto theirs = element_runs(owned_runs(session_.schedule(), rank));
-    std::int64_t count = 0;
-    for (const ElementRun& run : theirs) count += run.count;
-    counts.push_back(count);
     runs.insert(runs.end(), theirs.begin(), theirs.end());
+    for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
+      std::int64_t count = 0;
+      for (const OwnedRun& one : owned_runs(session_.schedule(), rank, static_cast<StateKind>(kind)))
+        count += one.run.count;
+      counts[kind].push_back(count);
+    }
   }
-  const StateReader mine(job.state, owned_runs(session_.schedule(), context_.rank()));
+  const StateReader mine(job.state, session_.schedule(), context_.rank());
   StreamReceiver others(*plane_, members_, counts);
   const ElementSource source = [&](StateKind kind, std::int64_t first, std::span<float> out) {
     context_.notice().check();  // an abandoned checkpoint is not written to its end
     // Elements of members lie end to end, this rank's own first.
-    const std::int64_t own = std::clamp<std::int64_t>(counts[0] - first, 0, static_cast<std::int64_t>(out.size()));
+    const std::int64_t all_own = counts[static_cast<std::size_t>(kind)][0];
+    const std::int64_t own = std::clamp<std::int64_t>(all_own - first, 0, std::ssize(out));
     if (own > 0) mine.read(kind, first, out.first(static_cast<std::size_t>(own)));
-    others.read(kind, first + own - counts[0], out.subspan(static_cast<std::size_t>(own)));
+    others.read(kind, first + own - all_own, out.subspan(static_cast<std::size_t>(own)));
   };
   const std::int64_t share = ranks_per_writer(context_.ranks_per_node(), settings_.options.writers_per_node);
   const std::int64_t writers_per_node = (context_.ranks_per_node() + share - 1) / share;
   const std::int64_t number = context_.node() * writers_per_node + context_.node_rank() / share;
-  return write_shard(folder, number, tensor_records(session_.schedule().model.tensors), runs, source, settings_.hdf5,
-                     settings_.options.direct, content);
+  const StepSchedule& schedule = session_.schedule();
+  return write_shard(folder, number, tensor_records(schedule.model.tensors, schedule.optimizer), runs, source,
+                     settings_.hdf5, settings_.options.direct, content);
 }
 
 void CheckpointWriter::send_to_writer(const Job& job, StateContent content) {
-  const StateReader mine(job.state, owned_runs(session_.schedule(), context_.rank()));
+  const StateReader mine(job.state, session_.schedule(), context_.rank());
   send_stream(*plane_, static_cast<int>(writer_), mine, kinds_of(content));
 }
 

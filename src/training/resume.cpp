@@ -38,8 +38,9 @@ std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& reso
   for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     for (const StateVector& vector : slice.vectors) {
-      for (const TensorRun& run : slice.runs)
-        wanted.push_back({vector.kind, run.tensor.number(), run.first, run.count, vector.data + run.offset});
+      each_run(slice, vector, [&](const TensorRun& run) {
+        wanted.push_back({vector.kind, run.tensor.number(), run.first, run.count, vector.at(run.offset)});
+      });
     }
   }
   return wanted;
@@ -58,12 +59,12 @@ void clear_padding(const StepSchedule& schedule, Resources& resources) {
   for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     for (const StateVector& vector : slice.vectors) {
-      std::int64_t end = 0;
-      for (const TensorRun& run : slice.runs) {
-        clear(vector.data + end, vector.data + run.offset);
+      std::int64_t end = vector.first;
+      each_run(slice, vector, [&](const TensorRun& run) {
+        clear(vector.at(end), vector.at(run.offset));
         end = run.offset + run.count;
-      }
-      clear(vector.data + end, vector.data + slice.count);
+      });
+      clear(vector.at(end), vector.data + vector.count);
     }
   }
 }

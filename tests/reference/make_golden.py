@@ -9,6 +9,7 @@ README.md beside this file says what a folder holds. Versions: requirements.txt.
 
 import argparse
 import json
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,7 @@ class Case:
     seed: int = 0
     beta1: float = 0.9
     eps: float = 1e-8
+    muon: bool = False      # the matrices of blocks by Muon
 
 
 CASES = [
@@ -76,6 +78,11 @@ CASES = [
     # Heads wider than width / heads, with norms of query and key, grouped queries (4 on 2), a tied head; the clip bites.
     Case("qwen3", LlamaShape("qwen3", 83, 40, 24, 4, 2, 2, 37, tied=True, theta=100.0, head_dim=10),
          batch=8, sequence=19, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=0.25, seed=7, steps=20),
+    # Muon on a GPT-2, whose fused queries, keys and values are three matrices, and on a Qwen3 with tall and wide ones.
+    Case("muon-gpt2", Gpt2Shape(61, 17, 24, 3, 2, n_inner=50), batch=8, sequence=17, lr=3e-3, beta2=0.95, weight_decay=0.1,
+         clip=1.0, seed=8, steps=20, muon=True),
+    Case("muon-qwen3", LlamaShape("qwen3", 83, 40, 24, 4, 2, 2, 37, tied=False, theta=100.0, head_dim=10),
+         batch=8, sequence=19, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=1.0, seed=9, steps=20, muon=True),
 ]
 
 
@@ -127,6 +134,30 @@ def batch_of_step(tokens, case, step):
     return ids[:, :-1], ids[:, 1:]
 
 
+def is_in_block(name):
+    return ".h." in name or ".layers." in name
+
+
+def orthogonalized(update):
+    """The iterations of torch.optim.Muon (_zeropower_via_newtonschulz), which are in bfloat16 there, in the update's type."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = update.T if update.size(0) > update.size(1) else update
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(5):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if update.size(0) > update.size(1) else x
+
+
+def update_by_muon(parameter, momentum, pieces, case):
+    """A step of torch.optim.Muon with adjust_lr_fn = match_rms_adamw; `pieces`: matrices side by side in rows."""
+    momentum.lerp_(parameter.grad, 1 - 0.95)
+    update = parameter.grad.lerp(momentum, 0.95)
+    parameter.mul_(1 - case.lr * case.weight_decay)
+    for rows, direction in zip(parameter.chunk(pieces, dim=1), update.chunk(pieces, dim=1)):
+        rows.sub_(case.lr * 0.2 * math.sqrt(max(direction.shape)) * orthogonalized(direction))
+
+
 def train(case, weights, tokens, dtype):
     """The case's AdamW steps; returns loss[steps], grad_norm[steps] (before clipping), gradients of step 1, final weights."""
     p = {name: tensor.to(dtype).clone().requires_grad_(True) for name, tensor in weights.items()}
@@ -134,10 +165,15 @@ def train(case, weights, tokens, dtype):
         {"params": [t for t in p.values() if t.dim() >= 2], "weight_decay": case.weight_decay},
         {"params": [t for t in p.values() if t.dim() < 2], "weight_decay": 0.0},
     ]
+    matrices = {name: t for name, t in p.items() if case.muon and t.dim() == 2 and is_in_block(name)}
+    for group in groups:
+        group["params"] = [t for t in group["params"] if not any(t is m for m in matrices.values())]
     optimizer = torch.optim.AdamW(groups, lr=case.lr, betas=(case.beta1, case.beta2), eps=case.eps, foreach=False)
+    momenta = {name: torch.zeros_like(t) for name, t in matrices.items()}
     losses, norms, gradients = [], [], {}
     for step in range(case.steps):
-        optimizer.zero_grad()
+        for t in p.values():
+            t.grad = None
         value = loss(p, case.shape, *batch_of_step(tokens, case, step))
         value.backward()
         if step == 0:
@@ -148,6 +184,9 @@ def train(case, weights, tokens, dtype):
             for t in p.values():
                 t.grad.mul_(scale)
         optimizer.step()
+        with torch.no_grad():
+            for name, t in matrices.items():
+                update_by_muon(t, momenta[name], 3 if name.endswith("c_attn.weight") else 1, case)
         losses.append(value.item())
         norms.append(norm.item())
     return np.array(losses), np.array(norms), gradients, {name: t.detach() for name, t in p.items()}
@@ -293,7 +332,7 @@ def write_golden(case, folder, exact, measured):
             "beta2": case.beta2, "eps": case.eps, "weight_decay": case.weight_decay, "clip": case.clip,
             "schedule": "constant", "order": "sequential",
             "order_rule": "step s (from 0): samples s*batch .. s*batch+batch-1; sample i: tokens [i*sequence, i*sequence+sequence]",
-            "decay_rule": "tensors of two or more dimensions",
+            "decay_rule": "tensors of two or more dimensions", "optimizer": "muon" if case.muon else "adamw",
             "clip_rule": "gradients * min(1, clip / (norm + 1e-6)); 0 = off",
             "torch": str(torch.__version__), "transformers": transformers.__version__, **measured,
         }

@@ -62,7 +62,7 @@ class CheckpointReader {
   std::filesystem::path folder_;
   Manifest manifest_;
   std::unique_ptr<OpenFiles> files_;
-  std::vector<std::vector<Place>> places_;  ///< by tensor, ascending
+  std::array<std::vector<std::vector<Place>>, kStateKinds> places_;  ///< by kind and tensor, ascending
 };
 
 /// Returns the defects of a checkpoint in order of discovery, at most `limit`; empty if there are none. Reads all that

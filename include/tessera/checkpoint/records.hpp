@@ -1,6 +1,6 @@
 #pragma once
 // The contents of a checkpoint. RUN/checkpoints/step-00000100/ holds
-//   shard-NNNNN.h5   written by one writer: runs of elements of tensors, of parameters and both Adam moments
+//   shard-NNNNN.h5   written by one writer: runs of elements of tensors, of parameters and the optimizer's states
 //   tensors.h5       virtual datasets: every tensor under its Hugging Face name and shape (NaN: its shard is missing)
 //   manifest.json    schema, step, grid, model, data position, optimizer, options, provenance,
 //                    files with checksums
@@ -41,9 +41,18 @@ struct TensorRecord {
   std::string name;
   std::vector<std::int64_t> shape;
   std::int64_t elements = 0;
+  std::array<bool, kStateKinds> states = all_states();  ///< what its optimizer keeps of it
+  bool keeps(StateKind kind) const { return states[static_cast<std::size_t>(kind)]; }
+  static constexpr std::array<bool, kStateKinds> all_states() {
+    std::array<bool, kStateKinds> all{};
+    all.fill(true);
+    return all;
+  }
   bool operator==(const TensorRecord&) const = default;
 };
-std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors);
+/// Returns the records of a model's tensors, with what an optimizer keeps of each.
+std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors,
+                                         OptimizerName optimizer = OptimizerName::adamw);
 
 /// The expected properties of a checkpoint's file.
 struct FileRecord {
@@ -53,12 +62,15 @@ struct FileRecord {
   std::vector<std::uint64_t> blocks;  ///< XXH3 (64 bit) of each
   // Of shards:
   StateContent content = StateContent::full;
-  std::vector<ElementRun> runs;  ///< contents of each dataset, end to end
+  std::vector<ElementRun> runs;  ///< contents of each dataset, end to end; of some tensors it may lack
   std::array<std::int64_t, kStateKinds> offsets =
       {};                         ///< first byte of each dataset in the file; 0 of one that is not there
   std::int64_t elements() const;  ///< of the runs together
   bool is_shard() const { return name != kVirtualName; }
 };
+
+/// Returns how many elements of the runs have such a state.
+std::int64_t elements_of(const std::vector<ElementRun>& runs, StateKind kind, const std::vector<TensorRecord>& tensors);
 
 /// The grid that wrote a checkpoint: informative, nothing depends on it.
 struct GridRecord {
@@ -86,6 +98,7 @@ struct Manifest {
   Architecture architecture;
   std::vector<TensorRecord> tensors;
   DataPosition data;
+  OptimizerName updated_by = OptimizerName::adamw;
   OptimizerRecord optimizer;
   NamedLosses evaluation;  ///< after this step; empty if there was none before the checkpoint
   NamedTexts options, provenance;

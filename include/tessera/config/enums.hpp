@@ -46,7 +46,9 @@ enum class MatmulPrecision : std::uint8_t { fp32, tf32 };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
 /// What happens where text cannot be read as it stands: an error, or it is counted and left out.
 enum class OnError : std::uint8_t { stop, skip };
-enum class OptimizerName : std::uint8_t { adamw };
+enum class OptimizerName : std::uint8_t { adamw, muon };
+/// By what Muon's rate is multiplied: so that updates are as large as AdamW's, or by the linear's shape.
+enum class MuonScale : std::uint8_t { match_rms_adamw, original };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
 enum class PlanView : std::uint8_t { table, schedule, units };
 enum class PlanFormat : std::uint8_t { text, json };
@@ -58,6 +60,7 @@ enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row }
 std::string_view name_of(DeviceChoice value);
 std::string_view name_of(CommBackend value);
 std::string_view name_of(QueueMode value);
+std::string_view name_of(OptimizerName value);
 std::string_view name_of(Wrap value);
 std::string_view name_of(ReduceWhen value);
 std::string_view name_of(TiedReduce value);

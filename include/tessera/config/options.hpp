@@ -86,8 +86,9 @@ struct TrainOptions {
   bool operator==(const TrainOptions&) const = default;
 };
 
-/// [optim]: AdamW and the learning rate.
+/// [optim]: AdamW or Muon, and the learning rate.
 struct OptimOptions {
+  OptimizerName name = OptimizerName::adamw;
   double lr = 6e-4;
   double min_lr = 0.0;
   std::int64_t warmup_steps = 0;
@@ -95,6 +96,10 @@ struct OptimOptions {
   double decay_fraction = 0.2;  ///< wsd: the last part of the steps, in which lr falls to min_lr
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
   double clip = 1.0;  ///< global gradient norm; 0 = off
+  // Muon, of the matrices of blocks:
+  double muon_momentum = 0.95;
+  std::int64_t muon_steps = 5;  ///< Newton-Schulz iterations
+  MuonScale muon_scale = MuonScale::match_rms_adamw;
   bool operator==(const OptimOptions&) const = default;
 };
 

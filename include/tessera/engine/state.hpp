@@ -14,7 +14,7 @@ namespace tessera {
 
 /// Returns where this rank keeps its slice of a unit's state.
 StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
-/// Returns this rank's share of a unit in the last snapshot, on the host: elements of its state_slice, without runs.
+/// Returns this rank's share of a unit in the last snapshot, on the host: elements of its state_slice.
 StateSlice snapshot_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
 
 /// This rank's slice of a unit's finished gradient, between the last micro-step and the update.

@@ -32,6 +32,8 @@ struct ParameterTensor {
   bool decays = false;              ///< AdamW's weight decay applies (two or more dimensions)
   bool is_table = false;            ///< vocabulary-sized: its unit does not count in shard.limit_all_gathers
 
+  /// Returns whether it is a matrix of a block, which an optimizer may update as a whole.
+  bool is_block_matrix() const { return block >= 0 && shape.size() == 2; }
   /// Returns the elements that it takes in its unit: behind a table's rows lie rows of zeros up to kTableRows.
   std::int64_t padded_elements() const;
 };

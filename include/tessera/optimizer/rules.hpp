@@ -18,12 +18,17 @@ namespace tessera {
 enum class StateKind : std::uint8_t { parameter, first_moment, second_moment };
 inline constexpr std::array<std::string_view, 3> kStateNames{"parameter", "first_moment", "second_moment"};
 inline constexpr std::size_t kStateKinds = kStateNames.size();
+inline constexpr std::array kAllStates{StateKind::parameter, StateKind::first_moment, StateKind::second_moment};
 constexpr std::string_view name_of(StateKind kind) { return kStateNames[static_cast<std::size_t>(kind)]; }
 
 struct OptimizerRules {
   std::span<const StateKind> keeps;  ///< of each element: the master, then the states; all of them in `dtype`
   DType dtype = DType::fp32;
+  std::string_view kept = {};  ///< what it keeps besides masters, in words
   void (Kernels::*update)(Stream& stream, const UpdateArguments& arguments) = nullptr;
+  /// What updates elements that are no block's matrix: an optimizer that wants whole matrices leaves them to another.
+  OptimizerName others = OptimizerName::adamw;
+  bool wants_matrices = false;
 
   std::int64_t states() const { return std::ssize(keeps) - 1; }  ///< without the master
 };

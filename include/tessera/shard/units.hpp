@@ -27,6 +27,7 @@ struct Unit {
   std::vector<TensorPlace> tensors;  ///< ascending offsets
   std::int64_t elements = 0;         ///< of the tensors alone
   std::int64_t padded = 0;           ///< of the flat parameter; a multiple of world x 64
+  std::int64_t matrices_end = 0;     ///< elements before this are matrices of blocks, where these come first; else 0
   bool is_block = false;    ///< holds block tensors: counts in shard.limit_all_gathers and in prefetch distances
   bool stays_full = false;  ///< small tensors: gathered once a step, after their update (shard.persistence_threshold)
 
@@ -52,9 +53,9 @@ struct UnitLayout {
 /// position table are units of their own. Tensors of fewer than `small` elements form one unit that stays full,
 /// whatever the wrap. It is one for all blocks, because a block's alone would be too small for a collective. Its full
 /// parameters are there all the time, so their order of use does not matter. A tied table is never in it
-/// (shard.tied_reduce).
+/// (shard.tied_reduce). With `matrices_first` the matrices of blocks lie before a unit's other tensors.
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
-                             std::int64_t small = 0);
+                             std::int64_t small = 0, bool matrices_first = false);
 
 /// A run of elements of one tensor inside a slice of a flat parameter.
 struct TensorRun {
