@@ -24,6 +24,7 @@ inline ModelParts toy_model(const ToyShape& shape = {}) {
   model.compute = shape.compute;
   const std::int64_t C = shape.width, tokens = model.tokens();
   if (shape.rotary) model.constants = {{"rotary", DType::fp32, shape.sequence * C}};
+  int block = -1;
   auto tensor = [&](const std::string& name, std::vector<std::int64_t> dims, bool table = false) {
     ParameterTensor t;
     t.name = "transformer." + name;
@@ -32,6 +33,7 @@ inline ModelParts toy_model(const ToyShape& shape = {}) {
     t.decays = dims.size() > 1;
     t.shape = std::move(dims);
     t.is_table = table;
+    t.block = block;
     model.tensors.push_back(t);
     return TensorId(model.tensors.size()) - 1;
   };
@@ -39,7 +41,7 @@ inline ModelParts toy_model(const ToyShape& shape = {}) {
   const TensorId wte = tensor("wte.weight", {shape.vocab, C}, true);
   const TensorId wpe = tensor("wpe.weight", {shape.context, C});
   model.parts.push_back({"embed", PartKind::embedding, -1, {wte, wpe}, {false, false}, {}, cost(0), cost(64), cost(0)});
-  for (int block = 0; block < static_cast<int>(shape.layers); ++block) {
+  for (block = 0; block < static_cast<int>(shape.layers); ++block) {
     const std::string h = "h." + std::to_string(block) + ".";
     const TensorId ln1 = tensor(h + "ln_1.weight", {C}), qkv = tensor(h + "attn.c_attn.weight", {C, 3 * C}),
                    proj = tensor(h + "attn.c_proj.weight", {C, C});
@@ -65,6 +67,7 @@ inline ModelParts toy_model(const ToyShape& shape = {}) {
                            cost(500),
                            cost(150)});
   }
+  block = -1;
   std::vector<TensorId> head{tensor("ln_f.weight", {C})};
   head.push_back(shape.tied ? wte : tensor("lm_head.weight", {shape.vocab, C}, true));
   model.parts.push_back({"head", PartKind::head, -1, head, {true, true}, {}, cost(400), cost(900), cost(0)});

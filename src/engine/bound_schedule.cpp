@@ -66,11 +66,15 @@ class Binder {
         return bind_part(op, bound);
       case OperationKind::update:
         return bind_update(op, bound);
+      case OperationKind::direction:
+        return bind_direction(op, bound);
+      case OperationKind::orthogonalize:
+        return bind_orthogonalize(op, bound);
       case OperationKind::load:
         return bind_load(op, bound);
       case OperationKind::gather:
         if (op.queue == Queue::host)
-          bound.copies.push_back({at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0))});
+          bound.copies.push_back({at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0)), 0});
         return;
       case OperationKind::store:
         return bind_store(op, bound);
@@ -208,62 +212,120 @@ class Binder {
     return at(value) + (v.first < 0 ? op.bucket.first * size_of(v.dtype()) : 0);
   }
 
-  /// Binds the update of a slice, or of a bucket of it.
+  /// Binds the update of a slice, or of a bucket of it: matrices that are updated as a whole, and the rest.
   void bind_update(const Operation& op, BoundOperation& bound) const {
     const StateSlice slice = state_slice(schedule_, resources_, op.unit);
     const Bucket range = op.bucket.count > 0 ? op.bucket : Bucket{0, slice.count};
-    UpdateArguments& a = bound.update;
+    const std::int64_t border =
+        std::clamp(schedule_.unit(op.unit).matrices_end - slice.first, range.first, range.end());
+    const OptimizerRules& rules = rules_of(schedule_.optimizer);
+    bound.updates.reserve(2);  // arguments point to their neighbours
+    if (border > range.first) add_update(op, slice, {range.first, border - range.first}, rules, bound);
+    if (border < range.end()) add_update(op, slice, {border, range.end() - border}, rules_of(rules.others), bound);
+  }
+
+  /// Adds the update of the elements of `part`, all by one optimizer.
+  void add_update(const Operation& op, const StateSlice& slice, const Bucket& part, const OptimizerRules& rules,
+                  BoundOperation& bound) const {
+    BoundOperation::Update& update = bound.updates.emplace_back();
+    update.kernel = rules.update;
+    UpdateArguments& a = update.arguments;
     a = update_arguments(optimizer_.settings().options);
-    a.elements = range.count;
-    a.master = slice.master() + range.first;
-    for (const StateVector& state : std::span(slice.vectors).subspan(1))
-      bound.states.push_back(state.data + range.first);
-    a.states = bound.states;
+    a.elements = part.count;
+    a.master = slice.master() + part.first;
+    for (const StateVector& state : std::span(slice.vectors).subspan(1)) {
+      if (std::ranges::find(rules.keeps, state.kind) != rules.keeps.end())
+        update.states.push_back(state.at(part.first));
+    }
+    a.states = update.states;
+    const std::int64_t in_bucket = part.first - op.bucket.first;
     for (const ValueId v : op.reads) {
-      if (schedule_.value(v).kind == ValueKind::scalar) a.scalars = reinterpret_cast<const StepScalars*>(at(v));
-      if (schedule_.value(v).kind != ValueKind::gradient) continue;
-      a.gradient = at_bucket(op, v);
-      a.gradient_dtype = schedule_.value(v).dtype();
+      const Value& value = schedule_.value(v);
+      if (value.kind == ValueKind::scalar) a.scalars = reinterpret_cast<const StepScalars*>(at(v));
+      if (value.kind == ValueKind::direction) a.direction = reinterpret_cast<const float*>(at(v)) + part.first;
+      if (value.kind != ValueKind::gradient) continue;
+      a.gradient = at_bucket(op, v) + in_bucket * size_of(value.dtype());
+      a.gradient_dtype = value.dtype();
     }
     for (const ValueId v : op.writes) {
       a.copy_dtype = schedule_.value(v).dtype();
-      a.copy = at(v) + slice.first * size_of(a.copy_dtype);
+      a.copy = at(v) + (slice.first + part.first) * size_of(a.copy_dtype);
     }
     const auto add_padding = [&](std::int64_t end) {  // a copy has it, and an update leaves it alone
-      const std::int64_t begin = bound.runs.empty() ? 0 : bound.runs.back().end;
-      if (a.copy != nullptr && begin < end) bound.runs.push_back({begin, end, false, true});
+      const std::int64_t begin = update.runs.empty() ? 0 : update.runs.back().end;
+      if (a.copy != nullptr && begin < end) update.runs.push_back({begin, end, false, true});
     };
-    for (const TensorRun& run : slice.runs) {
-      const bool decays = schedule_.model.tensors[run.tensor].decays;
-      const std::int64_t begin = std::max(run.offset, range.first) - range.first;
-      const std::int64_t end = std::min(run.offset + run.count, range.end()) - range.first;
-      if (begin >= end) continue;
+    each_run(slice, {StateKind::parameter, part.first, part.count}, [&](const TensorRun& run) {
+      const std::int64_t begin = run.offset - part.first;
       add_padding(begin);
-      bound.runs.push_back({begin, end, decays});
+      const ParameterTensor& tensor = schedule_.model.tensors[run.tensor];
+      const float scale = rules.wants_matrices ? scale_of(tensor) : 1.0f;
+      update.runs.push_back({begin, begin + run.count, tensor.decays, false, scale});
+    });
+    add_padding(part.count);
+    a.runs = update.runs;
+  }
+
+  /// Returns by what the rate of a tensor's matrices is multiplied: by one number, as they have one shape.
+  float scale_of(const ParameterTensor& tensor) const {
+    const std::vector<TensorMatrix> matrices = matrices_of(tensor, schedule_.model.architecture);
+    const auto scale = [&](const TensorMatrix& m) { return muon_scale(m, optimizer_.settings().options.muon_scale); };
+    for (const TensorMatrix& m : matrices)
+      TESSERA_ASSERT(scale(m) == scale(matrices[0]), "{} has matrices of different scales", tensor.name);
+    return scale(matrices[0]);
+  }
+
+  void bind_direction(const Operation& op, BoundOperation& bound) const {
+    const StateSlice slice = state_slice(schedule_, resources_, op.unit);
+    DirectionArguments& a = bound.direction;
+    a.elements = std::clamp<std::int64_t>(schedule_.unit(op.unit).matrices_end - slice.first, 0, slice.count);
+    a.state = slice.vectors[1].data;
+    a.momentum = optimizer_.settings().options.muon_momentum;
+    a.output = reinterpret_cast<float*>(at(op.writes[0]));
+    for (const ValueId v : op.reads) {
+      if (schedule_.value(v).kind == ValueKind::scalar) a.scalars = reinterpret_cast<const StepScalars*>(at(v));
+      if (schedule_.value(v).kind != ValueKind::gradient) continue;
+      a.gradient = at(v), a.gradient_dtype = schedule_.value(v).dtype();
     }
-    add_padding(range.count);
-    a.runs = bound.runs;
+  }
+
+  /// Binds the matrices of a unit: those that this rank owns, and without addresses those of others. Where the state is
+  /// not shared, it owns all of them, in the unit's own layout.
+  void bind_orthogonalize(const Operation& op, BoundOperation& bound) const {
+    const bool is_shared = schedule_.value(op.reads[0]).kind == ValueKind::matrices;
+    const std::int64_t me = is_shared ? resources_.index_in(rules_of(schedule_.strategy).state) : 0;
+    for (const OwnedTensor& owned : schedule_.owners[op.unit].tensors) {
+      const std::int64_t start = is_shared ? owned.offset : schedule_.layout.offset_of[owned.tensor];
+      for (const TensorMatrix& m : matrices_of(schedule_.model.tensors[owned.tensor], schedule_.model.architecture)) {
+        OrthogonalizeArguments& a = bound.matrices.emplace_back();
+        a.rows = m.rows, a.columns = m.columns, a.steps = optimizer_.settings().options.muon_steps;
+        a.scratch = at(scratch_of(schedule_, op));
+        if (owned.owner != me) continue;
+        a.input = {reinterpret_cast<const float*>(at(op.reads[0])) + start + m.offset, DType::fp32, m.stride};
+        a.output = {reinterpret_cast<float*>(at(op.writes[0])) + start + m.offset, DType::fp32, m.stride};
+      }
+    }
   }
 
   void bind_load(const Operation& op, BoundOperation& bound) const {
     if (takes_input(op)) return;
-    bound.copies.push_back({at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0))});
-    bound.copied_bytes = copied_bytes(schedule_, op);
+    bound.copies.push_back(
+        {at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0)), copied_bytes(schedule_, op)});
   }
 
   void bind_store(const Operation& op, BoundOperation& bound) const {
     const Value& copy = schedule_.value(op.writes[0]);
     if (copy.kind == ValueKind::snapshot) return bind_snapshot(op, bound);
-    bound.copies.push_back({at_bucket(op, op.reads[0]), at(op.writes[0])});
-    bound.copied_bytes = copy.bytes();
+    bound.copies.push_back({at_bucket(op, op.reads[0]), at(op.writes[0]), copy.bytes()});
   }
 
   void bind_snapshot(const Operation& op, BoundOperation& bound) const {
     const StateSlice state = state_slice(schedule_, resources_, op.unit);
     const StateSlice copy = snapshot_slice(schedule_, resources_, op.unit);
-    for (std::size_t i = 0; i < copy.vectors.size(); ++i)
-      bound.copies.push_back({state.vectors[i].data + copy.first, copy.vectors[i].data});
-    bound.copied_bytes = copy.count * size_of(DType::fp32);
+    for (std::size_t i = 0; i < copy.vectors.size(); ++i) {
+      const StateVector& to = copy.vectors[i];
+      bound.copies.push_back({state.vectors[i].at(copy.first + to.first), to.data, to.count * size_of(DType::fp32)});
+    }
   }
 
   const StepSchedule& schedule_;

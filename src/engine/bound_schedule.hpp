@@ -26,16 +26,22 @@ struct BoundOperation {
   // collectives
   std::span<std::byte> workspace;  ///< of a sum; empty where it needs none
   // update
-  UpdateArguments update;
-  std::vector<float*> states;
-  std::vector<DecayRun> runs;
+  struct Update {
+    void (Kernels::*kernel)(Stream& stream, const UpdateArguments& arguments) = nullptr;
+    UpdateArguments arguments;
+    std::vector<float*> states;
+    std::vector<DecayRun> runs;
+  };
+  std::vector<Update> updates;  ///< of matrices, and of other elements
+  DirectionArguments direction;
+  std::vector<OrthogonalizeArguments> matrices;
   // load, store
   struct Copy {
     const void* from = nullptr;
     void* to = nullptr;
+    std::int64_t bytes = 0;
   };
   std::vector<Copy> copies;
-  std::int64_t copied_bytes = 0;  ///< of each
 };
 
 struct BoundSchedule {

@@ -26,7 +26,11 @@ TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
     case OperationKind::norm:
     case OperationKind::clip:
     case OperationKind::update:
+    case OperationKind::direction:
+    case OperationKind::orthogonalize:
       return TimeCategory::optimizer;
+    case OperationKind::exchange:
+      return TimeCategory::exposed_gather;
   }
   return TimeCategory::exposed_other;
 }

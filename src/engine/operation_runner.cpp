@@ -55,7 +55,18 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
     case OperationKind::clip:
       return compute.kernels(op.queue).clip(stream, optimizer_.clip_arguments(bound_.reduced, bound_.scalars));
     case OperationKind::update:
-      return (compute.kernels(op.queue).*rules_of(schedule_.optimizer).update)(stream, bound.update);
+      for (const BoundOperation::Update& one : bound.updates)
+        (compute.kernels(op.queue).*one.kernel)(stream, one.arguments);
+      return;
+    case OperationKind::direction:
+      return compute.kernels(op.queue).muon_direction(stream, bound.direction);
+    case OperationKind::orthogonalize:
+      for (const OrthogonalizeArguments& matrix : bound.matrices)
+        compute.kernels(op.queue).orthogonalize(stream, matrix);
+      return;
+    case OperationKind::exchange:
+      return resources_.communicators->of(op.queue, op.group)
+          .exchange(stream, at(op.reads[0]), at(op.writes[0]), op.runs, schedule_.value(op.reads[0]).dtype());
     case OperationKind::slice: {
       const Value& kept = schedule_.value(op.writes[0]);
       const std::byte* mine = at(op.reads[0]) + resources_.index_in(op.group) * kept.bytes();
@@ -82,9 +93,10 @@ void OperationRunner::copy(const Operation& op, const BoundOperation& bound, Str
   const bool is_slowed = slow.on() && copied_bytes(schedule_, op) > 0;
   const auto start = is_slowed ? Clock::now() : Clock::time_point();
   for (const BoundOperation::Copy& one : bound.copies)
-    resources_.compute->copy(op.queue, stream, one.to, one.from, bound.copied_bytes);
+    resources_.compute->copy(op.queue, stream, one.to, one.from, one.bytes);
   if (!is_slowed) return;
-  const double transfer = slow.bandwidth > 0 ? static_cast<double>(bound.copied_bytes) / slow.bandwidth : 0.0;
+  const auto bytes = static_cast<double>(copied_bytes(schedule_, op));
+  const double transfer = slow.bandwidth > 0 ? bytes / slow.bandwidth : 0.0;
   const std::chrono::duration<double> time(slow.latency + transfer);
   std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(time));
 }

@@ -53,11 +53,14 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   require_blocks(policy.recomputation, model.architecture.layers);
   schedule.model = model;
   if (policy.generation) describe_generation(schedule, *policy.generation, policy);
-  schedule.layout =
-      divide_into_units(model, policy.wrap, policy.min_params, grid.world(), policy.persistence_threshold);
+  const bool wants_matrices = policy.training && rules_of(policy.optimizer).wants_matrices;
+  schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world(), policy.persistence_threshold,
+                                      wants_matrices);
   schedule.state.resize(schedule.layout.units.size());
   schedule.grid = grid;
   schedule.strategy = policy.strategy;
+  schedule.optimizer = policy.optimizer;
+  if (wants_matrices) schedule.owners = owners_of(model, schedule.layout, grid.size(rules_of(policy.strategy).state));
   schedule.compute = policy.compute;
   schedule.reduce = policy.reduce;
   schedule.accumulation = policy.accumulation;

@@ -14,6 +14,9 @@ LargestBuffers largest_buffers(const StepSchedule& schedule) {
       contribution = std::max(contribution, bytes(op.reads[0]));
       largest.full = std::max(largest.full, contribution);
       largest.result = std::max(largest.result, bytes(op.writes[0]));
+    } else if (op.kind == OperationKind::exchange) {
+      largest.full = std::max(largest.full, bytes(op.reads[0]));
+      largest.result = std::max(largest.result, bytes(op.writes[0]));
     } else {
       const ValueId full = op.kind == OperationKind::gather ? op.writes[0] : op.updates[0].after;
       largest.full = std::max(largest.full, bytes(full));

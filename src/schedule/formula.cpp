@@ -1,6 +1,7 @@
 // Bytes that each rank sends per step, by strategy (README.md, Strategies): the yardstick for schedules and for bytes
 // counted.
 
+#include "tessera/base/math.hpp"
 #include "tessera/schedule/build.hpp"
 
 namespace tessera {
@@ -12,6 +13,15 @@ FormulaTerm term(const StepSchedule& schedule, std::string_view name, std::int64
                  std::int64_t elements, DType dtype) {
   const std::int64_t n = schedule.grid.size(group);
   return {name, times, group, elements, dtype, times * (elements / n * (n - 1) * size_of(dtype))};
+}
+
+/// Returns the elements of one of so many members' even share of all matrices that have owners.
+std::int64_t even_share(const StepSchedule& schedule, std::int64_t members) {
+  std::int64_t elements = 0;
+  for (const UnitOwners& unit : schedule.owners) {
+    for (const OwnedTensor& owned : unit.tensors) elements += schedule.model.tensors[owned.tensor].elements;
+  }
+  return ceil_div(elements, members);
 }
 
 }  // namespace
@@ -27,13 +37,15 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
   const std::int64_t phases = slices ? 1 : 2;
   const std::int64_t gathers = rules.life == ParameterLife::phase ? phases * K : 1;
   const std::int64_t in_group = P / schedule.grid.size(rules.inner);
+  const std::int64_t matrices = even_share(schedule, schedule.grid.size(rules.state));
   std::vector<FormulaTerm> terms{
       term(schedule, "sums of gradients", sums, rules.inner, P, schedule.reduce),
       term(schedule, "sums sent back", rules.state == Group::self ? sums : 0, rules.inner, P, schedule.reduce),
       term(schedule, "gathers of parameters", gathers, rules.state, P - stays, schedule.compute),
       term(schedule, "gathers of slices", slices ? K : 0, Group::sub, P - stays, schedule.compute),
       term(schedule, "gathers of what stays full", 1, rules.state, stays, schedule.compute),
-      term(schedule, "sums over replicas and back", 2, rules.outer, in_group, schedule.reduce)};
+      term(schedule, "sums over replicas and back", 2, rules.outer, in_group, schedule.reduce),
+      term(schedule, kMatricesTerm, 2, rules.state, matrices, DType::fp32)};
   std::erase_if(terms, [](const FormulaTerm& term) { return term.bytes == 0; });
   return terms;
 }

@@ -61,6 +61,8 @@ void add_operation(Hasher& h, const Operation& op) {
   h.add(-3);
   for (const Edge& e : op.after) h.add(e.operation), h.add(e.reason);
   if (op.bucket.count > 0) h.add(op.bucket.first), h.add(op.bucket.count);
+  for (const ExchangeRun& run : op.runs)
+    h.add(run.sender), h.add(run.receiver), h.add(run.source), h.add(run.target), h.add(run.elements);
 }
 
 void add_plays(Hasher& h, const std::vector<Play>& plays) {
@@ -79,6 +81,7 @@ std::uint64_t StepSchedule::hash() const {
   h.add(kernel_workspace), h.add(scalars), h.add(exchange), h.add(staging), h.add(messages), h.add(gradient_limit),
       h.add(prefetch_forward), h.add(prefetch_backward);
   if (unit_sums) h.add(unit_sums);
+  if (optimizer != OptimizerName::adamw) h.add(optimizer);
   if (grid.size(Group::sub) > 1) h.add(grid.size(Group::sub));
   if (offloaded_from) h.add(offload), h.add(offloaded_from);
   if (offloaded_inputs > 0) h.add(offloaded_inputs), h.add(inputs_in_flight);
@@ -159,9 +162,9 @@ const PartCost& cost_of(const StepSchedule& schedule, const Operation& operation
 }
 
 std::string_view name_of(OperationKind kind) {
-  constexpr std::array<std::string_view, 13> names{
-      "load",           "store",      "gather",     "slice", "forward", "recompute", "backward",
-      "reduce-scatter", "all-reduce", "accumulate", "norm",  "clip",    "update"};
+  constexpr std::array<std::string_view, 16> names{
+      "load",       "store",      "gather", "slice", "forward", "recompute", "backward", "reduce-scatter",
+      "all-reduce", "accumulate", "norm",   "clip",  "update",  "direction", "exchange", "orthogonalize"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -234,6 +237,8 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
     case ValueKind::logits:
     case ValueKind::token_losses:
     case ValueKind::wish:
+    case ValueKind::direction:
+    case ValueKind::matrices:
       return schedule.storage(v.storage).name;
   }
   return "?";

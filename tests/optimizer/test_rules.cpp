@@ -21,16 +21,54 @@ TEST_CASE("an optimizer keeps each kind of state once, the master first") {
   CHECK(rules.update != nullptr);
 }
 
-TEST_CASE("vectors of a slice lie end to end") {
+namespace {
+
+Unit unit_of(std::int64_t padded, std::int64_t matrices_end) {
+  Unit unit;
+  unit.padded = padded, unit.matrices_end = matrices_end;
+  return unit;
+}
+
+}  // namespace
+
+TEST_CASE("AdamW keeps both moments of every element of a slice") {
+  const std::vector<StateSpan> wanted{
+      {StateKind::parameter, 0, 64}, {StateKind::first_moment, 0, 64}, {StateKind::second_moment, 0, 64}};
+  CHECK(state_spans(OptimizerName::adamw, unit_of(256, 0), 64, 64) == wanted);
+  CHECK(state_elements(OptimizerName::adamw, unit_of(256, 0), 4) == 128);
+}
+
+TEST_CASE("Muon keeps second moments of what is no matrix alone, and space is the fullest member's") {
+  const Unit unit = unit_of(512, 192);
+  const auto second = [&](std::int64_t first, std::int64_t count) {
+    return state_spans(OptimizerName::muon, unit, first, count).back();
+  };
+  CHECK(second(0, 128) == StateSpan{StateKind::second_moment, 128, 0});
+  CHECK(second(128, 128) == StateSpan{StateKind::second_moment, 64, 64});
+  CHECK(second(256, 128) == StateSpan{StateKind::second_moment, 0, 128});
+  CHECK(second(0, 512) == StateSpan{StateKind::second_moment, 192, 320});
+  CHECK(state_elements(OptimizerName::muon, unit, 1) == 512 + 320);
+  CHECK(state_elements(OptimizerName::muon, unit, 4) == 256);
+  CHECK(state_elements(OptimizerName::muon, unit_of(512, 512), 4) == 128);
+  CHECK(state_elements(OptimizerName::muon, unit_of(512, 0), 4) == 256);
+}
+
+TEST_CASE("vectors of a slice lie end to end, and runs are cut to those that have a state") {
+  std::vector<float> memory(512 + 512 + 320);
   StateSlice slice;
-  slice.count = 3;
-  std::vector<float> memory(9);
-  const std::span<const StateKind> keeps = rules_of(OptimizerName::adamw).keeps;
-  add_vectors(slice, keeps, memory.data());
-  REQUIRE(slice.vectors.size() == keeps.size());
+  slice.count = 512;
+  slice.runs = {{TensorId(0), 0, 150, 0}, {TensorId(1), 0, 200, 256}};
+  add_vectors(slice, state_spans(OptimizerName::muon, unit_of(512, 192), 0, 512), memory.data());
+  REQUIRE(slice.vectors.size() == 3);
   CHECK(slice.master() == memory.data());
-  for (std::size_t i = 0; i < keeps.size(); ++i) {
-    CHECK(slice.vectors[i].kind == keeps[i]);
-    CHECK(slice.vectors[i].data == memory.data() + 3 * i);
-  }
+  CHECK(slice.vectors[1].data == memory.data() + 512);
+  CHECK(slice.vectors[2].at(192) == memory.data() + 1024);
+  std::vector<std::int64_t> seen;
+  each_run(slice, slice.vectors[2], [&](const TensorRun& run) { seen.insert(seen.end(), {run.offset, run.count}); });
+  CHECK(seen == std::vector<std::int64_t>{256, 200});
+  seen.clear();
+  each_run(slice, {StateKind::parameter, 100, 200}, [&](const TensorRun& run) {
+    seen.insert(seen.end(), {run.tensor.number(), run.first, run.count, run.offset});
+  });
+  CHECK(seen == std::vector<std::int64_t>{0, 100, 50, 100, 1, 0, 44, 256});
 }

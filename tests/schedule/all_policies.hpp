@@ -14,14 +14,16 @@ struct PolicyCase {
   ProcessGrid grid;
   std::string describe() const {
     return fmt::format(
-        "{} wrap={} world={} F={} K={} each={} ckpt={} prefetch={}/{} limit={} reshard={} compute={} reduce={} tied={} "
+        "{} {} wrap={} world={} F={} K={} each={} ckpt={} prefetch={}/{} limit={} reshard={} compute={} reduce={} "
+        "tied={} "
         "det={} snapshot={} offload={} of {} in {} sub={} small={} activations={}",
-        name_of(policy.strategy), name_of(policy.wrap), grid.world(), grid.size(Group::shard), policy.accumulation,
-        policy.reduce_each_micro_step, tessera::describe(policy.recomputation), policy.prefetch_forward,
-        policy.prefetch_backward, policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute),
-        name_of(policy.reduce), name_of(policy.tied_reduce), policy.deterministic, policy.snapshot,
-        name_of(policy.offload), policy.offload_fraction, policy.offload_bucket, grid.size(Group::sub),
-        policy.persistence_threshold, policy.offload_activations);
+        name_of(policy.strategy), name_of(policy.optimizer), name_of(policy.wrap), grid.world(),
+        grid.size(Group::shard), policy.accumulation, policy.reduce_each_micro_step,
+        tessera::describe(policy.recomputation), policy.prefetch_forward, policy.prefetch_backward,
+        policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute), name_of(policy.reduce),
+        name_of(policy.tied_reduce), policy.deterministic, policy.snapshot, name_of(policy.offload),
+        policy.offload_fraction, policy.offload_bucket, grid.size(Group::sub), policy.persistence_threshold,
+        policy.offload_activations);
   }
 };
 
@@ -63,6 +65,7 @@ inline void for_each_policy(const std::function<void(const PolicyCase&)>& f) {
           if (life_of(p) == ParameterLife::phase && pick(2) == 0)
             c.grid = grid_for(strategy, world, world, group, group % 2 == 0 ? 2 : group);
           p.offload_activations = pick(2) == 0;
+          if (p.offload == Offload::none && pick(3) == 0) p.optimizer = OptimizerName::muon;
           f(c);
         }
       }

@@ -15,7 +15,6 @@ namespace {
 /// Requires that what the schedule notes of each unit's state is what its operations say.
 void require_noted_state(const StepSchedule& schedule) {
   REQUIRE(schedule.state.size() == schedule.layout.units.size());
-  const OptimizerRules& optimizer = rules_of(schedule.optimizer);
   for (const Segment& segment : schedule.segments) {
     for (const ValueId id : segment.carried_in) {
       const Value& value = schedule.value(id);
@@ -28,7 +27,8 @@ void require_noted_state(const StepSchedule& schedule) {
       }
       if (value.kind == ValueKind::moments) {
         REQUIRE(value.storage == noted.moments);
-        REQUIRE(value.elements == optimizer.states() * noted.elements);
+        const Unit& unit = schedule.unit(value.unit);
+        REQUIRE(value.elements == state_elements(schedule.optimizer, unit, unit.padded / noted.elements));
       }
       if (value.kind == ValueKind::gradient && segment.role == SegmentRole::update) REQUIRE(id == noted.gradient);
     }

@@ -161,6 +161,14 @@ std::vector<PolicyCase> subjects() {
       p.reshard_after_forward = strategy != Strategy::zero3;
     });
     add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) { p.optimizer = OptimizerName::muon, p.snapshot = true; });
+    add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) {
+      p.optimizer = OptimizerName::muon, p.accumulation = 2, p.compute = p.reduce = DType::bf16;
+    });
+    add(strategy, 4, group, [&](SchedulePolicy& p) {
+      p.optimizer = OptimizerName::muon, p.wrap = Wrap::size, p.min_params = 200, p.reduce_each_micro_step = !each;
+      p.compute = p.reduce = DType::bf16, p.persistence_threshold = rules.life == ParameterLife::rest ? 0 : 70;
+    });
     if (rules.life == ParameterLife::phase) {
       add(
           strategy, 4, group, [&](SchedulePolicy& p) { p.accumulation = 2; }, 2);
@@ -255,7 +263,7 @@ TEST_CASE("no mutant of a schedule slips through") {
   REQUIRE(retyped.made > 0);
   REQUIRE(retyped.by_verifier == retyped.made);
   for (const auto& [kind, count] : operations) REQUIRE(count.redundant == 0);
-  REQUIRE(operations.size() == 13);            // every kind
+  REQUIRE(operations.size() == 16);            // every kind
   REQUIRE((kSanitized || edges.size() == 3));  // a fifth of the schedules may have no gather at the limit
   REQUIRE(neighbours.redundant > 0);
   REQUIRE(neighbours.by_verifier > neighbours.redundant);
@@ -282,4 +290,48 @@ TEST_CASE("attention within documents reads the positions that come with the tok
     ++mutants;
   }
   CHECK(mutants > 4);
+}
+
+TEST_CASE("an exchange that moves anything else than the matrices of its unit is rejected") {
+  SchedulePolicy policy;
+  policy.optimizer = OptimizerName::muon;
+  const StepSchedule right = build_schedule(toy_model(), grid_for(Strategy::zero3, 3, 3, 0), policy);
+  REQUIRE(verify_schedule(right).empty());
+  int mutants = 0;
+  const auto reject = [&](OperationId id, std::size_t run, auto change) {
+    StepSchedule mutant = right;
+    change(mutant.operations[id].runs, mutant.operations[id].runs[run]);
+    mutant.operations[id].wire_bytes = most_elements_sent(mutant.operations[id].runs) * size_of(DType::fp32);
+    INFO(text_of(right, id) << ", run " << run);
+    CHECK(testing::rejected(mutant, "an exchange moves"));
+    ++mutants;
+  };
+  for (const OperationId id : right.operations.ids()) {
+    const std::vector<ExchangeRun>& runs = right.operation(id).runs;
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      using Runs = std::vector<ExchangeRun>&;
+      reject(id, run, [&](Runs all, ExchangeRun&) { all.erase(all.begin() + static_cast<std::ptrdiff_t>(run)); });
+      reject(id, run, [&](Runs all, ExchangeRun& one) { all.push_back(one); });
+      reject(id, run, [](Runs, ExchangeRun& one) { one.sender = (one.sender + 1) % 3; });
+      reject(id, run, [](Runs, ExchangeRun& one) { one.receiver = (one.receiver + 1) % 3; });
+      reject(id, run, [](Runs, ExchangeRun& one) { ++one.source; });
+      reject(id, run, [](Runs, ExchangeRun& one) { ++one.target; });
+      reject(id, run, [](Runs, ExchangeRun& one) { --one.elements; });
+    }
+  }
+  CHECK(mutants > 100);
+  for (const OperationId id : right.operations.ids()) {
+    const Operation& op = right.operation(id);
+    if (op.kind != OperationKind::exchange) continue;
+    INFO(text_of(right, id));
+    StepSchedule mutant = right;
+    mutant.storages[right.value(op.reads[0]).storage].region = RegionKind::private_;
+    CHECK(testing::rejected(mutant, "is not in the shared region"));
+    mutant = right;
+    mutant.values[op.writes[0]].elements -= 64;
+    CHECK(testing::rejected(mutant, "between a slice's matrices and the fullest owner's"));
+    mutant = right;
+    mutant.operations[id].runs.push_back({0, 1, 0, 1 << 20, 64});
+    CHECK(testing::rejected(mutant, "an exchange moves nothing else"));
+  }
 }

@@ -27,6 +27,7 @@ inline constexpr std::int64_t kInputsInFlight = 2;
 /// Everything that shapes a schedule besides the model and the grid.
 struct SchedulePolicy {
   Strategy strategy = Strategy::zero3;
+  OptimizerName optimizer = OptimizerName::adamw;
   Wrap wrap = Wrap::block;
   std::int64_t min_params = 1'000'000;
   std::int64_t persistence_threshold = 0;  ///< elements; smaller tensors stay full
@@ -81,6 +82,8 @@ struct FormulaTerm {
   DType dtype = DType::fp32;
   std::int64_t bytes = 0;  ///< times x elements x size of dtype x (n - 1) / n, n the group's ranks
 };
+
+inline constexpr std::string_view kMatricesTerm = "matrices to owners and back";
 
 /// Returns the bytes of all of them.
 std::int64_t bytes_of(const std::vector<FormulaTerm>& terms);

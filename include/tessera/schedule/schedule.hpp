@@ -17,10 +17,12 @@
 #include <vector>
 
 #include "tessera/base/dtype.hpp"
+#include "tessera/comm/exchange_run.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/grid/grid.hpp"
 #include "tessera/model/parts.hpp"
-#include "tessera/optimizer/rules.hpp"
+#include "tessera/optimizer/matrices.hpp"
+#include "tessera/optimizer/state_slice.hpp"
 #include "tessera/schedule/placement.hpp"
 #include "tessera/shard/units.hpp"
 
@@ -44,7 +46,10 @@ enum class OperationKind : std::uint8_t {
   accumulate,
   norm,
   clip,
-  update
+  update,
+  direction,  ///< what an optimizer makes of gradient and state before it looks at whole matrices
+  exchange,
+  orthogonalize
 };
 enum class Queue : std::uint8_t { compute, gather, reduce, replica, load, store, host };
 inline constexpr int kQueues = 7;
@@ -97,7 +102,9 @@ enum class ValueKind : std::uint8_t {
   cache,
   logits,
   token_losses,
-  wish
+  wish,
+  direction,  ///< of a slice's matrices: before they are orthogonalized, or after
+  matrices    ///< of a unit on their owner, likewise
 };
 
 /// What one operation left in a storage.
@@ -122,7 +129,7 @@ struct Value {
 struct UnitState {
   StorageId master;           ///< without training: the parameters, in the compute type
   std::int64_t elements = 0;  ///< of it on this rank
-  StorageId moments;          ///< the optimizer's states, each as long as the master, end to end
+  StorageId moments;          ///< the optimizer's states of these elements (state_spans), end to end
   StorageId snapshot;         ///< on the host: this rank's share of all that, end to end; none where none is taken
   ValueId gradient;           ///< the finished one, which the update reads
 };
@@ -157,8 +164,9 @@ struct Operation {
   std::vector<ValueId> reads, writes;
   std::vector<Update> updates;
   std::vector<Edge> after;
-  std::int64_t wire_bytes = 0;  ///< sent per rank: (n-1)/n of the collective's size
+  std::int64_t wire_bytes = 0;  ///< sent per rank: (n-1)/n of the collective's size; of an exchange who sends most
   Bucket bucket;                ///< of the slices that it touches, the part that it works on
+  std::vector<ExchangeRun> runs = {};  ///< exchange: what goes from whom to whom
 };
 
 enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation, snapshot, prefill, decode };
@@ -230,6 +238,8 @@ struct StepSchedule {
   std::vector<Saving> savings;
   std::vector<Saving> copy_savings;  ///< loads of parameters that copy_terms() counts and the schedule does not do
   IndexedVector<UnitId, UnitState> state;
+  IndexedVector<UnitId, UnitOwners>
+      owners;      ///< of matrices that are updated as a whole, in the group that shares state
   StorageId sums;  ///< of a step, over micro-batches and ranks: ReducedScalars (kernels/reduced_scalars.hpp)
   StorageId wish;  ///< StepWish, where micro-steps begin with a sum of it
   /// Memory that no operation names, for as long as the run lives; none: not wanted.

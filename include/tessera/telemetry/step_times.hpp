@@ -16,9 +16,9 @@ enum class TimeCategory : std::uint8_t {
   data,  ///< waiting for tokens
   forward,
   recompute,
-  backward,   ///< the head's forward and backward in one included
-  optimizer,  ///< accumulate, norm, clip, update
-  exposed_gather,
+  backward,        ///< the head's forward and backward in one included
+  optimizer,       ///< accumulate, norm, clip, direction, orthogonalize, update
+  exposed_gather,  ///< and exchanges of matrices
   exposed_reduce_scatter,
   exposed_all_reduce,
   exposed_other,  ///< loads, stores, host operations

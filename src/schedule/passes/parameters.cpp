@@ -83,7 +83,8 @@ void Parameters::add_state(OfUnit& of, const Value& slice) {
   const OptimizerRules& optimizer = rules_of(w_.schedule().optimizer);
   value.kind = ValueKind::moments;
   value.placement.dtype = optimizer.dtype;
-  value.elements *= optimizer.states();
+  const Unit& unit = w_.schedule().unit(slice.unit);
+  value.elements = state_elements(w_.schedule().optimizer, unit, unit.padded / state.elements);
   state.moments = add("moments ", Category::optimizer_state, space, value);
   value = slice;
   value.kind = ValueKind::parameter;
@@ -163,11 +164,12 @@ bool Parameters::are_there(UnitId unit, bool after_first_micro_step) const {
   return rest || of.for_ever || (after_first_micro_step && of.for_a_step);
 }
 
-void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped) {
+void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped, ValueId direction) {
   const OfUnit& of = units_[unit];
   if (of.offloaded) return update_on_host(unit, gradient, clipped);
   Operation op = operation_of(OperationKind::update, Queue::compute, unit);
   op.reads = {gradient, clipped};
+  if (direction) op.reads.push_back(direction);
   for (const ValueId before : {master(unit), moments(unit)}) {
     Value after = w_.value(before);
     after.version += 1;

@@ -34,8 +34,9 @@ class Parameters {
   /// stay for ever, or stay since the first micro-step of the step.
   bool are_there(UnitId unit, bool after_first_micro_step) const;
 
-  /// Emits the update of a unit, and what brings its new parameters to where they rest and stay.
-  void update(UnitId unit, ValueId gradient, ValueId clipped);
+  /// Emits the update of a unit, and what brings its new parameters to where they rest and stay. `direction`: of its
+  /// matrices, where they are updated as a whole.
+  void update(UnitId unit, ValueId gradient, ValueId clipped, ValueId direction);
   /// Ends the updates of a step.
   void finish_updates() { update_stored(); }
   /// Returns whether copies live from step to step that are made of masters once before the first one.

@@ -92,6 +92,24 @@ void add_savings(const StepSchedule& s, TextTable& table) {
   }
 }
 
+/// Returns what members send of matrices to their owners and back, who sends least and who most; nothing without any.
+std::string print_exchanges(const StepSchedule& s) {
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(s.grid.size(rules_of(s.strategy).state)));
+  for_each_played(s, [&](const Operation& op) {
+    if (op.kind != OperationKind::exchange) return;
+    for (std::size_t member = 0; member < sent.size(); ++member)
+      sent[member] +=
+          elements_sent(op.runs, static_cast<std::int64_t>(member)) * size_of(s.value(op.reads.at(0)).dtype());
+  });
+  const auto [least, most] = std::ranges::minmax(sent);
+  if (most == 0) return "";
+  return fmt::format(
+      "  exchange of matrices: counted as the member sends that sends most, exchange by exchange; over a step a "
+      "member\n"
+      "  sends {} to {}\n",
+      format_bytes(least), format_bytes(most));
+}
+
 std::string print_sent(const StepSchedule& s) {
   TextTable table({{"sent per step and rank", Align::left}, {"calls", Align::right}, {"bytes", Align::right}});
   for (const Traffic& t : traffic_of(s)) {
@@ -105,7 +123,7 @@ std::string print_sent(const StepSchedule& s) {
   table.row({"by the formula of " + std::string(name_of(s.strategy)), "", format_bytes(formula_wire_bytes(s))});
   add_savings(s, table);
   table.row({"in all", "", format_bytes(s.wire_bytes_per_step())});
-  return table.text() + "  (apart): not in the formula and not in the sum\n";
+  return table.text() + "  (apart): not in the formula and not in the sum\n" + print_exchanges(s);
 }
 
 /// Returns what rests where of offloaded state; nothing where none is.
@@ -230,6 +248,8 @@ std::vector<Traffic> traffic_of(const StepSchedule& schedule) {
     std::string name = "all-reduce of loss and norm";
     if (op.kind == OperationKind::reduce_scatter)
       name = "reduce-scatter of gradients";
+    else if (op.kind == OperationKind::exchange)
+      name = "exchange of matrices";
     else if (!is_scalar)
       name = schedule.value(op.reads.at(0)).kind == ValueKind::gradient ? "all-gather of gradients"
                                                                         : "all-gather of parameters";

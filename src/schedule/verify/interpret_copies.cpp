@@ -77,10 +77,11 @@ void Interpreter::store_snapshot(const Operation& op) {
   const Value& out = schedule_.value(op.writes[0]);
   demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype() == master->type.dtype(),
          "a snapshot is of the unit, in its type, and lies on the host");
-  demand(owners_of(out) == schedule_.grid.world() &&
-             out.elements * schedule_.grid.world() ==
-                 std::ssize(rules_of(schedule_.optimizer).keeps) * schedule_.unit(op.unit).padded,
-         "each element must be stored on exactly one rank");
+  const Unit& unit = schedule_.unit(op.unit);
+  const std::int64_t world = schedule_.grid.world();
+  demand(
+      owners_of(out) == world && out.elements == unit.share(world) + state_elements(schedule_.optimizer, unit, world),
+      "each element must be stored on exactly one rank");
   demand(schedule_.state[op.unit].snapshot == out.storage, "a snapshot lies elsewhere than is noted of the unit");
   demand(stored_.insert(op.unit).second, "stores a unit twice");
   State state;

@@ -163,7 +163,7 @@ void Interpreter::write_copy(const Operation& op, ValueId id, const Value& slice
   write(id, std::move(state));
 }
 
-void Interpreter::update(const Operation& op) {
+const Interpreter::State* Interpreter::finished_gradient(const Operation& op) {
   const State* gradient = find_read(op, ValueKind::gradient, op.unit);
   bool clipped = false;
   for (const ValueId id : op.reads) {
@@ -171,17 +171,31 @@ void Interpreter::update(const Operation& op) {
     clipped = clipped || (state != nullptr && state->version == step_);
   }
   demand(clipped, "updates before the clip coefficient is known");
-  if (gradient == nullptr) return complain("updates without a gradient");
+  if (gradient == nullptr) {
+    complain("updates without a gradient");
+    return nullptr;
+  }
   demand(gradient->type.placement.partial.empty(), "updates with a gradient whose sum is not complete");
   demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == schedule_.accumulation,
          "updates with a gradient that does not cover everything");
+  demand(measured_.contains(op.unit) && measured_[op.unit] == gradient->type.dtype(),
+         "applies a gradient in another type than the norm measured");
+  return gradient;
+}
+
+void Interpreter::update(const Operation& op) {
+  const State* gradient = finished_gradient(op);
+  if (gradient == nullptr) return;
   demand(schedule_.is_offloaded(op.unit) == (op.queue == Queue::host), "updates state where it does not rest");
+  if (!schedule_.owners.empty() && schedule_.unit(op.unit).matrices_end > 0) {
+    const State* direction = find_read(op, ValueKind::direction, op.unit);
+    demand(direction != nullptr && direction->is_orthogonal && direction->version == step_,
+           "updates matrices without their orthogonal direction of this step");
+  }
   const bool in_part = op.bucket.count > 0;
   demand(in_part ? gradient->type.first == op.bucket.first && gradient->type.elements == op.bucket.count
                  : gradient->type.first < 0,
          "updates with another bucket of the gradient");
-  demand(measured_.contains(op.unit) && measured_[op.unit] == gradient->type.dtype(),
-         "applies a gradient in another type than the norm measured");
   bool master = false, moments = false, done = false;
   for (const Update& u : op.updates) {
     const State* before = read(u.before);
@@ -195,8 +209,7 @@ void Interpreter::update(const Operation& op) {
     master = master || is_master;
     moments = moments || before->type.kind == ValueKind::moments;
     State state = *before;
-    const std::int64_t elements =
-        is_master ? state.type.elements : state.type.elements / rules_of(schedule_.optimizer).states();
+    const std::int64_t elements = schedule_.state[op.unit].elements;
     demand(state.advanced == op.bucket.first && op.bucket.end() <= elements,
            "updates a bucket that does not follow those before it");
     state.advanced = op.bucket.end();

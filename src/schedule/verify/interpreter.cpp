@@ -174,6 +174,12 @@ void Interpreter::execute(OperationId id) {
       return update(op);
     case OperationKind::slice:
       return slice(op);
+    case OperationKind::direction:
+      return direct(op);
+    case OperationKind::exchange:
+      return exchange(op);
+    case OperationKind::orthogonalize:
+      return orthogonalize(op);
   }
   complain("no rule for this operation");
 }

@@ -45,9 +45,10 @@ class Interpreter {
     std::int64_t from = 0, to = 0;  ///< gradients: micro-steps [from, to) are in it
     std::int64_t version = 0;       ///< absolute: steps done; of a cache: plays that are in it
     Content content;
-    std::set<UnitId> norms;   ///< the reduced scalars: units measured
-    std::int64_t losses = 0;  ///< the reduced scalars: micro-steps counted
-    bool has_wish = false;    ///< the reduced scalars: the ranks' wish to stop is in them
+    std::set<UnitId> norms;      ///< the reduced scalars: units measured
+    std::int64_t losses = 0;     ///< the reduced scalars: micro-steps counted
+    bool has_wish = false;       ///< the reduced scalars: the ranks' wish to stop is in them
+    bool is_orthogonal = false;  ///< a direction
     /// Of a slice that is changed bucket by bucket: its first elements that are a version ahead of `version`.
     std::int64_t advanced = 0;
   };
@@ -80,6 +81,15 @@ class Interpreter {
   void clip(const Operation& op);
   void update(const Operation& op);
   void write_copy(const Operation& op, ValueId id, const Value& slice);
+  void direct(const Operation& op);
+  void exchange(const Operation& op);
+  /// Returns how many of a slice's elements have a direction: those of the fullest member.
+  std::int64_t directions_of(UnitId unit) const;
+  void orthogonalize(const Operation& op);
+  /// Demands that an exchange moves each element of a unit's matrices once, between its slice and its owner.
+  void need_all_matrices(const Operation& op, bool to_owners);
+  /// Demands the gradient that an update applies: complete, of all micro-steps, measured, clipped.
+  const State* finished_gradient(const Operation& op);
 
   void need_parameters(const Operation& op, const Part& part);
   void need_content(const Operation& op, const Content& wanted);

@@ -86,7 +86,7 @@ void check_regions(const StepSchedule& schedule, Problems& problems) {
     const Operation& op = schedule.operation(id);
     if (schedule.grid.size(op.group) == 1) continue;
     const bool gather = op.kind == OperationKind::gather;
-    if (!gather && op.kind != OperationKind::reduce_scatter) continue;
+    if (!gather && op.kind != OperationKind::reduce_scatter && op.kind != OperationKind::exchange) continue;
     for (const ValueId v : gather ? op.writes : op.reads) {
       if (schedule.storage_of(v).region != RegionKind::shared) {
         problems.push_back(fmt::format("operation {}: {} is not in the shared region", id, name_of_value(schedule, v)));
@@ -98,11 +98,13 @@ void check_regions(const StepSchedule& schedule, Problems& problems) {
 void check_wire_bytes(const StepSchedule& schedule, Problems& problems) {
   for (const OperationId id : schedule.operations.ids()) {
     const Operation& op = schedule.operation(id);
-    if (op.kind != OperationKind::gather && op.kind != OperationKind::reduce_scatter) continue;
+    const bool is_exchange = op.kind == OperationKind::exchange;
+    if (op.kind != OperationKind::gather && op.kind != OperationKind::reduce_scatter && !is_exchange) continue;
     if (op.reads.empty() || op.writes.empty()) continue;
     const Value& full = schedule.value(op.kind == OperationKind::gather ? op.writes[0] : op.reads[0]);
     const std::int64_t n = schedule.grid.size(op.group);
-    const std::int64_t expected = full.elements / n * (n - 1) * size_of(full.dtype());
+    const std::int64_t elements = is_exchange ? most_elements_sent(op.runs) : full.elements / n * (n - 1);
+    const std::int64_t expected = elements * size_of(full.dtype());
     if (op.wire_bytes != expected) {
       problems.push_back(fmt::format("operation {}: {} bytes on the wire instead of {}", id, op.wire_bytes, expected));
     }
