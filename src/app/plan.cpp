@@ -69,7 +69,8 @@ std::string strategy_table(const RunShape& shape) {
   const bool offloads = std::ranges::any_of(rows, [](const StrategyRow& row) { return copies_in_steps(row.schedule); });
   return "all strategies: memory of a rank at its peak, which adds up to what it allocates (* as chosen)\n" +
          print_strategy_table(rows) + (offloads ? "  host: beside what is allocated on the device\n" : "") +
-         "  parameters: fp32 masters and copies at rest; optimizer: both moments; gathered: unsharded for a while\n"
+         fmt::format("  parameters: fp32 masters and copies at rest; optimizer: {}; gathered: unsharded for a while\n",
+                     rules_of(shape.policy.optimizer).kept) +
          "  idle: allocated for another time than the peak\n"
          "\nall strategies: each category at its own peak, as ZeRO's formulas count, and what a rank sends\n" +
          print_strategy_peaks(rows);

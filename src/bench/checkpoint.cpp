@@ -69,8 +69,9 @@ void forget_folder(const std::filesystem::path& folder) {
 }
 
 /// Returns the runs that rank `rank` of a layout holds, into `memory`, kind after kind.
-std::vector<WantedRun> wanted_of(const ModelParts& model, const UnitLayout& layout, std::int64_t rank,
+std::vector<WantedRun> wanted_of(const StepSchedule& schedule, const UnitLayout& layout, std::int64_t rank,
                                  std::vector<float>& memory) {
+  const std::vector<TensorRecord> tensors = tensor_records(schedule.model.tensors, schedule.optimizer);
   const std::span<const StateKind> kinds = kinds_of(StateContent::full);
   std::int64_t share = 0;
   for (const Unit& unit : layout.units) share += unit.share(layout.world);
@@ -80,8 +81,10 @@ std::vector<WantedRun> wanted_of(const ModelParts& model, const UnitLayout& layo
   for (const StateKind kind : kinds) {
     for (const Unit& unit : layout.units) {
       const std::int64_t count = unit.share(layout.world);
-      for (const TensorRun& run : runs_in_slice(model, unit, rank * count, count))
-        wanted.push_back({kind, run.tensor.number(), run.first, run.count, to + run.offset});
+      for (const TensorRun& run : runs_in_slice(schedule.model, unit, rank * count, count)) {
+        if (tensors[static_cast<std::size_t>(run.tensor.number())].keeps(kind))
+          wanted.push_back({kind, run.tensor.number(), run.first, run.count, to + run.offset});
+      }
       to += count;
     }
   }
@@ -141,8 +144,7 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
   CheckpointWriter writer(world, *session, settings);
 
   const ModelParts& model = session->schedule().model;
-  const UnitLayout same = divide_into_units(model, options.shard.wrap, options.shard.min_params, world.size(),
-                                            options.shard.persistence_threshold);
+  const UnitLayout& same = session->schedule().layout;
   const UnitLayout other = divide_into_units(model, Wrap::model, 1, world.size());
   const int threads = threads_of(options, machine);
   std::vector<double> plain_write, write, plain_read, load, reshard;
@@ -171,7 +173,7 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
     plain_read.push_back(bench.seconds([&] { PlainFile(plain, O_RDONLY).read(); }));
     const auto cold_load = [&](const UnitLayout& layout) {
       std::vector<float> memory;
-      const auto wanted = wanted_of(model, layout, world.rank(), memory);
+      const auto wanted = wanted_of(session->schedule(), layout, world.rank(), memory);
       PlainFile(plain, O_RDONLY).forget();
       if (world.rank() == 0) forget_folder(folder);
       return bench.seconds([&] { CheckpointReader(folder).read(wanted, threads); });

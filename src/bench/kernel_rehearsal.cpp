@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/counter_rng.hpp"
+#include "tessera/kernels/needs.hpp"
 #include "tessera/model/constants.hpp"
 #include "tessera/model/initialize.hpp"
 
@@ -123,11 +124,13 @@ void KernelRehearsal::draw_tokens() {
 }
 
 void KernelRehearsal::open_flat(const KernelWork& work) {
-  std::int64_t from = 0, to = 0, updated = 0;
+  std::int64_t from = 0, to = 0, updated = 0, iterations = 0;
   for (const FlatWork& one : work.flat) {
     from = std::max(from, one.elements * size_of(one.from));
     to = std::max(to, one.elements * size_of(one.to));
-    if (one.kind == FlatKind::adamw) updated = std::max(updated, one.elements);
+    if (one.kind >= FlatKind::update) updated = std::max(updated, one.elements);
+    if (one.kind != FlatKind::orthogonalize) continue;
+    iterations = std::max(iterations, kernel_needs(schedule_.model.device).orthogonalize(one.rows, one.columns));
   }
   // Bytes that read as 0.0115 in fp32 and bf16 and as 1.06 in fp16: with zeros AdamW's moments would become subnormal.
   const std::vector<std::byte> bytes_like_numbers(4096, std::byte{0x3c});
@@ -143,8 +146,10 @@ void KernelRehearsal::open_flat(const KernelWork& work) {
   flat_from_ = filled(from, bytes_like_numbers.data(), 4096);
   flat_to_ = filled(to, bytes_like_numbers.data(), 4096);
   master_ = filled_with(0.02f);
-  states_.assign(static_cast<std::size_t>(rules_of(schedule_.optimizer).states()), nullptr);
+  states_.assign(kStateKinds - 1, nullptr);
   for (float*& state : states_) state = filled_with(1e-3f);
+  direction_ = filled_with(1e-3f);
+  iterations_ = device_.take(iterations);
 }
 
 void KernelRehearsal::play(Kernels& kernels, const PartWork& work) {
@@ -189,18 +194,40 @@ void KernelRehearsal::play(Kernels& kernels, const FlatWork& work) {
       return kernels.add(stream, flat_to_, work.to, flat_from_, work.from, flat_to_, work.to, work.elements);
     case FlatKind::square_sum:
       return kernels.square_sum(stream, flat_from_, work.from, work.elements, square_sum_);
-    case FlatKind::adamw: {
-      const DecayRun all{0, work.elements, true};
-      UpdateArguments a = update_arguments(optim_);
+    case FlatKind::update:
+      return play_update(kernels, work, rules_of(rules_of(schedule_.optimizer).others));
+    case FlatKind::update_matrices:
+      return play_update(kernels, work, rules_of(schedule_.optimizer));
+    case FlatKind::direction: {
+      DirectionArguments a;
       a.elements = work.elements;
-      a.master = master_, a.states = states_;
+      a.state = states_[0], a.output = direction_;
       a.gradient = flat_from_, a.gradient_dtype = work.from;
-      a.runs = {&all, 1};
-      if (work.to != DType::fp32) a.copy = flat_to_, a.copy_dtype = work.to;
+      a.momentum = optim_.muon_momentum;
       a.scalars = scalars_;
-      return (kernels.*rules_of(schedule_.optimizer).update)(stream, a);
+      return kernels.muon_direction(stream, a);
+    }
+    case FlatKind::orthogonalize: {
+      OrthogonalizeArguments a;
+      a.rows = work.rows, a.columns = work.columns, a.steps = optim_.muon_steps;
+      a.input = {master_, DType::fp32, work.columns}, a.output = {direction_, DType::fp32, work.columns};
+      a.scratch = iterations_;
+      return kernels.orthogonalize(stream, a);
     }
   }
+}
+
+void KernelRehearsal::play_update(Kernels& kernels, const FlatWork& work, const OptimizerRules& rules) {
+  const DecayRun all{0, work.elements, true};
+  UpdateArguments a = update_arguments(optim_);
+  a.elements = work.elements;
+  a.master = master_, a.states = std::span(states_).first(static_cast<std::size_t>(rules.states()));
+  a.direction = rules.wants_matrices ? direction_ : nullptr;
+  a.gradient = flat_from_, a.gradient_dtype = work.from;
+  a.runs = {&all, 1};
+  if (work.to != DType::fp32) a.copy = flat_to_, a.copy_dtype = work.to;
+  a.scalars = scalars_;
+  (kernels.*rules.update)(device_.stream(), a);
 }
 
 }  // namespace tessera

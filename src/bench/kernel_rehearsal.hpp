@@ -37,6 +37,7 @@ class KernelRehearsal {
   void open_part(PartId id);
   void draw_tokens();
   void open_flat(const KernelWork& work);
+  void play_update(Kernels& kernels, const FlatWork& work, const OptimizerRules& rules);
 
   const StepSchedule& schedule_;
   const OptimOptions& optim_;
@@ -51,6 +52,8 @@ class KernelRehearsal {
   std::byte* scratch_ = nullptr;
   float* master_ = nullptr;
   std::vector<float*> states_;
+  float* direction_ = nullptr;
+  std::byte* iterations_ = nullptr;  ///< scratch
   std::byte *flat_from_ = nullptr, *flat_to_ = nullptr;
   const StepScalars* scalars_ = nullptr;
   ExactSum* square_sum_ = nullptr;

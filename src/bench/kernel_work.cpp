@@ -63,7 +63,7 @@ FlatWork accumulate_work(const StepSchedule& schedule, const Operation& op) {
   return {kind, sum.elements, schedule.value(op.reads[0]).dtype(), sum.dtype()};
 }
 
-/// Describes square_sum or adamw over the gradient that the operation reads.
+/// Describes square_sum, an update or a direction over the gradient that the operation reads.
 FlatWork gradient_work(const StepSchedule& schedule, const Operation& op, FlatKind kind) {
   const DType copy = op.writes.empty() ? DType::fp32 : schedule.value(op.writes[0]).dtype();
   for (const ValueId v : op.reads) {
@@ -78,7 +78,8 @@ bool same(const PartWork& a, const PartWork& b) {
          a.gradient_adds == b.gradient_adds;
 }
 bool same(const FlatWork& a, const FlatWork& b) {
-  return a.kind == b.kind && a.elements == b.elements && a.from == b.from && a.to == b.to;
+  return a.kind == b.kind && a.elements == b.elements && a.from == b.from && a.to == b.to && a.rows == b.rows &&
+         a.columns == b.columns;
 }
 
 template <class T>
@@ -86,6 +87,29 @@ void count(std::vector<T>& all, T work) {
   auto it = std::find_if(all.begin(), all.end(), [&](const T& other) { return same(work, other); });
   if (it == all.end()) it = all.insert(it, std::move(work));
   ++it->count;
+}
+
+void count_update(const StepSchedule& schedule, const Operation& op, KernelWork& work) {
+  FlatWork rest = gradient_work(schedule, op, FlatKind::update), matrices = rest;
+  matrices.kind = FlatKind::update_matrices;
+  matrices.elements = std::min(rest.elements, schedule.unit(op.unit).matrices_end);
+  rest.elements -= matrices.elements;
+  if (matrices.elements > 0) count(work.flat, matrices);
+  if (rest.elements > 0) count(work.flat, rest);
+}
+
+void count_direction(const StepSchedule& schedule, const Operation& op, KernelWork& work) {
+  FlatWork direction = gradient_work(schedule, op, FlatKind::direction);
+  direction.elements = schedule.value(op.writes[0]).elements, direction.to = DType::fp32;
+  count(work.flat, direction);
+}
+
+void count_matrices(const StepSchedule& schedule, const Operation& op, KernelWork& work) {
+  for (const OwnedTensor& owned : schedule.owners[op.unit].tensors) {
+    if (owned.owner != 0) continue;
+    for (const TensorMatrix& m : matrices_of(schedule.model.tensors[owned.tensor], schedule.model.architecture))
+      count(work.flat, {FlatKind::orthogonalize, m.rows * m.columns, DType::fp32, DType::fp32, m.rows, m.columns});
+  }
 }
 
 void count_operation(const StepSchedule& schedule, const Operation& op, KernelWork& work) {
@@ -105,7 +129,11 @@ void count_operation(const StepSchedule& schedule, const Operation& op, KernelWo
     case OperationKind::norm:
       return count(work.flat, gradient_work(schedule, op, FlatKind::square_sum));
     case OperationKind::update:
-      return count(work.flat, gradient_work(schedule, op, FlatKind::adamw));
+      return count_update(schedule, op, work);
+    case OperationKind::direction:
+      return count_direction(schedule, op, work);
+    case OperationKind::orthogonalize:
+      return count_matrices(schedule, op, work);
     default:
       return;  // moves data or a few numbers only
   }

@@ -18,15 +18,17 @@ struct PartWork {
   std::int64_t count = 0;                       ///< times per step
 };
 
-enum class FlatKind : std::uint8_t { cast, add, square_sum, adamw };
+/// Updates are by the optimizer: of matrices that it wants whole, or of all else.
+enum class FlatKind : std::uint8_t { cast, add, square_sum, update, update_matrices, direction, orthogonalize };
 
 /// Element-wise work on a stretch of a flat parameter.
 struct FlatWork {
   FlatKind kind = FlatKind::cast;
   std::int64_t elements = 0;
-  DType from = DType::fp32;  ///< dtype read (add: the other operand is `to`; adamw: the gradient)
-  DType to = DType::fp32;    ///< dtype written (adamw: of the copy; fp32: none)
-  std::int64_t count = 0;    ///< times per step
+  DType from = DType::fp32;  ///< dtype read (add: the other operand is `to`; updates and direction: the gradient)
+  DType to = DType::fp32;    ///< dtype written (updates: of the copy; fp32: none)
+  std::int64_t rows = 0, columns = 0;  ///< orthogonalize
+  std::int64_t count = 0;              ///< times per step
 };
 
 /// In the order of their first appearance in the step.
@@ -35,8 +37,8 @@ struct KernelWork {
   std::vector<FlatWork> flat;
 };
 
-/// Counts a step's plays, all micro-steps. Zeros written into padding are left out: at most 63
-/// elements a tensor, 63 rows a table.
+/// Counts a step's plays, all micro-steps, on the first member of each group. Zeros written into padding are left out:
+/// at most 63 elements a tensor, 63 rows a table.
 KernelWork kernel_work(const StepSchedule& schedule);
 
 }  // namespace tessera

@@ -125,6 +125,14 @@ void add_optim(Rows& rows) {
                "learning rate after the warm-up, the highest; with model.from 2e-05 by default");
   optim.number("optim.min_lr", &S::min_lr, {0.0, 1e6},
                "learning rate that the schedule falls to: it would be reached one step after the last");
+  optim.choice("optim.name", &S::name,
+               "what updates the parameters; muon: the matrices of blocks by Muon, all else by AdamW");
+  optim.number("optim.muon_momentum", &S::muon_momentum, {0.0, 1.0, false, true},
+               "Muon: decay of the running mean of gradients");
+  optim.integer("optim.muon_steps", &S::muon_steps, 1, 100, "Muon: Newton-Schulz iterations of an update");
+  optim.choice("optim.muon_scale", &S::muon_scale,
+               "Muon: by what the learning rate is multiplied; match_rms_adamw: 0.2 x the root of a matrix's longer "
+               "side, so that AdamW's rates serve; original: the root of outputs / inputs, at least 1");
   optim.integer("optim.warmup_steps", &S::warmup_steps, 0, kAnyCount,
                 "first steps, in which the learning rate rises linearly; with model.from 3% of the steps by default");
   optim.choice("optim.schedule", &S::schedule,
@@ -136,7 +144,7 @@ void add_optim(Rows& rows) {
                "AdamW: decay of the running mean of squared gradients");
   optim.number("optim.eps", &S::eps, {0.0, 1.0, true, false}, "AdamW: added to the square root of the mean square");
   optim.number("optim.weight_decay", &S::weight_decay, {0.0, 1e6},
-               "AdamW: decoupled weight decay, of tensors with two or more dimensions");
+               "decoupled weight decay, of tensors with two or more dimensions");
   optim.number("optim.clip", &S::clip, {0.0, kInfinity},
                "largest norm of the full gradient, which is scaled down to it; 0: no clipping");
 }
@@ -179,7 +187,7 @@ void add_shard(Rows& rows) {
                "a table used by embedding and head: its gradient is summed over the ranks once, or once per use");
   shard.choice("shard.offload", &S::offload,
                "what rests in the host's memory. optimizer: fp32 masters and moments, which the host's AdamW updates. "
-               "params: the parameters too, which are loaded before each gather");
+               "params: the parameters too, which are loaded before each gather. Not with optim.name = muon");
   shard.value<read_fraction>(
       "shard.offload_fraction", &S::offload_fraction, "number, 0 to 1, or fit", fraction_text,
       "part of the parameters whose state is offloaded, unit by unit, the last ones first; fit: the least "
@@ -294,7 +302,7 @@ void add_commands(Rows& rows) {
   plan.choice("plan.format", &PlanOptions::format,
               "json: one document with every view, numbers in bytes (postprocess/README.md)");
   export_.choice("export.optimizer", &ExportOptions::optimizer,
-                 "write state.h5 as well: full parameters, both moments and the optimizer's scalars");
+                 "write state.h5 as well: full parameters, the optimizer's state and its scalars");
   export_.choice("export.dtype", &ExportOptions::dtype, "type of exported weights");
   export_.bytes("export.largest_file", &ExportOptions::largest_file,
                 "weights are divided into files of at most so many bytes; 0: one file");
@@ -420,7 +428,7 @@ std::string_view section_title(std::string_view section) {
       {"model", "what is trained"},
       {"data", "what it is trained on"},
       {"train", "steps and batches"},
-      {"optim", "AdamW and the learning rate"},
+      {"optim", "AdamW or Muon, and the learning rate"},
       {"shard", "what is split over the ranks, and when it is gathered"},
       {"precision", "fp32, bf16 or fp16 (master weights and moments are fp32)"},
       {"memory", "memory against time"},

@@ -59,6 +59,10 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   if (options.optim.schedule != LearningRateSchedule::wsd) {
     out.push_back({"optim.decay_fraction", "only optim.schedule = wsd decays in the last part of the steps"});
   }
+  if (options.optim.name != OptimizerName::muon) {
+    add_unused(out, fmt::format("optim.name = {} has no Muon", name_of(options.optim.name)),
+               {"optim.muon_momentum", "optim.muon_steps", "optim.muon_scale"});
+  }
   if (options.optim.schedule == LearningRateSchedule::constant) {
     out.push_back({"optim.min_lr", "optim.schedule = constant never falls"});
   }

@@ -55,6 +55,12 @@ std::string strategies_that_offload_params() {
 }
 
 void check_offload(const Options& options) {
+  if (options.optim.name == OptimizerName::muon && options.shard.offload != Offload::none) {
+    throw UsageError(
+        "shard.offload = {} with optim.name = muon (its matrices are multiplied on the device, and their state would "
+        "travel there and back): none",
+        name_of(options.shard.offload));
+  }
   const ShardOptions& shard = options.shard;
   if (shard.offload == Offload::params && rules_of(shard.strategy).life == ParameterLife::rest) {
     throw UsageError(

@@ -6,7 +6,12 @@ namespace {
 
 constexpr std::array kAdamWKeeps{StateKind::parameter, StateKind::first_moment, StateKind::second_moment};
 
-constexpr std::array kRules{OptimizerRules{kAdamWKeeps, DType::fp32, &Kernels::adamw}};
+constexpr std::array kMuonKeeps{StateKind::parameter, StateKind::first_moment};
+
+constexpr std::array kRules{
+    OptimizerRules{kAdamWKeeps, DType::fp32, "both moments", &Kernels::adamw},
+    OptimizerRules{kMuonKeeps, DType::fp32, "the momentum of matrices, both moments of all else", &Kernels::muon,
+                   OptimizerName::adamw, true}};
 
 }  // namespace
 
@@ -18,6 +23,7 @@ UpdateArguments update_arguments(const OptimOptions& options) {
   arguments.beta2 = options.beta2;
   arguments.epsilon = options.eps;
   arguments.weight_decay = options.weight_decay;
+  arguments.momentum = options.muon_momentum;
   return arguments;
 }
 

@@ -89,9 +89,10 @@ std::vector<Change> more_sharding(const RunShape& shape) {
   return changes;
 }
 
-/// On a CPU device and host are one memory: nothing is won there.
+/// On a CPU device and host are one memory: nothing is won there. What is updated by whole matrices stays on the
+/// device.
 std::vector<Change> offload(const RunShape& shape) {
-  if (kernel_needs(shape.device).limited(0, 1) > 0) return {};
+  if (kernel_needs(shape.device).limited(0, 1) > 0 || rules_of(shape.policy.optimizer).wants_matrices) return {};
   const Offload now = shape.policy.offload;
   const bool is_partial = shape.policy.offload_fraction < 1;
   std::vector<Change> changes;

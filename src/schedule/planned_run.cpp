@@ -14,6 +14,7 @@ namespace tessera {
 SchedulePolicy policy_from(const Options& options) {
   SchedulePolicy policy;
   policy.strategy = options.shard.strategy;
+  policy.optimizer = options.optim.name;
   policy.wrap = options.shard.wrap;
   policy.min_params = options.shard.min_params;
   policy.persistence_threshold = options.shard.persistence_threshold;

@@ -71,9 +71,29 @@ TEST_CASE("work of a step is counted from its schedule") {
   CHECK(count_of(schedule, work, PartKind::head, OperationKind::backward) == 2);
   CHECK(count_of(schedule, work, PartKind::attention, OperationKind::recompute) == 0);
   const std::int64_t held = options.shard.strategy == Strategy::ddp ? 1 : world;
-  CHECK(elements_of(work, FlatKind::adamw) == schedule.layout.padded_elements() / held);
+  CHECK(elements_of(work, FlatKind::update) == schedule.layout.padded_elements() / held);
   CHECK(elements_of(work, FlatKind::square_sum) >= schedule.layout.padded_elements() / world);
   for (const PartWork& one : work.parts) CHECK(schedule.part(one.part).block <= 0);
+}
+
+TEST_CASE("Muon's work is counted: matrices and all else apart, and the matrices of the first owner") {
+  Options options = small_run();
+  options.optim.name = OptimizerName::muon;
+  options.shard.strategy = GENERATE(Strategy::ddp, Strategy::zero3);
+  const std::int64_t world = GENERATE(1, 2);
+  const StepSchedule schedule = schedule_of(options, world);
+  const KernelWork work = kernel_work(schedule);
+  const std::int64_t held = options.shard.strategy == Strategy::ddp ? 1 : world;
+  const std::int64_t matrices = elements_of(work, FlatKind::update_matrices);
+  CHECK(matrices > 0);
+  CHECK(elements_of(work, FlatKind::direction) == matrices);
+  CHECK(matrices + elements_of(work, FlatKind::update) == schedule.layout.padded_elements() / held);
+  std::int64_t owned = 0;
+  for (const UnitOwners& unit : schedule.owners) {
+    for (const OwnedTensor& one : unit.tensors)
+      owned += one.owner == 0 ? schedule.model.tensors[one.tensor].elements : 0;
+  }
+  CHECK(elements_of(work, FlatKind::orthogonalize) == owned);
 }
 
 TEST_CASE("updates write 16-bit copies, which are counted with their bytes instead of casts") {
@@ -82,10 +102,10 @@ TEST_CASE("updates write 16-bit copies, which are counted with their bytes inste
   options.shard.strategy = GENERATE(Strategy::ddp, Strategy::zero1);
   const std::int64_t world = GENERATE(1, 2);
   const KernelWork work = kernel_work(schedule_of(options, world));
-  CHECK(elements_of(work, FlatKind::adamw) > 0);
+  CHECK(elements_of(work, FlatKind::update) > 0);
   for (const FlatWork& one : work.flat) {
     INFO(static_cast<int>(one.kind) << " " << name_of(one.from) << " to " << name_of(one.to) << " " << one.elements);
-    if (one.kind == FlatKind::adamw) CHECK(one.to == DType::bf16);
+    if (one.kind == FlatKind::update) CHECK(one.to == DType::bf16);
     if (one.kind == FlatKind::cast) CHECK_FALSE((one.from == DType::fp32 && one.to == DType::bf16));
   }
   float state[3] = {}, gradient = 0;

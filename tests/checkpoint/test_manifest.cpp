@@ -170,6 +170,8 @@ TEST_CASE("random texts in place of a manifest end in messages") {
   REQUIRE(refused(bad));
   bad = manifest, bad.files[0].runs.push_back(bad.files[1].runs[0]);
   REQUIRE(refused(bad));
+  bad = manifest, bad.tensors[0].states[static_cast<std::size_t>(StateKind::parameter)] = false;
+  REQUIRE(refused(bad));
   bad = manifest, bad.step = -1;
   REQUIRE(refused(bad));
   write_file(path, R"({"schema":1,"model":)" + std::string(100000, '[') + std::string(100000, ']') + "}");

@@ -69,12 +69,12 @@ TEST_CASE("drawn configurations over processes give the bits of one rank") {
   for (const std::int64_t micro_batches : {4, 8}) {
     options.train.accumulation = micro_batches;
     options.shard.strategy = Strategy::ddp;
-    const std::map<Family, RunOutcome> references = reference_of_families(options);
+    const References references(options);
     const std::uint64_t first = static_cast<std::uint64_t>(world().size() * 100 + micro_batches) * 1000000;
     for (std::int64_t i = 0; i < configurations(150); ++i) {
       const Drawn c = draw(first + static_cast<std::uint64_t>(i), options, micro_batches, world().size());
       INFO(c.text);
-      require_reference_bits(references.at(c.family), train_here(c, small_model(c.family)));
+      require_reference_bits(references.of(c), train_here(c, small_model(c.family)));
     }
   }
 }
@@ -88,11 +88,15 @@ TEST_CASE("drawn configurations over worlds that are no power of two stay within
   const std::int64_t micro_batches = 2 * world().size();
   options.train.accumulation = micro_batches;
   options.shard.strategy = Strategy::ddp;
-  const RunOutcome reference = train_locally(options, architecture, 1, 1);
+  std::map<OptimizerName, RunOutcome> references;
+  for (const OptimizerName optimizer : {OptimizerName::adamw, OptimizerName::muon}) {
+    options.optim.name = optimizer;
+    references[optimizer] = train_locally(options, architecture, 1, 1);
+  }
   for (std::int64_t i = 0; i < configurations(100); ++i) {
     const Drawn c = draw(static_cast<std::uint64_t>(i + 1), options, micro_batches, world().size());
     INFO(c.text);
-    const RunOutcome mine = train_here(c, architecture);
+    const RunOutcome mine = train_here(c, architecture), &reference = references.at(c.options.optim.name);
     double furthest = mine.losses.size() == reference.losses.size() ? 0 : 1;
     for (std::size_t step = 0; step < mine.losses.size(); ++step) {
       furthest = std::max(furthest, std::abs(mine.losses[step] / reference.losses[step] - 1));

@@ -48,10 +48,10 @@ inline void collect_state(TrainingSession& session, Outcome& outcome) {
     const StateSlice slice = state_slice(session.schedule(), session.resources(), unit);
     for (const StateVector& vector : slice.vectors) {
       auto& tensors = outcome.state[static_cast<std::size_t>(vector.kind)];
-      for (const TensorRun& run : slice.runs) {
-        session.resources().device->copy(tensors[run.tensor].data() + run.first, vector.data + run.offset,
+      each_run(slice, vector, [&](const TensorRun& run) {
+        session.resources().device->copy(tensors[run.tensor].data() + run.first, vector.at(run.offset),
                                          run.count * size_of(DType::fp32));
-      }
+      });
     }
   }
 }

@@ -86,24 +86,38 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   const std::int64_t inputs = inputs_to_offload(recomputation_of(o.memory), small_model(c.family).layers);
   o.memory.offload_activations = inputs > 0 && d.below(3) != 0;
   o.memory.keep_activated = d.below(2) == 0 ? KeepActivated::yes : KeepActivated::no;
+  o.optim.name = d.below(3) == 0 ? OptimizerName::muon : OptimizerName::adamw;
+  if (o.optim.name == OptimizerName::muon) o.shard.offload = Offload::none;  // refused with it
   c.text = fmt::format(
-      "seed {}: {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} over {} small {} "
+      "seed {}: {} {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} over {} small "
+      "{} "
       "reduce {} checkpoint {} activations {} kept {} offload {} of {} in {} lanes {} threads {} poison {} pairwise {}",
-      seed, name_of(c.family), name_of(o.shard.strategy), c.world, group, c.ranks_per_node, name_of(o.shard.wrap),
-      o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers,
-      o.shard.reshard_after_forward.drops, o.shard.reshard_after_forward.ranks, o.shard.persistence_threshold,
-      name_of(o.shard.reduce), describe(recomputation_of(o.memory)), o.memory.offload_activations,
-      o.memory.keep_activated == KeepActivated::yes, name_of(o.shard.offload), o.shard.offload_fraction.value, c.bucket,
-      name_of(o.run.lanes), o.run.threads, c.machine.poison, c.machine.force_pairwise);
+      seed, name_of(c.family), name_of(o.optim.name), name_of(o.shard.strategy), c.world, group, c.ranks_per_node,
+      name_of(o.shard.wrap), o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward,
+      o.shard.limit_all_gathers, o.shard.reshard_after_forward.drops, o.shard.reshard_after_forward.ranks,
+      o.shard.persistence_threshold, name_of(o.shard.reduce), describe(recomputation_of(o.memory)),
+      o.memory.offload_activations, o.memory.keep_activated == KeepActivated::yes, name_of(o.shard.offload),
+      o.shard.offload_fraction.value, c.bucket, name_of(o.run.lanes), o.run.threads, c.machine.poison,
+      c.machine.force_pairwise);
   return c;
 }
 
-/// Returns one rank's results for each family of models.
-inline std::map<Family, RunOutcome> reference_of_families(const Options& options) {
-  std::map<Family, RunOutcome> references;
-  for (const Family family : {Family::gpt2, Family::qwen2, Family::llama, Family::qwen3})
-    references[family] = train_locally(options, small_model(family), 1, 1);
-  return references;
-}
+/// One rank's results for each family of models and each optimizer.
+class References {
+ public:
+  explicit References(Options options) {
+    for (const OptimizerName optimizer : {OptimizerName::adamw, OptimizerName::muon}) {
+      for (const Family family : {Family::gpt2, Family::qwen2, Family::llama, Family::qwen3}) {
+        options.optim.name = optimizer;
+        outcomes_[{family, optimizer}] = train_locally(options, small_model(family), 1, 1);
+      }
+    }
+  }
+  const RunOutcome& of(const Drawn& drawn) const { return outcomes_.at({drawn.family, drawn.options.optim.name}); }
+  const std::map<std::pair<Family, OptimizerName>, RunOutcome>& all() const { return outcomes_; }
+
+ private:
+  std::map<std::pair<Family, OptimizerName>, RunOutcome> outcomes_;
+};
 
 }  // namespace tessera::testing

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "tessera/config/choices.hpp"
 #include "tessera/files/hdf5_data.hpp"
 #include "tessera/formats/hugging_face.hpp"
 #include "training/session_case.hpp"
@@ -44,6 +45,7 @@ inline Golden read_golden(const std::string& name) {
   o.train.seq_len = integer("sequence");
   o.train.steps = integer("steps");
   o.train.micro_batch = integer("batch");  // divided by world x accumulation below
+  o.optim.name = *read_choice<OptimizerName>(hdf5_read_attribute<std::string>(file.id(), "optimizer"));
   o.optim.lr = number("lr");
   o.optim.beta1 = number("beta1");
   o.optim.beta2 = number("beta2");

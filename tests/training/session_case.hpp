@@ -95,6 +95,14 @@ inline void collect_gradients(const StepSchedule& schedule, const Resources& res
   }
 }
 
+/// Returns the bytes that this rank has sent of parameters, gradients and matrices.
+inline std::int64_t bytes_sent_by(const TrainingSession& session) {
+  std::int64_t bytes = 0;
+  for (const Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::exchange})
+    bytes += session.resources().communicators->counts()[static_cast<std::size_t>(c)].bytes;
+  return bytes;
+}
+
 /// One rank's part of a run: trains options.train.steps steps. Slices of gradients and weights go into `outcome` under
 /// `mutex`; losses, norms and counts too on the rank that `reports`.
 inline void train_rank(RankContext& context, const Options& options, const PlannedRun& planned,
@@ -104,17 +112,13 @@ inline void train_rank(RankContext& context, const Options& options, const Plann
       open_dataset(options, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
   TrainingSession session(context, options, planned, data, machine, weights);
   for (std::int64_t step = 0; step < session.steps(); ++step) {
-    std::int64_t before = 0;
-    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
-      before += session.resources().communicators->counts()[static_cast<std::size_t>(c)].bytes;
+    const std::int64_t before = bytes_sent_by(session);
     const StepResult result = session.train_step([&] {
       if (step != 0) return;
       const std::lock_guard lock(mutex);
       collect_gradients(planned.schedule, session.resources(), outcome.gradients);
     });
-    std::int64_t sent = -before;
-    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
-      sent += session.resources().communicators->counts()[static_cast<std::size_t>(c)].bytes;
+    const std::int64_t sent = bytes_sent_by(session) - before;
     const bool evaluates = !data.validation().empty() && options.train.eval_every > 0 && step + 1 < session.steps() &&
                            (step + 1) % options.train.eval_every == 0;
     if (evaluates) {

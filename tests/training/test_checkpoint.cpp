@@ -34,11 +34,13 @@ TEST_CASE("20 steps are 10, a restart, and 10 more, to the bit, under every stra
   Options options = base_options();
   options.train.steps = 20;
   // With async the state has moved on when it is written, in whatever order queues are played.
-  const std::tuple<bool, QueueMode> modes[] = {
-      {false, QueueMode::serial}, {true, QueueMode::serial}, {true, QueueMode::chaos}};
+  const std::tuple<bool, QueueMode, OptimizerName> modes[] = {{false, QueueMode::serial, OptimizerName::muon},
+                                                              {true, QueueMode::serial, OptimizerName::adamw},
+                                                              {true, QueueMode::chaos, OptimizerName::muon}};
   for (const auto& [shape, mode] : pairs_of(kShapes, modes)) {
-    std::tie(options.checkpoint.async, options.run.lanes) = mode;
-    INFO(shape.text() << (options.checkpoint.async ? " async " : " ") << name_of(options.run.lanes));
+    std::tie(options.checkpoint.async, options.run.lanes, options.optim.name) = mode;
+    INFO(name_of(options.optim.name) << " " << shape.text() << (options.checkpoint.async ? " async " : " ")
+                                     << name_of(options.run.lanes));
     const RunPlace place;
     const Outcome whole = run(options, shape, place.path(), 20, 10);
     const Outcome rest = run(resumed(options), shape, place.path(), 20, 0);
@@ -67,6 +69,8 @@ TEST_CASE("a checkpoint loads on other ranks, strategies, wraps and writers with
     for (std::size_t pair = 0; pair < pairs.size(); ++pair) {
       const auto& [from, to] = pairs[pair];
       if (kSanitized && static_cast<std::int64_t>(pair % 3) != writers) continue;  // each pair once
+      options.optim.name =
+          (static_cast<std::int64_t>(pair) + writers) % 2 == 0 ? OptimizerName::muon : OptimizerName::adamw;
       INFO(from.text() << " -> " << to.text() << ", writers " << writers);
       const RunPlace place;
       const Outcome before = run(options, from, place.path(), 3, 3);

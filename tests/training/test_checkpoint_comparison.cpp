@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "checkpoint_case.hpp"
+#include "file_support.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -59,4 +60,20 @@ TEST_CASE("what changed is said") {
   const Outcome outcome = run(resumed(options), one, place.path(), 3, 0);
   REQUIRE(outcome.said.at(0).find("step 2") != std::string::npos);
   REQUIRE(outcome.said.at(1).find("ranks 2 -> 1") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint of another optimizer is refused with a way to go on from its weights") {
+  const Shape shape;
+  for (const auto& [there, here] :
+       {std::pair{OptimizerName::muon, OptimizerName::adamw}, std::pair{OptimizerName::adamw, OptimizerName::muon}}) {
+    Options options = base_options();
+    options.optim.name = there;
+    const RunPlace place;
+    run(options, shape, place.path(), 2, 2);
+    options.optim.name = here;
+    const auto checkpoint = (place.path() / "checkpoints/step-00000002").string();
+    CHECK_THAT(test::message_of<UsageError>([&] { run(resumed(options), shape, place.path(), 3, 0); }),
+               Catch::Contains(fmt::format("optim.name = {}", name_of(there))) &&
+                   Catch::Contains("model.from = " + checkpoint));
+  }
 }

@@ -5,7 +5,8 @@ using namespace tessera;
 using namespace tessera::testing;
 
 TEST_CASE("training on one rank follows the float64 reference") {
-  for (const char* name : {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3"}) {
+  for (const char* name :
+       {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "muon-gpt2", "muon-qwen3"}) {
     INFO(name);
     const Golden golden = read_golden(name);
     check_against(golden, train_golden(golden, 1, 1, {"--shard.strategy=ddp"}));
@@ -23,4 +24,8 @@ TEST_CASE("training sharded over ranks follows the float64 reference") {
   check_against(llama, train_golden(llama, 2, 3, {"--shard.strategy=zero3"}));
   const Golden qwen3 = read_golden("qwen3");
   check_against(qwen3, train_golden(qwen3, 4, 2, {"--shard.strategy=hsdp", "--memory.checkpoint=block"}));
+  const Golden gpt2_by_muon = read_golden("muon-gpt2"), qwen3_by_muon = read_golden("muon-qwen3");
+  check_against(gpt2_by_muon, train_golden(gpt2_by_muon, 4, 1, {"--shard.strategy=zero3"}));
+  check_against(gpt2_by_muon, train_golden(gpt2_by_muon, 4, 2, {"--shard.strategy=hsdp", "--shard.wrap=size"}));
+  check_against(qwen3_by_muon, train_golden(qwen3_by_muon, 2, 2, {"--shard.strategy=zero1"}));
 }
