@@ -17,6 +17,7 @@ NOT_SCHEDULED = {
     "precision.matmul": "fp32",  # how a device rounds the factors of fp32 matmuls; all stored types are the same
     "precision.logits": "compute",  # as which type a kernel keeps what is no value of the schedule
     "comm.emulate": "none",  # how long a collective takes
+    "optim.lr": "0.0006",  # a number that an update reads
 }
 SCHEDULE = ("ranks", "ranks_per_node", "groups", "accumulation", "micro_batch", "sequence", "architecture", "compute", "reduce",
             "units", "segments", "prologue", "step", "evaluation", "snapshot")
