@@ -9,6 +9,7 @@ from html_case import Html, plain, study_of
 from made_sweep import Made, operation, schedule
 
 from tessera_report.html.panels.memory import at_the_peak, draw_memory
+from tessera_report.html.panels.progress import progress
 from tessera_report.html.panels.scaling import strong
 from tessera_report.html.panels.throughput import throughput
 from tessera_report.html.panels.timeline import phases, place, shortened, timelines
@@ -72,6 +73,31 @@ class Timelines(Html):
         with h5py.File(self.folder / row / "run/metrics.h5", "a") as file:
             plan = json.loads(file["schedule"].asstr()[()])
             file["schedule"][()] = json.dumps({**plan, **facts})
+
+
+class Progress(Html):
+    def test_validation_losses_over_tokens_and_over_the_time_of_steps(self):
+        made = Made(self.folder)
+        losses = {"a": [3.0, 2.5, 2.2], "b": [2.9, 2.4, 2.1]}
+        seconds = {}
+        for name, rate in ("a", 1000), ("b", 2000):
+            with h5py.File(made.add(name, rate=rate) / "metrics.h5", "a") as file:
+                file["eval/step"], file["eval/loss"] = [10, 20, 30], losses[name]
+                seconds[name] = [sum(file["steps/seconds"][:step]) for step in (10, 20, 30)]
+        tokens, time = progress(study_of(self.folder)).figure.axes
+        for place, name in enumerate(losses):
+            self.assertEqual(tokens.lines[place].get_xdata().tolist(), [10 * 512, 20 * 512, 30 * 512])
+            self.assertEqual(tokens.lines[place].get_ydata().tolist(), losses[name])
+            self.assertEqual(time.lines[place].get_ydata().tolist(), losses[name])
+            for found, expected in zip(time.lines[place].get_xdata(), seconds[name], strict=True):
+                self.assertAlmostEqual(found, expected)
+
+    def test_equal_losses_are_not_compared(self):
+        made = Made(self.folder)
+        for name in "a", "b":
+            with h5py.File(made.add(name) / "metrics.h5", "a") as file:
+                file["eval/step"], file["eval/loss"] = [10, 20, 30], [3.0, 2.5, 2.2]
+        self.assertIsNone(progress(study_of(self.folder)))
 
 
 class MemoryAndTable(Html):

@@ -16,6 +16,7 @@ from .measured import measured_timelines
 from .memory import at_the_peak, over_batch, over_ranks
 from .overlap import exposed_over_batch, exposed_over_prefetch, traced_overlap
 from .panel import Panel
+from .progress import progress
 from .scaling import strong, weak
 from .throughput import throughput
 from .timeline import timelines
@@ -27,6 +28,7 @@ OVERLAP = "rows on several ranks that differ in prefetch and batch only, 0 among
 PANELS: list[tuple[str, Callable[[Study], Optional[Panel]], str]] = [
     ("Throughput", throughput, "two rows with tokens/s"),
     ("Loss", losses, "a row with losses of two steps"),
+    ("Loss over tokens and time", progress, "two rows that validated three times, with different losses"),
     ("Memory at the peak", at_the_peak, "a row whose plan is a twentieth of what was measured or more"),
     ("Time of a step", breakdown, "a row whose operations were timed"),
     ("Communication", volume, "a row on several ranks that counts its bytes"),
@@ -45,7 +47,7 @@ TIMELINE = ("Timeline of a step", "a run that keeps its schedule in metrics.h5")
 MEASURED = ("A step as measured", "a run with run.trace")
 
 # Pictures with bars, or with losses: models of other scales get a picture of their own.
-BY_SCALE = (throughput, losses, at_the_peak, breakdown, volume, over_ranks, strong)
+BY_SCALE = (throughput, losses, progress, at_the_peak, breakdown, volume, over_ranks, strong)
 
 
 def _file(panel: Callable[[Study], Optional[Panel]]) -> Callable[[Study], Optional[Figure]]:
@@ -63,7 +65,7 @@ def _trace(study: Study) -> Optional[Panel]:
 FILES: dict[str, Callable[[Study], Optional[Figure]]] = {
     "throughput": _file(throughput), "loss": _file(losses), "time": _file(breakdown), "memory": _file(at_the_peak),
     "timeline": _file(lambda study: next(iter(timelines(study)), None)), "trace": _file(_trace), "overlap": traced_overlap,
-    "bandwidth": _file(bandwidth)
+    "bandwidth": _file(bandwidth), "progress": _file(progress)
 }
 
 
