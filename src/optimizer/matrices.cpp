@@ -22,7 +22,7 @@ double cost_of(const ParameterTensor& tensor, const Architecture& architecture) 
 }  // namespace
 
 std::vector<TensorMatrix> matrices_of(const ParameterTensor& tensor, const Architecture& a) {
-  TESSERA_ASSERT(tensor.is_block_matrix(), "{} is no matrix of a block", tensor.name);
+  TESSERA_ASSERT(tensor.is_block_matrix(), "{} is not a matrix of a block", tensor.name);
   const bool in_out = rules_of(a.family).weight_layout == WeightLayout::in_out;
   const std::int64_t rows = tensor.shape[0], columns = tensor.shape[1];
   const std::int64_t inputs = in_out ? rows : columns;

@@ -38,7 +38,7 @@ TEST_CASE("AdamW keeps both moments of every element of a slice") {
   CHECK(state_elements(OptimizerName::adamw, unit_of(256, 0), 4) == 128);
 }
 
-TEST_CASE("Muon keeps second moments of what is no matrix alone, and space is the fullest member's") {
+TEST_CASE("Muon keeps second moments only outside of matrices, and has room for the fullest member") {
   const Unit unit = unit_of(512, 192);
   const auto second = [&](std::int64_t first, std::int64_t count) {
     return state_spans(OptimizerName::muon, unit, first, count).back();

@@ -39,6 +39,12 @@ class Claims(Html):
         self.assertIn("÷4.67; only they are judged", measured)
         self.assertIn("One rank keeps a copy in bf16 too, which zero3 gathers", measured)
 
+    def test_state_of_muon_is_not_judged_as_two_moments(self):
+        made = Made(self.folder, baseline="1")
+        for ranks in 1, 4:
+            made.add(f"{ranks}", ranks=ranks, config={"optim.name": "muon"})
+        self.assertEqual(self.claim(state_claims.state_shrinks, 4)[0], "not measured")
+
     def test_communication_is_judged_for_all_micro_steps(self):
         made = Made(self.folder, baseline="a")
         for steps in (1, 2, 4):

@@ -1,5 +1,5 @@
 #pragma once
-// What an exchange moves between the members of a group.
+// Describes what an exchange moves between the members of a group.
 
 #include <cstdint>
 #include <span>

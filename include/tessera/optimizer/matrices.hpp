@@ -37,8 +37,8 @@ struct UnitOwners {
   std::int64_t elements = 0;         ///< of the fullest member's memory
 };
 
-/// Gives each block's matrix to a member. Balanced over the model by FLOPs, rows x columns x the shorter of both: the
-/// largest first, to whom has least so far (Graham 1969).
+/// Gives each matrix of a block to a member. The work, rows x columns x the shorter of both, is balanced over the model:
+/// the largest matrix goes first, to the member that has the least so far (Graham 1969).
 IndexedVector<UnitId, UnitOwners> owners_of(const ModelParts& model, const UnitLayout& layout, std::int64_t members);
 
 }  // namespace tessera

@@ -26,7 +26,7 @@ struct OptimizerRules {
   DType dtype = DType::fp32;
   std::string_view kept = {};  ///< what it keeps besides masters, in words
   void (Kernels::*update)(Stream& stream, const UpdateArguments& arguments) = nullptr;
-  /// What updates elements that are no block's matrix: an optimizer that wants whole matrices leaves them to another.
+  /// The optimizer that updates all other elements, where this one wants whole matrices.
   OptimizerName others = OptimizerName::adamw;
   bool wants_matrices = false;
 

@@ -19,10 +19,10 @@ def state_shrinks(study: Study, ranks: int) -> Claim:
     which holds activations too, stands beside."""
     expected = text("Training state of zero3 on {ranks} ranks: ÷{ranks} of one rank's.", ranks=ranks)
     formula = text("parameters, gradients and two moments are sharded: {bytes}·P/W bytes, W = {ranks}", bytes=ADAM_BYTES, ranks=ranks)
-    for row in study.alike:
+    for row in _by_adamw(study):
         if row.option("shard.strategy") != "zero3" or row.values["ranks"] != ranks or row.state() is None:
             continue
-        ones = [one for one in study.alike
+        ones = [one for one in _by_adamw(study)
                 if one.values["ranks"] == 1 and one.state() and one.values["parameters"] == row.values["parameters"]]
         if ones:
             one = min(ones, key=lambda one: one.option("train.micro_batch") != row.option("train.micro_batch"))
@@ -36,6 +36,11 @@ def state_shrinks(study: Study, ranks: int) -> Claim:
             holds = f"{BETTER} (more)" if ratio.value > 1.1 * ranks else verdict(ratio, 0.9 * ranks, 1.1 * ranks)
             return Claim(expected, formula, measured, holds)
     return Claim(expected, formula, NOTHING, UNKNOWN)
+
+
+def _by_adamw(study: Study) -> list[Traced]:
+    """The rows that the claims are about: another optimizer keeps less than two moments of each element."""
+    return [row for row in study.alike if row.option("optim.name") in (None, "adamw")]
 
 
 def _has_copy(row: Traced) -> bool:
@@ -54,7 +59,7 @@ def folklore_bytes(study: Study, ranks: int) -> Claim:
                    "its optimizer, 2.0, should be 1.0: two moments of 4 bytes",
                    p=parts[0], g=parts[1], m=parts[2], total=parts[3], each=show(constant(ADAM_BYTES) / ranks, tenths),
                    is_of="is" if ranks == 1 else f"is 1/{ranks} of")
-    rows = [row for row in study.alike if row.values["ranks"] == ranks and row.state() and row.key("parameters") and
+    rows = [row for row in _by_adamw(study) if row.values["ranks"] == ranks and row.state() and row.key("parameters") and
             (ranks == 1 or row.option("shard.strategy") == "zero3")]
     if not rows:
         return Claim(expected, formula, NOTHING, UNKNOWN)

@@ -7,6 +7,9 @@
 
 namespace tessera {
 
+namespace {
+
+/// Returns what goes from the slices of a unit to the owners of its matrices, in the order of the unit.
 std::vector<ExchangeRun> runs_to_owners(const StepSchedule& s, UnitId unit) {
   const std::int64_t members = s.grid.size(rules_of(s.strategy).state), share = s.unit(unit).share(members);
   std::vector<ExchangeRun> runs;
@@ -21,10 +24,13 @@ std::vector<ExchangeRun> runs_to_owners(const StepSchedule& s, UnitId unit) {
   return runs;
 }
 
+/// Returns the same in the other direction.
 std::vector<ExchangeRun> reversed(std::vector<ExchangeRun> runs) {
   for (ExchangeRun& run : runs) std::swap(run.sender, run.receiver), std::swap(run.source, run.target);
   return runs;
 }
+
+}  // namespace
 
 Matrices::Matrices(Writer& writer, const Placement& sharded)
     : w_(writer), sharded_(sharded), found_(writer.schedule().layout.units.size(), ValueId()) {}

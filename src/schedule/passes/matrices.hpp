@@ -14,11 +14,11 @@ class Matrices {
 
   /// Returns whether a unit has such matrices.
   bool has(UnitId unit) const { return w_.schedule().unit(unit).matrices_end > 0; }
-  /// Emits what is made orthogonal of a unit, and its way to the owners.
+  /// Emits the direction of a unit, which is made orthogonal later, and its exchange to the owners.
   void direct(UnitId unit, ValueId gradient, ValueId clipped, ValueId moments);
-  /// Emits the work of a unit's owners, and the way back.
+  /// Emits the work of a unit's owners, and the exchange back to the slices.
   void orthogonalize(UnitId unit);
-  /// Notes what all that sends more than an even share of the matrices.
+  /// Notes by how much all these exchanges differ from the formula's even share.
   void note_saving() const;
   /// Returns the orthogonal direction that the update of a unit reads; none of a unit without matrices.
   ValueId orthogonal(UnitId unit) const { return found_[unit]; }
@@ -37,10 +37,5 @@ class Matrices {
   IndexedVector<UnitId, ValueId> found_;  ///< the latest of each unit
   std::int64_t sent_ = 0;                 ///< bytes
 };
-
-/// Returns what goes from the slices of a unit to the owners of its matrices, in the order of the unit.
-std::vector<ExchangeRun> runs_to_owners(const StepSchedule& schedule, UnitId unit);
-/// Returns the same in the other direction.
-std::vector<ExchangeRun> reversed(std::vector<ExchangeRun> runs);
 
 }  // namespace tessera

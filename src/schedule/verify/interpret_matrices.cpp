@@ -1,4 +1,4 @@
-// What is demanded of matrices that are updated as a whole: their directions, the way to the owners, and back.
+// Rules for matrices that are updated as a whole: their directions, the exchange to the owners, and the one back.
 
 #include <algorithm>
 
