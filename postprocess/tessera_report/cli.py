@@ -133,7 +133,7 @@ def _report(options: argparse.Namespace) -> int:
 def _read_rows(paths: Sequence[Path], warmup: Optional[int]) -> tuple[list[Any], list[str]]:
     """The rows of all paths, each folder once, and what is wrong with paths that hold none."""
     from .find import find_entries, name_apart
-    from .rows import make_row
+    from .measures import make_row
 
     entries, problems = {}, []
     for path in paths:

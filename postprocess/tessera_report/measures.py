@@ -2,16 +2,57 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Iterable, Optional
+from typing import Any, Iterable, Optional
 
 import numpy as np
 import pandas as pd
 
-if TYPE_CHECKING:
-    from .rows import Row
+from .errors import Unreadable
+from .find import QUIET_SECONDS, Entry
+from .metrics import read_metrics
+from .rows import KEYS, Row
 
 
-def measure(row: Row) -> None:
+def make_row(entry: Entry, warmup: Optional[int] = None) -> Row:
+    """Reads an entry's metrics and computes its numbers, but for what needs other rows."""
+    row = Row(entry)
+    row.values.update(row=entry.name, path=str(entry.path), status=entry.status, code=entry.code,
+                      message=entry.message, ranks=entry.ranks, flags=[])
+    for run in entry.runs:
+        try:
+            row.repeats.append(read_metrics(run))
+            entry.problems += row.repeats[-1].problems
+        except Unreadable as error:
+            entry.problems.append(str(error))
+    for problem in entry.problems:
+        row.flag("unreadable", problem)
+    row.values["repeats"] = len(row.repeats)
+    row.values["strategy"] = _strategy(row)
+    if row.repeats:
+        row.timed = pd.concat([metrics.timed(warmup) for metrics in row.repeats])
+        _measure(row)
+    quiet = entry.quiet_seconds
+    if quiet is not None and quiet > max(QUIET_SECONDS, 20 * (row.values["step_seconds"] or 0)):
+        row.flag("quiet", f"runs by its status, but has written nothing for {quiet / 60:.0f} min: killed?")
+    row.values = {key: _finite(row.values[key]) for key in KEYS}
+    return row
+
+
+def _finite(value: Any) -> Any:
+    """A plain Python value that JSON can hold."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _strategy(row: Row) -> Optional[str]:
+    if row.entry.kind == "command" and not row.repeats:
+        return None  # it trains nothing
+    strategy, group = row.option("shard.strategy"), row.option("shard.group_size")
+    return f"{strategy}/{group}" if strategy and group not in (None, "", "0") else strategy
+
+
+def _measure(row: Row) -> None:
     """Fills the values of a row that has metrics, but for what needs other rows: speed-up and utilization."""
     _facts(row)
     _speed(row)

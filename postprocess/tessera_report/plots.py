@@ -1,50 +1,56 @@
-"""What pictures share, and the page's pictures as files. The baseline comes first."""
+"""The page's pictures as files. The baseline comes first."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Optional
+from typing import Callable, Optional
 
 import matplotlib
+from matplotlib.figure import Figure
 
-matplotlib.use("Agg")  # no display needed
-
-from .bench_file import is_bench_file  # noqa: E402 (after the choice of the backend)
-from .errors import Unreadable  # noqa: E402
-from .rows import Row  # noqa: E402
-
-# Okabe and Ito's colours, which differ for the colour-blind too.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00"]
-LINES = ["-", "--", "-.", ":"]
-# Of validation sets after the first: marker and word.
-SET_MARKS = (("s", "square"), ("^", "triangle up"), ("D", "diamond"), ("v", "triangle down"), ("<", "triangle left"),
-             (">", "triangle right"), ("p", "pentagon"), ("*", "star"))
-
-
-def marks_of(rows: list[Row]) -> dict[str, tuple[str, str]]:
-    """The mark of each validation set after the first, the same in every row."""
-    names = dict.fromkeys(name for row in rows if row.metrics for name in row.metrics.further_sets)
-    return {name: SET_MARKS[place % len(SET_MARKS)] for place, name in enumerate(names)}
+from .bench_file import is_bench_file
+from .errors import Unreadable
+from .html.panels.bandwidth import bandwidth
+from .html.panels.losses import losses
+from .html.panels.measured import measured_timelines
+from .html.panels.memory import at_the_peak
+from .html.panels.overlap import traced_overlap
+from .html.panels.panel import Panel
+from .html.panels.progress import progress
+from .html.panels.throughput import throughput
+from .html.panels.timeline import timelines
+from .html.panels.times import breakdown
+from .html.study import Study, make_study
+from .html.svg import STYLE
+from .rows import Row
 
 
-# Categories of a step's time with colour and hatch; what waits for communication is hatched.
-TIMES = {"data": ("#F0E442", ""), "forward": ("#56B4E9", ""), "recompute": ("#CC79A7", ""),
-         "backward": ("#0072B2", ""), "optimizer": ("#009E73", ""), "exposed_gather": ("#D55E00", "////"),
-         "exposed_reduce_scatter": ("#E69F00", "////"), "exposed_all_reduce": ("#999999", "////"),
-         "exposed_other": ("#595959", "////")}
-UNITS = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)]
+def _file(panel: Callable[[Study], Optional[Panel]]) -> Callable[[Study], Optional[Figure]]:
+    return lambda study: made.figure if (made := panel(study)) else None
+
+
+def _trace(study: Study) -> Optional[Panel]:
+    made, problems = measured_timelines(study)
+    if problems and not made:
+        raise Unreadable(problems[0])
+    return made[0] if made else None
+
+
+# Files of --plots.
+FILES: dict[str, Callable[[Study], Optional[Figure]]] = {
+    "throughput": _file(throughput), "loss": _file(losses), "time": _file(breakdown), "memory": _file(at_the_peak),
+    "timeline": _file(lambda study: next(iter(timelines(study)), None)), "trace": _file(_trace), "overlap": traced_overlap,
+    "bandwidth": _file(bandwidth), "progress": _file(progress)
+}
 
 
 def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "png") -> tuple[list[Path], list[str]]:
     """Writes the page's pictures for which there are data. Returns the files, and a sentence for each left out."""
-    from .html import panels
-    from .html.study import make_study
-    from .html.svg import STYLE
     study = make_study(rows, baseline, [], None)
     empty = [row.name for row in rows if not row.repeats and not is_bench_file(row.entry.path)]
     written, left_out = [], [f"not in them, without metrics: {', '.join(empty)}"] if empty else []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, picture in panels.FILES.items():
+        for name, picture in FILES.items():
             path, why = folder / f"{name}.{kind}", "no row has data for it"
             with matplotlib.rc_context({**STYLE, "svg.fonttype": "path"}):
                 try:

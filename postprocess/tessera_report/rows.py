@@ -1,17 +1,13 @@
 """The numbers of the table: one dictionary for each entry, with the same keys; None where a number is not known."""
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-import numpy as np
 import pandas as pd
 
-from . import measures
-from .errors import Unreadable
-from .find import QUIET_SECONDS, Entry
-from .metrics import Metrics, read_metrics
+from .find import Entry
+from .metrics import Metrics
 
 # The keys of a row, in the order of CSV columns; postprocess/README.md says what each is.
 KEYS = """row path status code message ranks strategy attempts repeats steps timed_steps
@@ -63,48 +59,9 @@ class Row:
         self.notes.append(note)
 
 
-def make_row(entry: Entry, warmup: Optional[int] = None) -> Row:
-    """Reads an entry's metrics and computes its numbers, but for what needs other rows."""
-    row = Row(entry)
-    row.values.update(row=entry.name, path=str(entry.path), status=entry.status, code=entry.code,
-                      message=entry.message, ranks=entry.ranks, flags=[])
-    for run in entry.runs:
-        try:
-            row.repeats.append(read_metrics(run))
-            entry.problems += row.repeats[-1].problems
-        except Unreadable as error:
-            entry.problems.append(str(error))
-    for problem in entry.problems:
-        row.flag("unreadable", problem)
-    row.values["repeats"] = len(row.repeats)
-    row.values["strategy"] = _strategy(row)
-    if row.repeats:
-        row.timed = pd.concat([metrics.timed(warmup) for metrics in row.repeats])
-        measures.measure(row)
-    quiet = entry.quiet_seconds
-    if quiet is not None and quiet > max(QUIET_SECONDS, 20 * (row.values["step_seconds"] or 0)):
-        row.flag("quiet", f"runs by its status, but has written nothing for {quiet / 60:.0f} min: killed?")
-    row.values = {key: _finite(row.values[key]) for key in KEYS}
-    return row
-
-
 def add_speedups(rows: list[Row], baseline: Optional[Row]) -> None:
     """Fills `speedup`: median tokens/s over the baseline's."""
     reference = baseline.values["tokens_per_second"] if baseline else None
     for row in rows:
         rate = row.values["tokens_per_second"]
         row.values["speedup"] = rate / reference if rate and reference else None
-
-
-def _finite(value: Any) -> Any:
-    """A plain Python value that JSON can hold."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _strategy(row: Row) -> Optional[str]:
-    if row.entry.kind == "command" and not row.repeats:
-        return None  # it trains nothing
-    strategy, group = row.option("shard.strategy"), row.option("shard.group_size")
-    return f"{strategy}/{group}" if strategy and group not in (None, "", "0") else strategy

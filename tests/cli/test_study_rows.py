@@ -14,7 +14,8 @@ from test_studies import COMMANDS, REAL_ROWS, ROWS, SWEEPS, commands, planned, p
 from html_case import study_of
 from job import Case, main, status
 from planned_study import PlannedRow, as_if_run
-from tessera_report.html import findings, panels
+from tessera_report.html.findings import listed as findings
+from tessera_report.html.panels import listed as panels
 from tessera_report.html.course.tasks import TASKS
 
 # Pictures beyond those of every sweep, and findings on options, that a study is for.

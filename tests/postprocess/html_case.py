@@ -16,8 +16,9 @@ from job import Case
 from tessera_report.flags import flag_differences  # noqa: E402 (reporting has set the path)
 from tessera_report.find import find_entries  # noqa: E402
 from tessera_report.html.study import make_study  # noqa: E402
+from tessera_report.measures import make_row  # noqa: E402
 from tessera_report.peaks import add_utilization  # noqa: E402
-from tessera_report.rows import add_speedups, make_row  # noqa: E402
+from tessera_report.rows import add_speedups  # noqa: E402
 
 
 class Page(HTMLParser):

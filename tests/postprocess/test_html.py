@@ -16,8 +16,8 @@ from tessera_report.html.course.figures import unit_size
 from tessera_report.html.course.questions import QUESTIONS
 from tessera_report.html.course.tasks import TASKS
 from tessera_report.html.page import render
-from tessera_report.html.panels import PANELS
 from tessera_report.html.panels.bandwidth import measured
+from tessera_report.html.panels.listed import PANELS
 
 # Sections whose digits are all numbers with sources.
 PROSE = ("recommendation", "findings", "tasks", "questions", "checklist", "left-out")

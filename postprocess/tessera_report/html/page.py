@@ -9,12 +9,12 @@ from typing import Optional, Sequence
 
 from ..metrics import MOST_WARMUP_STEPS
 from ..rows import Row
-from . import panels
 from .checklist import checklist
 from .claims import UNKNOWN, claims
 from .course.questions import QUESTIONS
 from .course.tasks import TASKS
-from .findings import find
+from .findings.listed import find
+from .panels import listed as panels
 from .panels.panel import Panel
 from .quantity import Html, counted, escaped, join, name, number_of, show, text, whole
 from .recommendation import RULES, Recommendation, recommend, sentence

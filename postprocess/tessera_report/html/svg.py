@@ -12,8 +12,9 @@ matplotlib.use("Agg")  # no display needed
 from matplotlib.axes import Axes  # noqa: E402 (after the choice of the backend)
 from matplotlib.figure import Figure  # noqa: E402
 
-from ..plots import COLOURS, LINES  # noqa: E402
-
+# Okabe and Ito's colours, which differ for the colour-blind too.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00"]
+LINES = ["-", "--", "-.", ":"]
 WIDTH = 4.9  # inches: an SVG that fills a phone of 400 pixels has letters of 10 pixels
 LETTER = 0.074  # inches of a letter in a legend
 INK, FAINT, GRID = "#1c2733", "#5b6770", "#dfe4e8"

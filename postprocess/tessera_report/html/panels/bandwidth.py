@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from ...bench_file import candidates
 from ...errors import Unreadable
 from ...opening import open_hdf5
-from ...plots import COLOURS, LINES
 from .. import svg
 from ..quantity import Quantity, call, duration, gigabytes_per_second, median, name, show, size, text
 from ..study import Study
@@ -126,8 +125,8 @@ def draw_bandwidth(lines: list[Measured]) -> Optional[Figure]:
                           markersize=3,
                           linewidth=1.2,
                           label=f"{row}, {by}" if len(rows) > 1 else by,
-                          color=COLOURS[by_whom.index(by) % len(COLOURS)],
-                          linestyle=LINES[rows.index(row) % len(LINES)])
+                          color=svg.COLOURS[by_whom.index(by) % len(svg.COLOURS)],
+                          linestyle=svg.LINES[rows.index(row) % len(svg.LINES)])
         axes.set_title(f"{collective.replace('_', '-')}: bus bandwidth", fontsize=8.5)
         axes.set_xscale("log")
         if max(fastest) > APART * min(fastest):

@@ -7,12 +7,22 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from ...measures import finite_column
-from ...plots import marks_of
+from ...rows import Row
 from .. import svg
 from ..quantity import decimals, name, optional, text
 from ..study import Study
 from ..traced import Traced
 from .panel import Panel, drawn
+
+# Of validation sets after the first: marker and word.
+SET_MARKS = (("s", "square"), ("^", "triangle up"), ("D", "diamond"), ("v", "triangle down"), ("<", "triangle left"),
+             (">", "triangle right"), ("p", "pentagon"), ("*", "star"))
+
+
+def marks_of(rows: list[Row]) -> dict[str, tuple[str, str]]:
+    """The mark of each validation set after the first, the same in every row."""
+    names = dict.fromkeys(name for row in rows if row.metrics for name in row.metrics.further_sets)
+    return {name: SET_MARKS[place % len(SET_MARKS)] for place, name in enumerate(names)}
 
 
 def losses(study: Study) -> Optional[Panel]:

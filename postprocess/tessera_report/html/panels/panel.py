@@ -6,11 +6,11 @@ from typing import Optional
 
 from matplotlib.figure import Figure
 
-from ...plots import UNITS
 from ..quantity import Html
 from ..svg import WIDTH, inline
 
 Cells = list[Html]
+UNITS = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)]
 
 
 @dataclass

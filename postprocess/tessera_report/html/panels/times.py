@@ -5,11 +5,16 @@ from typing import Optional
 
 import numpy as np
 
-from ...plots import TIMES
 from .. import svg
 from ..quantity import duration, name, optional, text
 from ..study import Study
 from .panel import Panel, drawn
+
+# Categories of a step's time with colour and hatch; what waits for communication is hatched.
+TIMES = {"data": ("#F0E442", ""), "forward": ("#56B4E9", ""), "recompute": ("#CC79A7", ""),
+         "backward": ("#0072B2", ""), "optimizer": ("#009E73", ""), "exposed_gather": ("#D55E00", "////"),
+         "exposed_reduce_scatter": ("#E69F00", "////"), "exposed_all_reduce": ("#999999", "////"),
+         "exposed_other": ("#595959", "////")}
 
 
 def breakdown(study: Study) -> Optional[Panel]:

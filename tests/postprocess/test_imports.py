@@ -1,0 +1,66 @@
+"""Modules of the report import one another without a circle: in functions and for type checkers too."""
+import ast
+import tempfile
+import unittest
+from pathlib import Path
+
+from reporting import ROOT
+
+
+def modules(folder):
+    """{name: its syntax tree and its package} of the files below a folder."""
+    found = {}
+    for path in folder.rglob("*.py"):
+        words = path.relative_to(folder).with_suffix("").parts
+        package = words[:-1]
+        found[".".join(package if words[-1] == "__init__" else words)] = ast.parse(path.read_text()), package
+    return found
+
+
+def imported(tree, package):
+    """Names that the import statements of a tree may mean, with the packages that Python imports before them."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[:len(package) - node.level + 1] if node.level else ()
+            origin = [*above, *([node.module] if node.module else [])]
+            names += [".".join([*origin, one.name]) for one in node.names]
+    return {".".join(words[:length]) for words in (name.split(".") for name in names) for length in range(1, len(words) + 1)}
+
+
+def circles(*folders):
+    """Strongly connected components of more than one module, or of one that imports itself; each sorted."""
+    known = {name: module for folder in folders for name, module in modules(folder).items()}
+    reached = {name: imported(*module) & known.keys() for name, module in known.items()}
+    for middle in known:  # after Warshall
+        for name in known:
+            if middle in reached[name]:
+                reached[name] |= reached[middle]
+    return sorted({tuple(sorted(other for other in reached[name] if name in reached[other])) for name in known if name in reached[name]})
+
+
+class Imports(unittest.TestCase):
+    def test_the_report_has_no_circle(self):
+        self.assertGreater(len(modules(ROOT / "postprocess")), 50)
+        self.assertEqual(circles(ROOT / "postprocess"), [])
+
+    def test_circles_are_found(self):
+        late = "def f():\n    from ..lower import g\n"
+        for files, expected in (
+            ({"a.py": "import b\n", "b.py": "import json\n"}, []),
+            ({"a.py": "import b\n", "b.py": "import c\n", "c.py": "from a import x\n", "d.py": "import a\n"}, [("a", "b", "c")]),
+            ({"p/__init__.py": "", "p/lower.py": "from .high.top import h\n", "p/high/__init__.py": "", "p/high/top.py": late},
+             [("p.high.top", "p.lower")]),
+            ({"p/__init__.py": "from . import one\n", "p/one.py": "from .two import x\n", "p/two.py": ""}, [("p", "p.one")]),
+        ):
+            with self.subTest(files=files), tempfile.TemporaryDirectory() as folder:
+                for name, text in files.items():
+                    (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
+                    (Path(folder) / name).write_text(text)
+                self.assertEqual(circles(Path(folder)), expected)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
