@@ -16,7 +16,7 @@ from job import Case, main, status
 from planned_study import PlannedRow, as_if_run
 from tessera_report.html.findings import listed as findings
 from tessera_report.html.panels import listed as panels
-from tessera_report.html.course.tasks import TASKS
+from tessera_report.studies.course.tasks import TASKS
 
 # Pictures beyond those of every sweep, and findings on options, that a study is for.
 SHOWN = {

@@ -12,12 +12,12 @@ from reporting import ROOT, Report
 from trace import Sweep
 
 from tessera_report.html.claims import claims, share_of_ddp, zero3_memory, zero3_volume
-from tessera_report.html.course.figures import unit_size
-from tessera_report.html.course.questions import QUESTIONS
-from tessera_report.html.course.tasks import TASKS
 from tessera_report.html.page import render
 from tessera_report.html.panels.bandwidth import measured
 from tessera_report.html.panels.listed import PANELS
+from tessera_report.studies.course.figures import unit_size
+from tessera_report.studies.course.questions import QUESTIONS
+from tessera_report.studies.course.tasks import TASKS
 
 # Sections whose digits are all numbers with sources.
 PROSE = ("recommendation", "findings", "tasks", "questions", "checklist", "left-out")
@@ -92,6 +92,13 @@ class WholePage(Html):
         self.assertIn("<pre>[model]\nlayers = 1 # &lt;base&gt;\n</pre>", text)
         (self.folder / "sweep.ini").unlink()
         self.assertIn("The folder has no sweep.ini. Rows: <code>a</code>.", self.page())
+
+    def test_a_study_is_known_by_the_file_of_the_sweep_whose_folder_runs_nothing(self):
+        made = Made(self.folder, "mine")
+        made.about["file"] = "/elsewhere/course.ini"
+        (self.folder / "report.py").write_text("raise SystemExit(9)\n")
+        made.add("a")
+        self.assertIn("<h2>The seven tasks</h2>", self.page())
 
     def test_pictures_without_data_are_named(self):
         made = Made(self.folder)

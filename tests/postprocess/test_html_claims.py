@@ -8,7 +8,7 @@ from html_case import Html, course_and_page, plain, study_of
 from made_sweep import PARAMETERS, Made
 
 from tessera_report.html import checklist, claims, state_claims
-from tessera_report.html.course.tasks import TASKS
+from tessera_report.studies.course.tasks import TASKS
 
 GPT2 = state_claims.GPT2_PARAMETERS
 

@@ -10,8 +10,8 @@ from html_case import Html, plain, study_of
 from made_sweep import Made
 
 from tessera_report.html.findings import listed as findings
-from tessera_report.html.course.rows import reshard_pairs
 from tessera_report.html.recommendation import recommend, sentence
+from tessera_report.studies.course.rows import reshard_pairs
 
 
 class Recommendations(Html):

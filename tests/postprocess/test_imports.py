@@ -1,10 +1,15 @@
-"""Modules of the report import one another without a circle: in functions and for type checkers too."""
+"""Modules of the report import one another without a circle, in functions and for type checkers too, and know no study."""
 import ast
+import re
 import tempfile
 import unittest
 from pathlib import Path
 
 from reporting import ROOT
+
+from tessera_report.studies import brought_sections  # noqa: E402 (reporting has set the path)
+
+STUDIES = ROOT / "inputs/sweeps"
 
 
 def modules(folder):
@@ -44,7 +49,7 @@ def circles(*folders):
 class Imports(unittest.TestCase):
     def test_the_report_has_no_circle(self):
         self.assertGreater(len(modules(ROOT / "postprocess")), 50)
-        self.assertEqual(circles(ROOT / "postprocess"), [])
+        self.assertEqual(circles(ROOT / "postprocess", STUDIES), [])
 
     def test_circles_are_found(self):
         late = "def f():\n    from ..lower import g\n"
@@ -60,6 +65,19 @@ class Imports(unittest.TestCase):
                     (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
                     (Path(folder) / name).write_text(text)
                 self.assertEqual(circles(Path(folder)), expected)
+
+
+class Studies(unittest.TestCase):
+    def test_the_report_names_no_study_that_brings_sections(self):
+        names = [path.parent.name for path in STUDIES.glob("*/report.py")]
+        self.assertIn("course", names)
+        for path in (path for path in (ROOT / "postprocess").rglob("*.*") if path.suffix not in (".md", ".pyc")):
+            self.assertEqual([name for name in names if re.search(rf"\b{name}\b", path.read_text())], [], path)
+
+    def test_sections_are_found_by_the_sweeps_file_or_its_name(self):
+        for files, found in ((("course", "mine"), 2), (("", "course"), 2), (("mine", "course-real"), 2), (("overlap", "demo"), 0), ((), 0),
+                             (("../sweeps/course", "course/", "real", "course.report", ""), 0)):
+            self.assertEqual(len(brought_sections(files)), found, files)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,9 @@ from typing import Optional, Sequence
 
 from ..metrics import MOST_WARMUP_STEPS
 from ..rows import Row
+from ..studies import brought_sections
 from .checklist import checklist
 from .claims import UNKNOWN, claims
-from .course.questions import QUESTIONS
-from .course.tasks import TASKS
 from .findings.listed import find
 from .panels import listed as panels
 from .panels.panel import Panel
@@ -23,7 +22,6 @@ from .tables import configuration, provenance, results, table
 from .traced import Traced
 
 HERE = Path(__file__).parent
-COURSE = "course"  # the sweep whose report answers the questions; "course-real" is another base of it
 
 
 def make_page(rows: list[Row], baseline: Optional[Row], paths: Sequence[Path], warmup: Optional[int] = None) -> str:
@@ -48,9 +46,7 @@ def render(study: Study) -> str:
         ("claims", "Expected, formula, measured", _claims(study)),
         ("checklist", "Checklist of ten", _checklist(study)),
     ]
-    if study.name.split("-")[0] == COURSE:
-        sections += [("tasks", "The seven tasks", _tasks(study)),
-                     ("questions", "The thirteen questions", _questions(study))]
+    sections += [(key, title, content(study)) for key, title, content in brought_sections(study.files)]
     sections += [("provenance", "Provenance", provenance(study)),
                  ("left-out", "What is left out, and why", _left_out(study, left_out))]
     sections = [section for section in sections if section[2]]
@@ -202,30 +198,6 @@ def _checklist(study: Study) -> Html:
     }
     return table(["item", "ticked", "figure"],
                  [[check.item, marks[check.ticked], check.figure] for check in checklist(study)], "text-table")
-
-
-def _tasks(study: Study) -> Html:
-    parts = []
-    for task in TASKS:
-        answer = task.answer(study)
-        parts.append((task.title, f"<p>{answer.sentence}</p>{table(answer.head, answer.cells)}" if answer else
-                      '<p class="none">No rows of this sweep show it.</p>'))
-    return _numbered(parts)
-
-
-def _numbered(parts: Sequence[tuple[str, str]]) -> Html:
-    """Titles and what stands below them, one by one."""
-    return join([Html(f'<div class="question"><h3>{place}. {html.escape(title)}</h3>{content}</div>')
-                 for place, (title, content) in enumerate(parts, start=1)])
-
-
-def _questions(study: Study) -> Html:
-    parts = []
-    for question in QUESTIONS:
-        figure = question.figure(study)
-        shown = f'<p class="figures">{figure}</p>' if figure else '<p class="none">No row of this sweep shows it.</p>'
-        parts.append((question.question, f"<p>{html.escape(question.explanation)}</p>{shown}"))
-    return _numbered(parts)
 
 
 def _left_out(study: Study, left_out: list[tuple[str, str]]) -> Html:

@@ -4,7 +4,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Optional
 
-from .course.rows import emulated
 from .quantity import Html, Quantity, escaped, join, name, optional, short, show, size, text
 from .quartiles import crowding, doubts, overlap
 from .study import Study
@@ -99,7 +98,7 @@ def _not_eligible(row: Traced, baseline: Optional[Traced]) -> Optional[Html]:
         return text("It trains on other data than the baseline.")
     if "sequence" in values["flags"]:
         return text("Its sequences are not as long as the baseline's: {option}.", option=_option(row, "train.seq_len"))
-    if (emulated(row) or baseline and emulated(baseline)) and row.option(LINK) != baseline.option(LINK):
+    if (row.emulated or baseline and baseline.emulated) and row.option(LINK) != baseline.option(LINK):
         return text("Its collectives are slowed otherwise than the baseline's: {option}.", option=_option(row, LINK))
     return None
 
@@ -149,7 +148,7 @@ def sentence(result: Recommendation) -> Html:
                     how=how, reason=Html(escaped(doubts(worst)[0]).replace("the q", "The q", 1)))
     row = result.row
     memory = row.key(result.memory_key)
-    link = text(" over collectives slowed by {option}", option=_option(row, LINK)) if emulated(row) else ""
+    link = text(" over collectives slowed by {option}", option=_option(row, LINK)) if row.emulated else ""
     start = text("Take {row}: {rate} tokens/s{link}", row=name(row.name), rate=show(row.key("tokens_per_second"), short), link=link)
     with_memory = text(
         " with {memory} of {kind} memory per rank",

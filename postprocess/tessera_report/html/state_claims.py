@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from .claim import BETTER, NOTHING, UNKNOWN, Claim, hundredths, pairs, steps, tenths, verdict, verdict_of_all
-from .course.rows import at_rest, one_gradient
 from .quantity import Quantity, constant, join, name, percent, plain, show, size, text, whole
 from .study import Study
 from .traced import Traced
@@ -26,7 +25,7 @@ def state_shrinks(study: Study, ranks: int) -> Claim:
                 if one.values["ranks"] == 1 and one.state() and one.values["parameters"] == row.values["parameters"]]
         if ones:
             one = min(ones, key=lambda one: one.option("train.micro_batch") != row.option("train.micro_batch"))
-            ratio = at_rest(one) / at_rest(row)
+            ratio = one.at_rest() / row.at_rest()
             peak = text(", measured peak ÷{ratio}", ratio=show(one.key("memory_peak") / row.key("memory_peak"), hundredths)
                         ) if one.values["memory_peak"] and row.values["memory_peak"] else ""
             measured = text("{one} to {row}: parameters and moments ÷{ratio}; only they are judged. With gradients ÷{all}{peak}{copy}",
@@ -64,7 +63,7 @@ def folklore_bytes(study: Study, ranks: int) -> Claim:
     if not rows:
         return Claim(expected, formula, NOTHING, UNKNOWN)
     row = next((row for row in rows if row.values["parameters"] == GPT2_PARAMETERS), rows[0])
-    each = (at_rest(row) + one_gradient(row)) / row.key("parameters")
+    each = (row.at_rest() + row.one_gradient()) / row.key("parameters")
     measured = text("{row}, {parameters} parameters: {each} bytes of each with one gradient{copy}. Sums and gradients that are not reduced yet take "
                     "up to {gradients} of each for a while{steps}",
                     row=name(row.name), parameters=show(row.key("parameters"), whole), each=show(each, tenths),
@@ -80,7 +79,7 @@ def zero1_half(study: Study) -> Claim:
     expected = text("zero1 halves ddp's state: 8N bytes of the optimizer become 8N/W.")
     formula = text("(8 + 8/W)/16 in fp32: 75% for W = 2, 56% for W = 8, half for large W only. (6 + 12/W)/18 in bf16, where masters are sharded too: "
                    "half at W = 4")
-    found = [((at_rest(b) + one_gradient(b)) / (at_rest(a) + one_gradient(a)), a, b)
+    found = [((b.at_rest() + b.one_gradient()) / (a.at_rest() + a.one_gradient()), a, b)
              for a, b in pairs(study, "ddp", "zero1") if a.state() and b.state()]
     if not found:
         return Claim(expected, formula, NOTHING, UNKNOWN)

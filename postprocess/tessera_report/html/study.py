@@ -18,7 +18,7 @@ BATCH = {"train.micro_batch", "train.accumulation", "train.global_batch"}
 @dataclass
 class Study:
     """Rows in the order of the report. `asked` is the sweep's INI file, `base` the text of its base, where they are
-    kept; `arguments` are the command line's options of rows."""
+    kept; `arguments` are the command line's options of rows, `files` names that the INI file may have had."""
 
     rows: list[Traced]
     baseline: Optional[Traced]
@@ -26,6 +26,7 @@ class Study:
     asked: Optional[str] = None
     base: Optional[str] = None
     arguments: Sequence[str] = ()
+    files: Sequence[str] = ()
     warmup: Optional[int] = None
     suffix: str = ""  # of the keys of pictures, and of their titles: of a part of the rows
     scale: str = ""
@@ -104,6 +105,7 @@ def make_study(rows: list[Row], baseline: Optional[Row], paths: Sequence[Path], 
     if sweep is not None and sweep.exists():
         asked = json.loads(sweep.read_text(encoding="utf-8"))
         study.name, study.arguments = asked.get("name") or study.name, asked.get("arguments") or ()
+        study.files = (Path(str(asked.get("file", ""))).stem, study.name)
         study.asked, study.base = (_text(sweep.parent / file) for file in ("sweep.ini", "base.ini"))
     return study
 

@@ -149,6 +149,11 @@ class Traced:
     def done(self) -> bool:
         return self.values["status"] in ("done", None) and self.values["tokens_per_second"] is not None
 
+    @property
+    def emulated(self) -> bool:
+        """Whether its collectives are slowed."""
+        return (self.option("comm.emulate") or "none") != "none"
+
     def element_bytes(self, which: str) -> Optional[Quantity]:
         """Bytes of an element that is gathered ("compute") or reduced ("reduce")."""
         kind = self.option(f"precision.{which}")
@@ -183,6 +188,15 @@ class Traced:
         """Planned bytes of parameters, gradients and optimizer state at rest: each at its own peak, added."""
         parts = [self.memory(category, "planned") for category in STATE]
         return parts[0] + parts[1] + parts[2] if all(parts) else None
+
+    def at_rest(self) -> Quantity:
+        """Planned bytes of parameters and moments. Gradients are left out: their sums depend on the micro-steps of a step."""
+        return self.memory("parameters", "planned") + self.memory("optimizer_state", "planned")
+
+    def one_gradient(self) -> Quantity:
+        """Bytes of one gradient of each parameter, of zero2 and zero3 the rank's part; without sums and what is not reduced yet."""
+        bytes_each = self.key("parameters") * (self.element_bytes("reduce") or 4)
+        return bytes_each / self.ranks if self.option("shard.strategy") in ("zero2", "zero3") else bytes_each
 
     def sent(self, *kinds: str) -> Optional[Quantity]:
         """Bytes that rank 0 sent a step: the median step."""

@@ -3,9 +3,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ..quantity import Quantity
-from ..study import Study
-from ..traced import Traced
+from tessera_report.html.study import Study
+from tessera_report.html.traced import Traced
 
 PREFETCH = {"shard.prefetch_forward", "shard.prefetch_backward", "shard.limit_all_gathers"}
 RESHARD = {"shard.reshard_after_forward", "shard.prefetch_backward", "shard.limit_all_gathers"}
@@ -28,18 +27,6 @@ def alone(study: Study, like: Traced) -> Optional[Traced]:
     return (same or rows or [None])[0]
 
 
-def at_rest(row: Traced) -> Quantity:
-    """Planned bytes of parameters and moments. Gradients are left out: their sums depend on the micro-steps of a step."""
-    return row.memory("parameters", "planned") + row.memory("optimizer_state", "planned")
-
-
-def one_gradient(row: Traced) -> Quantity:
-    """Bytes of one gradient of each parameter, of zero2 and zero3 the rank's part; without sums and what is not reduced yet."""
-    bytes_each = row.key("parameters") * (row.element_bytes("reduce") or 4)
-    sharded = row.option("shard.strategy") in ("zero2", "zero3")
-    return bytes_each / row.ranks if sharded else bytes_each
-
-
 def pairs(study: Study, options: set[str], key: str, off: str) -> list[tuple[Traced, Traced]]:
     """Pairs (off, on) on several ranks that differ in the option only: one rank sends nothing."""
     found = [(one, other) if one.option(key) == off else (other, one) for one, other in study.pairs(options, key)]
@@ -53,7 +40,3 @@ def prefetch_pairs(study: Study) -> list[tuple[Traced, Traced]]:
 def reshard_pairs(study: Study) -> list[tuple[Traced, Traced]]:
     """(kept, dropped again)."""
     return pairs(study, RESHARD, "shard.reshard_after_forward", "false")
-
-
-def emulated(row: Traced) -> bool:
-    return (row.option("comm.emulate") or "none") != "none"

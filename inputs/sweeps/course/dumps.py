@@ -8,9 +8,9 @@ from typing import Optional
 import h5py
 import numpy as np
 
-from ...opening import open_hdf5
-from ..quantity import Quantity, call
-from ..traced import Traced
+from tessera_report.opening import open_hdf5
+from tessera_report.html.quantity import Quantity, call
+from tessera_report.html.traced import Traced
 
 GROUPS = {"parameters": "weights", "gradients": "gradients"}
 

@@ -3,17 +3,18 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Optional
 
-from ..checklist import FLOAT_TOLERANCE
-from ..findings.losses import loss_difference
-from ..panels.bandwidth import Measured, measured
-from ..panels.scaling import strong_groups, weak_groups
-from ..quantity import (Html, call, decimals, duration, gigabytes_per_second, join, name, optional, percent, scientific,
-                        short, show, size, text, times, whole)
-from ..quartiles import overlap
-from ..study import Study
-from ..traced import CATEGORIES, Traced
+from tessera_report.html.checklist import FLOAT_TOLERANCE
+from tessera_report.html.findings.losses import loss_difference
+from tessera_report.html.panels.bandwidth import Measured, measured
+from tessera_report.html.panels.scaling import strong_groups, weak_groups
+from tessera_report.html.quantity import (Html, call, decimals, duration, gigabytes_per_second, join, name, optional,
+                                           percent, scientific, short, show, size, text, times, whole)
+from tessera_report.html.quartiles import overlap
+from tessera_report.html.study import Study
+from tessera_report.html.traced import CATEGORIES, Traced
+
 from .dumps import dump_differences
-from .rows import at_rest, prefetch_pairs, reshard_pairs
+from .rows import prefetch_pairs, reshard_pairs
 
 TOY_PARAMETERS = 150
 MOST_STEPS = 12  # of the toy's table
@@ -56,7 +57,7 @@ def memory(study: Study) -> Optional[Result]:
             optional(row.micro_steps, whole), *(optional(row.memory(part, "planned"), size) for part in CATEGORIES),
             show(row.state(), size),
             show(line, size),
-            show(at_rest(least) / at_rest(row), times)
+            show(least.at_rest() / row.at_rest(), times)
         ])
     return Result(
         text(

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Optional
 
-from ..quantity import Html
-from ..study import Study
+from tessera_report.html.quantity import Html
+from tessera_report.html.study import Study
+
 from . import figures
 
 

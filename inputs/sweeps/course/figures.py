@@ -3,12 +3,14 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ..panels.bandwidth import measured
-from ..quantity import Html, Quantity, call, gigabytes_per_second, join, name, percent, show, size, text, times, whole
-from ..quartiles import unsure
-from ..study import Study
-from ..traced import CATEGORIES, Traced, known
-from .rows import alone, at_rest, emulated, prefetch_pairs, reshard_pairs, sharded
+from tessera_report.html.panels.bandwidth import measured
+from tessera_report.html.quantity import (Html, Quantity, call, gigabytes_per_second, join, name, percent, show, size,
+                                           text, times, whole)
+from tessera_report.html.quartiles import unsure
+from tessera_report.html.study import Study
+from tessera_report.html.traced import CATEGORIES, Traced, known
+
+from .rows import alone, prefetch_pairs, reshard_pairs, sharded
 
 FASTER = 1.1  # the bandwidth of a smaller buffer over the largest one's, to be named
 
@@ -42,7 +44,7 @@ def factor(study: Study) -> Optional[Html]:
                     one=name(one.name),
                     row=name(row.name),
                     ranks=show(row.ranks, whole),
-                    rest=show(at_rest(one) / at_rest(row), times),
+                    rest=show(one.at_rest() / row.at_rest(), times),
                     state=show(one.state() / row.state(), times),
                     steps=_steps(one, row),
                     activations=show(
@@ -187,7 +189,7 @@ def _speeds(pair: tuple[Traced, Traced]) -> Html:
 
 
 def prefetch(study: Study) -> Optional[Html]:
-    pairs = sorted(prefetch_pairs(study), key=lambda pair: not emulated(pair[0]))
+    pairs = sorted(prefetch_pairs(study), key=lambda pair: not pair[0].emulated)
     return _speeds(pairs[0]) if pairs else None
 
 
@@ -210,7 +212,7 @@ def _unit(row: Traced) -> Html:
 
 
 def prefetch_in_vain(study: Study) -> Optional[Html]:
-    pairs = [pair for pair in prefetch_pairs(study) if not emulated(pair[0])]
+    pairs = [pair for pair in prefetch_pairs(study) if not pair[0].emulated]
     if not pairs:
         return None
     return text("Without slowed collectives: {speeds}", speeds=_speeds(pairs[0]))
