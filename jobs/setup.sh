@@ -15,7 +15,7 @@ packages=(
   openmpi-bin libopenmpi-dev libhdf5-dev catch2 libfmt-dev nlohmann-json3-dev
   libboost-program-options-dev libxxhash-dev librandom123-dev libdnnl-dev
   libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev patchelf xz-utils
-  hdf5-tools python3-h5py python3-numpy python3-pandas python3-matplotlib
+  hdf5-tools python3-h5py python3-numpy python3-pandas python3-matplotlib python3-jinja2
 )
 
 usage() {

@@ -20,7 +20,7 @@ if [[ -z ${TESSERA:-} ]]; then
   [[ -x $TESSERA ]] || TESSERA=$TESSERA_JOBS/../../../bin/tessera
 fi
 
-# --- A Python that has h5py, numpy and matplotlib: for postprocess.sbatch.
+# --- A Python that has h5py, numpy, pandas, matplotlib and Jinja2: for postprocess.sbatch.
 TESSERA_PYTHON=${TESSERA_PYTHON:-/usr/bin/python3}
 
 # --- Scratch: a run is written to TESSERA_RUNS/tessera-JOB. All nodes must see the folder.

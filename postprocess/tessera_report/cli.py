@@ -82,10 +82,9 @@ def _missing_package(error: ImportError) -> int:
         raise error
     name = (error.name or "a package").partition(".")[0]
     other = Path("/usr/bin/python3")
-    packages = "apt-get install python3-h5py python3-numpy python3-pandas python3-matplotlib"
-    if other.exists() and not Path(sys.executable).samefile(other):
-        return _say(f"{sys.executable} has no {name} ({error}): take {other}, Debian's, after {packages}", 2)
-    return _say(f"{sys.executable} has no {name} ({error}): {packages}", 2)
+    start = "" if other.exists() and Path(sys.executable).samefile(other) else f", and start the report with {other}"
+    return _say(f"{sys.executable} has no {name}, which the report needs ({error}). Install Debian's packages with: "
+                f"apt-get install python3-h5py python3-numpy python3-pandas python3-matplotlib python3-jinja2{start}", 2)
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -95,6 +94,8 @@ def _report(options: argparse.Namespace) -> int:
     from .table import render
     if options.wandb:
         from .wandb_export import export
+    if options.html:
+        from .html.page import make_page
 
     rows, problems = _read_rows(options.paths, options.warmup)
     if rows:
@@ -112,7 +113,6 @@ def _report(options: argparse.Namespace) -> int:
         if options.plots:
             _draw(rows, baseline, options.plots, options.format)
         if options.html:
-            from .html.page import make_page
             _write(options.html, make_page(rows, baseline, options.paths, options.warmup))
         if options.wandb:
             for name, run in [(row.name, run) for row in rows for run in row.entry.runs]:

@@ -16,8 +16,8 @@ __path__ = [str(HERE.parents[2] / "inputs/sweeps"), str(HERE.parent / "sweeps")]
 
 
 def brought_sections(files: Iterable[str]) -> list[tuple[str, str, Any]]:
-    """Key, title and function of each section that the first study among `files` brings: names that the sweep's file may
-    have had. STUDY-real is the same study over another base."""
+    """Key, title and function of each section that the first study among `files` brings, which are names that the sweep's
+    file may have had. STUDY-real is the same study over another base."""
     for name in (file.partition("-")[0] for file in files):
         if re.fullmatch(r"\w+", name) and any(Path(place, name, "report.py").is_file() for place in __path__):
             return import_module(f"{__name__}.{name}.report").SECTIONS

@@ -189,11 +189,12 @@ class Usage(Case):
 
     def test_an_interpreter_without_the_packages(self):
         write_metrics(self.folder / "a/metrics.h5", GOOD)
-        (self.folder / "h5py.py").write_text("raise ModuleNotFoundError(\"No module named 'h5py'\", name='h5py')\n")
-        done = subprocess.run([sys.executable, "-B", ROOT / "postprocess/report.py", self.folder / "a"], capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": str(self.folder)})
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertRegex(done.stderr, r"^tessera-report: \S+ has no h5py \(.+\): .*apt-get install python3-h5py [^\n]+\n$")
+        for name, words in (("jinja2", ["--html", self.folder / "page.html"]), ("h5py", [])):
+            (self.folder / f"{name}.py").write_text(f"raise ModuleNotFoundError('none', name='{name}')\n")
+            done = subprocess.run([sys.executable, "-B", ROOT / "postprocess/report.py", self.folder / "a", *words], capture_output=True,
+                                  text=True, env={**os.environ, "PYTHONPATH": str(self.folder)})
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, rf"^tessera-report: \S+ has no {name}, which .+ \(none\)\. .+: apt-get install .*python3-{name}\b.*\n$")
 
     def test_a_reader_that_has_seen_enough(self):
         write_metrics(self.folder / "a/metrics.h5", GOOD)

@@ -66,7 +66,7 @@ class WholePage(Html):
         self.assertEqual(page.outside, [], page.outside[:1])
         self.assertNotRegex(text, r"(?i)https?://|//cdn|@import|url\((?!#)")
         self.assertEqual(re.findall(r"<script[^>]*>", text), ["<script>"])
-        script = (ROOT / "postprocess/tessera_report/html/sort.js").read_text()
+        script = (ROOT / "postprocess/tessera_report/html/templates/sort.js").read_text()
         self.assertLess(len(script.splitlines()), 60)
         ids = re.findall(r'\bid="([^"]*)"', text)
         self.assertEqual(len(ids), len(set(ids)))

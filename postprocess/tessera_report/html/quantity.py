@@ -19,6 +19,9 @@ Number = Union["Quantity", int, float]
 class Html(str):
     """Text that is HTML already. Every other text is escaped where it goes into a page."""
 
+    def __html__(self) -> str:  # what templates ask for
+        return self
+
 
 @dataclass(frozen=True)
 class Quantity:

@@ -2,13 +2,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, Callable, Optional
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..table import flops_text
 from .quantity import Html, decimals, duration, escaped, join, name, optional, percent, short, show, size, text, times, whole
 from .study import Study
 from .traced import NEUTRAL, Traced, link_text
 
+TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, trim_blocks=True,
+                        undefined=StrictUndefined)
 EMPTY = Html("–")
 RESULTS: list[tuple[str, str, Callable[[float], str]]] = [("ranks", "ranks", whole),
                                                           ("tokens/s", "tokens_per_second", short),
@@ -36,25 +41,13 @@ COUNTED = [("ranks", "ranks", whole), ("parameters", "parameters", whole), ("tok
 
 def table(head: list[str], cells: list[list[Any]], kind: str = "", rows: Optional[list[str]] = None) -> Html:
     """A table in a frame that scrolls by itself. Columns of numbers are right-aligned; `rows` are the classes of lines."""
-    numeric = [
-        any("<data" in escaped(line[column])
-            for line in cells) and all(_is_number(line[column])
-                                       for line in cells)
-        for column in range(len(head))
-    ]
+    numeric = [any("<data" in escaped(line[column]) for line in cells) and all(_is_number(line[column]) for line in cells)
+               for column in range(len(head))]
+    return Html(TEMPLATES.get_template("table.html").render(head=head, cells=cells, kind=kind, numeric=numeric,
+                                                            rows=rows or [""] * len(cells)))
 
-    def cell(tag: str, value: Any, column: int) -> str:
-        kind = ' class="n"' if numeric[column] else ""
-        scope = ' scope="col"' if tag == "th" else ""
-        return f"<{tag}{kind}{scope}>{escaped(value)}</{tag}>"
 
-    lines = ["".join(cell("td", value, column) for column, value in enumerate(line)) for line in cells]
-    classes = [f' class="{one}"' if one else "" for one in (rows or [""] * len(lines))]
-    body = "\n".join(f"<tr{one}>{line}</tr>" for one, line in zip(classes, lines))
-    titles = "".join(cell("th", title, column) for column, title in enumerate(head))
-    return Html(
-        f'<div class="frame"><table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
-    )
+TEMPLATES.globals.update(name=name, table=table)
 
 
 def _is_number(value: Any) -> bool:
