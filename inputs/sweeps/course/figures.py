@@ -50,8 +50,7 @@ def factor(study: Study) -> Optional[Html]:
                     activations=show(
                         one.memory("activations", "planned") / row.memory("activations", "planned"), times))
     if known(one.key("memory_planned"), row.key("memory_planned")):
-        sentence = text("{sentence}, all of it by {all}",
-                        sentence=sentence,
+        sentence = text("{sentence}, all of it by {all}", sentence=sentence,
                         all=show(one.key("memory_planned") / row.key("memory_planned"), times))
     return text("{sentence}.", sentence=sentence)
 
@@ -60,8 +59,7 @@ def _steps(one: Traced, row: Traced) -> Html:
     """Why gradients are apart: K of both rows, where it differs."""
     if not known(one.micro_steps, row.micro_steps) or one.micro_steps.value == row.micro_steps.value:
         return Html("")
-    return text(" (their sums depend on K, which is {before} and {after})",
-                before=show(one.micro_steps, whole),
+    return text(" (their sums depend on K, which is {before} and {after})", before=show(one.micro_steps, whole),
                 after=show(row.micro_steps, whole))
 
 
@@ -86,8 +84,7 @@ def sharded_share(study: Study) -> Optional[Html]:
     if row is None or not known(row.state(), row.key("memory_planned"), row.memory("gathered_units", "planned")):
         return None
     return text("In {row} the sharded state is {state} a rank; gathered for a moment are at most {units}.",
-                row=name(row.name),
-                state=show(row.state(), size),
+                row=name(row.name), state=show(row.state(), size),
                 units=show(row.memory("gathered_units", "planned"), size))
 
 
@@ -99,16 +96,13 @@ def gathers(study: Study) -> Optional[Html]:
     if not once.value:
         return None
     sentence = text("{row} gathers {bytes} a step and rank, {ratio} of what gathering every parameter once sends.",
-                    row=name(row.name),
-                    bytes=show(row.sent("all_gather"), size),
+                    row=name(row.name), bytes=show(row.sent("all_gather"), size),
                     ratio=show(row.sent("all_gather") / once, times))
     savings = (row.schedule or {}).get("savings", [])
     if not savings:
         return sentence
     saved = call(sum(saving["bytes"] for saving in savings), "saved_bytes", row.name)
-    return text("{sentence} Its schedule saves {bytes}: {savings}.",
-                sentence=sentence,
-                bytes=show(saved, size),
+    return text("{sentence} Its schedule saves {bytes}: {savings}.", sentence=sentence, bytes=show(saved, size),
                 savings=join([name(saving["name"]) for saving in savings], ", "))
 
 
@@ -117,15 +111,12 @@ def reduce_scatter(study: Study) -> Optional[Html]:
     if row is None or not known(row.sent("reduce_scatter"), row.key("parameters"), row.ranks):
         return None
     sentence = text("{row}: N = {all} gradients, N/W = {shard} a rank; reduce-scatter sends {bytes} a step.",
-                    row=name(row.name),
-                    all=show(row.key("parameters"), whole),
-                    shard=show(row.key("parameters") / row.ranks, whole),
-                    bytes=show(row.sent("reduce_scatter"), size))
+                    row=name(row.name), all=show(row.key("parameters"), whole),
+                    shard=show(row.key("parameters") / row.ranks, whole), bytes=show(row.sent("reduce_scatter"), size))
     whole_sum = _ring_all_reduce(row)
     if whole_sum is not None:
         sentence = text("{sentence} A ring's all-reduce of the same gradients would send {bytes}, {ratio}.",
-                        sentence=sentence,
-                        bytes=show(whole_sum, size),
+                        sentence=sentence, bytes=show(whole_sum, size),
                         ratio=show(whole_sum / row.sent("reduce_scatter"), times))
     ddp = next((other for other in study.trained
                 if other.option("shard.strategy") == "ddp" and other.values["ranks"] == row.values["ranks"]
@@ -133,11 +124,8 @@ def reduce_scatter(study: Study) -> Optional[Html]:
                None)
     if ddp is None or not row.sent("reduce_scatter").value:
         return sentence
-    return text("{sentence} The all-reduce of {ddp} sends {bytes}, {ratio}.",
-                sentence=sentence,
-                ddp=name(ddp.name),
-                bytes=show(ddp.sent(), size),
-                ratio=show(ddp.sent() / row.sent("reduce_scatter"), times))
+    return text("{sentence} The all-reduce of {ddp} sends {bytes}, {ratio}.", sentence=sentence, ddp=name(ddp.name),
+                bytes=show(ddp.sent(), size), ratio=show(ddp.sent() / row.sent("reduce_scatter"), times))
 
 
 def _ring_all_reduce(row: Traced) -> Optional[Quantity]:
@@ -158,33 +146,23 @@ def volume(study: Study) -> Optional[Html]:
     formula = row.micro_steps * (row.element_bytes("compute") * 2 +
                                  row.element_bytes("reduce")) * row.padded() * (row.ranks - 1) / row.ranks
     sentence = text("{row}: K = {k}, b_p = {bp}, b_r = {br}, P = {p} with padding, W = {w}: {formula}. Counted: {sent}",
-                    row=name(row.name),
-                    k=show(row.micro_steps, whole),
-                    bp=show(row.element_bytes("compute"), whole),
-                    br=show(row.element_bytes("reduce"), whole),
-                    p=show(row.padded(), whole),
-                    w=show(row.ranks, whole),
-                    formula=show(formula, size),
-                    sent=show(row.sent(), size))
+                    row=name(row.name), k=show(row.micro_steps, whole), bp=show(row.element_bytes("compute"), whole),
+                    br=show(row.element_bytes("reduce"), whole), p=show(row.padded(), whole), w=show(row.ranks, whole),
+                    formula=show(formula, size), sent=show(row.sent(), size))
     if row.planned("formula", "bytes") and row.schedule["savings"]:
         saved = call(sum(saving["bytes"] for saving in row.schedule["savings"]), "saved_bytes", row.name)
         return text("{sentence}, which the schedule's savings of {saved} and the reduction of scalars explain.",
-                    sentence=sentence,
-                    saved=show(saved, size))
+                    sentence=sentence, saved=show(saved, size))
     return text("{sentence}.", sentence=sentence)
 
 
 def _speeds(pair: tuple[Traced, Traced]) -> Html:
     off, on = pair
-    sentence = text("{on} trains at {ratio} of the speed of {off}",
-                    on=name(on.name),
-                    off=name(off.name),
+    sentence = text("{on} trains at {ratio} of the speed of {off}", on=name(on.name), off=name(off.name),
                     ratio=show(on.key("tokens_per_second") / off.key("tokens_per_second"), times))
     if known(off.key("exposed_share"), on.key("exposed_share")):
-        sentence = text("{sentence}; exposed communication: {before} without, {after} with",
-                        sentence=sentence,
-                        before=show(off.key("exposed_share"), percent),
-                        after=show(on.key("exposed_share"), percent))
+        sentence = text("{sentence}; exposed communication: {before} without, {after} with", sentence=sentence,
+                        before=show(off.key("exposed_share"), percent), after=show(on.key("exposed_share"), percent))
     return text("{sentence}{unsure}.", sentence=sentence, unsure=unsure(off, on))
 
 
@@ -198,10 +176,7 @@ def prefetch_memory(study: Study) -> Optional[Html]:
         before, after = off.memory("gathered_units", "planned"), on.memory("gathered_units", "planned")
         if known(before, after):
             return text("Gathered units peak at {before} in {off} and at {after} in {on}; the largest unit has {unit}.",
-                        before=show(before, size),
-                        off=name(off.name),
-                        after=show(after, size),
-                        on=name(on.name),
+                        before=show(before, size), off=name(off.name), after=show(after, size), on=name(on.name),
                         unit=_unit(on))
     return None
 
@@ -237,20 +212,16 @@ def unit_size(study: Study) -> Optional[Html]:
     parts = []
     row = sharded(study)
     if row and row.largest_unit():
-        parts.append(
-            text("The largest unit of {row} has {elements} elements.",
-                 row=name(row.name),
-                 elements=show(row.largest_unit(), whole)))
+        parts.append(text("The largest unit of {row} has {elements} elements.", row=name(row.name),
+                          elements=show(row.largest_unit(), whole)))
     lines = [line for line in measured(study) if line.collective == "all_gather"]
     lines = [line for line in lines if line.by == lines[0].by and line.row is lines[0].row]
     if len(lines) > 1:
         small, large = min(lines, key=lambda line: line.size.value), max(lines, key=lambda line: line.size.value)
-        parts.append(
-            text("An all-gather of {small} reaches {low}, one of {large} {high}.",
-                 small=show(small.size, size),
-                 large=show(large.size, size),
-                 low=show(small.bandwidth, gigabytes_per_second),
-                 high=show(large.bandwidth, gigabytes_per_second)))
+        parts.append(text("An all-gather of {small} reaches {low}, one of {large} {high}.",
+                          small=show(small.size, size), large=show(large.size, size),
+                          low=show(small.bandwidth, gigabytes_per_second),
+                          high=show(large.bandwidth, gigabytes_per_second)))
         best = max(lines, key=lambda line: line.bandwidth.value)
         if best.bandwidth.value > FASTER * large.bandwidth.value:
             parts.append(
@@ -268,8 +239,5 @@ def tied(study: Study) -> Optional[Html]:
     if not units:
         return None
     elements = call(units[0]["padded"], "unit_elements", row.name, units[0]["name"])
-    return text("In {row} the unit {unit} of {elements} elements is read by {parts}.",
-                row=name(row.name),
-                unit=name(units[0]["name"]),
-                elements=show(elements, whole),
-                parts=" and ".join(units[0]["parts"]))
+    return text("In {row} the unit {unit} of {elements} elements is read by {parts}.", row=name(row.name),
+                unit=name(units[0]["name"]), elements=show(elements, whole), parts=" and ".join(units[0]["parts"]))

@@ -120,10 +120,8 @@ def _lost(row: Traced, best: Traced, fastest: Traced, tied: bool, key: str) -> H
         more = row.key(key)
         if more is None:
             return text("Tied with the fastest, but its memory is not known.")
-        return text("Tied with the fastest; needs {own}, {best} needs {other}.",
-                    own=show(more, size),
-                    best=name(best.name),
-                    other=optional(best.key(key), size))
+        return text("Tied with the fastest; needs {own}, {best} needs {other}.", own=show(more, size),
+                    best=name(best.name), other=optional(best.key(key), size))
     ratio: Quantity = row.key("tokens_per_second") / fastest.key("tokens_per_second")
     return text(
         "Slower: {ratio} of the median of {fastest}; its upper quartile {high} is below the lower quartile {low}.",
@@ -157,7 +155,5 @@ def sentence(result: Recommendation) -> Html:
     if len(result.tied) == 1:
         return text("{start}{memory}. No other row's quartiles overlap it.", start=start, memory=with_memory)
     others = [one for one in result.tied if one != row.name]
-    return text("{start}{memory}. It is the smallest of the rows tied for the fastest: {others}.",
-                start=start,
-                memory=with_memory,
-                others=Html(", ".join([name(row.name), *map(name, others)])))
+    return text("{start}{memory}. It is the smallest of the rows tied for the fastest: {others}.", start=start,
+                memory=with_memory, others=Html(", ".join([name(row.name), *map(name, others)])))

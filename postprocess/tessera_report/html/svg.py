@@ -75,17 +75,8 @@ def legend(made: Figure, axes: Axes, **options: Any) -> None:
     columns = max(1, min(len(labels), int(wide / (0.42 + LETTER * max(map(len, labels))))))
     extra = 0.06 + 0.175 * -(-len(labels) // columns)
     made.set_figheight(high + extra)
-    drawn = made.legend(handles,
-                        labels,
-                        loc="upper left",
-                        bbox_to_anchor=(0.0, 1.0),
-                        ncol=columns,
-                        fontsize=8,
-                        handlelength=1.6,
-                        columnspacing=1.2,
-                        borderaxespad=0.1,
-                        borderpad=0.1,
-                        **options)
+    drawn = made.legend(handles, labels, loc="upper left", bbox_to_anchor=(0.0, 1.0), ncol=columns, fontsize=8,
+                        handlelength=1.6, columnspacing=1.2, borderaxespad=0.1, borderpad=0.1, **options)
     drawn.set_in_layout(False)
     made.get_layout_engine().set(rect=(0, 0, 1, high / (high + extra)))
 

@@ -156,9 +156,8 @@ def provenance(study: Study) -> Html:
             name(row.name), *(text("{value}", value=facts[row.name].get(key, "–")) for key in other),
             *(optional(row.attribute(f"/provenance/{key}"), lambda value: f"{value:.1f}") for _, key in load)
         ] for row in study.rows if row.name in facts]
-        parts.append(
-            table(["row", *(key.replace("_", " ") for key in other), *(title for title, _ in load)], cells,
-                  "wide-table"))
+        parts.append(table(["row", *(key.replace("_", " ") for key in other), *(title for title, _ in load)], cells,
+                           "wide-table"))
     if peaks_differ:
         parts.append(_peaks(with_peak))
     return join(parts)

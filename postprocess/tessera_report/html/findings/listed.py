@@ -17,10 +17,8 @@ def not_ended(study: Study) -> Optional[Html]:
     rows = [row.name for row in study.rows if row.values["status"] not in (None, "done")]
     if not rows:
         return None
-    return text("{count} of {all} rows ended without a result: {names}.",
-                count=show(counted(rows), whole),
-                all=show(counted([row.name for row in study.rows]), whole),
-                names=names(rows))
+    return text("{count} of {all} rows ended without a result: {names}.", count=show(counted(rows), whole),
+                all=show(counted([row.name for row in study.rows]), whole), names=names(rows))
 
 
 FINDINGS: list[Callable[[Study], Optional[Html]]] = [

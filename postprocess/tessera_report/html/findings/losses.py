@@ -46,9 +46,7 @@ def loss_stands(study: Study) -> Optional[Html]:
         return None
     first = call(rows[0].row.metrics.steps["loss"].iloc[0], "first", rows[0].name, "/steps/loss")
     return text("The loss did not fall in {names}: in {row} from {first} to {last}.",
-                names=names([row.name for row in rows]),
-                row=name(rows[0].name),
-                first=show(first, decimals),
+                names=names([row.name for row in rows]), row=name(rows[0].name), first=show(first, decimals),
                 last=show(rows[0].key("final_loss"), decimals))
 
 

@@ -64,15 +64,9 @@ def _pair(study: Study, options: set[str], key: str, words: str) -> Optional[Htm
     if a.values["memory_planned"] and b.values["memory_planned"]:
         memory = text(" and plans {ratio} its memory",
                       ratio=show(b.key("memory_planned") / a.key("memory_planned"), times))
-    return text("{words}: {b} ({own}) trains at {ratio} the speed of {a} ({other}){memory}{unsure}.",
-                words=words,
-                b=name(b.name),
-                own=_setting(b, key),
-                ratio=show(ratio, times),
-                a=name(a.name),
-                other=_setting(a, key),
-                memory=memory,
-                unsure=unsure(a, b))
+    return text("{words}: {b} ({own}) trains at {ratio} the speed of {a} ({other}){memory}{unsure}.", words=words,
+                b=name(b.name), own=_setting(b, key), ratio=show(ratio, times), a=name(a.name), other=_setting(a, key),
+                memory=memory, unsure=unsure(a, b))
 
 
 def _setting(row: Traced, key: str) -> Html:

@@ -20,11 +20,8 @@ def least_memory(study: Study) -> Optional[Html]:
     if ratio is None or ratio.value < 1.1:
         return None
     return text("{least} has the lowest peak of memory, {low} per rank; {most} needs {high}, {ratio} as much.",
-                least=name(least.name),
-                low=show(least.key("memory_peak"), size),
-                most=name(most.name),
-                high=show(most.key("memory_peak"), size),
-                ratio=show(ratio, times))
+                least=name(least.name), low=show(least.key("memory_peak"), size), most=name(most.name),
+                high=show(most.key("memory_peak"), size), ratio=show(ratio, times))
 
 
 def volume(study: Study) -> Optional[Html]:

@@ -26,11 +26,8 @@ def fastest(study: Study) -> Optional[Html]:
                     row=name(best.name),
                     ratio=show(ratio, times),
                     unsure=unsure(best, study.baseline)) if ratio else None
-    return text("{row} is the fastest row, {ratio} as fast as the baseline {base}{unsure}.",
-                row=name(best.name),
-                ratio=show(ratio, times),
-                base=name(study.baseline.name),
-                unsure=unsure(best, study.baseline))
+    return text("{row} is the fastest row, {ratio} as fast as the baseline {base}{unsure}.", row=name(best.name),
+                ratio=show(ratio, times), base=name(study.baseline.name), unsure=unsure(best, study.baseline))
 
 
 def strong_scaling(study: Study) -> Optional[Html]:
@@ -44,12 +41,8 @@ def strong_scaling(study: Study) -> Optional[Html]:
         (group[-1].values["ranks"], group[-1].values["tokens_per_second"] / group[0].values["tokens_per_second"]))
     ratio = group[-1].key("tokens_per_second") / group[0].key("tokens_per_second")
     return text("Strong scaling: from {few} to {many} ranks {last} is {ratio} as fast as {first}{unsure}.",
-                few=show(group[0].ranks, whole),
-                many=show(group[-1].ranks, whole),
-                last=name(group[-1].name),
-                ratio=show(ratio, times),
-                first=name(group[0].name),
-                unsure=unsure(group[0], group[-1]))
+                few=show(group[0].ranks, whole), many=show(group[-1].ranks, whole), last=name(group[-1].name),
+                ratio=show(ratio, times), first=name(group[0].name), unsure=unsure(group[0], group[-1]))
 
 
 def weak_scaling(study: Study) -> Optional[Html]:
@@ -60,11 +53,8 @@ def weak_scaling(study: Study) -> Optional[Html]:
     group = max(found, key=lambda group: group[-1].values["ranks"])
     first, last = (row.key("tokens_per_second") * row.flops_per_token / row.ranks for row in (group[0], group[-1]))
     return text("Weak scaling: on {many} ranks {row} keeps {share} of the FLOP/s that a rank has in {first}{caveat}.",
-                many=show(group[-1].ranks, whole),
-                row=name(group[-1].name),
-                share=show(last / first, percent),
-                first=name(group[0].name),
-                caveat=caveat(group[0], group[-1]))
+                many=show(group[-1].ranks, whole), row=name(group[-1].name), share=show(last / first, percent),
+                first=name(group[0].name), caveat=caveat(group[0], group[-1]))
 
 
 def _takes_long(study: Study, what: str, key: str, limit: float) -> Optional[Html]:
@@ -73,13 +63,9 @@ def _takes_long(study: Study, what: str, key: str, limit: float) -> Optional[Htm
     if not rows:
         return None
     worst = max(rows, key=lambda row: row.values[key])
-    return text("{what} takes more than {limit} of the time in {rows}; most in {row}, {share}{caveat}.",
-                what=what,
-                limit=show(constant(limit), rounded),
-                rows=number_of([row.name for row in rows]),
-                row=name(worst.name),
-                share=show(worst.key(key), percent),
-                caveat=caveat(worst))
+    return text("{what} takes more than {limit} of the time in {rows}; most in {row}, {share}{caveat}.", what=what,
+                limit=show(constant(limit), rounded), rows=number_of([row.name for row in rows]), row=name(worst.name),
+                share=show(worst.key(key), percent), caveat=caveat(worst))
 
 
 def waiting(study: Study) -> Optional[Html]:
@@ -125,9 +111,7 @@ def start_up(study: Study) -> Optional[Html]:
         return None
     worst = max(rows, key=lambda row: row.values["startup_seconds"])
     return text("Setting up takes longest in {row}: {seconds}, the time of {steps} steps{caveat}.",
-                row=name(worst.name),
-                caveat=caveat(worst),
-                seconds=show(worst.key("startup_seconds"), duration),
+                row=name(worst.name), caveat=caveat(worst), seconds=show(worst.key("startup_seconds"), duration),
                 steps=show(worst.key("startup_seconds") / worst.key("step_seconds"), whole))
 
 
@@ -185,6 +169,5 @@ def busy_machine(study: Study) -> Optional[Html]:
         return None
     worst = max(rows, key=lambda row: row.values["load_average_start"])
     return text("The machine was busy: {rows} began at a load average above the number of ranks, {row} at {load}.",
-                rows=number_of([row.name for row in rows]),
-                row=name(worst.name),
+                rows=number_of([row.name for row in rows]), row=name(worst.name),
                 load=show(worst.attribute("/provenance/load_average_start"), lambda value: f"{value:.1f}"))

@@ -119,12 +119,8 @@ def draw_bandwidth(lines: list[Measured]) -> Optional[Figure]:
         for row, by in curves:
             own = _points(lines, collective, row, by)
             if own:
-                axes.plot([line.size.value for line in own],
-                          np.array([line.bandwidth.value for line in own]) / 1e9,
-                          marker="o",
-                          markersize=3,
-                          linewidth=1.2,
-                          label=f"{row}, {by}" if len(rows) > 1 else by,
+                axes.plot([line.size.value for line in own], np.array([line.bandwidth.value for line in own]) / 1e9,
+                          marker="o", markersize=3, linewidth=1.2, label=f"{row}, {by}" if len(rows) > 1 else by,
                           color=svg.COLOURS[by_whom.index(by) % len(svg.COLOURS)],
                           linestyle=svg.LINES[rows.index(row) % len(svg.LINES)])
         axes.set_title(f"{collective.replace('_', '-')}: bus bandwidth", fontsize=8.5)

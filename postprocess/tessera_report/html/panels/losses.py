@@ -39,27 +39,15 @@ def losses(study: Study) -> Optional[Panel]:
     for place, same in enumerate(together.values()):
         steps, evals = same[0].row.metrics.steps["loss"], same[0].row.metrics.evals.get("loss", ())
         style = svg.style_of(place)
-        axes.plot(steps.index,
-                  steps.where(np.isfinite(steps)),
-                  linewidth=1.2,
-                  label=_label(same),
-                  **style)
+        axes.plot(steps.index, steps.where(np.isfinite(steps)), linewidth=1.2, label=_label(same), **style)
         if len(evals):
             circles = True
-            axes.plot(evals.index,
-                      evals.where(np.isfinite(evals)),
-                      "o",
-                      markersize=4,
-                      markerfacecolor="white",
+            axes.plot(evals.index, evals.where(np.isfinite(evals)), "o", markersize=4, markerfacecolor="white",
                       color=style["color"])
         for set_name in same[0].row.metrics.further_sets:
             validation = same[0].row.metrics.validation(set_name)
-            axes.plot(validation.index,
-                      validation.where(np.isfinite(validation)),
-                      marks[set_name][0],
-                      markersize=4,
-                      markerfacecolor="white",
-                      color=style["color"])
+            axes.plot(validation.index, validation.where(np.isfinite(validation)), marks[set_name][0], markersize=4,
+                      markerfacecolor="white", color=style["color"])
     axes.set_xlabel("step")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("loss (nats per token)")

@@ -65,11 +65,8 @@ def draw_trace(trace: Trace, ranks: tuple[int, ...] = (0, 1)) -> Figure:
     begin, end = min(span.begin for span in everything), max(span.end for span in everything)
     queues = [queue for queue in QUEUES if any(span.queue == queue for span in everything)]
     scale, unit = (1e3, "ms") if end - begin < 2 else (1.0, "s")
-    figure, panels = svg.figure(0.6 + 0.26 * len(queues) * len(lines) + 1.2,
-                                lines=len(lines) + 1,
-                                width=WIDTH,
-                                sharex=True,
-                                gridspec_kw={"height_ratios": [len(queues) + 0.6] * len(lines) + [4]})
+    figure, panels = svg.figure(0.6 + 0.26 * len(queues) * len(lines) + 1.2, lines=len(lines) + 1, width=WIDTH,
+                                sharex=True, gridspec_kw={"height_ratios": [len(queues) + 0.6] * len(lines) + [4]})
     for axes, (title, spans) in zip(panels, lines.items()):
         draw_queues(axes, title, spans, queues, begin, scale, end - begin)
     _memory(panels[-1], trace, begin, end, scale)
@@ -99,24 +96,13 @@ def draw_queues(axes: Axes, title: str, spans: list[Span], queues: list[str], be
     for span in spans:
         fill, ink = _colour(_kind(span))
         length, wait = span.end - span.begin, span.kind == "wait"
-        axes.add_patch(
-            Rectangle((scale * (span.begin - begin), height[span.queue] - (0.2 if wait else 0.36)),
-                      scale * length,
-                      0.4 if wait else 0.72,
-                      facecolor=fill,
-                      edgecolor="none" if wait else "white",
-                      linewidth=0.25,
-                      zorder=3))
+        axes.add_patch(Rectangle((scale * (span.begin - begin), height[span.queue] - (0.2 if wait else 0.36)),
+                                 scale * length, 0.4 if wait else 0.72, facecolor=fill,
+                                 edgecolor="none" if wait else "white", linewidth=0.25, zorder=3))
         label = span.name.split()[-1]
         if not wait and length / whole > LABEL * len(label):
-            axes.text(scale * (0.5 * (span.begin + span.end) - begin),
-                      height[span.queue] - 0.02,
-                      label,
-                      ha="center",
-                      va="center",
-                      fontsize=6.3,
-                      color=ink,
-                      zorder=4)
+            axes.text(scale * (0.5 * (span.begin + span.end) - begin), height[span.queue] - 0.02, label, ha="center",
+                      va="center", fontsize=6.3, color=ink, zorder=4)
     axes.set_ylim(-0.6, len(queues) - 0.4)
     axes.set_yticks([height[queue] for queue in queues], queues)
     axes.tick_params(length=0)

@@ -80,13 +80,8 @@ def over_ranks(study: Study) -> Optional[Panel]:
         if values in drawn_already:  # dashes let the curve below show
             style["linestyle"] = (0, (2.5, 2.5))
         drawn_already.append(values)
-        axes.plot(ranks,
-                  np.array(values) / scale,
-                  marker="o",
-                  markersize=4,
-                  linewidth=1.4,
-                  label=label_of(group, found),
-                  **style)
+        axes.plot(ranks, np.array(values) / scale, marker="o", markersize=4, linewidth=1.4,
+                  label=label_of(group, found), **style)
         lines[round(values[0] * ranks[0])] = (values[0] * ranks[0], ranks)
         cells += [[
             name(row.name),
@@ -95,11 +90,7 @@ def over_ranks(study: Study) -> Optional[Panel]:
         ] for row in group]
     every = np.array(sorted({rank for group in found for rank in (row.values["ranks"] for row in group)}))
     for place, (whole_state, _) in enumerate(lines.values()):
-        axes.plot(every,
-                  whole_state / every / scale,
-                  ":",
-                  color=svg.FAINT,
-                  linewidth=1,
+        axes.plot(every, whole_state / every / scale, ":", color=svg.FAINT, linewidth=1,
                   label=None if place else "1/W of one rank's")
     svg.ranks_axis(axes, every.tolist())
     axes.set_ylim(bottom=0)

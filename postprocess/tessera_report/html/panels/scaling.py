@@ -108,16 +108,9 @@ def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal
         if place == 0:
             longest = max((group for _, group, _ in lines), key=len)
             every = sorted({row.values["ranks"] for row in longest})
-            axes.plot(every, [ideal(longest, rank) for rank in every],
-                      color="#b3bcc3",
-                      linewidth=3,
-                      label="ideal",
+            axes.plot(every, [ideal(longest, rank) for rank in every], color="#b3bcc3", linewidth=3, label="ideal",
                       solid_capstyle="round")
-        axes.plot(ranks, [value.value for value in values],
-                  marker="o",
-                  markersize=4,
-                  linewidth=1.3,
-                  label=legend,
+        axes.plot(ranks, [value.value for value in values], marker="o", markersize=4, linewidth=1.3, label=legend,
                   **svg.style_of(place))
         open_marks = [(rank, value.value) for rank, row, value in zip(ranks, group, values) if doubts(row)]
         axes.plot(*zip(*open_marks) if open_marks else ((), ()), "o", markersize=4, markerfacecolor="white", color=svg.style_of(place)["color"])

@@ -23,19 +23,11 @@ def throughput(study: Study) -> Optional[Panel]:
         speedup = study.speedup(row)
         colour = svg.BASELINE if row is study.baseline else svg.OTHERS
         axes.barh(place, median.value, 0.66, color=colour, alpha=0.4 if doubts(row) else 1)
-        axes.errorbar(median.value,
-                      place,
-                      xerr=[[median.value - low.value], [high.value - median.value]],
-                      color=svg.INK,
-                      linewidth=0.9,
-                      capsize=2.5,
-                      capthick=0.9)
+        axes.errorbar(median.value, place, xerr=[[median.value - low.value], [high.value - median.value]],
+                      color=svg.INK, linewidth=0.9, capsize=2.5, capthick=0.9)
         label = count(median.value) + (f"  {speedup.value:.2f}x" if speedup else "")
-        axes.annotate(label, (max(median.value, high.value), place),
-                      xytext=(5, 0),
-                      textcoords="offset points",
-                      va="center",
-                      fontsize=8.5)
+        axes.annotate(label, (max(median.value, high.value), place), xytext=(5, 0), textcoords="offset points",
+                      va="center", fontsize=8.5)
         cells.append(
             [name(row.name),
              show(median, short),

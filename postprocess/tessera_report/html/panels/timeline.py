@@ -166,10 +166,7 @@ def draw_timeline(schedule: dict[str, Any]) -> Figure:
     width = WIDTH * (columns + 1) / (COLUMNS + 1)
     queues = {phase: [queue for queue in QUEUES if any(box.queue == queue for box in boxes)] for phase, boxes in shown}
     heights = [0.5 + len(queues[phase]) for phase, _ in shown]
-    figure, panels = svg.figure(0.35 + 0.34 * sum(heights),
-                                lines=len(shown),
-                                width=width,
-                                squeeze=False,
+    figure, panels = svg.figure(0.35 + 0.34 * sum(heights), lines=len(shown), width=width, squeeze=False,
                                 gridspec_kw={"height_ratios": heights})
     for axes, (phase, boxes, dots) in zip(panels.flat, parts):
         _phase(axes, phase, boxes, queues[phase], dots)
@@ -206,17 +203,15 @@ def _caption(row: Traced) -> Html:
         )
     ]
     if micro_steps > 1:
-        parts.append(
-            text("One of {count} micro-steps is shown, the one that communicates most. ",
-                 count=show(row.planned("accumulation"), whole)))
+        parts.append(text("One of {count} micro-steps is shown, the one that communicates most. ",
+                          count=show(row.planned("accumulation"), whole)))
     if sums:
         parts.append(text("Forward also reduces {units}: the last gradients of the micro-step before. ",
                           units=names(list(dict.fromkeys(sums)))))
     if left < operations:
-        parts.append(
-            text("Dots stand for {cut} of {all} operations: blocks in the middle, or sums at the end. ",
-                 cut=show(call(operations - left, "cut_operations", row.name), whole),
-                 all=show(call(operations, "drawn_operations", row.name), whole)))
+        parts.append(text("Dots stand for {cut} of {all} operations: blocks in the middle, or sums at the end. ",
+                          cut=show(call(operations - left, "cut_operations", row.name), whole),
+                          all=show(call(operations, "drawn_operations", row.name), whole)))
     sent = row.planned("wire_bytes_per_step")
     if sent:
         parts.append(text("A rank sends {bytes} a step.", bytes=show(sent, size)))
@@ -238,22 +233,11 @@ def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], dots: li
     waited: dict[tuple[str, str], int] = {}  # the last operation of another queue that a queue has waited for
     for box in boxes:
         fill, ink = COLOURS[_kind(box.operation)]
-        axes.add_patch(
-            FancyBboxPatch((box.column + 0.06, height[box.queue] - 0.31),
-                           0.88,
-                           0.62,
-                           boxstyle="round,pad=0,rounding_size=0.08",
-                           facecolor=fill,
-                           edgecolor="none",
-                           zorder=3))
-        axes.text(box.column + 0.5,
-                  height[box.queue] - 0.02,
-                  _fitted(box.label),
-                  ha="center",
-                  va="center",
-                  fontsize=7 if len(box.label) < 8 else 5.6,
-                  color=ink,
-                  zorder=4)
+        axes.add_patch(FancyBboxPatch((box.column + 0.06, height[box.queue] - 0.31), 0.88, 0.62,
+                                      boxstyle="round,pad=0,rounding_size=0.08", facecolor=fill, edgecolor="none",
+                                      zorder=3))
+        axes.text(box.column + 0.5, height[box.queue] - 0.02, _fitted(box.label), ha="center", va="center",
+                  fontsize=7 if len(box.label) < 8 else 5.6, color=ink, zorder=4)
         reasons = {after["operation"] for after in box.operation.get("after", ())}
         for wait in sorted({*box.operation["waits"], *reasons}):
             if wait in where and where[wait].queue != box.queue and wait > waited.get(
@@ -273,11 +257,8 @@ def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], dots: li
 
 def _wait(axes: Axes, before: Box, after: Box, height: dict[str, int], asked: bool) -> None:
     """A line from the end of one box to the start of the one that waits for it."""
-    axes.plot([before.column + 0.94, after.column + 0.06], [height[before.queue], height[after.queue]],
-              color="#7b8790",
-              linewidth=0.8,
-              linestyle=(0, (2, 1.5)) if asked else "-",
-              zorder=2)
+    axes.plot([before.column + 0.94, after.column + 0.06], [height[before.queue], height[after.queue]], color="#7b8790",
+              linewidth=0.8, linestyle=(0, (2, 1.5)) if asked else "-", zorder=2)
 
 
 def _fitted(label: str) -> str:

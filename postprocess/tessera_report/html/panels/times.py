@@ -29,15 +29,8 @@ def breakdown(study: Study) -> Optional[Panel]:
     start = np.zeros(len(rows))
     for column, amounts in zip(columns, values.T / scale):
         colour, hatch = TIMES[column]
-        axes.barh(range(len(rows)),
-                  amounts,
-                  0.66,
-                  left=start,
-                  color=colour,
-                  hatch=hatch,
-                  edgecolor="white",
-                  linewidth=0.4,
-                  label=column.replace("_", " "))
+        axes.barh(range(len(rows)), amounts, 0.66, left=start, color=colour, hatch=hatch, edgecolor="white",
+                  linewidth=0.4, label=column.replace("_", " "))
         start += amounts
     axes.set_xlim(left=0)
     axes.set_xlabel(f"{unit} per step on rank 0")

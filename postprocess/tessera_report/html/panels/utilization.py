@@ -23,8 +23,7 @@ def model_flops(study: Study) -> Optional[Panel]:
     if not maps:
         return None
     most = max(row.values["mfu"] for group, _, _ in maps for row in group)
-    figure, panels = svg.figure(0.7 + max(0.42 * len(counts) for _, _, counts in maps) + 0.6,
-                                columns=len(maps),
+    figure, panels = svg.figure(0.7 + max(0.42 * len(counts) for _, _, counts in maps) + 0.6, columns=len(maps),
                                 squeeze=False)
     cells = []
     for axes, (group, sizes, counts) in zip(panels.flat, maps):
@@ -75,13 +74,8 @@ def _map(axes, table: np.ndarray, most: float) -> None:
     axes.invert_yaxis()
     for (line, column), value in np.ndenumerate(table):
         if np.isfinite(value):
-            axes.text(column + 0.5,
-                      line + 0.5,
-                      f"{value:.1%}" if most < 0.995 else f"{value:.0%}",
-                      ha="center",
-                      va="center",
-                      fontsize=8.5,
-                      color="white" if value < 0.55 * most else "black")
+            axes.text(column + 0.5, line + 0.5, f"{value:.1%}" if most < 0.995 else f"{value:.0%}", ha="center",
+                      va="center", fontsize=8.5, color="white" if value < 0.55 * most else "black")
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
