@@ -1,5 +1,8 @@
 #include "tessera/schedule/schedule.hpp"
 
+#define XXH_INLINE_ALL  // the state of a hash is a member, without an allocation
+#include <xxhash.h>
+
 #include <algorithm>
 #include <array>
 
@@ -26,83 +29,76 @@ std::int64_t StepSchedule::copied_bytes_per_step() const {
 
 namespace {
 
-/// FNV-1a over 64-bit words: a fingerprint, not a defence.
-class Hasher {
+/// A hash of numbers. A list follows its length, so that no two schedules have the same numbers.
+class Fingerprint {
  public:
-  template <class T>
-  void add(T word) {
-    state_ = (state_ ^ static_cast<std::uint64_t>(word)) * 0x100000001b3ULL;
-    state_ ^= state_ >> 29;
+  Fingerprint() { XXH3_64bits_reset(&state_); }
+
+  template <class... T>
+  void add(T... numbers) {
+    const std::array<std::uint64_t, sizeof...(T)> words{word(numbers)...};
+    XXH3_64bits_update(&state_, words.data(), sizeof words);
   }
-  template <class Item>
-  void add(Id<Item> id) {
-    add(id.number());
+  template <class List, class Add>
+  void add_list(const List& list, Add add_item) {
+    add(list.size());
+    for (const auto& item : list) add_item(item);
   }
-  std::uint64_t value() const { return state_; }
+  std::uint64_t value() const { return XXH3_64bits_digest(&state_); }
 
  private:
-  std::uint64_t state_ = 0xcbf29ce484222325ULL;
+  template <class T>
+  static std::uint64_t word(T number) {
+    return static_cast<std::uint64_t>(number);
+  }
+  template <class Item>
+  static std::uint64_t word(Id<Item> id) {
+    return static_cast<std::uint64_t>(id.number());
+  }
+
+  XXH3_state_t state_;
 };
-
-void add_value(Hasher& h, const Value& v) {
-  h.add(v.kind), h.add(v.storage), h.add(v.unit), h.add(v.part), h.add(v.slot), h.add(v.dtype()), h.add(v.elements);
-  h.add(v.placement.shard.bits), h.add(v.placement.partial.bits), h.add(v.version), h.add(v.maker);
-  for (const PartId part : v.covers) h.add(part);
-  if (v.first >= 0) h.add(v.first);
-}
-
-void add_operation(Hasher& h, const Operation& op) {
-  h.add(op.kind), h.add(op.queue), h.add(op.group), h.add(op.unit), h.add(op.part), h.add(op.wire_bytes);
-  for (const ValueId v : op.reads) h.add(v);
-  h.add(-1);
-  for (const ValueId v : op.writes) h.add(v);
-  h.add(-2);
-  for (const Update& u : op.updates) h.add(u.before), h.add(u.after);
-  h.add(-3);
-  for (const Edge& e : op.after) h.add(e.operation), h.add(e.reason);
-  if (op.bucket.count > 0) h.add(op.bucket.first), h.add(op.bucket.count);
-  for (const ExchangeRun& run : op.runs)
-    h.add(run.sender), h.add(run.receiver), h.add(run.source), h.add(run.target), h.add(run.elements);
-}
-
-void add_plays(Hasher& h, const std::vector<Play>& plays) {
-  h.add(plays.size());
-  for (const Play& play : plays) h.add(play.segment), h.add(play.micro_step);
-}
 
 }  // namespace
 
 std::uint64_t StepSchedule::hash() const {
-  Hasher h;
-  h.add(strategy), h.add(compute), h.add(reduce), h.add(accumulation), h.add(deterministic);
-  h.add(grid.world()), h.add(grid.size(Group::shard)), h.add(grid.size(Group::replica)), h.add(model.batch),
-      h.add(model.sequence);
-  h.add(micro_batches.inner), h.add(micro_batches.reduced_each_micro_step), h.add(gather_limit);
-  h.add(kernel_workspace), h.add(scalars), h.add(exchange), h.add(staging), h.add(messages), h.add(gradient_limit),
-      h.add(prefetch_forward), h.add(prefetch_backward);
-  if (unit_sums) h.add(unit_sums);
-  if (optimizer != OptimizerName::adamw) h.add(optimizer);
-  if (grid.size(Group::sub) > 1) h.add(grid.size(Group::sub));
-  if (offloaded_from) h.add(offload), h.add(offloaded_from);
-  if (offloaded_inputs > 0) h.add(offloaded_inputs), h.add(inputs_in_flight);
-  if (generation_parts) {
-    for (const ModelParts* parts : {&generation_parts->prefill, &generation_parts->decode})
-      h.add(parts->batch), h.add(parts->sequence), h.add(parts->cache);
-  }
-  for (const Unit& unit : layout.units) {
-    h.add(unit.padded);
-    if (unit.stays_full) h.add(-4);
-    for (const TensorPlace& place : unit.tensors) h.add(place.tensor), h.add(place.offset);
-  }
-  for (const ParameterTensor& tensor : model.tensors) h.add(tensor.elements);
-  for (const Storage& s : storages)
-    h.add(s.bytes), h.add(s.region), h.add(s.space), h.add(s.carried), h.add(s.always_live);
-  for (const Value& v : values) add_value(h, v);
-  for (const Operation& op : operations) add_operation(h, op);
-  for (const Segment& s : segments) h.add(s.role), h.add(s.first), h.add(s.count);
-  add_plays(h, prologue), add_plays(h, step), add_plays(h, evaluation), add_plays(h, snapshot);
-  if (!generation.empty()) add_plays(h, generation);
-  return h.value();
+  Fingerprint f;
+  const auto add = [&f](auto number) { f.add(number); };
+  const auto add_shape = [&](const ModelParts& parts) { f.add(parts.batch, parts.sequence, parts.cache); };
+  const auto add_plays = [&](const std::vector<Play>& plays) {
+    f.add_list(plays, [&](const Play& play) { f.add(play.segment, play.micro_step); });
+  };
+  f.add(strategy, compute, reduce, accumulation, deterministic, optimizer, offload, offloaded_from, offloaded_inputs,
+        inputs_in_flight, gather_limit, gradient_limit, prefetch_forward, prefetch_backward);
+  f.add(grid.world(), grid.size(Group::shard), grid.size(Group::replica), grid.size(Group::sub), micro_batches.inner,
+        micro_batches.reduced_each_micro_step);
+  f.add(sums, wish, kernel_workspace, scalars, unit_sums, exchange, staging, messages);
+  add_shape(model);
+  f.add(generation_parts.has_value());
+  if (generation_parts) add_shape(generation_parts->prefill), add_shape(generation_parts->decode);
+  f.add_list(model.tensors, [&](const ParameterTensor& tensor) { f.add(tensor.elements); });
+  f.add_list(layout.units, [&](const Unit& unit) {
+    f.add(unit.padded, unit.stays_full);
+    f.add_list(unit.tensors, [&](const TensorPlace& place) { f.add(place.tensor, place.offset); });
+  });
+  f.add_list(storages,
+             [&](const Storage& s) { f.add(s.bytes, s.region, s.space, s.category, s.carried, s.always_live); });
+  f.add_list(values, [&](const Value& v) {
+    f.add(v.kind, v.storage, v.unit, v.part, v.slot, v.dtype(), v.elements, v.first, v.placement.shard.bits,
+          v.placement.partial.bits, v.version, v.maker);
+    f.add_list(v.covers, add);
+  });
+  f.add_list(operations, [&](const Operation& op) {
+    f.add(op.kind, op.queue, op.group, op.unit, op.part, op.wire_bytes, op.bucket.first, op.bucket.count);
+    f.add_list(op.reads, add), f.add_list(op.writes, add);
+    f.add_list(op.updates, [&](const Update& u) { f.add(u.before, u.after); });
+    f.add_list(op.after, [&](const Edge& e) { f.add(e.operation, e.reason); });
+    f.add_list(op.runs,
+               [&](const ExchangeRun& run) { f.add(run.sender, run.receiver, run.source, run.target, run.elements); });
+  });
+  f.add_list(segments, [&](const Segment& s) { f.add(s.role, s.first, s.count); });
+  for (const auto* plays : {&prologue, &step, &evaluation, &snapshot, &generation}) add_plays(*plays);
+  return f.value();
 }
 
 std::int64_t copied_bytes(const StepSchedule& schedule, const Operation& operation) {

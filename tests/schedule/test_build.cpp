@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 
 #include "all_policies.hpp"
 #include "tessera/kernels/reduced_scalars.hpp"
@@ -193,6 +194,29 @@ TEST_CASE("the hash tells schedules apart and is reproducible") {
   REQUIRE(base == build_schedule(toy_model(), grid, policy).hash());
   policy.prefetch_forward = 2;
   REQUIRE(base != build_schedule(toy_model(), grid, policy).hash());
+}
+
+TEST_CASE("whatever differs between two schedules changes the hash") {
+  const StepSchedule schedule = build_schedule(toy_model(), grid_for(Strategy::zero3, 2, 2, 0), {});
+  const auto last = schedule.operations.end_id() - 1;
+  std::set<std::uint64_t> hashes{schedule.hash()};
+  const auto changed = [&](auto change) {
+    StepSchedule other = schedule;
+    change(other);
+    CHECK(hashes.insert(other.hash()).second);
+  };
+  changed([](StepSchedule& s) { s.optimizer = OptimizerName::muon; });
+  changed([](StepSchedule& s) { s.offload = Offload::params; });
+  changed([](StepSchedule& s) { s.inputs_in_flight = 1; });
+  changed([](StepSchedule& s) { s.generation_parts = GenerationParts{s.model, s.model}; });
+  changed([](StepSchedule& s) { std::swap(s.sums, s.wish); });
+  changed([](StepSchedule& s) { std::swap(s.evaluation, s.generation); });
+  changed([](StepSchedule& s) { s.layout.units[UnitId(0)].stays_full ^= true; });
+  changed([](StepSchedule& s) { s.values[ValueId(0)].first = 0; });
+  changed([&](StepSchedule& s) { s.operations[last].bucket.first = 1; });
+  changed([&](StepSchedule& s) { s.operations[last].runs.emplace_back(); });
+  changed([&](StepSchedule& s) { s.operations[last].reads.emplace_back(ValueId()); });
+  changed([&](StepSchedule& s) { s.operations[last].writes.emplace_back(ValueId()); });
 }
 
 TEST_CASE("a constant lies at rest, is read by every direction of its parts, and nobody may leave it out or write it") {
