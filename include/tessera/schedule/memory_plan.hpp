@@ -19,9 +19,8 @@ using CategoryBytes = std::array<std::int64_t, kCategories>;
 
 struct RegionPlan {
   std::int64_t bytes = 0;  ///< to allocate
-  /// No plan can be smaller. This is the largest sum alive at one operation in list order, or the heaviest set of
-  /// storages no two of which are ordered. The set counts where `bytes` is more than 1% above that sum and the region
-  /// has no more than some thousand storages.
+  /// No plan can be smaller. This is the largest sum alive at one operation in list order. Where `bytes` is more than
+  /// 1% above that, it is the weight of storages no two of which may overlap, if that is more.
   std::int64_t lower_bound = 0;
 };
 
@@ -53,7 +52,7 @@ struct MemoryPlan {
 };
 
 struct MemoryPlanOptions {
-  bool exact_bound = true;  ///< look for the heaviest set (a maximum flow) where the quick bound leaves more than 1%
+  bool clique_bound = true;  ///< look for storages no two of which may overlap, where list order leaves more than 1%
   /// Local search while a region's fragmentation is above 1%, measured in pairs of storages looked at (about 0.1 s).
   /// Not in seconds: all ranks must come to the same addresses.
   std::int64_t search_effort = 4'000'000;

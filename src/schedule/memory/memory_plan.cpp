@@ -73,10 +73,6 @@ class Placer {
   std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
 };
 
-/// Storages of a region for which the exact bound is looked for. Its graph has an edge for every ordered pair: about
-/// 100 MB and 0.2 s at this count.
-constexpr std::size_t kMostForExactBound = 2500;
-
 /// First and last operation that touch a storage, over all segments: its lifetime in list order.
 struct Lifetime {
   OperationId first, last;
@@ -96,26 +92,21 @@ IndexedVector<StorageId, Lifetime> lifetimes_of(const StepSchedule& schedule, co
 }
 
 /// Returns the largest sum of a region alive at one operation in list order: a quick lower bound.
-std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, const Segment& segment,
-                         RegionKey region) {
-  std::vector<std::int64_t> change(static_cast<std::size_t>(segment.count) + 1, 0);
-  for (const Presence& p : view.present) {
-    if (!region.holds(schedule.storage(p.storage))) continue;
-    const std::int64_t bytes = planned_bytes(schedule.storage(p.storage));
-    change[static_cast<std::size_t>(p.first_in(segment) - segment.first)] += bytes;
-    change[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1] -= bytes;
+std::int64_t largest_sum(const StepSchedule& schedule, const SegmentViews& views, RegionKey region) {
+  std::int64_t peak = 0;
+  for (const SegmentId i : views.ids()) {
+    const Segment& segment = schedule.segments[i];
+    std::vector<std::int64_t> change(static_cast<std::size_t>(segment.count) + 1, 0);
+    for (const Presence& p : views[i].present) {
+      if (!region.holds(schedule.storage(p.storage))) continue;
+      const std::int64_t bytes = planned_bytes(schedule.storage(p.storage));
+      change[static_cast<std::size_t>(p.first_in(segment) - segment.first)] += bytes;
+      change[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1] -= bytes;
+    }
+    std::int64_t now = 0;
+    for (const std::int64_t c : change) peak = std::max(peak, now += c);
   }
-  std::int64_t now = 0, peak = 0;
-  for (const std::int64_t c : change) peak = std::max(peak, now += c);
   return peak;
-}
-
-/// Returns the largest bound of a region over all segments.
-template <class Bound>
-std::int64_t over_segments(const StepSchedule& schedule, const SegmentViews& views, Bound bound) {
-  std::int64_t largest = 0;
-  for (const SegmentId i : views.ids()) largest = std::max(largest, bound(views[i], schedule.segments[i]));
-  return largest;
 }
 
 void plan_region(const StepSchedule& schedule, const SegmentViews& views, const Conflicts& conflicts,
@@ -128,9 +119,7 @@ void plan_region(const StepSchedule& schedule, const SegmentViews& views, const 
   RegionPlan& result =
       plan.spaces[static_cast<std::size_t>(region.space)].regions[static_cast<std::size_t>(region.kind)];
   if (members.empty()) return;
-  result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment& segment) {
-    return largest_sum(schedule, view, segment, region);
-  });
+  result.lower_bound = largest_sum(schedule, views, region);
   Placer placer(schedule, conflicts);
   auto bytes = [&](StorageId id) { return planned_bytes(schedule.storage(id)); };
   auto duration = [&](StorageId id) {
@@ -167,15 +156,8 @@ void plan_region(const StepSchedule& schedule, const SegmentViews& views, const 
   };
   by([&](StorageId a, StorageId b) { return weight(a) > weight(b); });
 
-  // A plan that all but meets the quick bound needs no exact one, which lies between the two and takes its time.
   const auto good_enough = [&] { return result.lower_bound + result.lower_bound / 100; };
-  if (options.exact_bound && members.size() <= kMostForExactBound && best > good_enough()) {
-    result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment&) {
-      return heaviest_antichain(schedule, view, region);
-    });
-  }
-  // What crosses borders has one address in all segments.
-  if (options.exact_bound && best > good_enough())
+  if (options.clique_bound && best > good_enough())
     result.lower_bound = std::max(result.lower_bound, heavy_clique(schedule, conflicts, region));
 
   // Local search: move one storage to another place of the order; keep what is not worse.
