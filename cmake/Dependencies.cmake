@@ -6,7 +6,7 @@ find_package(MPI QUIET COMPONENTS C CXX)
 tessera_need(MPI MPI_FOUND)
 find_package(fmt QUIET)
 tessera_need(fmt fmt_FOUND)
-# Debian's shared library: it reads the command line and INI files.
+# Debian's shared library: it reads the command line and values.
 find_package(Boost QUIET COMPONENTS program_options)
 tessera_need(Boost.Program_options Boost_FOUND)
 find_package(nlohmann_json QUIET)

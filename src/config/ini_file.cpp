@@ -1,7 +1,3 @@
-#include <algorithm>
-#include <boost/program_options/errors.hpp>
-#include <boost/program_options/options_description.hpp>
-#include <boost/program_options/parsers.hpp>
 #include <iomanip>
 #include <map>
 #include <sstream>
@@ -15,12 +11,8 @@ namespace tessera {
 
 namespace {
 
-namespace po = boost::program_options;
-
 constexpr std::size_t kMaxBytes = 1 << 20;
 constexpr std::size_t kMaxLine = 4096;
-/// Stands for # while Boost reads a line: Boost takes every # for a comment, also one inside quotes or a word.
-constexpr char kHiddenHash = '\0';
 
 bool starts_comment(char c) { return c == '#' || c == ';'; }
 
@@ -45,7 +37,7 @@ std::pair<std::string, std::string_view> quoted_value(std::string_view text, con
 }
 
 /// Returns the value without its quotes or its comment; only a comment may follow a quoted value.
-std::string value_of(const std::string& text, const std::string& place) {
+std::string value_of(std::string_view text, const std::string& place) {
   if (!text.starts_with('"')) return std::string(trimmed(without_comment(text)));
   const auto [value, rest] = quoted_value(text, place);
   if (rest.empty() || starts_comment(rest.front())) return value;
@@ -80,23 +72,7 @@ std::string section_of(std::string_view line, const std::string& place) {
   const auto text = trimmed(without_comment(line));
   const auto name = text.back() == ']' ? trimmed(text.substr(1, text.size() - 2)) : std::string_view{};
   if (name.empty()) throw UsageError("{}: {} is not a section: write [name]", place, in_quotes(text));
-  return fmt::format("[{}]", name);
-}
-
-/// Returns "section.key", and the text after the = with its quotes and comment. Boost reads the line, its section in
-/// front of it.
-std::pair<std::string, std::string> name_and_value(const std::string& section, const std::string& text,
-                                                   const std::string& place) try {
-  static const po::options_description any_name;
-  if (text.find(kHiddenHash) != std::string::npos) throw po::error("a NUL byte");
-  std::string line = section + "\n" + text;
-  std::ranges::replace(line, '#', kHiddenHash);
-  std::istringstream stream(line);
-  po::option option = po::parse_config_file(stream, any_name, true).options.at(0);
-  for (auto* part : {&option.string_key, &option.value.at(0)}) std::ranges::replace(*part, kHiddenHash, '#');
-  return {option.string_key, option.value.at(0)};
-} catch (const po::error&) {
-  throw UsageError("{}: {} is neither a section nor an option: write [section] or key = value", place, in_quotes(text));
+  return std::string(name);
 }
 
 }  // namespace
@@ -107,26 +83,31 @@ IniFile read_ini(std::string_view text, const std::string& file_name, std::strin
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   IniFile ini;
   std::map<std::string, int> lines;
-  std::string section;  // with its brackets
+  std::string section;
   std::istringstream file{std::string(text)};
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     const auto place = fmt::format("{}:{}", file_name, number);
     if (line.size() > kMaxLine)
       throw UsageError("{}: line of {} bytes (too long for an option): at most {}", place, line.size(), kMaxLine);
-    const std::string content(trimmed(line));
+    const std::string_view content = trimmed(line);
     if (content.empty() || starts_comment(content.front())) continue;
     if (content.front() == '[') {
       section = section_of(content, place);
-      ini.sections.push_back({section.substr(1, section.size() - 2), place});
+      ini.sections.push_back({section, place});
       continue;
     }
-    const auto [name, value] = name_and_value(section, content, place);
-    if (section.empty()) throw UsageError("{}: {} before any section: write [section] first", place, in_quotes(name));
+    const std::size_t equals = content.find('=');
+    if (equals == std::string_view::npos)
+      throw UsageError("{}: {} is neither a section nor an option: write [section] or key = value", place,
+                       in_quotes(content));
+    const std::string_view key = trimmed(content.substr(0, equals)), value = trimmed(content.substr(equals + 1));
+    if (section.empty()) throw UsageError("{}: {} before any section: write [section] first", place, in_quotes(key));
+    const std::string name = fmt::format("{}.{}", section, key);
     if (const auto [first, is_new] = lines.emplace(name, number); !is_new) {
       throw UsageError("{}: {} is set twice (first in line {}): keep one", place, name, first->second);
     }
-    Setting& setting = ini.settings.emplace_back(Setting{name, "", place, section.substr(1, section.size() - 2)});
+    Setting& setting = ini.settings.emplace_back(Setting{name, "", place, section});
     if (setting.section == lists) {
       setting.list = list_of(value, place);
     } else {

@@ -77,6 +77,14 @@ UsageError unknown_option(const Setting& setting) {
                     near.empty() ? std::string("see --help") : fmt::format("did you mean {}?", near));
 }
 
+/// Reads "--name=", which Boost refuses: an option with an empty value.
+std::vector<po::option> with_empty_value(std::vector<std::string>& words) {
+  const std::string word = words.front();
+  if (!word.starts_with("--") || word.find('=') != word.size() - 1) return {};
+  words.erase(words.begin());
+  return {po::option(word.substr(2, word.size() - 3), {""})};
+}
+
 /// Splits the words as Boost does. Names are not abbreviated; `apply` refuses unknown ones.
 std::vector<po::option> parsed(const std::vector<std::string>& words) try {
   using Style = po::command_line_style::style_t;
@@ -87,6 +95,7 @@ std::vector<po::option> parsed(const std::vector<std::string>& words) try {
   }();
   return po::command_line_parser(words)
       .options(known)
+      .extra_style_parser(with_empty_value)
       .style(Style::allow_long | Style::long_allow_adjacent | Style::long_allow_next)
       .allow_unregistered()
       .run()
@@ -107,15 +116,10 @@ std::vector<Setting> settings_only(const std::vector<std::string>& words) {
 
 }  // namespace
 
-Arguments read_arguments(std::vector<std::string> words) {
-  // Boost refuses "--name=": a NUL, which no word holds, goes in as its value and comes off again.
-  for (auto& word : words) {
-    if (word.ends_with('=')) word += '\0';
-  }
+Arguments read_arguments(const std::vector<std::string>& words) {
   Arguments out;
   for (const po::option& option : parsed(words)) {
-    std::string value = option.value.empty() ? "" : option.value[0];
-    if (value.ends_with('\0')) value.pop_back();
+    const std::string value = option.value.empty() ? "" : option.value[0];
     const bool is_word = option.position_key >= 0;
     if (option.string_key == "help" || (is_word && value == "-h")) {
       out.help = true;

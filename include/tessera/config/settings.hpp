@@ -45,7 +45,7 @@ struct Arguments {
   bool help = false;     ///< --help or -h
   bool version = false;  ///< --version
 };
-Arguments read_arguments(std::vector<std::string> words);
+Arguments read_arguments(const std::vector<std::string>& words);
 
 /// Writes a setting into `options` and notes that it was given. UsageError for unknown names and bad values.
 void apply(const Setting& setting, Options& options);
