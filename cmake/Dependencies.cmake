@@ -47,6 +47,23 @@ endif()
 tessera_need("serial HDF5" hdf5_serial_FOUND OR HDF5_FOUND AND NOT HDF5_IS_PARALLEL)
 tessera_stop_if_missing()
 
+# oneDNN's matmul of bf16 is exported but not declared (src/kernels/cpu/tile_matmul.cpp says why it is used).
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_INCLUDES ${DNNL_INCLUDE})
+set(CMAKE_REQUIRED_LIBRARIES ${DNNL_LIBRARY} ${OpenMP_gomp_LIBRARY})
+check_cxx_source_compiles([[
+#include <dnnl.h>
+extern "C" dnnl_status_t dnnl_gemm_bf16bf16f32(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_dim_t, float, const void*,
+                                               dnnl_dim_t, const void*, dnnl_dim_t, float, float*, dnnl_dim_t);
+int main() { return dnnl_gemm_bf16bf16f32('N', 'N', 1, 1, 1, 1, nullptr, 1, nullptr, 1, 0, nullptr, 1); }
+]] TESSERA_ONEDNN_BF16)
+unset(CMAKE_REQUIRED_INCLUDES)
+unset(CMAKE_REQUIRED_LIBRARIES)
+if(NOT TESSERA_ONEDNN_BF16)
+  message(FATAL_ERROR "${DNNL_LIBRARY} has no dnnl_gemm_bf16bf16f32, which multiplies bf16 matrices on CPUs. Set "
+    "DNNL_LIBRARY and DNNL_INCLUDE to a oneDNN that exports it, such as 2.6.3 of Debian 12.")
+endif()
+
 foreach(library program_options json random123 onednn xxhash pcre2 utf8proc zlib zstd hdf5)
   add_library(tessera_${library} INTERFACE)
 endforeach()
