@@ -1,5 +1,7 @@
 #include "tessera/base/shown.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "tessera/base/utf8.hpp"
@@ -37,5 +39,30 @@ std::string shown(std::string_view name, std::size_t most) {
 }
 
 std::string printable(std::string_view text) { return without_controls(text, "\n\t"); }
+
+bool is_plain_text(std::string_view text) {
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text.front());
+    const auto length = utf8_length(text);
+    if (byte < 0x20 || byte == 0x7f || length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t longest = 80;
+  const bool plain = is_plain_text(text);
+  std::string out = "'";
+  for (const char c : text.substr(0, longest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && (!plain || text.size() > longest))) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + (text.size() > longest ? "...'" : "'");
+}
 
 }  // namespace tessera

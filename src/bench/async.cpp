@@ -26,8 +26,8 @@ std::string bench_async_checkpoints(World& world, const Options& options, const 
                                     const std::filesystem::path& folder, double in_the_step) {
   Options beside = options;
   beside.checkpoint.async = true;
-  const PreparedRun prepared(world, beside, machine);
-  const auto session = prepared.open(world, beside);
+  const ResolvedRun run(beside, {Purpose::bench, world, machine});
+  const auto session = open_session(world, run);
   CheckpointSettings settings;
   settings.options = beside.checkpoint;
   settings.options.keep = 1;

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "tessera/training/prepare.hpp"
+#include "tessera/resolve/resolved_run.hpp"
 
 namespace tessera {
 

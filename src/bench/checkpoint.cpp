@@ -15,7 +15,6 @@
 #include "tessera/checkpoint/reader.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
-#include "tessera/training/prepare.hpp"
 
 namespace tessera {
 
@@ -134,8 +133,8 @@ class Bench {
 /// Measures checkpoints that steps wait for; prints a line per measurement and returns the seconds of a write.
 double bench_in_the_step(World& world, const Options& options, const MachineShape& machine, Bench& bench,
                          const Log& log) {
-  const PreparedRun prepared(world, options, machine);
-  const auto session = prepared.open(world, options);
+  const ResolvedRun run(options, {Purpose::bench, world, machine});
+  const auto session = open_session(world, run);
   session->train_step();
   CheckpointSettings settings;
   settings.options = options.checkpoint;
@@ -201,14 +200,15 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
 
 }  // namespace
 
-int run_bench_checkpoint(World& world, const Options& options) {
+int run_bench_checkpoint(World& world, const Options& given) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
-  const MachineShape machine = resolve_grid(world, options);
+  const ResolvedRun here(given, {Purpose::machine, world});
+  const Options& options = here.options;
   Bench bench(world, options);
   Options within = options;
   within.checkpoint.async = false;
-  const double write = bench_in_the_step(world, within, machine, bench, log);
-  log.info(bench_async_checkpoints(world, options, machine, bench.folder() / "beside", write));
+  const double write = bench_in_the_step(world, within, here.machine, bench, log);
+  log.info(bench_async_checkpoints(world, options, here.machine, bench.folder() / "beside", write));
   return 0;
 }
 

@@ -8,13 +8,14 @@
 #include "tessera/base/log.hpp"
 #include "tessera/comm/mpi_communicator.hpp"
 #include "tessera/engine/backend.hpp"
-#include "tessera/training/prepare.hpp"
+#include "tessera/resolve/resolved_run.hpp"
 
 namespace tessera {
 
-int run_bench_comm(World& world, const Options& options, const Invocation& invocation) {
+int run_bench_comm(World& world, const Options& given, const Invocation& invocation) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
-  const MachineShape machine = resolve_grid(world, options);
+  const ResolvedRun here(given, {Purpose::machine, world});
+  const Options& options = here.options;
   if (world.size() == 1) {
     if (!options.bench.output.empty())
       throw UsageError(
@@ -27,21 +28,23 @@ int run_bench_comm(World& world, const Options& options, const Invocation& invoc
   }
   BenchOutput output(world, options, invocation);
   const auto mpi = make_mpi_communicator(world);
-  output.write(comm_table(world, options, machine, *mpi));
+  output.write(comm_table(world, options, here.machine, *mpi));
   return 0;
 }
 
-int run_bench_kernels(World& world, const Options& options, const Invocation& invocation) {
-  const MachineShape machine = resolve_grid(world, options);
+int run_bench_kernels(World& world, const Options& given, const Invocation& invocation) {
+  const ResolvedRun here(given, {Purpose::machine, world});
+  const Options& options = here.options;
   BenchOutput output(world, options, invocation);
-  output.write(kernel_table(world, options, machine));
+  output.write(kernel_table(world, options, here.machine));
   return 0;
 }
 
-int run_bench_memory(World& world, const Options& options, const Invocation& invocation) {
-  const MachineShape machine = resolve_grid(world, options);
+int run_bench_memory(World& world, const Options& given, const Invocation& invocation) {
+  const ResolvedRun here(given, {Purpose::machine, world});
+  const Options& options = here.options;
   BenchOutput output(world, options, invocation);
-  BenchResult result = memory_table(memory_rows(world, options, machine), device_of(options.run));
+  BenchResult result = memory_table(memory_rows(world, options, here.machine), device_of(options.run));
   const auto device = backend_of(options).open_device(world, options.run.share_gpu);
   result.gpu = gpu_facts(*device);
   result.kernels = device->description();
@@ -49,11 +52,12 @@ int run_bench_memory(World& world, const Options& options, const Invocation& inv
   return 0;
 }
 
-int run_bench_step(World& world, const Options& options, const Invocation& invocation) {
+int run_bench_step(World& world, const Options& given, const Invocation& invocation) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
-  const MachineShape machine = resolve_grid(world, options);
+  const ResolvedRun here(given, {Purpose::machine, world});
+  const Options& options = here.options;
   BenchOutput output(world, options, invocation);
-  StepBench bench(world, options, machine);
+  StepBench bench(world, options, here.machine);
   log.info(bench.account());
   output.write(bench.measure());
   return 0;

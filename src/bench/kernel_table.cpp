@@ -5,8 +5,8 @@
 #include "bench/kernel_rehearsal.hpp"
 #include "bench/kernel_times.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/resolve/architecture.hpp"
 #include "tessera/schedule/planned_run.hpp"
-#include "tessera/training/resolve_model.hpp"
 
 namespace tessera {
 

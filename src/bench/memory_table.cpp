@@ -7,22 +7,19 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 #include "tessera/config/validate.hpp"
-#include "tessera/schedule/fit.hpp"
+#include "tessera/fit/fit.hpp"
 
 namespace tessera {
 
 namespace {
 
-bool says_does_not_fit(const UsageError& error) {
-  return std::string_view(error.what()).find(kDoesNotFit) != std::string_view::npos;
-}
+ResolveSite site_of(RankContext& context, const MachineShape& machine) { return {Purpose::bench, context, machine}; }
 
 /// Opens the data once with the run's own options: what is wrong with it is no row's fault.
 void require_data(RankContext& context, const Options& options, const MachineShape& machine) {
   try {
-    const PreparedRun prepared(context, options, machine);
-  } catch (const UsageError& error) {
-    if (!says_does_not_fit(error)) throw;
+    const ResolvedRun run(options, site_of(context, machine));
+  } catch (const DoesNotFit&) {  // as the table will show
   }
 }
 
@@ -30,12 +27,14 @@ MemoryRow measured_row(RankContext& context, const MemoryCase& one, const Option
                        const MachineShape& machine) {
   MemoryRow row{one, "", {}};
   const Options of_case = case_options(one, options);
-  std::unique_ptr<PreparedRun> prepared;
+  std::unique_ptr<ResolvedRun> run;
   try {
     validate(of_case);
     validate_for_world(of_case, context.size(), context.ranks_per_node());
-    prepared = std::make_unique<PreparedRun>(context, of_case, machine);
+    run = std::make_unique<ResolvedRun>(of_case, site_of(context, machine));
   } catch (const UsageError& error) {
+    row.refused = error.what();
+  } catch (const DoesNotFit& error) {
     row.refused = error.what();
   }
   // What one rank alone refuses (a folder that its node lacks) no rank trains.
@@ -43,7 +42,7 @@ MemoryRow measured_row(RankContext& context, const MemoryCase& one, const Option
     if (row.refused.empty()) row.refused = "another rank refuses it";
     return row;
   }
-  row.use = measure_memory(context, of_case, *prepared);
+  row.use = measure_memory(context, *run);
   return row;
 }
 

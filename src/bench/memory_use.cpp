@@ -105,15 +105,16 @@ std::int64_t RankMemoryUse::unnamed(DeviceKind device) const {
   return in_use - before - planned_in_use(device) - std::accumulate(named.begin(), named.end(), std::int64_t{0});
 }
 
-MemoryUse measure_memory(RankContext& context, const Options& options, const PreparedRun& prepared) {
-  const PlannedRun& planned = prepared.planned();
-  const bool has_validation = !prepared.data().validation().empty();
+MemoryUse measure_memory(RankContext& context, const ResolvedRun& run) {
+  const Options& options = run.options;
+  const PlannedRun& planned = run.planned;
+  const bool has_validation = !run.data->validation().empty();
   RankMemoryUse mine;
   mine.planned = {planned.plan.at(MemorySpace::device).total(), planned.plan.at(MemorySpace::host).total()};
   const Moment before = now(context, options);
   mine.before = before.in_use;
   {
-    const auto session = prepared.open(context, options);
+    const auto session = open_session(context, run);
     play_all(*session, options, context, has_validation);
     const Moment after = now(context, options);
     mine.in_use = after.in_use;
@@ -122,9 +123,9 @@ MemoryUse measure_memory(RankContext& context, const Options& options, const Pre
   mine.left = now(context, options).in_use - mine.before;
   MemoryUse use;
   {
-    MachineShape filled = prepared.machine();
+    MachineShape filled = run.machine;
     filled.fill = true;
-    TrainingSession session(context, options, planned, prepared.data(), filled, prepared.weights().source());
+    TrainingSession session(context, options, planned, *run.data, filled, run.weights->source());
     play_all(session, options, context, has_validation);
     const UsedBytes bytes(planned.schedule, session.resources());
     session.train_step();

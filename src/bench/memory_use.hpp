@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/schedule/schedule.hpp"
-#include "tessera/training/prepare.hpp"
+#include "tessera/training/session.hpp"
 
 namespace tessera {
 
@@ -40,6 +40,6 @@ struct MemoryUse {
 /// Trains twice: as runs do, and with regions that are filled with a pattern first. Each time at least two steps, an
 /// evaluation where there is a validation set, and a snapshot where checkpoints are asynchronous. Collective; the same
 /// result on all ranks.
-MemoryUse measure_memory(RankContext& context, const Options& options, const PreparedRun& prepared);
+MemoryUse measure_memory(RankContext& context, const ResolvedRun& run);
 
 }  // namespace tessera

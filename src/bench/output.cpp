@@ -2,7 +2,7 @@
 
 #include "tessera/base/log.hpp"
 #include "tessera/config/describe.hpp"
-#include "tessera/training/run_facts.hpp"
+#include "tessera/record/run_facts.hpp"
 
 namespace tessera {
 

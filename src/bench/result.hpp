@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tessera/files/table_file.hpp"
-#include "tessera/training/run_facts.hpp"
+#include "tessera/record/run_facts.hpp"
 
 namespace tessera {
 

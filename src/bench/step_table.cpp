@@ -9,7 +9,7 @@
 #include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/model/flops.hpp"
-#include "tessera/training/account.hpp"
+#include "tessera/record/account.hpp"
 
 namespace tessera {
 
@@ -128,23 +128,21 @@ MatmulCeiling matmul_ceiling(const Resources& resources, DType compute, const Ra
 }  // namespace
 
 StepBench::StepBench(RankContext& context, const Options& options, const MachineShape& machine)
-    : context_(context),
-      options_(options),
-      prepared_(context, options, machine),
-      session_(prepared_.open(context, options)) {}
+    : context_(context), run_(options, {Purpose::bench, context, machine}), session_(open_session(context, run_)) {}
 
 std::string StepBench::account() const {
-  return account_before(options_, prepared_.planned(), prepared_.data(), *session_, prepared_.machine());
+  return account_before(run_.options, run_.planned, *run_.data, run_.steps, session_->resources(), session_->player(),
+                        run_.machine);
 }
 
 BenchResult StepBench::measure(const RateSizes& sizes) {
   const Device& device = *session_->resources().device;
   PowerMeter meter(device);
-  const Measured measured = measure_steps(*session_, options_.bench, meter, share_of_device(context_, device));
+  const Measured measured = measure_steps(*session_, run_.options.bench, meter, share_of_device(context_, device));
   context_.control().barrier();
-  const StepSchedule& schedule = prepared_.planned().schedule;
+  const StepSchedule& schedule = run_.planned.schedule;
   const MatmulCeiling ceiling = matmul_ceiling(session_->resources(), schedule.compute, sizes);
-  const double datasheet = datasheet_rate(session_->resources().device->model(), options_.precision);
+  const double datasheet = datasheet_rate(session_->resources().device->model(), run_.options.precision);
   const double median = quantile(measured.seconds, 0.5);
   const double tokens = static_cast<double>(session_->global_tokens()) / median;
   BenchResult result;
@@ -153,7 +151,7 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
   result.text =
       fmt::format("step       median {} (quartiles {} to {}, {} steps after {}), {} tokens/s\n", format_seconds(median),
                   format_seconds(quantile(measured.seconds, 0.25)), format_seconds(quantile(measured.seconds, 0.75)),
-                  options_.bench.steps, options_.bench.warmup, format_rate(tokens));
+                  run_.options.bench.steps, run_.options.bench.warmup, format_rate(tokens));
   const double of_rank = tokens / static_cast<double>(context_.size());
   result.text += rate_text(schedule, of_rank, ceiling, datasheet) + meter.text();
   result.tables = {

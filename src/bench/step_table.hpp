@@ -6,14 +6,14 @@
 
 #include "bench/machine_rates.hpp"
 #include "bench/result.hpp"
-#include "tessera/training/prepare.hpp"
+#include "tessera/training/session.hpp"
 
 namespace tessera {
 
 /// A run's session, to be timed: on cores or a GPU, as the options say.
 class StepBench {
  public:
-  /// Collective. Errors: PreparedRun's. References must outlive the bench.
+  /// Collective. Errors: ResolvedRun's. `context` must outlive the bench.
   StepBench(RankContext& context, const Options& options, const MachineShape& machine);
 
   /// Describes the coming measurement.
@@ -27,8 +27,7 @@ class StepBench {
 
  private:
   RankContext& context_;
-  const Options& options_;
-  PreparedRun prepared_;
+  ResolvedRun run_;
   std::unique_ptr<TrainingSession> session_;
 };
 

@@ -1,7 +1,5 @@
 #include "tessera/config/choices.hpp"
 
-#include "tessera/config/command.hpp"
-
 namespace tessera {
 
 // Defines choices<E>() for the given list.
@@ -67,12 +65,6 @@ TESSERA_CHOICES(SweepAction, {{SweepAction::print, "print"},
                               {SweepAction::status, "status"},
                               {SweepAction::retry, "retry"},
                               {SweepAction::row, "row"}})
-TESSERA_NAMED(BenchKind, {{BenchKind::comm, "comm"},
-                          {BenchKind::step, "step"},
-                          {BenchKind::kernels, "kernels"},
-                          {BenchKind::memory, "memory"},
-                          {BenchKind::checkpoint, "checkpoint"}})
-TESSERA_CHOICES(DataTask, {{DataTask::prepare, "prepare"}, {DataTask::inspect, "inspect"}})
 TESSERA_CHOICES(DType, {{DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp16, "fp16"}})
 
 #undef TESSERA_NAMED

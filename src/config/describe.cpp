@@ -8,7 +8,7 @@
 #include "config/option_table.hpp"
 #include "config/value_text.hpp"
 #include "tessera/base/counted.hpp"
-#include "tessera/config/command.hpp"
+#include "tessera/config/readers.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
 
@@ -118,7 +118,7 @@ std::string run_config(const Options& options, std::int64_t ranks) {
                                    "accumulation x micro_batch.\n";
   return fmt::format("{}, on {}. To repeat it: {}tessera train THIS_FILE --run.dir=NEW_FOLDER\n{}", kRunConfigHeader,
                      counted(ranks, "rank"), launcher, others) +
-         ini_text(options, [](std::string_view name) { return reads(CommandKind::train, name); });
+         ini_text(options, [](std::string_view name) { return read_option(Readers::train, name); });
 }
 
 }  // namespace tessera

@@ -4,7 +4,8 @@
 #include <tuple>
 
 #include "config/value_text.hpp"
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/config/settings.hpp"
 
 namespace tessera {
@@ -32,8 +33,8 @@ std::pair<std::string, std::string_view> quoted_value(std::string_view text, con
   std::istringstream{std::string(text)} >> std::quoted(value);
   const std::string spelled = in_double_quotes(value);
   if (text.starts_with(spelled)) return {value, trimmed(text.substr(spelled.size()))};
-  throw UsageError("{}: {} is not a whole quoted value: close it with \", and write \\\" and \\\\ inside", place,
-                   in_quotes(text));
+  throw refusal("{}: {} is not a whole quoted value", place, in_quotes(text))
+      .hint("Close it with \", and write \\\" and \\\\ inside");
 }
 
 /// Returns the value without its quotes or its comment; only a comment may follow a quoted value.
@@ -41,8 +42,8 @@ std::string value_of(std::string_view text, const std::string& place) {
   if (!text.starts_with('"')) return std::string(trimmed(without_comment(text)));
   const auto [value, rest] = quoted_value(text, place);
   if (rest.empty() || starts_comment(rest.front())) return value;
-  throw UsageError("{}: {} after a quoted value (it is not a comment): end the line after the quote", place,
-                   in_quotes(rest));
+  throw refusal("{}: {} follows a quoted value, and is not a comment", place, in_quotes(rest))
+      .hint("End the line after the quote");
 }
 
 /// Returns the values between commas; one that has a comma stands in quotes.
@@ -54,13 +55,13 @@ std::vector<std::string> list_of(std::string_view text, const std::string& place
       std::tie(values.emplace_back(), text) = quoted_value(text, place);
       if (!text.empty() && starts_comment(text.front())) text = {};
       if (!text.empty() && text.front() != ',')
-        throw UsageError("{}: {} after a quoted value: a comma, or the end of the line", place, in_quotes(text));
+        throw refusal("{}: {} follows a quoted value", place, in_quotes(text)).use("a comma, or end the line there");
     } else {
       const std::string_view item = text.substr(0, text.find(',')), value = without_comment(item);
       values.emplace_back(trimmed(value));
       text = value.size() < item.size() ? std::string_view{} : text.substr(item.size());
       if (values.back().empty())
-        throw UsageError("{}: a value of the list is missing: values between commas (\"\" is an empty one)", place);
+        throw refusal("{}: a value of the list is missing", place).hint("Write \"\" for an empty one");
     }
     more = !text.empty();
     if (more) text.remove_prefix(1);
@@ -71,7 +72,7 @@ std::vector<std::string> list_of(std::string_view text, const std::string& place
 std::string section_of(std::string_view line, const std::string& place) {
   const auto text = trimmed(without_comment(line));
   const auto name = text.back() == ']' ? trimmed(text.substr(1, text.size() - 2)) : std::string_view{};
-  if (name.empty()) throw UsageError("{}: {} is not a section: write [name]", place, in_quotes(text));
+  if (name.empty()) throw refusal("{}: {} is not a section", place, in_quotes(text)).hint("Write [name]");
   return std::string(name);
 }
 
@@ -79,7 +80,7 @@ std::string section_of(std::string_view line, const std::string& place) {
 
 IniFile read_ini(std::string_view text, const std::string& file_name, std::string_view lists) {
   if (text.size() > kMaxBytes)
-    throw UsageError("{}: {} bytes (too large for an option file): at most {}", file_name, text.size(), kMaxBytes);
+    throw refusal("{}: {} bytes are too many for an option file", file_name, text.size()).use("at most {}", kMaxBytes);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   IniFile ini;
   std::map<std::string, int> lines;
@@ -89,7 +90,7 @@ IniFile read_ini(std::string_view text, const std::string& file_name, std::strin
   for (int number = 1; std::getline(file, line); ++number) {
     const auto place = fmt::format("{}:{}", file_name, number);
     if (line.size() > kMaxLine)
-      throw UsageError("{}: line of {} bytes (too long for an option): at most {}", place, line.size(), kMaxLine);
+      throw refusal("{}: a line of {} bytes is too long for an option", place, line.size()).use("at most {}", kMaxLine);
     const std::string_view content = trimmed(line);
     if (content.empty() || starts_comment(content.front())) continue;
     if (content.front() == '[') {
@@ -99,13 +100,14 @@ IniFile read_ini(std::string_view text, const std::string& file_name, std::strin
     }
     const std::size_t equals = content.find('=');
     if (equals == std::string_view::npos)
-      throw UsageError("{}: {} is neither a section nor an option: write [section] or key = value", place,
-                       in_quotes(content));
+      throw refusal("{}: {} is neither a section nor an option", place, in_quotes(content))
+          .hint("Write [section] or key = value");
     const std::string_view key = trimmed(content.substr(0, equals)), value = trimmed(content.substr(equals + 1));
-    if (section.empty()) throw UsageError("{}: {} before any section: write [section] first", place, in_quotes(key));
+    if (section.empty())
+      throw refusal("{}: {} stands before any section", place, in_quotes(key)).hint("Write [section] first");
     const std::string name = fmt::format("{}.{}", section, key);
     if (const auto [first, is_new] = lines.emplace(name, number); !is_new) {
-      throw UsageError("{}: {} is set twice (first in line {}): keep one", place, name, first->second);
+      throw refusal("{}: {} is set twice, first in line {}", place, name, first->second).hint("Keep one");
     }
     Setting& setting = ini.settings.emplace_back(Setting{name, "", place, section});
     if (setting.section == lists) {

@@ -6,11 +6,7 @@
 #include <string_view>
 
 #include "tessera/config/options.hpp"
-
-namespace boost::program_options {
-class value_semantic;
-class variable_value;
-}  // namespace boost::program_options
+#include "tessera/config/readers.hpp"
 
 namespace tessera {
 
@@ -18,13 +14,15 @@ struct OptionEntry {
   std::string name;     ///< "shard.wrap"
   std::string allowed;  ///< "block|size|model", "whole number, 0 to 1024": for messages and help
   std::string help;
-  /// Makes Boost's reader of the option's type; the options_description that it is added to owns it.
-  const boost::program_options::value_semantic* (*reader)();
-  /// Writes the reader's value into the member; false when it lies outside the option's bounds.
-  std::function<bool(Options&, const boost::program_options::variable_value&)> take;
-  /// Returns the member as text that the reader reads back.
+  Readers readers = Readers::none;  ///< whom it has an effect on
+  /// Reads a text into the member; false where it is not an allowed value.
+  std::function<bool(Options&, std::string_view)> set;
+  /// Returns the member as text that `set` reads back.
   std::function<std::string(const Options&)> get;
 
+  /// Adds readers to those of the section; or replaces them.
+  void also_by(Readers more) { readers = readers | more; }
+  void only_by(Readers others) { readers = others; }
   std::string_view section() const { return std::string_view(name).substr(0, name.find('.')); }
   std::string_view key() const { return std::string_view(name).substr(name.find('.') + 1); }
 };

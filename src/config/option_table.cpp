@@ -1,9 +1,5 @@
 #include "config/option_table.hpp"
 
-#include <boost/program_options/option.hpp>
-#include <boost/program_options/options_description.hpp>
-#include <boost/program_options/parsers.hpp>
-
 #include "config/option_makers.hpp"
 
 namespace tessera {
@@ -14,45 +10,60 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 using O = Options;
 using Rows = std::vector<OptionEntry>;
 
+/// Whatever trains.
+constexpr Readers kTraining = Readers::train | Readers::bench | Readers::sweep;
+/// Whatever uses a model without training it.
+constexpr Readers kUsing = Readers::generate | Readers::eval;
+constexpr Readers kPlan = Readers::plan, kEval = Readers::eval, kData = Readers::data;
+
 void add_run(Rows& rows) {
-  const Section run(rows, &O::run);
+  const Section run(rows, &O::run, kTraining);
   using S = RunOptions;
-  run.text("run.dir", &S::dir, "folder", "where the run writes; empty: runs/NAME");
-  run.text("run.name", &S::name, "text", "name of the run");
-  run.choice("run.device", &S::device, "where the computation runs; auto: a GPU if there is one");
+  run.text("run.dir", &S::dir, "folder", "where the run writes; empty: runs/NAME").also_by(kData);
+  run.text("run.name", &S::name, "text", "name of the run").also_by(kData);
+  run.choice("run.device", &S::device, "where the computation runs; auto: a GPU if there is one")
+      .also_by(kPlan | kUsing);
   run.integer("run.seed", &S::seed, 0, kAnyCount, "seed of the first weights and of dropout");
-  run.integer("run.threads", &S::threads, 0, 4096, "threads per rank; 0: allowed cores / ranks of the node");
+  run.integer("run.threads", &S::threads, 0, 4096, "threads per rank; 0: allowed cores / ranks of the node")
+      .also_by(kUsing | kData);
   run.choice("run.deterministic", &S::deterministic,
              "every sum in one fixed order: the same bits under every strategy and world size where precision.reduce = "
-             "fp32; auto: true on CPUs, false on GPUs");
+             "fp32; auto: true on CPUs, false on GPUs")
+      .also_by(kPlan | kUsing);
   run.choice("run.lanes", &S::lanes,
              "serial: one operation at a time; parallel: communication beside compute; chaos: random delays (a test); "
-             "auto: parallel where a core is free");
+             "auto: parallel where a core is free")
+      .also_by(kUsing);
   run.seconds(
       "run.walltime", &S::walltime, 0.0,
       "stop with a checkpoint before so much time has passed since the start; 0: no limit but that of a Slurm job");
-  run.seconds("run.timeout", &S::timeout, 0.001, "how long a rank waits for another before the run fails");
-  run.choice("run.graph", &S::graph, "on GPUs: capture segments as CUDA graphs and replay them");
-  run.choice("run.share_gpu", &S::share_gpu, "let several ranks compute on one GPU");
+  run.seconds("run.timeout", &S::timeout, 0.001, "how long a rank waits for another before the run fails")
+      .also_by(kUsing);
+  run.choice("run.graph", &S::graph, "on GPUs: capture segments as CUDA graphs and replay them").also_by(kUsing);
+  run.choice("run.share_gpu", &S::share_gpu, "let several ranks compute on one GPU").also_by(kUsing);
   run.choice("run.attention", &S::attention,
-             "what computes attention on a GPU; auto: cuDNN where it is found and can, own kernels elsewhere");
+             "what computes attention on a GPU; auto: cuDNN where it is found and can, own kernels elsewhere")
+      .also_by(kEval);
   run.integer("run.dump", &S::dump, 0, kAnyCount,
               "step whose loss, gradients and updated weights go to a file, dump-STEP.h5; 0: none");
   run.value<read_step_range>(
-      "run.trace", &S::trace, "none, or a:b, steps from 1 such as 10:12", step_range_text,
-      "steps a to b go to trace/steps-a-b.json, for Perfetto: when every operation ran on every rank, "
-      "beside the planned order");
+         "run.trace", &S::trace, "none, or a:b, steps from 1 such as 10:12", step_range_text,
+         "steps a to b go to trace/steps-a-b.json, for Perfetto: when every operation ran on every rank, "
+         "beside the planned order")
+      .only_by(Readers::train | Readers::sweep);
 }
 
 void add_model(Rows& rows) {
-  const Section model(rows, &O::model);
+  const Section model(rows, &O::model, kTraining | kPlan);
   using S = ModelOptions;
   model.text("model.preset", &S::preset,
              "nano|gpt2-124m|gpt2-350m|gpt2-774m|gpt2-1558m|qwen2-0.5b|qwen2-1.5b|llama-1b|llama-8b|"
              "qwen3-0.6b|qwen3-1.7b|qwen3-4b|qwen3-8b",
              "shape of the model; sizes given below replace the preset's");
-  model.text("model.from", &S::from, "folder",
-             "Hugging Face folder, or a checkpoint or run, that gives shape and first weights");
+  model
+      .text("model.from", &S::from, "folder",
+            "Hugging Face folder, or a checkpoint or run, that gives shape and first weights")
+      .also_by(kData);
   model.text("model.family", &S::family, "gpt2|qwen2|llama|qwen3",
              "instead of a preset: a family, its sizes given below");
   for (const ModelSize& size : kModelSizes) {
@@ -65,61 +76,83 @@ void add_model(Rows& rows) {
 }
 
 void add_data(Rows& rows) {
-  const Section data(rows, &O::data);
+  const Section data(rows, &O::data, kTraining);
   using S = DataOptions;
   data.text("data.source", &S::source,
             "synthetic, or files, folders and globs of .txt, .json and .jsonl (also .gz and .zst), or of .bin, with "
             "commas between",
-            "the corpus to train on: text, or tokens");
+            "the corpus to train on: text, or tokens")
+      .also_by(kEval | kData);
   data.text("data.val_source", &S::val_source, "files, folders and globs as for data.source, or NAME:PATH,NAME:PATH",
-            "what is evaluated instead of data.val_fraction: a corpus, or several with names; empty: none");
+            "what is evaluated instead of data.val_fraction: a corpus, or several with names; empty: none")
+      .also_by(kPlan | kEval | kData);
   data.text("data.tokenizer", &S::tokenizer, "bytes, a folder or a file (tokenizer.json; vocab.json with merges.txt)",
-            "what turns text into tokens; empty: the tokenizer of model.from, bytes without one");
-  data.text("data.text_key", &S::text_key, "text", "key of a document's text in .json and .jsonl");
+            "what turns text into tokens; empty: the tokenizer of model.from, bytes without one")
+      .also_by(kUsing | kData);
+  data.text("data.text_key", &S::text_key, "text", "key of a document's text in .json and .jsonl")
+      .also_by(kEval | kData);
   data.text("data.separator", &S::separator, "auto|none|TOKEN",
-            "token after each document, by its content; auto: the tokenizer's end of text, none for bytes");
+            "token after each document, by its content; auto: the tokenizer's end of text, none for bytes")
+      .also_by(kEval | kData);
   data.choice("data.on_error", &S::on_error,
               "text that cannot be read as it stands: stop, or skip: bad lines are left out, bytes of .txt that are "
-              "not UTF-8 become U+FFFD, both counted");
+              "not UTF-8 become U+FFFD, both counted")
+      .also_by(kEval | kData);
   data.text("data.cache", &S::cache, "folder",
-            "where prepared text is kept; empty: $TESSERA_CACHE, else cache beside the run folders");
+            "where prepared text is kept; empty: $TESSERA_CACHE, else cache beside the run folders")
+      .also_by(kEval | kData);
   data.text("data.output", &S::output, "file",
             "tessera data prepare: write the tokens there, and their documents to FILE.idx, instead of the cache; "
-            "empty: the cache");
-  data.integer("data.synthetic_tokens", &S::synthetic_tokens, 2, kAnyCount, "tokens in the synthetic corpus");
+            "empty: the cache")
+      .only_by(kData);
+  data.integer("data.synthetic_tokens", &S::synthetic_tokens, 2, kAnyCount, "tokens in the synthetic corpus")
+      .also_by(kEval);
   data.choice("data.document_mask", &S::document_mask,
               "true: documents of one sample do not attend to each other and their positions begin at 0; needs an "
-              "index of documents (text, or .bin with .bin.idx)");
+              "index of documents (text, or .bin with .bin.idx)")
+      .also_by(kPlan | kEval);
   data.choice("data.order", &S::order, "order of samples within an epoch");
   data.number("data.val_fraction", &S::val_fraction, {0.0, 1.0, false, true},
-              "last part of the corpus, kept for evaluation; 0: no evaluation");
-  data.integer("data.seed", &S::seed, 0, kAnyCount, "seed of the sample order and of synthetic text");
+              "last part of the corpus, kept for evaluation; 0: no evaluation")
+      .also_by(kPlan | kEval);
+  data.integer("data.seed", &S::seed, 0, kAnyCount, "seed of the sample order and of synthetic text").also_by(kEval);
 }
 
 void add_train(Rows& rows) {
-  const Section train(rows, &O::train);
+  const Section train(rows, &O::train, kTraining);
   using S = TrainOptions;
   train.integer("train.steps", &S::steps, 1, kAnyCount, "optimizer steps");
   train.number("train.epochs", &S::epochs, {0.0, 1e9},
                "passes over the corpus, instead of train.steps; 0: train.steps decides; with model.from 1 by default");
-  train.integer("train.micro_batch", &S::micro_batch, 1, 1 << 20,
-                "samples (sequences of seq_len tokens) per rank in one forward and backward");
-  train.integer("train.global_batch", &S::global_batch, 0, kAnyCount,
-                "samples per optimizer step over all ranks, instead of train.accumulation; 0: ranks x accumulation x "
-                "micro_batch");
-  train.integer("train.accumulation", &S::accumulation, 1, 1 << 20, "micro-batches per rank and optimizer step");
-  train.integer("train.seq_len", &S::seq_len, 0, std::int64_t{1} << 31,
-                "tokens per sample; 0: the model's context; with model.from at most 1024 of it by default");
+  train
+      .integer("train.micro_batch", &S::micro_batch, 1, 1 << 20,
+               "samples (sequences of seq_len tokens) per rank in one forward and backward")
+      .also_by(kPlan | kUsing);
+  train
+      .integer("train.global_batch", &S::global_batch, 0, kAnyCount,
+               "samples per optimizer step over all ranks, instead of train.accumulation; 0: ranks x accumulation x "
+               "micro_batch")
+      .also_by(kPlan);
+  train.integer("train.accumulation", &S::accumulation, 1, 1 << 20, "micro-batches per rank and optimizer step")
+      .also_by(kPlan);
+  train
+      .integer("train.seq_len", &S::seq_len, 0, std::int64_t{1} << 31,
+               "tokens per sample; 0: the model's context; with model.from at most 1024 of it by default")
+      .also_by(kPlan | kEval);
   train.integer("train.eval_every", &S::eval_every, 0, kAnyCount, "steps between evaluations; 0: only at the end");
-  train.integer("train.eval_batches", &S::eval_batches, 0, kAnyCount,
-                "micro-batches per evaluation, over all ranks; 0: all");
-  train.integer(
-      "train.sample_every", &S::sample_every, 0, kAnyCount,
-      "steps between samples of what the model writes, from before step 1 on, by the options of [generate]; 0: none");
+  train
+      .integer("train.eval_batches", &S::eval_batches, 0, kAnyCount,
+               "micro-batches per evaluation, over all ranks; 0: all")
+      .also_by(kEval);
+  train
+      .integer("train.sample_every", &S::sample_every, 0, kAnyCount,
+               "steps between samples of what the model writes, from before step 1 on, by the options of [generate]; "
+               "0: none")
+      .also_by(kPlan);
 }
 
 void add_optim(Rows& rows) {
-  const Section optim(rows, &O::optim);
+  const Section optim(rows, &O::optim, kTraining);
   using S = OptimOptions;
   optim.number("optim.lr", &S::lr, {0.0, 1e6},
                "learning rate after the warm-up, the highest; with model.from 2e-05 by default");
@@ -159,27 +192,37 @@ std::string what_strategies_split() {
 }
 
 void add_shard(Rows& rows) {
-  const Section shard(rows, &O::shard);
+  const Section shard(rows, &O::shard, kTraining | kPlan);
   using S = ShardOptions;
-  shard.choice("shard.strategy", &S::strategy, "what is split over ranks: " + what_strategies_split());
-  shard.integer("shard.group_size", &S::group_size, 0, 1 << 24,
-                "ranks of a shard group (" + names_of_hybrids() + "); 0: the ranks of a node");
-  shard.choice("shard.wrap", &S::wrap,
-               "what is gathered together: a block, neighbouring parts up to min_params, or the whole model");
-  shard.integer("shard.min_params", &S::min_params, 1, kAnyCount,
-                "wrap = size: neighbouring parts are joined until they have so many parameters");
+  shard.choice("shard.strategy", &S::strategy, "what is split over ranks: " + what_strategies_split()).also_by(kUsing);
+  shard
+      .integer("shard.group_size", &S::group_size, 0, 1 << 24,
+               "ranks of a shard group (" + names_of_hybrids() + "); 0: the ranks of a node")
+      .also_by(kUsing);
+  shard
+      .choice("shard.wrap", &S::wrap,
+              "what is gathered together: a block, neighbouring parts up to min_params, or the whole model")
+      .also_by(kUsing);
+  shard
+      .integer("shard.min_params", &S::min_params, 1, kAnyCount,
+               "wrap = size: neighbouring parts are joined until they have so many parameters")
+      .also_by(kUsing);
   shard.integer("shard.persistence_threshold", &S::persistence_threshold, 0, kAnyCount,
                 "tensors of fewer elements stay full: gathered once a step, after their update; 0: none");
   shard.value<read_reshard>(
       "shard.reshard_after_forward", &S::reshard_after_forward, "true|false|N ranks", reshard_text,
       "drop gathered parameters after forward and gather them again for backward; N: but for 1/N, which "
       "stays on each of N ranks of a node, a gathered unit in the account");
-  shard.integer("shard.prefetch_forward", &S::prefetch_forward, 0, 1 << 20,
-                "units gathered ahead of their use in forward; 0: off");
+  shard
+      .integer("shard.prefetch_forward", &S::prefetch_forward, 0, 1 << 20,
+               "units gathered ahead of their use in forward; 0: off")
+      .also_by(kUsing);
   shard.integer("shard.prefetch_backward", &S::prefetch_backward, 0, 1 << 20,
                 "units gathered ahead of their use in backward; 0: off");
-  shard.integer("shard.limit_all_gathers", &S::limit_all_gathers, 0, 1 << 20,
-                "block units that may be gathered at a time; 0: no limit");
+  shard
+      .integer("shard.limit_all_gathers", &S::limit_all_gathers, 0, 1 << 20,
+               "block units that may be gathered at a time; 0: no limit")
+      .also_by(kUsing);
   shard.choice(
       "shard.reduce", &S::reduce,
       "sum gradients over ranks after each micro-batch, or once a step; auto: micro_step where they are sharded");
@@ -195,16 +238,19 @@ void add_shard(Rows& rows) {
 }
 
 void add_resources(Rows& rows) {
-  const Section precision(rows, &O::precision);
-  const Section memory(rows, &O::memory);
-  const Section grid(rows, &O::grid);
-  const Section comm(rows, &O::comm);
-  precision.choice("precision.compute", &PrecisionOptions::compute, "type of gathered parameters and activations");
+  const Section precision(rows, &O::precision, kTraining | kPlan);
+  const Section memory(rows, &O::memory, kTraining | kPlan);
+  const Section grid(rows, &O::grid, kTraining | kPlan | kUsing);
+  const Section comm(rows, &O::comm, kTraining | kUsing);
+  precision.choice("precision.compute", &PrecisionOptions::compute, "type of gathered parameters and activations")
+      .also_by(kUsing);
   precision.choice("precision.reduce", &PrecisionOptions::reduce, "type in which gradients are computed and sent");
   precision.choice("precision.matmul", &PrecisionOptions::matmul,
                    "on GPUs, precision.compute = fp32: full fp32, or TF32 on tensor cores");
-  precision.choice("precision.logits", &PrecisionOptions::logits,
-                   "type in which a loss stores its logits: precision.compute, or fp32");
+  precision
+      .choice("precision.logits", &PrecisionOptions::logits,
+              "type in which a loss stores its logits: precision.compute, or fp32")
+      .also_by(kEval);
   memory.choice("memory.checkpoint", &MemoryOptions::checkpoint,
                 "activations that are dropped after forward and computed again in backward: of all blocks, of some, or "
                 "of the fewest with which the run fits plan.memory (train: or its device)");
@@ -215,9 +261,11 @@ void add_resources(Rows& rows) {
   memory.choice(
       "memory.offload_activations", &MemoryOptions::offload_activations,
       "inputs of recomputed blocks go to the host's memory in forward, and come back ahead of their use in backward");
-  memory.choice("memory.keep_activated", &MemoryOptions::keep_activated,
-                "outputs of GELU and SwiGLU are kept for backward instead of made again; auto: false on CPUs, true on "
-                "GPUs unless the run need not be deterministic and they do not fit");
+  memory
+      .choice("memory.keep_activated", &MemoryOptions::keep_activated,
+              "outputs of GELU and SwiGLU are kept for backward instead of made again; auto: false on CPUs, true on "
+              "GPUs unless the run need not be deterministic and they do not fit")
+      .also_by(kEval);
   memory.value<read_emulation>(
       "memory.emulate_copies", &MemoryOptions::emulate_copies, "none, or latency,bandwidth such as 1ms,2GB/s",
       emulation_text,
@@ -226,7 +274,8 @@ void add_resources(Rows& rows) {
   grid.integer("grid.ranks_per_node", &GridOptions::ranks_per_node, 0, 1 << 20,
                "take so many ranks for a node; 0: as the machine is (plan: at most 8)");
   using C = CommOptions;
-  comm.choice("comm.backend", &C::backend, "how ranks on GPUs talk: NCCL, or staged through host memory; auto: NCCL");
+  comm.choice("comm.backend", &C::backend, "how ranks on GPUs talk: NCCL, or staged through host memory; auto: NCCL")
+      .also_by(kPlan);
   comm.choice("comm.register_buffers", &C::register_buffers,
               "NCCL: register the buffers of collectives, which then copy less");
   comm.choice(
@@ -242,8 +291,8 @@ void add_resources(Rows& rows) {
 }
 
 void add_files(Rows& rows) {
-  const Section checkpoint(rows, &O::checkpoint);
-  const Section metrics(rows, &O::metrics);
+  const Section checkpoint(rows, &O::checkpoint, kTraining);
+  const Section metrics(rows, &O::metrics, kTraining);
   using C = CheckpointOptions;
   checkpoint.integer("checkpoint.every", &C::every, 0, kAnyCount,
                      "steps between checkpoints, the last step has one too; 0: none but at an early stop");
@@ -258,8 +307,9 @@ void add_files(Rows& rows) {
   checkpoint.integer(
       "checkpoint.keep_every_weights", &C::keep_every_weights, 0, kAnyCount,
       "of checkpoints of steps that are multiples of this, the weights alone are kept, as step-N.weights; 0: none");
-  checkpoint.choice("checkpoint.async", &C::async,
-                    "write while the next steps run, from a copy of the state in host memory");
+  checkpoint
+      .choice("checkpoint.async", &C::async, "write while the next steps run, from a copy of the state in host memory")
+      .also_by(kPlan);
   checkpoint.text("checkpoint.resume", &C::resume, "none|auto|PATH",
                   "go on from a checkpoint: auto: the newest complete one in the run's folder, if there is one; PATH: "
                   "a checkpoint or a run's folder");
@@ -273,9 +323,10 @@ void add_files(Rows& rows) {
   checkpoint.choice("checkpoint.tensors", &C::tensors,
                     "write tensors.h5, which shows whole tensors to HDF5 readers, with each checkpoint; false: tessera "
                     "index makes it when it is wanted");
-  checkpoint.seconds(
-      "checkpoint.timeout", &C::timeout, 0.0,
-      "how long a rank waits for another that reads or writes a checkpoint, before the run fails; 0: for ever");
+  checkpoint
+      .seconds("checkpoint.timeout", &C::timeout, 0.0,
+               "how long a rank waits for another that reads or writes a checkpoint, before the run fails; 0: for ever")
+      .also_by(kUsing);
   metrics.integer("metrics.every", &MetricsOptions::every, 1, kAnyCount,
                   "steps between log lines and rows of every rank (/steps has every step)");
   metrics.integer("metrics.time_every", &MetricsOptions::time_every, 0, kAnyCount,
@@ -290,13 +341,14 @@ void add_files(Rows& rows) {
 }
 
 void add_commands(Rows& rows) {
-  const Section plan(rows, &O::plan);
-  const Section export_(rows, &O::export_);
-  const Section bench(rows, &O::bench);
+  const Section plan(rows, &O::plan, kPlan);
+  const Section export_(rows, &O::export_, Readers::export_);
+  const Section bench(rows, &O::bench, Readers::bench);
   plan.integer("plan.ranks", &PlanOptions::ranks, 1, 1 << 24, "world size to plan for");
   plan.bytes("plan.memory", &PlanOptions::memory,
              "memory of a rank's device: if the plan needs more, fail and say what would fit; shard.offload_fraction = "
-             "fit offloads until it fits; 0: not checked (train: what the device has)");
+             "fit offloads until it fits; 0: not checked (train: what the device has)")
+      .also_by(kTraining);
   plan.choice("plan.view", &PlanOptions::view,
               "table: all strategies side by side; schedule: every operation; units: what is gathered together");
   plan.choice("plan.format", &PlanOptions::format,
@@ -310,30 +362,43 @@ void add_commands(Rows& rows) {
   bench.integer("bench.warmup", &BenchOptions::warmup, 0, kAnyCount, "steps or repetitions before those, not measured");
   bench.bytes("bench.max_bytes", &BenchOptions::max_bytes,
               "bench comm: largest message, bytes of the full buffer as nccl-tests count");
-  bench.list<read_byte_list>("bench.sizes", &BenchOptions::sizes, "list of bytes above 0, for example 1MB,10MB",
-                             byte_list_text,
-                             "bench comm: its messages; empty: 1 KiB, 4 KiB, ... up to bench.max_bytes");
-  bench.text("bench.output", &BenchOptions::output, "file",
-             "bench comm, step, kernels, memory: HDF5 file for the tables, which must not exist; empty: none");
+  bench
+      .list<read_byte_list>("bench.sizes", &BenchOptions::sizes, "list of bytes above 0, for example 1MB,10MB",
+                            byte_list_text, "bench comm: its messages; empty: 1 KiB, 4 KiB, ... up to bench.max_bytes")
+      .only_by(Readers::bench_messages);
+  bench
+      .text("bench.output", &BenchOptions::output, "file",
+            "bench comm, step, kernels, memory: HDF5 file for the tables, which must not exist; empty: none")
+      .only_by(Readers::bench_tables);
 }
 
 void add_generate(Rows& rows) {
-  const Section generate(rows, &O::generate);
+  const Section generate(rows, &O::generate, Readers::generate);
   using S = GenerateOptions;
-  generate.text("generate.prompt", &S::prompt, "text", "the text to go on with");
+  generate.text("generate.prompt", &S::prompt, "text", "the text to go on with").also_by(kTraining);
   generate.text("generate.prompts", &S::prompts, "file",
                 "instead of generate.prompt: a file with a prompt in each line (.jsonl: a JSON text, or an object with "
                 "prompt), train.micro_batch of them at a time on a rank");
-  generate.integer("generate.max_tokens", &S::max_tokens, 1, std::int64_t{1} << 31,
-                   "longest continuation, in tokens; with its prompt within the model's context");
-  generate.number("generate.temperature", &S::temperature, {0.0, 1000.0},
-                  "logits are divided by it; 0: always the most probable token");
-  generate.integer("generate.top_k", &S::top_k, 0, std::int64_t{1} << 31,
-                   "draw from the so many most probable tokens only; 0: from all");
-  generate.number("generate.top_p", &S::top_p, {0.0, 1.0, true, false},
-                  "draw from the most probable tokens only that reach this probability together");
-  generate.integer("generate.seed", &S::seed, 0, kAnyCount,
-                   "seed of the draws: a token depends on it, the prompt's number and its own position");
+  generate
+      .integer("generate.max_tokens", &S::max_tokens, 1, std::int64_t{1} << 31,
+               "longest continuation, in tokens; with its prompt within the model's context")
+      .also_by(kTraining | kPlan);
+  generate
+      .number("generate.temperature", &S::temperature, {0.0, 1000.0},
+              "logits are divided by it; 0: always the most probable token")
+      .also_by(kTraining);
+  generate
+      .integer("generate.top_k", &S::top_k, 0, std::int64_t{1} << 31,
+               "draw from the so many most probable tokens only; 0: from all")
+      .also_by(kTraining);
+  generate
+      .number("generate.top_p", &S::top_p, {0.0, 1.0, true, false},
+              "draw from the most probable tokens only that reach this probability together")
+      .also_by(kTraining);
+  generate
+      .integer("generate.seed", &S::seed, 0, kAnyCount,
+               "seed of the draws: a token depends on it, the prompt's number and its own position")
+      .also_by(kTraining);
   generate.text("generate.stop", &S::stop, "text, or a JSON array of texts",
                 "a text that ends a continuation, and is not part of it; empty: none");
   generate.choice("generate.format", &S::format,
@@ -341,7 +406,7 @@ void add_generate(Rows& rows) {
 }
 
 void add_eval(Rows& rows) {
-  const Section eval(rows, &O::eval);
+  const Section eval(rows, &O::eval, kEval);
   using S = EvalOptions;
   eval.text("eval.choices", &S::choices, ".jsonl file",
             "instead of a validation set: questions of multiple choice, an object with context, endings and label a "
@@ -350,7 +415,7 @@ void add_eval(Rows& rows) {
 }
 
 void add_sweep(Rows& rows) {
-  const Section sweep(rows, &O::sweep);
+  const Section sweep(rows, &O::sweep, Readers::sweep);
   using S = SweepOptions;
   sweep.text("sweep.name", &S::name, "text", "name of the sweep; empty: the file's");
   sweep.text("sweep.base", &S::base, "INI file",
@@ -392,15 +457,6 @@ const std::vector<OptionEntry>& option_table() {
   return table;
 }
 
-const boost::program_options::options_description& option_description() {
-  static const auto description = [] {
-    boost::program_options::options_description all;
-    for (const auto& row : option_table()) all.add_options()(row.name.c_str(), row.reader(), row.help.c_str());
-    return all;
-  }();
-  return description;
-}
-
 const OptionEntry* find_option(std::string_view name) {
   for (const auto& row : option_table()) {
     if (row.name == name) return &row;
@@ -408,18 +464,9 @@ const OptionEntry* find_option(std::string_view name) {
   return nullptr;
 }
 
-bool set_option(const OptionEntry& row, const std::string& text, Options& options) try {
-  namespace po = boost::program_options;
-  // Of this row alone: Boost looks at every row of a description for each value that it stores.
-  po::options_description alone;
-  alone.add_options()(row.name.c_str(), row.reader(), "");
-  po::parsed_options one(&alone);
-  one.options.emplace_back(row.name, std::vector{text});
-  po::variables_map values;
-  po::store(one, values);
-  return row.take(options, values[row.name]);
-} catch (const boost::program_options::validation_error&) {
-  return false;
+bool read_option(Readers readers, std::string_view option) {
+  const OptionEntry* row = find_option(option);
+  return row != nullptr && overlap(row->readers, readers);
 }
 
 std::string_view section_title(std::string_view section) {

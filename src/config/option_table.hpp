@@ -7,23 +7,13 @@
 
 #include "config/option_entry.hpp"
 
-namespace boost::program_options {
-class options_description;
-}
-
 namespace tessera {
 
 /// All rows, section by section in the order of the help text.
 const std::vector<OptionEntry>& option_table();
 
-/// The table as Boost.Program_options knows it.
-const boost::program_options::options_description& option_description();
-
 /// The row of a full name ("shard.wrap"), or nullptr.
 const OptionEntry* find_option(std::string_view name);
-
-/// Reads `text` into the row's member of `options`; false when it is not an allowed value.
-bool set_option(const OptionEntry& row, const std::string& text, Options& options);
 
 /// One line that says what a section is about.
 std::string_view section_title(std::string_view section);

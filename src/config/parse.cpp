@@ -3,6 +3,7 @@
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
+#include <boost/program_options/value_semantic.hpp>
 #include <charconv>
 #include <fstream>
 #include <utility>
@@ -10,7 +11,8 @@
 #include "config/option_table.hpp"
 #include "config/value_text.hpp"
 #include "tessera/base/environment.hpp"
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
@@ -28,7 +30,7 @@ void drop_superseded(Options& options) {
                                                                      {"train.epochs", "train.steps"}};
   const auto drop = [&](std::string_view given, std::string_view other) {
     if (!options.is_given(given) || options.is_given(other)) return;
-    set_option(*find_option(other), find_option(other)->get(defaults), options);
+    find_option(other)->set(options, find_option(other)->get(defaults));
   };
   for (const auto& [one, other] : pairs) {
     drop(one, other);
@@ -57,24 +59,25 @@ std::string with_home(const Setting& setting) {
   if (!is_home || setting.name == "generate.prompt") return setting.value;
   const std::string home = variable("HOME");
   if (home.empty())
-    throw UsageError("{}: {} = {} ($HOME is not set): write the whole path", setting.place, setting.name,
-                     setting.value);
+    throw refusal("{}: {} = {} begins with ~, but $HOME is not set", setting.place, setting.name, setting.value)
+        .hint("Write the whole path");
   return home + setting.value.substr(1);
 }
 
-UsageError not_an_option(std::string_view word) {
-  return UsageError("{} is not an option (command line): write --section.key=value", in_quotes(word));
+Refusal not_an_option(std::string_view word) {
+  return refusal("command line: {} is not an option", in_quotes(word)).hint("Write --section.key=value");
 }
 
-UsageError no_value(const std::string& name) {
-  return UsageError("{} has no value (command line): {}", name, find_option(name)->allowed);
+Refusal no_value(const std::string& name) {
+  return refusal("command line: {} has no value", name).hint("Allowed values: {}", find_option(name)->allowed);
 }
 
-UsageError unknown_option(const Setting& setting) {
+Refusal unknown_option(const Setting& setting) {
   const auto near = closest_option(setting.name);
-  return UsageError("{}: unknown option {}{} (names are never abbreviated): {}", setting.place, in_quotes(setting.name),
-                    setting.value.empty() ? "" : " = " + in_quotes(setting.value),
-                    near.empty() ? std::string("see --help") : fmt::format("did you mean {}?", near));
+  const std::string value = setting.value.empty() ? "" : " = " + in_quotes(setting.value);
+  const auto unknown = fmt::format("{}: unknown option {}{}", setting.place, in_quotes(setting.name), value);
+  if (near.empty()) return refusal("{}", unknown).hint("tessera help lists all options");
+  return refusal("{}: did you mean {}? Names are never abbreviated", unknown, near);
 }
 
 /// Reads "--name=", which Boost refuses: an option with an empty value.
@@ -90,7 +93,8 @@ std::vector<po::option> parsed(const std::vector<std::string>& words) try {
   using Style = po::command_line_style::style_t;
   static const po::options_description known = [] {
     po::options_description all;
-    all.add(option_description()).add_options()("help", "")("version", "");
+    for (const auto& row : option_table()) all.add_options()(row.name.c_str(), po::value<std::string>(), "");
+    all.add_options()("help", "")("version", "");
     return all;
   }();
   return po::command_line_parser(words)
@@ -104,7 +108,7 @@ std::vector<po::option> parsed(const std::vector<std::string>& words) try {
   std::string name = error.get_option_name();
   name.erase(0, name.find_first_not_of('-'));
   if (find_option(name) != nullptr) throw no_value(name);
-  throw UsageError("{} (command line): write --section.key=value", error.what());
+  throw refusal("command line: {}", error.what()).hint("Write --section.key=value");
 }
 
 /// Returns the settings among words that must all be options.
@@ -145,9 +149,10 @@ Arguments read_arguments(const std::vector<std::string>& words) {
 void apply(const Setting& setting, Options& options) {
   const OptionEntry* option = find_option(setting.name);
   if (option == nullptr) throw unknown_option(setting);
-  if (!set_option(*option, with_home(setting), options)) {
-    throw UsageError("{}: {} = {} (not an allowed value): {}{}", setting.place, setting.name, in_quotes(setting.value),
-                     option->allowed, limit_beyond(setting.value, option->allowed.starts_with("whole number")));
+  if (!option->set(options, with_home(setting))) {
+    throw refusal("{}: {} = {} is not an allowed value", setting.place, setting.name, in_quotes(setting.value))
+        .hint("Allowed values: {}{}", option->allowed,
+              limit_beyond(setting.value, option->allowed.starts_with("whole number")));
   }
   options.given.insert(setting.name);
 }
@@ -155,14 +160,14 @@ void apply(const Setting& setting, Options& options) {
 std::string read_ini_text(const std::filesystem::path& file) {
   std::error_code error;
   if (std::filesystem::is_directory(file, error)) {
-    throw UsageError("{} is a folder: name an INI file with options", file.string());
+    throw refusal("{} is a folder", file.string()).hint("Name an INI file with options");
   }
   if (!std::filesystem::is_regular_file(file, error)) {
-    throw UsageError("{}: no such file: name an INI file with options", file.string());
+    throw refusal("{} does not exist", file.string()).hint("Name an INI file with options");
   }
   std::ifstream stream(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream.good() && !stream.eof()) throw UsageError("{}: cannot be read: check its permissions", file.string());
+  if (!stream.good() && !stream.eof()) throw refusal("{} cannot be read", file.string()).hint("Check its permissions");
   return text;
 }
 

@@ -9,6 +9,7 @@
 #include "config/value_text.hpp"
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/config/recomputation.hpp"
 #include "tessera/config/validation_sources.hpp"
 

@@ -10,7 +10,7 @@
 #include <ranges>
 
 #include "tessera/base/decimal.hpp"
-#include "tessera/base/utf8.hpp"
+#include "tessera/base/shown.hpp"
 
 namespace tessera {
 
@@ -233,33 +233,8 @@ std::string step_range_text(const StepRange& range) {
   return range.on() ? fmt::format("{}:{}", range.first, range.last) : "none";
 }
 
-bool is_plain_text(std::string_view text) {
-  while (!text.empty()) {
-    const auto byte = static_cast<unsigned char>(text.front());
-    const auto length = utf8_length(text);
-    if (byte < 0x20 || byte == 0x7f || length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 std::optional<std::string> read_plain_text(std::string_view text) {
   return is_plain_text(text) ? std::optional(std::string(text)) : std::nullopt;
-}
-
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t longest = 80;
-  const bool plain = is_plain_text(text);
-  std::string out = "'";
-  for (const char c : text.substr(0, longest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && (!plain || text.size() > longest))) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + (text.size() > longest ? "...'" : "'");
 }
 
 }  // namespace tessera

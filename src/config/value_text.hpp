@@ -53,13 +53,7 @@ std::string fraction_text(const OffloadFraction& fraction);
 std::optional<StepRange> read_step_range(std::string_view text);
 std::string step_range_text(const StepRange& range);
 
-/// Returns whether files can hold the text: valid UTF-8 without control characters.
-bool is_plain_text(std::string_view text);
-
 std::optional<std::string> read_plain_text(std::string_view text);
-
-/// Quotes `text` for a message: unprintable bytes as \xNN, cut after 80 bytes.
-std::string in_quotes(std::string_view text);
 
 std::string_view trimmed(std::string_view text);
 

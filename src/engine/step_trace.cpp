@@ -51,4 +51,16 @@ std::span<const TraceSpan> StepTrace::spans() const {
   return {spans_.data(), std::min(used, spans_.size())};
 }
 
+void require_traceable(const StepRange& steps, const StepSchedule& schedule) {
+  constexpr std::int64_t room = 4'000'000;  // of all ranks: some 250 bytes of JSON each, and Perfetto opens that
+  if (!steps.on()) return;
+  const std::int64_t spans = StepTrace::most_spans(schedule) * schedule.grid.world();
+  const std::int64_t most = std::max<std::int64_t>(1, room / std::max<std::int64_t>(1, spans));
+  if (steps.last - steps.first < most) return;
+  throw UsageError(
+      "run.trace = {}:{} covers {} steps (all ranks together have up to {} spans a step, a trace has room for {}): at "
+      "most {}",
+      steps.first, steps.last, steps.last - steps.first + 1, spans, room, most);
+}
+
 }  // namespace tessera

@@ -22,7 +22,7 @@
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/files/byte_file.hpp"
-#include "tessera/schedule/fit.hpp"
+#include "tessera/fit/fit.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
@@ -219,8 +219,7 @@ struct Attempt {
     if (row.trains()) {
       if (child.code == 0) return finish();
       if (child.code == kStopped) return stopped(child.over_limit, before, asked && !warned);
-      if (child.code == static_cast<int>(ExitCode::usage) && words.find(kDoesNotFit) != std::string::npos)
-        return end(RowState::does_not_fit, words, child.code);
+      if (child.code == static_cast<int>(ExitCode::does_not_fit)) return end(RowState::does_not_fit, words, child.code);
     } else {
       if (child.code == kSkipped) return end(RowState::skipped, words, 0);
       if (child.code == 0 && has_result(run())) return finish();

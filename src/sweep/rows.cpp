@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "sweep/launcher.hpp"
-#include "tessera/app/commands.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/config/command.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/config/readers.hpp"
 #include "tessera/config/validate.hpp"
-#include "tessera/training/resolve_model.hpp"
+#include "tessera/resolve/architecture.hpp"
+#include "tessera/resolve/machine.hpp"
 
 namespace tessera {
 
@@ -231,7 +231,7 @@ std::vector<std::string> row_arguments(const SweepRow& row) {
   const std::vector<UnusedOption> unused = unused_options(row.options);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool asked = all[i].given || all[i].value != defaults[i].value;
-    const bool of_run = reads(CommandKind::train, all[i].name);
+    const bool of_run = read_option(Readers::train, all[i].name);
     const bool used = std::ranges::find(unused, all[i].name, &UnusedOption::name) == unused.end();
     if (asked && of_run && used) words.push_back("--" + all[i].name + "=" + all[i].value);
   }

@@ -10,9 +10,9 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/resolve/architecture.hpp"
+#include "tessera/schedule/planned_run.hpp"
 #include "tessera/text/corpus.hpp"
-#include "tessera/training/resolve_model.hpp"
-#include "tessera/training/session.hpp"
 
 namespace tessera {
 

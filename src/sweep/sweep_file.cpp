@@ -8,7 +8,7 @@
 
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/config/command.hpp"
+#include "tessera/config/readers.hpp"
 
 namespace tessera {
 
@@ -31,7 +31,7 @@ void require_of_rows(const Setting& setting) {
 void require_option(const Setting& setting) {
   Options scratch;
   apply(setting, scratch);
-  if (is_of_sweep(setting) || !reads(CommandKind::train, setting.name)) {
+  if (is_of_sweep(setting) || !read_option(Readers::train, setting.name)) {
     throw UsageError("{}: {} has no effect (tessera train does not read it): leave it out", setting.place,
                      setting.name);
   }

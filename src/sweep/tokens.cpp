@@ -7,8 +7,8 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/resolve/architecture.hpp"
 #include "tessera/text/corpus.hpp"
-#include "tessera/training/resolve_model.hpp"
 
 namespace tessera {
 

@@ -8,31 +8,6 @@
 
 namespace tessera {
 
-std::string describe(const std::vector<Evaluation>& evaluations) {
-  std::string text;
-  for (const Evaluation& one : evaluations) {
-    text += text.empty() ? "validation loss " : ", ";
-    text += one.set.empty() ? fmt::format("{:.4f}, perplexity {:.2f}", one.loss, one.perplexity())
-                            : fmt::format("{} {:.4f} (perplexity {:.2f})", one.set, one.loss, one.perplexity());
-  }
-  return text;
-}
-
-std::int64_t evaluated_windows(const ValidationSet& set, std::int64_t batch, std::int64_t micro_batches) {
-  const std::int64_t available = set.samples.samples_per_epoch();
-  const bool all = micro_batches == 0 || micro_batches > available / batch;
-  return all ? available : micro_batches * batch;
-}
-
-std::int64_t evaluated_tokens(const ValidationSet& set, std::int64_t windows) {
-  std::vector<std::int32_t> row(static_cast<std::size_t>(set.samples.seq_len()));
-  const std::int64_t tokens = counted_targets(*set.source, set.samples, 0, windows, row);
-  if (tokens > 0) return tokens;
-  throw UsageError(
-      "{} for validation: the loss counts none of the first {} tokens (prompts alone): some with completions",
-      set.source->describe(), windows * set.samples.seq_len());
-}
-
 Evaluator::Evaluator(RankContext& context, const StepSchedule& schedule, Optimizer& optimizer, Player& player,
                      std::int64_t vocab)
     : context_(context),

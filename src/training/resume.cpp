@@ -18,10 +18,6 @@ namespace {
 
 std::filesystem::path checkpoints_of(const std::filesystem::path& run) { return run / "checkpoints"; }
 
-std::vector<std::filesystem::path> newest_first(const std::filesystem::path& run) {
-  return CheckpointFolder(checkpoints_of(run)).newest_first();
-}
-
 /// Sets newer checkpoints of a run aside: it continues from one of its own, so they are of a branch that is left now. A
 /// run that starts from another folder's has none before its first checkpoint: publishing that sets them aside. Returns
 /// a line, or nothing.
@@ -188,29 +184,6 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
 }
 
 }  // namespace
-
-std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run) {
-  if (resume == "auto") return newest_first(run);
-  const std::filesystem::path path(resume);
-  if (path_exists(path / std::string(kManifestName))) return {path};
-  const auto of_run = newest_first(path);
-  if (!of_run.empty()) return {of_run.front()};
-  std::error_code unseen;
-  if (std::filesystem::is_directory(path, unseen) && path.filename().string().starts_with("step-")) return {path};
-  throw UsageError(
-      "checkpoint.resume = {} is no checkpoint (it has no {}) and no run with checkpoints: none, auto, or the folder "
-      "of "
-      "one",
-      resume, kManifestName);
-}
-
-void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest) {
-  if (manifest.content == StateContent::full) return;
-  throw UsageError(
-      "checkpoint.resume = {} holds weights only (checkpoint.keep_every_weights; the optimizer's state is not there): "
-      "a checkpoint step-N, or model.from = {}, which starts a new run from these weights",
-      checkpoint.string(), checkpoint.string());
-}
 
 void require_fitting(const ResumeSettings& settings) {
   if (settings.options.checkpoint.resume == "none") return;

@@ -11,48 +11,10 @@
 
 namespace tessera {
 
-int threads_of(const Options& options, const MachineShape& machine) {
-  if (options.run.threads > 0) return static_cast<int>(options.run.threads);
-  return std::max(1, std::min(allowed_cores(), machine.machine_cores / machine.machine_ranks));
-}
-
-int threads_on_cores(int threads, const MachineShape& machine) {
-  const int all = threads * machine.machine_ranks;
-  return all > machine.machine_cores ? all : threads;
-}
-
 std::int64_t steps_between_timed(const Options& options, DeviceKind device, std::int64_t steps, std::int64_t wanted) {
   const std::int64_t every =
       options.metrics.time_every > 0 ? options.metrics.time_every : backend_of(device).steps_between_timed();
   return wanted == 0 ? every : std::clamp<std::int64_t>(steps / wanted, 1, every);
-}
-
-QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine) {
-  if (options.run.lanes != QueueMode::automatic) return options.run.lanes;
-  if (backend_of(options).overlaps_freely()) return QueueMode::parallel;
-  // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
-  const bool spare = threads * machine.machine_ranks < machine.machine_cores;
-  return spare || options.comm.emulate.on() || options.memory.emulate_copies.on() ? QueueMode::parallel
-                                                                                  : QueueMode::serial;
-}
-
-ResourceSettings resource_settings(const Options& options, const MachineShape& machine) {
-  ResourceSettings settings;
-  settings.threads = threads_of(options, machine);
-  settings.threads_on_cores = threads_on_cores(settings.threads, machine);
-  settings.queue_mode = queue_mode_of(options, settings.threads, machine);
-  settings.timeout_seconds = options.run.timeout;
-  settings.comm = options.comm;
-  settings.copies = options.memory.emulate_copies;
-  settings.deterministic = is_deterministic(options.run);
-  settings.attention = options.run.attention;
-  settings.matmul = options.precision.matmul;
-  settings.share_device = options.run.share_gpu;
-  settings.force_pairwise = machine.force_pairwise;
-  settings.measure = machine.measure || machine.fill;
-  settings.fill = machine.fill;
-  settings.kept_algorithms = machine.kept_algorithms;
-  return settings;
 }
 
 namespace {
@@ -71,14 +33,9 @@ PlayerSettings player_settings(const Options& options, const MachineShape& machi
 
 }  // namespace
 
-std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, const Dataset& data) {
-  const StepSchedule& schedule = planned.schedule;
-  const std::int64_t per_step = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
-  const std::int64_t steps = options.train.epochs <= 0
-                                 ? options.train.steps
-                                 : steps_for_epochs(options.train.epochs, data.train().samples_per_epoch(), per_step);
-  validate_for_steps(options, steps);
-  return steps;
+std::unique_ptr<TrainingSession> open_session(RankContext& context, const ResolvedRun& run, const StateLoader& load) {
+  return std::make_unique<TrainingSession>(context, run.options, run.planned, *run.data, run.machine,
+                                           run.weights->source(), load);
 }
 
 TrainingSession::TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned,
@@ -89,7 +46,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   const StepSchedule& schedule = planned.schedule;
   const std::int64_t micro_batches = schedule.grid.world() * schedule.accumulation;
   // Not before the ranks have compared their plans: one that differs must not be alone in an error.
-  steps_ = steps_of_run(options, planned, data);  // NOLINT(cppcoreguidelines-prefer-member-initializer)
+  steps_ = steps_of_run(options, planned.schedule, data);  // NOLINT(cppcoreguidelines-prefer-member-initializer)
   TESSERA_ASSERT(!schedule.model.documents || data.source().has_documents(), "{} has no documents",
                  data.source().describe());
   row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);

@@ -5,8 +5,8 @@
 
 #include "tessera/base/clock.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/record/trace_writer.hpp"
 #include "tessera/training/dump.hpp"
-#include "tessera/training/trace_writer.hpp"
 
 namespace tessera {
 
@@ -281,7 +281,9 @@ bool TrainLoop::trace_is_due(std::int64_t step, std::int64_t requests) const {
 
 void TrainLoop::trace(std::int64_t step) {
   try {
-    const std::filesystem::path path = write_trace(world_, session_, run_folder(options_) / "trace");
+    const std::filesystem::path path =
+        write_trace(world_, session_.schedule(), session_.resources().settings.queue_mode, *session_.trace(),
+                    {session_.first_step(), session_.step()}, run_folder(options_) / "trace");
     if (recorder_ != nullptr) recorder_->say(fmt::format("step {}: trace in {}", step, path.string()));
   } catch (const IoError& error) {
     recorder_->say(fmt::format("step {}: {}: the run goes on without a trace", step, error.what()));

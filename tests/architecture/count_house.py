@@ -38,7 +38,7 @@ MATMULS = r"(src|include/tessera)/(cuda|kernels|bench|model|engine)/|gpu_emulato
 WORDS = {  # word: (pattern, files)
     "owed": (r"\bowed", ""),
     "whole (a value)": (r"\bwhole_|\"whole |\bwhole (copy|copies|parameter|gradient|unit|wte|h\.)", CORE + "|README"),
-    "lane": (r"\b[Ll]anes?\b(?<!run\.lanes)(?<!QueueMode lanes)(?<!\" lanes)(?<!{} lanes)|kLanes|TwoLanes",
+    "lane": (r"\b[Ll]anes?\b|kLanes|TwoLanes",
              CORE + "|tests/(comm|emulated|training|schedule|engine|backend)/"),
     "place (memory)": (r"\bPlace\b|kPlaces|PlacePlan", CORE),
     "payload": (r"[Pp]ayload", "src/|include/|README"),

@@ -9,8 +9,8 @@
 #include "bench/kernel_times.hpp"
 #include "local_world/local_world.hpp"
 #include "tessera/backend/thread_pool.hpp"
+#include "tessera/resolve/architecture.hpp"
 #include "tessera/schedule/planned_run.hpp"
-#include "tessera/training/resolve_model.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

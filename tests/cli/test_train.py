@@ -136,7 +136,7 @@ class Files(Case):
         written = configparser.ConfigParser(interpolation=None)
         written.read(self.run_folder / "config.ini")
         self.assertEqual({name: written["run"][name] for name in ("device", "threads")}, {"device": "cpu", "threads": "1"})
-        self.assertIn(written["run"]["lanes"], ("serial", "parallel"))
+        self.assertIn(written["run"]["queues"], ("serial", "parallel"))
         self.assertIn(written["run"]["dir"], ("", '""'))
         sizes = {"layers": "2", "heads": "2", "kv_heads": "2", "width": "32", "ffn_width": "128", "vocab": "256", "context": "32"}
         self.assertEqual({name: written["model"][name] for name in sizes}, sizes)

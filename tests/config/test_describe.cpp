@@ -51,7 +51,7 @@ TEST_CASE("Every option has a name of its own, a section with a title, help, and
     CHECK_FALSE(section_title(row.section()).empty());
     CHECK_FALSE(row.help.empty());
     Options options;
-    CHECK(set_option(row, row.get(Options{}), options));
+    CHECK(row.set(options, row.get(Options{})));
     CHECK(options == Options{});
     CHECK(find_option(row.name) == &row);
   }
@@ -66,7 +66,7 @@ TEST_CASE("Each option writes its own member and no other") {
       Options options;
       const auto value = random_value(row, random);
       const auto before = flat_options(options);
-      if (!set_option(row, value, options)) continue;
+      if (!row.set(options, value)) continue;
       const auto after = flat_options(options);
       int differences = 0;
       for (std::size_t i = 0; i < after.size(); ++i) differences += after[i].value != before[i].value;

@@ -22,7 +22,7 @@ TEST_CASE("Values are read by their type") {
   const auto o = parse_text(
       "[run]\nname = \"a # b\\\"\\\\ \"\ndir = out#1\ntimeout = 2min\n[comm]\nemulate = 1ms, "
       "2GB/s\n[plan]\nmemory=24GiB\n"
-      "[ optim ]\nlr = 3e-4 # trailing\n[run]\nlanes = chaos\ndeterministic = false\n",
+      "[ optim ]\nlr = 3e-4 # trailing\n[run]\nqueues = chaos\ndeterministic = false\n",
       "a.ini");
   CHECK(o.run.name == "a # b\"\\ ");
   CHECK(o.run.dir == "out#1");

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "config/value_text.hpp"
+#include "tessera/base/shown.hpp"
 
 using namespace tessera;
 

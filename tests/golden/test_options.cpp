@@ -6,7 +6,7 @@
 #include "config/option_table.hpp"
 #include "golden/golden_file.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/config/command.hpp"
+#include "tessera/commands/command.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -33,7 +33,7 @@ std::string probed(const OptionEntry& row) {
   std::string out;
   for (const char* probe : kProbes) {
     Options options;
-    out += set_option(row, probe, options) ? '+' : '-';
+    out += row.set(options, probe) ? '+' : '-';
   }
   return out;
 }
@@ -42,7 +42,7 @@ bool is_taken(std::vector<std::string> words, const OptionEntry& row) {
   const std::string value = row.get(Options{});
   words.push_back("--" + row.name + "=" + (value.empty() ? "1" : value));
   try {
-    read_command(words);
+    read_call(words);
     return true;
   } catch (const UsageError&) {
     return false;
@@ -50,19 +50,14 @@ bool is_taken(std::vector<std::string> words, const OptionEntry& row) {
 }
 
 std::string commands_of(const OptionEntry& row) {
-  static const std::pair<CommandKind, std::vector<std::string>> commands[] = {
-      {CommandKind::train, {"train"}},
-      {CommandKind::plan, {"plan"}},
-      {CommandKind::bench, {"bench", "step"}},
-      {CommandKind::bench, {"bench", "comm"}},
-      {CommandKind::sweep, {"sweep", "a.ini"}},
-      {CommandKind::import_, {"import", "a", "b"}},
-      {CommandKind::export_, {"export", "a", "b"}}};
+  static const std::vector<std::string> commands[] = {{"train"},           {"plan"},           {"bench", "step"},
+                                                      {"bench", "comm"},   {"sweep", "a.ini"}, {"import", "a", "b"},
+                                                      {"export", "a", "b"}};
   std::string out;
-  for (const auto& [kind, words] : commands) {
-    const bool read = reads(kind, row.name), taken = is_taken(words, row);
-    if (read || taken)
-      out += fmt::format(" {}:{}{}", words.at(kind == CommandKind::bench), read ? "r" : "", taken ? "t" : "");
+  for (const std::vector<std::string>& words : commands) {
+    const Command& command = *find_command(words);
+    const bool read = read_option(command.reads, row.name), taken = is_taken(words, row);
+    if (read || taken) out += fmt::format(" {}:{}{}", words.at(words[0] == "bench"), read ? "r" : "", taken ? "t" : "");
   }
   return out;
 }

@@ -9,8 +9,8 @@
 #include "sanitized.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/schedule/fit.hpp"
-#include "tessera/training/resolve_model.hpp"
+#include "tessera/fit/fit.hpp"
+#include "tessera/resolve/architecture.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "mpi_world.hpp"
+#include "tessera/record/rank_reports.hpp"
 #include "tessera/text/corpus.hpp"
-#include "tessera/training/rank_reports.hpp"
 #include "training/session_case.hpp"
 
 using namespace tessera;
@@ -17,7 +17,7 @@ TEST_CASE("a report has every rank's sums since the report before, on rank 0 alo
   const Dataset data = open_dataset(options, testing::small_gpt2().vocab, planned.schedule.model.sequence);
   TrainingSession session(world(), options, planned, data);
   const std::int64_t rank = world().rank();
-  RankReports reports(world(), session, 0, nullptr);
+  RankReports reports(world(), session.schedule(), session.resources(), session.optimizer(), 0, nullptr);
   CommunicationRows calls;
   calls[1] = {1, 10 * (rank + 1), 0.25};
   std::int64_t step = 4;

@@ -3,7 +3,7 @@
 
 #include "mutants.hpp"
 #include "schedule/liveness.hpp"
-#include "tessera/schedule/decide_fit.hpp"
+#include "tessera/fit/decide_fit.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/planned_run.hpp"
 #include "tessera/schedule/print.hpp"

@@ -4,7 +4,7 @@
 #include "all_policies.hpp"
 #include "mutants.hpp"
 #include "tessera/base/math.hpp"
-#include "tessera/schedule/decide_fit.hpp"
+#include "tessera/fit/decide_fit.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/planned_run.hpp"
 #include "tessera/schedule/print.hpp"

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "mutants.hpp"
+#include "tessera/fit/fit.hpp"
 #include "tessera/schedule/build.hpp"
-#include "tessera/schedule/fit.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/print.hpp"
 #include "tessera/schedule/verify.hpp"

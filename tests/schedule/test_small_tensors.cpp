@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "mutants.hpp"
+#include "tessera/fit/fit.hpp"
 #include "tessera/schedule/build.hpp"
-#include "tessera/schedule/fit.hpp"
 #include "tessera/schedule/print.hpp"
 #include "tessera/schedule/verify.hpp"
 #include "toy_model.hpp"

@@ -187,8 +187,8 @@ TEST_CASE("An attempt over its limit has timed out, with a checkpoint or without
 
 TEST_CASE("A row that does not fit is not started, or says so itself") {
   TrainCase c;
-  const RowStatus said = c.attempt("echo 'tessera: 1 GB (the run does not fit in it): too much' >&2\nexit 2\n");
-  CHECK((said.state == RowState::does_not_fit && said.code == 2));
+  const RowStatus said = c.attempt("echo 'tessera: 1 GB (the run does not fit in it): too much' >&2\nexit 6\n");
+  CHECK((said.state == RowState::does_not_fit && said.code == 6));
   CHECK(said.message == "1 GB (the run does not fit in it): too much");
   CHECK(c.attempt("echo tessera: no such file >&2\nexit 2\n").state == RowState::failed);
   c.row.options.plan.memory = 1000;

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "session_case.hpp"
-#include "tessera/training/trace_writer.hpp"
+#include "tessera/record/trace_writer.hpp"
 
 namespace tessera::testing {
 
@@ -37,7 +37,8 @@ inline TracedRun traced_run(const Options& options, const Architecture& architec
       session.evaluate(1);
       session.player().times().take();
     }
-    const std::filesystem::path path = write_trace(context, session, folder);
+    const std::filesystem::path path = write_trace(context, session.schedule(), session.resources().settings.queue_mode,
+                                                   *session.trace(), {session.first_step(), session.step()}, folder);
     if (context.rank() == 0) run.path = path;
   });
   return run;

@@ -1,7 +1,7 @@
 #pragma once
 // Errors with context. Bad input and outside faults are exceptions of the types below. A broken invariant is a
-// TESSERA_ASSERT (always on, throws InternalError). A condition known at compile time is a static_assert. Message
-// grammar: "problem (why it is one): what is allowed", with rank, unit, step, file where they matter.
+// TESSERA_ASSERT (always on, throws InternalError). A condition known at compile time is a static_assert. Messages are
+// sentences (base/refuse.hpp makes those about bad input), with rank, unit, step, file where they matter.
 
 #include <fmt/format.h>
 
@@ -19,6 +19,7 @@ enum class ExitCode : int {
   numerical = 3,       ///< NaN, divergence
   input_output = 4,    ///< files, disks
   communication = 5,   ///< a peer failed or did not answer
+  does_not_fit = 6,    ///< the run needs more memory than there is
   stopped_early = 75,  ///< stopped with a valid checkpoint
 };
 

@@ -4,7 +4,7 @@
 
 #include "tessera/comm/world.hpp"
 #include "tessera/config/options.hpp"
-#include "tessera/training/invocation.hpp"
+#include "tessera/record/invocation.hpp"
 
 namespace tessera {
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "tessera/config/step_range.hpp"
 #include "tessera/schedule/schedule.hpp"
 #include "tessera/telemetry/step_times.hpp"
 
@@ -58,5 +59,8 @@ class StepTrace {
   std::vector<TraceSpan> spans_;
   std::atomic<std::int64_t> used_{0};
 };
+
+/// UsageError if run.trace covers more operations than a trace can hold.
+void require_traceable(const StepRange& steps, const StepSchedule& schedule);
 
 }  // namespace tessera

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "tessera/schedule/fit.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {
@@ -31,9 +30,6 @@ nlohmann::ordered_json memory_json(const StepSchedule& schedule, const MemoryPla
 
 /// Returns an object per row: what print_strategy_table and print_strategy_peaks say.
 nlohmann::ordered_json strategies_json(const std::vector<StrategyRow>& rows);
-
-/// Returns what describe_fit says.
-nlohmann::ordered_json fit_json(const FitAnswer& answer);
 
 /// Returns a document on one line, without the line's end. Bytes that are not UTF-8 (names of folders) are replaced.
 std::string json_text(const nlohmann::ordered_json& document);

@@ -18,6 +18,7 @@
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/files/io_thread.hpp"
+#include "tessera/record/checkpoint_report.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera {
@@ -30,17 +31,6 @@ struct CheckpointSettings {
   NamedTexts provenance;
   RunHdf5 hdf5 = run_hdf5_here;
   std::function<void(std::int64_t step)> before_publish;  ///< rank 0, on the thread that writes
-};
-
-/// One checkpoint, written.
-struct CheckpointReport {
-  std::int64_t step = 0;
-  std::int64_t bytes = 0;         ///< of all files together (rank 0)
-  double blocked_seconds = 0;     ///< in which training waited
-  double waited_seconds = 0;      ///< of these: for the previous checkpoint, which was still being written
-  double background_seconds = 0;  ///< during which training went on
-  std::filesystem::path folder;
-  std::vector<std::string> notes;  ///< lines for the user (rank 0): checkpoints set aside, failed deletions
 };
 
 class CheckpointWriter {

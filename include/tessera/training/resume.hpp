@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/checkpoint/records.hpp"
+#include "tessera/resolve/origin.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera {
@@ -21,15 +22,8 @@ struct ResumeSettings {
   std::function<void(const std::string&)> say;  ///< a line for the user; called on rank 0
 };
 
-/// Returns the checkpoint folders that checkpoint.resume names, the best first. auto means all of the run's, newest
-/// first; PATH is a checkpoint or a run's folder. UsageError if PATH is neither.
-std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run);
-
-/// UsageError if a checkpoint holds weights only (checkpoint.keep_every_weights): a run cannot go on from it.
-void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest);
-
-/// UsageError if the first of these with a readable manifest does not fit the run. Called before a run folder is
-/// touched.
+/// UsageError if the first of the checkpoints that checkpoint.resume names with a readable manifest does not fit the
+/// run. Called before a run folder is touched.
 void require_fitting(const ResumeSettings& settings);
 
 /// Loads by checkpoint.resume. auto takes the newest checkpoint that is complete and undamaged, and reports those

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 
-#include "tessera/backend/cores.hpp"
 #include "tessera/checkpoint/records.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/data/dataset.hpp"
@@ -16,42 +15,15 @@
 #include "tessera/engine/state.hpp"
 #include "tessera/engine/step_trace.hpp"
 #include "tessera/optimizer/optimizer.hpp"
+#include "tessera/resolve/resolved_run.hpp"
 #include "tessera/schedule/planned_run.hpp"
 #include "tessera/training/evaluator.hpp"
 
 namespace tessera {
 
-/// How a session runs on this machine: the settings that options leave to it.
-struct MachineShape {
-  int machine_ranks = 1;                ///< ranks on this machine (grid.ranks_per_node does not change that)
-  int machine_cores = allowed_cores();  ///< cores that any of them may run on; each may be bound to some of these
-  bool force_pairwise = false;          ///< messages even inside a node (tests, measurements)
-  std::uint64_t chaos_seed = 1;
-  bool poison = false;           ///< fill released storages with NaN (tests)
-  std::int64_t timed_steps = 0;  ///< at least this many of the run's steps are timed, whatever metrics.time_every says
-  bool measure = false;          ///< make measured_bytes() possible on a GPU
-  bool fill = false;             ///< make used_bytes() possible
-  std::string kept_algorithms;   ///< rank 0, GPU: RankCompute::gemm_algorithms() of the run's earlier part
-};
-
-/// Returns train.steps, or the steps that train.epochs make. UsageError if other options do not fit the number of
-/// steps.
-std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, const Dataset& data);
-
-/// Returns the compute threads of a rank: run.threads, or the machine's cores / its ranks, limited to this rank's
-/// cores; at least 1.
-int threads_of(const Options& options, const MachineShape& machine);
-/// Returns the threads that compete for this rank's cores: all of the machine's if they outnumber its cores, else only
-/// its own.
-int threads_on_cores(int threads, const MachineShape& machine);
 /// Returns the steps between timed steps: metrics.time_every, or a value that suits the device. A GPU's timed steps are
 /// slower, because they are not replayed as graphs. At least `wanted` of `steps` are timed.
 std::int64_t steps_between_timed(const Options& options, DeviceKind device, std::int64_t steps, std::int64_t wanted);
-/// Resolves run.lanes; auto means parallel if a core is left for communication or collectives are slowed on purpose.
-QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine);
-
-/// Returns what playing a schedule on this machine needs besides schedule and plan.
-ResourceSettings resource_settings(const Options& options, const MachineShape& machine);
 
 /// The point at which a session starts.
 struct StartPoint {
@@ -125,5 +97,10 @@ class TrainingSession {
   std::unique_ptr<Evaluator> evaluator_;  ///< from the first evaluation on
   std::vector<std::int32_t> row_;         ///< scratch of counting targets
 };
+
+/// Opens the session of a run, which must outlive it: allocates, initialises or reads weights, or goes on from the
+/// state of `load`. Collective.
+std::unique_ptr<TrainingSession> open_session(RankContext& context, const ResolvedRun& run,
+                                              const StateLoader& load = {});
 
 }  // namespace tessera

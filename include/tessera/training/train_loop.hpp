@@ -5,12 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "tessera/record/invocation.hpp"
+#include "tessera/record/rank_reports.hpp"
+#include "tessera/record/recorder.hpp"
 #include "tessera/telemetry/provenance.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
-#include "tessera/training/invocation.hpp"
 #include "tessera/training/kept_algorithms.hpp"
-#include "tessera/training/rank_reports.hpp"
-#include "tessera/training/recorder.hpp"
 #include "tessera/training/sample_writer.hpp"
 #include "tessera/training/session.hpp"
 #include "tessera/training/stop.hpp"

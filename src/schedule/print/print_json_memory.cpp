@@ -37,8 +37,6 @@ Json copies_json(const StepSchedule& s) {
           {"copied_bytes_per_step", s.copied_bytes_per_step()}};
 }
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
 }  // namespace
 
 Json groups_json(const StepSchedule& s) {
@@ -93,19 +91,6 @@ Json strategies_json(const std::vector<StrategyRow>& rows) {
     list.push_back(std::move(json));
   }
   return list;
-}
-
-Json fit_json(const FitAnswer& answer) {
-  Json changes = Json::array();
-  for (const FitChange& change : answer.changes)
-    changes.push_back({{"option", change.option}, {"bytes", change.bytes}});
-  return {{"needed", answer.needed},
-          {"allowed", answer.allowed},
-          {"fits", answer.fits()},
-          {"peak", answer.peak},
-          {"changes", std::move(changes)},
-          {"together", text_or_null(answer.together)},
-          {"smallest", text_or_null(answer.smallest)}};
 }
 
 }  // namespace tessera

@@ -14,9 +14,9 @@
 #include "local_world/local_world.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/comm/make_communicator.hpp"
+#include "tessera/resolve/architecture.hpp"
+#include "tessera/resolve/resolved_run.hpp"
 #include "tessera/schedule/planned_run.hpp"
-#include "tessera/training/prepare.hpp"
-#include "tessera/training/resolve_model.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -216,7 +216,10 @@ TEST_CASE("ranks that share a GPU share its memory") {
   constexpr std::int64_t kHalf = std::int64_t{2} << 30, kKept = kHalf / 4;  // of the emulated GPU
   while (needed() <= kHalf - kKept) ++options.model.layers;
   REQUIRE(needed() < 2 * kHalf - kKept);
-  CHECK_THROWS_WITH(run_ranks(2, 2, [&](RankContext& context) { const PreparedRun run(context, options, {}); }),
+  CHECK_THROWS_WITH(run_ranks(2, 2,
+                              [&](RankContext& context) {
+                                const ResolvedRun run(options, {Purpose::bench, context, {}});
+                              }),
                     Catch::Contains("of free memory on the GPU") && Catch::Contains("does not fit"));
 }
 
@@ -230,7 +233,10 @@ TEST_CASE("a plan that leaves a GPU's libraries no room is refused before anythi
   constexpr std::int64_t kGiB = std::int64_t{1} << 30;  // the emulated GPU has four, and one is kept
   while (needed() <= 3 * kGiB) ++options.model.layers;
   REQUIRE(needed() < 4 * kGiB - kGiB / 4);
-  CHECK_THROWS_WITH(run_ranks(1, 1, [&](RankContext& context) { const PreparedRun run(context, options, {}); }),
+  CHECK_THROWS_WITH(run_ranks(1, 1,
+                              [&](RankContext& context) {
+                                const ResolvedRun run(options, {Purpose::bench, context, {}});
+                              }),
                     Catch::Contains("1.07 GB kept for libraries and collectives") && Catch::Contains("does not fit"));
 }
 

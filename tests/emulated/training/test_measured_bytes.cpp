@@ -4,8 +4,8 @@
 #include "gpu_case.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/engine/measured_bytes.hpp"
+#include "tessera/record/rank_reports.hpp"
 #include "tessera/text/corpus.hpp"
-#include "tessera/training/rank_reports.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;

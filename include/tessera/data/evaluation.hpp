@@ -1,0 +1,33 @@
+#pragma once
+// What a validation set is, as far as its evaluation goes, and what it costs.
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tessera/data/dataset.hpp"
+
+namespace tessera {
+
+/// What one validation set costs.
+struct Evaluation {
+  std::string set;                                         ///< its name; may be empty
+  double loss = std::numeric_limits<double>::quiet_NaN();  ///< mean over `tokens`, nats
+  std::int64_t windows = 0, available = 0;                 ///< samples that were evaluated, and that the set has
+  std::int64_t tokens = 0;                                 ///< targets that were predicted
+  double perplexity() const { return std::exp(loss); }
+};
+
+/// Returns "validation loss 2.2835, perplexity 9.81", or "validation loss A 2.2835 (perplexity 9.81), B ...".
+std::string describe(const std::vector<Evaluation>& evaluations);
+
+/// Returns the windows of a set that are evaluated in micro-batches of `batch`. 0 micro-batches, or more than there
+/// are: all, to the last window.
+std::int64_t evaluated_windows(const ValidationSet& set, std::int64_t batch, std::int64_t micro_batches);
+
+/// Returns the targets that the loss counts in the first `windows` of a set. UsageError if there are none.
+std::int64_t evaluated_tokens(const ValidationSet& set, std::int64_t windows);
+
+}  // namespace tessera

@@ -1,0 +1,18 @@
+#pragma once
+// What a run tells its user before its first step.
+
+#include <string>
+
+#include "tessera/data/dataset.hpp"
+#include "tessera/engine/player.hpp"
+#include "tessera/engine/resources.hpp"
+#include "tessera/resolve/machine.hpp"
+#include "tessera/schedule/planned_run.hpp"
+
+namespace tessera {
+
+/// Describes model, parameters, grid, strategy, memory per category, tokens per step, data: a few lines.
+std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data, std::int64_t steps,
+                           const Resources& resources, const Player& player, const MachineShape& machine);
+
+}  // namespace tessera

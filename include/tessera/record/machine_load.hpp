@@ -1,0 +1,24 @@
+#pragma once
+// Other load on the machines of a run.
+
+#include "tessera/backend/device.hpp"
+#include "tessera/backend/device_monitor.hpp"
+#include "tessera/comm/world.hpp"
+#include "tessera/record/recorder.hpp"
+
+namespace tessera {
+
+/// Returns the load average of the busiest machine, and the number of foreign processes that compute on the ranks'
+/// GPUs, each GPU once. `monitor` observes `device` if that is a GPU; may be null. Only rank 0 has the answer.
+/// Collective.
+MachineLoad machine_load(World& world, const Device& device, DeviceMonitor* monitor);
+
+/// One rank's contribution: the load of its machine, processes on its GPU (-1: not known) and the GPU's name.
+struct LoadOfRank {
+  double load_average = 0;
+  std::int64_t processes = -1;
+  std::string gpu;
+};
+MachineLoad load_of_all(const std::vector<LoadOfRank>& ranks);
+
+}  // namespace tessera

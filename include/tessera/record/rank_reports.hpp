@@ -1,0 +1,82 @@
+#pragma once
+// Every rank's measurements between two reports, gathered on rank 0 for /ranks of metrics.h5.
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "tessera/backend/device_monitor.hpp"
+#include "tessera/comm/world.hpp"
+#include "tessera/engine/resources.hpp"
+#include "tessera/optimizer/optimizer.hpp"
+#include "tessera/record/recorder.hpp"
+#include "tessera/telemetry/overlap.hpp"
+
+namespace tessera {
+
+/// Calls and bytes by kind of collective, as CommunicationCounts.
+using CommunicationRows = std::array<CommunicationRow, kCollectiveNames.size()>;
+
+/// A rank's memory, sampled so seldom that it costs at most a 200th of the time.
+class MemorySamples {
+ public:
+  /// `before`: the process's proportional set size before the session took memory.
+  MemorySamples(const StepSchedule& schedule, const Resources& resources, std::int64_t before)
+      : schedule_(schedule), resources_(resources), before_(before) {}
+
+  /// Measures if enough time has passed since the last time, or if it `must`. Not while a segment runs.
+  void sample(bool must);
+  /// Returns the last sample if there was one since clear(), else -1 for each.
+  const std::array<std::int64_t, kMeasuredMemory>& measured() const { return measured_; }
+  /// Return the highest use so far, and the mean of samples since clear(); bytes, NaN if not known. On cores, the
+  /// growth of the process's proportional set size; on a GPU, the growth of the memory in use there.
+  double peak() const { return peak_; }
+  double average() const;
+  void clear();
+
+ private:
+  const StepSchedule& schedule_;
+  const Resources& resources_;
+  std::int64_t before_;
+  std::array<std::int64_t, kMeasuredMemory> measured_ = unknown();
+  double peak_ = std::numeric_limits<double>::quiet_NaN(), sum_ = 0;
+  std::int64_t samples_ = 0;
+  std::chrono::steady_clock::time_point last_;
+  std::chrono::steady_clock::duration cost_{0};
+  static std::array<std::int64_t, kMeasuredMemory> unknown();
+};
+
+class RankReports {
+ public:
+  /// `monitor` observes this rank's GPU; may be null. References must outlive the object.
+  RankReports(World& world, const StepSchedule& schedule, const Resources& resources, const Optimizer& optimizer,
+              std::int64_t memory_before, DeviceMonitor* monitor);
+
+  /// Adds the values of one step.
+  void add(std::int64_t step, const StepTimeTotals& times, const CommunicationRows& communication);
+  /// Returns whether a report is due for the sake of memory alone: many steps were timed since the last one. The same
+  /// on every rank.
+  bool is_full() const { return overlap_.size() >= kMostTimedSteps; }
+  /// Returns, on rank 0, the report of all ranks after `step`. `measures`: measures memory even if that was done a
+  /// moment ago. Begins the next report. Collective, over the control plane.
+  std::optional<RankRow> gather(std::int64_t step, bool measures);
+
+ private:
+  static constexpr std::size_t kMostTimedSteps = 256;
+  std::vector<double> gather_layer_norms() const;
+
+  World& world_;
+  const StepSchedule& schedule_;
+  const Resources& resources_;
+  const Optimizer& optimizer_;
+  DeviceMonitor* monitor_;
+  MemorySamples memory_;
+  std::int64_t steps_ = 0, timed_steps_ = 0;
+  std::array<std::int64_t, kTimeCategories> nanoseconds_{};
+  CommunicationRows communication_;
+  std::vector<std::int64_t> overlap_steps_;  ///< the timed steps
+  std::vector<OverlapTimes> overlap_;        ///< of each of them
+};
+
+}  // namespace tessera

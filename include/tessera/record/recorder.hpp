@@ -1,0 +1,145 @@
+#pragma once
+// Rank 0's files and output during a run: metrics.h5, event files, log.jsonl, status.json, config.ini, the progress on
+// the terminal. The training thread only hands over one row per step and writes a line of the log. Once a run has
+// begun, none of these files can end it. A failed write is reported once on the terminal; log and status are retried,
+// the metrics file is abandoned.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "tessera/data/evaluation.hpp"
+#include "tessera/files/io_thread.hpp"
+#include "tessera/optimizer/optimizer.hpp"
+#include "tessera/record/checkpoint_report.hpp"
+#include "tessera/record/straggler_notice.hpp"
+#include "tessera/run/event_file.hpp"
+#include "tessera/run/folder.hpp"
+#include "tessera/run/lock.hpp"
+#include "tessera/run/metrics_file.hpp"
+#include "tessera/schedule/planned_run.hpp"
+#include "tessera/telemetry/overlap.hpp"
+#include "tessera/telemetry/progress.hpp"
+#include "tessera/telemetry/provenance.hpp"
+
+namespace tessera {
+
+/// One step on this rank.
+struct StepReport {
+  std::int64_t step = 0;
+  StepResult result;
+  double learning_rate = 0, seconds = 0;
+  StepTimeTotals times;
+  std::array<CommunicationRow, kCollectiveNames.size()> communication;  ///< of this step
+};
+
+/// Kinds of measured memory: the plan's categories, and last the whole process.
+inline constexpr std::size_t kMeasuredMemory = std::size_t{kCategories} + 1;
+
+/// Facts of the run; attributes of /model.
+struct ModelFacts {
+  std::int64_t parameters = 0, tokens_per_step = 0, samples_per_epoch = 0;
+  double steps_per_epoch = 0;
+  double flops_per_token_6n = 0;  ///< as publications count: 6 N + 12 x layers x heads' width x sequence
+  double flops_per_token = 0;     ///< of the model's matmuls, forward and backward
+  double device_peak_flops = std::numeric_limits<double>::quiet_NaN();  ///< of a rank
+  std::string device_peak_source = "unknown";
+};
+
+/// How busy the machines are; NaN where that is not known.
+struct MachineLoad {
+  double load_average = std::numeric_limits<double>::quiet_NaN();           ///< of the busiest machine
+  double gpu_foreign_processes = std::numeric_limits<double>::quiet_NaN();  ///< on the GPUs of all ranks
+};
+
+/// The contents of metrics.h5 besides rows.
+struct RunAccount {
+  RunFacts facts;
+  ModelFacts model;
+  MachineLoad load;          ///< at the start
+  bool has_monitor = false;  ///< rank 0's GPU is monitored (/device, /ranks/device)
+  int cores = 0;             ///< of rank 0's machine, that its ranks may run on
+  int compute_threads = 0;   ///< of all ranks there
+};
+
+class RunRecorder {
+ public:
+  /// Takes the folder and writes config.ini and status.json. UsageError when it is in use, or has files in it although
+  /// checkpoint.resume does not name it. IoError when the holder of its lock does not end, or when auto finds no folder
+  /// although Slurm has started the job before. Rank 0 only. `options` as resolved for this run; they must outlive the
+  /// recorder.
+  RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks);
+  ~RunRecorder();
+
+  /// Opens metrics.h5 and log.jsonl once the run is planned. Earlier metrics files lose the rows after `steps_done`.
+  void begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps, const RunAccount& account);
+  void record_step(const StepReport& report, std::int64_t global_tokens);
+  /// Records what the validation sets cost after a step, at least one.
+  void record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations);
+  void record_sample(std::int64_t step, const std::string& prompt, const std::string& text);
+  void record_checkpoint(const CheckpointReport& report);
+  /// Records the measurements after the first step, for /memory.
+  void record_memory(const std::vector<RankValues>& ranks);
+  void record_first_step(double seconds_since_start);
+  /// Records the measurements of all ranks since the report before, and the state of rank 0's GPU.
+  void record_ranks(RankRow row);
+  void record_load_at_end(const MachineLoad& load);
+  /// Call before the checkpoint of `step` is published: makes its row and those before it durable, unless metrics
+  /// cannot be written. Any thread.
+  void make_rows_durable(std::int64_t step);
+  /// Closes everything and leaves the last status. Does not throw.
+  void finish(RunState state, ExitCode code, const std::string& message);
+
+  const std::filesystem::path& folder() const { return folder_.path(); }
+  /// Lists the run's files that are there, and says what is missing; after finish().
+  std::string written() const;
+  /// Returns the nonce for folder_has_owner().
+  const std::string& nonce() const { return lock_.nonce(); }
+  IoThread& io() { return io_; }
+  /// Prints a separate line on the terminal. Any thread.
+  void say(const std::string& line);
+  /// Tells that the run is going to stop, on the terminal and as the message of status.json. Any thread.
+  void announce_stop(const std::string& line);
+
+ private:
+  void append_log(const std::string& line);
+  /// Adds the time.
+  void append_log(std::vector<JsonField> fields);
+  void post_events(std::function<void()> task);
+  void append_events(std::int64_t step, EventScalars scalars);
+  template <class F>
+  void with_metrics(F&& f);
+  template <class F>
+  void or_warn(std::string& said, F&& f);
+  void post_status(const std::string& message = {});
+  std::string missing() const;
+  RunStatus status(RunState state, int code, const std::string& message) const;
+
+  const Options& options_;
+  RunFolder folder_;
+  RunLock lock_;
+  std::unique_ptr<EventFile> events_;  ///< the I/O thread's; null without metrics.tensorboard and after an error
+  IoThread io_;
+  std::unique_ptr<MetricsFile> metrics_;
+  std::unique_ptr<LineLog> log_;
+  mutable std::mutex shared_;  ///< of what the thread of announce_stop() reads: all up to stragglers_
+  std::unique_ptr<Progress> progress_;
+  RunStatus status_;                                                 ///< its message: of a stop that was announced
+  double recording_seconds_ = 0;                                     ///< since the last row
+  double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
+  bool has_monitor_ = false;
+  bool metrics_given_up_ = false;
+  std::string log_warning_, status_warning_;  ///< the last warnings
+  StragglerNotice stragglers_;
+  std::future<void> status_written_;  ///< on the I/O thread; ready when there is none
+  std::chrono::steady_clock::time_point status_time_;
+};
+
+}  // namespace tessera

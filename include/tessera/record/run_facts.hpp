@@ -1,0 +1,31 @@
+#pragma once
+// The origin of a command's results.
+
+#include "tessera/backend/device.hpp"
+#include "tessera/backend/device_monitor.hpp"
+#include "tessera/comm/world.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/record/invocation.hpp"
+#include "tessera/telemetry/provenance.hpp"
+
+namespace tessera {
+
+/// A rank's GPU; empty on cores.
+struct GpuFacts {
+  std::string name, driver;
+};
+
+/// Reads the facts. `monitor` observes the device if that is a GPU; may be null.
+GpuFacts gpu_facts(const Device& device, DeviceMonitor* monitor);
+/// The same with a monitor of its own.
+GpuFacts gpu_facts(const Device& device);
+
+/// Returns the libraries whose versions are in a description of kernels: {"onednn", "2.6.3"} of "AVX-512, oneDNN 2.6.3
+/// with ...".
+std::vector<std::pair<std::string, std::string>> libraries_in(const std::string& kernels);
+
+/// Collects the facts of the run. Collective; rank 0 has the hosts of all. `kernels`: their human-readable description.
+RunFacts run_facts(World& world, const Options& options, const Invocation& invocation, const GpuFacts& gpu,
+                   const std::string& kernels);
+
+}  // namespace tessera

@@ -1,0 +1,18 @@
+#pragma once
+// run.trace: what every rank measured in some steps, as one file for Perfetto.
+
+#include <filesystem>
+
+#include "tessera/comm/rank_context.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/engine/step_trace.hpp"
+
+namespace tessera {
+
+/// Collects a session's trace on rank 0, rank by rank, and writes the steps that it `played` as FOLDER/steps-A-B.json.
+/// Clocks of other machines are compared with rank 0's first. The file has its name only when it is complete. Returns
+/// its path on rank 0. IoError on rank 0 alone, once all ranks' parts were received. Collective.
+std::filesystem::path write_trace(RankContext& context, const StepSchedule& schedule, QueueMode queues,
+                                  const StepTrace& trace, const StepRange& played, const std::filesystem::path& folder);
+
+}  // namespace tessera

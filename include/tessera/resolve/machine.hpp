@@ -1,0 +1,46 @@
+#pragma once
+// What options leave to the machine: nodes, threads, queues.
+
+#include <cstdint>
+#include <string>
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/comm/world.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/engine/resources.hpp"
+
+namespace tessera {
+
+/// How a session runs on this machine: the settings that options leave to it.
+struct MachineShape {
+  int machine_ranks = 1;                ///< ranks on this machine (grid.ranks_per_node does not change that)
+  int machine_cores = allowed_cores();  ///< cores that any of them may run on; each may be bound to some of these
+  bool force_pairwise = false;          ///< messages even inside a node (tests, measurements)
+  std::uint64_t chaos_seed = 1;
+  bool poison = false;           ///< fill released storages with NaN (tests)
+  std::int64_t timed_steps = 0;  ///< at least this many of the run's steps are timed, whatever metrics.time_every says
+  bool measure = false;          ///< make measured_bytes() possible on a GPU
+  bool fill = false;             ///< make used_bytes() possible
+  std::string kept_algorithms;   ///< rank 0, GPU: RankCompute::gemm_algorithms() of the run's earlier part
+};
+
+/// Returns the compute threads of a rank: run.threads, or the machine's cores / its ranks, limited to this rank's
+/// cores; at least 1.
+int threads_of(const Options& options, const MachineShape& machine);
+/// Returns the threads that compete for this rank's cores: all of the machine's if they outnumber its cores, else only
+/// its own.
+int threads_on_cores(int threads, const MachineShape& machine);
+/// Resolves run.lanes; auto means parallel if a core is left for communication or collectives are slowed on purpose.
+QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine);
+
+/// Returns what playing a schedule on this machine needs besides schedule and plan.
+ResourceSettings resource_settings(const Options& options, const MachineShape& machine);
+
+/// Returns the shape of this machine. Applies grid.ranks_per_node to `world` and checks the options against the world.
+/// UsageError when ranks were started with different options. Collective.
+MachineShape resolve_grid(World& world, const Options& options);
+
+/// Returns grid.ranks_per_node, or the largest divisor of `world` up to 8: ranks per node where only a world is known.
+std::int64_t planned_ranks_per_node(const Options& options, std::int64_t world);
+
+}  // namespace tessera

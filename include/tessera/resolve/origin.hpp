@@ -1,0 +1,38 @@
+#pragma once
+// Checkpoints as the origin of a run: where one is, and the options that a run takes from it.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/checkpoint/records.hpp"
+#include "tessera/comm/rank_context.hpp"
+#include "tessera/config/options.hpp"
+
+namespace tessera {
+
+/// Returns the checkpoint at PATH: PATH itself, or the newest one of the run in that folder; nothing if it is neither.
+std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& path);
+
+/// Returns the checkpoint folders that checkpoint.resume names, the best first. auto means all of the run's, newest
+/// first; PATH is a checkpoint or a run's folder. UsageError if PATH is neither.
+std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run);
+
+/// UsageError if a checkpoint holds weights only (checkpoint.keep_every_weights): a run cannot go on from it.
+void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest);
+
+/// Fills in unset options from the checkpoint that checkpoint.resume names:
+///   the model, if no option of [model] but dropout was given
+///   train.seq_len, train.micro_batch
+///   train.global_batch, or the train.accumulation that makes the same global batch on these ranks
+/// Of a checkpoint without a known run (an imported one), only the model is taken. For auto it is the newest checkpoint
+/// whose manifest can be read; without one nothing changes. Collective.
+Options with_origin(RankContext& context, Options options);
+
+/// Copies the companion files of the initial weights (tokenizer, config.json, ...) into RUN/hugging_face, for the
+/// exports of its checkpoints. The tokenizer's are those of data.tokenizer where that is given. Does nothing if there
+/// are some already.
+void keep_companions(const Options& options);
+
+}  // namespace tessera

@@ -1,0 +1,113 @@
+#pragma once
+// From a user's options to a run: an ordered table of steps (src/resolve/steps.cpp). Each decides what the options left
+// open, or makes what later steps need.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tessera/comm/world.hpp"
+#include "tessera/fit/fit.hpp"
+#include "tessera/resolve/machine.hpp"
+#include "tessera/resolve/model_weights.hpp"
+#include "tessera/text/corpus.hpp"
+
+namespace tessera {
+
+/// What a run's options are resolved for; as bits, so that a step can name several.
+enum class Purpose : std::uint8_t {
+  train = 1 << 0,
+  bench = 1 << 1,
+  plan = 1 << 2,
+  sweep = 1 << 3,  ///< a row of a sweep, which another process trains
+  eval = 1 << 4,
+  generate = 1 << 5,
+  machine = 1 << 6  ///< ranks and their device, and nothing of a model
+};
+constexpr Purpose operator|(Purpose a, Purpose b) {
+  return static_cast<Purpose>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
+}
+
+/// Returns why the run is to stop; empty to go on.
+using StopReason = std::function<std::string()>;
+
+/// Where a run is resolved.
+struct ResolveSite {
+  /// On the ranks of this process's world, whose nodes are found first.
+  ResolveSite(Purpose for_what, World& world) : purpose(for_what), ranks(&world), processes(&world) {}
+  /// On ranks of which `of_machine` says how they share the machine.
+  ResolveSite(Purpose for_what, RankContext& context, const MachineShape& of_machine)
+      : purpose(for_what), ranks(&context), machine(of_machine) {}
+  /// Only planned, for so many ranks. The limits are the memory that decides.
+  ResolveSite(Purpose for_what, std::int64_t number, FitLimits of_memory)
+      : purpose(for_what), planned_ranks(number), limits(std::move(of_memory)) {}
+
+  Purpose purpose;
+  RankContext* ranks = nullptr;
+  World* processes = nullptr;
+  std::int64_t planned_ranks = 1;
+  FitLimits limits;
+  MachineShape machine;
+  StopReason stop;  ///< may end the preparation of text, and the proof of the schedule
+};
+
+/// A value that a step put in the place of what the options said.
+struct Decision {
+  std::string_view step;
+  std::string option, value;
+};
+
+/// A run, resolved and planned, before its session is opened.
+struct ResolvedRun {
+  /// Goes through the steps of the site's purpose. UsageError if options, model, data or memory do not fit together.
+  /// Collective where there are ranks.
+  ResolvedRun(const Options& given, const ResolveSite& site);
+  ResolvedRun(const ResolvedRun&) = delete;
+  ResolvedRun& operator=(const ResolvedRun&) = delete;
+
+  /// With every 0 or auto replaced that was decided for this machine, model and strategy: they repeat the run.
+  /// grid.ranks_per_node stays as given, because it overrides the machine's value.
+  Options options;
+  Options asked;  ///< before the defaults of fine-tuning
+  std::int64_t world = 1, ranks_per_node = 1;
+  MachineShape machine;
+  Architecture architecture;
+  std::unique_ptr<ModelWeights> weights;  ///< where there are ranks
+  std::unique_ptr<Dataset> data;          ///< of a training
+  RunShape shape;                         ///< of a training, also where it is only planned; as `planned`
+  PlannedRun planned;
+  std::int64_t steps = 0;  ///< of a training
+  std::vector<Decision> decisions;
+};
+
+/// What a step needs besides the options.
+enum class StepNeeds : std::uint8_t { nothing, files, ranks, device };
+
+struct ResolveStep {
+  std::string_view name, why;
+  StepNeeds needs;
+  Purpose purposes;
+  void (*apply)(ResolvedRun& run, const ResolveSite& site);
+};
+
+/// Returns the steps in their order.
+std::span<const ResolveStep> resolve_steps();
+
+/// Returns "run.device = cpu, run.threads = 2, ...": what was decided, but for the sizes of the model.
+std::string describe_decisions(const std::vector<Decision>& decisions);
+
+/// Returns train.steps, or the steps that train.epochs make. UsageError if other options do not fit the number of
+/// steps.
+std::int64_t steps_of_run(const Options& options, const StepSchedule& schedule, const Dataset& data);
+
+/// Calls `open` on rank 0, which prepares text where that was not done, and then on the others. One rank speaks, and
+/// waiting has no limit: a corpus may take hours. Collective.
+void open_on_all(RankContext& context, const Options& options, const StopReason& stop,
+                 const std::function<void(const CorpusSettings&)>& open);
+
+}  // namespace tessera

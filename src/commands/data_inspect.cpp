@@ -1,0 +1,105 @@
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/counted.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/commands/commands.hpp"
+#include "tessera/data/corpus.hpp"
+#include "tessera/files/byte_file.hpp"
+#include "tessera/files/json_file.hpp"
+#include "tessera/text/choose_tokenizer.hpp"
+#include "tessera/text/corpus.hpp"
+#include "tessera/text/inspect.hpp"
+#include "tessera/text/prepared.hpp"
+#include "tessera/tokenizer/tokenizer.hpp"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::int64_t kLargestInfo = std::int64_t{1} << 26;
+
+std::unique_ptr<Tokenizer> given_tokenizer(const Options& options) {
+  if (options.data.tokenizer.empty() && options.model.from.empty()) return nullptr;
+  return open_named_tokenizer(tokenizer_name(options));
+}
+
+/// Returns the tokenizer that a prepared corpus was made with; nothing, said aloud, if it is not what it was.
+std::unique_ptr<Tokenizer> tokenizer_of(const fs::path& info_file, const Log& log) {
+  const nlohmann::json info = read_json_object(info_file, kLargestInfo);
+  const auto text = [&](const char* key) {
+    return info.contains(key) && info[key].is_string() ? std::string(info[key]) : "";
+  };
+  const std::string name = text("tokenizer_path");
+  if (name.empty())
+    throw UsageError("{}: no tokenizer_path (it is no prepared corpus): prepare it again", info_file.string());
+  try {
+    auto tokenizer = open_named_tokenizer(name);
+    if (fmt::format("{:016x}", tokenizer->hash()) == text("tokenizer_hash")) return tokenizer;
+    log.warn(fmt::format("{} is another tokenizer than the corpus was prepared with: no samples", name));
+  } catch (const Error& error) {
+    log.warn(fmt::format("no samples ({})", error.what()));
+  }
+  return nullptr;
+}
+
+/// Says which places of its texts a prepared corpus lacks.
+void print_bad_places(const fs::path& info_file, const Log& log) {
+  const nlohmann::json info = read_json_object(info_file, kLargestInfo);
+  const std::int64_t count = info.value("bad_places", std::int64_t{0});
+  if (count > 0) log.info(describe_bad_places(count, info.value("first_bad_places", std::vector<std::string>{})));
+}
+
+/// Says what the mask beside the tokens leaves out of the loss.
+std::string mask_line(const LossMask& mask) {
+  std::int64_t tokens = 0;
+  for (std::int64_t i = 0; i < mask.size(); ++i) tokens += mask[i].end - mask[i].begin;
+  return fmt::format("prompts    {} in {}, which the loss leaves out", counted(tokens, "token"),
+                     counted(mask.size(), "run"));
+}
+
+/// `file`: that holds the tokens; empty where they are of several.
+void print_tokens(const TokenSource& source, const fs::path& file, const Tokenizer* tokenizer, const Log& log) {
+  std::optional<DocumentIndex> index;
+  if (!file.empty() && path_exists(index_beside(file))) index.emplace(index_beside(file), source.size());
+  log.info(inspect_tokens(source, index ? &*index : nullptr, tokenizer));
+  if (!file.empty() && path_exists(mask_beside(file))) log.info(mask_line(LossMask(mask_beside(file), source.size())));
+}
+
+void inspect_folder(const fs::path& folder, const Options& options, const Log& log) {
+  const fs::path tokens = folder / kPreparedTokens;
+  auto tokenizer = given_tokenizer(options);
+  if (tokenizer == nullptr) tokenizer = tokenizer_of(folder / kPreparedInfo, log);
+  log.info(fmt::format("file       {}", tokens.string()));
+  print_tokens(*open_token_file(tokens), tokens, tokenizer.get(), log);
+  print_bad_places(folder / kPreparedInfo, log);
+}
+
+}  // namespace
+
+int run_data_inspect(const fs::path& path, const Options& options) {
+  const Log log(0, 1);
+  std::error_code error;
+  if (fs::exists(path / kPreparedInfo, error) && fs::exists(path / kPreparedTokens, error)) {
+    inspect_folder(path, options, log);
+  } else if (path.extension() == ".bin" && fs::is_regular_file(path, error)) {
+    const auto tokenizer = given_tokenizer(options);
+    print_tokens(*open_token_file(path), path, tokenizer.get(), log);
+  } else if (holds_tokens(options, "data.source")) {
+    const auto tokenizer = given_tokenizer(options);
+    print_tokens(*open_corpus(options, std::int64_t{1} << 32), {}, tokenizer.get(), log);
+  } else {
+    CorpusSettings settings;
+    settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
+    settings.say = [&](const std::string& line) { log.info(line); };
+    inspect_folder(prepare_in_cache(options, "data.source", settings), options, log);
+  }
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,44 @@
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/commands/commands.hpp"
+#include "tessera/config/validation_sources.hpp"
+#include "tessera/text/corpus.hpp"
+
+namespace tessera {
+
+namespace {
+
+void prepare_one(const Options& options, const std::string& option, const CorpusSettings& settings) {
+  if (is_read_directly(options, option)) {
+    settings.say(fmt::format("direct     {} needs no preparation: train reads it as it is",
+                             option == "data.source" ? options.data.source : options.data.val_source));
+    return;
+  }
+  settings.say(fmt::format("cached     {}", prepare_in_cache(options, option, settings).string()));
+}
+
+}  // namespace
+
+int run_data_prepare(const Options& options) {
+  const DataOptions& data = options.data;
+  if (data.source == "synthetic")
+    throw UsageError("data.source = synthetic is no text to prepare: files, folders and globs of text");
+  CorpusSettings settings;
+  settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
+  settings.say = [](const std::string& line) { Log(0, 1).info(line); };
+  if (!data.output.empty()) {
+    prepare_output(options, settings);
+    settings.say(fmt::format("written    {0} (tokens), {0}.idx (documents)", data.output));
+    return 0;
+  }
+  prepare_one(options, "data.source", settings);
+  Options one = options;
+  for (const ValidationSource& set : validation_sources(data.val_source)) {
+    one.data.val_source = set.source;
+    prepare_one(one, "data.val_source", settings);
+  }
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,84 @@
+// What users read about commands and their options.
+#include <algorithm>
+#include <cstdio>
+
+#include "commands/words.hpp"
+#include "tessera/commands/commands.hpp"
+#include "tessera/config/describe.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// What most trainings set, before the list of all.
+constexpr std::string_view kFirstOptions = R"(
+The ten that most runs need:
+  --data.source=PATHS         text or tokens to train on
+  --data.tokenizer=FOLDER     what turns text into tokens; bytes without one
+  --model.preset=NAME         the size: nano, gpt2-124m, ..., qwen3-8b
+  --model.from=FOLDER         or fine-tune these weights
+  --train.steps=N             how long
+  --train.micro_batch=N       sequences per rank at a time
+  --optim.lr=X                the learning rate
+  --shard.strategy=NAME       what is split over ranks: ddp nothing, zero3 everything
+  --run.dir=FOLDER            where the run writes
+  --checkpoint.resume=auto    go on where the run in that folder was
+
+All of them:
+)";
+
+constexpr std::string_view kHow = "in INPUT.ini as [section] and key = value, or on the command line, which wins";
+
+/// Lists the options that these commands read, the section of their own name first.
+std::string options_text(const std::vector<const Command*>& commands) {
+  Readers readers = Readers::none;
+  for (const Command* command : commands) readers = readers | command->reads;
+  const std::string own = std::string(commands[0]->name.substr(0, commands[0]->name.find(' '))) + ".";
+  const auto list = [&](auto is_listed) {
+    return help_text([&](std::string_view name) { return read_option(readers, name) && is_listed(name); });
+  };
+  if (own == "train.") return std::string(kFirstOptions) + list([](std::string_view) { return true; });
+  return list([&](std::string_view name) { return name.starts_with(own); }) +
+         list([&](std::string_view name) { return !name.starts_with(own); });
+}
+
+}  // namespace
+
+std::string usage_text() {
+  std::string out = "tessera COMMAND [INPUT.ini] [--section.key=value ...]\n\nCommands:\n";
+  for (const Command& command : all_commands()) out += fmt::format("  {:<16} {}\n", command.name, command.help);
+  return out + "\nOptions of a command, with an example: tessera help COMMAND\n";
+}
+
+std::string help_on(const std::vector<std::string>& topic) {
+  if (topic.empty() || topic[0] == "help")
+    return fmt::format("{}\nEvery option, {}:\n{}", usage_text(), kHow, help_text());
+  const std::vector<const Command*> commands = commands_named(topic);
+  if (commands.empty()) throw unknown_command(topic);
+  std::string out;
+  for (const Command* command : commands) {
+    out += fmt::format("{}tessera {} {}\n{}\n\nExample: {}\n", out.empty() ? "" : "\n", command->name,
+                       words_after(*command), command->help, command->example);
+  }
+  const std::string options = options_text(commands);
+  if (options.empty()) return out;
+  const bool has_file = std::ranges::any_of(commands, [](const Command* c) { return c->input != InputFile::none; });
+  return fmt::format("{}\nOptions that {}{}{}:\n{}", out, commands.size() == 1 ? "it reads" : "they read",
+                     has_file ? ", " : "", has_file ? kHow : "", options);
+}
+
+std::string command_reference_markdown() {
+  std::string out = "| command | what it does |\n|---|---|\n";
+  for (const Command& command : all_commands()) {
+    const std::string words = words_after(command);
+    out += fmt::format("| `tessera {}{}{}` | {} |\n", command.name, words.empty() ? "" : " ", words, command.help);
+  }
+  return out;
+}
+
+int run_help(const std::vector<std::string>& topic) {
+  std::fputs(help_on(topic).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace tessera

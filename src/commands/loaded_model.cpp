@@ -1,0 +1,71 @@
+#include "commands/loaded_model.hpp"
+
+#include "tessera/base/format.hpp"
+#include "tessera/engine/state.hpp"
+#include "tessera/files/byte_file.hpp"
+#include "tessera/schedule/verify.hpp"
+
+namespace tessera {
+
+namespace {
+
+void require_memory(World& world, const Options& options, const PlannedRun& planned, const MachineShape& machine,
+                    const ModelUse& use) {
+  const UsableMemory mine =
+      backend_of(planned.schedule.model.device).usable_memory(world, options, planned.schedule, machine.machine_ranks);
+  const std::int64_t usable = -world.control().maximum(-mine.bytes);
+  const std::int64_t needed = limited_bytes(planned.schedule, planned.plan);
+  if (usable <= 0 || needed <= usable) return;
+  throw UsageError(
+      "{} needs {} a rank, {}{}: more ranks with shard.strategy = zero3, a smaller train.micro_batch or {}, or "
+      "precision.compute = bf16",
+      use.name, format_bytes(needed), format_bytes(usable), mine.of, use.smaller);
+}
+
+void require_same_plan(World& world, const PlannedRun& planned) {
+  const std::string mine = fmt::format("{:016x} {}", planned.schedule.hash(), name_of(best_instruction_set()));
+  const std::vector<std::string> all = world.control().all_gather(mine);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0])
+      throw UsageError("rank {} differs from rank 0: all ranks need the same build and kind of processor", rank);
+  }
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel(World& world, const ResolvedRun& run, const PlannedRun& planned, const ModelUse& use) {
+  const Options& options = run.options;
+  const StepSchedule& schedule = planned.schedule;
+  require_verified(schedule, planned.plan);
+  require_same_plan(world, planned);
+  require_memory(world, options, planned, run.machine, use);
+  const Backend& backend = backend_of(schedule.model.device);
+  resources_ =
+      std::make_unique<Resources>(backend, world, schedule, planned.plan, resource_settings(options, run.machine));
+  player_ = backend.make_player(schedule, *resources_, optimizer_);
+  const WaitPhase phase(world.control().waits(), "the weights were read", options.checkpoint.timeout,
+                        "checkpoint.timeout");
+  set_constants(schedule, *resources_);
+  run.weights->open(schedule.model.tensors);
+  set_parameters(schedule, *resources_, run.weights->source());
+  if (schedule.scalars) player_->send_scalars();
+  world.control().barrier();
+}
+
+std::string memory_text(const PlannedRun& planned) {
+  std::string text;
+  for (int c = 0; c < kCategories; ++c) {
+    const std::int64_t bytes = planned.plan.at(MemorySpace::device).at_peak[static_cast<std::size_t>(c)];
+    if (bytes > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
+  }
+  return text;
+}
+
+void name_model(Options& options, const std::filesystem::path& model) {
+  if (!path_exists(model))
+    throw UsageError("{} does not exist: a run, a checkpoint or a Hugging Face folder", model.string());
+  options.model.from = model.string();
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+#pragma once
+// A model that is used and not trained: planned, checked, loaded, ready to be played.
+
+#include <memory>
+#include <string>
+
+#include "tessera/engine/backend.hpp"
+#include "tessera/resolve/resolved_run.hpp"
+#include "tessera/schedule/planned_run.hpp"
+
+namespace tessera {
+
+/// Words for messages: "generation", and what else would make it smaller: "generate.max_tokens".
+struct ModelUse {
+  std::string name, smaller;
+};
+
+/// A rank's model, ready to be played.
+class LoadedModel {
+ public:
+  /// Proves the plan, compares it over the ranks, checks their memory and reads the weights. `planned` must outlive the
+  /// model. UsageError where a rank's memory is too small or ranks differ; the rank with the least decides. Collective.
+  LoadedModel(World& world, const ResolvedRun& run, const PlannedRun& planned, const ModelUse& use);
+
+  Resources& resources() { return *resources_; }
+  Optimizer& optimizer() { return optimizer_; }
+  Player& player() { return *player_; }
+
+ private:
+  std::unique_ptr<Resources> resources_;
+  Optimizer optimizer_{{}, 0};  ///< players have one; here it decides nothing
+  std::unique_ptr<Player> player_;
+};
+
+/// Returns "parameters 497 MB, activations 12 MB": what the memory of a rank holds at its peak.
+std::string memory_text(const PlannedRun& planned);
+
+/// Throws UsageError unless `model`, which a command names, is there; then sets model.from to it.
+void name_model(Options& options, const std::filesystem::path& model);
+
+}  // namespace tessera

@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "commands/plan_json.hpp"
+#include "commands/plan_rows.hpp"
+#include "tessera/base/counted.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/commands/commands.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/fit/fit.hpp"
+#include "tessera/resolve/resolved_run.hpp"
+#include "tessera/schedule/print_json.hpp"
+#include "tessera/schedule/verify.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string plan_memory_text(const Options& options) {
+  return fmt::format("plan.memory = {}", format_bytes(options.plan.memory));
+}
+
+ResolvedRun resolved(const Options& options) {
+  return ResolvedRun(options, {Purpose::plan, options.plan.ranks, {options.plan.memory, 0, plan_memory_text(options)}});
+}
+
+std::string model_name(const Options& options) {
+  if (!options.model.from.empty()) return options.model.from;
+  return options.model.family.empty() ? options.model.preset : options.model.family;
+}
+
+/// Says what a GPU does with the outputs of GELU and SwiGLU, for memory may have decided it.
+std::string activated_text(const ModelParts& model) {
+  if (!model.keeps_activated && !traits_of(model.device).has_own_memory) return "";
+  return fmt::format("; outputs of {} {}", model.architecture.mlp == MlpKind::swiglu ? "SwiGLU" : "GELU",
+                     model.keeps_activated ? "kept for backward" : "made again in backward");
+}
+
+std::string headline(const ResolvedRun& run) {
+  const RunShape& shape = run.shape;
+  const ModelParts& model = run.planned.schedule.model;
+  const Architecture& a = shape.architecture;
+  return fmt::format(
+             "{}: {} parameters ({}, width {}, {}, vocabulary {}), {} floating point operations a token\n"
+             "{} tokens a step: {} ({} a node) x {} x {} of {}; compute {}, reduce {}{}\n",
+             model_name(run.options), format_count(model.parameter_count()), counted(a.layers, "layer"), a.width,
+             counted(a.heads, "head"), a.vocab, format_count(model.training_flops() / model.tokens()),
+             format_count(shape.world * shape.policy.accumulation * model.tokens()), counted(shape.world, "rank"),
+             shape.ranks_per_node, counted(shape.policy.accumulation, "micro-step"), counted(model.batch, "sequence"),
+             model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce), activated_text(model)) +
+         (run.decisions.empty() ? "" : fmt::format("resolved: {}\n", describe_decisions(run.decisions)));
+}
+
+std::string strategy_table(const RunShape& shape) {
+  const std::vector<StrategyRow> rows = strategy_rows(shape);
+  const bool offloads = std::ranges::any_of(rows, [](const StrategyRow& row) { return copies_in_steps(row.schedule); });
+  return "all strategies: memory of a rank at its peak, which adds up to what it allocates (* as chosen)\n" +
+         print_strategy_table(rows) + (offloads ? "  host: beside what is allocated on the device\n" : "") +
+         fmt::format("  parameters: fp32 masters and copies at rest; optimizer: {}; gathered: unsharded for a while\n",
+                     rules_of(shape.policy.optimizer).kept) +
+         "  idle: allocated for another time than the peak\n"
+         "\nall strategies: each category at its own peak, as ZeRO's formulas count, and what a rank sends\n" +
+         print_strategy_peaks(rows);
+}
+
+std::string reduction_costs(const RunShape& shape) {
+  const std::vector<ReductionRow> rows = reduction_rows(shape);
+  if (rows.empty()) return "";
+  std::string text = fmt::format("\nshard.reduce under {} micro-steps\n", shape.policy.accumulation);
+  for (const ReductionRow& row : rows) {
+    text += fmt::format("  {:<10} {} to allocate, {} sent a step, {} of gradient sums{}\n", name_of(row.reduce),
+                        format_bytes(row.to_allocate), format_bytes(row.wire_bytes), format_bytes(row.accumulators),
+                        row.chosen ? " *" : "");
+  }
+  return text;
+}
+
+std::string recomputation_costs(const RunShape& shape) {
+  const std::vector<RecomputationRow> rows = recomputation_rows(shape);
+  std::string text =
+      "\nmemory.checkpoint: what is computed again in backward, memory that this buys, FLOPs that it pays\n";
+  for (const RecomputationRow& row : rows) {
+    text += fmt::format("  {:<10} {} to allocate, {} less; {} more FLOPs a step ({:.1f}%){}\n",
+                        describe(row.recomputation), format_bytes(row.to_allocate), format_bytes(row.bought),
+                        format_count(row.flops), 100 * row.share, row.chosen ? " *" : "");
+  }
+  return text;
+}
+
+std::string view_text(const ResolvedRun& run) {
+  const auto& [schedule, plan] = run.planned;
+  switch (run.options.plan.view) {
+    case PlanView::schedule:
+      return print_schedule(schedule, plan);
+    case PlanView::units:
+      return print_units(schedule);
+    case PlanView::table:
+      return strategy_table(run.shape) + "\n" + describe_grid(schedule) + "\n" + print_memory(schedule, plan) +
+             reduction_costs(run.shape) + recomputation_costs(run.shape);
+  }
+  throw InternalError("no such view of a plan");
+}
+
+std::optional<FitAnswer> fit_of(const ResolvedRun& run) {
+  const std::int64_t memory = run.options.plan.memory;
+  if (memory == 0) return std::nullopt;
+  return examine_fit(run.shape, run.planned.schedule, run.planned.plan, memory);
+}
+
+/// Returns what is printed before an answer about plan.memory that is text.
+std::string output_of(const ResolvedRun& run, const std::optional<FitAnswer>& fit) {
+  switch (run.options.plan.format) {
+    case PlanFormat::text:
+      return headline(run) + "\n" + view_text(run);
+    case PlanFormat::json:
+      return json_text(plan_json(model_name(run.options), run, fit)) + "\n";
+  }
+  throw InternalError("no such format of a plan");
+}
+
+}  // namespace
+
+std::string plan_text(const Options& options) {
+  const ResolvedRun run = resolved(options);
+  return output_of(run, fit_of(run));
+}
+
+int run_plan(Options options, const std::filesystem::path& input) {
+  const auto ranks = options.is_given("plan.ranks") ? std::nullopt : ranks_of_run(input);
+  if (ranks) {
+    options.plan.ranks = *ranks;
+    if (options.plan.format == PlanFormat::text) {
+      Log(0, 1).info(fmt::format("planned for {}, as many as {} had (--plan.ranks=N plans for others)\n",
+                                 counted(*ranks, "rank"), input.string()));
+    }
+  }
+  const ResolvedRun run = resolved(options);
+  const bool is_text = options.plan.format == PlanFormat::text;
+  std::optional<FitAnswer> fit;
+  if (!is_text) fit = fit_of(run);
+  std::fputs(output_of(run, fit).c_str(), stdout);
+  std::fflush(stdout);  // before output on stderr, and before a search that takes its time
+  if (is_text) fit = fit_of(run);
+  if (fit) {
+    require_fit(*fit, plan_memory_text(options));
+    if (is_text) std::fputs(fmt::format("\nplan.memory: {}\n", describe_fit(*fit)).c_str(), stdout);
+  }
+  return static_cast<int>(ExitCode::finished);
+}
+
+}  // namespace tessera

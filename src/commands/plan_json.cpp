@@ -1,0 +1,68 @@
+#include "commands/plan_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "commands/plan_rows.hpp"
+#include "tessera/schedule/print_json.hpp"
+
+namespace tessera {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json reductions_json(const std::vector<ReductionRow>& rows) {
+  Json list = Json::array();
+  for (const ReductionRow& row : rows) {
+    list.push_back({{"reduce", name_of(row.reduce)},
+                    {"chosen", row.chosen},
+                    {"to_allocate", row.to_allocate},
+                    {"wire_bytes_per_step", row.wire_bytes},
+                    {"accumulators", row.accumulators}});
+  }
+  return list;
+}
+
+Json recomputations_json(const std::vector<RecomputationRow>& rows) {
+  Json list = Json::array();
+  for (const RecomputationRow& row : rows) {
+    list.push_back({{"recomputation", describe(row.recomputation)},
+                    {"chosen", row.chosen},
+                    {"to_allocate", row.to_allocate},
+                    {"recomputed_flops_per_step", row.flops}});
+  }
+  return list;
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+/// Returns what describe_fit says.
+Json fit_json(const FitAnswer& answer) {
+  Json changes = Json::array();
+  for (const FitChange& change : answer.changes)
+    changes.push_back({{"option", change.option}, {"bytes", change.bytes}});
+  return {{"needed", answer.needed},
+          {"allowed", answer.allowed},
+          {"fits", answer.fits()},
+          {"peak", answer.peak},
+          {"changes", std::move(changes)},
+          {"together", text_or_null(answer.together)},
+          {"smallest", text_or_null(answer.smallest)}};
+}
+
+}  // namespace
+
+Json plan_json(const std::string& model, const ResolvedRun& run, const std::optional<FitAnswer>& fit) {
+  const RunShape& shape = run.shape;
+  Json json = schedule_json(run.planned.schedule, run.planned.plan);
+  json["model"] = model;
+  json["resolved"] = Json::object();
+  for (const Decision& decision : run.decisions) json["resolved"][decision.option] = decision.value;
+  json["strategies"] = strategies_json(strategy_rows(shape));
+  json["reductions"] = reductions_json(reduction_rows(shape));
+  json["recomputations"] = recomputations_json(recomputation_rows(shape));
+  json["fit"] = fit ? fit_json(*fit) : Json();
+  return json;
+}
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+#pragma once
+// What `tessera plan` prints, as one JSON document (postprocess/README.md).
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "tessera/resolve/resolved_run.hpp"
+
+namespace tessera {
+
+/// Returns schedule_json and, behind it, the model's name, what was
+/// decided, all strategies and both settings of shard.reduce. Last comes
+/// whether the run fits into plan.memory, null where that is not asked.
+nlohmann::ordered_json plan_json(const std::string& model, const ResolvedRun& run, const std::optional<FitAnswer>& fit);
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+#include "commands/plan_rows.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/error.hpp"
+#include "tessera/fit/decide_fit.hpp"
+
+namespace tessera {
+
+std::vector<StrategyRow> strategy_rows(const RunShape& shape) {
+  std::vector<StrategyRow> rows;
+  for (const StrategyRules& rules : all_strategies()) {
+    const Strategy strategy = rules.strategy;
+    StrategyRow& row = rows.emplace_back();
+    row.strategy = strategy;
+    row.chosen = strategy == shape.policy.strategy;
+    try {
+      PlannedRun planned = plan_shape(with_strategy(shape, strategy));
+      row.schedule = std::move(planned.schedule);
+      row.plan = std::move(planned.plan);
+    } catch (const UsageError& error) {
+      row.impossible = error.what();
+    }
+  }
+  return rows;
+}
+
+std::vector<ReductionRow> reduction_rows(const RunShape& shape) {
+  if (shape.policy.accumulation == 1 || shape.world == 1) return {};
+  std::vector<ReductionRow> rows;
+  for (const ReduceWhen reduce : {ReduceWhen::micro_step, ReduceWhen::step}) {
+    RunShape other = shape;
+    other.policy.reduce_each_micro_step = reduce == ReduceWhen::micro_step;
+    const PlannedRun planned = plan_shape(other);
+    rows.push_back({reduce, other.policy.reduce_each_micro_step == shape.policy.reduce_each_micro_step,
+                    limited_bytes(planned.schedule, planned.plan), planned.schedule.wire_bytes_per_step(),
+                    accumulator_bytes(planned.schedule)});
+  }
+  return rows;
+}
+
+std::vector<RecomputationRow> recomputation_rows(const RunShape& shape) {
+  std::vector<Recomputation> all{{}, {true, false, 1, 1, {}}, {false, true, 1, 1, {}}, Recomputation::all_blocks()};
+  const Recomputation& chosen = shape.policy.recomputation;
+  if (std::ranges::find(all, chosen) == all.end()) all.push_back(chosen);
+  std::vector<RecomputationRow> rows;
+  for (const Recomputation& one : all) {
+    RunShape other = shape;
+    other.policy.recomputation = one;
+    const PlannedRun planned = plan_shape(other);
+    RecomputationRow& row = rows.emplace_back();
+    row.recomputation = one;
+    row.chosen = one == chosen;
+    row.to_allocate = limited_bytes(planned.schedule, planned.plan);
+    row.bought = rows.front().to_allocate - row.to_allocate;
+    row.flops = recomputed_flops(planned.schedule);
+    row.share = static_cast<double>(row.flops) /
+                static_cast<double>(planned.schedule.model.training_flops() * planned.schedule.accumulation);
+  }
+  return rows;
+}
+
+}  // namespace tessera

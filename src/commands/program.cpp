@@ -1,0 +1,99 @@
+// The program: reads the command, starts MPI if it needs ranks, maps errors to exit codes.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <system_error>
+
+#include "tessera/base/log.hpp"
+#include "tessera/commands/command.hpp"
+#include "tessera/comm/launcher.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Checks that the output was written. It is the command's result: a full disk must not look like success.
+int with_output_written(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  throw IoError("cannot write to the standard output ({})", std::generic_category().message(errno));
+}
+
+/// Runs a command that needs no other ranks.
+int run_alone(const std::vector<std::string>& words, const Invocation& invocation) {
+  if (words.empty()) {
+    std::fputs(usage_text().c_str(), stderr);
+    return static_cast<int>(ExitCode::usage);
+  }
+  Call call = read_call(words);
+  call.invocation = invocation;
+  return with_output_written(call.command->run(call));
+}
+
+/// Runs on rank 0. The other ranks wait without limit: several processes were started for a command that needs one.
+int run_on_rank_0(World& world, const std::vector<std::string>& words, const Invocation& invocation) {
+  const WaitPhase phase(world.control().waits(), "rank 0 worked", 0, "");
+  const int code = world.rank() == 0 ? run_alone(words, invocation) : 0;
+  world.control().barrier();
+  return code;
+}
+
+int run_with_ranks(World& world, const std::vector<std::string>& words, const Invocation& invocation) {
+  Call call = words.empty() ? Call{} : read_call(words);
+  if (call.command == nullptr || !call.command->needs_ranks) return run_on_rank_0(world, words, invocation);
+  call.invocation = invocation;
+  call.world = &world;
+  const WaitPhase phase(world.control().waits(), "the ranks worked", call.options.checkpoint.timeout,
+                        "checkpoint.timeout");
+  const int code = call.command->run(call);
+  world.control().barrier();  // rank 0 may have had more to do
+  return code;
+}
+
+/// Returns how long MPI may take to start and to end: run.timeout, which may be longer than usual. Errors in the
+/// options are reported by one rank once MPI runs.
+double limit_of_mpi(const std::vector<std::string>& words) try {
+  return std::max(World::kLimitSeconds, read_call(words).options.run.timeout);
+} catch (const Error&) {
+  return World::kLimitSeconds;
+}
+
+/// Raises the limit of open files: a checkpoint may have thousands. Not beyond this many: some programs try every
+/// number that is allowed.
+void allow_open_files() {
+  constexpr rlim_t wanted = 65536;
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= std::min(limit.rlim_max, wanted)) return;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) try {
+  allow_open_files();
+  Invocation invocation;
+  invocation.start = std::chrono::steady_clock::now();
+  invocation.unix_start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  invocation.words.assign(argv, argv + argc);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of its write
+  // MPI is started by the command word, before options are read, so that a bad option is reported once by one rank.
+  const Command* const command = find_command(words);
+  const bool needs_ranks = command != nullptr && command->needs_ranks;
+  // Of several processes of a launcher one reports for all.
+  if (!needs_ranks && find_launch().size == 1) return run_alone(words, invocation);
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away costs a run its output only
+  World world(&argc, &argv, limit_of_mpi(words));
+  return world.run([&] { return run_with_ranks(world, words, invocation); });
+} catch (const Error& error) {
+  Log(0, 1).error(error.what());
+  return static_cast<int>(error.code());
+} catch (const std::exception& error) {
+  Log(0, 1).error(error.what());
+  return static_cast<int>(ExitCode::internal);
+}
+
+}  // namespace tessera

@@ -1,0 +1,187 @@
+#include "tessera/base/clock.hpp"
+#include "tessera/base/counted.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/bench/device_peak.hpp"
+#include "tessera/comm/launcher.hpp"
+#include "tessera/commands/commands.hpp"
+#include "tessera/config/fine_tuning.hpp"
+#include "tessera/convert/hugging_face_companions.hpp"
+#include "tessera/model/flops.hpp"
+#include "tessera/record/account.hpp"
+#include "tessera/record/machine_load.hpp"
+#include "tessera/record/run_facts.hpp"
+#include "tessera/resolve/model_tokenizer.hpp"
+#include "tessera/resolve/origin.hpp"
+#include "tessera/resolve/resolved_run.hpp"
+#include "tessera/telemetry/process_memory.hpp"
+#include "tessera/training/kept_algorithms.hpp"
+#include "tessera/training/resume.hpp"
+#include "tessera/training/train_loop.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+ModelFacts model_facts(const PlannedRun& planned, const Dataset& data, const DevicePeak& peak) {
+  const StepSchedule& schedule = planned.schedule;
+  const std::int64_t samples_per_step = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
+  ModelFacts facts;
+  facts.parameters = schedule.model.parameter_count();
+  facts.tokens_per_step = samples_per_step * schedule.model.sequence;
+  facts.samples_per_epoch = data.train().samples_per_epoch();
+  facts.steps_per_epoch = static_cast<double>(facts.samples_per_epoch) / static_cast<double>(samples_per_step);
+  facts.flops_per_token_6n = published_flops_per_token(schedule.model);
+  facts.flops_per_token = matmul_flops_per_token(schedule.model);
+  facts.device_peak_flops = peak.flops;
+  facts.device_peak_source = peak.source;
+  return facts;
+}
+
+std::string summary(const RunRecorder& recorder, const TrainLoop& loop, TrainingSession& session, double seconds) {
+  const std::int64_t steps = session.step() - session.first_step() + 1;
+  const auto tokens = static_cast<double>(steps) * static_cast<double>(session.global_tokens());
+  std::string text = steps > 0 ? fmt::format("done       {} in {}, {} tokens/s; loss {:.4f}", counted(steps, "step"),
+                                             format_seconds(seconds), format_rate(tokens / seconds), loop.last_loss())
+                     : session.first_step() > session.steps()
+                         ? fmt::format("done       nothing: the checkpoint is of step {}, and train.steps = {}",
+                                       session.step(), session.steps())
+                         : std::string("done       nothing: no step was finished");
+  if (!loop.last_evaluations().empty()) text += ", " + describe(loop.last_evaluations());
+  if (session.optimizer().skipped_steps() > 0)
+    text += fmt::format(", {} skipped", counted(session.optimizer().skipped_steps(), "step"));
+  return text + "\nwritten    " + recorder.written();
+}
+
+/// Monitors this rank's GPU. Its load, memory and power go into the metrics if its driver reports them.
+std::unique_ptr<DeviceMonitor> open_monitor(const Device& device, const Log& log) {
+  if (device.identity().empty()) return nullptr;  // cores
+  std::string why;
+  auto monitor = open_device_monitor(device.identity(), why);
+  if (monitor == nullptr) log.warn("metrics.h5 has no /device (" + why + ")");
+  return monitor;
+}
+
+ResumeSettings resume_settings(const ResolvedRun& run) {
+  return {run.options, run.planned, *run.data, run_folder(run.options), static_cast<int>(run.options.run.threads), {}};
+}
+
+/// UsageError, the same on every rank, if a rank has another folder of this name (a disk of its own). Collective.
+void require_same_folder(World& world, const std::filesystem::path& folder, const std::string& nonce_of_rank_0) {
+  const std::string nonce = world.control().broadcast(nonce_of_rank_0);
+  const std::string mine = folder_has_owner(folder, nonce) ? "" : world.host();
+  for (const std::string& host : world.control().all_gather(mine)) {
+    if (host.empty()) continue;
+    throw UsageError("run.dir = {} must be the same folder on all nodes (a shared file system): {} sees another",
+                     folder.string(), host);
+  }
+}
+
+/// Trains once the run folder was taken: a failure is noted in status.json before it is passed on.
+ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocation, const StopSignals& signals,
+               RunRecorder* recorder) {
+  const Options& options = run.options;
+  const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
+  const bool has_datasheet = traits_of(run.planned.schedule.model.device).has_datasheet;
+  DevicePeak peak;
+  if (!has_datasheet) peak = measure_core_peak(world, options, run.machine);
+  const std::int64_t memory_before = proportional_set_size();
+  ResumeSettings resume = resume_settings(run);
+  resume.say = [&](const std::string& line) { log.info(line); };
+  PeerWaits& waits = world.control().waits();
+  std::optional<StopNotice> notice;
+  if (recorder != nullptr)
+    notice.emplace(signals, [recorder](const std::string& line) { recorder->announce_stop(line); });
+  const auto opened = [&] {
+    const WaitPhase phase(waits, "the first state was read", options.checkpoint.timeout, "checkpoint.timeout");
+    return open_session(world, run, state_loader(world, resume));
+  }();
+  TrainingSession& session = *opened;
+  const Device& device = *session.resources().device;
+  if (has_datasheet) peak = datasheet_peak(device, options.precision);
+  const auto monitor = open_monitor(device, log);
+  const RunAccount account{
+      run_facts(world, options, invocation, gpu_facts(device, monitor.get()), session.resources().description),
+      model_facts(run.planned, *run.data, peak),
+      machine_load(world, device, monitor.get()),
+      monitor != nullptr,
+      run.machine.machine_cores,
+      session.resources().settings.threads * run.machine.machine_ranks};
+  if (recorder != nullptr) {
+    if (const std::string dropouts = dropouts_of(options.model.from);
+        !dropouts.empty() && !options.is_given("model.dropout")) {
+      log.info(fmt::format("dropout    {} of {} is not taken: this run trains with model.dropout = {}", dropouts,
+                           options.model.from, options.model.dropout));
+    }
+    const std::string tuned = describe_fine_tuning(run.asked, options, run.architecture.context, run.steps);
+    if (!tuned.empty()) log.info(tuned);
+    log.info("resolved   " + describe_decisions(run.decisions));
+    log.info(
+        account_before(options, run.planned, *run.data, run.steps, session.resources(), session.player(), run.machine));
+    recorder->begin(run.planned, session.step(), session.steps(), account);
+  }
+  const auto start = Clock::now();
+  const WaitPhase training(waits, "the run trained", options.run.timeout, "run.timeout");
+  RankReports reports(world, session.schedule(), session.resources(), session.optimizer(), memory_before,
+                      monitor.get());
+  std::optional<SampleWriter> samples;
+  if (options.train.sample_every > 0)
+    samples.emplace(world, session, options, tokenizer_of_training(options, run.architecture.vocab));
+  TrainLoop loop(world, options, invocation, session, account.facts, signals, recorder, reports,
+                 samples ? &*samples : nullptr, notice ? &*notice : nullptr);
+  const std::string stopped = loop.run();
+  notice.reset();
+  // MPI waits for rank 0's last files without a limit.
+  const WaitPhase end(waits, "the run ended", options.checkpoint.timeout, "checkpoint.timeout");
+  const MachineLoad load = machine_load(world, device, monitor.get());
+  if (recorder != nullptr) {
+    recorder->record_load_at_end(load);
+    recorder->finish(stopped.empty() ? RunState::finished : RunState::stopped,
+                     stopped.empty() ? ExitCode::finished : ExitCode::stopped_early, stopped);
+    log.info(summary(*recorder, loop, session, seconds_since(start)));
+    if (!stopped.empty()) log.info("stopped    " + stopped + "; go on with checkpoint.resume = auto");
+  }
+  world.control().barrier();
+  return stopped.empty() ? ExitCode::finished : ExitCode::stopped_early;
+}
+
+}  // namespace
+
+int run_train(World& world, const Options& given, const Invocation& invocation) {
+  const StopSignals signals;  // from here on signals wait for a step boundary
+  const WaitPhase phase(world.control().waits(), "the run started", given.run.timeout, "run.timeout");
+  require_wanted_ranks(world.size());
+  ResolveSite site(Purpose::train, world);
+  site.machine.measure = true;
+  site.machine.timed_steps = 10;
+  if (world.rank() == 0) site.machine.kept_algorithms = KeptAlgorithms(run_folder(given)).read();
+  site.stop = [&] { return signals.received(); };
+  const ResolvedRun run(given, site);
+  const Options& options = run.options;                          // config.ini and manifests hold the same
+  if (world.rank() == 0) require_fitting(resume_settings(run));  // all compare when they load
+  world.control().barrier();                                     // bad input on any rank leaves no run folder behind
+  std::unique_ptr<RunRecorder> recorder;
+  if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(options, run_folder(options), world.size());
+  std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
+  try {
+    {
+      // All ranks wait until the folder is known to be free: rank 0 may wait for a process that is dying.
+      const WaitPhase locking(world.control().waits(), "rank 0 took the run folder", options.checkpoint.timeout,
+                              "checkpoint.timeout");
+      require_same_folder(world, run_folder(options), recorder != nullptr ? recorder->nonce() : "");
+    }
+    if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
+    if (recorder != nullptr) keep_companions(options);
+    return static_cast<int>(train(world, run, invocation, signals, recorder.get()));
+  } catch (const Error& error) {
+    if (recorder != nullptr) recorder->finish(RunState::failed, error.code(), error.what());
+    throw;
+  } catch (const std::exception& error) {
+    if (recorder != nullptr) recorder->finish(RunState::failed, ExitCode::internal, error.what());
+    throw;
+  }
+}
+
+}  // namespace tessera

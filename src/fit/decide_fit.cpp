@@ -1,0 +1,146 @@
+#include "tessera/fit/decide_fit.hpp"
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Plans quickly, without the search for the last percent. So what fits fits with the full plan too.
+PlannedRun quickly_planned(const RunShape& shape) { return plan_shape(shape, {false, 0}); }
+
+bool fits(RunShape shape, const Recomputation& recomputation, const FitLimits& limits) {
+  shape.policy.recomputation = recomputation;
+  try {
+    const PlannedRun run = quickly_planned(shape);
+    return limited_bytes(run.schedule, run.plan) <= limits.device &&
+           (limits.machine == 0 || machine_bytes(run.schedule, run.plan) <= limits.machine);
+  } catch (const UsageError&) {  // impossible beside the other options
+    return false;
+  }
+}
+
+/// Returns the fewest blocks with which the halves of `halves` fit, by halving the interval: each block more saves
+/// memory of the device. Nothing if all blocks do not suffice. A block more may take memory of the machine
+/// (memory.offload_activations), so that is looked at last.
+std::optional<Recomputation> fewest_blocks(const RunShape& shape, Recomputation halves, const FitLimits& limits) {
+  const FitLimits of_device{limits.device, 0};
+  halves.of = halves.share = shape.architecture.layers;
+  if (!fits(shape, halves, of_device)) return std::nullopt;
+  std::int64_t too_few = 0;
+  while (halves.share - too_few > 1) {
+    Recomputation fewer = halves;
+    fewer.share = too_few + (halves.share - too_few) / 2;
+    if (fits(shape, fewer, of_device)) {
+      halves.share = fewer.share;
+    } else {
+      too_few = fewer.share;
+    }
+  }
+  if (!fits(shape, halves, limits)) return std::nullopt;
+  return halves;
+}
+
+}  // namespace
+
+std::int64_t recomputed_flops(const StepSchedule& schedule) {
+  std::int64_t flops = 0;
+  for (const Play& play : schedule.step) {
+    for (const OperationId id : schedule.segments[play.segment].operations()) {
+      const Operation& op = schedule.operation(id);
+      if (op.kind == OperationKind::recompute) flops += cost_of(schedule, op).flops;
+    }
+  }
+  return flops;
+}
+
+Recomputation fitting_recomputation(const RunShape& shape, const FitLimits& limits) {
+  if (fits(shape, {}, limits)) return {};
+  Recomputation best = Recomputation::all_blocks();
+  std::optional<std::int64_t> least;
+  for (const auto [attention, mlp] : {std::array{false, true}, std::array{true, false}, std::array{true, true}}) {
+    const auto fewest = fewest_blocks(shape, {attention, mlp, 1, 1, {}}, limits);
+    if (!fewest) continue;
+    RunShape with = shape;
+    with.policy.recomputation = *fewest;
+    const std::int64_t flops = recomputed_flops(quickly_planned(with).schedule);
+    if (least && *least <= flops) continue;
+    least = flops;
+    best = *fewest;
+  }
+  return best;
+}
+
+double least_offload(RunShape shape, std::int64_t allowed) {
+  shape.policy.offload_fraction = 0;
+  const PlannedRun none = quickly_planned(shape);
+  if (limited_bytes(none.schedule, none.plan) <= allowed) return 0;
+  const UnitLayout& layout = none.schedule.layout;
+  const auto fraction_of = [&](std::int64_t units) {
+    std::int64_t elements = 0;
+    for (UnitId unit = layout.units.end_id() - units; unit < layout.units.end_id(); ++unit)
+      elements += layout.units[unit].padded;
+    return static_cast<double>(elements) / static_cast<double>(layout.padded_elements());
+  };
+  std::int64_t misses = 0, enough = std::ssize(layout.units);
+  while (enough - misses > 1) {
+    const std::int64_t units = misses + (enough - misses) / 2;
+    shape.policy.offload_fraction = fraction_of(units);
+    const PlannedRun run = quickly_planned(shape);
+    (limited_bytes(run.schedule, run.plan) <= allowed ? enough : misses) = units;
+  }
+  return fraction_of(enough);
+}
+
+namespace {
+
+bool has_fit(const Options& options) {
+  return options.shard.offload_fraction.fits || options.memory.checkpoint == ActivationCheckpointing::fit;
+}
+
+bool may_drop_activated(const Options& options) {
+  return options.memory.keep_activated == KeepActivated::automatic && keeps_activated(options) &&
+         !is_deterministic(options.run);
+}
+
+Options with_values_of_fit(Options options, const Architecture& architecture, std::int64_t world,
+                           std::int64_t ranks_per_node, const FitLimits& limits) {
+  if (!has_fit(options)) return options;
+  if (limits.device <= 0)
+    throw UsageError("{} = fit: no limit of memory decides here: plan.memory, or another value",
+                     options.shard.offload_fraction.fits ? "shard.offload_fraction" : "memory.checkpoint");
+  const bool fits_recomputation = options.memory.checkpoint == ActivationCheckpointing::fit;
+  if (fits_recomputation) options.memory.checkpoint = ActivationCheckpointing::none;
+  const auto shape = [&] { return run_shape(options, architecture, world, ranks_per_node); };
+  if (std::exchange(options.shard.offload_fraction.fits, false))
+    options.shard.offload_fraction.value = least_offload(shape(), limits.device);
+  if (fits_recomputation) {
+    const Recomputation fitting = fitting_recomputation(shape(), limits);
+    options.memory = options_of(fitting, options.memory);
+    if (inputs_to_offload(fitting, architecture.layers) == 0) options.memory.offload_activations = false;
+  }
+  return options;
+}
+
+}  // namespace
+
+bool is_decided_by_memory(const Options& options) { return has_fit(options) || may_drop_activated(options); }
+
+Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
+                         std::int64_t ranks_per_node, const FitLimits& limits) {
+  if (!may_drop_activated(options)) return with_values_of_fit(options, architecture, world, ranks_per_node, limits);
+  options.memory.keep_activated = KeepActivated::no;
+  options = with_values_of_fit(options, architecture, world, ranks_per_node, limits);
+  Options keeping = options;
+  keeping.memory.keep_activated = KeepActivated::automatic;
+  const RunShape shape = run_shape(keeping, architecture, world, ranks_per_node);
+  if (limits.device <= 0 || !shape.policy.keeps_activated) return keeping;
+  keeping.memory.keep_activated = KeepActivated::yes;  // a restart does not decide again
+  return fits(shape, shape.policy.recomputation, limits) ? keeping : options;
+}
+
+}  // namespace tessera

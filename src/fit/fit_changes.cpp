@@ -1,0 +1,261 @@
+#include "fit/fit_changes.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "tessera/base/format.hpp"
+#include "tessera/kernels/needs.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Plans quickly, without the search for the last percent. So what it promises holds for the full plan too.
+std::int64_t bytes_needed(const RunShape& shape) {
+  const PlannedRun planned = plan_shape(shape, {false, 0});
+  return limited_bytes(planned.schedule, planned.plan);
+}
+
+/// Returns the largest smaller micro-batch that fits, by halving the interval (memory grows with the micro-batch); 1 if
+/// none does.
+std::int64_t largest_micro_batch(RunShape shape, std::int64_t allowed) {
+  std::int64_t fits = 0, too_large = shape.micro_batch;
+  while (too_large - fits > 1) {
+    shape.micro_batch = fits + (too_large - fits) / 2;
+    (bytes_needed(shape) <= allowed ? fits : too_large) = shape.micro_batch;
+  }
+  return std::max<std::int64_t>(1, fits);
+}
+
+/// Returns `shape` with one change.
+Change changed(const RunShape& shape, std::string option, const std::function<void(RunShape&)>& change) {
+  Change result{std::move(option), shape};
+  change(result.shape);
+  return result;
+}
+
+// The changes that a run can still make, one function a dimension.
+
+std::vector<Change> asynchronous_off(const RunShape& shape) {
+  if (!shape.policy.snapshot || kernel_needs(shape.device).limited(0, 1) == 0) return {};
+  return {changed(shape, "checkpoint.async=false", [](RunShape& s) { s.policy.snapshot = false; })};
+}
+
+std::vector<Change> fewer_gathers(const RunShape& shape) {
+  if (!gathers_are_limited(shape.policy) || shape.policy.limit_all_gathers == 1) return {};
+  return {changed(shape, "shard.limit_all_gathers=1", [](RunShape& s) { s.policy.limit_all_gathers = 1; })};
+}
+
+/// Slices that stay after forward instead of full units, over as many ranks as possible; then nothing that stays.
+std::vector<Change> resharding(const RunShape& shape) {
+  const SchedulePolicy& policy = shape.policy;
+  const std::int64_t widest = widest_sub_group(policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
+  if (rules_of(policy.strategy).life != ParameterLife::phase || shape.world == 1) return {};
+  const std::int64_t now = policy.reshard_after_forward ? shape.reshard_ranks : 1;
+  if (now == 0) return {};
+  std::vector<Change> changes;
+  const auto add = [&](const std::string& value, std::int64_t ranks) {
+    changes.push_back(changed(shape, "shard.reshard_after_forward=" + value,
+                              [&](RunShape& s) { s.policy.reshard_after_forward = true, s.reshard_ranks = ranks; }));
+  };
+  if (widest > now) add(std::to_string(widest), widest);
+  add("true", 0);
+  return changes;
+}
+
+std::vector<Change> nothing_stays_full(const RunShape& shape) {
+  if (shape.policy.persistence_threshold == 0) return {};
+  return {changed(shape, "shard.persistence_threshold=0", [](RunShape& s) { s.policy.persistence_threshold = 0; })};
+}
+
+std::vector<Change> nothing_activated(const RunShape& shape) {
+  if (!shape.policy.keeps_activated) return {};
+  return {changed(shape, "memory.keep_activated=false", [](RunShape& s) { s.policy.keeps_activated = false; })};
+}
+
+std::vector<Change> recompute(const RunShape& shape) {
+  if (shape.policy.recomputation.is_all()) return {};
+  return {changed(shape, "memory.checkpoint=block",
+                  [](RunShape& s) { s.policy.recomputation = Recomputation::all_blocks(); })};
+}
+
+std::vector<Change> more_sharding(const RunShape& shape) {
+  std::vector<Change> changes;
+  if (shape.world == 1) return changes;
+  for (const Strategy strategy : strategies_that_shard_more(shape.policy.strategy)) {
+    changes.push_back(changed(shape, fmt::format("shard.strategy={}", name_of(strategy)),
+                              [&](RunShape& s) { s = with_strategy(s, strategy); }));
+  }
+  return changes;
+}
+
+/// On a CPU device and host are one memory: nothing is won there. What is updated by whole matrices stays on the
+/// device.
+std::vector<Change> offload(const RunShape& shape) {
+  if (kernel_needs(shape.device).limited(0, 1) > 0 || rules_of(shape.policy.optimizer).wants_matrices) return {};
+  const Offload now = shape.policy.offload;
+  const bool is_partial = shape.policy.offload_fraction < 1;
+  std::vector<Change> changes;
+  const auto add = [&](Offload what) {
+    std::string options = what == now ? "" : fmt::format("shard.offload={}", name_of(what));
+    if (is_partial) options += fmt::format("{}shard.offload_fraction=1", options.empty() ? "" : " with ");
+    changes.push_back(changed(shape, std::move(options), [&](RunShape& s) {
+      s.policy.offload = what;
+      s.policy.offload_fraction = 1;
+    }));
+  };
+  if (now == Offload::none || (now == Offload::optimizer && is_partial)) add(Offload::optimizer);
+  const bool can_offload_params = rules_of(shape.policy.strategy).life != ParameterLife::rest;
+  if (can_offload_params && (now != Offload::params || is_partial)) add(Offload::params);
+  return changes;
+}
+
+/// Takes the inputs of recomputed blocks to the host. On a CPU that wins nothing either.
+std::vector<Change> offload_activations(const RunShape& shape) {
+  const SchedulePolicy& policy = shape.policy;
+  if (kernel_needs(shape.device).limited(0, 1) > 0 || policy.offload_activations) return {};
+  if (inputs_to_offload(policy.recomputation, shape.architecture.layers) == 0) return {};
+  return {changed(shape, "memory.offload_activations=true", [](RunShape& s) { s.policy.offload_activations = true; })};
+}
+
+std::vector<Change> smallest_batch(const RunShape& shape) {
+  if (shape.micro_batch == 1) return {};
+  return {changed(shape, "train.micro_batch=1", [](RunShape& s) { s.micro_batch = 1; })};
+}
+
+std::vector<Change> reduce_in_bf16(const RunShape& shape) {
+  if (shape.policy.reduce != DType::fp32) return {};
+  return {changed(shape, "precision.reduce=bf16", [](RunShape& s) { s.policy.reduce = DType::bf16; })};
+}
+
+std::vector<Change> compute_in_bf16(const RunShape& shape) {
+  if (shape.policy.compute != DType::fp32) return {};
+  return {changed(shape, "precision.compute=bf16", [](RunShape& s) { s.policy.compute = DType::bf16; })};
+}
+
+/// One thing that can be changed: as it is, or in one of several ways.
+struct Dimension {
+  std::vector<Change> (*changes)(const RunShape&);
+  bool always_least = false;  ///< the change never costs memory, so only the changed run is tried
+};
+
+/// Returns what the least run is looked for over; costs least in the first, most in the last.
+const std::vector<Dimension>& dimensions() {
+  static const std::vector<Dimension> all{
+      {asynchronous_off, true}, {nothing_stays_full, false}, {nothing_activated, true},
+      {recompute, false},       {more_sharding, false},      {resharding, false},
+      {fewer_gathers, false},   {smallest_batch, true},      {offload_activations, true},
+      {offload, false},         {reduce_in_bf16, false},     {compute_in_bf16, false}};
+  return all;
+}
+
+/// Returns which of them is the micro-batch.
+std::size_t dimension_of_batch() {
+  const auto found =
+      std::ranges::find_if(dimensions(), [](const Dimension& one) { return one.changes == smallest_batch; });
+  return static_cast<std::size_t>(found - dimensions().begin());
+}
+
+/// A run with some of its dimensions changed.
+struct Combination {
+  RunShape shape;
+  std::vector<std::string> options;  ///< by dimension; empty where nothing is changed
+  std::int64_t bytes = 0;
+};
+
+/// Finds, of all combinations from dimension `at` on, the one that needs least.
+void find_least(const Combination& now, std::size_t at, std::optional<Combination>& least) {
+  if (at == dimensions().size()) {
+    const auto bytes = bytes_with({"", now.shape});
+    if (!bytes || (least && *bytes >= least->bytes)) return;
+    least = now;
+    least->bytes = *bytes;
+    return;
+  }
+  const auto changes = dimensions()[at].changes(now.shape);
+  if (changes.empty() || !dimensions()[at].always_least) find_least(now, at + 1, least);
+  for (const Change& change : changes) {
+    Combination next = now;
+    next.shape = change.shape;
+    next.options[at] = change.option;
+    find_least(next, at + 1, least);
+  }
+}
+
+/// Returns the run with only those changes of a combination that `keep` names, each made as it was found.
+std::optional<Combination> with_only(const RunShape& shape, const Combination& of, const std::vector<bool>& keep) {
+  Combination result{shape, std::vector<std::string>(dimensions().size()), 0};
+  for (std::size_t d = 0; d < dimensions().size(); ++d) {
+    if (!keep[d]) continue;
+    for (const Change& change : dimensions()[d].changes(result.shape)) {
+      if (change.option != of.options[d]) continue;
+      result.shape = change.shape;
+      result.options[d] = change.option;
+    }
+    if (result.options[d].empty()) return std::nullopt;  // it needs another one
+  }
+  const auto bytes = bytes_with({"", result.shape});
+  if (!bytes) return std::nullopt;
+  result.bytes = *bytes;
+  return result;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> bytes_with(const Change& change) {
+  try {
+    return bytes_needed(change.shape);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed) {
+  std::vector<Change> changes;
+  for (const auto& of :
+       {asynchronous_off, nothing_stays_full, fewer_gathers, resharding, nothing_activated, recompute, more_sharding,
+        smallest_batch, offload_activations, offload, reduce_in_bf16, compute_in_bf16}) {
+    for (Change& change : of(shape)) changes.push_back(std::move(change));
+  }
+  for (Change& change : changes) {
+    if (!change.option.starts_with("train.micro_batch")) continue;
+    change.shape.micro_batch = largest_micro_batch(shape, allowed);
+    change.option = fmt::format("train.micro_batch={}", change.shape.micro_batch);
+  }
+  return changes;
+}
+
+void combine(const RunShape& shape, FitAnswer& answer) {
+  std::optional<Combination> least;
+  find_least({shape, std::vector<std::string>(dimensions().size()), 0}, 0, least);
+  if (!least || least->bytes >= answer.needed) return;
+  const bool fits = least->bytes <= answer.allowed;
+  const std::int64_t goal = fits ? answer.allowed : least->bytes;
+  std::vector<bool> keep;
+  for (const std::string& option : least->options) keep.push_back(!option.empty());
+  Combination best = *least;
+  for (std::size_t d = keep.size(); d-- > 0;) {
+    if (!keep[d]) continue;
+    keep[d] = false;
+    const auto without = with_only(shape, *least, keep);
+    if (without && without->bytes <= goal) {
+      best = *without;
+    } else {
+      keep[d] = true;
+    }
+  }
+  const std::size_t batch = dimension_of_batch();
+  if (fits && keep[batch]) {  // a larger one than 1, perhaps
+    best.shape.micro_batch = shape.micro_batch;
+    best.shape.micro_batch = largest_micro_batch(best.shape, answer.allowed);
+    best.options[batch] = fmt::format("train.micro_batch={}", best.shape.micro_batch);
+    best.bytes = bytes_needed(best.shape);
+  }
+  std::string options;
+  for (const std::string& option : best.options) {
+    if (!option.empty()) options += (options.empty() ? "" : " with ") + option;
+  }
+  (fits ? answer.together : answer.smallest) = fmt::format("{} ({})", options, format_bytes(best.bytes));
+}
+
+}  // namespace tessera

@@ -1,0 +1,188 @@
+#include "tessera/record/account.hpp"
+
+#include <cmath>
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/counted.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/config/validate.hpp"
+#include "tessera/data/reader.hpp"
+#include "tessera/engine/host_update.hpp"
+#include "tessera/schedule/print.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string model_line(const PlannedRun& planned) {
+  const ModelParts& model = planned.schedule.model;
+  const Architecture& a = model.architecture;
+  return fmt::format("model      {}, {} parameters: {}, width {}, {}, vocabulary {}, sequence {}", name_of(a.family),
+                     format_count(model.parameter_count()), counted(a.layers, "layer"), a.width,
+                     counted(a.heads, "head"), a.vocab, model.sequence);
+}
+
+/// " (after forward units stay split over 2 ranks)", or nothing.
+std::string kept_over(const ProcessGrid& grid) {
+  const std::int64_t ranks = grid.size(Group::sub);
+  return ranks == 1 ? "" : fmt::format(" (after forward units stay split over {} ranks)", ranks);
+}
+
+std::string grid_line(const PlannedRun& planned, const Resources& resources, const MachineShape& machine) {
+  const ProcessGrid& grid = planned.schedule.grid;
+  const ResourceSettings& settings = resources.settings;
+  const char* queues = settings.queue_mode == QueueMode::serial  ? "serial queues (one operation at a time)"
+                       : settings.queue_mode == QueueMode::chaos ? "chaos queues (with random delays)"
+                                                                 : "parallel queues (collectives beside computation)";
+  std::string line =
+      fmt::format("grid       {} ({} a node), shard group {}{}, {}; {} a rank, {}", counted(grid.world(), "rank"),
+                  grid.ranks_per_node(), grid.size(Group::shard), kept_over(grid),
+                  counted(grid.size(Group::replica), "replica"), counted(settings.threads, "thread"), queues);
+  const int wanted = settings.threads * machine.machine_ranks;
+  if (wanted > machine.machine_cores)
+    line += fmt::format("\nwarning    {} on {}: ranks will wait for each other", counted(wanted, "compute thread"),
+                        counted(machine.machine_cores, "core"));
+  return line;
+}
+
+std::string strategy_line(const Options& options, const PlannedRun& planned) {
+  const StepSchedule& s = planned.schedule;
+  return fmt::format(
+      "strategy   {}{}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}; {} sent per rank and step{}",
+      name_of(s.strategy), s.grid.world() == 1 ? " (of one rank: nothing is split)" : "", name_of(options.shard.wrap),
+      s.layout.units.size(), describe(recomputation_of(options.memory)), name_of(s.compute), name_of(s.reduce),
+      format_bytes(s.wire_bytes_per_step()),
+      s.grid.world() == 1 ? "" : " (exposed: the part of a step that waits for it)");
+}
+
+/// Warns where pinned memory is more than the limit of locked memory. Some drivers count it, most do not.
+std::string pinned_warning(const PlannedRun& planned) {
+  if (!traits_of(planned.schedule.model.device).has_own_memory) return {};
+  const std::int64_t pinned = planned.plan.at(MemorySpace::host).total();
+  const auto limit = lockable_memory();
+  if (!limit || pinned <= *limit) return {};
+  return fmt::format(
+      "\nwarning    {} pinned on the host, more than the {} that a process may lock (ulimit -l): a driver that counts "
+      "pinned memory refuses it",
+      format_bytes(pinned), format_bytes(*limit));
+}
+
+std::string memory_line(const PlannedRun& planned, const Resources& resources) {
+  std::string parts;
+  for (int c = 0; c < kCategories; ++c) {
+    const std::int64_t bytes = planned.plan.at(MemorySpace::device).at_peak[static_cast<std::size_t>(c)];
+    if (bytes == 0) continue;
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
+  }
+  const SpacePlan& device = planned.plan.at(MemorySpace::device);
+  std::string line = fmt::format("memory     {} a rank (at its peak {}; idle then {})", format_bytes(device.total()),
+                                 parts, format_bytes(device.idle_at_peak()));
+  if (const std::string on_host = describe_host_memory(planned.schedule); !on_host.empty())
+    line += fmt::format(" and {} on the host ({})", format_bytes(planned.plan.at(MemorySpace::host).total()), on_host);
+  std::string outside;
+  for (const UnplannedMemory& unplanned : resources.unplanned)
+    outside +=
+        fmt::format("{}{} {}", outside.empty() ? "; beside it " : ", ", format_bytes(unplanned.bytes), unplanned.use);
+  return line + outside + pinned_warning(planned);
+}
+
+/// Says which activations wait on the host.
+std::string offloaded_inputs_line(const Options& options, const StepSchedule& s) {
+  if (!options.memory.offload_activations) return {};
+  if (s.offloaded_inputs == 0)
+    return "offload    activations: none, for memory.checkpoint = fit recomputes nothing whose input could go out\n";
+  const std::int64_t copied = bytes_of(input_copy_terms(s));
+  return fmt::format("offload    activations: {} of recomputed blocks on the host until backward, {} copied a step\n",
+                     counted(s.offloaded_inputs, "input"), format_bytes(copied));
+}
+
+/// Says what the host's AdamW takes of a step, and how many threads would keep up with a bus of 20 GB/s.
+std::string offloaded_state_line(const StepSchedule& s, const Resources& resources) {
+  if (s.offload == Offload::none) return {};
+  constexpr double bus = 20e9;
+  const OffloadAccount account = offload_account(s);
+  const ResourceSettings& settings = resources.settings;
+  const double rate = host_update_rate(*resources.compute);
+  const double seconds = static_cast<double>(account.elements) / rate;
+  std::string line = fmt::format(
+      "offload    {}: the state of {} of {} elements on the host, {} copied a step; AdamW there takes {} a step ({} "
+      "elements/s on {} of this rank)\n",
+      name_of(s.offload), format_count(account.elements), format_count(account.of),
+      format_bytes(s.copied_bytes_per_step() - bytes_of(input_copy_terms(s))), format_seconds(seconds),
+      format_count(std::llround(rate)), counted(settings.threads, "thread"));
+  const double copied = static_cast<double>(account.elements * size_of(DType::fp32)) / bus;
+  const double wanted = std::ceil(settings.threads * seconds / copied);
+  if (traits_of(s.model.device).has_own_memory && wanted > settings.threads) {
+    line += fmt::format(
+        "warning    {} a rank for the host's AdamW: {} would keep up with copies at 20 GB/s (run.threads, fewer ranks "
+        "on the machine)\n",
+        counted(settings.threads, "thread"), static_cast<std::int64_t>(wanted));
+  }
+  return line;
+}
+
+/// Says what becomes of GELU's and SwiGLU's outputs, where a choice was made.
+std::string activated_line(const Options& options, const ModelParts& model) {
+  const char* const what = model.architecture.mlp == MlpKind::swiglu ? "SwiGLU" : "GELU";
+  if (model.keeps_activated) return fmt::format("activated  {}'s outputs are kept for backward\n", what);
+  if (!traits_of(model.device).has_own_memory) return {};
+  const bool shows =
+      is_deterministic(options.run) && model.architecture.mlp != MlpKind::swiglu && model.compute != DType::fp32;
+  return fmt::format("activated  {}'s outputs are made again in backward{}\n", what,
+                     shows ? " (memory.keep_activated = false: other bits than with true)" : "");
+}
+
+/// Describes the device, and on a GPU how its collectives and segments run.
+std::string device_line(const Options& options, const Resources& resources, const Player& player) {
+  const std::string mode = player.execution_mode();
+  if (mode.empty()) return "kernels    " + resources.description;
+  return fmt::format("device     {}; {}", resources.description, mode) +
+         (is_deterministic(options.run)
+              ? "\nsums       in one fixed order (run.deterministic = true)"
+              : "\nsums       in the fastest order (run.deterministic = false; true repeats a run's bits)");
+}
+
+/// Says how many of the first samples' targets the loss counts.
+std::string counted_share(const Dataset& data) {
+  const Sampler& samples = data.train();
+  const std::int64_t looked_at = std::min<std::int64_t>(samples.samples_per_epoch(), 1000);
+  std::vector<std::int32_t> row(static_cast<std::size_t>(samples.seq_len()));
+  const std::int64_t counted = counted_targets(data.source(), samples, 0, looked_at, row);
+  const double share = static_cast<double>(counted) / static_cast<double>(looked_at * samples.seq_len());
+  return fmt::format("over {} of the tokens (not over prompts{})", format_percent(share),
+                     data.source().has_documents() ? ", nor over the first token of a document" : "");
+}
+
+std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data, std::int64_t steps) {
+  const StepSchedule& s = planned.schedule;
+  const std::int64_t tokens = s.grid.world() * s.accumulation * s.model.tokens();
+  std::string line = fmt::format("batch      {} tokens a step: {} x {} x {} x {}", format_count(tokens),
+                                 counted(s.grid.world(), "rank"), counted(s.accumulation, "micro-step"),
+                                 counted(s.model.batch, "sequence"), counted(s.model.sequence, "token"));
+  const double epochs = static_cast<double>(steps) * static_cast<double>(tokens) /
+                        (static_cast<double>(data.train().samples_per_epoch()) * static_cast<double>(s.model.sequence));
+  line +=
+      fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} = {:.2f} epochs",
+                  data.source().describe(), format_count(data.split().train.count),
+                  format_count(data.validation_tokens()), name_of(options.data.order), counted(steps, "step"), epochs);
+  if (const CheckpointOptions& checkpoint = options.checkpoint; checkpoint.keep_best > 0) {
+    line += fmt::format("\nbest       {} of lowest validation loss kept; evaluated are those of steps that {} divides",
+                        counted(checkpoint.keep_best, "checkpoint"),
+                        common_multiple(checkpoint.every, options.train.eval_every));
+  }
+  if (data.masks_loss()) line += "\nloss       " + counted_share(data);
+  if (const std::string skipped = data.source().skipped(); !skipped.empty()) line += "\nskipped    " + skipped;
+  return line;
+}
+
+}  // namespace
+
+std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data, std::int64_t steps,
+                           const Resources& resources, const Player& player, const MachineShape& machine) {
+  return model_line(planned) + "\n" + grid_line(planned, resources, machine) + "\n" + strategy_line(options, planned) +
+         "\n" + memory_line(planned, resources) + "\n" + offloaded_state_line(planned.schedule, resources) +
+         offloaded_inputs_line(options, planned.schedule) + activated_line(options, planned.schedule.model) +
+         data_line(options, planned, data, steps) + "\n" + device_line(options, resources, player);
+}
+
+}  // namespace tessera

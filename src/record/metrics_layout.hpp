@@ -1,0 +1,19 @@
+#pragma once
+// The contents of a run's metrics file besides rows.
+
+#include <string>
+
+#include "tessera/record/recorder.hpp"
+
+namespace tessera {
+
+/// Numbers of /provenance that are known later.
+inline constexpr const char *kFirstStep = "seconds_to_first_step", *kLoadAtEnd = "load_average_end",
+                            *kForeignAtEnd = "gpu_foreign_processes_end";
+
+/// Returns the category's group in /memory.
+std::string memory_name(Category category);
+
+MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunAccount& account);
+
+}  // namespace tessera

@@ -1,0 +1,194 @@
+#include "tessera/record/rank_reports.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "tessera/engine/measured_bytes.hpp"
+#include "tessera/telemetry/process_memory.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kCheapness = 200;
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// One rank's values as a message: every rank runs the same program.
+struct Message {
+  std::array<double, kTimeCategories> times{};
+  CommunicationRows communication;
+  std::array<std::int64_t, kMeasuredMemory> measured{};
+  double memory_peak = 0, memory_average = 0;
+  DeviceSample device;
+};
+static_assert(std::is_trivially_copyable_v<Message>);
+
+static_assert(std::is_trivially_copyable_v<OverlapTimes>);
+
+/// Lays a message and the times of each timed step end to end.
+std::string text_of(const Message& message, const std::vector<OverlapTimes>& overlap) {
+  std::string text(sizeof message, '\0');
+  std::memcpy(text.data(), &message, sizeof message);
+  for (const OverlapTimes& times : overlap) text.append(reinterpret_cast<const char*>(&times), sizeof times);
+  return text;
+}
+
+/// Returns the times behind a message of so many timed steps.
+std::vector<OverlapTimes> overlap_of(const std::string& text, std::size_t steps) {
+  TESSERA_ASSERT(text.size() == sizeof(Message) + steps * sizeof(OverlapTimes),
+                 "a rank's report of {} timed steps has {} bytes", steps, text.size());
+  std::vector<OverlapTimes> overlap(steps);
+  if (steps > 0) std::memcpy(overlap.data(), text.data() + sizeof(Message), steps * sizeof(OverlapTimes));
+  return overlap;
+}
+
+/// Adds up each rank's steps, names the rank that holds the others up, and spreads each step over the ranks.
+void add_overlap(const std::vector<std::string>& texts, const std::vector<std::int64_t>& steps, RankRow& row) {
+  std::vector<std::vector<OverlapTimes>> ranks;
+  std::vector<OverlapTimes> sums(texts.size());
+  for (const std::string& text : texts) {
+    ranks.push_back(overlap_of(text, steps.size()));
+    for (const OverlapTimes& times : ranks.back()) sums[ranks.size() - 1] += times;
+  }
+  row.straggler = find_straggler(sums);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::vector<OverlapTimes> of_step;
+    for (const std::vector<OverlapTimes>& rank : ranks) of_step.push_back(rank[i]);
+    OverlapRow one{steps[i], find_straggler(of_step), {}};
+    for (std::size_t kind = 0; kind < kOverlapKinds; ++kind) {
+      std::vector<double> values;
+      for (const OverlapTimes& times : of_step) values.push_back(times.seconds[kind]);
+      one.times.push_back(spread_of(std::move(values)));
+    }
+    row.overlap.push_back(std::move(one));
+  }
+}
+
+RankValues values_of(const std::string& text) {
+  Message message;
+  std::memcpy(&message, text.data(), sizeof message);
+  RankValues values;
+  values.times.assign(message.times.begin(), message.times.end());
+  values.communication = message.communication;
+  values.measured.assign(message.measured.begin(), message.measured.end());
+  values.memory_peak = message.memory_peak;
+  values.memory_average = message.memory_average;
+  const DeviceSample& device = message.device;
+  values.device = {0, device.utilization, device.memory_used, device.power, device.energy};
+  return values;
+}
+
+}  // namespace
+
+std::array<std::int64_t, kMeasuredMemory> MemorySamples::unknown() {
+  std::array<std::int64_t, kMeasuredMemory> none{};
+  none.fill(-1);
+  return none;
+}
+
+void MemorySamples::sample(bool must) {
+  const auto start = Clock::now();
+  if (!must && start - last_ < kCheapness * cost_) return;
+  const CategoryBytes categories = measured_bytes(schedule_, resources_);
+  std::copy(categories.begin(), categories.end(), measured_.begin());
+  const std::int64_t now = proportional_set_size();
+  measured_.back() = now < 0 ? -1 : now - before_;
+  const std::optional<std::int64_t> of_gpu = resources_.device->memory_taken();
+  if (of_gpu || now >= 0) {
+    const auto used = static_cast<double>(of_gpu.value_or(measured_.back()));
+    peak_ = std::fmax(peak_, used);
+    sum_ += used;
+    ++samples_;
+  }
+  last_ = Clock::now();
+  cost_ = last_ - start;
+}
+
+double MemorySamples::average() const { return samples_ > 0 ? sum_ / static_cast<double>(samples_) : kUnknown; }
+
+void MemorySamples::clear() {
+  measured_ = unknown();
+  sum_ = 0;
+  samples_ = 0;
+}
+
+RankReports::RankReports(World& world, const StepSchedule& schedule, const Resources& resources,
+                         const Optimizer& optimizer, std::int64_t memory_before, DeviceMonitor* monitor)
+    : world_(world),
+      schedule_(schedule),
+      resources_(resources),
+      optimizer_(optimizer),
+      monitor_(monitor),
+      memory_(schedule, resources, memory_before) {}
+
+void RankReports::add(std::int64_t step, const StepTimeTotals& times, const CommunicationRows& communication) {
+  ++steps_;
+  for (std::size_t i = 0; i < communication.size(); ++i) {
+    communication_[i].calls += communication[i].calls;
+    communication_[i].bytes += communication[i].bytes;
+    communication_[i].seconds += communication[i].seconds;
+  }
+  if (!times.measured) return;
+  ++timed_steps_;
+  for (std::size_t i = 0; i < nanoseconds_.size(); ++i) nanoseconds_[i] += times.nanoseconds[i];
+  overlap_steps_.push_back(step);
+  overlap_.push_back(overlap_of(times));
+}
+
+/// Returns the norm of each unit's gradient in the last step, on rank 0. Each element was counted on one rank, in a sum
+/// of integers that every norm operation copied: what two copies differ by is exactly what one unit added.
+std::vector<double> RankReports::gather_layer_norms() const {
+  std::vector<ExactSum> sums(schedule_.layout.units.size());
+  std::string text(sums.size() * sizeof(ExactSum), '\0');
+  resources_.device->copy(text.data(), resources_.address(schedule_.unit_sums), static_cast<std::int64_t>(text.size()));
+  for (const std::string& of_rank : world_.control().gather(text)) {
+    std::vector<ExactSum> more(sums.size());
+    std::memcpy(more.data(), of_rank.data(), of_rank.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i].add(more[i]);
+  }
+  std::vector<double> norms(sums.size());
+  ExactSum before{};
+  for (const Play& play : schedule_.step) {
+    for (const OperationId id : schedule_.segments[play.segment].operations()) {
+      const Operation& op = schedule_.operation(id);
+      if (op.kind != OperationKind::norm) continue;
+      const auto unit = static_cast<std::size_t>(op.unit.number());
+      ExactSum added = sums[unit];
+      for (std::size_t i = 0; i < ExactSum::kBins; ++i) added.bins[i] -= before.bins[i];
+      added.non_finite -= before.non_finite;
+      norms[unit] = std::sqrt(added.value()) / optimizer_.result().loss_scale;
+      before = sums[unit];
+    }
+  }
+  return norms;
+}
+
+std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
+  memory_.sample(measures);
+  Message mine;
+  for (std::size_t i = 0; i < nanoseconds_.size(); ++i)
+    mine.times[i] = timed_steps_ > 0 ? static_cast<double>(nanoseconds_[i]) * 1e-9 : kUnknown;
+  mine.communication = communication_;
+  mine.measured = memory_.measured();
+  mine.memory_peak = memory_.peak();
+  mine.memory_average = memory_.average();
+  mine.device = monitor_ != nullptr ? monitor_->sample() : DeviceSample{kUnknown, -1, kUnknown, kUnknown};
+  RankRow row{step, steps_, timed_steps_, {}, {}, {}};
+  steps_ = timed_steps_ = 0;
+  nanoseconds_ = {};
+  communication_ = {};
+  memory_.clear();
+  const std::vector<std::string> texts = world_.control().gather(text_of(mine, overlap_));
+  if (!texts.empty()) add_overlap(texts, overlap_steps_, row);
+  for (const std::string& text : texts) row.ranks.push_back(values_of(text));
+  if (schedule_.unit_sums) row.layer_norms = gather_layer_norms();
+  overlap_steps_.clear();
+  overlap_.clear();
+  return world_.rank() == 0 ? std::optional(std::move(row)) : std::nullopt;
+}
+
+}  // namespace tessera

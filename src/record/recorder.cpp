@@ -1,0 +1,384 @@
+#include "tessera/record/recorder.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "record/metrics_layout.hpp"
+#include "tessera/base/clock.hpp"
+#include "tessera/base/environment.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/base/shown.hpp"
+#include "tessera/checkpoint/folder.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/run/metrics_history.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kStatusEvery = std::chrono::seconds(2);
+
+void warn(const std::string& line) { Log(0, 1).warn(line); }
+
+/// Adds the time from here to the end of its scope.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += seconds_since(start_); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  Clock::time_point start_ = Clock::now();
+};
+
+RunFolder open_folder(const std::string& resume, const std::filesystem::path& folder) {
+  if (resume == "none") return RunFolder::create(folder);
+  // If Slurm has started the job before, there is a run folder, or was one.
+  const bool is_restart = std::atoll(variable("SLURM_RESTART_COUNT").c_str()) > 0;
+  return RunFolder::resume(folder, resume == "auto" && is_restart);
+}
+
+LockSettings lock_settings(const std::string& resume) {
+  LockSettings settings;
+  settings.say = warn;
+  if (resume == "none") settings.patience = settings.patience_with_running;  // its holder leaves files in it
+  return settings;
+}
+
+}  // namespace
+
+RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks)
+    : options_(options),
+      folder_(open_folder(options.checkpoint.resume, folder)),
+      lock_(folder_.path(), 0, lock_settings(options.checkpoint.resume)) {
+  status_.started = unix_time();
+  if (options.checkpoint.resume == "none") folder_.require_fresh();
+  folder_.remove_leftovers();
+  // Before anything is written: the remains of a process that died may fill the disk.
+  for (const std::string& line : CheckpointFolder(folder_.path() / "checkpoints").recover()) warn(line);
+  Options repeated = options;
+  repeated.run.dir.clear();  // this folder is in use: the repeated run takes its own
+  try {
+    lock_.write_owner();
+    folder_.write_config(run_config(repeated, ranks));
+  } catch (const IoError& error) {
+    finish(RunState::failed, error.code(), error.what());
+    throw;
+  }
+  post_status("starting");
+}
+
+RunRecorder::~RunRecorder() = default;
+
+void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps,
+                        const RunAccount& account) {
+  has_monitor_ = account.has_monitor;
+  MetricsLayout layout = metrics_layout(options_, planned, account);
+  try {
+    const bool goes_back_by_hand = options_.checkpoint.resume != "auto";
+    const auto failures = io_.run([&] { return end_history_after(folder_.path(), steps_done, goes_back_by_hand); });
+    std::ranges::for_each(failures, warn);
+    metrics_ = std::make_unique<MetricsFile>(io_, folder_.path(), std::move(layout));
+  } catch (const IoError& error) {
+    metrics_given_up_ = true;
+    warn(fmt::format("{}: the run goes on without metrics", error.what()));
+  }
+  if (options_.metrics.tensorboard) {
+    post_events([this, now = unix_time(), steps_done] {
+      events_ = std::make_unique<EventFile>(folder_.path() / "tensorboard", now, steps_done + 1);
+    });
+  }
+  const std::lock_guard guard(shared_);
+  status_.step = steps_done;
+  status_.steps = steps;
+  progress_ = std::make_unique<Progress>(stdout, options_.metrics.every);
+}
+
+/// Errors of the metrics file come with the next call. HDF5 files that an error has left are not written again.
+template <class F>
+void RunRecorder::with_metrics(F&& f) {
+  if (metrics_ == nullptr || metrics_given_up_) return;
+  try {
+    f(*metrics_);
+  } catch (const IoError& error) {
+    metrics_given_up_ = true;
+    warn(fmt::format("{}: the run goes on without metrics", error.what()));
+  }
+}
+
+/// Reports each new error once; the next call tries again.
+template <class F>
+void RunRecorder::or_warn(std::string& said, F&& f) {
+  try {
+    f();
+    if (const std::string before = std::exchange(said, {}); !before.empty()) warn("no longer so: " + before);
+  } catch (const IoError& error) {
+    if (std::exchange(said, error.what()) != error.what()) warn(fmt::format("{}: the run goes on", error.what()));
+  }
+}
+
+/// An error ends the event file: a record that was cut off hides what follows it from readers.
+void RunRecorder::post_events(std::function<void()> task) {
+  io_.post(IoPriority::rows, [this, task = std::move(task)] {
+    try {
+      task();
+    } catch (const IoError& error) {
+      events_.reset();
+      warn(fmt::format("{}: the run goes on without event files", error.what()));
+    }
+  });
+}
+
+void RunRecorder::append_events(std::int64_t step, EventScalars scalars) {
+  if (!options_.metrics.tensorboard) return;
+  post_events([this, now = unix_time(), step, scalars = std::move(scalars)] {
+    if (events_ != nullptr) events_->append(now, step, scalars);
+  });
+}
+
+void RunRecorder::append_log(std::vector<JsonField> fields) {
+  fields.emplace_back("unix_time", unix_time());
+  append_log(json_line(fields));
+}
+
+void RunRecorder::append_log(const std::string& line) {
+  or_warn(log_warning_, [&] {
+    if (log_ == nullptr) log_ = std::make_unique<LineLog>(folder_.log_path());
+    log_->append(line);
+  });
+}
+
+void RunRecorder::record_step(const StepReport& report, std::int64_t global_tokens) {
+  const double rate = static_cast<double>(global_tokens) / report.seconds;
+  StepRow row;
+  row.step = report.step;
+  row.skipped = report.result.skipped;
+  row.timed = report.times.measured;
+  row.loss = report.result.loss;
+  row.grad_norm = report.result.grad_norm;
+  row.lr = report.learning_rate;
+  row.seconds = report.seconds;
+  row.unix_time = unix_time();
+  row.tokens_per_second = rate;
+  row.times = report.times.all_seconds();
+  row.times.push_back(std::exchange(recording_seconds_, 0.0));
+  row.communication = report.communication;
+  const Stopwatch recording(recording_seconds_);
+  with_metrics([&](MetricsFile& metrics) { metrics.append_step(std::move(row)); });
+  append_events(report.step, {{"train/loss", report.result.loss},
+                              {"train/grad_norm", report.result.grad_norm},
+                              {"train/lr", report.learning_rate},
+                              {"train/tokens_per_second", rate},
+                              {"train/seconds", report.seconds}});
+
+  const double exposed = report.times.exposed_seconds() / report.seconds;
+  if (report.times.measured) exposed_share_ = exposed;
+  {
+    const std::lock_guard guard(shared_);
+    status_.step = report.step;
+    ProgressState state;
+    state.step = report.step;
+    state.steps = status_.steps;
+    state.loss = report.result.loss;
+    state.tokens_per_second = rate;
+    state.step_seconds = report.seconds;
+    state.exposed_share = exposed_share_;
+    progress_->update(state);
+  }
+
+  if (report.step % options_.metrics.every == 0 || report.step == 1 || report.step == status_.steps) {
+    append_log({{"step", report.step},
+                {"loss", report.result.loss},
+                {"grad_norm", report.result.grad_norm},
+                {"lr", report.learning_rate},
+                {"seconds", report.seconds},
+                {"tokens_per_second", rate},
+                {"exposed_share", exposed},
+                {"skipped", report.result.skipped}});
+  }
+  if (Clock::now() - status_time_ > kStatusEvery) post_status();
+}
+
+void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations) {
+  const Stopwatch recording(recording_seconds_);
+  EvalRow row{step, {}};
+  EventScalars events;
+  // The first set's numbers have plain keys, which readers look for; sets with names have keys of their own.
+  std::vector<JsonField> fields{{"step", step},
+                                {"validation_loss", evaluations.at(0).loss},
+                                {"validation_perplexity", evaluations.at(0).perplexity()}};
+  std::vector<std::pair<std::string, double>> losses;
+  for (const Evaluation& one : evaluations) {
+    losses.emplace_back(one.set, one.loss);
+    row.losses.push_back(one.loss);
+    events.emplace_back(one.set.empty() ? "eval/loss" : fmt::format("eval/{}/loss", one.set), one.loss);
+    if (one.set.empty()) continue;
+    fields.emplace_back("validation_loss/" + one.set, one.loss);
+    fields.emplace_back("validation_perplexity/" + one.set, one.perplexity());
+  }
+  {
+    const std::lock_guard guard(shared_);
+    status_.validation_losses = std::move(losses);
+    status_.evaluated_step = step;
+  }
+  with_metrics([&](MetricsFile& metrics) { metrics.append_eval(std::move(row)); });
+  append_events(step, std::move(events));
+  append_log(std::move(fields));
+  say(fmt::format("step {}: {}", step, describe(evaluations)));
+}
+
+void RunRecorder::record_sample(std::int64_t step, const std::string& prompt, const std::string& text) {
+  const Stopwatch recording(recording_seconds_);
+  with_metrics([&](MetricsFile& metrics) { metrics.append_sample(step, prompt + text); });
+  append_log({{"step", step}, {"sample_prompt", prompt}, {"sample", text}});
+  say(printable(fmt::format("step {}: sample\n{}{}", step, prompt, text)));
+}
+
+void RunRecorder::record_checkpoint(const CheckpointReport& report) {
+  const Stopwatch recording(recording_seconds_);
+  with_metrics([&](MetricsFile& metrics) {
+    metrics.append_checkpoint(
+        {report.step, report.bytes, report.blocked_seconds, report.waited_seconds, report.background_seconds});
+  });
+  append_log({{"step", report.step},
+              {"checkpoint_bytes", report.bytes},
+              {"blocked_seconds", report.blocked_seconds},
+              {"waited_seconds", report.waited_seconds},
+              {"background_seconds", report.background_seconds}});
+  std::string text = fmt::format("step {}: checkpoint of {} in {}", report.step, format_bytes(report.bytes),
+                                 format_seconds(report.blocked_seconds + report.background_seconds));
+  if (report.background_seconds > 0) text += fmt::format("; steps waited {}", format_seconds(report.blocked_seconds));
+  if (report.waited_seconds > 0)
+    text += fmt::format(", {} of it for the checkpoint before", format_seconds(report.waited_seconds));
+  say(text);
+}
+
+void RunRecorder::record_memory(const std::vector<RankValues>& ranks) {
+  with_metrics([&](MetricsFile& metrics) {
+    std::vector<std::int64_t> bytes(ranks.size());
+    for (std::size_t kind = 0; kind < kMeasuredMemory; ++kind) {
+      for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].measured.at(kind);
+      metrics.set_measured_memory(kind < kCategories ? memory_name(static_cast<Category>(kind)) : "process", bytes);
+    }
+  });
+}
+
+void RunRecorder::record_first_step(double seconds_since_start) {
+  with_metrics([&](MetricsFile& metrics) { metrics.set_number(kFirstStep, seconds_since_start); });
+}
+
+void RunRecorder::record_ranks(RankRow row) {
+  const Stopwatch recording(recording_seconds_);
+  if (row.straggler.rank >= 0) append_log(straggler_line(row));
+  const std::string news = [&] {
+    const std::lock_guard guard(shared_);
+    return stragglers_.after(row);
+  }();
+  if (!news.empty()) say(news);
+  with_metrics([&](MetricsFile& metrics) {
+    DeviceRow device = row.ranks.at(0).device;
+    device.step = row.step;
+    if (has_monitor_) metrics.append_device(device);
+    metrics.append_ranks(std::move(row));
+  });
+}
+
+void RunRecorder::record_load_at_end(const MachineLoad& load) {
+  with_metrics([&](MetricsFile& metrics) {
+    metrics.set_number(kLoadAtEnd, load.load_average);
+    metrics.set_number(kForeignAtEnd, load.gpu_foreign_processes);
+  });
+}
+
+void RunRecorder::say(const std::string& line) {
+  const std::lock_guard guard(shared_);
+  if (progress_ != nullptr) progress_->message(line);
+}
+
+void RunRecorder::announce_stop(const std::string& line) {
+  {
+    const std::lock_guard guard(shared_);
+    status_.message = line;
+    if (progress_ != nullptr) {
+      progress_->message(line);
+    } else {
+      Log(0, 1).info(line);
+    }
+  }
+  // Not by post_status, which leaves one out while another is being written. A failure shows with the next one.
+  io_.post(IoPriority::rows, [this, now = status(RunState::running, 0, "")] {
+    try {
+      folder_.write_status(now, false);
+    } catch (const IoError&) {
+      return;
+    }
+  });
+}
+
+void RunRecorder::make_rows_durable(std::int64_t step) {
+  if (metrics_ != nullptr) metrics_->make_durable(step);
+}
+
+void RunRecorder::finish(RunState state, ExitCode code, const std::string& message) {
+  progress_.reset();
+  with_metrics([](MetricsFile& metrics) { metrics.close(); });
+  const std::string lost = missing(), whole = message + (message.empty() || lost.empty() ? "" : "; ") + lost;
+  or_warn(status_warning_,
+          [&] { io_.run([&, last = status(state, static_cast<int>(code), whole)] { folder_.write_status(last); }); });
+}
+
+std::string RunRecorder::missing() const {
+  std::error_code unseen;
+  const bool has_rows = std::filesystem::exists(folder() / "metrics.h5", unseen), lacks_lines = !log_warning_.empty();
+  const char* const metrics = !metrics_given_up_ ? "" : has_rows ? "metrics lack rows" : "without metrics";
+  const char* const between = metrics_given_up_ && lacks_lines ? ", " : "";
+  return fmt::format("{}{}{}", metrics, between, lacks_lines ? "log.jsonl lacks lines" : "");
+}
+
+std::string RunRecorder::written() const {
+  std::string text;
+  const auto add = [&](const std::string& name, const char* what) {
+    std::error_code unseen;
+    const std::filesystem::path path = folder() / name;
+    if (std::filesystem::exists(path, unseen)) text += (text.empty() ? "" : ", ") + path.string() + what;
+  };
+  add("metrics.h5", " (curves)");
+  add("log.jsonl", " (lines)");
+  add("status.json", "");
+  add("config.ini", " (repeats the run)");
+  if (options_.run.dump > 0) add(fmt::format("dump-{:08}.h5", options_.run.dump), "");
+  return text + (missing().empty() ? "" : "; ") + missing();
+}
+
+RunStatus RunRecorder::status(RunState state, int code, const std::string& message) const {
+  const std::lock_guard guard(shared_);
+  RunStatus now = status_;
+  now.state = state;
+  now.code = code;
+  const bool is_stopping = state == RunState::running && !now.message.empty();
+  if (!is_stopping) now.message = message;
+  now.updated = unix_time();
+  now.straggler = stragglers_.rank();
+  return now;
+}
+
+/// Unless the previous one is still being written: the disk is slow, and the next one is more recent.
+void RunRecorder::post_status(const std::string& message) {
+  if (status_written_.valid()) {
+    if (status_written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+    or_warn(status_warning_, [&] { status_written_.get(); });
+  }
+  status_time_ = Clock::now();
+  auto task = std::make_shared<std::packaged_task<void()>>(
+      [this, now = status(RunState::running, 0, message)] { folder_.write_status(now, false); });
+  status_written_ = task->get_future();
+  io_.post(IoPriority::rows, [task] { (*task)(); });
+}
+
+}  // namespace tessera

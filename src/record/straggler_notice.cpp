@@ -1,0 +1,32 @@
+#include "tessera/record/straggler_notice.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "tessera/base/format.hpp"
+#include "tessera/run/folder.hpp"
+
+namespace tessera {
+
+std::string straggler_line(const RankRow& report) {
+  return json_line(std::vector<JsonField>{{"step", report.step},
+                                          {"straggler", report.straggler.rank},
+                                          {"behind_seconds", report.straggler.behind_seconds},
+                                          {"behind_share", report.straggler.behind_share}});
+}
+
+std::string StragglerNotice::after(const RankRow& report) {
+  const Straggler& named = report.straggler;
+  if (report.timed_steps == 0 || std::exchange(last_, named.rank) != named.rank || named.rank == said_) return {};
+  const std::int64_t before = std::exchange(said_, named.rank);
+  if (named.rank < 0) return fmt::format("step {}: rank {} no longer holds the others up", report.step, before);
+  return fmt::format(
+      "step {}: rank {} holds the others up: its own work (compute, data, host) takes {} a step longer than that of "
+      "the "
+      "other ranks (median), {} of its time",
+      report.step, named.rank, format_seconds(named.behind_seconds / static_cast<double>(report.timed_steps)),
+      format_percent(named.behind_share));
+}
+
+}  // namespace tessera

@@ -1,0 +1,158 @@
+#include "tessera/record/trace_writer.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "record/rank_clocks.hpp"
+#include "record/trace_events.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/config/choices.hpp"
+#include "tessera/files/byte_file.hpp"
+#include "tessera/files/durable_file.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::size_t kBuffer = 1 << 20;
+
+/// Text that is written beside its final path. Unfinished, it is removed.
+class EventFile {
+ public:
+  explicit EventFile(std::filesystem::path path) : path_(std::move(path)), beside_(path_.string() + ".tmp") {
+    std::filesystem::create_directories(path_.parent_path());
+    file_ = FileDescriptor(::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!file_) throw IoError("cannot create {} ({})", beside_.string(), std::generic_category().message(errno));
+  }
+  ~EventFile() {
+    std::error_code ignored;
+    if (!is_finished_) std::filesystem::remove(beside_, ignored);
+  }
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  void append(std::string_view text) {
+    buffer_ += text;
+    if (buffer_.size() >= kBuffer) flush();
+  }
+  void event(std::string_view text) {
+    append(std::exchange(has_events_, true) ? ",\n" : "\n");
+    append(text);
+  }
+  void finish() {
+    flush();
+    sync_file(file_, beside_);
+    rename_durably(beside_, path_);
+    is_finished_ = true;
+  }
+
+ private:
+  void flush() {
+    write_all(file_, beside_, buffer_);
+    buffer_.clear();
+  }
+
+  std::filesystem::path path_, beside_;
+  FileDescriptor file_;
+  std::string buffer_;
+  bool has_events_ = false, is_finished_ = false;
+};
+
+/// Returns the trace's facts, up to its list of events.
+std::string head_of(const StepSchedule& schedule, QueueMode queues, const StepRange& steps,
+                    const std::vector<RankClock>& clocks) {
+  std::string text = fmt::format(
+      R"({{"displayTimeUnit":"ms","otherData":{{"format":"tessera-trace-1","steps":[{},{}],"ranks":{},"strategy":"{}",)"
+      R"("queues":"{}","clocks":[)",
+      steps.first, steps.last, clocks.size(), name_of(schedule.strategy), spelling(queues));
+  for (std::size_t rank = 0; rank < clocks.size(); ++rank) {
+    text += fmt::format(R"({}{{"rank":{},"offset_ns":{},"uncertainty_ns":{}}})", rank == 0 ? "" : ",", rank,
+                        clocks[rank].offset, clocks[rank].uncertainty);
+  }
+  return text + R"(]},"traceEvents":[)";
+}
+
+/// Returns when the first span begins.
+std::int64_t first_begin(std::span<const TraceSpan> spans) {
+  TESSERA_ASSERT(!spans.empty(), "a step that is traced has spans");
+  std::int64_t first = spans.front().begin;
+  for (const TraceSpan& span : spans) first = std::min(first, span.begin);
+  return first;
+}
+
+/// Receives the spans of a rank, its own on rank 0, with the clock of rank 0.
+std::vector<TraceSpan> receive_spans(RankContext& context, std::span<const TraceSpan> mine, std::int64_t rank,
+                                     const RankClock& clock) {
+  std::vector<TraceSpan> spans(mine.begin(), mine.end());
+  if (rank != 0) {
+    const std::vector<std::byte> block = context.control().receive(static_cast<int>(rank));
+    TESSERA_ASSERT(block.size() % sizeof(TraceSpan) == 0, "rank {} sent {} bytes of spans", rank, block.size());
+    spans.resize(block.size() / sizeof(TraceSpan));
+    if (!spans.empty()) std::memcpy(spans.data(), block.data(), block.size());
+  }
+  for (TraceSpan& span : spans) {
+    span.begin += clock.offset;
+    span.end += clock.offset;
+  }
+  return spans;
+}
+
+}  // namespace
+
+static_assert(std::is_trivially_copyable_v<TraceSpan>);
+
+std::filesystem::path write_trace(RankContext& context, const StepSchedule& schedule, QueueMode queues,
+                                  const StepTrace& trace, const StepRange& played,
+                                  const std::filesystem::path& folder) {
+  const std::span<const TraceSpan> mine = trace.spans();
+  ControlPlane& control = context.control();
+  const std::vector<RankClock> clocks = compare_clocks(context);
+  const std::vector<std::string> hosts = control.gather(context.host());
+  const std::vector<std::string> begins = control.gather(std::to_string(first_begin(mine)));
+  if (context.rank() != 0) {
+    control.send(0, std::as_bytes(mine));
+    return {};
+  }
+  const StepRange steps{std::max(trace.first(), played.first), std::min(trace.last(), played.last)};
+  std::optional<EventFile> file;
+  std::optional<IoError> failure;  // the others' spans are received all the same
+  const auto or_keep = [&](auto&& write) {
+    try {
+      if (!failure) write();
+    } catch (const IoError& error) {
+      failure = error;
+    } catch (const std::filesystem::filesystem_error& error) {
+      failure = IoError("cannot write {} ({})", folder.string(), error.code().message());
+    }
+  };
+  const std::filesystem::path path = folder / fmt::format("steps-{}-{}.json", steps.first, steps.last);
+  or_keep([&] {
+    file.emplace(path);
+    file->append(head_of(schedule, queues, steps, clocks));
+  });
+  std::int64_t origin = first_begin(mine);
+  for (std::size_t rank = 0; rank < begins.size(); ++rank)
+    origin = std::min<std::int64_t>(origin, std::stoll(begins[rank]) + clocks[rank].offset);
+  TraceEvents events(schedule, steps.first, steps.last, origin, [&](std::string_view event) { file->event(event); });
+  for (std::int64_t rank = 0; rank < context.size(); ++rank) {
+    std::vector<TraceSpan> spans = receive_spans(context, mine, rank, clocks[static_cast<std::size_t>(rank)]);
+    or_keep([&] { events.add_rank(rank, hosts[static_cast<std::size_t>(rank)], spans); });
+  }
+  or_keep([&] {
+    events.add_plan(context.size());
+    file->append("\n]}\n");
+    file->finish();
+  });
+  if (failure) throw *failure;
+  return path;
+}
+
+}  // namespace tessera

@@ -1,0 +1,103 @@
+#include "tessera/resolve/machine.hpp"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "tessera/config/validate.hpp"
+#include "tessera/engine/backend.hpp"
+
+namespace tessera {
+
+int threads_of(const Options& options, const MachineShape& machine) {
+  if (options.run.threads > 0) return static_cast<int>(options.run.threads);
+  return std::max(1, std::min(allowed_cores(), machine.machine_cores / machine.machine_ranks));
+}
+
+int threads_on_cores(int threads, const MachineShape& machine) {
+  const int all = threads * machine.machine_ranks;
+  return all > machine.machine_cores ? all : threads;
+}
+
+QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine) {
+  if (options.run.lanes != QueueMode::automatic) return options.run.lanes;
+  if (backend_of(options).overlaps_freely()) return QueueMode::parallel;
+  // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
+  const bool spare = threads * machine.machine_ranks < machine.machine_cores;
+  return spare || options.comm.emulate.on() || options.memory.emulate_copies.on() ? QueueMode::parallel
+                                                                                  : QueueMode::serial;
+}
+
+ResourceSettings resource_settings(const Options& options, const MachineShape& machine) {
+  ResourceSettings settings;
+  settings.threads = threads_of(options, machine);
+  settings.threads_on_cores = threads_on_cores(settings.threads, machine);
+  settings.queue_mode = queue_mode_of(options, settings.threads, machine);
+  settings.timeout_seconds = options.run.timeout;
+  settings.comm = options.comm;
+  settings.copies = options.memory.emulate_copies;
+  settings.deterministic = is_deterministic(options.run);
+  settings.attention = options.run.attention;
+  settings.matmul = options.precision.matmul;
+  settings.share_device = options.run.share_gpu;
+  settings.force_pairwise = machine.force_pairwise;
+  settings.measure = machine.measure || machine.fill;
+  settings.fill = machine.fill;
+  settings.kept_algorithms = machine.kept_algorithms;
+  return settings;
+}
+
+namespace {
+
+/// Returns the first line in which two texts differ: "here instead of there".
+std::string first_difference(const std::string& here, const std::string& there) {
+  std::istringstream ours(here), theirs(there);
+  std::string our, their;
+  while (our == their && std::getline(ours, our) && std::getline(theirs, their)) continue;
+  return fmt::format("'{}' instead of '{}'", our, their);
+}
+
+/// Compares the options first: whether later calls are collective depends on them.
+void compare_options(ControlPlane& control, const Options& options) {
+  const std::vector<std::string> all = control.all_gather(write_ini(options));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw UsageError("rank {} differs from rank 0 in its options: {}: all ranks must start with the same options", rank,
+                     first_difference(all[rank], all[0]));
+  }
+}
+
+/// Returns how many cores the ranks of this machine may use together: each may be bound to its own.
+int cores_of_machine(World& world) {
+  std::string mine;
+  for (const int core : allowed_core_numbers()) mine += fmt::format("{} ", core);
+  const std::vector<std::string> all = world.control().all_gather(mine);
+  std::set<int> cores;
+  for (const std::int64_t rank : world.machine_members()) {
+    std::istringstream numbers(all[static_cast<std::size_t>(rank)]);
+    for (int core = 0; numbers >> core;) cores.insert(core);
+  }
+  return std::max(1, static_cast<int>(cores.size()));
+}
+
+}  // namespace
+
+MachineShape resolve_grid(World& world, const Options& options) {
+  compare_options(world.control(), options);
+  MachineShape machine;
+  machine.machine_ranks = static_cast<int>(world.machine_members().size());
+  machine.machine_cores = cores_of_machine(world);
+  if (options.grid.ranks_per_node > 0) world.set_ranks_per_node(options.grid.ranks_per_node);
+  validate_for_world(options, world.size(), world.ranks_per_node());
+  return machine;
+}
+
+std::int64_t planned_ranks_per_node(const Options& options, std::int64_t world) {
+  constexpr std::int64_t usual_node = 8;
+  if (options.grid.ranks_per_node > 0) return options.grid.ranks_per_node;
+  std::int64_t ranks = std::min(usual_node, world);
+  while (world % ranks != 0) --ranks;
+  return ranks;
+}
+
+}  // namespace tessera

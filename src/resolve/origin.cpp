@@ -1,0 +1,190 @@
+#include "tessera/resolve/origin.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "tessera/base/error.hpp"
+#include "tessera/checkpoint/folder.hpp"
+#include "tessera/checkpoint/manifest.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/config/validate.hpp"
+#include "tessera/convert/hugging_face_companions.hpp"
+#include "tessera/files/byte_file.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Texts = std::map<std::string, std::string>;
+
+std::vector<std::filesystem::path> newest_first(const std::filesystem::path& run) {
+  return CheckpointFolder(run / "checkpoints").newest_first();
+}
+
+/// Returns whether `name` is unset: it is not given, and a run's config.ini has the checkpoint's value, so it was not
+/// edited.
+bool is_open(const Options& options, const Texts& then, const std::string& name) {
+  if (options.is_given(name)) return false;
+  if (!options.repeated.contains(name)) return true;
+  const auto old = then.find(name);
+  const auto all = flat_options(options);
+  const auto mine = std::ranges::find(all, name, &OptionValue::name);
+  return old != then.end() && mine != all.end() && mine->value == old->second;
+}
+
+/// Returns whether the command names a model, or its file another one than the checkpoint's run had.
+bool names_a_model(const Options& options, const Texts& then) {
+  return std::ranges::any_of(flat_options(options), [&](const OptionValue& option) {
+    return option.name.starts_with("model.") && option.name != "model.dropout" && !is_open(options, then, option.name);
+  });
+}
+
+/// Returns arguments that describe a checkpoint's model: as its run's options did. If there were none, or the folder
+/// that they name is gone, the checkpoint itself describes it.
+std::vector<std::string> model_arguments(const Manifest& manifest, const std::filesystem::path& checkpoint) {
+  const Texts then(manifest.options.begin(), manifest.options.end());
+  const auto from = then.find("model.from");
+  std::error_code ignored;
+  const bool gone = from != then.end() && !from->second.empty() && !std::filesystem::exists(from->second, ignored);
+  if (from == then.end() || gone) return {"--model.from=" + checkpoint.string()};
+  std::vector<std::string> arguments;
+  for (const OptionValue& option : flat_options({})) {
+    const auto old = then.find(option.name);
+    if (!option.name.starts_with("model.") || option.name == "model.dropout" || old == then.end()) continue;
+    if (old->second != option.value) arguments.push_back(fmt::format("--{}={}", option.name, old->second));
+  }
+  return arguments;
+}
+
+std::int64_t number_in(const Texts& texts, const std::string& name, std::int64_t otherwise) {
+  const auto found = texts.find(name);
+  return found == texts.end() ? otherwise : std::stoll(found->second);
+}
+
+/// Returns the unset options, as arguments.
+std::vector<std::string> arguments_from(const Options& options, const std::filesystem::path& checkpoint,
+                                        const Manifest& manifest, std::int64_t world) {
+  Texts then(manifest.options.begin(), manifest.options.end());
+  std::vector<std::string> arguments;
+  if (!names_a_model(options, then)) arguments = model_arguments(manifest, checkpoint);
+  if (is_open(options, then, "model.dropout") && manifest.architecture.dropout > 0)
+    arguments.push_back(fmt::format("--model.dropout={}", manifest.architecture.dropout));
+  const auto allowed = allowed_changes(options.checkpoint);
+  const auto may_differ = [&](const char* name) { return std::ranges::find(allowed, name) != allowed.end(); };
+  if (!manifest.data.known) return arguments;
+  const std::int64_t sequence = number_in(then, "train.seq_len", manifest.data.sequence);
+  // config.ini has the resolved value of a length of 0 in the command.
+  then["train.seq_len"] = std::to_string(manifest.data.sequence);
+  then.emplace("train.global_batch", "0");  // of a version without that option
+  if (is_open(options, then, "train.seq_len") && !may_differ("seq_len"))
+    arguments.push_back(fmt::format("--train.seq_len={}", sequence));
+  if (may_differ("global_batch")) return arguments;
+  std::int64_t micro_batch = options.train.micro_batch;
+  if (is_open(options, then, "train.micro_batch")) {
+    micro_batch = number_in(then, "train.micro_batch", micro_batch);
+    arguments.push_back(fmt::format("--train.micro_batch={}", micro_batch));
+  }
+  if (!is_open(options, then, "train.accumulation") || !is_open(options, then, "train.global_batch")) return arguments;
+  if (number_in(then, "train.global_batch", 0) > 0) {
+    arguments.push_back(fmt::format("--train.global_batch={}", manifest.data.global_batch));
+  } else if (manifest.data.global_batch % (world * micro_batch) == 0) {  // otherwise an error says so
+    arguments.push_back(fmt::format("--train.accumulation={}", manifest.data.global_batch / (world * micro_batch)));
+  }
+  return arguments;
+}
+
+/// Finds the arguments of the newest checkpoint that can be read, on rank 0.
+std::vector<std::string> find_arguments(const Options& options, std::int64_t world) {
+  for (const auto& path : resume_candidates(options.checkpoint.resume, run_folder(options))) {
+    try {
+      const Manifest manifest = read_manifest(path);
+      require_full_state(path, manifest);
+      return arguments_from(options, path, manifest, world);
+    } catch (const IoError&) {
+      continue;  // the loader reports its defects
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run) {
+  if (resume == "auto") return newest_first(run);
+  const std::filesystem::path path(resume);
+  if (path_exists(path / std::string(kManifestName))) return {path};
+  const auto of_run = newest_first(path);
+  if (!of_run.empty()) return {of_run.front()};
+  std::error_code unseen;
+  if (std::filesystem::is_directory(path, unseen) && path.filename().string().starts_with("step-")) return {path};
+  throw UsageError(
+      "checkpoint.resume = {} is no checkpoint (it has no {}) and no run with checkpoints: none, auto, or the folder "
+      "of "
+      "one",
+      resume, kManifestName);
+}
+
+void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest) {
+  if (manifest.content == StateContent::full) return;
+  throw UsageError(
+      "checkpoint.resume = {} holds weights only (checkpoint.keep_every_weights; the optimizer's state is not there): "
+      "a checkpoint step-N, or model.from = {}, which starts a new run from these weights",
+      checkpoint.string(), checkpoint.string());
+}
+
+std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return std::nullopt;
+  try {
+    const std::filesystem::path whole = std::filesystem::absolute(path, error);
+    if (error) return std::nullopt;
+    return resume_candidates(whole.string(), path).front();
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+Options with_origin(RankContext& context, Options options) {
+  if (options.checkpoint.resume == "none") return options;
+  std::string list;
+  if (context.rank() == 0) list = fmt::format("{}", fmt::join(find_arguments(options, context.size()), "\n"));
+  std::istringstream lines(context.control().broadcast(list));
+  std::vector<std::string> arguments;
+  for (std::string line; std::getline(lines, line);) arguments.push_back(line);
+  const Options taken = parse_arguments(arguments);
+  const double dropout = taken.is_given("model.dropout") ? taken.model.dropout : options.model.dropout;
+  const bool takes_model = std::ranges::any_of(
+      taken.given, [](const std::string& name) { return name.starts_with("model.") && name != "model.dropout"; });
+  if (takes_model) options.model = taken.model;
+  options.model.dropout = dropout;
+  const std::pair<const char*, std::int64_t TrainOptions::*> sizes[] = {
+      {"train.seq_len", &TrainOptions::seq_len},
+      {"train.micro_batch", &TrainOptions::micro_batch},
+      {"train.global_batch", &TrainOptions::global_batch},
+      {"train.accumulation", &TrainOptions::accumulation}};
+  for (const auto& [name, size] : sizes) {
+    if (taken.is_given(name)) options.train.*size = taken.train.*size;
+  }
+  if (taken.is_given("train.global_batch")) options.train.accumulation = 1;
+  return options;
+}
+
+void keep_companions(const Options& options) {
+  const std::filesystem::path kept = run_folder(options) / kCompanionFolder;
+  if (!companions_at(kept).empty()) return;
+  std::filesystem::path from;
+  if (!options.model.from.empty()) {
+    const auto checkpoint = checkpoint_in(options.model.from);
+    from = checkpoint ? companions_of(*checkpoint, read_manifest(*checkpoint)) : companions_at(options.model.from);
+  }
+  const std::string& resume = options.checkpoint.resume;
+  if (from.empty() && resume != "none" && resume != "auto") {
+    if (const auto checkpoint = checkpoint_in(resume)) from = companions_of(*checkpoint, read_manifest(*checkpoint));
+  }
+  copy_companions(from, kept, options.data.tokenizer);
+}
+
+}  // namespace tessera

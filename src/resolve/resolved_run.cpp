@@ -1,0 +1,79 @@
+#include "tessera/resolve/resolved_run.hpp"
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/config/validate.hpp"
+
+namespace tessera {
+
+namespace {
+
+bool has(Purpose purposes, Purpose one) {
+  return (static_cast<std::uint8_t>(purposes) & static_cast<std::uint8_t>(one)) != 0;
+}
+
+/// Notes the options whose values a step changed.
+void note_changes(const Options& before, const Options& after, std::string_view step, std::vector<Decision>& out) {
+  const std::vector<OptionValue> old = flat_options(before), now = flat_options(after);
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (now[i].value == old[i].value) continue;
+    std::erase_if(out, [&](const Decision& decision) { return decision.option == now[i].name; });
+    out.push_back({step, now[i].name, now[i].value});
+  }
+}
+
+}  // namespace
+
+ResolvedRun::ResolvedRun(const Options& given, const ResolveSite& site)
+    : options(given), asked(given), world(site.planned_ranks), machine(site.machine) {
+  if (site.ranks != nullptr) {
+    world = site.ranks->size();
+    ranks_per_node = site.ranks->ranks_per_node();
+  }
+  for (const ResolveStep& step : resolve_steps()) {
+    if (!has(step.purposes, site.purpose)) continue;
+    const Options before = options;
+    step.apply(*this, site);
+    note_changes(before, options, step.name, decisions);
+  }
+}
+
+std::string describe_decisions(const std::vector<Decision>& decisions) {
+  std::string text;
+  for (const Decision& decision : decisions) {
+    if (decision.option.starts_with("model.")) continue;
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", decision.option, decision.value);
+  }
+  return text;
+}
+
+std::int64_t steps_of_run(const Options& options, const StepSchedule& schedule, const Dataset& data) {
+  const std::int64_t per_step = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
+  const std::int64_t steps = options.train.epochs <= 0
+                                 ? options.train.steps
+                                 : steps_for_epochs(options.train.epochs, data.train().samples_per_epoch(), per_step);
+  validate_for_steps(options, steps);
+  return steps;
+}
+
+void open_on_all(RankContext& context, const Options& options, const StopReason& stop,
+                 const std::function<void(const CorpusSettings&)>& open) {
+  CorpusSettings settings;
+  settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
+  settings.stop = stop;
+  const WaitPhase phase(context.control().waits(), "rank 0 prepared the corpus", 0, "");
+  if (context.rank() == 0) {
+    settings.say = [](const std::string& line) { Log(0, 1).info(line); };
+    open(settings);
+  }
+  context.control().barrier();
+  // A cache that rank 0 does not share is prepared again.
+  if (context.rank() != 0) {
+    settings.say = [&](const std::string& line) { Log(0, 1).info(fmt::format("rank {}: {}", context.rank(), line)); };
+    open(settings);
+  }
+  context.control().barrier();
+}
+
+}  // namespace tessera

@@ -1,0 +1,222 @@
+// The steps from a user's options to a run, in their order.
+#include <algorithm>
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/config/fine_tuning.hpp"
+#include "tessera/config/validate.hpp"
+#include "tessera/config/validation_sources.hpp"
+#include "tessera/data/evaluation.hpp"
+#include "tessera/engine/backend.hpp"
+#include "tessera/engine/device_choice.hpp"
+#include "tessera/engine/step_trace.hpp"
+#include "tessera/fit/decide_fit.hpp"
+#include "tessera/resolve/architecture.hpp"
+#include "tessera/resolve/eval_options.hpp"
+#include "tessera/resolve/model_tokenizer.hpp"
+#include "tessera/resolve/origin.hpp"
+#include "tessera/resolve/resolved_run.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Options without effect on the device are refused as if it had been given.
+void choose_device(ResolvedRun& run, const ResolveSite& site) {
+  const DeviceChoice asked = run.options.run.device;
+  if (asked && site.ranks == nullptr) return;  // a plan for GPUs needs none
+  const DeviceKind used = resolved_device(asked);
+  run.options.run.device = used;
+  run.options.run.deterministic = is_deterministic(run.options.run) ? Deterministic::yes : Deterministic::no;
+  if (!asked) validate(run.options);
+  const bool speaks = site.ranks == nullptr || site.ranks->rank() == 0;
+  if (const std::string why = unused_gpu(asked, used); speaks && !why.empty()) Log(0, 1).warn(why);
+}
+
+void find_nodes(ResolvedRun& run, const ResolveSite& site) {
+  if (site.processes != nullptr) {
+    const MachineShape found = resolve_grid(*site.processes, run.options);
+    run.machine.machine_ranks = found.machine_ranks;
+    run.machine.machine_cores = found.machine_cores;
+    run.ranks_per_node = site.processes->ranks_per_node();
+  } else if (site.ranks == nullptr) {
+    run.ranks_per_node = planned_ranks_per_node(run.options, run.world);
+    validate_for_world(run.options, run.world, run.ranks_per_node);
+  }
+}
+
+void take_origin(ResolvedRun& run, const ResolveSite& site) { run.options = with_origin(*site.ranks, run.options); }
+
+void take_fine_tuning(ResolvedRun& run, const ResolveSite&) {
+  run.asked = run.options;
+  run.options = with_fine_tuning(run.options);
+}
+
+void find_model(ResolvedRun& run, const ResolveSite& site) {
+  if (site.ranks == nullptr) {
+    run.architecture = resolve_architecture(run.options.model);
+  } else {
+    run.weights = std::make_unique<ModelWeights>(*site.ranks, run.options.model);
+    run.architecture = run.weights->architecture();
+  }
+}
+
+void write_sizes(ResolvedRun& run, const ResolveSite&) {
+  if (run.options.model.from.empty())  // a folder names its own sizes
+    static_cast<ModelSizes&>(run.options.model) = run.architecture;
+  run.options.train.seq_len = sequence_length(run.options, run.architecture);
+}
+
+void take_evaluated_run(ResolvedRun& run, const ResolveSite&) {
+  const CheckpointReader* checkpoint = run.weights->checkpoint();
+  run.options =
+      evaluation_options(run.options, checkpoint != nullptr ? checkpoint->manifest().options : NamedTexts());
+}
+
+bool evaluates_text(const Options& options) {
+  if (!options.eval.choices.empty()) return false;
+  if (options.data.val_source.empty())
+    return options.data.source != "synthetic" && !holds_tokens(options, "data.source");
+  return std::ranges::any_of(validation_sources(options.data.val_source), [&](const ValidationSource& set) {
+    Options one = options;
+    one.data.val_source = set.source;
+    return !holds_tokens(one, "data.val_source");
+  });
+}
+
+/// For text the tokenizer of a training is as given, else that of the run whose weights it starts from. Rank 0 decides.
+void find_tokenizer(ResolvedRun& run, const ResolveSite& site) {
+  std::string& tokenizer = run.options.data.tokenizer;
+  if (site.purpose == Purpose::eval) {
+    if (evaluates_text(run.options)) tokenizer = tokenizer_name_of(run.options, *run.weights);
+    return;
+  }
+  if (!tokenizer.empty() || run.weights->checkpoint() == nullptr) return;
+  if (site.ranks->rank() == 0 && run.options.data.source != "synthetic" && !holds_tokens(run.options, "data.source"))
+    tokenizer = tokenizer_of_run(*run.weights);
+  tokenizer = site.ranks->control().broadcast(tokenizer);
+}
+
+void open_data(ResolvedRun& run, const ResolveSite& site) {
+  open_on_all(*site.ranks, run.options, site.stop, [&](const CorpusSettings& settings) {
+    run.data = std::make_unique<Dataset>(
+        open_dataset(run.options, run.architecture.vocab, run.options.train.seq_len, settings));
+  });
+  if (site.ranks->rank() != 0) return;
+  if (const std::string shared = shared_validation(run.options); !shared.empty()) Log(0, 1).warn(shared);
+}
+
+/// The rank with the least memory decides, so that all ranks decide alike. 0 bytes: the system does not tell.
+FitLimits limits_of(const ResolvedRun& run, const ResolveSite& site, const StepSchedule& schedule) {
+  if (site.ranks == nullptr) return site.limits;
+  ControlPlane& control = site.ranks->control();
+  const UsableMemory mine = backend_of(schedule.model.device)
+                                .usable_memory(*site.ranks, run.options, schedule, run.machine.machine_ranks);
+  const std::int64_t usable = -control.maximum(-mine.bytes), given = run.options.plan.memory;
+  const std::int64_t machine = -control.maximum(-(usable_memory() / run.machine.machine_ranks));
+  if (given > 0 && (usable <= 0 || given < usable)) return {given, machine, "plan.memory = " + format_bytes(given)};
+  return {usable, machine, format_bytes(usable) + mine.of};
+}
+
+/// Returns the schedule of the least memory, by which a device says what it can give.
+StepSchedule least_schedule(const ResolvedRun& run) {
+  Options least = run.options;
+  if (least.memory.checkpoint == ActivationCheckpointing::fit) least.memory.checkpoint = ActivationCheckpointing::block;
+  if (least.shard.offload_fraction.fits) least.shard.offload_fraction = {};
+  least.memory.offload_activations = false;  // of one block nothing may go out
+  return plan_shape(run_shape(least, run.architecture, run.world, run.ranks_per_node), {false, 0}).schedule;
+}
+
+void decide_by_memory(ResolvedRun& run, const ResolveSite& site) {
+  if (!is_decided_by_memory(run.options)) return;
+  FitLimits limits = site.ranks == nullptr ? site.limits : limits_of(run, site, least_schedule(run));
+  limits.machine = std::max<std::int64_t>(limits.machine, 0);
+  run.options = with_fit_decided(run.options, run.architecture, run.world, run.ranks_per_node, limits);
+}
+
+void plan_schedule(ResolvedRun& run, const ResolveSite& site) {
+  run.shape = run_shape(run.options, run.architecture, run.world, run.ranks_per_node);
+  run.planned = plan_shape(run.shape);
+  if (site.purpose == Purpose::sweep) return;  // its process proves it
+  require_verified(run.planned.schedule, run.planned.plan, [&] {
+    if (const std::string why = site.stop ? site.stop() : ""; !why.empty())
+      throw Error(ExitCode::stopped_early, why + " before the first step, so that nothing was written");
+  });
+}
+
+void count_steps(ResolvedRun& run, const ResolveSite& site) {
+  run.steps = steps_of_run(run.options, run.planned.schedule, *run.data);
+  if (site.purpose == Purpose::train) run.options.optim.warmup_steps = warmup_steps_of(run.options, run.steps);
+  require_traceable(run.options.run.trace, run.planned.schedule);
+}
+
+void require_memory(ResolvedRun& run, const ResolveSite& site) {
+  const StepSchedule& schedule = run.planned.schedule;
+  const MemoryPlan& plan = run.planned.plan;
+  const FitLimits limits = limits_of(run, site, schedule);
+  if (limits.device > 0) require_fit(examine_fit(run.shape, schedule, plan, limits.device), limits.name);
+  // What is offloaded, and on a GPU's machine all that is pinned, must fit beside that of the machine's other ranks.
+  const bool has_more = copies_in_steps(schedule) || traits_of(schedule.model.device).has_own_memory;
+  if (has_more && limits.machine > 0)
+    require_machine_fit(schedule, plan, limits.machine, run.machine.machine_ranks);
+}
+
+/// Finds errors before the run that an evaluation, or the reading of weights, would find.
+void open_weights(ResolvedRun& run, const ResolveSite&) {
+  const ModelParts& model = run.planned.schedule.model;
+  for (const ValidationSet& set : run.data->validation())
+    evaluated_tokens(set, evaluated_windows(set, model.batch, run.options.train.eval_batches));
+  run.weights->open(model.tensors);
+}
+
+void write_strategy(ResolvedRun& run, const ResolveSite&) {
+  ShardOptions& shard = run.options.shard;
+  shard.reduce = resolved_reduce(shard.reduce, shard.strategy);
+  if (rules_of(shard.strategy).is_hybrid()) shard.group_size = run.planned.schedule.grid.size(Group::shard);
+}
+
+void choose_threads(ResolvedRun& run, const ResolveSite&) {
+  const int threads = threads_of(run.options, run.machine);
+  run.options.run.threads = threads;
+  run.options.run.lanes = queue_mode_of(run.options, threads, run.machine);
+}
+
+constexpr Purpose kTrain = Purpose::train;
+constexpr Purpose kRanked = Purpose::train | Purpose::bench;         ///< trains here
+constexpr Purpose kUsing = Purpose::eval | Purpose::generate;        ///< uses a model here
+constexpr Purpose kPlanned = kRanked | Purpose::plan | Purpose::sweep;  ///< has the schedule of a training
+
+constexpr ResolveStep kSteps[] = {
+    {"device", "auto takes a GPU if there is one, and sums have a fixed order on CPUs", StepNeeds::device,
+     kRanked | kUsing | Purpose::plan | Purpose::machine, choose_device},
+    {"grid", "ranks form nodes, and the options must be possible on so many", StepNeeds::ranks,
+     kPlanned | kUsing | Purpose::machine, find_nodes},
+    {"origin", "a run that goes on from a checkpoint has its model and batch", StepNeeds::files, kTrain, take_origin},
+    {"fine-tuning", "a run that starts from weights has defaults of its own", StepNeeds::nothing, kTrain,
+     take_fine_tuning},
+    {"model", "a preset, a family or a folder gives the architecture", StepNeeds::files, kPlanned | kUsing, find_model},
+    {"sizes", "sizes that were left open are those of the architecture", StepNeeds::nothing, kRanked, write_sizes},
+    {"evaluated run", "data, sizes and precision are those with which the run evaluated", StepNeeds::files,
+     Purpose::eval, take_evaluated_run},
+    {"tokenizer", "text is read as the model's own run read it", StepNeeds::files, kRanked | Purpose::eval,
+     find_tokenizer},
+    {"data", "text becomes tokens, and tokens become samples", StepNeeds::files, kRanked, open_data},
+    {"fit", "memory decides the options that say fit, or leave it to memory", StepNeeds::device, kPlanned,
+     decide_by_memory},
+    {"schedule", "the step is built, its memory planned, and both are proved", StepNeeds::nothing, kPlanned,
+     plan_schedule},
+    {"steps", "epochs make steps, and a share of these is the warm-up of fine-tuning", StepNeeds::nothing, kRanked,
+     count_steps},
+    {"memory", "the plan must fit the device, and the machine", StepNeeds::device, kRanked, require_memory},
+    {"weights", "the files of the first weights must be there", StepNeeds::files, kRanked, open_weights},
+    {"strategy", "the strategy decides when gradients are reduced, and over which ranks", StepNeeds::nothing, kRanked,
+     write_strategy},
+    {"threads", "cores are shared out, and queues overlap where a core is free", StepNeeds::ranks, kRanked,
+     choose_threads}};
+
+}  // namespace
+
+std::span<const ResolveStep> resolve_steps() { return kSteps; }
+
+}  // namespace tessera

@@ -1,0 +1,248 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/commands/commands.hpp"
+#include "tessera/resolve/architecture.hpp"
+#include "tessera/training/session.hpp"
+
+using namespace tessera;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string plan(const std::vector<std::string>& arguments) { return plan_text(parse_arguments(arguments)); }
+
+/// Returns the message of the UsageError of planning.
+std::string refused(const std::vector<std::string>& arguments) {
+  try {
+    plan(arguments);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+Architecture resolved(const std::vector<std::string>& arguments) {
+  return resolve_architecture(parse_arguments(arguments).model);
+}
+
+}  // namespace
+
+TEST_CASE("every preset of every family is planned in every view") {
+  for (const std::string& name : preset_names()) {
+    for (const char* view : {"table", "schedule", "units"}) {
+      INFO(name << " " << view);
+      const std::string text =
+          plan({"--model.preset=" + name, "--train.seq_len=128", std::string("--plan.view=") + view});
+      REQUIRE(contains(text, name + ": "));
+      REQUIRE(contains(text, "8 ranks (8 a node) x 1 micro-step x 4 sequences of 128"));
+    }
+  }
+}
+
+TEST_CASE("the table compares all strategies and marks the chosen one") {
+  const std::string text = plan({"--shard.strategy=zero2", "--plan.ranks=4"});
+  for (const char* name : {"ddp ", "zero1 ", "zero2 *", "zero3 ", "hsdp ", "hsdp-zero2 ", "hsdp-zero1 "})
+    REQUIRE(contains(text, name));
+  REQUIRE(contains(text, "zero2 over 4 ranks"));
+  REQUIRE_FALSE(contains(text, "shard.reduce under"));
+}
+
+TEST_CASE("a plan for GPUs has their sums, unless run.deterministic says otherwise") {
+  const auto on = [](const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"--train.accumulation=4", "--shard.strategy=ddp", "--plan.view=schedule"};
+    all.insert(all.end(), words.begin(), words.end());
+    return plan(all);
+  };
+  CHECK(on({"--run.device=cuda"}) == on({"--run.device=cuda", "--run.deterministic=false"}));
+  CHECK(on({"--run.device=cuda"}) != on({"--run.device=cuda", "--run.deterministic=true"}));
+  CHECK(on({"--run.device=cpu"}) == on({"--run.device=cpu", "--run.deterministic=true"}));
+}
+
+TEST_CASE("under accumulation both settings of shard.reduce are priced") {
+  const std::string text = plan({"--train.accumulation=4"});
+  REQUIRE(contains(text, "shard.reduce under 4 micro-steps"));
+  REQUIRE(contains(text, "  micro_step "));
+  REQUIRE(contains(text, "  step "));
+  REQUIRE(contains(text, "accumulation over 4 micro-steps keeps"));
+}
+
+TEST_CASE("nodes: as given, or the largest divisor of the ranks up to 8") {
+  const auto ranks = [](std::int64_t world) { return planned_ranks_per_node(parse_arguments({}), world); };
+  REQUIRE(ranks(1) == 1);
+  REQUIRE(ranks(6) == 6);
+  REQUIRE(ranks(8) == 8);
+  REQUIRE(ranks(12) == 6);
+  REQUIRE(ranks(16) == 8);
+  REQUIRE(ranks(13) == 1);
+  REQUIRE(planned_ranks_per_node(parse_arguments({"--grid.ranks_per_node=4"}), 16) == 4);
+  REQUIRE(contains(plan({"--shard.strategy=hsdp", "--plan.ranks=16"}),
+                   "hsdp over 16 ranks (2 replicas of shard groups of 8)"));
+  REQUIRE(contains(plan({"--shard.strategy=hsdp", "--plan.ranks=16", "--grid.ranks_per_node=4"}),
+                   "(4 replicas of shard groups of 4)"));
+}
+
+TEST_CASE("what cannot be planned is refused with the option's name") {
+  REQUIRE(contains(refused({"--train.seq_len=257"}), "train.seq_len = 257"));
+  REQUIRE(contains(refused({"--train.seq_len=257"}), "context"));
+  REQUIRE(contains(refused({"--shard.strategy=hsdp", "--shard.group_size=3"}), "shard.group_size = 3"));
+  REQUIRE(contains(refused({"--grid.ranks_per_node=3"}), "grid.ranks_per_node = 3"));
+  REQUIRE(contains(refused({"--model.preset=gpt3"}), "model.preset = gpt3"));
+  REQUIRE(contains(refused({"--model.width=130", "--model.heads=4"}), "model.width = 130"));
+}
+
+TEST_CASE("plan.memory decides the exit: an error of its own kind that says what would help") {
+  REQUIRE(run_plan(parse_arguments({"--plan.memory=8GB", "--plan.view=units"}), "") == 0);
+  try {
+    run_plan(
+        parse_arguments({"--plan.memory=40MB", "--shard.strategy=ddp", "--train.micro_batch=16", "--plan.view=units"}), "");
+    FAIL("it does not fit");
+  } catch (const DoesNotFit& error) {
+    const std::string text = error.what();
+    INFO(text);
+    REQUIRE(error.code() == ExitCode::does_not_fit);
+    REQUIRE(contains(text, "plan.memory = 40.0 MB"));
+    REQUIRE(contains(text, "too much (peak at"));
+    REQUIRE((contains(text, "Would fit:") || contains(text, "would fit:")));
+  }
+}
+
+TEST_CASE("plan.format = json has the rows of the text, in bytes") {
+  const std::vector<std::string> words{"--plan.ranks=4", "--shard.strategy=zero2", "--train.accumulation=3"};
+  auto with_json = words;
+  with_json.emplace_back("--plan.format=json");
+  const std::string text = plan(words), printed = plan(with_json);
+  REQUIRE(std::ranges::count(printed, '\n') == 1);
+  const auto json = nlohmann::ordered_json::parse(printed);
+  CHECK(json.at("format") == "tessera-schedule-1");
+  CHECK(json.at("model") == "nano");
+  CHECK(json.at("fit").is_null());
+  const auto bytes = [](const nlohmann::ordered_json& number) { return format_bytes(number.get<std::int64_t>()); };
+  const auto has = [&](const std::string& row) { return std::regex_search(text, std::regex(row)); };
+  REQUIRE(json.at("strategies").size() == all_strategies().size());
+  for (const auto& row : json.at("strategies")) {
+    INFO(row.dump());
+    const bool chosen = row.at("strategy") == "zero2";
+    REQUIRE(row.at("chosen") == chosen);
+    const std::string title = row.at("strategy").get<std::string>() + (chosen ? R"( \*)" : "");
+    std::string at_peak = fmt::format("\n *{} +{} x {}", title, row.at("groups").at("shard").get<int>(),
+                                      row.at("groups").at("replica").get<int>());
+    std::string own_peaks = "\n *" + title;
+    std::int64_t sum = row.at("idle").get<std::int64_t>() + row.at("host").get<std::int64_t>();
+    for (const auto& [category, of] : row.at("categories").items()) {
+      at_peak += " +" + bytes(of);
+      own_peaks += " +" + bytes(row.at("own_peaks").at(category));
+      sum += of.get<std::int64_t>();
+    }
+    CHECK(sum == row.at("to_allocate"));
+    CHECK(has(at_peak + " +" + bytes(row.at("idle")) + " +" + bytes(row.at("to_allocate")) + "\n"));
+    CHECK(has(fmt::format("{} +{} +{}\n", own_peaks, bytes(row.at("wire_bytes_per_step")),
+                          row.at("collectives").get<int>())));
+    if (chosen) CHECK(row.at("wire_bytes_per_step") == json.at("wire_bytes_per_step"));
+    if (chosen) CHECK(row.at("categories") == json.at("memory").at("categories"));
+  }
+  REQUIRE(json.at("reductions").size() == 2);
+  for (const auto& row : json.at("reductions")) {
+    CHECK(has(fmt::format("  {} +{} to allocate, {} sent a step, {} of gradient sums{}\n",
+                          row.at("reduce").get<std::string>(), bytes(row.at("to_allocate")),
+                          bytes(row.at("wire_bytes_per_step")), bytes(row.at("accumulators")),
+                          row.at("chosen") ? R"( \*)" : "")));
+  }
+}
+
+TEST_CASE("plan.format = json says what does not fit and what would") {
+  const auto document = [](const std::vector<std::string>& words) {
+    return nlohmann::ordered_json::parse(plan(words));
+  };
+  const auto fit =
+      document({"--plan.format=json", "--plan.memory=40MB", "--shard.strategy=ddp", "--train.micro_batch=16"})
+          .at("fit");
+  INFO(fit.dump());
+  CHECK(fit.at("fits") == false);
+  CHECK(fit.at("allowed") == 40'000'000);
+  CHECK(fit.at("needed") > 40'000'000);
+  for (const auto& change : fit.at("changes")) CHECK(change.at("bytes") <= 40'000'000);
+  CHECK((!fit.at("changes").empty() || !fit.at("together").is_null()));
+  CHECK(document({"--plan.format=json", "--plan.memory=8GB"}).at("fit").at("fits") == true);
+}
+
+TEST_CASE("explicit sizes replace the preset's; GPT-2's rules follow them") {
+  const Architecture nano = preset("nano");
+  Architecture a = resolved({"--model.layers=3"});
+  REQUIRE(a.layers == 3);
+  REQUIRE(a.width == nano.width);
+  a = resolved({"--model.width=96", "--model.heads=6"});
+  REQUIRE(a.kv_heads == 6);
+  REQUIRE(a.ffn_width == 4 * 96);
+  REQUIRE(resolved({"--model.width=96", "--model.ffn_width=100"}).ffn_width == 100);
+  REQUIRE(resolved({"--model.preset=qwen2-0.5b", "--model.layers=2"}).ffn_width == preset("qwen2-0.5b").ffn_width);
+  REQUIRE(resolved({"--model.dropout=0.1"}).dropout == 0.1);
+  REQUIRE_THROWS_AS(resolved({"--model.preset=llama-1b", "--model.dropout=0.1"}), UsageError);
+}
+
+TEST_CASE("a family with its sizes is a model of that family") {
+  const std::vector<std::string> sizes{"--model.layers=2", "--model.heads=4", "--model.width=64", "--model.vocab=100",
+                                       "--model.context=32"};
+  for (const Family family : {Family::gpt2, Family::qwen2, Family::llama, Family::qwen3}) {
+    auto arguments = sizes;
+    arguments.push_back("--model.family=" + name_of(family));
+    const Architecture a = resolved(arguments);
+    REQUIRE(a.family == family);
+    REQUIRE(a.layers == 2);
+    REQUIRE(a.kv_heads == 4);
+    REQUIRE(a.ffn_width == 256);
+    REQUIRE(a.vocab == 100);
+    REQUIRE(a.norm == (family == Family::gpt2 ? NormKind::layer_norm : NormKind::rms_norm));
+  }
+}
+
+TEST_CASE("a Hugging Face folder is planned by its config.json") {
+  const auto folder = std::filesystem::temp_directory_path() / ("tessera-test-plan-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json")
+      << R"({"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 64, "vocab_size": 101,
+                                            "activation_function": "gelu_new"})";
+  const Architecture a = resolved({"--model.from=" + folder.string()});
+  REQUIRE(a.layers == 2);
+  REQUIRE(a.context == 64);
+  REQUIRE(contains(plan({"--model.from=" + folder.string()}), "4 sequences of 64"));
+  std::filesystem::remove_all(folder);
+  REQUIRE(contains(refused({"--model.from=" + folder.string()}), folder.string()));
+}
+
+TEST_CASE("a plan with state on the host says what moves and what is copied, and finds the least that fits") {
+  const std::string text = plan_text(parse_arguments({"--shard.offload=optimizer", "--plan.ranks=2"}));
+  CHECK(contains(text, "shard.offload = optimizer: the state of "));
+  CHECK(contains(text, "gradients to the host, 1 x 4 bytes an element"));
+  CHECK(contains(text, "parameters to the device, 1 x 4 bytes an element"));
+  CHECK(contains(text, "on the host of a node, by its 2 ranks: "));
+  CHECK(contains(text, "host: beside what is allocated on the device"));
+  CHECK_FALSE(contains(plan_text(parse_arguments({"--plan.ranks=2"})), "offload"));
+  const std::string inputs =
+      plan_text(parse_arguments({"--memory.checkpoint=block", "--memory.offload_activations=true"}));
+  CHECK(
+      contains(inputs, "memory.offload_activations: the 3 inputs of recomputed blocks wait for backward on the host"));
+  CHECK(contains(inputs, "inputs of blocks to the host, 3 x 4 bytes an element"));
+  CHECK_FALSE(contains(inputs, "shard.offload"));
+  const auto memory_of = [](std::vector<std::string> arguments) {
+    arguments.emplace_back("--plan.format=json");
+    arguments.emplace_back("--train.micro_batch=1");
+    return nlohmann::ordered_json::parse(plan_text(parse_arguments(arguments))).at("memory");
+  };
+  const std::int64_t all = memory_of({}).at("limited"), least = memory_of({"--shard.offload=optimizer"}).at("limited");
+  REQUIRE(least < all);
+  const auto fitted = memory_of({"--shard.offload=optimizer", "--shard.offload_fraction=fit",
+                                 "--plan.memory=" + std::to_string((all + least) / 2)});
+  CHECK(fitted.at("limited").get<std::int64_t>() <= (all + least) / 2);
+  CHECK(fitted.at("offload").at("elements").get<std::int64_t>() > 0);
+  CHECK(fitted.at("offload").at("elements") < fitted.at("offload").at("of"));
+}

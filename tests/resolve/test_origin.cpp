@@ -1,0 +1,123 @@
+#include <map>
+
+#include "checkpoint/checkpoint_case.hpp"
+#include "local_world/local_world.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/config/validate.hpp"
+#include "tessera/resolve/origin.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+using Catch::Contains;
+
+namespace {
+
+/// with_origin on some ranks, which must come to the same options.
+Options origin_on(std::int64_t ranks, const Options& options) {
+  std::vector<Options> results(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, ranks, [&](RankContext& context) {
+    results[static_cast<std::size_t>(context.rank())] = with_origin(context, options);
+  });
+  for (const Options& other : results) REQUIRE(other == results.front());
+  return results.front();
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint is found at its own path, and as the newest of its run") {
+  const TemporaryFolder folder;
+  const CheckpointFolder checkpoints(folder / "run/checkpoints");
+  CHECK_FALSE(checkpoint_in(folder.path()));
+  CHECK_FALSE(checkpoint_in(folder / "none"));
+  CHECK_FALSE(checkpoint_in(folder.write("file", "x")));
+  write_checkpoint(checkpoints, 9, 1);
+  write_checkpoint(checkpoints, 10, 1);
+  CHECK(checkpoint_in(checkpoints.of_step(9)) == checkpoints.of_step(9));
+  CHECK(checkpoint_in(folder / "run") == checkpoints.of_step(10));
+  CHECK_FALSE(checkpoint_in(folder.path()));
+}
+
+TEST_CASE("what the user leaves open comes from the checkpoint, on every rank") {
+  const TemporaryFolder folder;
+  const CheckpointFolder checkpoints(folder / "checkpoints");
+  write_checkpoint(checkpoints, 3, 1);  // sequences of 9, 16 of them a step
+  const std::string path = checkpoints.of_step(3).string();
+  Options options = parse_arguments({"--checkpoint.resume=" + path});
+  options.train.micro_batch = 2;
+  for (const std::int64_t ranks : {1, 2, 4}) {
+    const Options taken = origin_on(ranks, options);
+    CHECK(taken.model.from == path);
+    CHECK(taken.train.seq_len == 9);
+    CHECK(taken.train.micro_batch == 2);
+    CHECK(taken.train.accumulation == 16 / (ranks * 2));
+  }
+  // 3 ranks cannot make 16 sequences: what the options say stays, and the run refuses it later.
+  CHECK(origin_on(3, options).train.accumulation == options.train.accumulation);
+  const Options given = parse_arguments({"--checkpoint.resume=" + path, "--model.preset=nano", "--train.seq_len=5",
+                                         "--train.micro_batch=4", "--train.accumulation=7"});
+  const Options kept = origin_on(2, given);
+  CHECK(kept.model == given.model);
+  CHECK(kept.train == given.train);
+}
+
+TEST_CASE("without a checkpoint to go on from nothing changes, and a path that is none is refused") {
+  const TemporaryFolder folder;
+  const std::string run = "--run.dir=" + folder.path().string();
+  const Options fresh = parse_arguments({run});
+  CHECK(origin_on(2, fresh) == fresh);
+  const Options automatic = parse_arguments({run, "--checkpoint.resume=auto"});
+  CHECK(origin_on(2, automatic) == automatic);
+  // A damaged manifest is passed over by auto: whoever loads the checkpoint says what is wrong with it.
+  const CheckpointFolder checkpoints(folder / "checkpoints");
+  write_checkpoint(checkpoints, 3, 1);
+  write_checkpoint(checkpoints, 4, 1);
+  write_file(checkpoints.of_step(4) / "manifest.json", "{}");
+  CHECK(origin_on(1, automatic).model.from == checkpoints.of_step(3).string());
+  CHECK_THROWS_WITH(origin_on(1, parse_arguments({run, "--checkpoint.resume=" + (folder / "none").string()})),
+                    Contains("is no checkpoint"));
+}
+
+TEST_CASE("what lies beside the weights is copied into the run, once") {
+  const TemporaryFolder folder;
+  folder.write("hf/config.json", "{}");
+  folder.write("hf/tokenizer.json", "tokens");
+  folder.write("hf/model.safetensors", "weights");
+  Options options;
+  options.run.dir = (folder / "run").string();
+  keep_companions(options);
+  CHECK_FALSE(std::filesystem::exists(folder / "run/hugging_face"));
+  options.model.from = (folder / "hf").string();
+  keep_companions(options);
+  CHECK(read_file(folder / "run/hugging_face/tokenizer.json") == "tokens");
+  CHECK_FALSE(std::filesystem::exists(folder / "run/hugging_face/model.safetensors"));
+  // A named tokenizer takes the place of the one there.
+  folder.write("hf/tokenizer_config.json", "of hf");
+  folder.write("words/vocab.json", "words"), folder.write("words/merges.txt", "merges");
+  folder.write("words/special_tokens_map.json", "special"), folder.write("words/config.json", "not this one");
+  const auto kept_with = [&](const std::string& run, const std::string& tokenizer, const std::string& from) {
+    Options named;
+    named.run.dir = (folder / run).string(), named.data.tokenizer = tokenizer, named.model.from = from;
+    keep_companions(named);
+    std::map<std::string, std::string> files;
+    if (std::filesystem::exists(folder / run)) {
+      for (const auto& file : std::filesystem::directory_iterator(folder / run / "hugging_face"))
+        files[file.path().filename().string()] = read_file(file.path());
+    }
+    return files;
+  };
+  using Files = std::map<std::string, std::string>;
+  const Files words{{"vocab.json", "words"}, {"merges.txt", "merges"}, {"special_tokens_map.json", "special"}};
+  Files both = words;
+  both["config.json"] = "{}";
+  CHECK(kept_with("a", (folder / "words").string(), options.model.from) == both);
+  CHECK(kept_with("b", (folder / "words").string(), "") == words);
+  CHECK(kept_with("c", (folder / "words/merges.txt").string(), "") == words);
+  CHECK(kept_with("d", "bytes", options.model.from) == Files{{"config.json", "{}"}});
+  CHECK(kept_with("e", "bytes", "").empty());
+  folder.write("words/mine.json", "mine");
+  CHECK(kept_with("f", (folder / "words/mine.json").string(), "") ==
+        Files{{"tokenizer.json", "mine"}, {"special_tokens_map.json", "special"}});
+  folder.write("hf/tokenizer.json", "others");
+  keep_companions(options);
+  CHECK(read_file(folder / "run/hugging_face/tokenizer.json") == "tokens");
+}

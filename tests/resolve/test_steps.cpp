@@ -1,0 +1,107 @@
+// The steps from options to a run: their order, whom they are for, and what they note.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "local_world/local_world.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/resolve/resolved_run.hpp"
+
+using namespace tessera;
+using Catch::Contains;
+
+namespace {
+
+ResolvedRun planned(const std::vector<std::string>& arguments, Purpose purpose = Purpose::plan) {
+  return ResolvedRun(parse_arguments(arguments), {purpose, 4, {.device = 50'000'000, .name = "a limit"}});
+}
+
+/// Resolves a training on two ranks; returns rank 0's options and what was decided.
+std::pair<Options, std::vector<Decision>> trained(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--model.preset=nano", "--data.synthetic_tokens=20000", "--run.device=cpu"});
+  std::pair<Options, std::vector<Decision>> result;
+  run_ranks(2, 2, [&](RankContext& context) {
+    const Options given = parse_arguments(arguments);
+    const ResolvedRun run(given, {Purpose::bench, context, {}});
+    if (context.rank() == 0) result = {run.options, run.decisions};
+  });
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("Every step has a name of its own and says why it is there") {
+  std::vector<std::string_view> names;
+  for (const ResolveStep& step : resolve_steps()) {
+    CHECK_FALSE(step.why.empty());
+    CHECK(step.apply != nullptr);
+    names.push_back(step.name);
+  }
+  std::ranges::sort(names);
+  CHECK(std::ranges::adjacent_find(names) == names.end());
+}
+
+TEST_CASE("A plan goes through the steps that need neither ranks nor data") {
+  const ResolvedRun run = planned({"--model.preset=nano"});
+  CHECK(run.world == 4);
+  CHECK(run.ranks_per_node == 4);
+  CHECK(run.data == nullptr);
+  CHECK(run.weights == nullptr);
+  CHECK(run.architecture.layers == run.planned.schedule.model.architecture.layers);
+  CHECK_THAT(describe_decisions(run.decisions), Contains("run.device = c"));
+}
+
+TEST_CASE("What memory decides is noted as the choice that it took") {
+  const ResolvedRun run = planned(
+      {"--model.preset=nano", "--memory.checkpoint=fit", "--train.micro_batch=8", "--run.device=cpu"}, Purpose::sweep);
+  CHECK(run.options.memory.checkpoint != ActivationCheckpointing::fit);
+  CHECK(limited_bytes(run.planned.schedule, run.planned.plan) <= 50'000'000);
+  const auto noted = std::ranges::find(run.decisions, "memory.checkpoint", &Decision::option);
+  REQUIRE(noted != run.decisions.end());
+  CHECK(noted->step == "fit");
+}
+
+TEST_CASE("A training's options are what repeats it, and every change is noted with its step") {
+  const auto [options, decisions] = trained({"--shard.strategy=zero3"});
+  CHECK(options.train.seq_len > 0);
+  CHECK(options.model.layers > 0);
+  CHECK(options.run.threads > 0);
+  CHECK(options.run.lanes != QueueMode::automatic);
+  CHECK(options.shard.reduce == ReduceWhen::micro_step);
+  const auto step_of = [&](const std::string& option) {
+    const auto found = std::ranges::find(decisions, option, &Decision::option);
+    return found == decisions.end() ? std::string_view("none") : found->step;
+  };
+  CHECK(step_of("run.deterministic") == "device");
+  CHECK(step_of("train.seq_len") == "sizes");
+  CHECK(step_of("model.layers") == "sizes");
+  CHECK(step_of("shard.reduce") == "strategy");
+  CHECK(step_of("run.threads") == "threads");
+  CHECK(step_of("train.steps") == "none");
+  CHECK_THAT(describe_decisions(decisions), Contains("train.seq_len = ") && !Contains("model."));
+}
+
+TEST_CASE("Options that are resolved again stay as they are") {
+  Options first;
+  run_ranks(1, 1, [&](RankContext& context) {
+    first = ResolvedRun(parse_arguments({"--model.preset=nano", "--data.synthetic_tokens=20000"}),
+                        {Purpose::bench, context, {}})
+                .options;
+    const ResolvedRun again(first, {Purpose::bench, context, {}});
+    CHECK(again.options == first);
+    CHECK(again.decisions.empty());
+  });
+}
+
+TEST_CASE("A run that does not fit is an error of its own kind") {
+  run_ranks(1, 1, [&](RankContext& context) {
+    const Options options =
+        parse_arguments({"--model.preset=nano", "--data.synthetic_tokens=20000", "--plan.memory=100kB"});
+    try {
+      const ResolvedRun run(options, {Purpose::bench, context, {}});
+      FAIL("it fits");
+    } catch (const DoesNotFit& error) {
+      CHECK(error.code() == ExitCode::does_not_fit);
+      CHECK_THAT(error.what(), Contains("plan.memory = 100 kB (the run does not fit in it)"));
+    }
+  });
+}
