@@ -13,6 +13,7 @@ namespace {
 
 /// Names of options in other programs.
 constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
+    {"lanes", "run.queues"},  // its name in earlier versions
     {"learning_rate", "optim.lr"},
     {"max_lr", "optim.lr"},
     {"lr_scheduler_type", "optim.schedule"},

@@ -30,7 +30,7 @@ void add_run(Rows& rows) {
              "every sum in one fixed order: the same bits under every strategy and world size where precision.reduce = "
              "fp32; auto: true on CPUs, false on GPUs")
       .also_by(kPlan | kUsing);
-  run.choice("run.lanes", &S::lanes,
+  run.choice("run.queues", &S::queues,
              "serial: one operation at a time; parallel: communication beside compute; chaos: random delays (a test); "
              "auto: parallel where a core is free")
       .also_by(kUsing);

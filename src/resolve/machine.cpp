@@ -20,7 +20,7 @@ int threads_on_cores(int threads, const MachineShape& machine) {
 }
 
 QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine) {
-  if (options.run.lanes != QueueMode::automatic) return options.run.lanes;
+  if (options.run.queues != QueueMode::automatic) return options.run.queues;
   if (backend_of(options).overlaps_freely()) return QueueMode::parallel;
   // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
   const bool spare = threads * machine.machine_ranks < machine.machine_cores;

@@ -179,7 +179,7 @@ void write_strategy(ResolvedRun& run, const ResolveSite&) {
 void choose_threads(ResolvedRun& run, const ResolveSite&) {
   const int threads = threads_of(run.options, run.machine);
   run.options.run.threads = threads;
-  run.options.run.lanes = queue_mode_of(run.options, threads, run.machine);
+  run.options.run.queues = queue_mode_of(run.options, threads, run.machine);
 }
 
 constexpr Purpose kTrain = Purpose::train;

@@ -35,7 +35,7 @@ class Stop(Case):
 
 class Signals(Stop):
     def test_no_thread_but_the_first_receives_any(self):
-        running = self.start("--run.threads=2", "--run.lanes=parallel", "--checkpoint.async=true", ranks=2)
+        running = self.start("--run.threads=2", "--run.queues=parallel", "--checkpoint.async=true", ranks=2)
         wanted = sum(1 << (number - 1) for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP,
                                                       signal.SIGUSR2, signal.SIGALRM, signal.SIGCHLD, signal.SIGPROF))
         for rank, process in ranks_of(running.process).items():

@@ -78,10 +78,10 @@ class Trace(Case):
         return trace
 
     def test_serial_queues(self):
-        self.check("--run.lanes=serial", "--train.accumulation=2", ranks=3)
+        self.check("--run.queues=serial", "--train.accumulation=2", ranks=3)
 
     def test_collectives_beside_compute_on_a_slow_network(self):
-        trace = self.check("--run.lanes=parallel", "--comm.emulate=1ms,1GB/s", ranks=2)
+        trace = self.check("--run.queues=parallel", "--comm.emulate=1ms,1GB/s", ranks=2)
         hidden = [span for span in spans(trace) if span["pid"] < 2 and span["args"]["stream"] > 0]
         self.assertGreater(len(hidden), 0)
         self.assertGreaterEqual(min(span["end"] - span["begin"] for span in hidden if "bytes" in span["args"]), 1e6)

@@ -30,7 +30,7 @@ TEST_CASE("Values are read by their type") {
   CHECK(o.comm.emulate == Emulation{0.001, 2e9});
   CHECK(o.plan.memory == 24LL << 30);
   CHECK(o.optim.lr == 3e-4);
-  CHECK(o.run.lanes == QueueMode::chaos);
+  CHECK(o.run.queues == QueueMode::chaos);
   CHECK(o.run.deterministic == Deterministic::no);
   CHECK(parse_arguments({"--comm.emulate=0.5,1000"}).comm.emulate == Emulation{0.5, 1000.0});
   CHECK(parse_arguments({"--comm.emulate=none"}).comm.emulate.on() == false);

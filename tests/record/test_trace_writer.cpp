@@ -14,7 +14,7 @@ namespace {
 
 Options traced_options(QueueMode mode) {
   Options options = base_options();
-  options.run.lanes = mode;
+  options.run.queues = mode;
   options.run.trace = {2, 3};
   options.train.accumulation = 2;
   return options;

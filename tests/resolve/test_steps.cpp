@@ -65,7 +65,7 @@ TEST_CASE("A training's options are what repeats it, and every change is noted w
   CHECK(options.train.seq_len > 0);
   CHECK(options.model.layers > 0);
   CHECK(options.run.threads > 0);
-  CHECK(options.run.lanes != QueueMode::automatic);
+  CHECK(options.run.queues != QueueMode::automatic);
   CHECK(options.shard.reduce == ReduceWhen::micro_step);
   const auto step_of = [&](const std::string& option) {
     const auto found = std::ranges::find(decisions, option, &Decision::option);

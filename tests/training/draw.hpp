@@ -69,7 +69,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
     o.memory.recomputed_blocks = d.of(std::array<const char*, 3>{"all", "1/2", "1"});
     o.memory.recomputed_halves = d.of(std::array<const char*, 3>{"attention", "mlp", "attention,mlp"});
   }
-  o.run.lanes = d.of(std::array{QueueMode::serial, QueueMode::parallel, QueueMode::chaos});
+  o.run.queues = d.of(std::array{QueueMode::serial, QueueMode::parallel, QueueMode::chaos});
   o.run.threads = 1 + d.below(2);
   o.shard.offload = d.of(std::array{Offload::none, Offload::optimizer, Offload::params});
   if (rules.life == ParameterLife::rest && o.shard.offload == Offload::params) o.shard.offload = Offload::optimizer;
@@ -97,7 +97,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
       o.shard.limit_all_gathers, o.shard.reshard_after_forward.drops, o.shard.reshard_after_forward.ranks,
       o.shard.persistence_threshold, name_of(o.shard.reduce), describe(recomputation_of(o.memory)),
       o.memory.offload_activations, o.memory.keep_activated == KeepActivated::yes, name_of(o.shard.offload),
-      o.shard.offload_fraction.value, c.bucket, name_of(o.run.lanes), o.run.threads, c.machine.poison,
+      o.shard.offload_fraction.value, c.bucket, name_of(o.run.queues), o.run.threads, c.machine.poison,
       c.machine.force_pairwise);
   return c;
 }

@@ -68,7 +68,7 @@ TEST_CASE("a steady step allocates nothing") {
     for (const QueueMode mode : {QueueMode::serial, QueueMode::parallel}) {
       for (const std::int64_t ranks_per_node : {2, 1}) {
         options.shard.strategy = strategy;
-        options.run.lanes = mode;
+        options.run.queues = mode;
         INFO(name_of(strategy) << " queues " << name_of(mode) << " nodes of " << ranks_per_node);
         // The barriers around the count may allocate a few times themselves: far fewer than operations are played.
         REQUIRE(allocations_in_steps(options, ranks_per_node) <= 16);

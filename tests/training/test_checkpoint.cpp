@@ -38,9 +38,9 @@ TEST_CASE("20 steps are 10, a restart, and 10 more, to the bit, under every stra
                                                               {true, QueueMode::serial, OptimizerName::adamw},
                                                               {true, QueueMode::chaos, OptimizerName::muon}};
   for (const auto& [shape, mode] : pairs_of(kShapes, modes)) {
-    std::tie(options.checkpoint.async, options.run.lanes, options.optim.name) = mode;
+    std::tie(options.checkpoint.async, options.run.queues, options.optim.name) = mode;
     INFO(name_of(options.optim.name) << " " << shape.text() << (options.checkpoint.async ? " async " : " ")
-                                     << name_of(options.run.lanes));
+                                     << name_of(options.run.queues));
     const RunPlace place;
     const Outcome whole = run(options, shape, place.path(), 20, 10);
     const Outcome rest = run(resumed(options), shape, place.path(), 20, 0);

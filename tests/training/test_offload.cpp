@@ -60,7 +60,7 @@ TEST_CASE("state that was on the host goes on on the device, and the reverse, to
       for (const auto& [before, after] : modes) {
         for (const bool async : {false, true}) {
           options.checkpoint.async = async;
-          options.run.lanes = async ? QueueMode::chaos : QueueMode::parallel;
+          options.run.queues = async ? QueueMode::chaos : QueueMode::parallel;
           INFO(shape.text() << " " << name_of(compute) << " " << name_of(before) << " to " << name_of(after)
                             << " async " << async);
           const RunPlace place;
@@ -90,7 +90,7 @@ TEST_CASE("strategies that keep full parameters offload their optimizer, and sav
 TEST_CASE("a host's queue that fails ends every rank with its message, whoever waits for whom") {
   for (const QueueMode mode : {QueueMode::serial, QueueMode::parallel, QueueMode::chaos}) {
     Options options = offloading(base_options(), Offload::optimizer);
-    options.run.lanes = mode;
+    options.run.queues = mode;
     RunShape shape = run_shape(options, small_gpt2(), 2, 2);
     shape.policy.offload_bucket = 256;
     PlannedRun planned = plan_shape(shape);
@@ -145,7 +145,7 @@ TEST_CASE("the host's regions are as large as planned, and a step uses all of th
 TEST_CASE("emulated copies take their time, and leave no trace") {
   Options options = offloading(base_options(), Offload::optimizer);
   options.train.steps = 2;
-  options.run.lanes = QueueMode::parallel;
+  options.run.queues = QueueMode::parallel;
   const RunOutcome plain = train_locally(options, small_gpt2(), 1, 1, {}, {}, 1024);
   options.memory.emulate_copies = {.latency = 0.004, .bandwidth = 1e8};
   RunShape shape = run_shape(options, small_gpt2(), 1, 1);
@@ -181,7 +181,7 @@ TEST_CASE("inputs of blocks that wait on the host leave no trace, whoever else i
         MachineShape machine;
         machine.poison = true;
         for (const QueueMode mode : {QueueMode::serial, QueueMode::parallel, QueueMode::chaos}) {
-          out.run.lanes = mode;
+          out.run.queues = mode;
           INFO(name_of(compute) << " " << name_of(offload) << " " << halves << " " << name_of(mode));
           const RunOutcome other = train_locally(out, five_blocks(), 2, 2, machine, {}, 512);
           CHECK(other.losses == plain.losses);
@@ -214,7 +214,7 @@ TEST_CASE("inputs of blocks take the host's memory that is planned, to the byte"
 TEST_CASE("emulated copies slow those of inputs too") {
   Options options = taking_inputs_out(base_options());
   options.train.steps = 2;
-  options.run.lanes = QueueMode::parallel;
+  options.run.queues = QueueMode::parallel;
   const RunOutcome plain = train_locally(options, five_blocks(), 1, 1);
   options.memory.emulate_copies = {.latency = 0.06, .bandwidth = 0};
   const auto start = std::chrono::steady_clock::now();

@@ -24,7 +24,7 @@ struct RunOptions {
   std::int64_t seed = 1;                                   ///< of weights and dropout
   std::int64_t threads = 0;                                ///< per rank; 0 = allowed cores / ranks on the node
   Deterministic deterministic = Deterministic::automatic;  ///< docs/numerics.md, contract 2; see is_deterministic
-  QueueMode lanes = QueueMode::automatic;
+  QueueMode queues = QueueMode::automatic;
   double walltime = 0.0;   ///< seconds; 0 = no limit
   double timeout = 300.0;  ///< seconds that a rank waits for a peer
   bool graph = true;

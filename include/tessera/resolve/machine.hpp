@@ -30,7 +30,7 @@ int threads_of(const Options& options, const MachineShape& machine);
 /// Returns the threads that compete for this rank's cores: all of the machine's if they outnumber its cores, else only
 /// its own.
 int threads_on_cores(int threads, const MachineShape& machine);
-/// Resolves run.lanes; auto means parallel if a core is left for communication or collectives are slowed on purpose.
+/// Resolves run.queues; auto means parallel if a core is left for communication or collectives are slowed on purpose.
 QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine);
 
 /// Returns what playing a schedule on this machine needs besides schedule and plan.

@@ -15,7 +15,7 @@ from ..table import bytes_text, seconds_text
 from .quantity import Quantity, call
 
 # /config names that say nothing about what is trained or how: they differ freely between rows that are alike.
-NEUTRAL = ("run.dir", "run.name", "run.threads", "run.lanes", "run.lanes", "run.timeout", "run.walltime", "run.dump",
+NEUTRAL = ("run.dir", "run.name", "run.threads", "run.queues", "run.lanes", "run.timeout", "run.walltime", "run.dump",
            "run.share_gpu", "run.trace", "sweep.", "plan.", "bench.", "export.", "checkpoint.", "metrics.", "data.cache",
            "data.output", "grid.", "train.eval_every", "train.eval_batches", "train.sample_every", "comm.backend",
            "model.preset", "train.steps", "train.epochs", "generate.")

@@ -40,7 +40,7 @@ TEST_CASE("a GPU whose state rests on the host has the bits of one that keeps it
       INFO(name_of(compute) << " " << name_of(offload));
       emulator::set_chaos(5);
       for (const QueueMode mode : {QueueMode::parallel, QueueMode::serial}) {
-        options.run.lanes = mode;
+        options.run.queues = mode;
         INFO(name_of(mode) << " queues");
         CHECK(same_run(plain, train_locally(options, architecture, 1, 1, poisoned, {}, 256)));
       }
@@ -72,7 +72,7 @@ TEST_CASE(
   for (const Offload offload : {Offload::none, Offload::params}) {
     options.shard.offload = offload;
     for (const QueueMode mode : {QueueMode::parallel, QueueMode::serial}) {
-      options.run.lanes = mode;
+      options.run.queues = mode;
       INFO(name_of(offload) << ", " << name_of(mode) << " queues");
       CHECK(same_run(plain, train_locally(options, architecture, 1, 1, poisoned, {}, 256)));
     }

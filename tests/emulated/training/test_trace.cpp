@@ -17,7 +17,7 @@ TEST_CASE("a step that would be replayed is traced: each operation once, streams
       const TemporaryFolder folder;
       Options options = gpu_options();
       options.comm.backend = backend;
-      options.run.lanes = mode;
+      options.run.queues = mode;
       options.run.trace = {3, 4};
       options.train.accumulation = 2;
       const TracedRun run = traced_run(options, tiny_gpt2(), 2, 4, folder / "trace");

@@ -46,13 +46,13 @@ TEST_CASE("graphs, queues, chaos and poison leave no trace", "[long]") {
   options.train.micro_batch = 1;
   const Architecture architecture = tiny_gpt2();
   options.run.graph = false;
-  options.run.lanes = QueueMode::serial;
+  options.run.queues = QueueMode::serial;
   const RunOutcome plain = train_locally(options, architecture, 1, 1);
   const auto same = [&](const RunOutcome& run) { return same_run(run, plain); };
   CHECK(std::isfinite(plain.losses.back()));
   MachineShape poisoned;
   poisoned.poison = true;
-  options.run.lanes = QueueMode::parallel;
+  options.run.queues = QueueMode::parallel;
   emulator::set_chaos(7);
   CHECK(same(train_locally(options, architecture, 1, 1, poisoned)));
   options.run.graph = true;
