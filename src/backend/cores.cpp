@@ -37,8 +37,7 @@ std::int64_t memory_available(const std::string& path) {
     std::int64_t kilobytes = 0;
     if (words >> key >> kilobytes && key == "MemAvailable:") return kilobytes * 1024;
   }
-  throw IoError("cannot find MemAvailable in {} (the free memory is unknown): a mounted proc file system is needed",
-                path);
+  throw IoError("cannot find MemAvailable in {}, so the free memory is unknown. Mount the proc file system.", path);
 }
 
 /// The files of a group in one version of control groups. The keys of memory.stat count cached files of the group and

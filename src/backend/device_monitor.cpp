@@ -3,6 +3,8 @@
 #include <array>
 #include <limits>
 
+#include "tessera/base/refuse.hpp"
+
 namespace tessera {
 
 namespace {
@@ -23,10 +25,11 @@ DeviceMonitor::DeviceMonitor(const std::string& identity)
       processes_(library_.function<decltype(processes_)>("nvmlDeviceGetComputeRunningProcesses")) {
   const auto start = library_.function<int (*)()>("nvmlInit_v2");
   const auto find = library_.function<int (*)(const char*, NvmlDevice*)>("nvmlDeviceGetHandleByUUID");
-  if (const int code = start(); code != 0) throw UsageError("NVML does not start (code {}): a driver that runs", code);
+  if (const int code = start(); code != 0)
+    throw refusal("NVML does not start (code {})", code).hint("It needs a driver that runs");
   if (const int code = find(identity.c_str(), &device_); code != 0) {
     shut_down_();
-    throw UsageError("NVML does not know {} (code {}): a whole GPU", identity, code);
+    throw refusal("NVML does not know {} (code {})", identity, code).hint("It knows whole GPUs only");
   }
 }
 

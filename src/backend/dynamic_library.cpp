@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "tessera/base/refuse.hpp"
+
 namespace tessera {
 
 namespace {
@@ -115,10 +117,9 @@ DynamicLibrary DynamicLibrary::open(const LibrarySearch& search) {
     const char* const reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread's last call
     tried += fmt::format("\n  {}: {}", candidate, reason != nullptr ? reason : "?");
   }
-  throw UsageError(
-      "{} cannot be loaded (tried:{}): install it, or name its folder, a CUDA toolkit or a Python site-packages folder "
-      "in TESSERA_LIBRARY_PATH",
-      search.what, tried);
+  throw refusal("{} cannot be loaded", search.what)
+      .hint("Install it, or name its folder, a CUDA toolkit or a Python site-packages folder in TESSERA_LIBRARY_PATH")
+      .hint("These were tried:{}", tried);
 }
 
 DynamicLibrary::~DynamicLibrary() {
@@ -141,7 +142,7 @@ void* DynamicLibrary::find(const char* name) const {
 
 void* DynamicLibrary::symbol(const char* name) const {
   void* const address = find(name);
-  if (address == nullptr) throw UsageError("{} has no function {} (too old): a newer version", path_, name);
+  if (address == nullptr) throw refusal("{} has no function {}", path_, name).hint("It needs a newer version");
   return address;
 }
 

@@ -16,7 +16,7 @@ Region::Region(std::int64_t bytes) {
   if (bytes == 0) return;
   mapping_ = map_memory(bytes);
   if (!mapping_) {
-    throw IoError("cannot allocate a region of {} bytes ({}): more memory or a smaller plan is needed", bytes,
+    throw IoError("cannot allocate a region of {} bytes ({}). It needs more memory, or a smaller plan.", bytes,
                   std::generic_category().message(errno));
   }
   constexpr std::int64_t kHugePage = std::int64_t{2} << 20;

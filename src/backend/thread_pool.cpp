@@ -12,6 +12,7 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/backend/futex.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/threads.hpp"
 
 namespace tessera {
@@ -134,7 +135,7 @@ void ThreadPool::State::wait_until_complete() {
 }
 
 ThreadPool::ThreadPool(int threads, int threads_on_cores) : state_(std::make_unique<State>()) {
-  if (threads < 1) throw UsageError("a pool of {} threads (run.threads): at least 1 is needed", threads);
+  if (threads < 1) throw refuse("run.threads", threads).because("a pool needs threads").use("at least 1");
   state_->threads = threads;
   state_->spin = std::max(threads, threads_on_cores) <= allowed_cores();
   try {
@@ -144,7 +145,7 @@ ThreadPool::ThreadPool(int threads, int threads_on_cores) : state_(std::make_uni
     }
   } catch (const IoError& error) {
     state_->end_workers();
-    throw IoError("{}; run.threads = {} wants so many: fewer may do", error.what(), threads);
+    throw IoError("{} run.threads = {} asks for so many, and fewer may be enough.", error.what(), threads);
   }
 }
 

@@ -42,7 +42,7 @@ void read_at(const std::filesystem::path& file, std::int64_t first, std::span<st
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(file, "read");
     if (got == 0)
-      throw IoError("{}: ended {} bytes too early (it became shorter while in use)", file.string(), out.size());
+      throw IoError("{}: ended {} bytes too early, because it became shorter while in use", file.string(), out.size());
     out = out.subspan(static_cast<std::size_t>(got));
     first += got;
   }

@@ -27,8 +27,8 @@ std::thread start_thread(const std::string& name, std::function<void()> body) {
     return thread;
   } catch (const std::system_error& error) {
     throw IoError(
-        "cannot start the thread '{}' ({}): the limits on threads (ulimit -u, pids.max of the job) must allow it", name,
-        error.code().message());
+        "cannot start the thread '{}' ({}). The limits on threads (ulimit -u, pids.max of the job) must allow it.",
+        name, error.code().message());
   }
 }
 

@@ -11,6 +11,7 @@
 #include "tessera/base/file_descriptor.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/bench/commands.hpp"
 #include "tessera/checkpoint/reader.hpp"
 #include "tessera/files/byte_file.hpp"
@@ -100,7 +101,8 @@ class Bench {
  public:
   Bench(World& world, const Options& options) : world_(world), folder_(folder_of(world, options)) {
     std::error_code error;
-    if (path_exists(folder_)) throw UsageError("run.dir = {} exists: name a folder that does not", folder_.string());
+    if (path_exists(folder_))
+      throw refusal("run.dir = {} exists", folder_.string()).hint("Name a folder that does not exist");
     world_.control().barrier();
     std::filesystem::create_directories(folder_, error);
     if (error) throw IoError("cannot create folder {} ({})", folder_.string(), error.message());

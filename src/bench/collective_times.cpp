@@ -6,6 +6,7 @@
 
 #include "bench/median.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -155,8 +156,9 @@ std::string_view name_of(Collective collective) {
 std::vector<std::int64_t> message_sizes(std::int64_t max_bytes) {
   constexpr std::int64_t kSmallest = 1024;
   if (max_bytes < kSmallest) {
-    throw UsageError("bench.max_bytes = {} (nothing to measure below the smallest message): at least {}", max_bytes,
-                     kSmallest);
+    throw refuse("bench.max_bytes", max_bytes)
+        .because("there is nothing to measure below the smallest message")
+        .use("at least {}", kSmallest);
   }
   std::vector<std::int64_t> sizes{kSmallest};
   while (sizes.back() <= max_bytes / 4) sizes.push_back(4 * sizes.back());

@@ -6,6 +6,7 @@
 #include "bench/output.hpp"
 #include "bench/step_table.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/comm/mpi_communicator.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/resolve/resolved_run.hpp"
@@ -18,12 +19,12 @@ int run_bench_comm(World& world, const Options& given, const Invocation& invocat
   const Options& options = here.options;
   if (world.size() == 1) {
     if (!options.bench.output.empty())
-      throw UsageError(
-          "bench.output = {} (bench comm of one rank measures nothing): start it with mpiexec -n 2 or more",
-          options.bench.output);
+      throw refuse("bench.output", options.bench.output)
+          .because("bench comm on one rank measures nothing")
+          .hint("Start it with mpiexec -n 2 or more");
     log.info(
-        "bench comm: one rank has nobody to talk to, so there is nothing to measure: start it with mpiexec -n 2 or "
-        "more");
+        "bench comm: one rank has nobody to talk to, so there is nothing to measure. Start it with mpiexec -n 2 or "
+        "more.");
     return 0;
   }
   BenchOutput output(world, options, invocation);

@@ -102,7 +102,7 @@ std::string reasons_text(const std::vector<MemoryRow>& rows) {
     names += (names.empty() ? "" : "; ") + describe(row.one);
   }
   std::string text;
-  for (const auto& [reason, names] : cases) text += fmt::format("refused: {} ({})\n", reason, names);
+  for (const auto& [reason, names] : cases) text += fmt::format("refused {}: {}\n", names, reason);
   return text;
 }
 

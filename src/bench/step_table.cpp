@@ -43,7 +43,8 @@ Measured measure_steps(TrainingSession& session, const BenchOptions& options, Po
     const StepResult result = session.train_step();
     const double seconds = seconds_since(start);
     const StepTimeTotals times = session.player().times().take();
-    if (i >= 0 && !result.finite) throw NumericalError("a measured step has loss {}: a lower optim.lr", result.loss);
+    if (i >= 0 && !result.finite)
+      throw NumericalError("a measured step has loss {}. Use a lower optim.lr.", result.loss);
     if (i >= 0) measured.seconds.push_back(seconds), meter.sample();
     if (!times.measured) continue;
     if (i <= 0) measured.times.clear(), measured.timed_seconds = 0;  // the last of the warm-up's, or all others

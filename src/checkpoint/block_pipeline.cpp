@@ -20,8 +20,8 @@ BlockPipeline::BlockPipeline(const FileDescriptor& file, const std::filesystem::
       memory_(static_cast<std::int64_t>(kSlots) * record.block_bytes) {
   if (direct == DirectWrites::yes && !direct_) {
     throw IoError(
-        "{} cannot be written past the page cache (its file system has no O_DIRECT): checkpoint.direct = auto "
-        "or false",
+        "{} cannot be written past the page cache, because its file system has no O_DIRECT. Use checkpoint.direct = "
+        "auto or false.",
         path.string());
   }
   record_.blocks.assign(static_cast<std::size_t>(ceil_div(record_.bytes, record_.block_bytes)), 0);

@@ -128,7 +128,7 @@ void check_runs(const Manifest& manifest, const std::string& where) {
     std::int64_t elements = 0;
     for (const ElementRun& run : file.runs) {
       if (run.tensor >= static_cast<std::int64_t>(manifest.tensors.size()))
-        throw IoError("{}: {} has a run of tensor {}, there are {}", where, shown(file.name), run.tensor,
+        throw IoError("{}: {} has a run of tensor {}, but there are {}", where, shown(file.name), run.tensor,
                       manifest.tensors.size());
       const std::int64_t size = manifest.tensors[static_cast<std::size_t>(run.tensor)].elements;
       if (run.first > size || run.count > size - run.first || run.count == 0)
@@ -247,7 +247,7 @@ std::string manifest_text(const Manifest& manifest) {
 std::string read_manifest_text(const std::filesystem::path& folder) try {
   return read_text_file(folder / std::string(kManifestName), kLargestManifest);
 } catch (const UsageError& error) {
-  throw IoError("{} is no complete checkpoint ({})", folder.string(), error.what());
+  throw IoError("{} is not a complete checkpoint: {}", folder.string(), error.what());
 }
 
 Manifest manifest_from(const std::string& text, const std::filesystem::path& folder) {
@@ -256,26 +256,26 @@ Manifest manifest_from(const std::string& text, const std::filesystem::path& fol
   try {
     json = parse_json(text);
   } catch (const UsageError& error) {
-    throw IoError("{} is no complete checkpoint ({})", folder.string(), error.what());
+    throw IoError("{} is not a complete checkpoint: {}", folder.string(), error.what());
   } catch (const nlohmann::json::exception& error) {
     throw IoError("{} is damaged ({})", path.string(), error.what());
   }
   const nlohmann::json schema = json.is_object() && json.contains("schema") ? json["schema"] : nlohmann::json();
   const auto refuse_schema = [&](const char* why) {
-    throw IoError("{} has schema {} ({}): this program reads schema {}", path.string(), schema.dump(), why,
+    throw IoError("{} has schema {}, {}, but this program reads schema {}", path.string(), schema.dump(), why,
                   kCheckpointSchema);
   };
   // Another schema may keep its checksum elsewhere.
   if (schema.is_number_integer() && schema != kCheckpointSchema)
-    refuse_schema(schema > kCheckpointSchema ? "a newer program wrote it" : "unknown");
+    refuse_schema(schema > kCheckpointSchema ? "which a newer program wrote" : "which is unknown");
   const std::size_t place = place_of_checksum(text);
   if (place == std::string::npos || text.substr(place, kHexDigits) != checksum_of_text(text, place))
     throw IoError("{} is damaged (its checksum is wrong)", path.string());
-  if (schema != kCheckpointSchema) refuse_schema("unknown");
+  if (schema != kCheckpointSchema) refuse_schema("which is unknown");
   try {
     return parse_manifest(json, path);
   } catch (const UsageError& error) {
-    throw IoError("{} is damaged ({})", path.string(), error.what());
+    throw IoError("{} is damaged: {}", path.string(), error.what());
   }
 }
 

@@ -10,7 +10,7 @@
 namespace tessera {
 
 Fields::Fields(const Json& json, std::string where) : json_(&json), where_(std::move(where)) {
-  if (!json.is_object()) throw IoError("{} is damaged (no JSON object)", where_);
+  if (!json.is_object()) throw IoError("{} is damaged (it is not a JSON object)", where_);
 }
 
 void Fields::refuse(const char* key, const char* needed) const {
@@ -89,7 +89,8 @@ TensorRecord Fields::tensor(const Json& value, const Fields& fields) {
     }
     if (!record.keeps(StateKind::parameter)) entry.refuse("states", "every tensor has its parameter");
   }
-  if (record.name.empty() || record.name.find('/') != std::string::npos) entry.refuse("name", "a name without /");
+  if (record.name.empty() || record.name.find('/') != std::string::npos)
+    entry.refuse("name", "a name without / is needed");
   return record;
 }
 

@@ -59,7 +59,7 @@ void CheckpointReader::check_size(const FileRecord& record) const {
   const std::filesystem::path path = folder_ / record.name;
   const std::int64_t bytes = size_of_file(path);
   if (bytes == record.bytes) return;
-  throw IoError("{} has {} bytes (it was written with {}): it is {}", path.string(), bytes, record.bytes,
+  throw IoError("{} has {} bytes, but was written with {}, so it is {}", path.string(), bytes, record.bytes,
                 bytes < record.bytes ? "cut short" : "too long");
 }
 
@@ -68,7 +68,7 @@ std::vector<CheckpointReader::Piece> CheckpointReader::pieces_of(std::span<const
   std::vector<Piece> pieces;
   for (const WantedRun& want : wanted) {
     if (static_cast<std::size_t>(want.kind) >= kinds_of(manifest_.content).size())
-      throw IoError("{} holds weights only: it has no {}", folder_.string(), name_of(want.kind));
+      throw IoError("{} holds weights only, so it has no {}", folder_.string(), name_of(want.kind));
     const auto& of_kind = places_[static_cast<std::size_t>(want.kind)];
     TESSERA_ASSERT(want.tensor >= 0 && want.tensor < std::ssize(of_kind), "tensor {}", want.tensor);
     const auto& places = of_kind[static_cast<std::size_t>(want.tensor)];

@@ -42,7 +42,7 @@ std::int64_t offset_of_checked(hid_t file, const std::string& name, std::int64_t
   if (H5Tequal(type.id(), H5T_IEEE_F32LE) <= 0) throw IoError("{} is not little-endian fp32", hdf5_name(dataset.id()));
   const hssize_t found = H5Sget_simple_extent_npoints(space.id());
   if (H5Sget_simple_extent_ndims(space.id()) != 1 || found != elements) {
-    throw IoError("{} has {} elements: its runs need {}", hdf5_name(dataset.id()), found, elements);
+    throw IoError("{} has {} elements, but its runs need {}", hdf5_name(dataset.id()), found, elements);
   }
   return offset_of(dataset, elements);
 }
@@ -93,7 +93,7 @@ FileRecord read_shard_layout(const std::filesystem::path& path, const std::vecto
                              StateContent content) {
   const Hdf5File file = Hdf5File::open(path);
   if (hdf5_read_attribute<std::string>(file.id(), "format") != kFormat)
-    throw IoError("{} is no shard of a checkpoint", path.string());
+    throw IoError("{} is not a shard of a checkpoint", path.string());
   const auto names = hdf5_read_strings(file.id(), "tensors");
   const bool same = names.size() == tensors.size() &&
                     std::equal(names.begin(), names.end(), tensors.begin(),
@@ -107,9 +107,9 @@ FileRecord read_shard_layout(const std::filesystem::path& path, const std::vecto
   for (std::size_t i = 0; i < table.size(); i += 3) record.runs.push_back({table[i], table[i + 1], table[i + 2]});
   std::int64_t all = 0;
   for (const ElementRun& run : record.runs) {
-    if (run.count < 0) throw IoError("{}: a run of {} elements", path.string(), run.count);
+    if (run.count < 0) throw IoError("{} has a run of {} elements", path.string(), run.count);
     if (run.tensor < 0 || run.tensor >= std::ssize(tensors))
-      throw IoError("{}: a run of tensor {}", path.string(), run.tensor);
+      throw IoError("{} has a run of the unknown tensor {}", path.string(), run.tensor);
     all = checked_add(all, run.count);
   }
   for (const StateKind kind : kinds_of(content)) {

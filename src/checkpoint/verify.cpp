@@ -66,7 +66,8 @@ class Verifier {
     const bool readable = guarded([&] {
       const FileDescriptor file = open_file(path, OpenFor::reading);
       const std::int64_t bytes = size_of_file(file, path);
-      if (bytes != record.bytes) throw IoError("{} has {} bytes: {} were written", path.string(), bytes, record.bytes);
+      if (bytes != record.bytes)
+        throw IoError("{} has {} bytes, but {} were written", path.string(), bytes, record.bytes);
       std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(threads_));
       on_threads(static_cast<std::int64_t>(record.blocks.size()), threads_, [&](std::int64_t block, int thread) {
         auto& buffer = buffers[static_cast<std::size_t>(thread)];
@@ -135,7 +136,7 @@ class Verifier {
           const WantedRun want{kind, static_cast<std::int64_t>(i), at, 1, &stored};
           reader.read({&want, 1}, 1);
           if (std::bit_cast<std::uint32_t>(seen) != std::bit_cast<std::uint32_t>(stored))
-            throw IoError("{}: element {} of {}/{} is {}, a shard says {}",
+            throw IoError("{}: element {} of {}/{} is {}, but a shard says {}",
                           (folder_ / std::string(kVirtualName)).string(), at, name_of(kind), shown(tensor.name), seen,
                           stored);
         }

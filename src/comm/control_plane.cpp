@@ -62,8 +62,8 @@ ControlPlane ControlPlane::part(const std::vector<std::int64_t>& ranks) const {
 void ControlPlane::give_up(std::int64_t peer, double seconds) const {
   const auto place = static_cast<std::size_t>(peer);
   throw CommunicationError(
-      "rank {}{} did not answer within {:.4g} s{} while {}: it hangs or was stopped, or its disk or network does not "
-      "answer",
+      "rank {}{} did not answer within {:.4g} s{} while {}. It hangs or was stopped, or its disk or network does not "
+      "answer.",
       peer, place < waits_->hosts.size() ? fmt::format(" ({})", waits_->hosts[place]) : "", seconds,
       waits_->option.empty() ? "" : fmt::format(" ({})", waits_->option), waits_->phase);
 }
@@ -113,8 +113,8 @@ std::int64_t ControlPlane::receive_length(int from) {
 std::vector<std::byte> ControlPlane::receive(int from) {
   const std::int64_t bytes = receive_length(from);
   if (bytes < 0 || bytes > kChunk) {
-    throw CommunicationError("rank {} announced a block of {} bytes ({} at most): ranks are out of step", from, bytes,
-                             kChunk);
+    throw CommunicationError("rank {} announced a block of {} bytes ({} at most), so ranks are out of step", from,
+                             bytes, kChunk);
   }
   std::vector<std::byte> block(static_cast<std::size_t>(bytes));
   receive_bytes(from, block.data(), bytes);
@@ -124,7 +124,7 @@ std::vector<std::byte> ControlPlane::receive(int from) {
 void ControlPlane::receive(int from, std::span<std::byte> block) {
   const std::int64_t bytes = receive_length(from);
   if (bytes != static_cast<std::int64_t>(block.size())) {
-    throw CommunicationError("rank {} sent {} bytes where {} were expected: ranks are out of step", from, bytes,
+    throw CommunicationError("rank {} sent {} bytes where {} were expected, so ranks are out of step", from, bytes,
                              block.size());
   }
   receive_bytes(from, block.data(), bytes);

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "comm/collective_call.hpp"
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -77,8 +77,9 @@ class EmulatedCommunicator final : public Communicator {
 std::unique_ptr<Communicator> make_emulated(std::unique_ptr<Communicator> inner, double latency_seconds,
                                             double bytes_per_second) {
   if (!(latency_seconds >= 0) || !(bytes_per_second > 0)) {
-    throw UsageError("comm.emulate = {} s, {} bytes/s (no such network): a latency from 0 and a bandwidth above 0",
-                     latency_seconds, bytes_per_second);
+    throw refusal("comm.emulate = {} s, {} bytes/s does not work", latency_seconds, bytes_per_second)
+        .because("there is no such network")
+        .use("a latency from 0 and a bandwidth above 0");
   }
   return std::make_unique<EmulatedCommunicator>(std::move(inner), latency_seconds, bytes_per_second);
 }

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "commands/words.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 
 namespace tessera {
@@ -46,28 +47,30 @@ void take_words(Call& call, const std::vector<std::string>& positional) {
   const std::size_t paths = count_of_paths(command);
   auto next = positional.begin() + 1 + std::ranges::count(command.name, ' ');
   if (positional.end() - next < static_cast<std::ptrdiff_t>(paths)) {
-    throw UsageError("{} needs {}: tessera {} {}", command.name, paths == 1 ? "a path" : "two paths", command.name,
-                     words_after(command));
+    throw refusal("{} needs {}", command.name, paths == 1 ? "a path" : "two paths")
+        .hint("Write tessera {} {}", command.name, words_after(command));
   }
   call.words.assign(next, next + static_cast<std::ptrdiff_t>(paths));
   next += static_cast<std::ptrdiff_t>(paths);
   if (next != positional.end() && command.input != InputFile::none) call.input = *next++;
   if (command.input == InputFile::of_run) call.input = config_of(call.input);
   if (command.input == InputFile::of_sweep && call.input.empty())
-    throw UsageError("{} needs a file: tessera {} {}", command.name, command.name, words_after(command));
+    throw refusal("{} needs a file", command.name).hint("Write tessera {} {}", command.name, words_after(command));
   if (next == positional.end()) return;
   if (!call.input.empty()) {
-    throw UsageError("{} stands after the input file {}, and one file is read. Write options as --section.key=value.",
-                     in_quotes(*next), in_quotes(call.input.string()));
+    throw refusal("{} stands after the input file {}, but only one file is read", in_quotes(*next),
+                  in_quotes(call.input.string()))
+        .hint("Write options as --section.key=value");
   }
-  throw UsageError("{} stands after all that {} takes: tessera {} {}", in_quotes(*next), command.name, command.name,
-                   words_after(command));
+  throw refusal("{} stands after all that {} takes", in_quotes(*next), command.name)
+      .hint("Write tessera {} {}", command.name, words_after(command));
 }
 
 void require_taken(const Command& command, const Setting& setting) {
   if (read_option(command.reads | command.takes, setting.name)) return;
-  throw UsageError("{} = {} has no effect, because tessera {} does not read it. Leave it out.", setting.name,
-                   in_quotes(setting.value), command.name);
+  throw refusal("{} = {} has no effect", setting.name, in_quotes(setting.value))
+      .because("tessera {} does not read it", command.name)
+      .hint("Leave it out");
 }
 
 }  // namespace
@@ -79,8 +82,8 @@ Call read_call(const std::vector<std::string>& words) {
   if (arguments.help || (!words.empty() && words[0] == "help")) return call_of_help(std::move(arguments.positional));
   if (arguments.version) return call_of({"version"});
   if (words.empty() || words[0].starts_with("-")) {
-    throw UsageError("{} stands where a command belongs: tessera COMMAND [INPUT.ini] [--section.key=value ...]",
-                     words.empty() ? "nothing" : in_quotes(words[0]));
+    throw refusal("{} stands where a command belongs", words.empty() ? "nothing" : in_quotes(words[0]))
+        .hint("Write tessera COMMAND [INPUT.ini] [--section.key=value ...]");
   }
   Call call = call_of(arguments.positional);
   if (call.command == nullptr) throw unknown_command(arguments.positional);

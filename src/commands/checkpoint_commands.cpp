@@ -9,6 +9,7 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/checkpoint/best.hpp"
 #include "tessera/checkpoint/manifest.hpp"
@@ -32,10 +33,11 @@ bool is_llmc(const std::filesystem::path& path) { return path.extension() == ".b
 std::filesystem::path checkpoint_at(const std::filesystem::path& given) {
   std::filesystem::path path = given.lexically_normal();
   if (!path.has_filename() && path.has_relative_path()) path = path.parent_path();  // "RUN/"
-  if (!path_exists(path)) throw UsageError("{} does not exist", path.string());
+  if (!path_exists(path)) throw refusal("{} does not exist", path.string());
   if (const auto checkpoint = checkpoint_in(path)) return *checkpoint;
-  throw UsageError("{} is no checkpoint (it has no {}) and no run with checkpoints: RUN, or RUN/checkpoints/step-N",
-                   path.string(), kManifestName);
+  throw refusal("{} is neither a checkpoint nor a run with checkpoints", path.string())
+      .because("it has no {}", kManifestName)
+      .hint("Name RUN or RUN/checkpoints/step-N");
 }
 
 /// Statistics of values, gathered piece by piece (Welford's updates over pieces).
@@ -143,14 +145,14 @@ int run_inspect(const std::filesystem::path& path) {
   if (!path_exists(path / std::string(kManifestName))) list_checkpoints(log, folder, judged);
   warn_of_index(log, reader.folder());
   if (m.content == StateContent::weights) log.info("content    weights only, without the optimizer's state");
-  log.info(fmt::format("grid       {} ({} a node), shard group {}, strategy {}; {}", counted(m.grid.world, "rank"),
+  log.info(fmt::format("grid       {} ({} per node), shard group {}, strategy {}; {}", counted(m.grid.world, "rank"),
                        m.grid.ranks_per_node, m.grid.shard_group, shown(m.grid.strategy),
                        counted(std::ranges::count_if(m.files, &FileRecord::is_shard), "shard")));
   log.info(fmt::format("model      {}, {} parameters: {}, width {}, {}, vocabulary {}", name_of(m.architecture.family),
                        format_count(parameters), counted(m.architecture.layers, "layer"), m.architecture.width,
                        counted(m.architecture.heads, "head"), m.architecture.vocab));
   if (m.data.known) {
-    log.info(fmt::format("data       sample {} is next; {} samples of {} tokens a step, order {}, corpus {}",
+    log.info(fmt::format("data       sample {} is next; {} samples of {} tokens per step, order {}, corpus {}",
                          m.data.next_sample, m.data.global_batch, m.data.sequence, shown(m.data.order),
                          shown(m.data.fingerprint)));
   }
@@ -209,7 +211,7 @@ int run_import(const std::filesystem::path& source, const std::filesystem::path&
 int run_export(const std::filesystem::path& path, const std::filesystem::path& target, const ExportOptions& options) {
   const CheckpointReader reader(checkpoint_at(path));
   if (is_llmc(target)) {
-    if (options.optimizer) throw UsageError("export.optimizer = true goes with a folder, not with llm.c's file");
+    if (options.optimizer) throw refusal("export.optimizer = true works with a folder, but not with llm.c's file");
     write_llmc(target, reader, options.dtype);
   } else {
     write_hugging_face(target, reader, options.dtype, options.largest_file, options.optimizer);

@@ -7,6 +7,7 @@
 
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/files/json_file.hpp"
 
@@ -14,11 +15,13 @@ namespace tessera {
 
 namespace {
 
+constexpr const char* kObject = "an object with context, endings and label";
+
 /// Returns "questions.jsonl, line 7".
 std::string place(const std::string& name, std::int64_t line) { return fmt::format("{}, line {}", name, line); }
 
 std::string text_of(const nlohmann::json& value, const std::string& where, const char* key) {
-  if (!value.is_string()) throw UsageError("{}: {} is no text: a text", where, key);
+  if (!value.is_string()) throw refusal("{}: {} is not a text", where, key);
   return value.get<std::string>();
 }
 
@@ -30,8 +33,8 @@ std::int64_t label_of(const nlohmann::json& value, std::size_t endings, const st
     label = whole_number(value.get<std::string>()).value_or(-1);
   }
   if (label < 0 || label >= static_cast<std::int64_t>(endings))
-    throw UsageError("{}: label is {} (the number of the right ending): 0 to {}", where, shown(value.dump()),
-                     endings - 1);
+    throw refusal("{}: label is {}, but must be the number of the right ending", where, shown(value.dump()))
+        .use("0 to {}", endings - 1);
   return label;
 }
 
@@ -41,21 +44,20 @@ Question question_in(const std::string& line, std::int64_t number, const std::st
   try {
     json = parse_json(line);
   } catch (const nlohmann::json::exception& error) {
-    throw UsageError("{}: no JSON ({}): an object with context, endings and label", where, shown(error.what(), 160));
+    throw refusal("{}: the line is not JSON ({})", where, shown(error.what(), 160)).hint("Give {}", kObject);
   } catch (const UsageError& error) {
     throw UsageError("{}: {}", where, error.what());
   }
   const char* context = json.is_object() && !json.contains("context") && json.contains("ctx") ? "ctx" : "context";
   for (const char* key : {context, "endings", "label"}) {
     if (!json.is_object() || !json.contains(key))
-      throw UsageError("{}: there is no {}: an object with context, endings and label", where, key);
+      throw refusal("{}: there is no {}", where, key).hint("Give {}", kObject);
   }
   Question question;
   question.line = number;
   question.context = text_of(json.at(context), where, context);
   const nlohmann::json& endings = json.at("endings");
-  if (!endings.is_array() || endings.size() < 2)
-    throw UsageError("{}: endings is no list of two or more: a list of texts", where);
+  if (!endings.is_array() || endings.size() < 2) throw refusal("{}: endings is not a list of two or more texts", where);
   for (const auto& ending : endings) question.endings.push_back(text_of(ending, where, "an ending"));
   question.label = label_of(json.at("label"), question.endings.size(), where);
   return question;
@@ -74,8 +76,7 @@ std::vector<Question> parse_questions(const std::string& text, const std::string
     if (std::ranges::all_of(line, is_space)) continue;
     questions.push_back(question_in(line, number, name));
   }
-  if (questions.empty())
-    throw UsageError("{} has no questions: an object with context, endings and label on each line", name);
+  if (questions.empty()) throw refusal("{} has no questions", name).hint("Give {} on each line", kObject);
   return questions;
 }
 
@@ -91,8 +92,9 @@ std::vector<EndingRow> encode_questions(const std::vector<Question>& questions, 
     if (before.empty()) {
       const auto end = tokenizer.end_of_text();
       if (!end)
-        throw UsageError("{}: context is empty ({} has no end-of-text token to begin with): a text", where,
-                         tokenizer.describe());
+        throw refusal("{}: context is empty, and {} has no end-of-text token to begin with", where,
+                      tokenizer.describe())
+            .hint("Give it some text");
       before.push_back(*end);
     }
     for (const std::string& ending : question.endings) {
@@ -100,14 +102,17 @@ std::vector<EndingRow> encode_questions(const std::vector<Question>& questions, 
       const bool touches = !question.context.empty() && !is_space(question.context.back()) &&
                            !(!ending.empty() && is_space(ending.front()));
       encoder->encode(touches ? " " + ending : ending, row.tokens);
-      if (row.ending_tokens() == 0 || ending.empty()) throw UsageError("{}: an ending is empty: a text", where);
+      if (row.ending_tokens() == 0 || ending.empty())
+        throw refusal("{}: an ending is empty", where).hint("Give it some text");
       const std::int32_t largest = *std::ranges::max_element(row.tokens);
       if (largest >= vocab)
-        throw UsageError("{}: token {} of {} (the model's vocabulary is {}): another tokenizer", where, largest,
-                         tokenizer.describe(), vocab);
+        throw refusal("{}: token {} of {} is outside of the model's vocabulary, which is {}", where, largest,
+                      tokenizer.describe(), vocab)
+            .use("another tokenizer");
       if (static_cast<std::int64_t>(row.tokens.size()) > context + 1)
-        throw UsageError("{}: context and ending are {} tokens (the model's context is {}): at most {}", where,
-                         row.tokens.size(), context, context + 1);
+        throw refusal("{}: context and ending are {} tokens, but the model's context is {}", where, row.tokens.size(),
+                      context)
+            .use("at most {}", context + 1);
       rows.push_back(std::move(row));
     }
   }
@@ -123,7 +128,7 @@ ChoiceScore score(const std::vector<Question>& questions, const std::vector<Endi
     const std::vector<double> sums(losses.begin() + static_cast<std::ptrdiff_t>(first),
                                    losses.begin() + static_cast<std::ptrdiff_t>(first + question.endings.size()));
     if (std::ranges::any_of(sums, [](double sum) { return !std::isfinite(sum); }))
-      throw NumericalError("the losses of the question in line {} are not finite: no ending is the best",
+      throw NumericalError("the losses of the question in line {} are not finite, so no ending is the best",
                            question.line);
     Answer answer;
     for (std::size_t i = 0; i < sums.size(); ++i)

@@ -6,6 +6,7 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/files/byte_file.hpp"
@@ -37,13 +38,15 @@ std::unique_ptr<Tokenizer> tokenizer_of(const fs::path& info_file, const Log& lo
   };
   const std::string name = text("tokenizer_path");
   if (name.empty())
-    throw UsageError("{}: no tokenizer_path (it is no prepared corpus): prepare it again", info_file.string());
+    throw refusal("{} does not describe a prepared corpus", info_file.string())
+        .because("it has no tokenizer_path")
+        .hint("Prepare it again");
   try {
     auto tokenizer = open_named_tokenizer(name);
     if (fmt::format("{:016x}", tokenizer->hash()) == text("tokenizer_hash")) return tokenizer;
-    log.warn(fmt::format("{} is another tokenizer than the corpus was prepared with: no samples", name));
+    log.warn(fmt::format("{} is another tokenizer than the corpus was prepared with, so no samples are shown", name));
   } catch (const Error& error) {
-    log.warn(fmt::format("no samples ({})", error.what()));
+    log.warn(fmt::format("no samples are shown: {}", error.what()));
   }
   return nullptr;
 }

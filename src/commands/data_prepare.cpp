@@ -1,6 +1,6 @@
 #include "tessera/backend/cores.hpp"
-#include "tessera/base/error.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/validation_sources.hpp"
 #include "tessera/text/corpus.hpp"
@@ -23,7 +23,7 @@ void prepare_one(const Options& options, const std::string& option, const Corpus
 int run_data_prepare(const Options& options) {
   const DataOptions& data = options.data;
   if (data.source == "synthetic")
-    throw UsageError("data.source = synthetic is no text to prepare: files, folders and globs of text");
+    throw refusal("data.source = synthetic is not a text to prepare").use("files, folders and globs of text");
   CorpusSettings settings;
   settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
   settings.say = [](const std::string& line) { Log(0, 1).info(line); };

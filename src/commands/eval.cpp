@@ -9,6 +9,7 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
@@ -47,7 +48,7 @@ Corpora open_corpora(World& world, const Options& options, std::int64_t vocab, s
   const std::vector<std::string> all = world.control().all_gather(mine);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all[0])
-      throw UsageError("rank {} finds other validation sets than rank 0: the same files on all nodes", rank);
+      throw refusal("rank {} finds other validation sets than rank 0", rank).use("the same files on all nodes");
   }
   return corpora;
 }

@@ -8,6 +8,7 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/generate/generator.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
@@ -36,9 +37,10 @@ GenerationShape sizes_of(const Options& options, const Architecture& architectur
   const std::int64_t positions = checked_add(length(longest), options.generate.max_tokens);
   if (positions > architecture.context) {
     const std::int64_t left = architecture.context - length(longest);
-    throw UsageError("generate.max_tokens = {} after prompt {} of {} makes {} tokens (the model's context is {}): {}",
-                     options.generate.max_tokens, longest.number + 1, counted(length(longest), "token"), positions,
-                     architecture.context, left > 0 ? fmt::format("1 to {}", left) : "a shorter prompt");
+    throw refusal("generate.max_tokens = {} after prompt {} of {} makes {} tokens, but the model's context is {}",
+                  options.generate.max_tokens, longest.number + 1, counted(length(longest), "token"), positions,
+                  architecture.context)
+        .use("{}", left > 0 ? fmt::format("1 to {}", left) : "a shorter prompt");
   }
   const auto count = static_cast<std::int64_t>(prompts.size());
   return {std::min(count, options.train.micro_batch), std::min(length(longest), kChunk), positions};

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -21,16 +22,17 @@ std::vector<GenerationPrompt> encode_prompts(const Tokenizer& tokenizer, const s
     if (prompt.tokens.empty()) {
       const auto end = tokenizer.end_of_text();
       if (!end) {
-        throw UsageError("prompt {} is empty (there is no token to go on with, and {} has no end of text): a text",
-                         prompts.size(), tokenizer.describe());
+        throw refusal("prompt {} is empty, and {} has no end-of-text token to start from", prompts.size(),
+                      tokenizer.describe())
+            .hint("Give it some text");
       }
       prompt.tokens.push_back(*end);
     }
     const std::int32_t largest = *std::ranges::max_element(prompt.tokens);
     if (largest >= vocab) {
-      throw UsageError(
-          "prompt {} has token {} of {} (the model's vocabulary is {}): the tokenizer that it was trained with",
-          prompts.size(), largest, tokenizer.describe(), vocab);
+      throw refusal("prompt {} has token {} of {}, but the model's vocabulary is {}", prompts.size(), largest,
+                    tokenizer.describe(), vocab)
+          .use("the tokenizer that it was trained with");
     }
   }
   return prompts;

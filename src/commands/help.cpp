@@ -1,6 +1,9 @@
 // What users read about commands and their options.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "commands/words.hpp"
 #include "tessera/commands/commands.hpp"
@@ -46,7 +49,15 @@ std::string options_text(const std::vector<const Command*>& commands) {
 
 std::string usage_text() {
   std::string out = "tessera COMMAND [INPUT.ini] [--section.key=value ...]\n\nCommands:\n";
-  for (const Command& command : all_commands()) out += fmt::format("  {:<16} {}\n", command.name, command.help);
+  std::string_view group;
+  for (const Command& command : all_commands()) {
+    const std::string_view first = command.name.substr(0, command.name.find(' '));
+    if (first == command.name) {
+      out += fmt::format("  {:<8} {}\n", command.name, command.help);
+    } else if (std::exchange(group, first) != first) {
+      out += fmt::format("  {:<8} {}: see tessera help {}\n", first, fmt::join(words_of_group(first), ", "), first);
+    }
+  }
   return out + "\nOptions of a command, with an example: tessera help COMMAND\n";
 }
 

@@ -1,6 +1,7 @@
 #include "commands/loaded_model.hpp"
 
 #include "tessera/base/format.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/schedule/verify.hpp"
@@ -16,10 +17,10 @@ void require_memory(World& world, const Options& options, const PlannedRun& plan
   const std::int64_t usable = -world.control().maximum(-mine.bytes);
   const std::int64_t needed = limited_bytes(planned.schedule, planned.plan);
   if (usable <= 0 || needed <= usable) return;
-  throw UsageError(
-      "{} needs {} a rank, {}{}: more ranks with shard.strategy = zero3, a smaller train.micro_batch or {}, or "
-      "precision.compute = bf16",
-      use.name, format_bytes(needed), format_bytes(usable), mine.of, use.smaller);
+  throw refusal("{} needs {} per rank, but has only {}{}", use.name, format_bytes(needed), format_bytes(usable),
+                mine.of)
+      .use("more ranks with shard.strategy = zero3, a smaller train.micro_batch or {}, or precision.compute = bf16",
+           use.smaller);
 }
 
 void require_same_plan(World& world, const PlannedRun& planned) {
@@ -27,7 +28,7 @@ void require_same_plan(World& world, const PlannedRun& planned) {
   const std::vector<std::string> all = world.control().all_gather(mine);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all[0])
-      throw UsageError("rank {} differs from rank 0: all ranks need the same build and kind of processor", rank);
+      throw refusal("rank {} differs from rank 0", rank).use("the same build and kind of processor for all ranks");
   }
 }
 
@@ -64,7 +65,7 @@ std::string memory_text(const PlannedRun& planned) {
 
 void name_model(Options& options, const std::filesystem::path& model) {
   if (!path_exists(model))
-    throw UsageError("{} does not exist: a run, a checkpoint or a Hugging Face folder", model.string());
+    throw refusal("{} does not exist", model.string()).use("a run, a checkpoint or a Hugging Face folder");
   options.model.from = model.string();
 }
 

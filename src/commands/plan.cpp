@@ -46,8 +46,8 @@ std::string headline(const ResolvedRun& run) {
   const ModelParts& model = run.planned.schedule.model;
   const Architecture& a = shape.architecture;
   return fmt::format(
-             "{}: {} parameters ({}, width {}, {}, vocabulary {}), {} floating point operations a token\n"
-             "{} tokens a step: {} ({} a node) x {} x {} of {}; compute {}, reduce {}{}\n",
+             "{}: {} parameters ({}, width {}, {}, vocabulary {}), {} floating point operations per token\n"
+             "{} tokens per step: {} ({} per node) x {} x {} of {}; compute {}, reduce {}{}\n",
              model_name(run.options), format_count(model.parameter_count()), counted(a.layers, "layer"), a.width,
              counted(a.heads, "head"), a.vocab, format_count(model.training_flops() / model.tokens()),
              format_count(shape.world * shape.policy.accumulation * model.tokens()), counted(shape.world, "rank"),
@@ -59,12 +59,12 @@ std::string headline(const ResolvedRun& run) {
 std::string strategy_table(const RunShape& shape) {
   const std::vector<StrategyRow> rows = strategy_rows(shape);
   const bool offloads = std::ranges::any_of(rows, [](const StrategyRow& row) { return copies_in_steps(row.schedule); });
-  return "all strategies: memory of a rank at its peak, which adds up to what it allocates (* as chosen)\n" +
-         print_strategy_table(rows) + (offloads ? "  host: beside what is allocated on the device\n" : "") +
+  return "all strategies: memory per rank at the peak, which adds up to what it allocates (* as chosen)\n" +
+         print_strategy_table(rows) + (offloads ? "  host: in addition to what is allocated on the device\n" : "") +
          fmt::format("  parameters: fp32 masters and copies at rest; optimizer: {}; gathered: unsharded for a while\n",
                      rules_of(shape.policy.optimizer).kept) +
          "  idle: allocated for another time than the peak\n"
-         "\nall strategies: each category at its own peak, as ZeRO's formulas count, and what a rank sends\n" +
+         "\nall strategies: each category at its own peak, as ZeRO's formulas count, and what each rank sends\n" +
          print_strategy_peaks(rows);
 }
 
@@ -73,7 +73,7 @@ std::string reduction_costs(const RunShape& shape) {
   if (rows.empty()) return "";
   std::string text = fmt::format("\nshard.reduce under {} micro-steps\n", shape.policy.accumulation);
   for (const ReductionRow& row : rows) {
-    text += fmt::format("  {:<10} {} to allocate, {} sent a step, {} of gradient sums{}\n", name_of(row.reduce),
+    text += fmt::format("  {:<10} {} to allocate, {} sent per step, {} of gradient sums{}\n", name_of(row.reduce),
                         format_bytes(row.to_allocate), format_bytes(row.wire_bytes), format_bytes(row.accumulators),
                         row.chosen ? " *" : "");
   }
@@ -85,7 +85,7 @@ std::string recomputation_costs(const RunShape& shape) {
   std::string text =
       "\nmemory.checkpoint: what is computed again in backward, memory that this buys, FLOPs that it pays\n";
   for (const RecomputationRow& row : rows) {
-    text += fmt::format("  {:<10} {} to allocate, {} less; {} more FLOPs a step ({:.1f}%){}\n",
+    text += fmt::format("  {:<10} {} to allocate, {} less; {} more FLOPs per step ({:.1f}%){}\n",
                         describe(row.recomputation), format_bytes(row.to_allocate), format_bytes(row.bought),
                         format_count(row.flops), 100 * row.share, row.chosen ? " *" : "");
   }

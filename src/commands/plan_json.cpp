@@ -56,8 +56,6 @@ Json plan_json(const std::string& model, const ResolvedRun& run, const std::opti
   const RunShape& shape = run.shape;
   Json json = schedule_json(run.planned.schedule, run.planned.plan);
   json["model"] = model;
-  json["resolved"] = Json::object();
-  for (const Decision& decision : run.decisions) json["resolved"][decision.option] = decision.value;
   json["strategies"] = strategies_json(strategy_rows(shape));
   json["reductions"] = reductions_json(reduction_rows(shape));
   json["recomputations"] = recomputations_json(recomputation_rows(shape));

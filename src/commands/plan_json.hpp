@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-/// Returns schedule_json and, behind it, the model's name, what was
-/// decided, all strategies and both settings of shard.reduce. Last comes
+/// Returns schedule_json and, behind it, the model's name, all
+/// strategies and both settings of shard.reduce. Last comes
 /// whether the run fits into plan.memory, null where that is not asked.
 nlohmann::ordered_json plan_json(const std::string& model, const ResolvedRun& run, const std::optional<FitAnswer>& fit);
 

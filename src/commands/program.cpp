@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "tessera/base/log.hpp"
-#include "tessera/commands/command.hpp"
 #include "tessera/comm/launcher.hpp"
+#include "tessera/commands/command.hpp"
 
 namespace tessera {
 

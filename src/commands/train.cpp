@@ -2,6 +2,7 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/bench/device_peak.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/commands/commands.hpp"
@@ -74,8 +75,8 @@ void require_same_folder(World& world, const std::filesystem::path& folder, cons
   const std::string mine = folder_has_owner(folder, nonce) ? "" : world.host();
   for (const std::string& host : world.control().all_gather(mine)) {
     if (host.empty()) continue;
-    throw UsageError("run.dir = {} must be the same folder on all nodes (a shared file system): {} sees another",
-                     folder.string(), host);
+    throw refusal("run.dir = {} must be the same folder on all nodes, but {} sees another", folder.string(), host)
+        .use("a shared file system");
   }
 }
 

@@ -27,19 +27,27 @@ std::vector<const Command*> commands_named(const std::vector<std::string>& words
   return group;
 }
 
-UsageError unknown_command(const std::vector<std::string>& words) {
-  std::vector<std::string_view> all, of_group;
+std::vector<std::string_view> words_of_group(std::string_view first) {
+  std::vector<std::string_view> words;
   for (const Command& command : all_commands()) {
-    all.push_back(command.name);
-    if (command.name.starts_with(words[0] + " ")) of_group.push_back(command.name.substr(words[0].size() + 1));
+    const std::size_t space = command.name.find(' ');
+    if (space != std::string_view::npos && command.name.substr(0, space) == first)
+      words.push_back(command.name.substr(space + 1));
   }
-  if (!of_group.empty()) {
-    const std::string given = words.size() > 1 ? fmt::format("not {}", in_quotes(words[1])) : "and none was given";
-    return UsageError("tessera {} needs to know what to do: {}, {}.", words[0], fmt::join(of_group, ", "), given);
+  return words;
+}
+
+Refusal unknown_command(const std::vector<std::string>& words) {
+  if (const auto of_group = words_of_group(words[0]); !of_group.empty()) {
+    return (words.size() > 1 ? refusal("tessera {} does not know {}", words[0], in_quotes(words[1]))
+                             : refusal("tessera {} needs to know what to do", words[0]))
+        .use("one of {}", fmt::join(of_group, ", "));
   }
+  std::vector<std::string_view> all;
+  for (const Command& command : all_commands()) all.push_back(command.name);
   const std::string_view near = closest(words[0], all);
-  return UsageError("unknown command {}. {}The commands are: {}.", in_quotes(words[0]),
-                    near.empty() ? "" : fmt::format("Did you mean {}? ", near), fmt::join(all, ", "));
+  return refusal("unknown command {}{} The commands are: {}", in_quotes(words[0]),
+                 near.empty() ? "." : fmt::format(": did you mean {}?", near), fmt::join(all, ", "));
 }
 
 }  // namespace tessera

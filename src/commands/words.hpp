@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/refuse.hpp"
 #include "tessera/commands/command.hpp"
 
 namespace tessera {
@@ -14,7 +15,10 @@ std::string words_after(const Command& command);
 /// Returns the commands that these words name: one; those that begin with the word, such as bench; or none.
 std::vector<const Command*> commands_named(const std::vector<std::string>& words);
 
+/// Returns the second words of the commands that begin with this word: step, comm, ... of bench.
+std::vector<std::string_view> words_of_group(std::string_view first);
+
 /// Returns the error about words that name no command: what is near, or what there is.
-UsageError unknown_command(const std::vector<std::string>& words);
+Refusal unknown_command(const std::vector<std::string>& words);
 
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tessera/base/counted.hpp"
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/config/validate.hpp"
 
 namespace tessera {
@@ -34,9 +34,9 @@ Options with_fine_tuning(Options options) {
   if (takes_epochs(options)) options.train.epochs = kEpochs;
   if (takes_minutes(options)) options.checkpoint.every_minutes = kMinutes;
   if (options.optim.min_lr > options.optim.lr) {
-    throw UsageError(
-        "optim.min_lr = {} is above optim.lr = {} (the default with model.from): 0 to {}, or give optim.lr",
-        options.optim.min_lr, options.optim.lr, options.optim.lr);
+    throw refusal("optim.min_lr = {} is above optim.lr = {}, the default with model.from", options.optim.min_lr,
+                  options.optim.lr)
+        .use("0 to {}, or give optim.lr", options.optim.lr);
   }
   return options;
 }

@@ -8,7 +8,7 @@
 
 #include "config/value_text.hpp"
 #include "tessera/base/decimal.hpp"
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 
 namespace tessera {
@@ -23,7 +23,7 @@ std::optional<std::int64_t> number_in(std::string_view text) {
 }
 
 [[noreturn]] void refuse_blocks(const std::string& text) {
-  throw UsageError("memory.checkpoint_blocks = {}: all, a share such as 1/2, or a list such as 0,2,5-8", shown(text));
+  throw refuse("memory.checkpoint_blocks", shown(text)).use("all, a share such as 1/2, or a list such as 0,2,5-8");
 }
 
 void take_share(const std::string& text, std::size_t slash, Recomputation& out) {
@@ -49,7 +49,7 @@ void take_parts(const std::string& text, Recomputation& out) {
   for (const std::string_view item : items_of(text)) {
     bool& half = item == "attention" ? out.attention : out.mlp;
     if ((item != "attention" && item != "mlp") || half)
-      throw UsageError("memory.checkpoint_parts = {}: attention, mlp, or both with a comma", shown(text));
+      throw refuse("memory.checkpoint_parts", shown(text)).use("attention, mlp, or both with a comma");
     half = true;
   }
 }
@@ -68,8 +68,9 @@ Recomputation recomputation_of(const MemoryOptions& options) {
     case ActivationCheckpointing::block:
       return Recomputation::all_blocks();
     case ActivationCheckpointing::fit:
-      throw UsageError(
-          "memory.checkpoint = fit: no limit of memory decides here: plan.memory, or none, block or selective");
+      throw refuse("memory.checkpoint", "fit")
+          .because("there is no memory limit to decide by")
+          .hint("Give plan.memory, or use none, block or selective");
     case ActivationCheckpointing::selective:
       break;
   }
@@ -115,8 +116,8 @@ std::string describe(const Recomputation& recomputation) {
 
 void require_blocks(const Recomputation& recomputation, std::int64_t layers) {
   if (recomputation.listed.empty() || recomputation.listed.back() < layers) return;
-  throw UsageError("memory.checkpoint_blocks names block {} (the model has {}): 0 to {}", recomputation.listed.back(),
-                   layers, layers - 1);
+  throw refusal("memory.checkpoint_blocks names block {}, but the model has {}", recomputation.listed.back(), layers)
+      .use("0 to {}", layers - 1);
 }
 
 }  // namespace tessera

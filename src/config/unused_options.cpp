@@ -28,11 +28,11 @@ void unused_by_strategy(const ShardOptions& shard, std::vector<UnusedOption>& ou
                   "shard.reshard_after_forward", "shard.persistence_threshold"});
       break;
     case ParameterLife::step:
-      add_unused(out, fmt::format("{} gathers every unit once a step and keeps it through backward", rules.name),
+      add_unused(out, fmt::format("{} gathers every unit once per step and keeps it through backward", rules.name),
                  {"shard.limit_all_gathers", "shard.reshard_after_forward", "shard.prefetch_backward"});
       break;
     case ParameterLife::micro_step:
-      add_unused(out, "reshard_after_forward = false keeps every unit through backward",
+      add_unused(out, "shard.reshard_after_forward = false keeps every unit through backward",
                  {"shard.limit_all_gathers", "shard.prefetch_backward"});
       break;
     case ParameterLife::phase:
@@ -40,7 +40,7 @@ void unused_by_strategy(const ShardOptions& shard, std::vector<UnusedOption>& ou
   }
   if (shard.offload == Offload::none)
     out.push_back({"shard.offload_fraction", "shard.offload = none keeps all state on the device"});
-  if (shard.wrap != Wrap::size) out.push_back({"shard.min_params", "only wrap = size merges parts up to a size"});
+  if (shard.wrap != Wrap::size) out.push_back({"shard.min_params", "only shard.wrap = size merges parts up to a size"});
 }
 
 void unused_by_model(const ModelOptions& model, std::vector<UnusedOption>& out) {
@@ -54,28 +54,28 @@ void unused_by_model(const ModelOptions& model, std::vector<UnusedOption>& out) 
 
 void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   if (options.train.global_batch > 0)
-    out.push_back({"train.accumulation", "train.global_batch decides how many micro-batches make a step: not both"});
-  if (options.train.epochs > 0.0) out.push_back({"train.steps", "train.epochs decides how long: not both"});
+    out.push_back({"train.accumulation", "train.global_batch already decides how many micro-batches make a step"});
+  if (options.train.epochs > 0.0) out.push_back({"train.steps", "train.epochs already decides how long the run is"});
   if (options.optim.schedule != LearningRateSchedule::wsd) {
     out.push_back({"optim.decay_fraction", "only optim.schedule = wsd decays in the last part of the steps"});
   }
   if (options.optim.name != OptimizerName::muon) {
-    add_unused(out, fmt::format("optim.name = {} has no Muon", name_of(options.optim.name)),
+    add_unused(out, fmt::format("optim.name = {} does not use Muon", name_of(options.optim.name)),
                {"optim.muon_momentum", "optim.muon_steps", "optim.muon_scale"});
   }
   if (options.optim.schedule == LearningRateSchedule::constant) {
-    out.push_back({"optim.min_lr", "optim.schedule = constant never falls"});
+    out.push_back({"optim.min_lr", "with optim.schedule = constant the rate never falls"});
   }
   if (options.shard.offload == Offload::none && !options.memory.offload_activations) {
     out.push_back({"memory.emulate_copies",
                    "shard.offload = none and memory.offload_activations = false copy nothing in a step"});
   }
   if (options.precision.compute == DType::fp32) {
-    out.push_back({"precision.logits", "with precision.compute = fp32 logits are fp32 anyway"});
+    out.push_back({"precision.logits", "with precision.compute = fp32 the logits are always fp32"});
   } else {
     out.push_back({"precision.matmul", "a 16-bit precision.compute leaves no fp32 matrices to multiply"});
   }
-  if (options.plan.format == PlanFormat::json) out.push_back({"plan.view", "plan.format = json has every view"});
+  if (options.plan.format == PlanFormat::json) out.push_back({"plan.view", "plan.format = json always has every view"});
 }
 
 /// Options of [comm] that only ranks on GPUs have a use for.
@@ -87,21 +87,22 @@ void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
         {"comm.register_buffers", "comm.symmetric", "comm.copy_engine_gather", "comm.min_ctas", "comm.max_ctas"});
   };
   if (options.run.device && traits_of(*options.run.device).uses_mpi) {
-    const char* const reason = "run.device = cpu, or auto without a GPU: ranks talk through shared memory and MPI";
+    const char* const reason = "run.device = cpu, or auto without a GPU, lets ranks talk through shared memory and MPI";
     out.push_back({"comm.backend", reason});
     unused(reason);
   } else if (comm.backend == CommBackend::staged) {
     unused("comm.backend = staged does not use NCCL");
   } else if (!comm.symmetric) {
-    out.push_back({"comm.copy_engine_gather", "copy engines gather within symmetric windows only: comm.symmetric"});
+    out.push_back(
+        {"comm.copy_engine_gather", "copy engines gather only within symmetric windows, which comm.symmetric makes"});
   } else {
-    out.push_back({"comm.register_buffers", "comm.symmetric = true registers them as windows"});
+    out.push_back({"comm.register_buffers", "comm.symmetric = true registers the buffers as windows anyway"});
   }
 }
 
 /// Options of [run] that a device of this kind has no use for.
 void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out) {
-  const char* const reason = "run.device = cpu, or auto without a GPU: the choice is a GPU's";
+  const char* const reason = "run.device = cpu, or auto without a GPU, has no such choice";
   if (!device.has_attention_choice) out.push_back({"run.attention", reason});
   if (!device.has_graphs) out.push_back({"run.graph", reason});
   if (!device.is_accelerator) add_unused(out, reason, {"run.share_gpu", "precision.matmul"});
@@ -110,16 +111,16 @@ void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out
 void unused_by_memory(const MemoryOptions& options, std::vector<UnusedOption>& out) {
   if (options.checkpoint == ActivationCheckpointing::none) {
     out.push_back({"memory.offload_activations",
-                   "memory.checkpoint = none recomputes nothing, and what is saved besides stays: block, selective or "
-                   "fit"});
+                   "memory.checkpoint = none recomputes nothing, and only inputs of recomputed blocks are offloaded "
+                   "(block, selective or fit)"});
   }
   if (options.checkpoint == ActivationCheckpointing::selective) return;
-  add_unused(out, "memory.checkpoint = selective alone chooses",
+  add_unused(out, "only memory.checkpoint = selective chooses blocks and their parts",
              {"memory.checkpoint_blocks", "memory.checkpoint_parts"});
 }
 
 void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
-  if (options.data.source != "synthetic") out.push_back({"data.synthetic_tokens", "data.source is no synthetic text"});
+  if (options.data.source != "synthetic") out.push_back({"data.synthetic_tokens", "data.source is not synthetic"});
   // A validation set or questions are text whatever is trained on.
   if (options.data.source == "synthetic" && options.data.val_source.empty() && options.eval.choices.empty()) {
     const char* const reason = "data.source = synthetic reads no text";
@@ -130,8 +131,8 @@ void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
     if (!generates) out.push_back({"data.tokenizer", reason});
   }
   if (!options.data.output.empty()) {
-    add_unused(out, "data.output names a file instead", {"data.cache"});
-    add_unused(out, "data.output is written from data.source alone", {"data.val_source"});
+    add_unused(out, "data.output names a file for the tokens instead", {"data.cache"});
+    add_unused(out, "data.output is written from data.source only", {"data.val_source"});
   }
   if (!options.eval.choices.empty()) {
     add_unused(out, "eval.choices is evaluated instead",
@@ -144,13 +145,13 @@ void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
 }
 
 void unused_by_bench(const BenchOptions& options, std::vector<UnusedOption>& out) {
-  if (!options.sizes.empty()) out.push_back({"bench.max_bytes", "bench.sizes lists the messages"});
+  if (!options.sizes.empty()) out.push_back({"bench.max_bytes", "bench.sizes already lists the messages"});
 }
 
 void unused_by_checkpoint(const CheckpointOptions& options, std::vector<UnusedOption>& out) {
   if (options.resume == "none") out.push_back({"checkpoint.allow", "checkpoint.resume = none compares nothing"});
   if (options.keep == 0)
-    add_unused(out, "checkpoint.keep = 0 keeps all",
+    add_unused(out, "checkpoint.keep = 0 keeps all checkpoints",
                {"checkpoint.keep_every", "checkpoint.keep_best", "checkpoint.keep_every_weights"});
 }
 

@@ -7,8 +7,10 @@
 
 #include "config/option_table.hpp"
 #include "config/value_text.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/config/recomputation.hpp"
 #include "tessera/config/validation_sources.hpp"
@@ -19,9 +21,9 @@ namespace {
 
 void check_resharding(const ReshardAfterForward& reshard) {
   if (reshard.ranks != 1) return;
-  throw UsageError(
-      "shard.reshard_after_forward = 1 (over one rank the slice that stays is all of the unit): false, or a number "
-      "from 2");
+  throw refuse("shard.reshard_after_forward", 1)
+      .because("on one rank the slice that stays is the whole unit")
+      .use("false, or a number from 2");
 }
 
 void check_used(const Options& options) {
@@ -31,7 +33,9 @@ void check_used(const Options& options) {
     TESSERA_ASSERT(row != nullptr, "unused_options names {}", unused.name);
     const auto value = row->get(options);
     if (options.is_given(unused.name) || value != row->get(defaults)) {
-      throw UsageError("{} = {} has no effect ({}): leave it out", unused.name, in_quotes(value), unused.reason);
+      throw refusal("{} = {} has no effect", unused.name, in_quotes(value))
+          .because("{}", unused.reason)
+          .hint("Leave it out");
     }
   }
 }
@@ -41,8 +45,8 @@ void check_sizes(const ModelOptions& model) {
   if (model.family.empty()) return;
   for (const ModelSize& size : kModelSizes) {
     if (size.rule == nullptr && model.*size.field == 0)
-      throw UsageError("model.{} is missing (model.family = {} has no preset): give it", size.option,
-                       in_quotes(model.family));
+      throw refusal("model.{} is missing", size.option)
+          .hint("Give it, because model.family = {} has no preset", in_quotes(model.family));
   }
 }
 
@@ -57,50 +61,53 @@ std::string strategies_that_offload_params() {
 
 void check_offload(const Options& options) {
   if (options.optim.name == OptimizerName::muon && options.shard.offload != Offload::none) {
-    throw UsageError(
-        "shard.offload = {} with optim.name = muon (its matrices are multiplied on the device, and their state would "
-        "travel there and back): none",
-        name_of(options.shard.offload));
+    throw refusal("shard.offload = {} does not work with optim.name = muon", name_of(options.shard.offload))
+        .because("Muon multiplies matrices on the device, and their state would travel there and back")
+        .use("shard.offload = none");
   }
   const ShardOptions& shard = options.shard;
   if (shard.offload == Offload::params && rules_of(shard.strategy).life == ParameterLife::rest) {
-    throw UsageError(
-        "shard.offload = params with shard.strategy = {} (it keeps full parameters for ever): optimizer, or one of {}",
-        rules_of(shard.strategy).name, strategies_that_offload_params());
+    throw refusal("shard.offload = params does not work with shard.strategy = {}", rules_of(shard.strategy).name)
+        .because("it keeps full parameters on every rank")
+        .use("shard.offload = optimizer, or one of {}", strategies_that_offload_params());
   }
   if (options.memory.emulate_copies.on() && options.run.device && traits_of(*options.run.device).is_accelerator) {
-    throw UsageError("memory.emulate_copies with run.device = {} (its copies are real): none, or cpu",
-                     name_of(*options.run.device));
+    throw refusal("memory.emulate_copies does not work with run.device = {}", name_of(*options.run.device))
+        .because("its copies are real")
+        .use("memory.emulate_copies = none, or run.device = cpu");
   }
   if (shard.offload_fraction.fits && options.plan.memory == 0) {
-    throw UsageError(
-        "shard.offload_fraction = fit without plan.memory (it is what the rest has to fit into): plan.memory, or a "
-        "number from 0 to 1");
+    throw refuse("shard.offload_fraction", "fit")
+        .because("it needs plan.memory, into which the rest has to fit")
+        .hint("Give plan.memory, or a number from 0 to 1");
   }
 }
 
 void check_ranges(const Options& options) {
   const auto& optim = options.optim;
   if (optim.min_lr > optim.lr) {
-    throw UsageError("optim.min_lr = {} is above optim.lr = {} (it is where the rate ends): 0 to {}", optim.min_lr,
-                     optim.lr, optim.lr);
+    throw refusal("optim.min_lr = {} is above optim.lr = {}, from which the rate falls to it", optim.min_lr, optim.lr)
+        .use("0 to {}", optim.lr);
   }
   if (options.train.epochs == 0.0) validate_for_steps(options, options.train.steps);
   if (options.comm.max_ctas > 0 && options.comm.min_ctas > options.comm.max_ctas) {
-    throw UsageError("comm.min_ctas = {} is above comm.max_ctas = {}: 0 to {}", options.comm.min_ctas,
-                     options.comm.max_ctas, options.comm.max_ctas);
+    throw refusal("comm.min_ctas = {} is above comm.max_ctas = {}", options.comm.min_ctas, options.comm.max_ctas)
+        .use("0 to {}", options.comm.max_ctas);
   }
   if (options.data.document_mask && options.run.attention == AttentionChoice::cudnn) {
-    throw UsageError(
-        "run.attention = cudnn with data.document_mask = true (cuDNN is given no such masks): own or auto");
+    throw refusal("run.attention = cudnn does not work with data.document_mask = true")
+        .because("Tessera does not give cuDNN such masks")
+        .use("own or auto");
   }
   if (options.data.source.empty()) {
-    throw UsageError("data.source is empty (there is nothing to train on): {}", find_option("data.source")->allowed);
+    throw refusal("data.source is empty, so there is nothing to train on")
+        .use("{}", find_option("data.source")->allowed);
   }
   if (options.run.dir.empty() && (options.run.name.empty() || options.run.name.find('/') != std::string::npos ||
                                   options.run.name == "." || options.run.name == "..")) {
-    throw UsageError("run.name = {} (it names the folder runs/NAME): a name without /, or set run.dir",
-                     in_quotes(options.run.name));
+    throw refuse("run.name", in_quotes(options.run.name))
+        .because("it names the folder runs/NAME")
+        .use("a name without /, or set run.dir");
   }
 }
 
@@ -109,17 +116,13 @@ void check_kept_weights(const CheckpointOptions& options) {
   const std::int64_t every = options.every, weights = options.keep_every_weights;
   if (weights == 0 || (every > 0 && weights % every == 0)) return;
   if (every == 0) {
-    throw UsageError(
-        "checkpoint.keep_every_weights = {} with checkpoint.every = 0 (they are the weights of checkpoints, and no "
-        "step "
-        "is sure to have one): checkpoint.every = {}, or a divisor of it",
-        weights, weights);
+    throw refusal("checkpoint.keep_every_weights = {} needs regular checkpoints, but checkpoint.every = 0", weights)
+        .use("checkpoint.every = {}, or a divisor of it", weights);
   }
   const std::int64_t below = weights / every * every;
-  throw UsageError(
-      "checkpoint.keep_every_weights = {} is no multiple of checkpoint.every = {} (they are the weights of "
-      "checkpoints): {}{}",
-      weights, every, below > 0 ? fmt::format("{} or ", below) : "", below + every);
+  throw refusal("checkpoint.keep_every_weights = {} is not a multiple of checkpoint.every = {}", weights, every)
+      .hint("The weights are those of checkpoints")
+      .use("{}{}", below > 0 ? fmt::format("{} or ", below) : "", below + every);
 }
 
 }  // namespace
@@ -152,18 +155,20 @@ namespace {
 void validate_best(const Options& options, std::int64_t steps, const std::string& origin) {
   const CheckpointOptions& checkpoint = options.checkpoint;
   if (checkpoint.keep_best == 0) return;
-  const auto refuse = [&](const std::string& why, const char* allowed) {
-    throw UsageError("checkpoint.keep_best = {} ({}): {}", checkpoint.keep_best, why, allowed);
+  const auto refuse_best = [&](const std::string& why, const char* what_to_do) {
+    throw refuse("checkpoint.keep_best", checkpoint.keep_best).because("{}", why).hint("{}", what_to_do);
   };
   if (checkpoint.every == 0)
-    refuse("checkpoint.every = 0 makes none at the steps of evaluations", "checkpoint.every, a number of steps");
+    refuse_best("checkpoint.every = 0 makes no checkpoint at the steps of evaluations",
+                "Give checkpoint.every, a number of steps");
   if (options.train.eval_every == 0)
-    refuse("train.eval_every = 0 evaluates after the last step only", "train.eval_every, a number of steps");
+    refuse_best("train.eval_every = 0 evaluates only after the last step", "Give train.eval_every, a number of steps");
   const std::int64_t both = common_multiple(checkpoint.every, options.train.eval_every);
   if (both <= steps) return;
-  refuse(fmt::format("checkpoint.every = {} and train.eval_every = {} meet at step {} first, after train.steps = {}{}",
-                     checkpoint.every, options.train.eval_every, both, steps, origin),
-         "one a multiple of the other");
+  refuse_best(
+      fmt::format("checkpoint.every = {} and train.eval_every = {} first meet at step {}, after train.steps = {}{}",
+                  checkpoint.every, options.train.eval_every, both, steps, origin),
+      "Make one a multiple of the other");
 }
 
 }  // namespace
@@ -173,23 +178,24 @@ void validate_for_steps(const Options& options, std::int64_t steps) {
   const auto origin =
       options.train.epochs > 0.0 ? fmt::format(" (train.epochs = {})", options.train.epochs) : std::string();
   if (optim.warmup_steps > steps) {
-    throw UsageError("optim.warmup_steps = {} is more than train.steps = {}{}: 0 to {}", optim.warmup_steps, steps,
-                     origin, steps);
+    throw refusal("optim.warmup_steps = {} is more than train.steps = {}{}", optim.warmup_steps, steps, origin)
+        .use("0 to {}", steps);
   }
   const auto constant = steps - decay_steps(optim, steps);
   if (optim.schedule == LearningRateSchedule::wsd && optim.warmup_steps > constant) {
-    throw UsageError(
-        "optim.warmup_steps = {} reaches into the decay (optim.decay_fraction = {} of {} steps{}): 0 to {}",
-        optim.warmup_steps, optim.decay_fraction, steps, origin, constant);
+    throw refusal("optim.warmup_steps = {} reaches into the decay, which takes optim.decay_fraction = {} of {} steps{}",
+                  optim.warmup_steps, optim.decay_fraction, steps, origin)
+        .use("0 to {}", constant);
   }
   validate_best(options, steps, origin);
   if (options.run.dump > steps) {
-    throw UsageError("run.dump = {} is after the last step (train.steps = {}{}): 0 to {}", options.run.dump, steps,
-                     origin, steps);
+    throw refusal("run.dump = {} is after the last step, because train.steps = {}{}", options.run.dump, steps, origin)
+        .use("0 to {}", steps);
   }
   if (const StepRange& trace = options.run.trace; trace.last > steps) {
-    throw UsageError("run.trace = {}:{} ends after the last step (train.steps = {}{}): steps of 1 to {}", trace.first,
-                     trace.last, steps, origin, steps);
+    throw refusal("run.trace = {}:{} ends after the last step, because train.steps = {}{}", trace.first, trace.last,
+                  steps, origin)
+        .use("steps from 1 to {}", steps);
   }
 }
 
@@ -200,8 +206,8 @@ std::vector<std::string> allowed_changes(const CheckpointOptions& options) {
   for (std::string name; std::getline(list, name, ',');) {
     std::erase(name, ' ');
     if (std::ranges::find(known, name) == std::end(known)) {
-      throw UsageError("checkpoint.allow = {} (it lists {}): a list of data, seq_len, global_batch, seed, order",
-                       options.allow, in_quotes(name));
+      throw refusal("checkpoint.allow = {} lists {}, which is not an allowed value", options.allow, in_quotes(name))
+          .use("a list of data, seq_len, global_batch, seed, order");
     }
     names.push_back(name);
   }
@@ -213,10 +219,10 @@ std::int64_t accumulation_of(const TrainOptions& options, std::int64_t world) {
   const std::int64_t together = world * options.micro_batch;
   if (options.global_batch % together == 0) return options.global_batch / together;
   const std::int64_t below = options.global_batch / together * together;
-  throw UsageError(
-      "train.global_batch = {} is no multiple of {} (ranks, {}, x train.micro_batch = {}, which run at a time): {}{}",
-      options.global_batch, together, world, options.micro_batch, below > 0 ? fmt::format("{} or ", below) : "",
-      below + together);
+  throw refusal(
+      "train.global_batch = {} is not a multiple of the {} samples that {} with train.micro_batch = {} run at a time",
+      options.global_batch, together, counted(world, "rank"), options.micro_batch)
+      .use("{}{}", below > 0 ? fmt::format("{} or ", below) : "", below + together);
 }
 
 void validate_for_world(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {

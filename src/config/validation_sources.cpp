@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "config/value_text.hpp"
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -22,10 +22,12 @@ std::string name_in(const std::string& item) {
 
 void require_good_name(const std::string& name, const std::vector<ValidationSource>& others, const std::string& all) {
   if (name == "step" || name == "loss")
-    throw UsageError("data.val_source = {}: a set is named {} (/eval/{} holds something else): another name", all, name,
-                     name);
+    throw refusal("data.val_source = {} has a set named {}", all, name)
+        .because("/eval/{} holds something else", name)
+        .use("another name");
   if (std::ranges::find(others, name, &ValidationSource::name) != others.end())
-    throw UsageError("data.val_source = {}: two sets are named {}: a name each, and commas within one set", all, name);
+    throw refusal("data.val_source = {} has two sets named {}", all, name)
+        .use("a name each, and commas within one set");
 }
 
 }  // namespace
@@ -42,14 +44,14 @@ std::vector<ValidationSource> validation_sources(const std::string& val_source) 
     const std::string name = name_in(item);
     if (name.empty()) {
       if (sets.empty())
-        throw UsageError("data.val_source = {}: {} comes before the first name: {}", val_source, item, kAllowed);
+        throw refusal("data.val_source = {} has {} before the first name", val_source, item).use("{}", kAllowed);
       sets.back().source += "," + item;
       continue;
     }
     require_good_name(name, sets, val_source);
     sets.push_back({name, item.substr(name.size() + 1)});
     if (sets.back().source.empty())
-      throw UsageError("data.val_source = {}: {} has no path: {}", val_source, name, kAllowed);
+      throw refusal("data.val_source = {} has no path for {}", val_source, name).use("{}", kAllowed);
   }
   return sets;
 }

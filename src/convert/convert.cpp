@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/convert/tensor_stream.hpp"
@@ -137,7 +137,7 @@ void write_imported_checkpoint(const std::filesystem::path& path, const Architec
 void write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
                         std::int64_t largest_file, bool full_state) {
   if (full_state && checkpoint.manifest().content == StateContent::weights) {
-    throw UsageError("export.optimizer = true with {} (it holds weights only): false", checkpoint.folder().string());
+    throw refuse("export.optimizer", true).because("{} holds weights only", checkpoint.folder().string()).use("false");
   }
   FreshFolder folder(path);
   const auto& tensors = checkpoint.manifest().tensors;

@@ -7,6 +7,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/convert/convert.hpp"
 #include "tessera/convert/tensor_stream.hpp"
 #include "tessera/files/byte_file.hpp"
@@ -37,16 +38,17 @@ LlmcFile::LlmcFile(std::filesystem::path path) : path_(std::move(path)) {
   const std::int64_t bytes = size_of_file(file, path_);
   std::array<std::int32_t, kHeaderInts> header{};
   if (bytes < static_cast<std::int64_t>(sizeof header))
-    throw UsageError("{} is no model file of llm.c", path_.string());
+    throw refusal("{} is not a model file of llm.c", path_.string());
   read_at(file, path_, 0, header.data(), sizeof header);
   if (header[0] != kMagic || (header[1] != kVersionFp32 && header[1] != kVersionBf16)) {
-    throw UsageError("{} is no model file of llm.c (magic {}, version {}): {}, and {} or {} are read", path_.string(),
-                     header[0], header[1], kMagic, kVersionFp32, kVersionBf16);
+    throw refusal("{} is not a model file of llm.c that can be read", path_.string())
+        .because("its magic number is {} and its version {}", header[0], header[1])
+        .hint("Files with magic number {} and version {} or {} are read", kMagic, kVersionFp32, kVersionBf16);
   }
   dtype_ = header[1] == kVersionFp32 ? DType::fp32 : DType::bf16;
   for (const int i : {2, 3, 4, 5, 6, 7}) {
     if (header[static_cast<std::size_t>(i)] < 1 || header[static_cast<std::size_t>(i)] > (1 << 24))
-      throw UsageError("{}: impossible size {} in its header", path_.string(), header[static_cast<std::size_t>(i)]);
+      throw refusal("{} has the impossible size {} in its header", path_.string(), header[static_cast<std::size_t>(i)]);
   }
   Architecture& a = architecture_;
   a.context = header[2], a.vocab = header[3], a.layers = header[4], a.heads = a.kv_heads = header[5];
@@ -54,7 +56,7 @@ LlmcFile::LlmcFile(std::filesystem::path path) : path_(std::move(path)) {
   const std::int64_t rows = header[7];
   // Checked before anything of that size is made: the file holds a layer's 12 width^2 elements for every layer.
   const std::int64_t least = checked_multiply(checked_multiply(12 * a.layers, a.width), a.width);
-  if (rows < a.vocab || least > bytes) throw UsageError("{} is shorter than its header says", path_.string());
+  if (rows < a.vocab || least > bytes) throw refusal("{} is shorter than its header says", path_.string());
   validate(a);
   tensors_ = parameter_tensors(a);
   offsets_.resize(tensors_.size());
@@ -63,7 +65,7 @@ LlmcFile::LlmcFile(std::filesystem::path path) : path_(std::move(path)) {
     offsets_[i] = at;
     at += (tensors_[i].is_table ? rows * a.width : tensors_[i].elements) * size_of(dtype_);
   }
-  if (at != bytes) throw UsageError("{} has {} bytes: its header says {}", path_.string(), bytes, at);
+  if (at != bytes) throw refusal("{} has {} bytes, but its header says {}", path_.string(), bytes, at);
 }
 
 void LlmcFile::read(std::int64_t tensor, std::int64_t first, std::span<float> out) {
@@ -100,8 +102,8 @@ void write_llmc(const std::filesystem::path& path, const CheckpointReader& check
   const Manifest& manifest = checkpoint.manifest();
   const Architecture& a = manifest.architecture;
   if (!rules_of(a.family).is_llmc || !a.tied_head || a.ffn_width != 4 * a.width)
-    throw UsageError("llm.c knows GPT-2 with a tied head and ffn_width = 4 x width only");
-  if (dtype == DType::fp16) throw UsageError("export.dtype = fp16 (llm.c has no such file): fp32 or bf16");
+    throw refusal("llm.c knows only GPT-2 with a tied head and ffn_width = 4 x width");
+  if (dtype == DType::fp16) throw refuse("export.dtype", "fp16").because("llm.c has no such file").use("fp32 or bf16");
   const std::int64_t rows = round_up(a.vocab, kRowsOfTable);
   FreshFile fresh(path);
   SequentialFile file(fresh.beside());

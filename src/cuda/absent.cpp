@@ -1,6 +1,6 @@
 // A build without CUDA: the same functions, which report that it is missing.
 #include "tessera/backend/cuda_device.hpp"
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/comm/device_comm_backend.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
 
@@ -15,11 +15,13 @@ std::string why_no_cuda_device() { return "this build has no CUDA"; }
 std::string cuda_versions() { return {}; }
 
 std::unique_ptr<Device> make_cuda_device(int) {
-  throw UsageError("no GPU can be used (built without CUDA): run.device = cpu, or a build with TESSERA_CUDA=ON");
+  throw refusal("no GPU can be used")
+      .because("this build has no CUDA")
+      .use("run.device = cpu, or a build with TESSERA_CUDA=ON");
 }
 
 std::unique_ptr<DeviceCommBackend> make_device_comm_backend(RankContext&, Device&, const DeviceCommSettings&) {
-  throw UsageError("GPUs cannot talk to each other (built without CUDA): a build with TESSERA_CUDA=ON");
+  throw refusal("GPUs cannot talk to each other").because("this build has no CUDA").use("a build with TESSERA_CUDA=ON");
 }
 
 std::string nccl_version() { return "none (built without CUDA)"; }
@@ -27,7 +29,9 @@ std::string nccl_version() { return "none (built without CUDA)"; }
 void require_cuda_attention(const AttentionShape&, DType) {}
 
 std::unique_ptr<Kernels> make_cuda_kernels(void*, const CudaKernelSettings&) {
-  throw UsageError("no kernels for GPUs (built without CUDA): run.device = cpu, or a build with TESSERA_CUDA=ON");
+  throw refusal("there are no kernels for GPUs")
+      .because("this build has no CUDA")
+      .use("run.device = cpu, or a build with TESSERA_CUDA=ON");
 }
 
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -14,10 +14,9 @@ namespace {
 TokenRange all_of(const NamedSource& set, std::int64_t seq_len) {
   const std::int64_t tokens = set.tokens->size();
   if (tokens < seq_len + 1) {
-    throw UsageError(
-        "{} tokens for validation (data.val_source, {}) are less than one sample of train.seq_len + 1 = {}: a longer "
-        "one, or shorter sequences",
-        tokens, set.tokens->describe(), seq_len + 1);
+    throw refusal("{} tokens for validation (data.val_source, {}) are less than one sample of train.seq_len + 1 = {}",
+                  tokens, set.tokens->describe(), seq_len + 1)
+        .use("a longer one, or shorter sequences");
   }
   return {0, tokens};
 }
@@ -28,10 +27,9 @@ ValidationSet sequential(const std::string& name, const TokenSource& source, Tok
 
 void require_documents(const TokenSource& source) {
   if (source.has_documents()) return;
-  throw UsageError(
-      "data.document_mask = true, but {} has no documents (their borders are unknown): text, or .bin files "
-      "with an index",
-      source.describe());
+  throw refuse("data.document_mask", true)
+      .because("{} has no documents with known borders", source.describe())
+      .use("text, or .bin files with an index");
 }
 
 /// Returns a number for a source's tokens and, where it has them, for some of its documents' borders and masks.

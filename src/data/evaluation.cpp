@@ -1,6 +1,6 @@
 #include "tessera/data/evaluation.hpp"
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/data/reader.hpp"
 
 namespace tessera {
@@ -25,9 +25,9 @@ std::int64_t evaluated_tokens(const ValidationSet& set, std::int64_t windows) {
   std::vector<std::int32_t> row(static_cast<std::size_t>(set.samples.seq_len()));
   const std::int64_t tokens = counted_targets(*set.source, set.samples, 0, windows, row);
   if (tokens > 0) return tokens;
-  throw UsageError(
-      "{} for validation: the loss counts none of the first {} tokens (prompts alone): some with completions",
-      set.source->describe(), windows * set.samples.seq_len());
+  throw refusal("{} does not work for validation", set.source->describe())
+      .because("the loss counts none of the first {} tokens, which are prompts", windows * set.samples.seq_len())
+      .use("text with completions");
 }
 
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -18,16 +19,17 @@ Split split_corpus(std::int64_t tokens, double val_fraction, std::int64_t seq_le
   const auto kept = std::min(static_cast<std::int64_t>(std::floor(static_cast<double>(tokens) * val_fraction)), tokens);
   const Split split{.train = {0, tokens - kept}, .validation = {tokens - kept, kept}};
   if (split.train.count < seq_len + 1) {
-    throw UsageError(
+    throw refusal(
         "{} tokens for training (of {} in all, less data.val_fraction = {}) are less than one sample of "
-        "train.seq_len + 1 = {}: a longer corpus or shorter sequences",
-        split.train.count, tokens, val_fraction, seq_len + 1);
+        "train.seq_len + 1 = {}",
+        split.train.count, tokens, val_fraction, seq_len + 1)
+        .use("a longer corpus or shorter sequences");
   }
   if (val_fraction > 0.0 && kept < seq_len + 1) {
-    throw UsageError(
-        "{} tokens for validation (data.val_fraction = {} of {}) are less than one sample of train.seq_len + "
-        "1 = {}: a larger data.val_fraction, 0 for no evaluation, or shorter sequences",
-        kept, val_fraction, tokens, seq_len + 1);
+    throw refusal(
+        "{} tokens for validation (data.val_fraction = {} of {}) are less than one sample of train.seq_len + 1 = {}",
+        kept, val_fraction, tokens, seq_len + 1)
+        .use("a larger data.val_fraction, 0 for no evaluation, or shorter sequences");
   }
   return split;
 }
@@ -87,8 +89,9 @@ std::int64_t first_sample_of(std::int64_t step, std::int64_t micro_batches, std:
 std::int64_t steps_for_epochs(double epochs, std::int64_t samples_per_epoch, std::int64_t samples_per_step) {
   const auto steps = decimal_product(epochs, samples_per_epoch, samples_per_step);
   if (!steps || steps->whole == std::numeric_limits<std::int64_t>::max())
-    throw UsageError("train.epochs = {} of {} samples (steps must fit 63 bits): fewer epochs", epochs,
-                     samples_per_epoch);
+    throw refuse("train.epochs", epochs)
+        .because("the steps over {} samples must fit 63 bits", samples_per_epoch)
+        .use("fewer epochs");
   return std::max<std::int64_t>(1, steps->whole + (steps->exact ? 0 : 1));
 }
 

@@ -8,6 +8,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/mapped_file.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/data/corpus.hpp"
 
 namespace tessera {
@@ -33,7 +34,9 @@ class Text final : public TokenSource {
   Text(std::string name, const std::vector<fs::path>& files, std::string skipped)
       : name_(std::move(name)), skipped_(std::move(skipped)) {
     for (const auto& file : files) add(file);
-    if (size_ == 0) throw UsageError("{}: {} .txt files, all empty (no text): text to train on", name_, files.size());
+    if (size_ == 0) {
+      throw refusal("{} has no text to train on", name_).because("its .txt files are empty, {} in all", files.size());
+    }
   }
 
   std::int64_t size() const override { return size_; }
@@ -64,7 +67,7 @@ class Text final : public TokenSource {
     } else {
       std::error_code error;
       part.size = static_cast<std::int64_t>(fs::file_size(file, error));
-      if (error) throw IoError("{}: cannot be examined ({})", file.string(), error.message());
+      if (error) throw IoError("{} cannot be examined ({})", file.string(), error.message());
     }
     part.begin = mark_of(part);
     part.size -= part.begin;

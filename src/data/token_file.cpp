@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/mapped_file.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/data/token_header.hpp"
 
@@ -32,21 +33,27 @@ const LlmcTokenKind* header_kind(std::span<const std::byte> bytes) {
 TokenLayout read_header(const std::string& name, std::span<const std::byte> bytes, const LlmcTokenKind& kind) {
   const auto size = static_cast<std::int64_t>(bytes.size());
   if (size < kTokenHeader) {
-    throw UsageError("{}: {} bytes (truncated: llm.c's header alone has {}): copy the file again", name, size,
-                     kTokenHeader);
+    throw refusal("{} is truncated", name)
+        .because("it has {} bytes, but llm.c's header alone has {}", size, kTokenHeader)
+        .hint("Copy the file again");
   }
   std::array<std::int32_t, 3> header{};
   std::memcpy(header.data(), bytes.data(), sizeof header);
   if (header[1] != kind.version) {
-    throw UsageError("{}: version {} of llm.c's token file {} (an unknown layout): version {}", name, header[1],
-                     kind.magic, kind.version);
+    throw refusal("{} has version {} of llm.c's token file {}, whose layout is unknown", name, header[1], kind.magic)
+        .use("version {}", kind.version);
   }
   const std::int64_t tokens = header[2];
-  if (tokens <= 0) throw UsageError("{}: header says {} tokens (nothing to train on): 1 or more", name, tokens);
+  if (tokens <= 0) {
+    throw refusal("{} has nothing to train on", name)
+        .because("its header says {} tokens", tokens)
+        .use("a file of 1 or more");
+  }
   const std::int64_t expected = kTokenHeader + tokens * kind.token_bytes;
   if (size != expected) {
-    throw UsageError("{}: {} bytes, but its header says {} tokens of {} bytes ({}): {} bytes", name, size, tokens,
-                     kind.token_bytes, size < expected ? "truncated" : "more than the header knows", expected);
+    throw refusal("{} is {}", name, size < expected ? "truncated" : "longer than its header says")
+        .because("it has {} bytes instead of {}, and its header says {} tokens of {} bytes", size, expected, tokens,
+                 kind.token_bytes);
   }
   return {kTokenHeader, kind.token_bytes, tokens};
 }
@@ -58,32 +65,35 @@ bool is_wide(std::span<const std::byte> bytes) {
 TokenLayout read_wide_header(const std::string& name, std::span<const std::byte> bytes) {
   const auto size = static_cast<std::int64_t>(bytes.size());
   if (size < kTokenHeader) {
-    throw UsageError("{}: {} bytes (truncated: the header alone has {}): prepare it again", name, size, kTokenHeader);
+    throw refusal("{} is truncated", name)
+        .because("it has {} bytes, but the header alone has {}", size, kTokenHeader)
+        .hint("Prepare it again");
   }
   WideTokenHeader header;
   std::memcpy(&header, bytes.data() + kWideMagic.size(), sizeof header);
   if (header.version != kWideVersion || (header.token_bytes != 2 && header.token_bytes != 4)) {
-    throw UsageError("{}: version {} of Tessera's token file, {} bytes a token (an unknown layout): version {}", name,
-                     header.version, header.token_bytes, kWideVersion);
+    throw refusal("{} has version {} of Tessera's token file and {} bytes per token, a layout that is unknown", name,
+                  header.version, header.token_bytes)
+        .use("version {}", kWideVersion);
   }
   const std::int64_t token_bytes = header.token_bytes, held = (size - kTokenHeader) / token_bytes;
   if (held == 0 || header.tokens != static_cast<std::uint64_t>(held) || held * token_bytes != size - kTokenHeader) {
-    throw UsageError(
-        "{}: {} bytes, but its header says {} tokens of {} bytes (truncated, or not finished): prepare it "
-        "again",
-        name, size, header.tokens, token_bytes);
+    throw refusal("{} is truncated, or not finished", name)
+        .because("it has {} bytes, but its header says {} tokens of {} bytes", size, header.tokens, token_bytes)
+        .hint("Prepare it again");
   }
   return {kTokenHeader, token_bytes, held};
 }
 
 TokenLayout layout_of(const std::string& name, std::span<const std::byte> bytes) {
-  if (bytes.empty()) throw UsageError("{}: empty (no tokens): a .bin file of uint16 tokens or of llm.c's format", name);
+  if (bytes.empty()) throw refusal("{} is empty", name).use("a .bin file of uint16 tokens or of llm.c's format");
   if (is_wide(bytes)) return read_wide_header(name, bytes);
   if (const auto* kind = header_kind(bytes)) return read_header(name, bytes, *kind);
   const auto size = static_cast<std::int64_t>(bytes.size());
   if (size % 2 != 0) {
-    throw UsageError("{}: {} bytes (truncated: uint16 tokens have two each): {} or {} bytes", name, size, size - 1,
-                     size + 1);
+    throw refusal("{} is truncated", name)
+        .because("it has {} bytes instead of {} or {} bytes, and uint16 tokens have two each", size, size - 1,
+                 size + 1);
   }
   return {0, 2, size / 2};
 }
@@ -106,8 +116,9 @@ class TokenFile final : public TokenSource {
       widen<std::uint32_t>(from, count, out);
       for (std::int64_t i = 0; i < count; ++i) {
         if (out[i] < 0) {
-          throw UsageError("{}: token {} at position {} (no vocabulary is so large): ids below {}", name_,
-                           static_cast<std::uint32_t>(out[i]), first + i, std::numeric_limits<std::int32_t>::max());
+          throw refusal("{}: token {} at position {} is too large for any vocabulary", name_,
+                        static_cast<std::uint32_t>(out[i]), first + i)
+              .use("ids below {}", std::numeric_limits<std::int32_t>::max());
         }
       }
     }
@@ -133,7 +144,7 @@ class TokenFile final : public TokenSource {
 std::unique_ptr<TokenSource> open_token_file(const std::filesystem::path& file) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) {
-    throw UsageError("{}: no such file: a .bin file of tokens", file.string());
+    throw refusal("{} is not a file", file.string()).use("a .bin file of tokens");
   }
   return std::make_unique<TokenFile>(file);
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -62,8 +63,8 @@ void copy_checked(const TokenSource& source, std::int64_t first, std::int64_t co
   for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, out[i]);
   if (largest < vocab) return;
   const auto at = std::find_if(out, out + count, [&](std::int32_t id) { return id >= vocab; }) - out;
-  throw UsageError("{}: token {} at position {} is beyond the model's vocabulary: ids 0 to {} (model.vocab = {})",
-                   source.describe(), out[at], first + at, vocab - 1, vocab);
+  throw refusal("{}: token {} at position {} is beyond the model's vocabulary", source.describe(), out[at], first + at)
+      .use("ids 0 to {} (model.vocab = {})", vocab - 1, vocab);
 }
 
 void check_vocabulary(const TokenSource& source, std::int64_t vocab) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/data/token_header.hpp"
 
@@ -49,8 +50,9 @@ std::array<std::byte, kTokenHeader> token_header(TokenHeader kind, std::int64_t 
 
 void write_token_file(const TokenSource& source, const std::filesystem::path& path) {
   if (source.size() > std::numeric_limits<std::int32_t>::max()) {
-    throw UsageError("{}: {} tokens (the header of llm.c's file counts them in 31 bits): at most {}", path.string(),
-                     source.size(), std::numeric_limits<std::int32_t>::max());
+    throw refusal("{}: {} tokens are too many", path.string(), source.size())
+        .because("the header of llm.c's file counts them in 31 bits")
+        .use("at most {}", std::numeric_limits<std::int32_t>::max());
   }
   const std::int64_t token_bytes = bytes_of_token(source.id_bound());
   const auto header = token_header(TokenHeader::llmc, source.size(), token_bytes);

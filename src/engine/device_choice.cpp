@@ -4,6 +4,7 @@
 
 #include "engine/backends.hpp"
 #include "tessera/backend/cuda_device.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -11,7 +12,8 @@ DeviceKind resolved_device(DeviceChoice choice) {
   if (choice && !traits_of(*choice).is_accelerator) return *choice;
   const bool there = cuda_device_count() > 0;
   if (!choice) return there ? DeviceKind::cuda : DeviceKind::cpu;
-  if (!there) throw UsageError("run.device = cuda ({}): cpu, auto, or a machine with a GPU", why_no_cuda_device());
+  if (!there)
+    throw refuse("run.device", "cuda").because("{}", why_no_cuda_device()).use("cpu, auto, or a machine with a GPU");
   return *choice;
 }
 

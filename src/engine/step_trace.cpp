@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -57,10 +58,10 @@ void require_traceable(const StepRange& steps, const StepSchedule& schedule) {
   const std::int64_t spans = StepTrace::most_spans(schedule) * schedule.grid.world();
   const std::int64_t most = std::max<std::int64_t>(1, room / std::max<std::int64_t>(1, spans));
   if (steps.last - steps.first < most) return;
-  throw UsageError(
-      "run.trace = {}:{} covers {} steps (all ranks together have up to {} spans a step, a trace has room for {}): at "
-      "most {}",
-      steps.first, steps.last, steps.last - steps.first + 1, spans, room, most);
+  throw refusal("run.trace = {}:{} covers {} steps, which is too many", steps.first, steps.last,
+                steps.last - steps.first + 1)
+      .because("all ranks together have up to {} spans per step, and a trace has room for {}", spans, room)
+      .use("at most {}", most);
 }
 
 }  // namespace tessera

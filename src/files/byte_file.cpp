@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "tessera/base/refuse.hpp"
+
 namespace tessera {
 
 namespace {
@@ -36,7 +38,7 @@ std::int64_t size_of(const struct stat& status, const std::filesystem::path& pat
 bool path_exists(const std::filesystem::path& path) {
   std::error_code error;
   const bool exists = std::filesystem::exists(path, error);
-  if (error) throw UsageError("{} cannot be used ({}): name another path", path.string(), error.message());
+  if (error) throw refusal("{} cannot be used ({})", path.string(), error.message()).hint("Name another path");
   return exists;
 }
 

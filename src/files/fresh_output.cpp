@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/files/durable_file.hpp"
 
 namespace tessera {
@@ -21,7 +22,7 @@ std::filesystem::file_type type_at(const std::filesystem::path& path) {
   std::error_code error;
   const auto type = std::filesystem::symlink_status(path, error).type();
   if (error && type != std::filesystem::file_type::not_found)
-    throw UsageError("{} cannot be used ({}): name another path", path.string(), error.message());
+    throw refusal("{} cannot be used ({})", path.string(), error.message()).hint("Name another path");
   return type;
 }
 
@@ -44,7 +45,7 @@ FreshFolder::FreshFolder(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code error;
   const bool is_free = type == std::filesystem::file_type::not_found ||
                        (type == std::filesystem::file_type::directory && std::filesystem::is_empty(path_, error));
-  if (!is_free) throw UsageError("{} exists: name a folder that does not, or an empty one", path_.string());
+  if (!is_free) throw refusal("{} exists", path_.string()).hint("Name a folder that does not exist, or an empty one");
   if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), error);
   for (int number = 0;; ++number) {
     beside_ = beside_name(path_, number);
@@ -66,7 +67,7 @@ void FreshFolder::finish() {
 
 FreshFile::FreshFile(std::filesystem::path path) : path_(std::move(path)) {
   if (type_at(path_) != std::filesystem::file_type::not_found)
-    throw UsageError("{} exists: name a file that does not", path_.string());
+    throw refusal("{} exists", path_.string()).hint("Name a file that does not exist");
   int number = 0;
   do {
     beside_ = beside_name(path_, number++);

@@ -100,7 +100,7 @@ void for_each_selection(const Hdf5Dataset& dataset, const std::vector<std::int64
   const std::string name = hdf5_name(dataset.id());
   const std::int64_t elements = product(shape);
   if (first < 0 || count < 0 || first > elements || count > elements - first) {
-    throw IoError("{} has {} elements: no {} from element {} on", name, elements, count, first);
+    throw IoError("{} has {} elements, so there are no {} from element {} on", name, elements, count, first);
   }
   if (count == 0) return;
   if (shape.empty()) return transfer(H5S_ALL, H5S_ALL, 0);

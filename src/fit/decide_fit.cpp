@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -111,8 +112,9 @@ Options with_values_of_fit(Options options, const Architecture& architecture, st
                            std::int64_t ranks_per_node, const FitLimits& limits) {
   if (!has_fit(options)) return options;
   if (limits.device <= 0)
-    throw UsageError("{} = fit: no limit of memory decides here: plan.memory, or another value",
-                     options.shard.offload_fraction.fits ? "shard.offload_fraction" : "memory.checkpoint");
+    throw refuse(options.shard.offload_fraction.fits ? "shard.offload_fraction" : "memory.checkpoint", "fit")
+        .because("there is no memory limit to decide by")
+        .hint("Give plan.memory, or use another value");
   const bool fits_recomputation = options.memory.checkpoint == ActivationCheckpointing::fit;
   if (fits_recomputation) options.memory.checkpoint = ActivationCheckpointing::none;
   const auto shape = [&] { return run_shape(options, architecture, world, ranks_per_node); };

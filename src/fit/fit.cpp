@@ -30,7 +30,7 @@ FitAnswer examine_fit(const RunShape& shape, std::int64_t allowed) {
 
 std::string describe_fit(const FitAnswer& answer) {
   std::string text =
-      fmt::format("needs {} a rank, {} allowed", format_bytes(answer.needed), format_bytes(answer.allowed));
+      fmt::format("needs {} per rank, {} allowed", format_bytes(answer.needed), format_bytes(answer.allowed));
   if (answer.fits()) return text + fmt::format(": fits, {} to spare", format_bytes(answer.allowed - answer.needed));
   text += fmt::format(": {} too much (peak at {}). ", format_bytes(answer.needed - answer.allowed), answer.peak);
   if (answer.changes.empty()) {
@@ -51,18 +51,17 @@ std::string describe_fit(const FitAnswer& answer) {
 }
 
 void require_fit(const FitAnswer& answer, const std::string& limit_name) {
-  if (!answer.fits()) throw DoesNotFit("{} (the run does not fit in it): {}", limit_name, describe_fit(answer));
+  if (!answer.fits())
+    throw DoesNotFit("{} is too little, so the run does not fit in it. It {}.", limit_name, describe_fit(answer));
 }
 
 void require_machine_fit(const StepSchedule& schedule, const MemoryPlan& plan, std::int64_t usable, int machine_ranks) {
   const std::int64_t needed = machine_bytes(schedule, plan);
   if (needed <= usable) return;
   throw DoesNotFit(
-      "{} of the machine's memory for each of its {} (the run does not fit in it): needs {} a rank, {} in all, {} of a "
-      "rank's on the host "
-      "({}); "
-      "less would be a smaller shard.offload_fraction, shard.offload = none, memory.offload_activations = false, "
-      "checkpoint.async = false or fewer ranks on the machine",
+      "{} of the machine's memory for each of its {} is too little, so the run does not fit in it. It needs {} per "
+      "rank, {} in all; {} of a rank's are on the host ({}). Use a smaller shard.offload_fraction, shard.offload = "
+      "none, memory.offload_activations = false, checkpoint.async = false or fewer ranks on the machine.",
       format_bytes(usable), counted(machine_ranks, "rank"), format_bytes(needed), format_bytes(needed * machine_ranks),
       format_bytes(plan.at(MemorySpace::host).total()), describe_host_memory(schedule));
 }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
@@ -31,7 +31,7 @@ class ConfigReader {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
     if (!value->is_number_integer() || *value < 1 || *value > kLargestSize) {
-      refuse(key, "a whole number from 1 to 2147483647 is allowed");
+      refuse(key, "a whole number from 1 to 2147483647");
     }
     return value->get<std::int64_t>();
   }
@@ -40,32 +40,32 @@ class ConfigReader {
   bool truth(const char* key, bool fallback) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return fallback;
-    if (!value->is_boolean()) refuse(key, "true or false is allowed");
+    if (!value->is_boolean()) refuse(key, "true or false");
     return value->get<bool>();
   }
   /// UsageError unless the truth value is the supported one.
   void require(const char* key, bool wanted) const {
-    if (truth(key, wanted) != wanted) refuse(key, wanted ? "only true is supported" : "only false is supported");
+    if (truth(key, wanted) != wanted) refuse(key, wanted ? "true" : "false");
   }
 
   std::string text(const char* key, const std::string& fallback) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return fallback;
-    if (!value->is_string()) refuse(key, "text is allowed");
+    if (!value->is_string()) refuse(key, "text");
     return value->get<std::string>();
   }
   void require(const char* key, const ConfigKey::Text& wanted) const {
     const std::string value = text(key, wanted.value);
     if (value == wanted.value || (wanted.other != nullptr && value == wanted.other)) return;
     const std::string other = wanted.other == nullptr ? "" : fmt::format(" or {}", wanted.other);
-    refuse(key, fmt::format("only {}{} is supported", wanted.value, other).c_str());
+    refuse(key, fmt::format("{}{}", wanted.value, other).c_str());
   }
   void require(const char* key, const ConfigKey::AllOfList& wanted) const {
     const nlohmann::json* list = find(key);
     if (list == nullptr) return;
-    if (!list->is_array()) refuse(key, "a list is allowed");
+    if (!list->is_array()) refuse(key, "a list");
     for (const auto& item : *list) {
-      if (item != wanted.value) refuse(key, fmt::format("only {} is supported", wanted.value).c_str());
+      if (item != wanted.value) refuse(key, fmt::format("only {} in it", wanted.value).c_str());
     }
   }
 
@@ -77,7 +77,7 @@ class ConfigReader {
     for (const char* key : {"rope_scaling", "rope_parameters"}) {
       const nlohmann::json* value = find(key);
       if (value == nullptr) continue;
-      if (!value->is_object()) refuse(key, "an object or null is allowed");
+      if (!value->is_object()) refuse(key, "an object or null");
       model.rope_theta = positive_in(*value, "rope_theta", model.rope_theta);
       require_number("partial_rotary_factor", *value, 1);
       const std::string kind = rope_kind(key, *value);
@@ -113,8 +113,8 @@ class ConfigReader {
       const auto kind = object.find(name);
       if (kind == object.end() || kind->is_null()) continue;
       if (*kind == "default" || *kind == "llama3") return kind->get<std::string>();
-      throw UsageError("{}: {} of {} {} is not supported (default or llama3 is allowed)", path_.string(), name, key,
-                       value_text(*kind));
+      throw refusal("{}: {}.{} = {} is not supported", path_.string(), key, name, value_text(*kind))
+          .use("default or llama3");
     }
     return "default";
   }
@@ -123,7 +123,7 @@ class ConfigReader {
     const auto needed = [&](const char* name) {
       const auto place = object.find(name);
       if (place == object.end() || place->is_null())
-        throw UsageError("{}: {} lacks {}, which rope_type llama3 needs", path_.string(), key, name);
+        throw refusal("{}: {} lacks {}, which rope_type llama3 needs", path_.string(), key, name);
       return positive_in(object, name, 1);
     };
     RopeScaling scaling;
@@ -132,8 +132,8 @@ class ConfigReader {
     scaling.high_freq_factor = needed("high_freq_factor");
     const double context = needed("original_max_position_embeddings");
     if (context != std::floor(context) || context > static_cast<double>(kLargestSize)) {
-      throw UsageError("{}: original_max_position_embeddings of {} is not supported (a whole number is allowed)",
-                       path_.string(), key);
+      throw refusal("{}: {}.original_max_position_embeddings = {} is not supported", path_.string(), key, context)
+          .use("a whole number");
     }
     scaling.original_context = static_cast<std::int64_t>(context);
     require_number("attention_factor", object, 1);
@@ -144,25 +144,25 @@ class ConfigReader {
   void require_number(const char* key, const nlohmann::json& object, double wanted) const {
     const auto place = object.find(key);
     if (place == object.end() || place->is_null() || (place->is_number() && *place == wanted)) return;
-    throw UsageError("{}: {} is not supported (only {} is)", path_.string(), key, wanted);
+    throw refusal("{}: {} = {} is not supported", path_.string(), key, value_text(*place)).use("{}", wanted);
   }
 
   double positive_in(const nlohmann::json& object, const char* key, double fallback) const {
     const auto place = object.find(key);
     if (place == object.end() || place->is_null()) return fallback;
     if (!place->is_number() || !(place->get<double>() > 0) || !std::isfinite(place->get<double>())) {
-      throw UsageError("{}: {} is not supported (a number above 0 is allowed)", path_.string(), key);
+      throw refusal("{}: {} = {} is not supported", path_.string(), key, value_text(*place)).use("a number above 0");
     }
     return place->get<double>();
   }
 
   static std::string value_text(const nlohmann::json& value) {
-    if (value.is_structured()) return "what it says";
+    if (value.is_structured()) return value.is_array() ? "[...]" : "{...}";
     return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 100);
   }
 
   [[noreturn]] void refuse(const char* key, const char* allowed) const {
-    throw UsageError("{}: {} = {} is not supported ({})", path_.string(), key, value_text(json_.at(key)), allowed);
+    throw refusal("{}: {} = {} is not supported", path_.string(), key, value_text(json_.at(key))).use("{}", allowed);
   }
 
   std::filesystem::path path_;
@@ -179,7 +179,7 @@ std::int64_t read_size(const ConfigReader& config, const FamilyRules& rules, std
     if (const auto size = config.size(key.name)) return *size;
     missing = key.name;
   }
-  if (!fallback) throw UsageError("{} lacks {}", config.path().string(), missing);
+  if (!fallback) throw refusal("{} lacks {}", config.path().string(), missing);
   return *fallback;
 }
 
@@ -195,10 +195,9 @@ void require_supported(const ConfigReader& config, const FamilyRules& rules) {
 void require_head_width(const ConfigReader& config, const Architecture& model) {
   const auto head_width = config.size("head_dim");
   if (!head_width || *head_width * model.heads == model.width) return;
-  throw UsageError(
-      "{}: head_dim = {} is not supported (only hidden_size / num_attention_heads is, here {} / {}{})",
-      config.path().string(), *head_width, model.width, model.heads,
-      model.width % model.heads == 0 ? fmt::format(" = {}", model.width / model.heads) : ", not a whole number");
+  throw refusal("{}: head_dim = {} is not supported", config.path().string(), *head_width)
+      .use("hidden_size / num_attention_heads, here {} / {}{}", model.width, model.heads,
+           model.width % model.heads == 0 ? fmt::format(" = {}", model.width / model.heads) : ", not a whole number");
 }
 
 Architecture read_model(const ConfigReader& config, const FamilyRules& rules) {
@@ -238,12 +237,10 @@ Architecture read_config(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
   std::error_code error;
   if (std::filesystem::is_regular_file(folder, error))
-    throw UsageError("{} is a file: the folder with config.json and model.safetensors is wanted", folder.string());
+    throw refusal("{} is a file", folder.string()).hint("Give the folder with config.json and model.safetensors");
   if (!std::filesystem::exists(folder, error)) {
-    throw UsageError(
-        "{} does not exist: a folder on this machine is needed (names of the Hugging Face hub are not "
-        "fetched), or a checkpoint",
-        folder.string());
+    throw refusal("{} does not exist, and names of the Hugging Face hub are not fetched", folder.string())
+        .hint("Give a folder on this machine, or a checkpoint");
   }
   return architecture_of(read_json_object(path, kLargestConfig), path);
 }
@@ -256,8 +253,8 @@ Architecture architecture_of(const nlohmann::json& json, const std::filesystem::
   }
   std::string names = names_of_families();
   names.replace(names.rfind(", "), 2, " or ");
-  throw UsageError("{}: model_type = {} is not supported ({} is allowed)", path.string(),
-                   type.empty() ? "nothing" : shown(type), names);
+  throw refusal("{}: model_type = {} is not supported", path.string(), type.empty() ? "nothing" : shown(type))
+      .use("{}", names);
 }
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
@@ -40,15 +41,15 @@ bool is_known_buffer(std::string_view name) {
 std::map<std::string, std::string> read_index(const std::filesystem::path& path) {
   const nlohmann::json index = read_json_object(path, kLargestIndex);
   const auto map = index.find("weight_map");
-  if (map == index.end() || !map->is_object() || map->empty()) throw UsageError("{} has no weight_map", path.string());
+  if (map == index.end() || !map->is_object() || map->empty()) throw refusal("{} has no weight_map", path.string());
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : map->items()) {
-    if (!file.is_string()) throw UsageError("{}: the file of tensor {} is not text", path.string(), shown(tensor));
+    if (!file.is_string()) throw refusal("{}: the file of tensor {} is not text", path.string(), shown(tensor));
     const auto name = file.get<std::string>();
     if (name.empty() || name == "." || name == ".." ||
         name.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
-      throw UsageError("{}: tensor {} is said to be in \"{}\" (a plain file name inside the folder is allowed)",
-                       path.string(), shown(tensor), shown(name));
+      throw refusal("{}: tensor {} is said to be in \"{}\"", path.string(), shown(tensor), shown(name))
+          .use("a plain file name inside the folder");
     }
     files.emplace(tensor, name);
   }
@@ -64,9 +65,9 @@ std::vector<SafetensorsFile> open_files(const std::filesystem::path& folder) {
   }
   const auto index_path = folder / "model.safetensors.index.json";
   if (!path_exists(index_path)) {
-    throw UsageError("{} holds no weights: model.safetensors or model.safetensors.index.json is needed{}",
-                     folder.string(),
-                     path_exists(folder / "pytorch_model.bin") ? " (pytorch_model.bin is not read)" : "");
+    throw refusal("{} holds no weights", folder.string())
+        .because("it has neither model.safetensors nor model.safetensors.index.json{}",
+                 path_exists(folder / "pytorch_model.bin") ? ", and pytorch_model.bin is not read" : "");
   }
   const auto index = read_index(index_path);
   std::unordered_map<std::string, std::size_t> numbers;
@@ -75,8 +76,8 @@ std::vector<SafetensorsFile> open_files(const std::filesystem::path& folder) {
     if (is_new) files.emplace_back(folder / name);
     const SafetensorsFile& file = files[place->second];
     if (file.find(tensor) == nullptr) {
-      throw UsageError("{} has no tensor {}, although {} says so", file.path().string(), shown(tensor),
-                       index_path.string());
+      throw refusal("{} has no tensor {}, although {} says so", file.path().string(), shown(tensor),
+                    index_path.string());
     }
   }
   return files;
@@ -102,27 +103,28 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
           head = Source{file, entry.name};
           continue;
         }
-        throw UsageError("{} has a tensor {} that this model does not have", where, shown(entry.name));
+        throw refusal("{} has a tensor {} that this model does not have", where, shown(entry.name));
       }
       const ParameterTensor& tensor = expected[place->second];
       if (entry.shape != tensor.shape) {
-        throw UsageError("tensor {} of {} has shape [{}]: this model needs [{}]", shown(entry.name), where,
-                         fmt::join(entry.shape, ", "), fmt::join(tensor.shape, ", "));
+        throw refusal("tensor {} of {} has shape [{}], but this model needs [{}]", shown(entry.name), where,
+                      fmt::join(entry.shape, ", "), fmt::join(tensor.shape, ", "));
       }
       if (!entry.dtype) {
-        throw UsageError("tensor {} of {} has dtype {}: F32, BF16 and F16 can be read", shown(entry.name), where,
-                         shown(entry.dtype_name));
+        throw refusal("tensor {} of {} has dtype {}, which cannot be read", shown(entry.name), where,
+                      shown(entry.dtype_name))
+            .use("F32, BF16 or F16");
       }
       auto& source = found[place->second];
       if (source) {
-        throw UsageError("tensor {} is there twice (as {} in {} and as {} in {})", tensor.name, shown(source->name),
-                         files_[source->file].path().string(), shown(entry.name), where);
+        throw refusal("tensor {} is there twice: as {} in {}, and as {} in {}", tensor.name, shown(source->name),
+                      files_[source->file].path().string(), shown(entry.name), where);
       }
       source = Source{file, entry.name};
     }
   }
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (!found[i]) throw UsageError("{} has no tensor {}, which this model needs", folder.string(), expected[i].name);
+    if (!found[i]) throw refusal("{} has no tensor {}, which this model needs", folder.string(), expected[i].name);
     sources_.push_back(std::move(*found[i]));
   }
   if (head) require_tied(*head, expected);
@@ -146,10 +148,10 @@ void HuggingFaceWeights::require_tied(const Source& head, const std::vector<Para
     equal = std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
   }
   if (equal) return;
-  throw UsageError(
-      "tensor {} of {} is another one than {} (config.json ties them: one would be lost): tie_word_embeddings = false "
-      "in config.json keeps both, removing {} keeps the table",
-      shown(head.name), file.path().string(), shown(other.name), shown(head.name));
+  throw refusal("tensor {} of {} differs from {}, but config.json ties them, so that one would be lost",
+                shown(head.name), file.path().string(), shown(other.name))
+      .hint("Set tie_word_embeddings = false in config.json to keep both, or remove {} to keep the table",
+            shown(head.name));
 }
 
 void HuggingFaceWeights::read(TensorId tensor, std::int64_t first, std::span<float> out) const {
@@ -157,8 +159,8 @@ void HuggingFaceWeights::read(TensorId tensor, std::int64_t first, std::span<flo
   const SafetensorsFile& file = files_[source.file];
   file.read_slice(source.name, first, out);
   if (const std::size_t at = first_not_finite(out); at < out.size()) {
-    throw UsageError("tensor {} of {} holds {} at element {} (no weights to train from): finite numbers are allowed",
-                     shown(source.name), file.path().string(), out[at], first + static_cast<std::int64_t>(at));
+    throw refusal("tensor {} of {} holds {} at element {}, but weights to train from must be finite numbers",
+                  shown(source.name), file.path().string(), out[at], first + static_cast<std::int64_t>(at));
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -33,14 +34,15 @@ void widen(const std::byte* from, std::span<float> out) {
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file && (errno == ENOENT || errno == ENOTDIR)) throw UsageError("{} does not exist", path.string());
+  if (!file && (errno == ENOENT || errno == ENOTDIR)) throw refusal("{} does not exist", path.string());
   if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
   struct stat status {};
   if (::fstat(file.get(), &status) != 0)
     throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
-  if (!S_ISREG(status.st_mode)) throw UsageError("{} is not a file", path.string());
+  if (!S_ISREG(status.st_mode)) throw refusal("{} is not a file", path.string());
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  if (size < kSizeBytes) throw UsageError("{} is not a safetensors file (it has {} bytes)", path.string(), size);
+  if (size < kSizeBytes)
+    throw refusal("{} is not a safetensors file", path.string()).because("it has only {} bytes", size);
 
   mapping_ = map_file(file.get(), static_cast<std::int64_t>(size), false);
   if (!mapping_) throw IoError("cannot map {} ({})", path.string(), std::generic_category().message(errno));
@@ -48,8 +50,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, mapped, kSizeBytes);
   if (header_bytes > size - kSizeBytes || header_bytes > kLargestHeader) {
-    throw UsageError("{} is not a proper safetensors file (its header claims {} bytes, the file has {})", path.string(),
-                     header_bytes, size);
+    throw refusal("{} is not a proper safetensors file", path.string())
+        .because("its header claims {} bytes, but the file has {}", header_bytes, size);
   }
   data_ = mapped + kSizeBytes + header_bytes;
   header_ = parse_safetensors_header({reinterpret_cast<const char*>(mapped + kSizeBytes), header_bytes},
@@ -65,15 +67,15 @@ const SafetensorsEntry* SafetensorsFile::find(const std::string& name) const {
 
 void SafetensorsFile::read_slice(const std::string& name, std::int64_t first, std::span<float> out) const {
   const SafetensorsEntry* entry = find(name);
-  if (entry == nullptr) throw UsageError("{} has no tensor {}", path_.string(), name);
+  if (entry == nullptr) throw refusal("{} has no tensor {}", path_.string(), name);
   if (!entry->dtype) {
-    throw UsageError("tensor {} of {} has dtype {}: F32, BF16 and F16 can be read", name, path_.string(),
-                     entry->dtype_name);
+    throw refusal("tensor {} of {} has dtype {}, which cannot be read", name, path_.string(), entry->dtype_name)
+        .use("F32, BF16 or F16");
   }
   const auto count = static_cast<std::int64_t>(out.size());
   if (first < 0 || first > entry->elements || count > entry->elements - first) {
-    throw UsageError("tensor {} of {} has {} elements: no {} from element {} on", name, path_.string(), entry->elements,
-                     count, first);
+    throw refusal("tensor {} of {} has only {} elements, so that {} from element {} on cannot be read", name,
+                  path_.string(), entry->elements, count, first);
   }
   if (count == 0) return;
   const std::byte* from = data_ + entry->first_byte + first * size_of(*entry->dtype);

@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/formats/safetensors.hpp"
 
@@ -69,7 +69,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     switch (place_) {
       case Place::names:
         if (!names_.insert(name).second) fail("tensor {} is there twice", shown(name));
-        if (name.size() > kLongestName) fail("a name has {} bytes, the limit is {}", name.size(), kLongestName);
+        if (name.size() > kLongestName) fail("a name has {} bytes, but the limit is {}", name.size(), kLongestName);
         if (name == "__metadata__") {
           place_ = Place::metadata_value;
         } else {
@@ -98,7 +98,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
       return true;
     }
     if (place_ != Place::dtype) return unexpected("text");
-    if (value.size() > 16) fail("tensor {} has dtype {}", shown(entry_.name), shown(value));
+    if (value.size() > 16) fail("tensor {} has the unknown dtype {}", shown(entry_.name), shown(value));
     entry_.dtype_name = value;
     place_ = Place::entry;
     return true;
@@ -117,7 +117,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool number_unsigned(number_unsigned_t value) override {
-    if (value > static_cast<number_unsigned_t>(INT64_MAX)) fail("tensor {} has the size {}", shown(entry_.name), value);
+    if (value > static_cast<number_unsigned_t>(INT64_MAX))
+      fail("tensor {} has the impossible size {}", shown(entry_.name), value);
     if (place_ == Place::shape) {
       if (entry_.shape.size() == kMostDimensions) {
         fail("tensor {} has more than {} dimensions", shown(entry_.name), kMostDimensions);
@@ -176,12 +177,13 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
 
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
-    throw UsageError("{} is not a proper safetensors file ({})", file_, fmt::format(text, std::forward<Args>(args)...));
+    throw refusal("{} is not a proper safetensors file", file_)
+        .because("{}", fmt::format(text, std::forward<Args>(args)...));
   }
 
   bool unexpected(const char* what) const {
     if (place_ == Place::start || place_ == Place::names || place_ == Place::metadata)
-      fail("{} where it does not belong", what);
+      fail("{} stands where it does not belong", what);
     fail("tensor {} has {} where it does not belong", shown(entry_.name), what);
   }
 
@@ -233,18 +235,20 @@ void check_coverage(const std::vector<SafetensorsEntry>& entries, std::int64_t d
   std::int64_t end = 0;
   for (const SafetensorsEntry* entry : in_order) {
     if (entry->bytes > data_bytes || entry->first_byte > data_bytes - entry->bytes) {
-      throw UsageError("{} is not a proper safetensors file (tensor {} ends at byte {} of {}): is it cut short?", file,
-                       shown(entry->name), entry->first_byte + entry->bytes, data_bytes);
+      throw refusal("{} is not a proper safetensors file", file)
+          .because("tensor {} ends at byte {} of {}", shown(entry->name), entry->first_byte + entry->bytes, data_bytes)
+          .hint("Check whether the file is cut short");
     }
     if (entry->first_byte != end) {
-      throw UsageError(
-          "{} is not a proper safetensors file (tensor {} starts at byte {}, the one before it ends at {})", file,
-          shown(entry->name), entry->first_byte, end);
+      throw refusal("{} is not a proper safetensors file", file)
+          .because("tensor {} starts at byte {}, but the one before it ends at {}", shown(entry->name),
+                   entry->first_byte, end);
     }
     end += entry->bytes;
   }
   if (end != data_bytes) {
-    throw UsageError("{} is not a proper safetensors file (its tensors end at byte {} of {})", file, end, data_bytes);
+    throw refusal("{} is not a proper safetensors file", file)
+        .because("its tensors end at byte {} of {}", end, data_bytes);
   }
 }
 

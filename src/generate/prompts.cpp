@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/base/utf8.hpp"
 #include "tessera/files/json_file.hpp"
@@ -45,7 +45,8 @@ std::vector<std::string> prompts_in_json(const std::string& file, const std::vec
       const nlohmann::json line = parse_json(lines[i]);
       prompts.push_back((line.is_object() ? line.at("prompt") : line).get<std::string>());
     } catch (const nlohmann::json::exception& error) {
-      throw UsageError("{}:{}: no prompt ({}): a JSON text, or {{\"prompt\": ...}}", file, i + 1, shown(error.what()));
+      throw refusal("{}:{}: this is not a prompt ({})", file, i + 1, shown(error.what()))
+          .use("a JSON text, or {{\"prompt\": ...}}");
     }
   }
   return prompts;
@@ -57,8 +58,9 @@ std::vector<std::string> stops_in_json(const std::string& option) try {
   for (const nlohmann::json& stop : array) stops.push_back(stop.get<std::string>());
   return stops;
 } catch (const nlohmann::json::exception& error) {
-  throw UsageError("generate.stop = {} begins like a JSON array and is none of texts ({}): {}", shown(option),
-                   shown(error.what()), kAllowedStop);
+  throw refusal("generate.stop = {} begins like a JSON array but is not one of texts ({})", shown(option),
+                shown(error.what()))
+      .use("{}", kAllowedStop);
 }
 
 }  // namespace
@@ -67,15 +69,16 @@ std::vector<std::string> read_prompts(const Options& options) {
   const GenerateOptions& generate = options.generate;
   const bool has_prompt = options.is_given("generate.prompt");
   if (has_prompt && !generate.prompts.empty())
-    throw UsageError("generate.prompt and generate.prompts are both given (a text, and a file of texts): one of them");
+    throw refusal("generate.prompt, a text, and generate.prompts, a file of texts, are both given").use("one of them");
   if (has_prompt) return {generate.prompt};
   if (generate.prompts.empty())
-    throw UsageError("there is no text to go on with: give generate.prompt, or generate.prompts (a file of them)");
+    throw refusal("there is no text to go on with").hint("Give generate.prompt, or generate.prompts, a file of them");
   std::string text = read_text_file(generate.prompts, kLargestFile);
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
   std::vector<std::string> prompts = lines_of(text);
   if (generate.prompts.ends_with(".jsonl")) prompts = prompts_in_json(generate.prompts, prompts);
-  if (prompts.empty()) throw UsageError("generate.prompts = {} is empty: a prompt in each line", generate.prompts);
+  if (prompts.empty())
+    throw refusal("generate.prompts = {} is empty", generate.prompts).hint("Write a prompt in each line");
   return prompts;
 }
 
@@ -84,8 +87,8 @@ std::vector<std::string> stop_strings(const std::string& option) {
   std::vector<std::string> stops{option};
   if (option.starts_with('[')) stops = stops_in_json(option);
   for (const std::string& stop : stops) {
-    if (stop.empty()) throw UsageError("generate.stop = {} has an empty text: {}", shown(option), kAllowedStop);
-    if (!is_utf8(stop)) throw UsageError("generate.stop = {} is no valid UTF-8: {}", shown(option), kAllowedStop);
+    if (stop.empty()) throw refusal("generate.stop = {} has an empty text", shown(option)).use("{}", kAllowedStop);
+    if (!is_utf8(stop)) throw refusal("generate.stop = {} is not valid UTF-8", shown(option)).use("{}", kAllowedStop);
   }
   return stops;
 }

@@ -15,10 +15,12 @@ namespace {
 std::int32_t largest(std::span<const float> logits) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i])) throw NumericalError("logit {} is no number (numerical failure of the model)", i);
+    if (std::isnan(logits[i]))
+      throw NumericalError("logit {} is not a number, which is a numerical failure of the model", i);
     if (logits[i] > logits[best]) best = i;
   }
-  if (!std::isfinite(logits[best])) throw NumericalError("the largest logit is {} (numerical failure)", logits[best]);
+  if (!std::isfinite(logits[best]))
+    throw NumericalError("the largest logit is {}, which is a numerical failure of the model", logits[best]);
   return static_cast<std::int32_t>(best);
 }
 

@@ -5,23 +5,24 @@
 
 #include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
 namespace {
 
-/// "1, 2, 3, 6": what divides `world`.
+/// "one of 1, 2, 3, 6": what divides `world`.
 std::string divisors_text(std::int64_t world) {
   std::string text;
   for (std::int64_t size = 1; size <= world; ++size) {
     if (world % size == 0) text += fmt::format("{}{}", text.empty() ? "" : ", ", size);
   }
-  return text;
+  return world > 1 ? "one of " + text : text;
 }
 
 void require_divisor(std::string_view option, std::int64_t size, std::int64_t world) {
   if (size >= 1 && world % size == 0) return;
-  throw UsageError("{} = {} does not divide the {}: {}", option, size, counted(world, "rank"), divisors_text(world));
+  throw refusal("{} = {} does not divide the {}", option, size, counted(world, "rank")).use("{}", divisors_text(world));
 }
 
 /// "true, false, 2 or 4": what shard.reshard_after_forward may be where sub-groups of these sizes are possible.
@@ -47,9 +48,9 @@ ProcessGrid::ProcessGrid(std::int64_t world, std::int64_t ranks_per_node, std::i
   require_divisor("grid.ranks_per_node", ranks_per_node, world);
   require_divisor("shard.group_size", group_size, world);
   if (sub_size >= 1 && group_size % sub_size == 0 && ranks_per_node % sub_size == 0) return;
-  throw UsageError("shard.reshard_after_forward = {} does not divide the {} of a shard group and the {} of a node: {}",
-                   sub_size, counted(group_size, "rank"), ranks_per_node,
-                   choices_text(std::gcd(group_size, ranks_per_node)));
+  throw refusal("shard.reshard_after_forward = {} does not divide the {} of a shard group and the {} of a node",
+                sub_size, counted(group_size, "rank"), ranks_per_node)
+      .use("{}", choices_text(std::gcd(group_size, ranks_per_node)));
 }
 
 ProcessGrid ProcessGrid::on_nodes_of(std::int64_t ranks_per_node) const {

@@ -7,7 +7,7 @@
 #include <ranges>
 #include <string_view>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/model/family.hpp"
 
 namespace tessera {
@@ -21,47 +21,52 @@ void validate_scaling(const RopeScaling& s) {
   const bool sound = s.original_context > 0 && s.factor >= 1 && std::isfinite(s.factor) && s.low_freq_factor > 0 &&
                      s.high_freq_factor > s.low_freq_factor && std::isfinite(s.high_freq_factor);
   if (sound) return;
-  throw UsageError(
-      "rope scaling with factor {}, low_freq_factor {}, high_freq_factor {}, original context {}: a factor of at least "
-      "1, 0 < low_freq_factor < high_freq_factor, a context of at least 1",
-      s.factor, s.low_freq_factor, s.high_freq_factor, s.original_context);
+  throw refusal(
+      "rope scaling with factor {}, low_freq_factor {}, high_freq_factor {}, original context {} does not work",
+      s.factor, s.low_freq_factor, s.high_freq_factor, s.original_context)
+      .use("a factor of at least 1, 0 < low_freq_factor < high_freq_factor, and a context of at least 1");
 }
 
 /// Checks the options that a family fixes: its Hugging Face form cannot express anything else.
 void validate_family(const Architecture& a) {
   const FamilyRules& rules = rules_of(a.family);
   if (!rules.has_head_dim && a.head_dim != 0) {
-    throw UsageError("model.head_dim = {} ({}'s heads are model.width / model.heads wide): 0", a.head_dim, rules.name);
+    throw refuse("model.head_dim", a.head_dim)
+        .because("{}'s heads are model.width / model.heads wide", rules.name)
+        .use("0");
   }
   if (rules.has_head_dim && a.head_dim == 0)
-    throw UsageError("model.head_dim = 0 ({}'s heads have a width of their own): 1 or more", rules.name);
+    throw refuse("model.head_dim", 0).because("{}'s heads have their own width", rules.name).use("1 or more");
   if (!rules.has_head_dim && a.width % a.heads != 0)
-    throw UsageError("model.width = {} (not a multiple of model.heads = {}): a multiple", a.width, a.heads);
+    throw refusal("model.width = {} is not a multiple of model.heads = {}", a.width, a.heads).use("a multiple of it");
   if (!rules.has_own_sizes && a.kv_heads != a.heads) {
-    throw UsageError("model.kv_heads = {} ({} has a key/value head per head): {}", a.kv_heads, rules.name, a.heads);
+    throw refuse("model.kv_heads", a.kv_heads)
+        .because("{} has a key/value head per head", rules.name)
+        .use("{}", a.heads);
   }
   const bool fits = a.norm == rules.form.norm && a.positions == rules.form.positions && a.mlp == rules.form.mlp &&
                     a.linear_bias == rules.form.linear_bias && (a.qkv_bias || !a.linear_bias) &&
                     a.head_norms == rules.form.head_norms;
   if (!fits) {
-    throw UsageError("model.family = {} (its norm, positions, MLP or biases are set otherwise): {}", rules.name,
-                     rules.blocks);
+    throw refuse("model.family", rules.name)
+        .because("its norm, positions, MLP or biases are set otherwise")
+        .use("{}", rules.blocks);
   }
   if (a.positions == PositionKind::rotary && a.head_width() % 2 != 0) {
     const std::string where = a.head_dim > 0 ? fmt::format("model.head_dim = {}", a.head_dim)
                                              : fmt::format("model.width = {} over {} heads", a.width, a.heads);
-    throw UsageError("{} (rotary positions rotate pairs, a head of {} is odd): an even head width", where,
-                     a.head_width());
+    throw refusal("{} gives heads of {}, but rotary positions rotate pairs", where, a.head_width())
+        .use("an even head width");
   }
   if (!rules.has_dropout && a.dropout != 0)
-    throw UsageError("model.dropout = {} ({} has no dropout): 0", a.dropout, rules.name);
+    throw refuse("model.dropout", a.dropout).because("{} has no dropout", rules.name).use("0");
 }
 
-/// Returns ", did you mean NAME?" for a preset's name elsewhere, and nothing for any other.
+/// Returns "Did you mean NAME? " for a preset's name elsewhere, and nothing for any other.
 std::string did_you_mean(std::string_view name) {
   for (const Preset& p : presets()) {
     if (!p.other_name.empty() && name.substr(name.rfind('/') + 1) == p.other_name)
-      return fmt::format(", did you mean {}?", p.name);
+      return fmt::format("Did you mean {}? ", p.name);
   }
   return {};
 }
@@ -76,8 +81,9 @@ Architecture preset(const std::string& name) {
     a.tied_head = p->tied_head, a.rope_scaling = p->rope_scaling;
     return a;
   }
-  throw UsageError("model.preset = {} (no such preset{}): {}", name, did_you_mean(name),
-                   fmt::join(preset_names(), ", "));
+  throw refuse("model.preset", name)
+      .because("there is no such preset")
+      .hint("{}Use one of {}", did_you_mean(name), fmt::join(preset_names(), ", "));
 }
 
 std::vector<std::string> preset_names() {
@@ -90,21 +96,22 @@ void validate(const Architecture& a) {
   for (const ModelSize& size : kModelSizes) {
     const std::int64_t value = a.*size.field;
     if (value < size.least || value > size.largest)
-      throw UsageError("model.{} = {} (out of range): 1 to {}", size.option, value, size.largest);
+      throw refusal("model.{} = {} is out of range", size.option, value).use("1 to {}", size.largest);
   }
   if (a.heads % a.kv_heads != 0) {
-    throw UsageError("model.kv_heads = {} (does not divide model.heads = {}): a divisor", a.kv_heads, a.heads);
+    throw refusal("model.kv_heads = {} does not divide model.heads = {}", a.kv_heads, a.heads).use("a divisor of it");
   }
   if (a.head_width() > 256) {
-    throw UsageError("model.width = {} over {} heads (a head of {}): heads of at most 256", a.width, a.heads,
-                     a.head_width());
+    throw refusal("model.width = {} over {} heads gives heads of {}", a.width, a.heads, a.head_width())
+        .use("heads of at most 256");
   }
   if (!(a.dropout >= 0 && a.dropout < 1))
-    throw UsageError("model.dropout = {} (out of range): 0 up to, not including, 1", a.dropout);
+    throw refusal("model.dropout = {} is out of range", a.dropout).use("0 up to, not including, 1");
   if (!(a.norm_epsilon > 0 && std::isfinite(a.norm_epsilon))) {
-    throw UsageError("norm epsilon = {} (must keep the norm finite): above 0", a.norm_epsilon);
+    throw refuse("norm epsilon", a.norm_epsilon).because("it must keep the norm finite").use("a number above 0");
   }
-  if (!(a.rope_theta > 0 && std::isfinite(a.rope_theta))) throw UsageError("rope theta = {}: above 0", a.rope_theta);
+  if (!(a.rope_theta > 0 && std::isfinite(a.rope_theta)))
+    throw refuse("rope theta", a.rope_theta).use("a number above 0");
   if (a.rope_scaling != RopeScaling{}) validate_scaling(a.rope_scaling);
   validate_family(a);
 }

@@ -4,6 +4,7 @@
 
 #include "model/part_scratch.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/kernels/needs.hpp"
 
 namespace tessera {
@@ -157,10 +158,11 @@ class Declaration {
 
 ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
                          DType gradient, DeviceKind device, const PartChoices& choices) {
-  if (batch < 1) throw UsageError("train.micro_batch = {} (no sequence at all): at least 1", batch);
+  if (batch < 1) throw refusal("train.micro_batch = {} holds no sequence", batch).use("at least 1");
   if (sequence < 1 || sequence > architecture.context) {
-    throw UsageError("train.seq_len = {} (the model's context is {}): 1 to {}", sequence, architecture.context,
-                     architecture.context);
+    throw refuse("train.seq_len", sequence)
+        .because("the model's context is {}", architecture.context)
+        .use("1 to {}", architecture.context);
   }
   checked_multiply(checked_multiply(batch, sequence), 16 * checked_add(architecture.vocab, architecture.ffn_width));
   ModelParts model;

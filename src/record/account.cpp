@@ -33,9 +33,9 @@ std::string grid_line(const PlannedRun& planned, const Resources& resources, con
   const ResourceSettings& settings = resources.settings;
   const char* queues = settings.queue_mode == QueueMode::serial  ? "serial queues (one operation at a time)"
                        : settings.queue_mode == QueueMode::chaos ? "chaos queues (with random delays)"
-                                                                 : "parallel queues (collectives beside computation)";
+                                                                 : "parallel queues (collectives overlap computation)";
   std::string line =
-      fmt::format("grid       {} ({} a node), shard group {}{}, {}; {} a rank, {}", counted(grid.world(), "rank"),
+      fmt::format("grid       {} ({} per node), shard group {}{}, {}; {} per rank, {}", counted(grid.world(), "rank"),
                   grid.ranks_per_node(), grid.size(Group::shard), kept_over(grid),
                   counted(grid.size(Group::replica), "replica"), counted(settings.threads, "thread"), queues);
   const int wanted = settings.threads * machine.machine_ranks;
@@ -75,14 +75,14 @@ std::string memory_line(const PlannedRun& planned, const Resources& resources) {
     parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
   }
   const SpacePlan& device = planned.plan.at(MemorySpace::device);
-  std::string line = fmt::format("memory     {} a rank (at its peak {}; idle then {})", format_bytes(device.total()),
+  std::string line = fmt::format("memory     {} per rank; at the peak: {}, {} unused", format_bytes(device.total()),
                                  parts, format_bytes(device.idle_at_peak()));
   if (const std::string on_host = describe_host_memory(planned.schedule); !on_host.empty())
-    line += fmt::format(" and {} on the host ({})", format_bytes(planned.plan.at(MemorySpace::host).total()), on_host);
+    line += fmt::format("; on the host: {} ({})", format_bytes(planned.plan.at(MemorySpace::host).total()), on_host);
   std::string outside;
   for (const UnplannedMemory& unplanned : resources.unplanned)
-    outside +=
-        fmt::format("{}{} {}", outside.empty() ? "; beside it " : ", ", format_bytes(unplanned.bytes), unplanned.use);
+    outside += fmt::format("{}{} {}", outside.empty() ? "; outside the plan " : ", ", format_bytes(unplanned.bytes),
+                           unplanned.use);
   return line + outside + pinned_warning(planned);
 }
 
@@ -92,7 +92,7 @@ std::string offloaded_inputs_line(const Options& options, const StepSchedule& s)
   if (s.offloaded_inputs == 0)
     return "offload    activations: none, for memory.checkpoint = fit recomputes nothing whose input could go out\n";
   const std::int64_t copied = bytes_of(input_copy_terms(s));
-  return fmt::format("offload    activations: {} of recomputed blocks on the host until backward, {} copied a step\n",
+  return fmt::format("offload    activations: {} of recomputed blocks on the host until backward, {} copied per step\n",
                      counted(s.offloaded_inputs, "input"), format_bytes(copied));
 }
 
@@ -105,7 +105,8 @@ std::string offloaded_state_line(const StepSchedule& s, const Resources& resourc
   const double rate = host_update_rate(*resources.compute);
   const double seconds = static_cast<double>(account.elements) / rate;
   std::string line = fmt::format(
-      "offload    {}: the state of {} of {} elements on the host, {} copied a step; AdamW there takes {} a step ({} "
+      "offload    {}: the state of {} of {} elements on the host, {} copied per step; AdamW there takes {} per step "
+      "({} "
       "elements/s on {} of this rank)\n",
       name_of(s.offload), format_count(account.elements), format_count(account.of),
       format_bytes(s.copied_bytes_per_step() - bytes_of(input_copy_terms(s))), format_seconds(seconds),
@@ -114,7 +115,8 @@ std::string offloaded_state_line(const StepSchedule& s, const Resources& resourc
   const double wanted = std::ceil(settings.threads * seconds / copied);
   if (traits_of(s.model.device).has_own_memory && wanted > settings.threads) {
     line += fmt::format(
-        "warning    {} a rank for the host's AdamW: {} would keep up with copies at 20 GB/s (run.threads, fewer ranks "
+        "warning    {} per rank for the host's AdamW: {} would keep up with copies at 20 GB/s (run.threads, fewer "
+        "ranks "
         "on the machine)\n",
         counted(settings.threads, "thread"), static_cast<std::int64_t>(wanted));
   }
@@ -156,7 +158,7 @@ std::string counted_share(const Dataset& data) {
 std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data, std::int64_t steps) {
   const StepSchedule& s = planned.schedule;
   const std::int64_t tokens = s.grid.world() * s.accumulation * s.model.tokens();
-  std::string line = fmt::format("batch      {} tokens a step: {} x {} x {} x {}", format_count(tokens),
+  std::string line = fmt::format("batch      {} tokens per step: {} x {} x {} x {}", format_count(tokens),
                                  counted(s.grid.world(), "rank"), counted(s.accumulation, "micro-step"),
                                  counted(s.model.batch, "sequence"), counted(s.model.sequence, "token"));
   const double epochs = static_cast<double>(steps) * static_cast<double>(tokens) /

@@ -20,11 +20,10 @@ std::string StragglerNotice::after(const RankRow& report) {
   const Straggler& named = report.straggler;
   if (report.timed_steps == 0 || std::exchange(last_, named.rank) != named.rank || named.rank == said_) return {};
   const std::int64_t before = std::exchange(said_, named.rank);
-  if (named.rank < 0) return fmt::format("step {}: rank {} no longer holds the others up", report.step, before);
+  if (named.rank < 0) return fmt::format("step {}: rank {} is no longer slowing the others down", report.step, before);
   return fmt::format(
-      "step {}: rank {} holds the others up: its own work (compute, data, host) takes {} a step longer than that of "
-      "the "
-      "other ranks (median), {} of its time",
+      "step {}: rank {} is slowing the others down: its own work (compute, data, host) takes {} longer per step than "
+      "that of the other ranks (median), {} of its time",
       report.step, named.rank, format_seconds(named.behind_seconds / static_cast<double>(report.timed_steps)),
       format_percent(named.behind_share));
 }

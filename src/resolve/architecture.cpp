@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
@@ -18,14 +18,15 @@ namespace {
 const ModelForm& form_of(const std::string& family) {
   const auto rules = std::ranges::find(all_families(), family, &FamilyRules::name);
   if (rules != all_families().end()) return rules->form;
-  throw UsageError("model.family = {} (no such family): {}", family, names_of_families());
+  throw refusal("model.family = {} is not a family", family).use("one of {}", names_of_families());
 }
 
 /// Reads the architecture of a Hugging Face folder, or of a checkpoint; without dropout.
 Architecture architecture_at(const std::filesystem::path& folder) {
   if (const auto checkpoint = checkpoint_in(folder)) return read_manifest(*checkpoint).architecture;
   if (path_exists(folder / "config.ini") && !path_exists(folder / "config.json"))
-    throw UsageError("{}: a run without a complete checkpoint (checkpoint.every = N writes some)", folder.string());
+    throw refusal("{} is a run without a complete checkpoint", folder.string())
+        .hint("checkpoint.every = N writes some");
   return read_config(folder);
 }
 
@@ -37,8 +38,9 @@ void replace_sizes(Architecture& a, const ModelOptions& options, bool rules_appl
   if (a.kv_heads == 0) a.kv_heads = a.heads;
   if (a.head_dim == 0 && rules_of(a.family).has_head_dim) {
     if (a.heads < 1 || a.width % a.heads != 0)
-      throw UsageError("model.head_dim = 0 (model.width = {} is not a multiple of model.heads = {}): a width of heads",
-                       a.width, a.heads);
+      throw refuse("model.head_dim", 0)
+          .because("model.width = {} is not a multiple of model.heads = {}", a.width, a.heads)
+          .hint("Give the width of a head");
     a.head_dim = a.width / a.heads;
   }
   if (a.ffn_width == 0) a.ffn_width = checked_multiply(4, a.width);

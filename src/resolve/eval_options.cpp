@@ -3,7 +3,7 @@
 #include <array>
 #include <map>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/config/describe.hpp"
 
 namespace tessera {
@@ -55,9 +55,10 @@ Options evaluation_options(const Options& given, const NamedTexts& run) {
   if (!options.eval.choices.empty()) return options;
   const bool has_text = options.is_given("data.source") || options.is_given("data.val_source") || !of_run.empty();
   if (!has_text || !options.data.has_validation()) {
-    throw UsageError(
-        "there is nothing to evaluate: give data.val_source (NAME:PATH,NAME:PATH for several), data.source with "
-        "data.val_fraction, or eval.choices");
+    throw refusal("there is nothing to evaluate")
+        .hint(
+            "Give data.val_source (NAME:PATH,NAME:PATH for several), data.source with data.val_fraction, or "
+            "eval.choices");
   }
   return options;
 }

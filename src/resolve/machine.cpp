@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 
+#include "tessera/base/refuse.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/backend.hpp"
 
@@ -62,8 +63,8 @@ void compare_options(ControlPlane& control, const Options& options) {
   const std::vector<std::string> all = control.all_gather(write_ini(options));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
-    throw UsageError("rank {} differs from rank 0 in its options: {}: all ranks must start with the same options", rank,
-                     first_difference(all[rank], all[0]));
+    throw refusal("rank {} differs from rank 0 in its options: {}", rank, first_difference(all[rank], all[0]))
+        .hint("Start all ranks with the same options");
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tessera/resolve/model_tokenizer.hpp"
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/corpus.hpp"
@@ -44,11 +45,11 @@ std::string tokenizer_name_of(const Options& options, const ModelWeights& weight
   const std::int64_t vocab = weights.architecture().vocab;
   if (vocab == kByteVocabulary) return "bytes";
   if (const std::string of_run = option_of_run(weights, "data.tokenizer"); !of_run.empty())
-    throw UsageError("{}: its run's data.tokenizer = {} is not there: give data.tokenizer", weights.name(), of_run);
-  throw UsageError(
-      "{} has no tokenizer (neither tokenizer.json nor vocab.json is beside it, and its vocabulary of {} is not that "
-      "of bytes): give data.tokenizer, bytes or a folder",
-      weights.name(), vocab);
+    throw refusal("{}: its run's data.tokenizer = {} is not there", weights.name(), of_run).hint("Give data.tokenizer");
+  throw refusal("{} has no tokenizer", weights.name())
+      .because("neither tokenizer.json nor vocab.json is next to it, and its vocabulary of {} is not that of bytes",
+               vocab)
+      .hint("Give data.tokenizer, bytes or a folder");
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeights& weights) {
@@ -70,10 +71,10 @@ std::string tokenizer_of_run(const ModelWeights& weights) {
 std::unique_ptr<Tokenizer> tokenizer_of_training(const Options& options, std::int64_t vocab) {
   const bool is_open = options.data.tokenizer.empty() && options.model.from.empty();
   if (is_open && is_tokens(options.data.source) && vocab != kByteVocabulary) {
-    throw UsageError(
-        "train.sample_every = {} with data.source = {} (its tokens are of an unknown tokenizer): give "
-        "data.tokenizer, bytes or a folder",
-        options.train.sample_every, options.data.source);
+    throw refusal("train.sample_every = {} does not work with data.source = {}", options.train.sample_every,
+                  options.data.source)
+        .because("its tokens are of an unknown tokenizer")
+        .hint("Give data.tokenizer, bytes or a folder");
   }
   return open_named_tokenizer(tokenizer_name(options));
 }

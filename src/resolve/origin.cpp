@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/config/describe.hpp"
@@ -120,19 +121,16 @@ std::vector<std::filesystem::path> resume_candidates(const std::string& resume, 
   if (!of_run.empty()) return {of_run.front()};
   std::error_code unseen;
   if (std::filesystem::is_directory(path, unseen) && path.filename().string().starts_with("step-")) return {path};
-  throw UsageError(
-      "checkpoint.resume = {} is no checkpoint (it has no {}) and no run with checkpoints: none, auto, or the folder "
-      "of "
-      "one",
-      resume, kManifestName);
+  throw refusal("checkpoint.resume = {} is neither a checkpoint nor a run with checkpoints", resume)
+      .because("it has no {}", kManifestName)
+      .use("none, auto, or the folder of one");
 }
 
 void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest) {
   if (manifest.content == StateContent::full) return;
-  throw UsageError(
-      "checkpoint.resume = {} holds weights only (checkpoint.keep_every_weights; the optimizer's state is not there): "
-      "a checkpoint step-N, or model.from = {}, which starts a new run from these weights",
-      checkpoint.string(), checkpoint.string());
+  throw refusal("checkpoint.resume = {} holds weights only", checkpoint.string())
+      .because("checkpoint.keep_every_weights leaves the optimizer's state out")
+      .use("a checkpoint step-N, or model.from = {}, which starts a new run from these weights", checkpoint.string());
 }
 
 std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& path) {

@@ -70,8 +70,7 @@ void write_sizes(ResolvedRun& run, const ResolveSite&) {
 
 void take_evaluated_run(ResolvedRun& run, const ResolveSite&) {
   const CheckpointReader* checkpoint = run.weights->checkpoint();
-  run.options =
-      evaluation_options(run.options, checkpoint != nullptr ? checkpoint->manifest().options : NamedTexts());
+  run.options = evaluation_options(run.options, checkpoint != nullptr ? checkpoint->manifest().options : NamedTexts());
 }
 
 bool evaluates_text(const Options& options) {
@@ -111,8 +110,8 @@ void open_data(ResolvedRun& run, const ResolveSite& site) {
 FitLimits limits_of(const ResolvedRun& run, const ResolveSite& site, const StepSchedule& schedule) {
   if (site.ranks == nullptr) return site.limits;
   ControlPlane& control = site.ranks->control();
-  const UsableMemory mine = backend_of(schedule.model.device)
-                                .usable_memory(*site.ranks, run.options, schedule, run.machine.machine_ranks);
+  const UsableMemory mine =
+      backend_of(schedule.model.device).usable_memory(*site.ranks, run.options, schedule, run.machine.machine_ranks);
   const std::int64_t usable = -control.maximum(-mine.bytes), given = run.options.plan.memory;
   const std::int64_t machine = -control.maximum(-(usable_memory() / run.machine.machine_ranks));
   if (given > 0 && (usable <= 0 || given < usable)) return {given, machine, "plan.memory = " + format_bytes(given)};
@@ -158,8 +157,7 @@ void require_memory(ResolvedRun& run, const ResolveSite& site) {
   if (limits.device > 0) require_fit(examine_fit(run.shape, schedule, plan, limits.device), limits.name);
   // What is offloaded, and on a GPU's machine all that is pinned, must fit beside that of the machine's other ranks.
   const bool has_more = copies_in_steps(schedule) || traits_of(schedule.model.device).has_own_memory;
-  if (has_more && limits.machine > 0)
-    require_machine_fit(schedule, plan, limits.machine, run.machine.machine_ranks);
+  if (has_more && limits.machine > 0) require_machine_fit(schedule, plan, limits.machine, run.machine.machine_ranks);
 }
 
 /// Finds errors before the run that an evaluation, or the reading of weights, would find.
@@ -183,8 +181,8 @@ void choose_threads(ResolvedRun& run, const ResolveSite&) {
 }
 
 constexpr Purpose kTrain = Purpose::train;
-constexpr Purpose kRanked = Purpose::train | Purpose::bench;         ///< trains here
-constexpr Purpose kUsing = Purpose::eval | Purpose::generate;        ///< uses a model here
+constexpr Purpose kRanked = Purpose::train | Purpose::bench;            ///< trains here
+constexpr Purpose kUsing = Purpose::eval | Purpose::generate;           ///< uses a model here
 constexpr Purpose kPlanned = kRanked | Purpose::plan | Purpose::sweep;  ///< has the schedule of a training
 
 constexpr ResolveStep kSteps[] = {

@@ -15,6 +15,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 
@@ -38,17 +39,13 @@ void make_folder(const std::filesystem::path& path) {
                                 std::errc::operation_not_permitted, std::errc::no_space_on_device}) {
     if (error == fault) throw IoError("run.dir = {} cannot be created ({})", path.string(), error.message());
   }
-  throw UsageError("run.dir = {} cannot be used ({}): name a folder that can be created", path.string(),
-                   error    ? error.message()
-                   : unseen ? unseen.message()
-                            : "it is not a folder");
+  const std::string why = error ? error.message() : unseen ? unseen.message() : "it is not a folder";
+  throw refusal("run.dir = {} cannot be used ({})", path.string(), why).hint("Name a folder that can be created");
 }
 
 [[noreturn]] void refuse_used(const std::filesystem::path& path, const std::string& name) {
-  throw UsageError(
-      "run.dir = {} has files in it ({}, ...): name a missing or empty folder, or continue that run with "
-      "checkpoint.resume = auto",
-      path.string(), name);
+  throw refusal("run.dir = {} has files in it ({}, ...)", path.string(), name)
+      .hint("Name a missing or empty folder, or continue that run with checkpoint.resume = auto");
 }
 
 }  // namespace
@@ -123,7 +120,7 @@ RunFolder RunFolder::create(const std::filesystem::path& path) {
   make_folder(path);
   std::error_code error;
   std::filesystem::directory_iterator entries(path, error);
-  if (error) throw UsageError("run.dir = {} cannot be read ({})", path.string(), error.message());
+  if (error) throw refusal("run.dir = {} cannot be read ({})", path.string(), error.message());
   if (entries != std::filesystem::directory_iterator()) refuse_used(path, entries->path().filename().string());
   return RunFolder(path);
 }
@@ -132,8 +129,8 @@ RunFolder RunFolder::resume(const std::filesystem::path& path, bool must_exist) 
   std::error_code unseen;
   if (must_exist && !std::filesystem::exists(path, unseen)) {
     throw IoError(
-        "run.dir = {} is missing, although Slurm has started this job before (SLURM_RESTART_COUNT): mount its file "
-        "system on this node, or submit a new job for a fresh start",
+        "run.dir = {} is missing, although Slurm has started this job before (SLURM_RESTART_COUNT). Mount its file "
+        "system on this node, or submit a new job for a fresh start.",
         path.string());
   }
   make_folder(path);

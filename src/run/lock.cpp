@@ -14,6 +14,7 @@
 
 #include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/process_owner.hpp"
 
@@ -89,11 +90,11 @@ void RunLock::wait_for(const LockSettings& settings) {
     const bool told_now = waited >= settings.patience_with_running && !std::exchange(told, true);
     if (told_now || waited >= settings.patience) refuse_running_holder();
     if (waited >= settings.patience) {
-      throw IoError("{} = {} is in use ({}): wait for it to end, or name another folder{}", option_, folder_.string(),
-                    holder(), taken_by_file ? fmt::format("; remove {} if it has ended", owner_file_.string()) : "");
+      throw IoError("{} = {} is in use {}. Wait for it to end, or name another folder.{}", option_, folder_.string(),
+                    holder(), taken_by_file ? fmt::format(" Remove {} if it has ended.", owner_file_.string()) : "");
     }
     if (told_now && settings.say) {
-      settings.say(fmt::format("{} = {} is in use ({}): waiting up to {:.0f} s for it", option_, folder_.string(),
+      settings.say(fmt::format("{} = {} is in use {}: waiting up to {:.0f} s for it", option_, folder_.string(),
                                holder(), settings.patience));
     }
     std::this_thread::sleep_for(kLookEvery);
@@ -151,7 +152,7 @@ RunLock::Taken RunLock::take_owner_file() {
 
 std::string RunLock::holder() const {
   const auto owner = read_owner(owner_file_);
-  if (!owner) return "another job writes to it";
+  if (!owner) return "by another job";
   return (life_of(*owner) == OwnerLife::gone ? "by other ranks of the job of " : "by ") + owner->words();
 }
 
@@ -160,8 +161,8 @@ std::string RunLock::holder() const {
 void RunLock::refuse_running_holder() const {
   const auto owner = read_owner(owner_file_);
   if (!ProcessOwner::me().job.empty() || !owner || life_of(*owner) != OwnerLife::running) return;
-  throw UsageError("{} = {} is in use (by {}): wait for it to end, or name another folder", option_, folder_.string(),
-                   owner->words());
+  throw refusal("{} = {} is in use by {}", option_, folder_.string(), owner->words())
+      .hint("Wait for it to end, or name another folder");
 }
 
 bool is_lock_free(const std::filesystem::path& folder, const LockSettings& settings) {

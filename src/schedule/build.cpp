@@ -7,6 +7,7 @@
 #include "schedule/liveness.hpp"
 #include "schedule/passes/compute.hpp"
 #include "schedule/passes/state.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -35,8 +36,9 @@ void offload_units(StepSchedule& schedule, const SchedulePolicy& policy) {
   TESSERA_ASSERT(policy.offload_bucket > 0 && policy.offload_bucket % kTensorAlignment == 0, "buckets of {} elements",
                  policy.offload_bucket);
   if (policy.offload == Offload::params && life_of(policy) == ParameterLife::rest) {
-    throw UsageError("shard.offload = params with shard.strategy = {} (it keeps full parameters for ever): optimizer",
-                     name_of(policy.strategy));
+    throw refusal("shard.offload = params does not work with shard.strategy = {}", name_of(policy.strategy))
+        .because("it keeps full parameters on every rank")
+        .use("shard.offload = optimizer");
   }
   const auto all = static_cast<double>(schedule.layout.padded_elements());
   std::int64_t wanted = std::llround(policy.offload_fraction * all);
@@ -119,7 +121,7 @@ void write_training(StepSchedule& schedule, Writer& writer, Parameters& paramete
 }  // namespace
 
 StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
-  if (policy.accumulation < 1) throw UsageError("train.accumulation = {}: at least 1", policy.accumulation);
+  if (policy.accumulation < 1) throw refuse("train.accumulation", policy.accumulation).use("at least 1");
   TESSERA_ASSERT(policy.training || policy.evaluation || policy.generation,
                  "a schedule trains, evaluates or generates");
   TESSERA_ASSERT(grid.size(Group::sub) == 1 || life_of(policy) == ParameterLife::phase,

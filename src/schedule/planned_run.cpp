@@ -5,6 +5,7 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/schedule/verify.hpp"
@@ -51,8 +52,9 @@ std::int64_t sequence_length(const Options& options, const Architecture& archite
     length = is_short ? std::min(architecture.context, kFineTuningSequence) : architecture.context;
   }
   if (length > architecture.context) {
-    throw UsageError("train.seq_len = {} is longer than the model's context of {} (model.context): at most {}", length,
-                     architecture.context, architecture.context);
+    throw refusal("train.seq_len = {} is longer than the model's context, model.context = {}", length,
+                  architecture.context)
+        .use("at most {}", architecture.context);
   }
   return length;
 }
@@ -72,10 +74,11 @@ void require_inputs_to_offload(const SchedulePolicy& policy, const Architecture&
   if (!policy.offload_activations || !recomputation.is_any()) return;
   require_blocks(recomputation, architecture.layers);
   if (inputs_to_offload(recomputation, architecture.layers) > 0) return;
-  throw UsageError(
-      "memory.offload_activations = true takes nothing out (recomputed: {}; of {} the last one's input is wanted again "
-      "right after the head): more blocks, or false",
-      describe(recomputation), counted(architecture.layers, "block"));
+  throw refusal("memory.offload_activations = true offloads nothing when the recomputation is {}",
+                describe(recomputation))
+      .because("the input of the last of {} is needed again right after the head",
+               counted(architecture.layers, "block"))
+      .hint("Recompute more blocks, or use false");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
@@ -35,7 +36,7 @@ auto named(const Names& names, const std::string& name, const Path& file) {
   for (const auto& [value, spelled] : names) {
     if (spelled == name) return value;
   }
-  throw UsageError("{}: '{}' is nothing that a sweep writes: move the file away", file.string(), name);
+  throw refusal("{}: '{}' is not a word that a sweep writes", file.string(), name).hint("Move the file away");
 }
 
 template <class Names, class Value>
@@ -51,10 +52,10 @@ std::optional<Json> read_json(const Path& path) try {
   const std::optional<std::string> text = read_small_file(path);
   if (!text) return std::nullopt;
   Json json = Json::parse(*text);
-  if (!json.is_object()) throw UsageError("{}: no JSON object: move the file away", path.string());
+  if (!json.is_object()) throw refusal("{} is not a JSON object", path.string()).hint("Move the file away");
   return json;
 } catch (const nlohmann::json::exception&) {
-  throw UsageError("{}: damaged (no JSON): move the file away", path.string());
+  throw refusal("{} is damaged", path.string()).because("it is not JSON").hint("Move the file away");
 }
 
 /// Returns one path for all names of a file.
@@ -79,7 +80,7 @@ void SweepFolder::require_own() const {
   if (!json) return;
   const std::string there = json->value("file", ""), mine = whole_name(file_.path);
   if (there != mine) {
-    throw UsageError("sweep.dir = {} is the folder of {}: another folder for {}", path_.string(), there, mine);
+    throw refusal("sweep.dir = {} is the folder of {}", path_.string(), there).use("another folder for {}", mine);
   }
 }
 
@@ -92,12 +93,12 @@ Started SweepFolder::started() const {
 Started SweepFolder::require_started() const {
   const Started how = started();
   if (how == Started::not_yet)
-    throw UsageError("{} is no sweep that was started: sweep.action = run or submit first", path_.string());
+    throw refusal("{} is not a sweep that was started", path_.string()).use("sweep.action = run or submit first");
   const auto ranks = read_json(path_ / "sweep.json")->value("ranks", std::vector<std::int64_t>{});
   if (ranks != file_.sweep.ranks) {
-    throw UsageError(
-        "{} was started {}. Use the same here.", path_.string(),
-        ranks.empty() ? "without sweep.ranks" : fmt::format("with --sweep.ranks={}", fmt::join(ranks, ",")));
+    throw refusal("{} was started {}", path_.string(),
+                  ranks.empty() ? "without sweep.ranks" : fmt::format("with --sweep.ranks={}", fmt::join(ranks, ",")))
+        .use("the same here");
   }
   return how;
 }
@@ -122,8 +123,8 @@ void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const 
     const auto old = read_small_file(config(row));
     const bool has_begun = path_exists(run(row, 1)) || status(row).attempts > 0;
     if (old && has_begun && *old != config_text(row)) {
-      throw UsageError("row {} has begun with other options ({}): another sweep.dir, or remove that folder", row.name,
-                       config(row).string());
+      throw refusal("row {} has begun with other options, which {} holds", row.name, config(row).string())
+          .use("another sweep.dir, or remove the row's folder");
     }
   }
   Json json = {{"format", 1},
@@ -170,7 +171,7 @@ RowStatus SweepFolder::read_status(const SweepRow& row) const {
     status.host = json->at("host");
     status.job = json->at("job");
   } catch (const nlohmann::json::exception& error) {
-    throw UsageError("{}: damaged ({}): remove the row's folder to begin it again", file.string(), error.what());
+    throw refusal("{} is damaged ({})", file.string(), error.what()).hint("Remove the row's folder to begin it again");
   }
   return status;
 }

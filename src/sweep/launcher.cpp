@@ -10,6 +10,7 @@
 #include "sweep/child.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
@@ -37,10 +38,8 @@ void require_placeholders(const SweepRow& row, const Replacements& known) {
                          word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_./", 1) == word.size() - 1;
     const bool is_known = std::ranges::find(known, word, &Replacements::value_type::first) != known.end();
     if (!is_name || is_known) continue;
-    throw UsageError(
-        "{} in its command stands for nothing: {{ranks}}, {{run}}, {{row}}, {{tokens}}, {{peers}}, {{tessera}}, or an "
-        "option as {{section.key}}",
-        word);
+    throw refusal("{} in its command stands for nothing", word)
+        .use("{{ranks}}, {{run}}, {{row}}, {{tokens}}, {{peers}}, {{tessera}}, or an option as {{section.key}}");
   }
 }
 
@@ -65,7 +64,8 @@ std::vector<std::string> launcher_words(const std::string& launcher, std::int64_
   const std::string name = launcher == "auto" ? default_launcher() : launcher;
   const std::string count = std::to_string(ranks);
   if (name.empty() && ranks > 1)
-    throw UsageError("sweep.launcher = auto finds neither mpiexec nor srun: load an MPI, or give the launcher's words");
+    throw refusal("sweep.launcher = auto finds neither mpiexec nor srun")
+        .hint("Load an MPI, or give the launcher's words");
   if (name.empty()) return {};
   if (name == "mpiexec") return {"mpiexec", "-n", count};
   // With 1, the first rank that stops with a checkpoint (75) has the others killed.
@@ -102,7 +102,7 @@ std::vector<std::string> command_words(const SweepRow& row, const std::string& l
     for (const auto& [name, value] : known) replace_all(word, name, value);
     words.push_back(word);
   }
-  if (words.empty()) throw UsageError("its command is empty: a program and its arguments");
+  if (words.empty()) throw refusal("its command is empty").hint("Give a program and its arguments");
   return words;
 }
 

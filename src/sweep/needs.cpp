@@ -26,7 +26,7 @@ FitLimits limits_of(const Options& options, Site site, std::int64_t ranks_per_ma
   return limits;
 }
 
-/// Returns why what is offloaded does not fit beside the rest into the machine's memory; empty if it does.
+/// Returns why what is offloaded does not fit next to the rest into the machine's memory; empty if it does.
 std::string machine_misfit(const PlannedRun& planned, const FitLimits& limits, std::int64_t ranks_per_machine) {
   try {
     require_machine_fit(planned.schedule, planned.plan, limits.machine, static_cast<int>(ranks_per_machine));
@@ -43,7 +43,7 @@ RowNeeds needs_of(const SweepRow& row, Site site, std::int64_t ranks_per_machine
   if (!row.trains()) {
     needs.device = "-";
     if (site == Site::here && row.command.find("{peers}") != std::string::npos && peers_folder().empty())
-      needs.missing = "there is no share/tessera/peers beside this executable, nor tests/peers of the sources";
+      needs.missing = "there is no share/tessera/peers next to this executable, nor tests/peers of the sources";
     return needs;
   }
   Options options = row.options;

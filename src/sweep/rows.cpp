@@ -13,6 +13,7 @@
 #include "sweep/launcher.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/config/readers.hpp"
 #include "tessera/config/validate.hpp"
@@ -40,10 +41,13 @@ std::string folder_name(const std::string& text) {
 void require_name(const SweepRow& row) {
   const bool taken = std::ranges::find(kTaken, row.name) != std::end(kTaken);
   if (row.name.empty() || row.name.starts_with('.') || row.name.size() > kLongestName || taken) {
-    throw UsageError(
-        "row '{}' (it names a folder): 1 to {} characters, no dot in front, none of sweep.json, sweep.ini, base.ini, "
-        "lock, owner.json, data, slurm, plots, table.csv, table.json and report.html: name it by [sweep.row NAME]",
-        row.name, kLongestName);
+    throw refusal("row '{}' cannot have this name", row.name)
+        .because("a folder is named after it")
+        .use(
+            "1 to {} characters without a dot in front, but none of sweep.json, sweep.ini, base.ini, lock, "
+            "owner.json, data, slurm, plots, table.csv, table.json and report.html",
+            kLongestName)
+        .hint("Name the row by [sweep.row NAME]");
   }
 }
 
@@ -160,7 +164,7 @@ void leave_out_impossible(std::vector<SweepRow>& rows, SweepFile& file) {
     }
   });
   for (const auto& [why, names] : without)
-    file.notes.push_back(fmt::format("left out on these ranks: {} ({})", fmt::join(names, ", "), why));
+    file.notes.push_back(fmt::format("{} cannot run on these ranks: {}", fmt::join(names, ", "), why));
   if (rows.empty())
     throw UsageError("sweep.ranks = {} leaves no row: {}", fmt::join(file.sweep.ranks, ","), file.notes.front());
 }
@@ -202,8 +206,8 @@ std::vector<SweepRow> rows_of(SweepFile& file) {
     share_cache(file, row.options);
     require_name(row);
     if (!names.insert(row.name).second)
-      throw UsageError("{}: two rows are called '{}': name one of them by [sweep.row NAME]", file.path.string(),
-                       row.name);
+      throw refusal("{}: two rows are called '{}'", file.path.string(), row.name)
+          .hint("Name one of them by [sweep.row NAME]");
     if (is_chosen(row, file.sweep.only)) in_row(row.name, [&] { require_possible(row); });
   }
   if (!file.sweep.baseline.empty() && !names.contains(folder_name(file.sweep.baseline))) {
@@ -212,7 +216,7 @@ std::vector<SweepRow> rows_of(SweepFile& file) {
                                        std::exchange(file.sweep.baseline, "")));
       return rows;
     }
-    throw UsageError("sweep.baseline = '{}' is no row: {}", file.sweep.baseline, names_of(rows));
+    throw refusal("sweep.baseline = '{}' is not a row", file.sweep.baseline).use("one of {}", names_of(rows));
   }
   return rows;
 }
@@ -220,7 +224,8 @@ std::vector<SweepRow> rows_of(SweepFile& file) {
 std::vector<SweepRow> chosen_rows(const std::vector<SweepRow>& rows, const std::string& only) {
   std::vector<SweepRow> chosen;
   std::ranges::copy_if(rows, std::back_inserter(chosen), [&](const SweepRow& row) { return is_chosen(row, only); });
-  if (chosen.empty()) throw UsageError("sweep.only = '{}' is the name of no row: {}", only, names_of(rows));
+  if (chosen.empty())
+    throw refusal("sweep.only = '{}' is not the name of a row", only).use("one of {}", names_of(rows));
   return chosen;
 }
 

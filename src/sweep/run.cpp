@@ -10,6 +10,7 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/resolve/architecture.hpp"
 #include "tessera/schedule/planned_run.hpp"
 #include "tessera/text/corpus.hpp"
@@ -143,7 +144,7 @@ int retry_rows(const Sweep& sweep) {
 
 int run_in_job(const Sweep& sweep) {
   if (sweep.chosen.size() != 1)
-    throw UsageError("sweep.action = row runs one row (sweep.only = {}): its name", sweep.file.sweep.only);
+    throw refuse("sweep.only", sweep.file.sweep.only).because("sweep.action = row runs one row").use("its name");
   const SweepFolder folder(sweep.file);
   const SweepRow& row = sweep.chosen[0];
   SweepSignals signals;

@@ -45,7 +45,7 @@ int print_sweep(const Sweep& sweep) {
       sweep.file.sweep.repeat > 1 ? fmt::format(", each {} times", sweep.file.sweep.repeat) : std::string();
   const std::string text = fmt::format("sweep {}: {}{}, into {}\n\n", sweep.file.sweep.name,
                                        counted(std::ssize(sweep.chosen), "row"), repeats, folder.path().string());
-  TextTable table({{"row"}, {"ranks", Align::right}, {"device"}, {"memory a rank", Align::right}, {""}});
+  TextTable table({{"row"}, {"ranks", Align::right}, {"device"}, {"memory per rank", Align::right}, {""}});
   std::string commands;
   for (const SweepRow& row : sweep.chosen) {
     const RowNeeds needs = needs_of(row, Site::here, row.ranks);

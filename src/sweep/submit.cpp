@@ -15,6 +15,7 @@
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 
@@ -36,8 +37,8 @@ Path jobs_folder() {
   for (const Path& folder : folders) {
     if (path_exists(folder / "sweep.sbatch") && path_exists(folder / "site.sh")) return folder.lexically_normal();
   }
-  throw UsageError("no job scripts (sweep.sbatch and site.sh, in {}): set TESSERA_JOBS to their folder",
-                   folders[0].string());
+  throw refusal("there are no job scripts sweep.sbatch and site.sh in {}", folders[0].string())
+      .hint("Set TESSERA_JOBS to their folder");
 }
 
 /// Returns whether this Slurm has GPUs.
@@ -163,8 +164,8 @@ class Submission {
       if (!start.empty() && start.find_first_not_of("0123456789") == std::string::npos) number = start;
     }
     if (code == 0 && !number.empty()) return number;
-    throw UsageError(
-        "sbatch refuses (code {}; its words are above): sweep.sbatch and jobs/site.sh say what it is given", code);
+    throw refusal("sbatch refuses with code {}, and its words are above", code)
+        .hint("sweep.sbatch and jobs/site.sh say what it is given");
   }
 
   /// The job may have begun: then the row's status is its own.
@@ -197,7 +198,8 @@ void require_none_queued(const SweepFolder& folder) {
     for (std::string job; std::getline(jobs, job);) {
       const auto [code, text] = output_of({"squeue", "--noheader", "--jobs=" + job});
       if (code != 0 || text.empty()) continue;
-      throw UsageError("job {} of this sweep has not ended (squeue): wait for it, or scancel {}", job, job);
+      throw refusal("job {} of this sweep has not ended, as squeue says", job)
+          .hint("Wait for it, or cancel it by scancel {}", job);
     }
   }
 }
@@ -205,18 +207,20 @@ void require_none_queued(const SweepFolder& folder) {
 int submit_rows(const Sweep& sweep) {
   const SweepFolder folder(sweep.file);
   for (const char* const program : {"sbatch", "squeue", "sinfo"}) {
-    if (find_program(program).empty()) throw UsageError("no {} here: submit on a machine that has Slurm", program);
+    if (find_program(program).empty())
+      throw refusal("there is no {} here", program).hint("Submit on a machine that has Slurm");
   }
   const Path scripts = jobs_folder();
   const SweepOptions& options = sweep.file.sweep;
   if (options.launcher != "auto") {
-    throw UsageError(
-        "sweep.launcher = '{}' has no effect with submit (TESSERA_LAUNCHER of jobs/site.sh has): leave it out",
-        options.launcher);
+    throw refusal("sweep.launcher = '{}' has no effect with submit", options.launcher)
+        .because("TESSERA_LAUNCHER of jobs/site.sh takes its place")
+        .hint("Leave it out");
   }
   if (options.limit > 0 && options.limit <= kWarning) {
-    throw UsageError("sweep.limit = {} is no more than the {} s before it at which Slurm warns a row: a longer one",
-                     format_seconds(options.limit), kWarning);
+    throw refusal("sweep.limit = {} is too short", format_seconds(options.limit))
+        .because("Slurm warns a row {} s before it", kWarning)
+        .use("a longer one");
   }
   make_folder(folder.path());
   const RunLock lock(folder.path(), 0, sweep_lock());

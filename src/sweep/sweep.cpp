@@ -3,13 +3,14 @@
 #include "sweep/actions.hpp"
 #include "sweep/text_file.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/comm/launcher.hpp"
 
 namespace tessera {
 
 int run_sweep(const std::filesystem::path& file, const std::vector<Setting>& arguments) {
   if (find_launch().size > 1)
-    throw UsageError("tessera sweep starts the ranks of its rows itself: start it without mpiexec or srun");
+    throw refusal("tessera sweep starts the ranks of its rows itself").hint("Start it without mpiexec or srun");
   Sweep sweep;
   sweep.file = read_sweep_file(file, arguments);
   sweep.rows = rows_of(sweep.file);

@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "tessera/base/decimal.hpp"
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/config/readers.hpp"
 
 namespace tessera {
@@ -22,8 +23,9 @@ bool is_of_sweep(const Setting& setting) { return setting.name.starts_with("swee
 /// Refuses options that a row cannot set.
 void require_of_rows(const Setting& setting) {
   if (setting.name == "run.dir" || setting.name == "run.name") {
-    throw UsageError("{}: {} has no effect (the runs of a sweep lie in the folders of its rows): set sweep.dir",
-                     setting.place, setting.name);
+    throw refusal("{}: {} has no effect", setting.place, setting.name)
+        .because("the runs of a sweep lie in the folders of its rows")
+        .hint("Set sweep.dir");
   }
 }
 
@@ -32,8 +34,9 @@ void require_option(const Setting& setting) {
   Options scratch;
   apply(setting, scratch);
   if (is_of_sweep(setting) || !read_option(Readers::train, setting.name)) {
-    throw UsageError("{}: {} has no effect (tessera train does not read it): leave it out", setting.place,
-                     setting.name);
+    throw refusal("{}: {} has no effect", setting.place, setting.name)
+        .because("tessera train does not read it")
+        .hint("Leave it out");
   }
   require_of_rows(setting);
 }
@@ -51,12 +54,12 @@ struct RowReader {
       kind = setting.value;
       kind_place = setting.place;
       if (kind != "train" && kind != "command")
-        throw UsageError("{}: kind = '{}' (not an allowed value): train|command", setting.place, kind);
+        throw refusal("{}: kind = '{}' is not an allowed value", setting.place, kind).use("train or command");
     } else if (key == "command") {
       row.command = setting.value;
     } else if (key.find('.') == std::string::npos) {
-      throw UsageError("{}: '{}' is no key of a row: ranks, kind, command, or an option as section.key", setting.place,
-                       key);
+      throw refusal("{}: '{}' is not a key of a row", setting.place, key)
+          .use("ranks, kind, command, or an option as section.key");
     } else {
       row.settings.push_back({key, setting.value, setting.place});
       require_option(row.settings.back());
@@ -65,9 +68,9 @@ struct RowReader {
 
   void check() const {
     if (kind == "command" && row.command.empty())
-      throw UsageError("{}: kind = command needs command = PROGRAM {{ranks}} {{run}} {{tokens}}", kind_place);
+      throw refusal("{}: kind = command needs command = PROGRAM {{ranks}} {{run}} {{tokens}}", kind_place);
     if (kind != "command" && !row.command.empty())
-      throw UsageError("{}: command = ... without kind = command: add it", row.place);
+      throw refusal("{}: command = ... stands without kind = command", row.place).hint("Add it");
   }
 };
 
@@ -91,8 +94,8 @@ void read_rows(const IniFile& ini, SweepFile& out) {
     if (!section.name.starts_with(std::string(kRow) + " ")) continue;
     const std::string name = section.name.substr(kRow.size() + 1);
     if (const auto first = std::ranges::find(out.rows, name, &NamedRow::name); first != out.rows.end())
-      throw UsageError("{}: [{}] stands twice (first in {}): two rows have two names", section.place, section.name,
-                       first->place);
+      throw refusal("{}: [{}] stands twice, first in {}", section.place, section.name, first->place)
+          .hint("Give each row a name of its own");
     NamedRow& row = out.rows.emplace_back();
     row.name = name;
     row.place = section.place;
@@ -107,11 +110,11 @@ void read_rows(const IniFile& ini, SweepFile& out) {
 /// Sections that look like a sweep's and are none.
 void require_known_sections(const IniFile& ini) {
   for (const IniSection& section : ini.sections) {
-    if (section.name == kRow) throw UsageError("{}: a row without a name: [sweep.row NAME]", section.place);
+    if (section.name == kRow) throw refusal("{}: a row has no name", section.place).use("[sweep.row NAME]");
     const bool known = section.name == kVary || section.name.starts_with(std::string(kRow) + " ");
     if (section.name.starts_with("sweep.") && !known) {
-      throw UsageError("{}: unknown section [{}]: [sweep], [sweep.vary], [sweep.row NAME], or a section of options",
-                       section.place, section.name);
+      throw refusal("{}: [{}] is an unknown section", section.place, section.name)
+          .use("[sweep], [sweep.vary], [sweep.row NAME], or a section of options");
     }
   }
 }
@@ -125,10 +128,8 @@ Options base_of(SweepFile& file, const IniFile& ini) {
     for (const Setting& setting : ini.settings) {
       if (setting.name == "sweep.base" && setting.value == file.sweep.base) place = setting.place;
     }
-    throw UsageError(
-        "{}: sweep.base = '{}' is not a file next to the sweep's. Use the path of an INI file with options, relative "
-        "to the sweep's file.",
-        place, file.sweep.base);
+    throw refusal("{}: sweep.base = '{}' is not a file next to the sweep's", place, file.sweep.base)
+        .use("the path of an INI file with options, relative to the sweep's file");
   }
   file.base_text = read_ini_text(path);
   read_rows(read_ini(file.base_text, path.string()), file);
@@ -212,7 +213,7 @@ void replace_ranks(SweepFile& file) {
 std::int64_t read_ranks(const std::string& text, const std::string& place) {
   const std::int64_t ranks = whole_number(text).value_or(0);
   if (ranks >= 1 && ranks <= kMostRanks) return ranks;
-  throw UsageError("{}: ranks = '{}' (not an allowed value): whole number, 1 to {}", place, text, kMostRanks);
+  throw refusal("{}: ranks = '{}' is not an allowed value", place, text).use("a whole number, 1 to {}", kMostRanks);
 }
 
 SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<Setting>& arguments) {
@@ -244,14 +245,16 @@ SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<S
   out.given = own.given;
   if (out.sweep.name.empty()) out.sweep.name = path.stem().string();
   if (out.sweep.name.find('/') != std::string::npos || out.sweep.name.starts_with('.'))
-    throw UsageError("sweep.name = '{}' (it names the folder runs/NAME): a name without /", out.sweep.name);
+    throw refuse("sweep.name", in_quotes(out.sweep.name))
+        .because("it names the folder runs/NAME")
+        .use("a name without / and without a dot in front");
   if (out.sweep.dir.empty()) out.sweep.dir = (std::filesystem::path("runs") / out.sweep.name).string();
   read_vary(ini, out);
   read_rows(ini, out);
   out.common = with_settings(base_of(out, ini), common);
   resolve_varied(out);
   if (out.vary.empty() && out.rows.empty())
-    throw UsageError("{}: no row: it needs [sweep.vary] with option = a, b, or [sweep.row NAME]", path.string());
+    throw refusal("{} has no row", path.string()).hint("Add [sweep.vary] with option = a, b, or [sweep.row NAME]");
   replace_ranks(out);
   return out;
 }

@@ -61,7 +61,8 @@ MappingBytes mapping_bytes(std::istream& mappings) {
     } else if (line.starts_with("Pss:")) {
       std::int64_t kilobytes = -1;
       words >> word >> kilobytes;
-      if (part == nullptr || kilobytes < 0) throw IoError("mappings of a process: '{}' is not understood", line);
+      if (part == nullptr || kilobytes < 0)
+        throw IoError("the line '{}' in the mappings of a process is not understood", line);
       memory.*part += kilobytes * 1024;
       memory.total += kilobytes * 1024;
     }
@@ -72,7 +73,7 @@ MappingBytes mapping_bytes(std::istream& mappings) {
 MappingBytes mapping_bytes() {
   std::ifstream file("/proc/self/smaps");
   const MappingBytes memory = mapping_bytes(file);
-  if (memory.total == 0) throw IoError("/proc/self/smaps cannot be read (the kernel does not tell of mappings)");
+  if (memory.total == 0) throw IoError("/proc/self/smaps cannot be read, because the kernel does not tell of mappings");
   return memory;
 }
 

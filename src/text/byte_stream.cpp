@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 
 namespace tessera {
@@ -44,7 +45,7 @@ class PlainBytes final : public ByteStream {
     if (state_of(file_.path) != file_.state) fail();
   }
   [[noreturn]] void fail() const {
-    throw IoError("{}: changed while it was read (size or time differ from the start's): let it rest, and try again",
+    throw IoError("{} changed while it was read: its size or time differ from the start's. Let it rest, and try again.",
                   file_.path.string());
   }
   SourceFile file_;
@@ -66,10 +67,12 @@ class BlockInput {
   char* data() { return block_.data(); }
   std::int64_t taken() const { return bytes_.taken(); }
   [[noreturn]] void damaged(const char* format, const std::string& why) const {
-    throw UsageError("{}: no {} file, or a damaged one ({}): compress it again", name_, format, why);
+    throw refusal("{} is not a {} file, or a damaged one: {}", name_, format, why).hint("Compress it again");
   }
   [[noreturn]] void truncated(const char* format) const {
-    throw UsageError("{}: truncated (its {} data ends in the middle): copy the file again", name_, format);
+    throw refusal("{} is truncated", name_)
+        .because("its {} data ends in the middle", format)
+        .hint("Copy the file again");
   }
   std::size_t used = 0, size = 0;
 

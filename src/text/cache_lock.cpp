@@ -55,8 +55,8 @@ void CacheLock::touch_until_stopped(double seconds) {
 void CacheLock::require_held() const {
   const auto owner = read_owner(file_);
   if (owner && owner->nonce == nonce_) return;
-  throw IoError("{} is no longer this process's ({}): it did not run for a while; start it again", file_.string(),
-                owner ? owner->words() + " has it" : "it is gone");
+  throw IoError("{} is no longer held by this process, which did not run for a while: {}. Start it again.",
+                file_.string(), owner ? owner->words() + " has it" : "it is gone");
 }
 
 /// Returns whether the holder has ended: known of this machine, after a silence of another.
@@ -104,7 +104,7 @@ std::unique_ptr<CacheLock> CacheLockSeeker::try_take() {
   if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     const std::string why = error_text();
     if (file) ::unlink(file_.c_str());
-    throw IoError("cannot write {} ({}): data.cache or $TESSERA_CACHE names a folder that can be written",
+    throw IoError("cannot write {} ({}). Give data.cache or $TESSERA_CACHE a folder that can be written.",
                   file_.string(), why);
   }
   return std::unique_ptr<CacheLock>(new CacheLock(file_, me.nonce, times_.touch));

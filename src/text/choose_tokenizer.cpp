@@ -1,6 +1,6 @@
 #include "tessera/text/choose_tokenizer.hpp"
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 
 namespace tessera {
@@ -16,10 +16,9 @@ std::string tokenizer_name(const Options& options) {
   for (const fs::path& folder : {from, from / "hugging_face", from / "../../hugging_face"}) {
     if (has_tokenizer(folder)) return known(folder.lexically_normal());
   }
-  throw UsageError(
-      "model.from = {} has no tokenizer.json, nor vocab.json with merges.txt (text is to be read): "
-      "data.tokenizer = bytes or a folder",
-      from.string());
+  throw refusal("model.from = {} has neither tokenizer.json nor vocab.json with merges.txt to read text with",
+                from.string())
+      .use("data.tokenizer = bytes or a folder");
 }
 
 std::unique_ptr<Tokenizer> open_named_tokenizer(const std::string& name) {
@@ -31,14 +30,14 @@ std::optional<std::int32_t> separator_of(const DataOptions& options, const Token
   if (options.separator == "auto") {
     if (is_bytes) return std::nullopt;
     if (const auto id = tokenizer.end_of_text()) return id;
-    throw UsageError(
-        "data.separator = auto: {} names no end of text (nothing would tell documents apart): none, or a "
-        "token's content",
-        tokenizer.describe());
+    throw refuse("data.separator", "auto")
+        .because("{} does not name an end of text, so that nothing would tell documents apart", tokenizer.describe())
+        .use("none, or a token's content");
   }
   if (const auto id = tokenizer.id_of(options.separator)) return id;
-  throw UsageError("data.separator = {}: {} has no such token: auto, none or a token's content",
-                   shown(options.separator), tokenizer.describe());
+  throw refuse("data.separator", shown(options.separator))
+      .because("{} has no such token", tokenizer.describe())
+      .use("auto, none or a token's content");
 }
 
 }  // namespace tessera

@@ -4,7 +4,7 @@
 
 #include "tessera/base/counted.hpp"
 #include "tessera/base/environment.hpp"
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/config/validation_sources.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
@@ -61,10 +61,8 @@ std::unique_ptr<TokenSource> open_plain(const SourceList& list) {
 
 void require_vocabulary(const PrepareJob& job, std::int64_t vocab) {
   if (job.is_bytes() || job.tokenizer->vocab() <= vocab) return;
-  throw UsageError(
-      "data.tokenizer: {} has more ids than the model's vocabulary (model.vocab = {}): a model with {} or "
-      "more, or another tokenizer",
-      job.tokenizer->describe(), vocab, job.tokenizer->vocab());
+  throw refusal("data.tokenizer: {} has more ids than model.vocab = {}", job.tokenizer->describe(), vocab)
+      .use("a model with model.vocab = {} or more, or another tokenizer", job.tokenizer->vocab());
 }
 
 std::unique_ptr<TokenSource> open_source(const Options& options, const std::string& option, std::int64_t vocab,
@@ -73,18 +71,18 @@ std::unique_ptr<TokenSource> open_source(const Options& options, const std::stri
   const std::string& name = option == "data.source" ? data.source : data.val_source;
   if (name == "synthetic") {
     if (option != "data.source")
-      throw UsageError("{} = synthetic (it has no text of its own): data.val_fraction evaluates synthetic text",
-                       option);
+      throw refuse(option, name)
+          .because("synthetic text has no separate text for validation")
+          .use("data.val_fraction to evaluate synthetic text");
     return synthetic_text(data.synthetic_tokens, vocab, data.seed);
   }
   const SourceList list = list_sources(name, option);
   if (list.is_only(SourceKind::tokens)) return open_token_files(list, data.document_mask);
   if (option != "data.source" && data.tokenizer.empty() && options.model.from.empty() &&
       holds_tokens(options, "data.source")) {
-    throw UsageError(
-        "{} = {} is text beside data.source = {} (its tokens are of an unknown tokenizer): give "
-        "data.tokenizer, bytes or a folder",
-        option, name, data.source);
+    throw refusal("{} = {} is text, but the tokens of data.source = {} are of an unknown tokenizer", option, name,
+                  data.source)
+        .hint("Give data.tokenizer as bytes or a folder");
   }
   if (is_plain(list, options)) return open_plain(list);
   const PrepareJob job = prepare_job(options, option, settings);

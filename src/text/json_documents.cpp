@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 
 namespace tessera {
@@ -46,7 +47,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     if (wanted_ == nullptr) return value("a string");
     Field& field = *wanted_;
     wanted_ = nullptr;
-    if (field.found) return field.refuse("stands there twice");
+    if (field.found) return field.refuse("is there twice");
     field.found = true;
     field.text.swap(text);
     return true;
@@ -80,8 +81,8 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return --depth_, true; }
   bool parse_error(std::size_t position, const std::string& /*last*/, const nlohmann::json::exception& error) override {
     std::string hint;
-    if (depth_ == 0 && saw_object_ && may_be_array_) hint = "; a document a line belongs into a .jsonl file";
-    events_.fault(fmt::format("no JSON at byte {}: {}{}", position, fault_text(error.what()), hint));
+    if (depth_ == 0 && saw_object_ && may_be_array_) hint = "; one document per line belongs in a .jsonl file";
+    events_.fault(fmt::format("this is not JSON at byte {}: {}{}", position, fault_text(error.what()), hint));
     return false;
   }
 
@@ -104,11 +105,11 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   /// Takes a value that is no wanted text.
   bool value(const char* what) {
     if (depth_ == document_depth()) {
-      events_.problem(fmt::format("{} where an object with {} belongs", what, text().quoted()));
+      events_.problem(fmt::format("{} stands where an object with {} belongs", what, text().quoted()));
       return in_array_;  // the next element may be one
     }
     if (wanted_ == nullptr) return true;
-    return std::exchange(wanted_, nullptr)->refuse(fmt::format("is {}: a string", what));
+    return std::exchange(wanted_, nullptr)->refuse(fmt::format("is {} instead of a string", what));
   }
   bool deeper() {
     if (++depth_ <= kDeepest) return true;
@@ -122,13 +123,13 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     if (text().found) {
       events_.document(text().text);
     } else if (!events_.pair || (!prompt.is_there() && !completion.is_there())) {
-      return events_.problem(fmt::format("an object without {} (data.text_key)", text().quoted()));
+      return events_.problem(fmt::format("an object has no {} (data.text_key)", text().quoted()));
     } else {
       for (const Field* field : {&prompt, &completion}) {
         if (!field->problem.empty()) return events_.problem(field->problem);
         if (!field->found)
           return events_.problem(
-              fmt::format("an object without {}, and without the {} of a pair", text().quoted(), field->quoted()));
+              fmt::format("an object has neither {} nor the {} of a pair", text().quoted(), field->quoted()));
       }
       events_.pair(prompt.text, completion.text);
     }
@@ -164,7 +165,7 @@ class ByteIterator {
       at = 0;
       size = bytes.read(block.data(), block.size());
       since_event += static_cast<std::int64_t>(size);
-      if (since_event > longest) throw UsageError("one value of more than {} bytes", longest);
+      if (since_event > longest) throw refusal("one value has more than {} bytes", longest);
       return size == 0;
     }
   };

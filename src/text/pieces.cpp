@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "text/byte_stream.hpp"
 #include "text/json_documents.hpp"
 
@@ -94,8 +95,8 @@ class FilePieces {
 
   void require_cuttable(std::size_t size, const char* what) const {
     if (static_cast<std::int64_t>(size) < settings_.longest) return;
-    throw UsageError("{}: from byte {} on {} bytes {}: shorter documents, or other text", file_.path.string(), offset_,
-                     size, what);
+    throw refusal("{}: from byte {} on, {} bytes {}", file_.path.string(), offset_, size, what)
+        .use("shorter documents, or other text");
   }
 
   void read_text() {
@@ -109,7 +110,7 @@ class FilePieces {
         at = tokenizer_.cut_at_or_after(buffer_, piece);
         known = buffer_.size();
         if (ended_ || at + kLookAhead <= known) break;
-        require_cuttable(known, "without a place where text may be cut");
+        require_cuttable(known, "have no place where text may be cut");
         fill(2 * known);
         at = known = buffer_.size();
       }
@@ -127,7 +128,7 @@ class FilePieces {
       std::size_t end = buffer_.rfind('\n');
       while (end == std::string::npos && !ended_) {
         searched = buffer_.size();
-        require_cuttable(searched, "in one line");
+        require_cuttable(searched, "are in one line");
         fill(2 * searched);
         end = buffer_.rfind('\n');
         TESSERA_ASSERT(end == std::string::npos || end >= searched, "a line's end was overlooked");

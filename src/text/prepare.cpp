@@ -12,6 +12,7 @@
 #include "tessera/base/clock.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/data/token_header.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
@@ -46,7 +47,7 @@ void stop_if_asked(const PrepareJob& job) {
   const std::string why = job.settings.stop ? job.settings.stop() : "";
   if (why.empty()) return;
   throw Error(ExitCode::stopped_early,
-              fmt::format("{} while {} was prepared: started again, it goes on from there", why, job.sources.name));
+              fmt::format("{} while {} was prepared. Start it again to go on from there.", why, job.sources.name));
 }
 
 /// Removes what was written so far; what cannot be removed does no harm.
@@ -60,9 +61,11 @@ void note_bad(const PrepareJob& job, const Encoded& tokens, WriteState& state) {
     const std::string text =
         fmt::format("{}:{}: {}", job.sources.files[place.file].path.string(), place.line, place.why);
     if (place.ends_file)
-      throw UsageError("{} (the rest of the file is lost with it): mend it, or a .jsonl file, a document a line", text);
+      throw refusal("{}, and the rest of the file is lost with it", text)
+          .hint("Correct it, or use a .jsonl file with one document per line");
     if (job.on_error == OnError::stop)
-      throw UsageError("{} (data.on_error = stop): mend it, or data.on_error = skip, which counts such places", text);
+      throw refusal("{}", text)
+          .hint("Correct it, or set data.on_error = skip, which counts such places, instead of stop");
     if (state.bad_places.size() < kBadKept) state.bad_places.push_back(text);
   }
   state.bad += tokens.bad_places;
@@ -102,10 +105,10 @@ void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& l
   commit();
   if (writer.state().tokens > 0) return;
   const auto& bad = writer.state().bad_places;
-  const std::string first = bad.empty() ? "" : fmt::format("; {} bad, first {}", writer.state().bad, bad[0]);
+  const std::string first = bad.empty() ? "" : fmt::format(" ({} bad, first {})", writer.state().bad, bad[0]);
   discard(writer.folder());
-  throw UsageError("{}: {} without text (nothing to train on{}): text", job.sources.name,
-                   counted(static_cast<std::int64_t>(job.sources.files.size()), "file"), first);
+  throw refusal("{} has nothing to train on", job.sources.name)
+      .because("there is no text in {}{}", counted(static_cast<std::int64_t>(job.sources.files.size()), "file"), first);
 }
 
 void write_info(const PrepareJob& job, const WriteState& state, const fs::path& file) {
@@ -163,7 +166,7 @@ void remove_damaged(const PrepareJob& job, const fs::path& folder) {
   if (job.settings.say) job.settings.say(fmt::format("replaced   {}, which was damaged", folder.string()));
   std::error_code error;
   fs::remove_all(folder, error);
-  if (error) throw IoError("{} is damaged and cannot be removed ({}): remove it", folder.string(), error.message());
+  if (error) throw IoError("{} is damaged and cannot be removed ({}). Remove it.", folder.string(), error.message());
 }
 
 void prepare_and_publish(const PrepareJob& job, const fs::path& folder, const CacheLock& lock) {
@@ -235,7 +238,8 @@ PrepareJob prepare_job(const Options& options, const std::string& option, const 
   const DataOptions& data = options.data;
   job.sources = list_sources(option == "data.source" ? data.source : data.val_source, option);
   if (job.sources.is_only(SourceKind::tokens))
-    throw UsageError("{} = {} holds tokens already (there is nothing to prepare): text", option, job.sources.name);
+    throw refusal("{} = {} holds tokens already, so that there is nothing to prepare", option, job.sources.name)
+        .use("text");
   examine_files(job.sources);
   job.tokenizer_name = tokenizer_name(options);
   job.tokenizer = open_named_tokenizer(job.tokenizer_name);
@@ -253,7 +257,7 @@ fs::path prepared_folder(const PrepareJob& job, const fs::path& cache) {
   std::error_code error;
   fs::create_directories(cache, error);
   if (error) {
-    throw IoError("cannot create folder {} ({}): data.cache or $TESSERA_CACHE names one that can be written",
+    throw IoError("cannot create folder {} ({}). Give data.cache or $TESSERA_CACHE one that can be written.",
                   cache.string(), error.message());
   }
   once(job, folder.string() + ".lock", folder, is_done,
@@ -267,13 +271,17 @@ void prepare_file(const PrepareJob& job, const fs::path& file) {
     // (An index or a mask alone beside the work on it is of a process that was killed between the renames.)
     for (const fs::path& path : {file, index, mask}) {
       if (path_exists(path) && (path == file || !path_exists(work)))
-        throw UsageError("data.output = {}: {} exists: name a file that does not", file.string(), path.string());
+        throw refuse("data.output", file.string())
+            .because("{} exists", path.string())
+            .hint("Name a file that does not");
     }
   };
   require_new();
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   if (!path_exists(folder))
-    throw UsageError("data.output = {}: the folder {} does not exist: make it first", file.string(), folder.string());
+    throw refuse("data.output", file.string())
+        .because("the folder {} does not exist", folder.string())
+        .hint("Make it first");
   once(
       job, file.string() + ".lock", file, [] { return false; },
       [&](const CacheLock& lock) {

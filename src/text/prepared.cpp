@@ -4,7 +4,7 @@
 #include <cstring>
 #include <ranges>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "text/token_decorator.hpp"
 
@@ -14,19 +14,19 @@ DocumentIndex::DocumentIndex(const std::filesystem::path& file, std::int64_t tok
   DocumentHeader header;
   const auto bytes = file_.bytes();
   const auto refuse = [&](const char* why) {
-    throw UsageError("{}: no index of documents ({}): prepare it again", file.string(), why);
+    throw refusal("{} is not an index of documents", file.string()).because("it {}", why).hint("Prepare it again");
   };
-  if (bytes.size() < sizeof header) refuse("shorter than its header");
+  if (bytes.size() < sizeof header) refuse("is shorter than its header");
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (std::memcmp(header.magic, DocumentHeader().magic, sizeof header.magic) != 0) refuse("another magic number");
-  if (header.version != DocumentHeader().version || header.entry_bytes != 8) refuse("another version");
+  if (std::memcmp(header.magic, DocumentHeader().magic, sizeof header.magic) != 0) refuse("has another magic number");
+  if (header.version != DocumentHeader().version || header.entry_bytes != 8) refuse("has another version");
   if (header.documents != (bytes.size() - sizeof header) / 8 || (bytes.size() - sizeof header) % 8 != 0)
-    refuse("truncated, or not finished");
+    refuse("is truncated, or not finished");
   documents_ = static_cast<std::int64_t>(header.documents);
   uncounted_runs_ = static_cast<std::int64_t>(header.uncounted_runs);
   std::int64_t last = 0;
   for (std::int64_t i = 0; i < documents_; ++i) {
-    if (end(i) < last || end(i) > tokens) refuse("documents out of order, or beyond the tokens");
+    if (end(i) < last || end(i) > tokens) refuse("has documents out of order, or beyond the tokens");
     last = end(i);
   }
 }
@@ -35,20 +35,21 @@ LossMask::LossMask(const std::filesystem::path& file, std::int64_t tokens) : fil
   MaskHeader header;
   const auto bytes = file_.bytes();
   const auto refuse = [&](const char* why) {
-    throw UsageError("{}: no mask of the loss ({}): prepare it again", file.string(), why);
+    throw refusal("{} is not a mask of the loss", file.string()).because("it {}", why).hint("Prepare it again");
   };
-  if (bytes.size() < sizeof header) refuse("shorter than its header");
+  if (bytes.size() < sizeof header) refuse("is shorter than its header");
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (std::memcmp(header.magic, MaskHeader().magic, sizeof header.magic) != 0) refuse("another magic number");
-  if (header.version != MaskHeader().version || header.entry_bytes != sizeof(TokenRun)) refuse("another version");
+  if (std::memcmp(header.magic, MaskHeader().magic, sizeof header.magic) != 0) refuse("has another magic number");
+  if (header.version != MaskHeader().version || header.entry_bytes != sizeof(TokenRun)) refuse("has another version");
   if (header.runs != (bytes.size() - sizeof header) / sizeof(TokenRun) ||
       (bytes.size() - sizeof header) % sizeof(TokenRun) != 0)
-    refuse("truncated, or not finished");
+    refuse("is truncated, or not finished");
   runs_ = static_cast<std::int64_t>(header.runs);
   std::int64_t last = 0;
   for (std::int64_t i = 0; i < runs_; ++i) {
     const TokenRun run = (*this)[i];
-    if (run.begin < last || run.end <= run.begin || run.end > tokens) refuse("runs out of order, or beyond the tokens");
+    if (run.begin < last || run.end <= run.begin || run.end > tokens)
+      refuse("has runs out of order, or beyond the tokens");
     last = run.end;
   }
 }
@@ -126,10 +127,10 @@ class MaskedTokens final : public TokenDecorator {
 
 std::unique_ptr<TokenSource> with_documents(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& index) {
   if (!path_exists(index)) {
-    throw UsageError(
-        "data.document_mask = true, but {} has no index of documents ({} is missing): tessera data prepare "
-        "writes both",
-        tokens->describe(), index.string());
+    throw refusal("data.document_mask = true does not work with {}, which has no index of documents",
+                  tokens->describe())
+        .because("{} is missing", index.string())
+        .hint("Run tessera data prepare, which writes both");
   }
   return std::make_unique<DocumentTokens>(std::move(tokens), index);
 }
@@ -139,13 +140,13 @@ std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, cons
   const std::int64_t runs = path_exists(index) ? DocumentIndex(index, tokens->size()).uncounted_runs() : 0;
   if (!path_exists(mask)) {
     if (runs == 0) return tokens;
-    throw UsageError("{} is missing (by {} the loss leaves prompts out): copy it too, or prepare the text again",
-                     mask.string(), index.string());
+    throw refusal("{} is missing, but according to {} the loss leaves prompts out", mask.string(), index.string())
+        .hint("Copy it too, or prepare the text again");
   }
   auto masked = std::make_unique<MaskedTokens>(std::move(tokens), mask);
   if (runs > 0 && masked->runs() != runs)
-    throw UsageError("{} has {} runs of tokens and {} names {}: they are of different texts", mask.string(),
-                     masked->runs(), index.string(), runs);
+    throw refusal("{} has {} runs of tokens, but {} names {}", mask.string(), masked->runs(), index.string(), runs)
+        .because("they are of different texts");
   return masked;
 }
 

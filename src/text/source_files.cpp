@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/text/prepared.hpp"
 
@@ -71,7 +72,7 @@ void add_entry(const fs::directory_entry& entry, const fs::path& folder, Found& 
   } else if (status.type() == fs::file_type::directory) {
     if (entry.is_symlink(error)) out.skipped.push_back(name() + " (a link to a folder)");
   } else if (has_text && status.type() == fs::file_type::not_found) {
-    throw IoError("{} is a link to nothing: remove it, or put the file there", path.string());
+    throw IoError("{} is a link to nothing. Remove it, or put the file there.", path.string());
   } else if (has_text && error) {
     throw IoError("{} cannot be examined ({})", path.string(), error.message());
   } else if (has_text) {
@@ -106,7 +107,7 @@ void add_folder(const fs::path& folder, Found& out) {
           fmt::format("{} ({})", shown(at->path().lexically_relative(folder).generic_string()), *kind));
     }
   } catch (const fs::filesystem_error& error) {
-    throw IoError("{}: cannot be listed ({})", folder.string(), error.code().message());
+    throw IoError("{} cannot be listed ({})", folder.string(), error.code().message());
   }
   const auto bytes_of_path = [](const SourceFile& file) { return file.path.generic_string(); };
   std::sort(out.files.begin() + static_cast<std::ptrdiff_t>(before), out.files.end(),
@@ -114,10 +115,10 @@ void add_folder(const fs::path& folder, Found& out) {
   const auto skipped = out.skipped.begin() + static_cast<std::ptrdiff_t>(skipped_before);
   std::sort(skipped, out.skipped.end());
   if (out.files.size() > before) return;
-  throw UsageError(
-      "{}: no .txt file in it or below it{} (nor .json or .jsonl): a folder of text; .bin files are "
-      "named one by one or by a glob",
-      folder.string(), skipped == out.skipped.end() ? "" : " but " + some_of({skipped, out.skipped.end()}));
+  throw refusal("{} has no .txt, .json or .jsonl file in it or below it{}", folder.string(),
+                skipped == out.skipped.end() ? "" : ", only " + some_of({skipped, out.skipped.end()}))
+      .use("a folder of text")
+      .hint("Name .bin files one by one or by a glob");
 }
 
 /// Returns the paths that match, in the order of their bytes.
@@ -129,7 +130,7 @@ std::vector<std::string> matches_of(const std::string& pattern) {
   if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
   if (code != 0 && code != GLOB_NOMATCH)
-    throw IoError("{}: cannot be listed ({})", pattern,
+    throw IoError("{} cannot be listed ({})", pattern,
                   code == GLOB_NOSPACE ? "out of memory" : "a folder is unreadable");
   std::ranges::sort(paths);
   return paths;
@@ -144,7 +145,7 @@ void add_path(const fs::path& path, std::string_view option, bool is_match, Foun
     out.skipped.push_back(shown(path.string()) + " (of unknown kind)");
     return;
   }
-  throw UsageError("{} = {}: a file of unknown kind: {}", option, path.string(), kAllowed);
+  throw refusal("{} = {} is a file of unknown kind", option, path.string()).use("{}", kAllowed);
 }
 
 void add_item(const std::string& item, std::string_view option, Found& out) {
@@ -152,11 +153,12 @@ void add_item(const std::string& item, std::string_view option, Found& out) {
   const auto before = out.files.size();
   if (fs::exists(item, error)) return add_path(item, option, false, out);
   if (item.find_first_of("*?[") == std::string::npos)
-    throw UsageError("{} = {}: no such file or folder: {}", option, item, kAllowed);
+    throw refuse(option, item).because("there is no such file or folder").use("{}", kAllowed);
   for (const std::string& path : matches_of(item)) add_path(path, option, true, out);
   if (out.files.size() > before) return;
-  throw UsageError("{} = {}: nothing matches{}: {}", option, item,
-                   out.skipped.empty() ? "" : " but " + some_of(out.skipped), kAllowed);
+  throw refuse(option, item)
+      .because("nothing matches{}", out.skipped.empty() ? "" : " but " + some_of(out.skipped))
+      .use("{}", kAllowed);
 }
 
 std::vector<std::string> items_of(const std::string& given) {
@@ -179,8 +181,9 @@ void require_one_sort(const SourceList& list, std::string_view option) {
   const auto tokens = std::ranges::find_if(list.files, is_tokens);
   const auto text = std::ranges::find_if_not(list.files, is_tokens);
   if (tokens == list.files.end() || text == list.files.end()) return;
-  throw UsageError("{} = {}: {} holds tokens and {} text (they are not mixed): one or the other", option, list.name,
-                   tokens->path.string(), text->path.string());
+  throw refuse(option, list.name)
+      .because("{} holds tokens and {} holds text, which are not mixed", tokens->path.string(), text->path.string())
+      .use("one or the other");
 }
 
 }  // namespace
@@ -193,7 +196,7 @@ bool SourceList::is_only(SourceKind kind) const {
 SourceList list_sources(const std::string& given, std::string_view option) {
   Found found;
   for (const std::string& item : items_of(given)) {
-    if (item.empty()) throw UsageError("{} = {}: an empty name in the list: {}", option, given, kAllowed);
+    if (item.empty()) throw refuse(option, given).because("an empty name is in the list").use("{}", kAllowed);
     add_item(item, option, found);
   }
   SourceList list{.name = given, .files = std::move(found.files), .skipped = some_of(found.skipped)};
@@ -204,7 +207,7 @@ SourceList list_sources(const std::string& given, std::string_view option) {
 FileState state_of(const fs::path& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0)
-    throw IoError("{}: cannot be examined ({})", file.string(), std::generic_category().message(errno));
+    throw IoError("{} cannot be examined ({})", file.string(), std::generic_category().message(errno));
   return {status.st_size, std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/base/unique_handle.hpp"
 #include "tokenizer/normal_form.hpp"
@@ -90,7 +90,8 @@ class ByteLevelBpe final : public Tokenizer {
         hash_(hash_of(description)) {
     for (const std::int32_t id : before_text_) {
       if (!tables_.vocabulary.bytes_of(id))
-        throw UsageError("{}: post_processor puts id {} before a text (not in the vocabulary): an id of it", file_, id);
+        throw refusal("{}: post_processor puts id {} before a text, but it is not in the vocabulary", file_, id)
+            .use("an id of the vocabulary");
     }
   }
 
@@ -100,7 +101,7 @@ class ByteLevelBpe final : public Tokenizer {
   }
   std::string_view bytes_of(std::int32_t id) const override {
     const auto bytes = tables_.vocabulary.bytes_of(id);
-    if (!bytes) throw UsageError("token {} of {} (not in the vocabulary): ids are 0 to {}", id, file_, vocab() - 1);
+    if (!bytes) throw refusal("token {} is not in the vocabulary of {}", id, file_).use("ids 0 to {}", vocab() - 1);
     return *bytes;
   }
   std::optional<std::int32_t> id_of(std::string_view token) const override { return tables_.vocabulary.id_of(token); }
@@ -122,11 +123,12 @@ class ByteLevelBpe final : public Tokenizer {
   std::int32_t named(const NamedToken& token) const {
     if (token.content) {
       if (const auto id = id_of(*token.content)) return *id;
-      throw UsageError("{} is {} (not in the vocabulary of {}): a token of it, or null", token.where,
-                       shown(*token.content), file_);
+      throw refusal("{} is {}, which is not in the vocabulary of {}", token.where, shown(*token.content), file_)
+          .use("a token of it, or null");
     }
     if (token.id < 0 || token.id >= vocab() || !tables_.vocabulary.bytes_of(static_cast<std::int32_t>(token.id)))
-      throw UsageError("{} is {} (not in the vocabulary of {}): an id of it, or null", token.where, token.id, file_);
+      throw refusal("{} is {}, which is not in the vocabulary of {}", token.where, token.id, file_)
+          .use("an id of it, or null");
     return static_cast<std::int32_t>(token.id);
   }
 

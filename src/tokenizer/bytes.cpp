@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"
 #include "tokenizer/byte_alphabet.hpp"
@@ -18,7 +18,7 @@ class ByteTokenizer final : public Tokenizer {
   std::unique_ptr<Encoder> encoder() const override { return std::make_unique<Widen>(); }
   std::size_t cut_at_or_after(std::string_view /*text*/, std::size_t from) const override { return from; }
   std::string_view bytes_of(std::int32_t id) const override {
-    if (id < 0 || id >= kBytes) throw UsageError("token {} of the bytes tokenizer (no such byte): 0 to 255", id);
+    if (id < 0 || id >= kBytes) throw refusal("token {} of the bytes tokenizer is not a byte", id).use("0 to 255");
     return {&kEvery[static_cast<std::size_t>(id)], 1};
   }
   std::optional<std::int32_t> id_of(std::string_view token) const override {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
 
@@ -23,7 +23,7 @@ std::optional<NamedToken> named_end_of_text(const std::filesystem::path& folder)
     if (token != nullptr && token->is_string())
       return NamedToken{tokens.string() + ": eos_token", token->get<std::string>()};
     if (token != nullptr && !token->is_null())
-      throw UsageError("{}: eos_token is no text, no object with content and not null", tokens.string());
+      throw refusal("{}: eos_token is not text, an object with content or null", tokens.string());
   }
   const std::filesystem::path model = folder / "config.json";
   if (path_exists(model)) {
@@ -33,7 +33,7 @@ std::optional<NamedToken> named_end_of_text(const std::filesystem::path& folder)
     if (id != nullptr && id->is_number_integer())
       return NamedToken{model.string() + ": eos_token_id", std::nullopt, id->get<std::int64_t>()};
     if (id != nullptr && !id->is_null())
-      throw UsageError("{}: eos_token_id is no whole number, no list of them and not null", model.string());
+      throw refusal("{}: eos_token_id is not a whole number, a list of them or null", model.string());
   }
   return std::nullopt;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tokenizer/bpe_description.hpp"
 
@@ -28,7 +28,7 @@ bool is_plain(std::string_view name) {
 }  // namespace
 
 void JsonAt::refuse(std::string_view why) const {
-  throw UsageError("{}: {} is {} ({})", file_, path_.empty() ? "the file" : path_, in_short(*value_), why);
+  throw refusal("{}: {} is {}, but {}", file_, path_.empty() ? "the file" : path_, in_short(*value_), why);
 }
 
 JsonAt JsonAt::key(std::string_view name) const {

@@ -18,7 +18,7 @@ class JsonAt {
   const std::string& path() const { return path_; }
   const std::string& file() const { return file_; }
 
-  /// Throws a UsageError "FILE: PATH is VALUE (why)".
+  /// Throws a UsageError "FILE: PATH is VALUE, but WHY."; `why` is a clause.
   [[noreturn]] void refuse(std::string_view why) const;
 
   /// Returns a key's value, null if it is missing. The value of this must be an object.

@@ -1,6 +1,6 @@
 #include <system_error>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"
 #include "tokenizer/bpe_files.hpp"
@@ -21,8 +21,8 @@ BpeDescription read_description(const std::filesystem::path& path, const std::fi
   }
   if (path_exists(folder / "tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
   if (has_vocab_and_merges(folder)) return read_vocab_and_merges(folder);
-  throw UsageError("{} has no tokenizer that is read here: tokenizer.json, or vocab.json with merges.txt",
-                   folder.string());
+  throw refusal("{} has no tokenizer that can be read", folder.string())
+      .use("tokenizer.json, or vocab.json with merges.txt");
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ bool has_tokenizer(const std::filesystem::path& folder) {
 }
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path) {
-  if (!path_exists(path)) throw UsageError("the tokenizer {} does not exist: a folder or file", path.string());
+  if (!path_exists(path)) throw refusal("the tokenizer {} does not exist", path.string()).use("a folder or file");
   std::error_code ignored;  // path_exists has asked
   const std::filesystem::path folder = std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
   const BpeDescription description = read_description(path, folder);

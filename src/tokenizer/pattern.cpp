@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/base/unique_handle.hpp"
 #include "tokenizer/bpe_description.hpp"
@@ -66,10 +66,10 @@ Pattern::Pattern(const std::string& pattern) : pattern_(pattern), family_(family
   // A family's pattern matches at every position: the search would only look further after a defect.
   const std::uint32_t options = PCRE2_UTF | PCRE2_UCP | (family_ == PatternFamily::other ? 0 : PCRE2_ANCHORED);
   CodeHandle code(pcre2_compile(units(translated), translated.size(), options, &error, &at, nullptr));
-  if (!code) throw UsageError("the pattern {} is not read here ({})", shown(pattern), message_of(error));
+  if (!code) throw refusal("the pattern {} cannot be read: {}", shown(pattern), message_of(error));
   std::uint32_t matches_empty = 0;
   pcre2_pattern_info(code.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
-  if (matches_empty != 0) throw UsageError("the pattern {} may match no character: words have some", shown(pattern));
+  if (matches_empty != 0) throw refusal("the pattern {} may match no character, but words have some", shown(pattern));
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // where that is refused, patterns are interpreted
   code_ = std::make_shared<const Code>(Code{std::move(code)});
 }
@@ -104,8 +104,8 @@ Pattern::Found Pattern::Finder::next(std::string_view text, std::size_t at) {
   if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);
   if (found == PCRE2_ERROR_NOMATCH) return {text.size(), text.size()};
   if (found < 0)
-    throw UsageError("the pattern {} fails on a text of {} bytes ({})", shown(pattern_.pattern_), text.size(),
-                     message_of(found));
+    throw refusal("the pattern {} fails on a text of {} bytes: {}", shown(pattern_.pattern_), text.size(),
+                  message_of(found));
   const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(matching_->data.get());
   return {ends[0], ends[1]};
 }

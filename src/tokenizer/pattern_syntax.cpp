@@ -4,7 +4,7 @@
 #include <cctype>
 #include <utility>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 
 namespace tessera {
@@ -29,9 +29,8 @@ class Translator {
 
  private:
   [[noreturn]] void refuse(std::string_view what) const {
-    throw UsageError(
-        "the pattern has {} at byte {} (libraries read it differently): {}", what, at_,
-        "only literals, classes, \\s \\S \\d \\r \\n \\t, \\p of categories, groups and quantifiers are supported");
+    throw refusal("the pattern has {} at byte {}, which libraries read differently", what, at_)
+        .use("only literals, classes, \\s \\S \\d \\r \\n \\t, \\p of categories, groups and quantifiers");
   }
   bool has(std::string_view text) const { return pattern_.substr(at_).starts_with(text); }
   void keep(std::size_t count) {
@@ -146,7 +145,7 @@ class Translator {
           end == std::string_view::npos ? std::string_view() : pattern_.substr(at_ + 1, end - at_ - 1);
       const bool counts =
           !inside.empty() && inside.front() != ',' && inside.find_first_not_of("0123456789,") == std::string_view::npos;
-      if (!counts) refuse("a { that begins no {n}, {n,} or {n,m}");
+      if (!counts) refuse("a { that does not begin {n}, {n,} or {n,m}");
       keep(end + 1 - at_);
       if (has("+") || has("?")) refuse("{...} followed by + or ?");  // Ruby repeats, PCRE2 holds or is lazy
     } else {

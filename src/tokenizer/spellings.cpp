@@ -6,7 +6,7 @@ namespace tessera {
 
 Spellings::Spellings(const JsonAt& object) {
   object.require_object();
-  if (object.value().empty()) object.refuse("a vocabulary has tokens");
+  if (object.value().empty()) object.refuse("a vocabulary needs tokens");
   ids_.reserve(object.value().size());
   by_id_.reserve(object.value().size());
   for (const auto& [spelling, value] : object.value().items()) {

@@ -36,7 +36,7 @@ bool reads_nfc(const JsonAt& normalizer) {
     normalizer.require_keys({"type"});
     return true;
   }
-  if (type != "Sequence") normalizer.key("type").refuse("NFC, a Sequence of it or null is supported");
+  if (type != "Sequence") normalizer.key("type").refuse("only NFC, a Sequence of it or null is supported");
   normalizer.require_keys({"type", "normalizers"});
   const JsonAt list = normalizer.key("normalizers");
   list.require_list();
@@ -74,7 +74,7 @@ std::string read_split(const JsonAt& part) {
 }
 
 void read_pre_tokenizer(const JsonAt& part, BpeDescription& description) {
-  constexpr const char* kSupported = "ByteLevel, or a Sequence of Split and ByteLevel is supported";
+  constexpr const char* kSupported = "only ByteLevel, or a Sequence of Split and ByteLevel, is supported";
   if (part.is_null()) part.refuse(kSupported);
   const std::string type = type_of(part);
   if (type == "ByteLevel") {
@@ -89,7 +89,7 @@ void read_pre_tokenizer(const JsonAt& part, BpeDescription& description) {
   const JsonAt list = part.key("pretokenizers");
   list.require_list();
   if (list.value().size() == 1) return read_pre_tokenizer(list.at(0), description);
-  if (list.value().size() != 2) list.refuse("a Split, then a ByteLevel is supported");
+  if (list.value().size() != 2) list.refuse("only a Split and then a ByteLevel are supported");
   if (type_of(list.at(0)) != "Split") list.at(0).key("type").refuse("only Split is supported here");
   if (type_of(list.at(1)) != "ByteLevel") list.at(1).key("type").refuse("only ByteLevel is supported here");
   description.pattern = read_split(list.at(0));
@@ -177,7 +177,8 @@ Spellings read_model(const JsonAt& model, BpeDescription& description) {
   require_off(model.key("dropout"));
   require_off(model.key("continuing_subword_prefix"));
   require_off(model.key("end_of_word_suffix"));
-  if (!model.key("unk_token").is_null()) model.key("unk_token").refuse("only null is supported: every byte is a token");
+  if (!model.key("unk_token").is_null())
+    model.key("unk_token").refuse("only null is supported, because every byte is a token");
   // Neither takes effect where every byte is a token, which the vocabulary is checked for.
   model.key("fuse_unk").truth_or(false);
   model.key("byte_fallback").truth_or(false);
@@ -210,7 +211,7 @@ void read_added_tokens(const JsonAt& list, const Spellings& spellings, BpeDescri
   auto next = static_cast<std::int64_t>(spellings.size());
   for (std::size_t i = 0; i < list.value().size(); ++i) {
     const AddedToken token = read_added(list.at(i));
-    if (token.content.empty()) list.at(i).key("content").refuse("a token has characters");
+    if (token.content.empty()) list.at(i).key("content").refuse("a token needs characters");
     if (!contents.insert(token.content).second) list.at(i).key("content").refuse("this token was added before");
     const auto known = spellings.find(token.content);
     const std::int64_t expected = known ? *known : next++;

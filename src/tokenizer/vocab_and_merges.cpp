@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
@@ -20,8 +20,7 @@ constexpr const char* kEndOfText = "<|endoftext|>";
 /// Other families have files of these names too, with another pattern.
 void require_gpt2(const std::filesystem::path& folder) {
   if (path_exists(folder / "added_tokens.json"))
-    throw UsageError("{} has tokens besides vocab.json (added_tokens.json): only tokenizer.json can add tokens",
-                     folder.string());
+    throw refusal("{} has tokens in added_tokens.json, but only tokenizer.json can add tokens", folder.string());
   if (path_exists(folder / "tokenizer_config.json")) {
     const nlohmann::json json = read_json_object(folder / "tokenizer_config.json", kLargestFile);
     const JsonAt root(json, (folder / "tokenizer_config.json").string());
@@ -50,7 +49,7 @@ std::vector<Merge> read_merges(const std::filesystem::path& path, const Spelling
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.starts_with("#version")) continue;
     if (const auto wrong = merges.add_line(line))
-      throw UsageError("{}: line {} is no merge ({}): {}", path.string(), number, shown(line), *wrong);
+      throw refusal("{}: line {} ({}) is not a merge", path.string(), number, shown(line)).because("{}", *wrong);
   }
   return merges.take();
 }

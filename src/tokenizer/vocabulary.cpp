@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tokenizer/byte_alphabet.hpp"
 
 namespace tessera {
@@ -39,8 +39,8 @@ Vocabulary::Vocabulary(const BpeDescription& description) : bytes_(ids_of(descri
     if (found != ids_.end()) {
       of_byte_[byte] = found->second;
     } else if (in_utf8(byte)) {
-      throw UsageError("{}: the vocabulary lacks byte 0x{:02x} (it is written {:?}): only byte-level BPE is supported",
-                       description.file, byte, std::string(spelling_of(static_cast<unsigned char>(byte))));
+      throw refusal("{}: the vocabulary lacks byte 0x{:02x}, written {:?}, but only byte-level BPE is supported",
+                    description.file, byte, std::string(spelling_of(static_cast<unsigned char>(byte))));
     }
   }
   for (const AddedToken& token : description.added) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -16,8 +16,8 @@ constexpr std::size_t kLongestWord = (std::size_t{1} << 31) - 1;
 
 std::span<const std::int32_t> WordMerger::merge(std::string_view word) {
   if (word.size() > kLongestWord)
-    throw UsageError("a word of {} bytes, which the tokenizer's pattern does not cut: at most {}", word.size(),
-                     kLongestWord);
+    throw refusal("a word has {} bytes, which the tokenizer's pattern does not cut", word.size())
+        .use("at most {}", kLongestWord);
   return word.size() <= kShort ? merge_short(word) : merge_long(word);
 }
 

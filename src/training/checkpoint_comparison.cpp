@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "tessera/base/refuse.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/config/validate.hpp"
 
@@ -24,18 +25,14 @@ class Comparison {
     mine.dropout = manifest_.architecture.dropout;
     const OptimizerName optimizer = settings_.planned.schedule.optimizer;
     if (manifest_.updated_by != optimizer) {
-      throw UsageError(
-          "{} holds the state of optim.name = {} ({} now: their states do not fit): optim.name = {}, or model.from = "
-          "{}, "
-          "which starts a new run from these weights",
-          where_, name_of(manifest_.updated_by), name_of(optimizer), name_of(manifest_.updated_by), where_);
+      const auto then = name_of(manifest_.updated_by);
+      throw refusal("{} holds the state of optim.name = {}, which {} cannot use", where_, then, name_of(optimizer))
+          .use("optim.name = {}, or model.from = {}, which starts a new run from these weights", then, where_);
     }
     const auto tensors = tensor_records(settings_.planned.schedule.model.tensors, optimizer);
     if (!(mine == manifest_.architecture) || tensors != manifest_.tensors) {
-      throw UsageError(
-          "{} is of another model ({}): the options must describe the same one; without any of [model] it is the "
-          "checkpoint's",
-          where_, difference(tensors));
+      throw refusal("{} is of another model ({})", where_, difference(tensors))
+          .hint("Describe the same one, or leave out [model], which takes the checkpoint's");
     }
     if (!manifest_.data.known) return;
     const auto allowed = allowed_changes(settings_.options.checkpoint);
@@ -43,10 +40,10 @@ class Comparison {
     const std::int64_t batch = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
     const DataPosition& there = manifest_.data;
     const auto refuse = [&](const char* name, const std::string& what, const auto& then, const auto& now,
-                            const std::string& same = "give the same") {
+                            const std::string& same = "Give the same") {
       if (then == now || std::find(allowed.begin(), allowed.end(), name) != allowed.end()) return;
-      throw UsageError("{} was made with another {} ({} then, {} now): {}, or checkpoint.allow = {}", where_, what,
-                       then, now, same, name);
+      throw refusal("{} was made with another {} ({} then, {} now)", where_, what, then, now)
+          .hint("{}, or use checkpoint.allow = {}", same, name);
     };
     refuse("data", "corpus or validation part (data.source, data.val_source, data.val_fraction)", there.fingerprint,
            fmt::format("{:016x}", settings_.data.fingerprint()), same_data());
@@ -86,7 +83,7 @@ class Comparison {
       if (!option.name.starts_with("data.") || old == then_.end() || old->second == option.value) continue;
       text += fmt::format("{}--{}={}", text.empty() ? "" : " ", option.name, old->second);
     }
-    return text.empty() ? "give the same (the text itself has changed)" : text + " gives the same";
+    return text.empty() ? "Give the same text, which has changed since" : fmt::format("Give {} for the same", text);
   }
 
   /// Returns the options to type for the checkpoint's global batch on these ranks: another accumulation, else the
@@ -95,11 +92,11 @@ class Comparison {
     const StepSchedule& schedule = settings_.planned.schedule;
     const std::int64_t world = schedule.grid.world();
     if (then % world != 0)
-      return fmt::format("nothing gives {} on {} ranks (use a number of ranks that divides it)", then, world);
+      return fmt::format("Start it on a number of ranks that divides {}, which {} does not", then, world);
     std::int64_t micro_batch = schedule.model.batch;
     while (then / world % micro_batch != 0) --micro_batch;
     const bool by_batch = settings_.options.train.global_batch > 0;
-    return fmt::format("{}{} gives the same",
+    return fmt::format("Give {}{} for the same",
                        micro_batch == schedule.model.batch ? "" : fmt::format("--train.micro_batch={} ", micro_batch),
                        by_batch ? fmt::format("--train.global_batch={}", then)
                                 : fmt::format("--train.accumulation={}", then / world / micro_batch));

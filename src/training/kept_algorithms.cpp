@@ -16,7 +16,7 @@ std::string KeptAlgorithms::read() {
     known_ = text;
     return text;
   } catch (const IoError& error) {
-    throw IoError("{}: delete it, and algorithms are selected anew", error.what());
+    throw IoError("{}. Delete it, and algorithms are selected again.", error.what());
   }
 }
 

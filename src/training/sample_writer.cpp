@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/counted.hpp"
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/generate/text_stream.hpp"
 
 namespace tessera {
@@ -34,13 +34,15 @@ SampleWriter::SampleWriter(RankContext& context, TrainingSession& session, const
   const ModelParts& prefill = session.schedule().generation_parts->prefill;
   const auto length = static_cast<std::int64_t>(prompt_.tokens.size());
   if (length >= prefill.cache) {
-    throw UsageError("generate.prompt has {} (train.sample_every writes texts of {}): at most {}",
-                     counted(length, "token"), prefill.cache, prefill.cache - 1);
+    throw refusal("generate.prompt has {}, but train.sample_every writes texts of {}", counted(length, "token"),
+                  prefill.cache)
+        .use("at most {}", prefill.cache - 1);
   }
   const std::int32_t largest = *std::ranges::max_element(prompt_.tokens);
   if (largest >= prefill.architecture.vocab) {
-    throw UsageError("generate.prompt has token {} of {} (the model's vocabulary is {}): another prompt or model",
-                     largest, tokenizer_->describe(), prefill.architecture.vocab);
+    throw refusal("generate.prompt has token {} of {}, but the model's vocabulary is {}", largest,
+                  tokenizer_->describe(), prefill.architecture.vocab)
+        .use("another prompt or model");
   }
   most_tokens_ = static_cast<std::size_t>(std::min(options.generate.max_tokens, prefill.cache - length));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/backend/cores.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/model/initialize.hpp"
@@ -121,10 +122,8 @@ void TrainingSession::compare_plans(RankContext& context) const {
     const std::vector<std::string> all = context.control().all_gather(mine);
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
       if (all[rank] == all[0]) continue;
-      throw UsageError(
-          "rank {} differs from rank 0 in its {}: all ranks must start with the same options, data, build and kind of "
-          "processor",
-          rank, what);
+      throw refusal("rank {} differs from rank 0 in its {}", rank, what)
+          .hint("All ranks must start with the same options, data, build and kind of processor");
     }
   }
 }

@@ -233,9 +233,9 @@ std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
     // fp16 ends at 65504: an overflow in the first forward happens at any learning rate.
     const char* advice = options_.precision.compute == DType::fp16
                              ? "precision.compute = bf16, whose range is fp32's, or a lower optim.lr"
-                             : "try a lower optim.lr, a longer optim.warmup_steps, or optim.clip";
-    throw NumericalError("step {}: the loss is {} and the gradient norm {} (numerical failure): {}", step, result.loss,
-                         result.grad_norm, advice);
+                             : "a lower optim.lr, a longer optim.warmup_steps, or optim.clip";
+    throw NumericalError("step {}: the loss is {} and the gradient norm {} (numerical failure). Try {}.", step,
+                         result.loss, result.grad_norm, advice);
   }
   if (dumps) dump->write_weights(step, result);
   loss_ = result.loss;

@@ -126,13 +126,13 @@ TEST_CASE("a manifest of another schema, of no schema or with another checksum i
   text.replace(text.find("\"step\": 3"), 9, "\"step\": 4");
   CHECK_THAT(error(text), Contains("its checksum is wrong"));
   json["schema"] = 2;
-  CHECK_THAT(error(sealed(json)), Contains("schema 2 (a newer program wrote it)") && Contains("reads schema 1"));
+  CHECK_THAT(error(sealed(json)), Contains("schema 2, which a newer program wrote, but") && Contains("reads schema 1"));
   json["schema"] = 0;
-  CHECK_THAT(error(sealed(json)), Contains("schema 0 (unknown)"));
+  CHECK_THAT(error(sealed(json)), Contains("has schema 0, which is unknown, but"));
   json["schema"] = "1";
-  CHECK_THAT(error(sealed(json)), Contains("schema \"1\" (unknown)"));
+  CHECK_THAT(error(sealed(json)), Contains("has schema \"1\", which is unknown, but"));
   json.erase("schema");
-  CHECK_THAT(error(sealed(json)), Contains("schema null (unknown)"));
+  CHECK_THAT(error(sealed(json)), Contains("has schema null, which is unknown, but"));
   CHECK_THAT(error("[]"), Contains("checksum"));
   CHECK_THAT(error(""), Contains("is damaged"));
 }

@@ -125,9 +125,9 @@ TEST_CASE("files that are cut, too long, missing, from the future or not finite 
   damage(path / "manifest.json", "{}", "checksum");
   std::string future = manifest;
   future.replace(future.find("\"schema\": 1"), 11, "\"schema\": 2");
-  damage(path / "manifest.json", future, "a newer program wrote it");
+  damage(path / "manifest.json", future, "which a newer program wrote");
   std::filesystem::remove(path / "manifest.json");
-  REQUIRE(message_of<IoError>([&] { CheckpointReader reader(path); }).find("no complete checkpoint") !=
+  REQUIRE(message_of<IoError>([&] { CheckpointReader reader(path); }).find("is not a complete checkpoint") !=
           std::string::npos);
 }
 
@@ -211,6 +211,6 @@ TEST_CASE("weights alone are read as those of a checkpoint, and have no moments"
     CHECK_THAT(message_of<IoError>([&] {
                  reader.read({&want, 1}, 1);
                }),
-               Catch::Contains("step-00000003 holds weights only: it has no " + std::string(name_of(kind))));
+               Catch::Contains("step-00000003 holds weights only, so it has no " + std::string(name_of(kind))));
   }
 }

@@ -64,13 +64,13 @@ TEST_CASE("a shard of other tensors, of another format or with other datasets is
   remake(format, {0, 0, 8}, 8, false);
   CHECK(read_shard_layout(path, tensors).runs == std::vector<ElementRun>{{0, 0, 8}});
   remake("tessera metrics", {0, 0, 8}, 8, false);
-  CHECK_THAT(error(), Contains("is no shard of a checkpoint"));
+  CHECK_THAT(error(), Contains("is not a shard of a checkpoint"));
   remake(format, {0, 0, 8, 1}, 8, false);
   CHECK_THAT(error(), Contains("not triples"));
   remake(format, {0, 0, -8}, 8, false);
   CHECK_THAT(error(), Contains("a run of -8 elements"));
   remake(format, {0, 0, 8}, 9, false);
-  CHECK_THAT(error(), Contains("has 9 elements: its runs need 8"));
+  CHECK_THAT(error(), Contains("has 9 elements, but its runs need 8"));
   remake(format, {0, 0, 8}, 8, true);
   CHECK_THAT(error(), Contains("not little-endian fp32"));
 }

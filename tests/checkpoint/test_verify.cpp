@@ -117,7 +117,7 @@ TEST_CASE("no more problems are told than were asked for") {
   CHECK_THAT(problems[1], Contains("shard-00001.h5 has 5 bytes"));
   CHECK(edited.problems(1) == std::vector<std::string>{problems[0]});
   std::filesystem::remove(edited.path / "manifest.json");
-  CHECK_THAT(edited.problems().at(0), Contains("no complete checkpoint"));
+  CHECK_THAT(edited.problems().at(0), Contains("is not a complete checkpoint"));
 }
 
 TEST_CASE("weights alone are checked as well, and are a third of the bytes") {

@@ -1,4 +1,4 @@
-"""Bad options and data: each ends with exit code 2 and one message that says what, where and what is allowed, and leaves
+"""Bad options and data: each ends with exit code 2 (a run that does not fit: 6) and one message that says what, where and what is allowed, and leaves
 no run folder; over one rank and over two."""
 import struct
 
@@ -21,9 +21,9 @@ class Options(Case):
     # words that follow a good command, what must be said
     OPTIONS = [
         (["--train.stepz=3"], r"unknown option 'train\.stepz'.*did you mean train\.steps"),
-        (["--train.step=3"], r"unknown option 'train\.step' = '3' \(names are never abbreviated\)"),
+        (["--train.step=3"], r"unknown option 'train\.step' = '3': did you mean train\.steps\? Names are never abbreviated"),
         (["--strategy=ddp"], r"unknown option 'strategy'"),
-        (["--train.micro_batch=0"], r"train\.micro_batch = '0' \(not an allowed value\): whole number, 1 to"),
+        (["--train.micro_batch=0"], r"train\.micro_batch = '0' is not an allowed value\. Allowed values: whole number, 1 to"),
         (["--train.micro_batch=-1"], r"train\.micro_batch = '-1'.*1 to"),
         (["--train.micro_batch=many"], r"train\.micro_batch = 'many'.*whole number"),
         (["--train.micro_batch=2.5"], r"train\.micro_batch = '2\.5'.*whole number"),
@@ -35,34 +35,34 @@ class Options(Case):
         (["--shard.strategy=zero4"], r"shard\.strategy = 'zero4'.*ddp\|zero1\|zero2\|zero3\|hsdp\|hsdp-zero2"),
         (["--run.deterministic=maybe"], r"run\.deterministic = 'maybe'.*true\|false"),
         (["--comm.emulate=fast"], r"comm\.emulate = 'fast'.*latency,bandwidth"),
-        (["--shard.group_size=2"], r"shard\.group_size = '2' has no effect \(only hsdp, hsdp-zero2 and hsdp-zero1 have"),
-        (["--shard.strategy=ddp", "--shard.prefetch_forward=2"], r"shard\.prefetch_forward = '2' has no effect \(ddp"),
+        (["--shard.group_size=2"], r"shard\.group_size = '2' has no effect, because only hsdp, hsdp-zero2 and hsdp-zero1 have"),
+        (["--shard.strategy=ddp", "--shard.prefetch_forward=2"], r"shard\.prefetch_forward = '2' has no effect, because ddp"),
         (["--shard.strategy=zero2", "--shard.limit_all_gathers=3"], r"shard\.limit_all_gathers = '3' has no effect"),
-        (["--shard.min_params=100"], r"shard\.min_params = '100' has no effect \(only wrap = size"),
-        (["--plan.ranks=4"], r"plan\.ranks = '4' has no effect \(tessera train does not read it\)"),
-        (["--train.epochs=1"], r"train\.steps = '3' has no effect \(train\.epochs decides how long: not both"),
-        (["--optim.warmup_steps=4"], r"optim\.warmup_steps = 4 is more than train\.steps = 3: 0 to 3"),
+        (["--shard.min_params=100"], r"shard\.min_params = '100' has no effect, because only shard\.wrap = size"),
+        (["--plan.ranks=4"], r"plan\.ranks = '4' has no effect, because tessera train does not read it\. Leave it out\."),
+        (["--train.epochs=1"], r"train\.steps = '3' has no effect, because train\.epochs already decides how long the run is\. Leave it out\."),
+        (["--optim.warmup_steps=4"], r"optim\.warmup_steps = 4 is more than train\.steps = 3\. Use 0 to 3\."),
         (["--optim.min_lr=1"], r"optim\.min_lr = 1 is above optim\.lr"),
-        (["--shard.strategy=hsdp", "--shard.group_size=3"], r"shard\.group_size = 3 does not divide the \d+ rank.*: 1"),
+        (["--shard.strategy=hsdp", "--shard.group_size=3"], r"shard\.group_size = 3 does not divide the \d+ rank.*\. Use (one of )?1"),
         (["--grid.ranks_per_node=3"], r"grid\.ranks_per_node = 3 does not divide"),
-        (["--run.device=cuda"], r"run\.device = cuda \(.+\): cpu, auto, or a machine with a GPU"),
-        (["--run.trace=2:5"], r"run\.trace = 2:5 ends after the last step \(train\.steps = 3\): steps of 1 to 3"),
-        (["--checkpoint.resume=auto", "--checkpoint.allow=data,all"], r"checkpoint\.allow = data,all \(it lists 'all'\)"),
+        (["--run.device=cuda"], r"run\.device = cuda does not work, because .+\. Use cpu, auto, or a machine with a GPU\."),
+        (["--run.trace=2:5"], r"run\.trace = 2:5 ends after the last step, because train\.steps = 3\. Use steps from 1 to 3\."),
+        (["--checkpoint.resume=auto", "--checkpoint.allow=data,all"], r"checkpoint\.allow = data,all lists 'all'"),
         (["--checkpoint.allow=data"], r"checkpoint\.allow = 'data' has no effect"),
-        (["--checkpoint.resume=nowhere"], r"checkpoint\.resume = nowhere is no checkpoint"),
+        (["--checkpoint.resume=nowhere"], r"checkpoint\.resume = nowhere is neither a checkpoint nor a run with checkpoints"),
         (["--data.source="], r"data\.source is empty"),
-        (["--train.seq_len=33"], r"train\.seq_len = 33 is longer than the model's context of 32"),
+        (["--train.seq_len=33"], r"train\.seq_len = 33 is longer than the model's context, model\.context = 32"),
         (["--data.synthetic_tokens=20"], r"18 tokens for training .*less than one sample of train\.seq_len \+ 1 = 33"),
         (["--data.val_fraction=0.001", "--data.synthetic_tokens=5000"], r"validation.*data\.val_fraction"),
         (["--run.seed=18446744073709551615"], "whole number, 0 or more, at most 9223372036854775807"),
         (["--optim.lr=1e-400"], r"number, 0 to 1000000, in size 0 or 2\.3e-308 to 1\.7e308"),
-        (["--model.preset=gpt2"], r"no such preset, did you mean gpt2-124m\?\): nano"),
-        (["--model.preset=gpt3"], r"model\.preset = gpt3 \(no such preset\): nano, gpt2-124m"),
-        (["--model.width=33"], r"model\.width = 33 \(not a multiple of model\.heads = 2\)"),
+        (["--model.preset=gpt2"], r"no such preset\. Did you mean gpt2-124m\? Use one of nano"),
+        (["--model.preset=gpt3"], r"model\.preset = gpt3 does not work, because there is no such preset\. Use one of nano, gpt2-124m"),
+        (["--model.width=33"], r"model\.width = 33 is not a multiple of model\.heads = 2"),
         (["--run.dump=4"], r"run\.dump = 4.*train\.steps = 3"),
         # run.device = auto is a CPU here
-        (["--comm.backend=staged"], r"comm\.backend = 'staged' has no effect \(.*auto without a GPU.*MPI\): leave it out"),
-        (["--comm.min_ctas=4"], r"comm\.min_ctas = '4' has no effect \(.*auto without a GPU"),
+        (["--comm.backend=staged"], r"comm\.backend = 'staged' has no effect, because .*auto without a GPU.*MPI\. Leave it out\."),
+        (["--comm.min_ctas=4"], r"comm\.min_ctas = '4' has no effect, because .*auto without a GPU"),
     ]
 
     def check(self, options):
@@ -84,17 +84,17 @@ class Options(Case):
 
     def test_words(self):
         for words, says in (
-                (["frobnicate"], r"unknown command 'frobnicate': train, plan, bench"),
-                (["trian", "--train.steps=3"], r"unknown command 'trian'"),
-                (["generate"], r"generate needs a path: tessera generate CHECKPOINT_OR_FOLDER"),
+                (["frobnicate"], r"unknown command 'frobnicate'\. The commands are: train, plan, sweep"),
+                (["trian", "--train.steps=3"], r"unknown command 'trian': did you mean train\?"),
+                (["generate"], r"generate needs a path\. Write tessera generate CHECKPOINT_OR_FOLDER"),
                 (["train", "-n", "3"], r"'-n' is not an option"),
                 (["train", "/tmp"], r"/tmp is a folder"),
-                (["--train.steps=3"], r"'--train\.steps=3' where a command belongs: tessera COMMAND"),
-                (["train", "a.ini", "b.ini"], r"'b\.ini' after the input file 'a\.ini'"),
-                (["train", "missing.ini"], r"missing\.ini: no such file"),
+                (["--train.steps=3"], r"'--train\.steps=3' stands where a command belongs\. Write tessera COMMAND"),
+                (["train", "a.ini", "b.ini"], r"'b\.ini' stands after the input file 'a\.ini'"),
+                (["train", "missing.ini"], r"missing\.ini does not exist"),
                 (["train", "--run.dir"], r"run\.dir has no value"),
-                (["bench"], r"bench needs to know what to measure: comm, step, kernels, memory"),
-                (["bench", "speed"], r"bench 'speed'.*comm, step, kernels, memory"),
+                (["bench"], r"bench needs to know what to do\. Use one of step, comm, kernels, memory"),
+                (["bench", "speed"], r"bench does not know 'speed'.*step, comm, kernels, memory"),
                 (["plan", "--plan.ranks=0"], r"plan\.ranks = '0'.*1 to")):
             with self.subTest(words):
                 self.refused(*words, says=says)
@@ -103,10 +103,10 @@ class Options(Case):
         for text, says in (
                 ("[run]\nname = x\n[train\nsteps = 3\n", r"bad\.ini:3: '\[train' is not a section"),
                 ("[train]\n\nsteps 3\n", r"bad\.ini:3: 'steps 3' is neither a section nor an option"),
-                ("steps = 3\n", r"bad\.ini:1: 'steps' before any section"),
+                ("steps = 3\n", r"bad\.ini:1: 'steps' stands before any section"),
                 ("[train]\nstepz = 3\n", r"bad\.ini:2: unknown option 'train\.stepz'.*did you mean train\.steps"),
-                ("[train]\nsteps = 3\n# more\nsteps = 4\n", r"bad\.ini:4: train\.steps is set twice \(first in line 2\)"),
-                ("[train]\nsteps = ten\n", r"bad\.ini:2: train\.steps = 'ten' \(not an allowed value\)"),
+                ("[train]\nsteps = 3\n# more\nsteps = 4\n", r"bad\.ini:4: train\.steps is set twice, first in line 2"),
+                ("[train]\nsteps = ten\n", r"bad\.ini:2: train\.steps = 'ten' is not an allowed value"),
                 ("[run]\nname = \"x\n", r"bad\.ini:2: .*quoted"),
                 ("\x00\x01\x02\xff\n", r"bad\.ini:1: ")):
             (self.folder / "bad.ini").write_text(text, encoding="latin-1")
@@ -140,20 +140,20 @@ class Data(Case):
         (self.folder / "notes.md").write_text("text")
 
     SOURCES = [
-        ("missing", r"data\.source = missing: no such file or folder"),
-        ("missing.bin", r"data\.source = missing\.bin: no such file or folder"),
-        ("empty", r"empty: no \.txt file in it or below it"),
-        ("blank", r"blank: 1 \.txt files?, all empty"),
-        ("mixed", r"a\.jsonl:1: an object without \"text\" \(data\.text_key\)"),
-        ("notes.md", r"data\.source = notes\.md: a file of unknown kind"),
-        ("cut.bin", r"cut\.bin: 5024 bytes, but its header says 2100 tokens of 2 bytes \(truncated\): 5224"),
-        ("long.bin", r"long\.bin: 5024 bytes, but its header says 1900 tokens .*\(more than the header knows\): 4824"),
-        ("head.bin", r"head\.bin: 500 bytes \(truncated: llm\.c's header alone has 1024\)"),
-        ("version.bin", r"version\.bin: version 9 of llm\.c's token file"),
-        ("none.bin", r"none\.bin: header says 0 tokens"),
-        ("odd.bin", r"odd\.bin: 401 bytes \(truncated: uint16"),
-        ("zero.bin", r"zero\.bin: empty"),
-        ("wide.bin", r"wide\.bin: token 300 at position 2000 is beyond the model's vocabulary: ids 0 to 255 \(model\.vocab = 256\)"),
+        ("missing", r"data\.source = missing does not work, because there is no such file or folder"),
+        ("missing.bin", r"data\.source = missing\.bin does not work, because there is no such file or folder"),
+        ("empty", r"empty has no \.txt, \.json or \.jsonl file in it or below it"),
+        ("blank", r"blank has no text to train on, because its \.txt files are empty, 1 in all"),
+        ("mixed", r"a\.jsonl:1: an object has no \"text\" \(data\.text_key\)"),
+        ("notes.md", r"data\.source = notes\.md is a file of unknown kind"),
+        ("cut.bin", r"cut\.bin is truncated, because it has 5024 bytes instead of 5224, and its header says 2100 tokens of 2 bytes"),
+        ("long.bin", r"long\.bin is longer than its header says, because it has 5024 bytes instead of 4824, and its header says 1900 tokens"),
+        ("head.bin", r"head\.bin is truncated, because it has 500 bytes, but llm\.c's header alone has 1024"),
+        ("version.bin", r"version\.bin has version 9 of llm\.c's token file"),
+        ("none.bin", r"none\.bin has nothing to train on, because its header says 0 tokens"),
+        ("odd.bin", r"odd\.bin is truncated, because it has 401 bytes .*uint16"),
+        ("zero.bin", r"zero\.bin is empty"),
+        ("wide.bin", r"wide\.bin: token 300 at position 2000 is beyond the model's vocabulary\. Use ids 0 to 255 \(model\.vocab = 256\)"),
         ("huge.bin", r"huge\.bin: token 2147483653 at position 2000"),
     ]
 
@@ -169,7 +169,7 @@ class Data(Case):
                 self.refused(*TRAIN, f"--data.source={source}", says=says, ranks=2)
 
     def test_a_vocabulary_that_is_too_small(self):
-        says = r"token \d+ at position \d+ is beyond the model's vocabulary: ids 0 to 90 \(model\.vocab = 91\)"
+        says = r"token \d+ at position \d+ is beyond the model's vocabulary\. Use ids 0 to 90 \(model\.vocab = 91\)"
         self.refused(*TRAIN, "--data.source=text", "--model.vocab=91", says=says)
         self.refused(*TRAIN, "--data.source=good.bin", "--model.vocab=91", says=says, ranks=2)
 
@@ -216,11 +216,11 @@ class Memory(Case):
 
     def test_an_absurd_micro_batch(self):
         for ranks in (0, 2):
-            self.refused(*self.ABSURD, ranks=ranks, says=r"(?i)(memory|fit).*train\.micro_batch")
+            self.refused(*self.ABSURD, ranks=ranks, code=6, says=r"(?i)(memory|fit).*train\.micro_batch")
 
     def test_a_model_that_is_too_large(self):
         self.refused("train", "--run.dir=run", "--model.preset=gpt2-1558m", "--model.width=16000", "--model.heads=125",
-                     "--train.micro_batch=1", says=r"(?i)memory|fit")
+                     "--train.micro_batch=1", code=6, says=r"(?i)memory|fit")
 
 
 class Launchers(Case):
@@ -236,7 +236,7 @@ class Launchers(Case):
 
     def test_slurm_without_a_process_manager(self):
         self.assertRegex(self.alone(SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="0"),
-                         r"tessera: Slurm started 2 tasks .*: use srun --mpi=pmix")
+                         r"tessera: Slurm started 2 tasks .*\. Use srun --mpi=pmix")
         self.assertEqual(self.alone(SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="1"), "")
 
     def test_a_launcher_that_mpi_does_not_know(self):

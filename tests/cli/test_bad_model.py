@@ -70,13 +70,13 @@ class Weights(Case):
             "missing": (lambda h, d: without(h, d, self.some), rf"model has no tensor .*{fc}, which this model needs"),
             "extra": (lambda h, d: with_another(h, d, "transformer.h.9.extra"), r"tensor transformer\.h\.9\.extra that this model does not have"),
             "orders": (lambda h, d: with_another(h, d, "\x1b]0;x\x07more\n"), r"tensor \?\]0;x\?more\? that this model does not have"),
-            "transposed": (lambda h, d: with_shape(h, d, self.some, [96, 24]), rf"tensor .*{fc} .*has shape \[96, 24\]: this model needs \[24, 96\]"),
+            "transposed": (lambda h, d: with_shape(h, d, self.some, [96, 24]), rf"tensor .*{fc} .*has shape \[96, 24\], but this model needs \[24, 96\]"),
             "flat": (lambda h, d: with_shape(h, d, self.some, [24 * 96]), rf"tensor .*{fc} .*has shape \[2304\]"),
-            "too many": (lambda h, d: with_shape(h, d, self.some, [24, 97]), rf"model\.safetensors is not a proper safetensors file .*{fc}"),
+            "too many": (lambda h, d: with_shape(h, d, self.some, [24, 97]), rf"model\.safetensors is not a proper safetensors file, .*{fc}"),
             "overlap": (lambda h, d: with_entry(h, d, self.some, data_offsets=[0, 4 * 24 * 96]), r"model\.safetensors is not a proper safetensors file"),
-            "dtype": (lambda h, d: with_entry(h, d, self.some, dtype="I32"), rf"tensor .*{fc} .*has dtype I32: F32, BF16 and F16"),
+            "dtype": (lambda h, d: with_entry(h, d, self.some, dtype="I32"), rf"tensor .*{fc} .*has dtype I32, which cannot be read\. Use F32, BF16 or F16"),
             "unknown dtype": (lambda h, d: with_entry(h, d, self.some, dtype="Q4"), r"model\.safetensors.*Q4"),
-            "cut": (lambda h, d: (h, d[:-100]), r"model\.safetensors is not a proper safetensors file .*cut short"),
+            "cut": (lambda h, d: (h, d[:-100]), r"model\.safetensors is not a proper safetensors file, .*cut short"),
             "more": (lambda h, d: (h, d + bytes(10)), r"model\.safetensors is not a proper safetensors file"),
         }
         for name, (change, says) in changes.items():
@@ -104,7 +104,7 @@ class Weights(Case):
 
     def test_missing_files(self):
         self.weights.unlink()
-        self.refuse(r"model holds no weights: model\.safetensors or model\.safetensors\.index\.json is needed")
+        self.refuse(r"model holds no weights, because it has neither model\.safetensors nor model\.safetensors\.index\.json")
         (self.model / "pytorch_model.bin").write_bytes(b"")
         self.refuse(r"pytorch_model\.bin is not read")
         (self.model / "config.json").unlink()
@@ -123,7 +123,7 @@ class Weights(Case):
                 ({"n_layer": "two"}, r"config\.json: n_layer"),
                 ({"n_layer": 3}, r"has no tensor .*h\.2\."),
                 ({"activation_function": "relu"}, r"config\.json: activation_function = \"relu\" is not supported"),
-                ({"vocab_size": 62}, r"wte\.weight .*has shape \[61, 24\]: this model needs \[62, 24\]")):
+                ({"vocab_size": 62}, r"wte\.weight .*has shape \[61, 24\], but this model needs \[62, 24\]")):
             (self.model / "config.json").write_text(json.dumps(config | changes))
             with self.subTest(changes):
                 self.refuse(says)
@@ -133,8 +133,8 @@ class Weights(Case):
                 self.refuse(r"config\.json")
 
     def test_sizes_beside_a_folder(self):
-        self.refuse(r"model\.layers = '3' has no effect \(model\.from names the model\)", "--model.layers=3")
-        self.refuse(r"train\.seq_len = 18 is longer than the model's context of 17", "--train.seq_len=18")
+        self.refuse(r"model\.layers = '3' has no effect, because model\.from names the model\.", "--model.layers=3")
+        self.refuse(r"train\.seq_len = 18 is longer than the model's context, model\.context = 17", "--train.seq_len=18")
 
 
 class Families(Case):
@@ -143,14 +143,14 @@ class Families(Case):
     def test_llama_and_qwen(self):
         sizes = ["--model.layers=2", "--model.heads=4", "--model.width=32", "--model.vocab=256", "--model.context=32"]
         self.refused("train", "--run.dir=run", "--model.family=llama", *sizes, "--model.dropout=0.1", ranks=2,
-                     says=r"model\.dropout = 0\.1 \(llama has no dropout\)")
+                     says=r"model\.dropout = 0\.1 does not work, because llama has no dropout\.")
         self.refused("train", "--run.dir=run", "--model.family=qwen2", *sizes, "--model.kv_heads=3",
                      says=r"model\.kv_heads = 3 .*divisor")
         self.refused("train", "--run.dir=run", "--model.family=qwen2", *sizes, "--model.width=36", says=r"even head width")
 
     def test_a_family_needs_its_sizes(self):
         self.refused("train", "--run.dir=run", "--model.family=gpt2", "--model.layers=2",
-                     says=r"model\.heads is missing \(model\.family = 'gpt2' has no preset\)")
+                     says=r"model\.heads is missing\. Give it, because model\.family = 'gpt2' has no preset\.")
         self.refused("train", "--run.dir=run", "--model.family=mamba", "--model.layers=2", "--model.heads=2",
                      "--model.width=32", "--model.vocab=256", "--model.context=32", says=r"model\.family = mamba.*gpt2")
 

@@ -171,9 +171,9 @@ class Faults(Case):
             r"cannot open .*shard-00001.h5": shard.unlink,
             r"shard-00001.h5 .*cut short": lambda: os.truncate(shard, shard.stat().st_size - 1),
             r"shard-00001.h5 is damaged": lambda: flip(shard),
-            r"no complete checkpoint": manifest.unlink,
+            r"not a complete checkpoint": manifest.unlink,
             r"manifest.json is damaged": lambda: flip(manifest),
-            r"a newer program wrote it": lambda: manifest.write_text(
+            r"which a newer program wrote": lambda: manifest.write_text(
                 manifest.read_text().replace('"schema": 1', '"schema": 7')),
         }
         for says, damage in cases.items():
@@ -211,22 +211,22 @@ class Faults(Case):
         config = (self.run_folder / "config.ini").read_bytes()
         refused = self.job("train", *words, "--train.accumulation=1")
         self.assertEqual(refused.code, 2, refused.everything())
-        self.assertRegex(refused.err, r"\(4 then, 2 now\): --train.accumulation=2 gives the same, or checkpoint.allow")
+        self.assertRegex(refused.err, r"\(4 then, 2 now\)\. Give --train.accumulation=2 for the same, or use checkpoint.allow")
         self.assertRegex(self.job("train", *words, "--train.micro_batch=3").err,
-                         r"--train.micro_batch=2 --train.accumulation=2 gives the same")
-        self.assertRegex(self.job("train", *words, ranks=3).err, "nothing gives 4 on 3 ranks")
+                         r"Give --train.micro_batch=2 --train.accumulation=2 for the same")
+        self.assertRegex(self.job("train", *words, ranks=3).err, "Start it on a number of ranks that divides 4, which 3 does not")
         self.assertRegex(self.job("train", *words, "--data.synthetic_tokens=6000").err,
-                         "--data.synthetic_tokens=5000 gives the same")
+                         "Give --data.synthetic_tokens=5000 for the same")
         # Edits in a run's config.ini count.
         (self.folder / "edited.ini").write_text(config.decode().replace("\nmicro_batch = 2\n", "\nmicro_batch = 3\n"))
-        self.assertRegex(self.job("train", "edited.ini", *words[1:]).err, r"--train.micro_batch=2 --train.accumulation=2 gives")
+        self.assertRegex(self.job("train", "edited.ini", *words[1:]).err, r"Give --train.micro_batch=2 --train.accumulation=2 for")
         self.assertEqual((self.run_folder / "config.ini").read_bytes(), config)  # refused runs leave it as it was
         self.train(*words, "--checkpoint.every=1", "--model.dropout=0.1")
         # Options that the command does not set are the checkpoint's.
         job = self.train("--run.dir=run", "--checkpoint.resume=auto", "--train.steps=24", *SHORT, "--data.val_fraction=0",
                          "--optim.schedule=constant")
         self.assertRegex(job.out, "step 22 from")
-        self.assertRegex(job.out, r"batch +128 tokens a step: 1 rank x 2 micro-steps x 2 sequences x 32 tokens")
+        self.assertRegex(job.out, r"batch +128 tokens per step: 1 rank x 2 micro-steps x 2 sequences x 32 tokens")
         self.assertNotIn("model.", job.out)
         self.assertRegex((self.run_folder / "config.ini").read_text(), r"\ndropout = 0.1\n")
 

@@ -262,7 +262,7 @@ class Convert(Case):
         (self.folder / "empty").mkdir()
         for words in (["verify", "empty"], ["inspect", REFERENCE / "clipped"], ["export", "empty", "x"]):
             said = self.do(*words, code=2).err
-            self.assertRegex(said, r"is no checkpoint \(it has no manifest.json\) and no run with checkpoints: RUN, or")
+            self.assertRegex(said, r"is neither a checkpoint nor a run with checkpoints, because it has no manifest\.json\. Name RUN or")
             self.assertNotIn("checkpoint.resume", said)
         for path, says in (("gpt2", "names of the Hugging Face hub are not"), (REFERENCE / "clipped" / "config.json", "is a file")):
             self.assertRegex(self.do("train", f"--model.from={path}", code=2).err, says)

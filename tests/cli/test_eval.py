@@ -151,15 +151,15 @@ class Eval(Case):
         folder = REFERENCE / "deep"
         for arguments, says in (([folder], "there is nothing to evaluate"),
                                 (["missing", "--data.val_source=a"], "missing does not exist"),
-                                ([folder, "--data.val_source=a:x,a:y"], "two sets are named a"),
-                                ([folder, "--data.val_source=missing"], r"data\.val_source = missing: no such file"),
+                                ([folder, "--data.val_source=a:x,a:y"], "two sets named a"),
+                                ([folder, "--data.val_source=missing"], r"data\.val_source = missing does not work, because there is no such file"),
                                 ([folder, "--train.steps=3"], "tessera eval does not read it"),
                                 ([folder, "--eval.choices=missing"], "missing")):
             with self.subTest(arguments):
                 self.refused("eval", *arguments, says=says)
         (self.folder / "q.jsonl").write_text('{"context": "a", "endings": ["b"], "label": 0}\n')
         self.refused("eval", folder, "--eval.choices=q.jsonl", "--data.tokenizer=bytes", ranks=2,
-                     says=r"q\.jsonl, line 1: endings is no list of two or more")
+                     says=r"q\.jsonl, line 1: endings is not a list of two or more")
         self.refused("train", *TINY, "--eval.choices=q.jsonl", says="tessera train does not read it")
 
 
@@ -200,7 +200,7 @@ class Best(Case):
     def test_intervals_that_do_not_meet_are_refused(self):
         run = [word for word in self.RUN if "every" not in word]
         self.refused("train", *run, "--train.steps=24", "--checkpoint.every=5", "--train.eval_every=7",
-                     says=r"checkpoint\.keep_best = 2 \(checkpoint\.every = 5 and train\.eval_every = 7 meet at step 35")
+                     says=r"checkpoint\.keep_best = 2 does not work, because checkpoint\.every = 5 and train\.eval_every = 7 first meet at step 35")
 
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ class Exports(Folder):
         for target in ("file", "link", "old.bin"):
             job = self.job("export", "run", target)
             self.assertEqual(job.code, 2, job.everything())
-            self.assertRegex(job.err, f"{target} exists: name a f")
+            self.assertRegex(job.err, f"{target} exists\\. Name a f")
         for target in ("hf", "new.bin", "empty"):
             job = self.job("export", "run", target)
             self.assertEqual(job.code, 0, job.everything())

@@ -147,7 +147,7 @@ class Generate(Case):
                 (["--generate.prompts=missing.txt"], "missing.txt"),
                 (["--generate.prompt="], "prompt 1 is empty"),
                 (["--generate.prompt=abc", "--generate.max_tokens=30"],
-                 "generate.max_tokens = 30 after prompt 1 of 3 tokens makes 33 .*context is 32.*: 1 to 29"),
+                 "generate.max_tokens = 30 after prompt 1 of 3 tokens makes 33 .*context is 32\. Use 1 to 29"),
                 (["--generate.prompt=" + "a" * 40], "a shorter prompt"),
                 (["--generate.prompt=a", "--generate.stop=[1]"], "generate.stop"),
                 (["--generate.prompt=a", "--generate.temperature=-1"], "generate.temperature"),

@@ -55,7 +55,7 @@ class Masks(Case):
         self.assertEqual(self.losses("--data.source=pairs.jsonl", "--data.document_mask=true", "--shard.strategy=zero2",
                                      ranks=2)[0], masked)
         (self.folder / "pairs.bin.mask").unlink()
-        self.refused("train", *TRAIN, "--data.source=pairs.bin", says=r"pairs\.bin\.mask is missing \(by pairs\.bin\.idx")
+        self.refused("train", *TRAIN, "--data.source=pairs.bin", says=r"pairs\.bin\.mask is missing, but according to pairs\.bin\.idx")
         (self.folder / "pairs.bin.idx").unlink()
         plain, job = self.losses("--data.source=pairs.bin")
         self.assertNotIn("loss       over", job.out)
@@ -75,15 +75,15 @@ class Masks(Case):
         (self.folder / "pairs.bin.idx").unlink()
         mask = "--data.document_mask=true"
         for arguments, says in (
-                (["--data.source=pairs.bin", mask], r"pairs\.bin has no index of documents \(pairs\.bin\.idx is missing\)"),
-                ([mask], r"data\.document_mask = 'true' has no effect \(data\.source = synthetic"),
+                (["--data.source=pairs.bin", mask], r"pairs\.bin, which has no index of documents, because pairs\.bin\.idx is missing"),
+                ([mask], r"data\.document_mask = 'true' has no effect, because data\.source = synthetic"),
                 (["--data.source=pairs.jsonl", mask, "--run.device=cuda", "--run.attention=cudnn"],
-                 r"run\.attention = cudnn with data\.document_mask = true .*: own or auto")):
+                 r"run\.attention = cudnn does not work with data\.document_mask = true, .*\. Use own or auto")):
             with self.subTest(arguments):
                 self.refused("train", *TRAIN, *arguments, "--run.dir=run", says=says)
         (self.folder / "half.jsonl").write_text('{"prompt": "only"}\n')
         self.refused("train", *TRAIN, "--data.source=half.jsonl", "--run.dir=run",
-                     says=r'half\.jsonl:1: an object without "text", and without the "completion" of a pair')
+                     says=r'half\.jsonl:1: an object has neither "text" nor the "completion" of a pair')
 
 
 if __name__ == "__main__":

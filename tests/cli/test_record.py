@@ -97,7 +97,7 @@ class Record(Case):
         self.assertEqual((job.code, job.err), (0, ""))
         self.assertEqual(json.loads(job.out)["ranks"], 2)  # nothing else is printed
         job = self.job("plan", "run", "--plan.format=json", "--plan.memory=1kB")
-        self.assertEqual(job.code, 2, job.everything())
+        self.assertEqual(job.code, 6, job.everything())
         self.assertFalse(json.loads(job.out)["fit"]["fits"])
         self.assertRegex(job.err, r"plan\.memory = 1\.00 kB .*too much")
 
@@ -125,7 +125,7 @@ class Record(Case):
         self.assertEqual(done.returncode, 2, done.stderr)
         said = [line for line in done.stderr.splitlines() if line.startswith("tessera: ")]
         self.assertEqual(len(said), 1, done.stderr)
-        self.assertRegex(said[0], r"run\.dir = run must be the same folder on all nodes .*: \S+ sees another")
+        self.assertRegex(said[0], r"run\.dir = run must be the same folder on all nodes, but \S+ sees another")
         self.assertEqual(list(elsewhere.iterdir()), [])
         self.assertEqual((status(self.run_folder)["state"], status(self.run_folder)["code"]), ("failed", 2))
 

@@ -154,7 +154,7 @@ memory = 20MB
         self.file("[sweep.vary]\nranks = 1, 2\n")
         self.sweep("run", "--sweep.launcher=mpiexec -n 2", code=2)
         self.assertEqual(self.states(), {"1": "failed", "2": "done"})
-        self.assertRegex(self.row("1")["message"], "2 ranks were started where TESSERA_RANKS = 1 asks for others")
+        self.assertRegex(self.row("1")["message"], "2 ranks were started, but TESSERA_RANKS = 1 asks for others")
 
     def test_a_commands_corpus_is_its_rows(self):
         (self.folder / "size.py").write_text("import os, sys\nopen(sys.argv[2] + '/metrics.json', 'w').write('{}')\n"
@@ -209,30 +209,30 @@ memory = 20MB
     def test_what_is_refused(self):
         vary = "[sweep.vary]\nranks = 1, 2\n"
         for text, says in (
-                ("", r"demo\.ini: no row"),
+                ("", r"demo\.ini has no row"),
                 ("[sweep]\nnam = x\n" + vary, r"demo\.ini:2: unknown option 'sweep\.nam'.*did you mean sweep\.name\?"),
                 ("[sweep.vary]\nshard.strateg = ddp\n", r"demo\.ini:2: unknown option 'shard\.strateg'.*did you mean shard\.strategy\?"),
                 ("[sweep.vary]\nshard.strategy = ddp, zero4\n", r"demo\.ini:2: shard\.strategy = 'zero4' .*ddp\|zero1"),
                 ("[sweep.vary]\nranks = 1, 0\n", r"demo\.ini:2: ranks = '0' .*whole number, 1 to"),
                 ("[sweep.vary]\nranks = 1,, 2\n", r"demo\.ini:2: a value of the list is missing"),
                 ("[sweep.vary]\nranks = 1, 1\nrun.seed = 1\n[sweep.row 1-1]\n", r"two rows are called '1-1'"),
-                ("[sweep.vary]\ntrain.steps = \"1\" 2\n", r"demo\.ini:2: '2' after a quoted value: a comma"),
-                ("[sweep.row]\nranks = 1\n", r"demo\.ini:1: a row without a name"),
-                ("[sweep.row a]\n[sweep.row b]\n[sweep.row a]\n", r"demo\.ini:3: \[sweep\.row a\] stands twice \(first in demo\.ini:1\)"),
-                ("[sweep.row a]\nrank = 1\n", r"demo\.ini:2: 'rank' is no key of a row: ranks, kind, command"),
-                ("[sweep.row a]\nkind = shell\n", r"demo\.ini:2: kind = 'shell'.*train\|command"),
+                ("[sweep.vary]\ntrain.steps = \"1\" 2\n", r"demo\.ini:2: '2' follows a quoted value\. Use a comma"),
+                ("[sweep.row]\nranks = 1\n", r"demo\.ini:1: a row has no name"),
+                ("[sweep.row a]\n[sweep.row b]\n[sweep.row a]\n", r"demo\.ini:3: \[sweep\.row a\] stands twice, first in demo\.ini:1"),
+                ("[sweep.row a]\nrank = 1\n", r"demo\.ini:2: 'rank' is not a key of a row\. Use ranks, kind, command"),
+                ("[sweep.row a]\nkind = shell\n", r"demo\.ini:2: kind = 'shell' is not an allowed value\. Use train or command"),
                 ("[sweep.row a]\nkind = command\n", r"kind = command needs command = "),
-                ("[sweep.row a]\ncommand = ls\n", r"demo\.ini:1: command = \.\.\. without kind = command"),
+                ("[sweep.row a]\ncommand = ls\n", r"demo\.ini:1: command = \.\.\. stands without kind = command"),
                 ("[sweep.row a]\nkind = command\ncommand = ls {rank}\n", r"row a: \{rank\} in its command stands for nothing"),
-                ("[sweep.row a]\nrun.dir = x\n", r"demo\.ini:2: run\.dir has no effect .*sweep\.dir"),
+                ("[sweep.row a]\nrun.dir = x\n", r"demo\.ini:2: run\.dir has no effect, .*sweep\.dir"),
                 ("[sweep.row a]\nplan.ranks = 2\n", r"demo\.ini:2: plan\.ranks has no effect"),
-                ("[sweep.row sweep.json]\n", r"row 'sweep\.json' \(it names a folder\)"),
-                ("[sweep.rows a]\n" + vary, r"demo\.ini:1: unknown section \[sweep\.rows a\]"),
-                ("[sweep]\nbaseline = 3\n" + vary, r"sweep\.baseline = '3' is no row: 1, 2"),
+                ("[sweep.row sweep.json]\n", r"row 'sweep\.json' cannot have this name, because a folder is named after it"),
+                ("[sweep.rows a]\n" + vary, r"demo\.ini:1: \[sweep\.rows a\] is an unknown section"),
+                ("[sweep]\nbaseline = 3\n" + vary, r"sweep\.baseline = '3' is not a row\. Use one of 1, 2"),
                 ("[sweep]\nbase = none.ini\n" + vary, r"demo\.ini:2: sweep\.base = 'none\.ini' is not a file next to the sweep's"),
                 ("[sweep]\nranks = 2,0\n" + vary, r"demo\.ini:2: sweep\.ranks = '2,0' .*above 0, for example 1,2,4"),
-                ("[sweep]\nranks = 3\n" + vary, r"sweep\.ranks = 3 leaves no row: .*: 3 \(train\.global_batch = 8 is no multiple of 6"),
-                ("[sweep.vary]\nranks = 3\n", r"row 3: train\.global_batch = 8 is no multiple of 6"),
+                ("[sweep]\nranks = 3\n" + vary, r"sweep\.ranks = 3 leaves no row: .*\b3 cannot run on these ranks: train\.global_batch = 8 is not a multiple of the 6 samples"),
+                ("[sweep.vary]\nranks = 3\n", r"row 3: train\.global_batch = 8 is not a multiple of the 6 samples"),
                 ("[sweep.row a]\nshard.strategy = ddp\nshard.prefetch_forward = 2\n", r"row a: shard\.prefetch_forward = '2' has no effect"),
                 ("[sweep.row a]\nmodel.heads = 3\n", r"row a: .*heads"),
                 ("[sweep.row a]\ndata.source = nowhere\n[sweep.row b]\ndata.synthetic_tokens = 5\n", r"row a: data\.synthetic_tokens = '5000' has no effect"),
@@ -242,12 +242,12 @@ memory = 20MB
                 self.file(text)
                 self.refused("sweep", "demo.ini", "--sweep.action=run", says=says, run="runs/demo/a/run")
         self.file(vary)
-        self.refused("sweep", "demo.ini", "--sweep.only=x*", says=r"sweep\.only = 'x\*' is the name of no row: 1, 2", run="runs")
+        self.refused("sweep", "demo.ini", "--sweep.only=x*", says=r"sweep\.only = 'x\*' is not the name of a row\. Use one of 1, 2", run="runs")
         self.refused("sweep", says="sweep needs a file", run="runs")
         self.refused("sweep", "demo.ini", "--run.dir=x", says=r"command line: run\.dir has no effect", run="runs")
-        self.refused("sweep", "demo.ini", "--sweep.action=status", says="is no sweep that was started", run="runs")
+        self.refused("sweep", "demo.ini", "--sweep.action=status", says="is not a sweep that was started", run="runs")
         self.refused("sweep", "demo.ini", "--sweep.action=submit", says="no sbatch here|sbatch refuses", run="runs/demo/1/run")
-        self.assertRegex(self.job("sweep", "demo.ini", ranks=2).err, "start it without mpiexec")
+        self.assertRegex(self.job("sweep", "demo.ini", ranks=2).err, "Start it without mpiexec")
 
     def test_a_corpus_that_is_missing_is_found_before_the_first_row(self):
         self.file("[sweep.vary]\nranks = 1, 2\n", common=COMMON.replace("synthetic_tokens = 5K", "source = nowhere"))
@@ -328,7 +328,7 @@ class Happens(Sweep):
             job.process.wait()
             self.signal(ranks, signal.SIGCONT)
         self.assertEqual(second.code, 2, second.everything())
-        self.assertRegex(second.err, r"sweep\.dir = runs/demo is in use \(by process \d+")
+        self.assertRegex(second.err, r"sweep\.dir = runs/demo is in use by process \d+")
         self.assertEqual(self.row("0.02")["status"], "running")
         deadline = time.monotonic() + 20
         while any(Path(f"/proc/{pid}").exists() for pid in launcher + ranks):  # the ranks end with their sweep

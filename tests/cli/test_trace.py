@@ -1,4 +1,4 @@
-"""What all ranks did in a step: run.trace against the metrics, and the rank that holds the others up named.
+"""What all ranks did in a step: run.trace against the metrics, and the rank that slows the others down named.
 
 Numbers are computed here from the files alone, with h5py and json.
 """
@@ -87,8 +87,8 @@ class Trace(Case):
         self.assertGreaterEqual(min(span["end"] - span["begin"] for span in hidden if "bytes" in span["args"]), 1e6)
 
     def test_steps_that_the_run_does_not_have(self):
-        self.refused("train", *RUN, "--run.trace=3:9", says=r"run\.trace = 3:9 ends after the last step \(train\.steps = 3\): "
-                     "steps of 1 to 3")
+        self.refused("train", *RUN, "--run.trace=3:9", says=r"run\.trace = 3:9 ends after the last step, because train\.steps = 3\. "
+                     r"Use steps from 1 to 3\.")
         self.refused("train", *RUN, "--run.trace=0:2", says=r"run\.trace = '0:2'.*none, or a:b")
 
     def test_a_run_that_goes_on_traces_what_is_left(self):
@@ -125,7 +125,7 @@ class Straggler(Case):
         self.assertEqual(reports, 3 * [rank])
         self.assertGreater(behind, 0.001)
         self.assertEqual(status(self.folder / folder)["straggler"], rank)
-        self.assertEqual(len(re.findall(rf"step \d: rank {rank} holds the others up: its own work .* takes .* a step longer",
+        self.assertEqual(len(re.findall(rf"step \d: rank {rank} is slowing the others down: its own work .* takes .* longer per step",
                                         job.out)), 1, job.out)
         lines = [json.loads(line) for line in (self.folder / folder / "log.jsonl").read_text().splitlines()]
         self.assertEqual({line["straggler"] for line in lines if "straggler" in line and line["step"] > 1}, {rank})

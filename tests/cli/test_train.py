@@ -225,13 +225,13 @@ class Starts(Case):
         self.train("run/config.ini", "--run.dir=six", "--train.steps=6")
         self.assertEqual(logged(self.folder / "run-1")[6], logged(self.folder / "six")[6])
         self.refused("train", "run/config.ini", "--run.dir=three", ranks=3, run="three",
-                     says=r"train\.global_batch = 8 is no multiple of 6 \(ranks, 3, x train\.micro_batch = 2.*: 6 or 12")
+                     says=r"train\.global_batch = 8 is not a multiple of the 6 samples that 3 ranks with train\.micro_batch = 2 run at a time\. Use 6 or 12")
 
     def test_a_warm_up_that_reaches_into_the_decay_of_epochs(self):
         tiny = [word for word in TINY if not word.startswith("--train.steps")]
         self.refused("train", *tiny, "--run.dir=run", "--data.synthetic_tokens=641", "--data.val_fraction=0", "--train.epochs=1",
                      "--optim.schedule=wsd", "--optim.decay_fraction=0.5", "--optim.warmup_steps=6",
-                     says=r"optim\.warmup_steps = 6 reaches into the decay .* of 10 steps \(train\.epochs = 1\)\): 0 to 5")
+                     says=r"optim\.warmup_steps = 6 reaches into the decay.* of 10 steps \(train\.epochs = 1\)\. Use 0 to 5")
 
     def test_epochs_decide_how_long(self):
         tiny = [word for word in TINY if not word.startswith("--train.steps")]
@@ -264,7 +264,7 @@ class Starts(Case):
         self.assertRegex(config, r"(?m)^checkpoint = selective$")
         self.assertRegex(config, r"(?m)^checkpoint_blocks = [123]/4$")
         self.refused("train", *sizes, "--data.source=text", "--memory.checkpoint=fit", "--plan.memory=100kB",
-                     says=r"plan\.memory = 100 kB \(the run does not fit in it\)")
+                     code=6, says=r"plan\.memory = 100 kB is too little, so the run does not fit in it\. It needs")
 
     def test_low_precision_learns(self):
         for compute in ("bf16", "fp16"):
@@ -287,7 +287,7 @@ class Starts(Case):
     def test_an_overflow_of_fp16_names_the_type_that_has_the_range(self):
         job = self.job("train", *TINY, *SHORT, "--run.dir=run", "--precision.compute=fp16", "--optim.lr=1e6", "--optim.clip=0")
         self.assertEqual(job.code, 3, job.everything())
-        self.assertRegex(job.everything(), r"numerical failure\): precision\.compute = bf16")
+        self.assertRegex(job.everything(), r"numerical failure\)\. Try precision\.compute = bf16")
 
 
 if __name__ == "__main__":

@@ -92,8 +92,8 @@ TEST_CASE("a rank that does not answer in time is named, with its host and what 
                     context.control().barrier();
                   }
                 }),
-      "rank 1 (b) did not answer within 0.2 s (test.timeout) while a test ran: it hangs or was stopped, or its disk or "
-      "network does not answer");
+      "rank 1 (b) did not answer within 0.2 s (test.timeout) while a test ran. It hangs or was stopped, or its disk or "
+      "network does not answer.");
 }
 
 TEST_CASE("a phase ends where it began") {

@@ -33,12 +33,12 @@ TEST_CASE("Questions have a context, endings and the number of the right one, as
 
 TEST_CASE("A line that is no question is refused with its number and defect") {
   CHECK_THAT(refusal(""), Contains("q.jsonl has no questions"));
-  CHECK_THAT(refusal("\n{\"context\""), Contains("q.jsonl, line 2: no JSON"));
+  CHECK_THAT(refusal("\n{\"context\""), Contains("q.jsonl, line 2: the line is not JSON"));
   CHECK_THAT(refusal("[1]"), Contains("line 1: there is no context"));
   CHECK_THAT(refusal("{\"context\": \"a\"}"), Contains("there is no endings"));
-  CHECK_THAT(refusal(R"({"context": 3, "endings": ["a", "b"], "label": 0})"), Contains("context is no text"));
+  CHECK_THAT(refusal(R"({"context": 3, "endings": ["a", "b"], "label": 0})"), Contains("context is not a text"));
   CHECK_THAT(refusal(R"({"context": "a", "endings": ["a"], "label": 0})"), Contains("two or more"));
-  CHECK_THAT(refusal(R"({"context": "a", "endings": ["a", 1], "label": 0})"), Contains("an ending is no text"));
+  CHECK_THAT(refusal(R"({"context": "a", "endings": ["a", 1], "label": 0})"), Contains("an ending is not a text"));
   for (const std::string label : {"2", "-1", "\"2\"", "\"\"", "\"1x\"", "0.5", "null"}) {
     CAPTURE(label);
     CHECK_THAT(refusal(R"({"context": "a", "endings": ["a", "b"], "label": )" + label + "}"), Contains("0 to 1"));

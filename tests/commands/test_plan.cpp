@@ -44,7 +44,7 @@ TEST_CASE("every preset of every family is planned in every view") {
       const std::string text =
           plan({"--model.preset=" + name, "--train.seq_len=128", std::string("--plan.view=") + view});
       REQUIRE(contains(text, name + ": "));
-      REQUIRE(contains(text, "8 ranks (8 a node) x 1 micro-step x 4 sequences of 128"));
+      REQUIRE(contains(text, "8 ranks (8 per node) x 1 micro-step x 4 sequences of 128"));
     }
   }
 }
@@ -104,7 +104,8 @@ TEST_CASE("plan.memory decides the exit: an error of its own kind that says what
   REQUIRE(run_plan(parse_arguments({"--plan.memory=8GB", "--plan.view=units"}), "") == 0);
   try {
     run_plan(
-        parse_arguments({"--plan.memory=40MB", "--shard.strategy=ddp", "--train.micro_batch=16", "--plan.view=units"}), "");
+        parse_arguments({"--plan.memory=40MB", "--shard.strategy=ddp", "--train.micro_batch=16", "--plan.view=units"}),
+        "");
     FAIL("it does not fit");
   } catch (const DoesNotFit& error) {
     const std::string text = error.what();
@@ -152,7 +153,7 @@ TEST_CASE("plan.format = json has the rows of the text, in bytes") {
   }
   REQUIRE(json.at("reductions").size() == 2);
   for (const auto& row : json.at("reductions")) {
-    CHECK(has(fmt::format("  {} +{} to allocate, {} sent a step, {} of gradient sums{}\n",
+    CHECK(has(fmt::format("  {} +{} to allocate, {} sent per step, {} of gradient sums{}\n",
                           row.at("reduce").get<std::string>(), bytes(row.at("to_allocate")),
                           bytes(row.at("wire_bytes_per_step")), bytes(row.at("accumulators")),
                           row.at("chosen") ? R"( \*)" : "")));
@@ -225,7 +226,7 @@ TEST_CASE("a plan with state on the host says what moves and what is copied, and
   CHECK(contains(text, "gradients to the host, 1 x 4 bytes an element"));
   CHECK(contains(text, "parameters to the device, 1 x 4 bytes an element"));
   CHECK(contains(text, "on the host of a node, by its 2 ranks: "));
-  CHECK(contains(text, "host: beside what is allocated on the device"));
+  CHECK(contains(text, "host: in addition to what is allocated on the device"));
   CHECK_FALSE(contains(plan_text(parse_arguments({"--plan.ranks=2"})), "offload"));
   const std::string inputs =
       plan_text(parse_arguments({"--memory.checkpoint=block", "--memory.offload_activations=true"}));

@@ -36,7 +36,7 @@ TEST_CASE("an option that is given stays, alone") {
   CHECK(tuned({"--checkpoint.every_minutes=0"}).checkpoint.every_minutes == 0.0);
   CHECK(warmup_steps_of(tuned({"--optim.warmup_steps=0"}), 1000) == 0);
   CHECK_THROWS_WITH(tuned({"--optim.min_lr=1e-4"}),
-                    Contains("optim.min_lr = 0.0001 is above optim.lr = 2e-05 (the default with model.from)"));
+                    Contains("optim.min_lr = 0.0001 is above optim.lr = 2e-05, the default with model.from"));
   CHECK(tuned({"--optim.min_lr=1e-4", "--optim.lr=1e-3"}).optim.min_lr == 1e-4);
 }
 

@@ -25,12 +25,12 @@ TEST_CASE("Malformed INI files are refused with their line") {
   CHECK_THAT(ini_error("seed = 1"), Contains("a.ini:1") && Contains("before any section"));
   CHECK_THAT(ini_error("[run]\nseed 1"), Contains("a.ini:2"));
   CHECK_THAT(ini_error("[run]\nseed = 1\n[data]\n[run]\nseed = 1"),
-             Contains("a.ini:5") && Contains("run.seed is set twice (first in line 2)"));
+             Contains("a.ini:5") && Contains("run.seed is set twice, first in line 2"));
   CHECK_THAT(ini_error("[run]\nname = \"open"), Contains("a.ini:2") && Contains("quoted"));
-  CHECK_THAT(ini_error("[run]\nname = \"a\" b"), Contains("after a quoted value"));
+  CHECK_THAT(ini_error("[run]\nname = \"a\" b"), Contains("'b' follows a quoted value, and is not a comment"));
   CHECK_THAT(ini_error("[run]\nname = \"a\\n\""), Contains("quoted"));
   CHECK_THAT(ini_error("[run]\nname = " + std::string(5000, 'a')), Contains("at most 4096"));
-  CHECK_THAT(ini_error(std::string((1 << 20) + 1, '\n')), Contains("too large"));
+  CHECK_THAT(ini_error(std::string((1 << 20) + 1, '\n')), Contains("too many for an option file"));
 }
 
 TEST_CASE("In a section of lists a value is what stands between commas") {
@@ -48,7 +48,7 @@ TEST_CASE("In a section of lists a value is what stands between commas") {
   CHECK_THAT(error("run.name = a,,b"), Contains("a.ini:2: a value of the list is missing"));
   CHECK_THAT(error("run.name = a,"), Contains("a value of the list is missing"));
   CHECK_THAT(error("run.name = # a"), Contains("a value of the list is missing"));
-  CHECK_THAT(error("run.name = \"a\" b"), Contains("'b' after a quoted value: a comma"));
+  CHECK_THAT(error("run.name = \"a\" b"), Contains("'b' follows a quoted value. Use a comma"));
   CHECK_THAT(error("run.name = \"a, b"), Contains("not a whole quoted value"));
 }
 

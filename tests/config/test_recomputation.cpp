@@ -74,7 +74,8 @@ TEST_CASE("A recomputation is described, and written as the options that make it
 TEST_CASE("Which options of recomputation go together") {
   CHECK(error_of({"--memory.checkpoint=selective", "--memory.checkpoint_blocks=1/2", "--memory.checkpoint_parts=mlp"})
             .empty());
-  CHECK_THAT(error_of({"--memory.checkpoint_blocks=1/2"}), Contains("memory.checkpoint = selective alone"));
+  CHECK_THAT(error_of({"--memory.checkpoint_blocks=1/2"}),
+             Contains("because only memory.checkpoint = selective chooses"));
   CHECK_THAT(error_of({"--memory.checkpoint=block", "--memory.checkpoint_parts=mlp"}), Contains("no effect"));
   CHECK_THAT(error_of({"--memory.checkpoint=selective", "--memory.checkpoint_parts=all"}),
              Contains("memory.checkpoint_parts"));

@@ -60,14 +60,14 @@ TEST_CASE("NCCL's options are refused where NCCL is not used") {
 TEST_CASE("A GPU's choices are refused on a CPU") {
   for (const std::string option : {"run.graph=false", "run.graph=true", "run.share_gpu=true", "run.attention=own"}) {
     CAPTURE(option);
-    CHECK_THAT(error_of({"--run.device=cpu", "--" + option}), Contains("has no effect (run.device = cpu"));
+    CHECK_THAT(error_of({"--run.device=cpu", "--" + option}), Contains("has no effect, because run.device = cpu"));
     CHECK(error_of({"--run.device=cuda", "--" + option}).empty());
   }
 }
 
 TEST_CASE("TF32 is refused where no GPU multiplies fp32 matrices") {
   CHECK_THAT(error_of({"--run.device=cpu", "--precision.matmul=tf32"}),
-             Contains("precision.matmul = 'tf32' has no effect (run.device = cpu"));
+             Contains("precision.matmul = 'tf32' has no effect, because run.device = cpu"));
   CHECK_THAT(error_of({"--run.device=cuda", "--precision.compute=bf16", "--precision.matmul=tf32"}),
              Contains("a 16-bit precision.compute"));
   CHECK(error_of({"--run.device=cuda", "--precision.matmul=tf32"}).empty());
@@ -83,7 +83,7 @@ TEST_CASE("Options of text have no effect where none is read, and a validation c
     CHECK(error_of({"--" + option, "--data.source=texts"}).empty());
   }
   CHECK_THAT(error_of({"--data.source=texts", "--data.val_source=more", "--data.val_fraction=0.1"}),
-             Contains("data.val_fraction = '0.1' has no effect (data.val_source"));
+             Contains("data.val_fraction = '0.1' has no effect, because data.val_source"));
   CHECK(error_of({"--data.source=texts", "--data.val_source=more", "--train.eval_every=5"}).empty());
   CHECK_THAT(error_of({"--data.source=texts", "--data.output=x", "--data.cache=y"}), Contains("data.cache = 'y'"));
 }

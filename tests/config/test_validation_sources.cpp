@@ -22,9 +22,9 @@ TEST_CASE("data.val_source is one list without a name, or sets with names") {
 
 TEST_CASE("Names that cannot be told apart are refused") {
   const auto error = [](const std::string& text) { return usage_message([&] { validation_sources(text); }); };
-  CHECK_THAT(error("a.txt,code:b.txt"), Contains("a.txt comes before the first name"));
-  CHECK_THAT(error("a:x,a:y"), Contains("two sets are named a"));
-  CHECK_THAT(error("loss:x"), Contains("a set is named loss"));
-  CHECK_THAT(error("step:x,b:y"), Contains("a set is named step"));
-  CHECK_THAT(error("a:,b:y"), Contains("a has no path"));
+  CHECK_THAT(error("a.txt,code:b.txt"), Contains("has a.txt before the first name"));
+  CHECK_THAT(error("a:x,a:y"), Contains("has two sets named a"));
+  CHECK_THAT(error("loss:x"), Contains("has a set named loss"));
+  CHECK_THAT(error("step:x,b:y"), Contains("has a set named step"));
+  CHECK_THAT(error("a:,b:y"), Contains("has no path for a"));
 }

@@ -101,7 +101,7 @@ TEST_CASE("a file that is not llm.c's, or not whole, is refused by name") {
     CHECK_THAT(message, Contains(word >= 5 && word != 6 && word != 7 ? "" : path.string()));
     return message;
   };
-  CHECK_THAT(error(good, 0, 20240520), Contains("magic 20240520"));
+  CHECK_THAT(error(good, 0, 20240520), Contains("magic number is 20240520"));
   CHECK_THAT(error(good, 1, 4), Contains("version 4"));
   CHECK_THAT(error(good, 4, 0), Contains("impossible size 0"));
   CHECK_THAT(error(good, 4, 1 << 20), Contains("shorter than its header says"));
@@ -109,7 +109,7 @@ TEST_CASE("a file that is not llm.c's, or not whole, is refused by name") {
   CHECK_THAT(error(good, 5, 4), Contains("model.width"));
   CHECK_THAT(error(good + "x", 2, 7), Contains("its header says"));
   CHECK_THAT(error(good.substr(0, good.size() - 2), 2, 7), Contains("its header says"));
-  CHECK_THAT(error(good.substr(0, 1000), 2, 7), Contains("no model file of llm.c"));
+  CHECK_THAT(error(good.substr(0, 1000), 2, 7), Contains("is not a model file of llm.c"));
 }
 
 TEST_CASE("models and types that llm.c does not know are not written") {
@@ -120,7 +120,7 @@ TEST_CASE("models and types that llm.c does not know are not written") {
   for (const auto& [name, architecture] : {std::pair("untied", untied), std::pair("wide", wide)}) {
     const CheckpointReader checkpoint(checkpoint_at(folder / name, architecture));
     CHECK_THAT(message_of<UsageError>([&] { write_llmc(folder / "out", checkpoint, DType::fp32); }),
-               Contains("llm.c knows GPT-2 with a tied head"));
+               Contains("llm.c knows only GPT-2 with a tied head"));
   }
   const CheckpointReader checkpoint(checkpoint_at(folder / "good", odd_gpt2()));
   CHECK_THAT(message_of<UsageError>([&] { write_llmc(folder / "out", checkpoint, DType::fp16); }),

@@ -20,9 +20,9 @@ TEST_CASE("a rank that differs from rank 0 is named on every rank, with what bot
     });
     INFO("rank " << other << " differs");
     std::string expected;
-    if (other == 0) expected = "rank 1 has NCCL 2.28.9, rank 0 has NCCL 2.27.3: one NCCL for all ranks";
+    if (other == 0) expected = "rank 1 has NCCL 2.28.9, but rank 0 has NCCL 2.27.3. Use one NCCL for all ranks.";
     if (other > 0)
-      expected = fmt::format("rank {} has NCCL 2.27.3, rank 0 has NCCL 2.28.9: one NCCL for all ranks", other);
+      expected = fmt::format("rank {} has NCCL 2.27.3, but rank 0 has NCCL 2.28.9. Use one NCCL for all ranks.", other);
     for (const std::string& text : said) CHECK(text == expected);
   }
 }

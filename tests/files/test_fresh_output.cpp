@@ -70,7 +70,7 @@ TEST_CASE("a fresh file has its name when it is finished, and is gone when it is
   fresh.finish();
   CHECK(read_file(folder / "out") == "some text");
   CHECK(entries_of(folder.path()) == 1);
-  CHECK_THAT(message_of<UsageError>([&] { FreshFile again(folder / "out"); }), Contains("name a file that does not"));
+  CHECK_THAT(message_of<UsageError>([&] { FreshFile again(folder / "out"); }), Contains("Name a file that does not"));
   CHECK_THAT(message_of<IoError>([&] { SequentialFile again(folder / "out"); }), Contains("File exists"));
   FreshFile unwritten(folder / "other");
   CHECK_THROWS_AS(unwritten.finish(), IoError);

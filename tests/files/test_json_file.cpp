@@ -29,11 +29,11 @@ TEST_CASE("what keeps a file from being read names the file") {
     return message;
   };
   CHECK(read_json_object(folder.write("good", "{\"x\": 7}"), 8)["x"] == 7);
-  CHECK_THAT(error(folder / "good", 7), Contains("has 8 bytes: at most 7 are read"));
+  CHECK_THAT(error(folder / "good", 7), Contains("has 8 bytes, but at most 7 are read"));
   CHECK_THAT(error(folder / "none"), Contains("does not exist"));
   CHECK_THAT(error(folder / "good/below"), Contains("does not exist"));
   CHECK_THAT(error(folder.path()), Contains("is not a file"));
-  CHECK_THAT(error(folder.write("list", "[1]")), Contains("no JSON object"));
+  CHECK_THAT(error(folder.write("list", "[1]")), Contains("does not hold a JSON object"));
   CHECK_THAT(error(folder.write("cut", "{\"x\": 7")), Contains("is not JSON"));
   CHECK_THAT(error(folder.write("deep", nested(100))), Contains("nested"));
   std::filesystem::create_symlink("loop", folder / "loop");

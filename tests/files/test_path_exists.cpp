@@ -21,7 +21,7 @@ TEST_CASE("a path of which the system cannot tell is refused, and named") {
   const TemporaryFolder folder;
   std::filesystem::create_symlink(folder / "loop", folder / "loop");
   CHECK_THAT(message_of<UsageError>([&] { path_exists(folder / "loop"); }),
-             Contains((folder / "loop").string()) && Contains("name another path"));
+             Contains((folder / "loop").string()) && Contains("Name another path"));
   const std::string name(300, 'n');
   CHECK_THAT(message_of<UsageError>([&] { path_exists(folder / name); }), Contains(name));
 }

@@ -122,11 +122,11 @@ TEST_CASE("the message says how much, where, and what would help") {
   answer.peak = "backward h.11.mlp";
   answer.changes = {{"memory.checkpoint=block", 18'300'000'000}, {"train.micro_batch=2", 21'000'000'000}};
   REQUIRE(describe_fit(answer) ==
-          "needs 31.2 GB a rank, 24.0 GB allowed: 7.20 GB too much (peak at backward h.11.mlp). Would fit: "
+          "needs 31.2 GB per rank, 24.0 GB allowed: 7.20 GB too much (peak at backward h.11.mlp). Would fit: "
           "memory.checkpoint=block (18.3 GB), "
           "train.micro_batch=2 (21.0 GB), train.accumulation then keeps the batch");
   answer.allowed = 32'000'000'000;
-  REQUIRE(describe_fit(answer) == "needs 31.2 GB a rank, 32.0 GB allowed: fits, 800 MB to spare");
+  REQUIRE(describe_fit(answer) == "needs 31.2 GB per rank, 32.0 GB allowed: fits, 800 MB to spare");
 }
 
 TEST_CASE("where a copy of the state for asynchronous checkpoints is too much, that is what to do without") {

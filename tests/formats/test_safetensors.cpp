@@ -92,7 +92,7 @@ TEST_CASE("improper headers are refused with the reason") {
     return message_of<UsageError>([&] { parse(header, bytes); });
   };
   CHECK_THAT(refused("", 0), Contains("not JSON") && Contains("model.safetensors"));
-  CHECK_THAT(refused("[]", 0), Contains("a list where it does not belong"));
+  CHECK_THAT(refused("[]", 0), Contains("a list stands where it does not belong"));
   CHECK_THAT(refused("{\"w\":1}", 0), Contains("tensor w"));
   CHECK_THAT(refused("{\"w\":{}}", 0), Contains("tensor w lacks"));
   CHECK_THAT(refused(entry("F32", "[2,3]", "[0,20]"), 20), Contains("tensor w has 20 bytes, but 6 elements of F32"));
@@ -115,7 +115,7 @@ TEST_CASE("improper headers are refused with the reason") {
   const std::string one = "\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}";
   CHECK_THAT(refused("{" + one + "," + one + "}", 4), Contains("tensor w is there twice"));
   CHECK_THAT(refused("{" + one + ",\"v\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6),
-             Contains("tensor v starts at byte 2, the one before it ends at 4"));
+             Contains("tensor v starts at byte 2, but the one before it ends at 4"));
   CHECK_THAT(refused("{" + one, 4), Contains("not JSON"));
   CHECK_THAT(refused("{\"a\\u001b[31m\":1}", 4), !Contains("\x1b"));
 }

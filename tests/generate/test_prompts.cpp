@@ -28,7 +28,7 @@ TEST_CASE("prompts are one text, or the lines of a file") {
   CHECK(prompts_in("one\r\n\r\ntwo") == Texts{"one", "", "two"});
   CHECK(prompts_in("\xef\xbb\xbfone\n") == Texts{"one"});
   CHECK(prompts_in("\"a\\nb\"\n{\"id\": 1, \"prompt\": \"c\"}\n", "p.jsonl") == Texts{"a\nb", "c"});
-  CHECK_THROWS_WITH(prompts_in("\"a\"\n{}\n", "p.jsonl"), Catch::Contains("p.jsonl:2: no prompt"));
+  CHECK_THROWS_WITH(prompts_in("\"a\"\n{}\n", "p.jsonl"), Catch::Contains("p.jsonl:2: this is not a prompt"));
   CHECK_THROWS_AS(prompts_in(""), UsageError);
   CHECK_THROWS_AS(read_prompts(parse_arguments({})), UsageError);
   CHECK_THROWS_AS(read_prompts(parse_arguments({"--generate.prompt=a", "--generate.prompts=b"})), UsageError);

@@ -117,7 +117,7 @@ faults() {
 [ "$1" != --list-test-names-only ] || { printf 'hangs\nis fine\nis for cores\n'; exit 3; }
 [ "$1" != "is for cores" ] || { printf 'test cases: 1 | 1 passed\nassertions: - none -\n'; exit; }
 [ "$1" = hangs ] && [ -z "$REHEARSE_OLD_CUDNN" ] && { sleep 600 & wait; }
-[ -z "$TESSERA_TEST_ATTENTION" ] || { echo "cuDNN 9.1.0 is too old for attention (libcudnn.so.9): 9.16 or newer"; exit 1; }
+[ -z "$TESSERA_TEST_ATTENTION" ] || { echo "cuDNN 9.1.0 is too old for attention. Use 9.16 or newer instead of libcudnn.so.9."; exit 1; }
 echo 'All tests passed'
 END
   chmod +x "$work/bundle/bin/test_gpu_kernels"

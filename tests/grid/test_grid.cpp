@@ -52,7 +52,7 @@ TEST_CASE("a sub-group lies inside a shard group and inside a node") {
   REQUIRE(ProcessGrid(16, 8, 4).size(Group::sub) == 1);
   REQUIRE_THROWS_WITH(ProcessGrid(16, 2, 4, 4),
                       Catch::Equals("shard.reshard_after_forward = 4 does not divide the 4 ranks of a shard group and "
-                                    "the 2 of a node: true, false or 2"));
+                                    "the 2 of a node. Use true, false or 2."));
   REQUIRE_THROWS_AS(ProcessGrid(16, 8, 4, 8), UsageError);
   const ProcessGrid smaller_nodes = ProcessGrid(16, 8, 4, 4).on_nodes_of(2);
   REQUIRE(smaller_nodes.ranks_per_node() == 2);

@@ -112,5 +112,5 @@ TEST_CASE("a run for which no combination is possible is refused with the reason
   Options options = small_run({"--shard.strategy=ddp"});
   options.shard.offload = Offload::params;  // as if it had been given
   options.given.insert("shard.offload");
-  CHECK_THROWS_WITH(memory_rows(world(), options, machine()), Catch::Contains("keeps full parameters for ever"));
+  CHECK_THROWS_WITH(memory_rows(world(), options, machine()), Catch::Contains("keeps full parameters on every rank"));
 }

@@ -69,7 +69,7 @@ on "${holders[0]}" "$mpiexec" --mca plm rsh --mca plm_rsh_agent "$folder/agent" 
 "$mpiexec" -n 4 "$tessera" "${run[@]}" --grid.ranks_per_node=2 --run.dir=one
 
 # The bits are those of any grid: that the hosts were taken for the nodes must be looked at.
-grep -q '^grid *4 ranks (2 a node), shard group 2, 2 replicas' two.log || { echo "hosts were not taken for nodes"; exit 1; }
+grep -q '^grid *4 ranks (2 per node), shard group 2, 2 replicas' two.log || { echo "hosts were not taken for nodes"; exit 1; }
 hosts=$(h5dump -a /provenance/hosts two/metrics.h5)
 grep -q 'tessera-one.*tessera-two' <<<"$hosts" || { echo "not on two hosts: $hosts"; exit 1; }
 for series in /steps/loss /steps/grad_norm /eval/loss; do

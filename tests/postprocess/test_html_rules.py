@@ -167,7 +167,7 @@ class Findings(Html):
              "The loss did not fall in row: in row from 2.0000 to 3.0000."),
             ("waiting", {}, {"exposed": 0.4}, {"exposed": 0.1}, "in 1 row; most in row, 40.0%."),
             ("straggler", {}, {"straggler": (-1, 1, 1)}, {"straggler": (-1, 1, 0)},
-             "In row rank 1 holds the others up: 2 of 3 reports name it"),
+             "In row rank 1 is slowing the others down: 2 of 3 reports name it"),
             ("reading", {}, {"reading": 0.25}, {}, "most in row, 25.0%."),
             ("noise", {}, {"spread": 0.3}, {"spread": 0.1},
              "1 of 2 rows the quartiles lie more than 20% of the median apart"),

@@ -42,8 +42,8 @@ TEST_CASE("The account of a run says its sizes, its grid and what a step does") 
   static_assert(67 * 21 + 12 * 21 + 2 * (42 + 22 * 63 + 22 * 21 + 42 + 22 * 50 + 51 * 21) + 42 == 9907);
   CHECK_THAT(text,
              Contains("model      gpt2, 9.907K parameters: 2 layers, width 21, 3 heads, vocabulary 67, sequence 9\n"));
-  CHECK_THAT(text, Contains("grid       4 ranks (2 a node), shard group 4, 1 replica; 1 thread a rank, "));
-  CHECK_THAT(text, Contains("batch      216 tokens a step: 4 ranks x 3 micro-steps x 2 sequences x 9 tokens\n"));
+  CHECK_THAT(text, Contains("grid       4 ranks (2 per node), shard group 4, 1 replica; 1 thread per rank, "));
+  CHECK_THAT(text, Contains("batch      216 tokens per step: 4 ranks x 3 micro-steps x 2 sequences x 9 tokens\n"));
   // 4,800 tokens have 533 samples of 9, and one more token.
   CHECK_THAT(
       text, Contains("4.8K tokens for training, 1.2K for validation, order ") && Contains("; 6 steps = 0.27 epochs\n"));
@@ -60,7 +60,8 @@ TEST_CASE("The parts of the memory in the account are its total, and nothing mov
     const std::string text = account_of(options, world, world, machine_of(static_cast<int>(world), 2));
     CAPTURE(text);
     std::smatch line;
-    REQUIRE(std::regex_search(text, line, std::regex("memory     ([0-9.]+) kB a rank.*(parameters ([0-9.]+) kB.*)\n")));
+    REQUIRE(
+        std::regex_search(text, line, std::regex("memory     ([0-9.]+) kB per rank.*(parameters ([0-9.]+) kB.*)\n")));
     const double total = std::stod(line[1]), parameters = std::stod(line[3]);
     const std::string parts = line[2];
     const std::regex number("([0-9.]+) kB");
@@ -96,7 +97,7 @@ TEST_CASE("The account of a run whose state is on the host says what is copied a
       text, line,
       std::regex(
           "\noffload    optimizer: the state of ([0-9.]+)K of ([0-9.]+)K elements on the host, ([0-9.]+) kB copied "
-          "a step; AdamW there takes [0-9.]+ [mun]?s a step \\([0-9.]+[KMB]? elements/s on 1 thread of this "
+          "per step; AdamW there takes [0-9.]+ [mun]?s per step \\([0-9.]+[KMB]? elements/s on 1 thread of this "
           "rank\\)\n")));
   CHECK(line[1] == line[2]);
   CHECK(std::stod(line[3]) == Approx(8 * std::stod(line[1])).epsilon(0.01));
@@ -105,6 +106,6 @@ TEST_CASE("The account of a run whose state is on the host says what is copied a
   options.memory.offload_activations = true;
   const std::string both = account_of(options, 2, 2, machine_of(2, 2));
   CAPTURE(both);
-  CHECK_THAT(both, Contains(line[3].str() + " kB copied a step; AdamW"));
+  CHECK_THAT(both, Contains(line[3].str() + " kB copied per step; AdamW"));
   CHECK_THAT(both, Contains("\noffload    activations: 1 input of recomputed blocks on the host until backward, "));
 }

@@ -4,10 +4,10 @@
 
 #include "file_support.hpp"
 #include "printed_to.hpp"
-#include "training/session_case.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/hdf5_data.hpp"
 #include "tessera/record/recorder.hpp"
+#include "training/session_case.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;

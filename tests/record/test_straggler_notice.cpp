@@ -22,14 +22,14 @@ TEST_CASE("a rank is named when two reports in a row name it, once, and when it 
   StragglerNotice notice;
   CHECK(notice.after(report(1, 3)).empty());  // the first step's times are no measure
   const std::string named = notice.after(report(10, 3));
-  CHECK_THAT(named, Contains("step 10: rank 3 holds the others up") && Contains("25 ms a step") &&
+  CHECK_THAT(named, Contains("step 10: rank 3 is slowing the others down") && Contains("25 ms longer per step") &&
                         Contains("20% of its time"));
   CHECK(notice.rank() == 3);
   CHECK(notice.after(report(20, 3)).empty());
   CHECK(notice.after(report(30, -1)).empty());
   CHECK(notice.after(report(40, 3)).empty());  // one report that named nobody is no news
   CHECK(notice.after(report(50, -1)).empty());
-  CHECK_THAT(notice.after(report(60, -1)), Contains("step 60: rank 3 no longer holds the others up"));
+  CHECK_THAT(notice.after(report(60, -1)), Contains("step 60: rank 3 is no longer slowing the others down"));
   CHECK(notice.rank() == -1);
 }
 

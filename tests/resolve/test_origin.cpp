@@ -74,7 +74,7 @@ TEST_CASE("without a checkpoint to go on from nothing changes, and a path that i
   write_file(checkpoints.of_step(4) / "manifest.json", "{}");
   CHECK(origin_on(1, automatic).model.from == checkpoints.of_step(3).string());
   CHECK_THROWS_WITH(origin_on(1, parse_arguments({run, "--checkpoint.resume=" + (folder / "none").string()})),
-                    Contains("is no checkpoint"));
+                    Contains("is neither a checkpoint nor a run"));
 }
 
 TEST_CASE("what lies beside the weights is copied into the run, once") {

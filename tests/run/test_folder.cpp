@@ -113,7 +113,7 @@ TEST_CASE("a start that waited for the lock sees the files that the other one le
 TEST_CASE("a missing folder is made, unless it must have been there") {
   const TemporaryFolder folder;
   const std::string message = message_of<IoError>([&] { RunFolder::resume(folder / "run", true); });
-  CHECK_THAT(message, Contains("missing") && Contains("SLURM_RESTART_COUNT") && Contains("mount"));
+  CHECK_THAT(message, Contains("missing") && Contains("SLURM_RESTART_COUNT") && Contains("Mount"));
   CHECK_FALSE(std::filesystem::exists(folder / "run"));
   RunFolder::resume(folder / "run");
   CHECK(RunFolder::resume(folder / "run", true).path() == folder / "run");

@@ -120,7 +120,7 @@ TEST_CASE("without file locks owner.json is the lock") {
   // Of a process that may live elsewhere.
   write_file(run / "owner.json", elsewhere().text());
   CHECK_THAT(message_of<IoError>([&] { RunLock second(run.path(), 0, within(0.1, false)); }),
-             Contains("node7") && Contains("remove") && Contains("owner.json"));
+             Contains("node7") && Contains("Remove") && Contains("owner.json"));
   // Of an earlier start of the same Slurm job.
   ::setenv("SLURM_JOB_ID", "12", 1);  // NOLINT(concurrency-mt-unsafe)
   REQUIRE_THROWS_AS(RunLock(run.path(), 0, within(0.1, false)), IoError);

@@ -184,8 +184,8 @@ TEST_CASE("options that ask for inputs where none can go out are refused, and fi
   const Architecture nano = preset("nano");
   REQUIRE(nano.layers == 4);
   REQUIRE_THROWS_WITH(run_shape(options, nano, 1, 1),
-                      Catch::Contains("takes nothing out (recomputed: attention and mlp of "
-                                      "blocks 3; of 4 blocks the last one's input"));
+                      Catch::Contains("offloads nothing when the recomputation is attention and mlp of "
+                                      "blocks 3, because the input of the last of 4 blocks"));
   options.memory.recomputed_halves = "attention";  // wanted after the MLP's backward
   CHECK(run_shape(options, nano, 1, 1).policy.offload_activations);
 

@@ -67,7 +67,7 @@ TEST_CASE("A sweep's folder holds the rows in order, and the options of each") {
 
 TEST_CASE("sweep.ranks is recorded, and whoever asks for the rows later gives the same") {
   const FolderCase c({"--sweep.ranks=2,4"});
-  CHECK_THROWS_WITH(c.folder.require_started(), Contains("is no sweep that was started"));
+  CHECK_THROWS_WITH(c.folder.require_started(), Contains("is not a sweep that was started"));
   c.folder.prepare(c.rows, Started::here);
   CHECK(c.folder.require_started() == Started::here);
   const Json json = Json::parse(read_file(c.folder.path() / "sweep.json"));
@@ -176,15 +176,15 @@ TEST_CASE("A damaged file of a sweep is named") {
   c.folder.prepare(c.rows, Started::here);
   const auto error = [&] { return message_of<UsageError>([&] { c.status(); }); };
   for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
-           {"{\"status\":", "damaged (no JSON)"},
-           {"[]", "no JSON object"},
-           {R"({"status": "finished"})", "'finished' is nothing that a sweep writes"},
-           {R"({"status": "done"})", "damaged ("},
-           {R"({"status": 3})", "damaged ("}}) {
+           {"{\"status\":", " is damaged, because it is not JSON."},
+           {"[]", " is not a JSON object"},
+           {R"({"status": "finished"})", ": 'finished' is not a word that a sweep writes"},
+           {R"({"status": "done"})", " is damaged ("},
+           {R"({"status": 3})", " is damaged ("}}) {
     CAPTURE(text);
     c.write(text);
-    CHECK_THAT(error(), Contains("a/status.json: " + expected));
+    CHECK_THAT(error(), Contains("a/status.json" + expected));
   }
   c.c.folder().write("sweep/sweep.json", "{}x");
-  CHECK_THAT(c.refused(), Contains("sweep/sweep.json: damaged"));
+  CHECK_THAT(c.refused(), Contains("sweep/sweep.json is damaged"));
 }

@@ -125,12 +125,13 @@ TEST_CASE("Rows that cannot exist on the ranks of sweep.ranks are left out, and 
                            "[sweep.row program-2]\nranks = 2\nkind = command\ncommand = run\n";
   SweepFile file = c.read(kSmallRows + text, {"--sweep.ranks=1,8"});
   CHECK(names_of(rows_of(file)) == Words{"8-hybrid-2", "1-other-2", "1-program-2", "8-program-2"});
-  CHECK(file.notes == Words{"left out on these ranks: 1-hybrid-2 (shard.group_size = 2 does not divide the 1 rank: 1)",
-                            "left out on these ranks: 8-other-2 (train.global_batch = 4 is no multiple of 16 (ranks, "
-                            "8, x train.micro_batch = 2, which run at a time): 16)",
-                            "The baseline hybrid-2 is not a row on these ranks. The first row takes its place."});
+  CHECK(file.notes ==
+        Words{"1-hybrid-2 cannot run on these ranks: shard.group_size = 2 does not divide the 1 rank. Use 1.",
+              "8-other-2 cannot run on these ranks: train.global_batch = 4 is not a multiple of the 16 "
+              "samples that 8 ranks with train.micro_batch = 2 run at a time. Use 16.",
+              "The baseline hybrid-2 is not a row on these ranks. The first row takes its place."});
   CHECK_THAT(c.error(kSmallRows + hybrid, {"--sweep.ranks=1"}),
-             Contains("sweep.ranks = 1 leaves no row: left out on these ranks: hybrid-2 (shard.group_size = 2"));
+             Contains("sweep.ranks = 1 leaves no row: hybrid-2 cannot run on these ranks: shard.group_size = 2"));
   // The file's own ranks must be possible.
   CHECK_THAT(c.error(kSmallRows + hybrid + "[sweep.row b]\nranks = 3\nshard.strategy = hsdp\nshard.group_size = 2\n"),
              Contains("row b: shard.group_size = 2 does not divide the 3 ranks"));
@@ -149,13 +150,14 @@ TEST_CASE("A row that cannot be is refused with its name") {
   for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
            {"[sweep.vary]\nranks = 1\n[sweep.row 1]\n", "two rows are called '1'"},
            {"[sweep.row a/b]\n[sweep.row a:b]\n", "two rows are called 'a_b'"},
-           {"[sweep.row data]\n", "row 'data' (it names a folder)"},
+           {"[sweep.row data]\n", "row 'data' cannot have this name, because a folder is named after it"},
            {"[sweep.row .hidden]\n", "row '.hidden'"},
            {"[sweep.row " + std::string(201, 'x') + "]\n", "1 to 200 characters"},
            {"[sweep.row a]\nmodel.heads = 3\n", "row a: "},
            {"[sweep.row a]\nranks = 3\nshard.strategy = hsdp\nshard.group_size = 2\n", "row a: shard.group_size"},
            {"[sweep.row a]\nkind = command\ncommand = run {rank}\n", "row a: "},
-           {"[sweep]\nbaseline = b\n[sweep.row a]\n[sweep.row c]\n", "sweep.baseline = 'b' is no row: a, c"}}) {
+           {"[sweep]\nbaseline = b\n[sweep.row a]\n[sweep.row c]\n",
+            "sweep.baseline = 'b' is not a row. Use one of a, c."}}) {
     CAPTURE(text);
     CHECK_THAT(c.error(kSmallRows + text), Contains(expected));
   }

@@ -83,7 +83,7 @@ TEST_CASE("Repeats go round: every row once before one runs twice") {
 
 TEST_CASE("What was not started cannot be tried again, and a job runs one row") {
   RunCase c;
-  CHECK_THAT(message_of<UsageError>([&] { retry_rows(c.sweep); }), Contains("is no sweep that was started"));
+  CHECK_THAT(message_of<UsageError>([&] { retry_rows(c.sweep); }), Contains("is not a sweep that was started"));
   CHECK_THAT(message_of<UsageError>([&] { run_in_job(c.sweep); }), Contains("sweep.action = row runs one row"));
   CHECK_FALSE(std::filesystem::exists(c.c.folder() / "sweep"));
 }

@@ -59,7 +59,7 @@ TEST_CASE("A sweep is printed with each row's memory and the command that starts
 
 TEST_CASE("The status of a sweep is a line a row: how far it is, how often it was started, why it ended") {
   const ShowCase c("[train]\nsteps = 100\n[sweep.row a]\nranks = 2\n[sweep.row b]\n[sweep.row c]\n[sweep.row d]\n");
-  CHECK_THAT(message_of<UsageError>([&] { show_status(c.sweep); }), Contains("is no sweep that was started"));
+  CHECK_THAT(message_of<UsageError>([&] { show_status(c.sweep); }), Contains("is not a sweep that was started"));
   const SweepFolder folder(c.sweep.file);
   folder.prepare(c.sweep.rows, Started::here);
   RowStatus failed;

@@ -99,7 +99,7 @@ TEST_CASE("Rows are submitted again only when their jobs have ended, and only th
   const SubmitCase c("[sweep.row a]\n[sweep.row b]\n");
   c.submit();
   c.programs.folder().write("queued", "");
-  CHECK_THAT(c.refused(), Contains("job 101 of this sweep has not ended (squeue)"));
+  CHECK_THAT(c.refused(), Contains("job 101 of this sweep has not ended, as squeue says"));
   CHECK_THROWS_WITH(run_here(c.sweep), Contains("job 101 of this sweep has not ended"));
   std::filesystem::remove(c.programs.folder() / "queued");
   RowStatus status = c.status(0);
@@ -174,7 +174,7 @@ TEST_CASE("A row that does not fit is not submitted") {
 
 TEST_CASE("What cannot be submitted is refused before anything is made") {
   for (const auto& [words, expected] : std::vector<std::pair<Words, std::string>>{
-           {{"--sweep.limit=60s"}, "is no more than the 60 s"},
+           {{"--sweep.limit=60s"}, "is too short, because Slurm warns a row 60 s before it"},
            {{"--sweep.launcher=srun"}, "sweep.launcher = 'srun' has no effect with submit"}}) {
     const SubmitCase c("[sweep.row a]\n", words);
     CHECK_THAT(c.refused(), Contains(expected));
@@ -189,7 +189,7 @@ TEST_CASE("What cannot be submitted is refused before anything is made") {
 TEST_CASE("What sbatch refuses has no job, and may be submitted again at once") {
   const SubmitCase c("[sweep.row a]\n");
   c.programs.folder().write("refuse", "");
-  CHECK_THAT(c.refused(), Contains("sbatch refuses (code 3"));
+  CHECK_THAT(c.refused(), Contains("sbatch refuses with code 3"));
   CHECK((c.status(0).state == RowState::pending && c.status(0).job.empty()));
   c.programs.folder().write("queued", "");
   std::filesystem::remove(c.programs.folder() / "refuse");

@@ -17,10 +17,10 @@ std::string error_of(const std::filesystem::path& path) {
 
 TEST_CASE("What is not a corpus is a usage error") {
   const TemporaryFolder folder;
-  CHECK_THAT(error_of(folder.path()), Contains("no .txt file"));
+  CHECK_THAT(error_of(folder.path()), Contains("no .txt, .json or .jsonl file"));
   CHECK_THAT(error_of(folder.path() / "none"), Contains("data.source") && Contains("no such file"));
   folder.write("empty.txt", "");
-  CHECK_THAT(error_of(folder.path()), Contains("all empty"));
+  CHECK_THAT(error_of(folder.path()), Contains("files are empty"));
   CHECK_THAT(error_of(folder.write("x.dat", "a")), Contains("unknown kind"));
   CHECK(error_of(folder.write("one.txt", "text")).empty());
   Options options;
@@ -193,7 +193,7 @@ TEST_CASE("The loss leaves prompts out, from the cache and from a file") {
   options.data.source = (folder / "plain.bin").string() + "," + (folder / "tokens.bin").string();
   CHECK(counted() == "+++++---+++++-+");
   folder.write("tokens.bin.mask", "nonsense");
-  CHECK_THAT(usage_message([&] { open_corpus(options, 256); }), Contains("tokens.bin.mask: no mask of the loss"));
+  CHECK_THAT(usage_message([&] { open_corpus(options, 256); }), Contains("tokens.bin.mask is not a mask of the loss"));
   std::filesystem::remove(folder / "tokens.bin.mask");
   options.data.source = (folder / "tokens.bin").string();
   CHECK_THAT(usage_message([&] { open_corpus(options, 256); }), Contains("tokens.bin.mask is missing"));

@@ -249,7 +249,7 @@ TEST_CASE("A bad place stops the work, or is counted and shown") {
   folder.write("texts/b.txt", "x\n\xff\n");
   auto job = job_of(folder / "texts");
   CHECK_THAT(error_of([&] { prepared_folder(job, folder / "cache"); }),
-             Contains("a.jsonl:2: no JSON") && Contains("data.on_error = skip"));
+             Contains("a.jsonl:2: this is not JSON") && Contains("data.on_error = skip"));
   std::vector<std::string> said;
   job.settings.say = [&](const std::string& line) { said.push_back(line); };
   job.on_error = OnError::skip;
@@ -263,7 +263,7 @@ TEST_CASE("A bad place stops the work, or is counted and shown") {
   auto cut = job_of(folder / "cut");
   cut.on_error = OnError::skip;
   CHECK_THAT(error_of([&] { prepared_folder(cut, folder / "cache"); }),
-             Contains("a.json:1: no JSON") && Contains("rest of the file"));
+             Contains("a.json:1: this is not JSON") && Contains("rest of the file"));
   folder.write("bad/a.json", "[7]");
   auto bad = job_of(folder / "bad");
   bad.on_error = OnError::skip;
@@ -271,7 +271,7 @@ TEST_CASE("A bad place stops the work, or is counted and shown") {
              Contains("1 bad, first") && Contains("a number"));
   folder.write("nothing/a.txt", "");
   CHECK_THAT(error_of([&] { prepared_folder(job_of(folder / "nothing"), folder / "cache"); }),
-             Contains("1 file without text"));
+             Contains("no text in 1 file"));
 }
 
 TEST_CASE("An output is llm.c's file with an index beside it, and replaces nothing") {

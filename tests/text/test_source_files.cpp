@@ -69,7 +69,8 @@ TEST_CASE("Links to files are followed, and what a folder leaves out is said") {
   CHECK_THAT(open_text(folder.path())->skipped(), Contains(" more"));
   const TemporaryFolder links;
   std::filesystem::create_directory_symlink(other / "more", links / "all");
-  CHECK_THAT(error_of(links.path()), Contains("no .txt file in it or below it but all (a link to a folder)"));
+  CHECK_THAT(error_of(links.path()),
+             Contains("no .txt, .json or .jsonl file in it or below it, only all (a link to a folder)"));
 }
 
 TEST_CASE("A part of a corpus that cannot be read is an error") {
@@ -117,10 +118,11 @@ TEST_CASE("A source is a list of files, folders and globs, in this order") {
   CHECK(list.files[0].compression == Compression::gzip);
   CHECK_THAT(list.skipped, Contains("x.md (of unknown kind)"));
   const auto error = [&](const std::string& given) { return usage_message([&] { listed(folder, given); }); };
-  CHECK_THAT(error("@b.txt,@9.bin"), Contains("9.bin holds tokens") && Contains("b.txt text"));
+  CHECK_THAT(error("@b.txt,@9.bin"), Contains("9.bin holds tokens") && Contains("b.txt holds text"));
   CHECK_THAT(error("@none*"), Contains("nothing matches"));
   CHECK_THAT(error("@*.md"), Contains("nothing matches but") && Contains("of unknown kind"));
   CHECK_THAT(error("@b.txt,,@9.bin"), Contains("an empty name"));
-  CHECK_THAT(error("@other"), Contains("no .txt file in it") && Contains(".bin files are named"));
-  CHECK_THAT(error("@b.txt,@gone.txt"), Contains("gone.txt: no such file or folder"));
+  CHECK_THAT(error("@other"), Contains("no .txt, .json or .jsonl file in it") && Contains("Name .bin files"));
+  CHECK_THAT(error("@b.txt,@gone.txt"),
+             Contains("gone.txt does not work") && Contains("there is no such file or folder"));
 }

@@ -89,11 +89,11 @@ TEST_CASE("what means nothing else is read, too") {
 }
 
 TEST_CASE("what a file asks for and is not supported is refused by its path") {
-  CHECK_THAT(refused("/version", "2.0"), Contains("version is \"2.0\" (only 1.0"));
-  CHECK_THAT(refused("/more", 1), Contains("more is 1 (this key is not supported"));
+  CHECK_THAT(refused("/version", "2.0"), Contains("version is \"2.0\", but only 1.0"));
+  CHECK_THAT(refused("/more", 1), Contains("more is 1, but this key is not supported"));
   CHECK_THAT(refused("/truncation", json::object()), Contains("truncation is an object"));
   CHECK_THAT(refused("/padding", json::object()), Contains("padding is an object"));
-  CHECK_THAT(refused("/model/type", "Unigram"), Contains("model.type is \"Unigram\" (only BPE"));
+  CHECK_THAT(refused("/model/type", "Unigram"), Contains("model.type is \"Unigram\", but only BPE"));
   CHECK_THAT(refused("/model/dropout", 0.1), Contains("model.dropout is 0.1"));
   CHECK_THAT(refused("/model/unk_token", "<unk>"), Contains("model.unk_token is \"<unk>\""));
   CHECK_THAT(refused("/model/continuing_subword_prefix", "##"), Contains("model.continuing_subword_prefix"));
@@ -130,7 +130,7 @@ TEST_CASE("what a file asks for and is not supported is refused by its path") {
 TEST_CASE("vocabularies that are none") {
   CHECK_THAT(refused("/model/vocab", json::object()), Contains("model.vocab"));
   CHECK_THAT(refused("/model/vocab", json::array()), Contains("model.vocab is a list"));
-  CHECK_THAT(refused("/model/vocab/a", -1), Contains("model.vocab.a is -1 (a whole number from 0 to 16777215"));
+  CHECK_THAT(refused("/model/vocab/a", -1), Contains("model.vocab.a is -1, but a whole number from 0 to 16777215"));
   CHECK_THAT(refused("/model/vocab/a", 16'777'216), Contains("model.vocab.a is 16777216"));
   CHECK_THAT(refused("/model/vocab/a", 18'446'744'073'709'551'615u), Contains("model.vocab.a is 18446744073709551615"));
   CHECK_THAT(refused("/model/vocab/a", 1.5), Contains("model.vocab.a is 1.5"));
@@ -141,7 +141,7 @@ TEST_CASE("vocabularies that are none") {
 
 TEST_CASE("merges that are none") {
   CHECK_THAT(refused("/model/merges", nullptr), Contains("model.merges is null"));
-  CHECK_THAT(refused("/model/merges/17", "ab"), Contains("model.merges[17] is \"ab\" (two tokens"));
+  CHECK_THAT(refused("/model/merges/17", "ab"), Contains("model.merges[17] is \"ab\", but two tokens"));
   CHECK_THAT(refused("/model/merges/17", "a b c"), Contains("model.merges[17]"));
   CHECK_THAT(refused("/model/merges/17", " a"), Contains("model.merges[17]"));
   CHECK_THAT(refused("/model/merges/17", {"a", "b", "c"}), Contains("model.merges[17] is a list"));
@@ -182,7 +182,7 @@ TEST_CASE("hostile JSON") {
   CHECK_THAT(message("{\"model\": " + std::string(100'000, '[')), Contains("nested more than"));
   CHECK_THAT(message("{\"model\": {\"vocab\": {\"\\ud800\": 1}}}"), Contains("is not JSON"));
   CHECK_THAT(message("{\"model\": {\"vocab\": {\"\xff\": 1}}}"), Contains("is not JSON"));
-  CHECK_THAT(message("[]"), Contains("no JSON object"));
+  CHECK_THAT(message("[]"), Contains("does not hold a JSON object"));
   CHECK_THAT(message("{}"), Contains("pre_tokenizer is null"));
   CHECK_THAT(message(""), Contains("is not JSON"));
   const std::string whole = qwen2().dump();

@@ -91,7 +91,8 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   c.text = fmt::format(
       "seed {}: {} {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} over {} small "
       "{} "
-      "reduce {} checkpoint {} activations {} kept {} offload {} of {} in {} queues {} threads {} poison {} pairwise {}",
+      "reduce {} checkpoint {} activations {} kept {} offload {} of {} in {} queues {} threads {} poison {} pairwise "
+      "{}",
       seed, name_of(c.family), name_of(o.optim.name), name_of(o.shard.strategy), c.world, group, c.ranks_per_node,
       name_of(o.shard.wrap), o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward,
       o.shard.limit_all_gathers, o.shard.reshard_after_forward.drops, o.shard.reshard_after_forward.ranks,

@@ -53,7 +53,7 @@ TEST_CASE("checkpoint.resume names a checkpoint, the newest of another run, or a
   CHECK(resume_candidates(of_other.of_step(7).string(), mine) == Paths{of_other.of_step(7)});
   for (const auto& none : {place.path(), place / "missing"}) {
     CHECK_THAT(test::message_of<UsageError>([&] { resume_candidates(none.string(), mine); }),
-               Catch::Contains(none.string()) && Catch::Contains("no run with checkpoints"));
+               Catch::Contains(none.string()) && Catch::Contains("nor a run with checkpoints"));
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -19,14 +19,16 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) { return 
 /// Returns a * b, or throws UsageError when the product does not fit 63 bits.
 inline std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) throw UsageError("size overflow ({} x {}): sizes must fit 63 bits", a, b);
+  if (__builtin_mul_overflow(a, b, &product))
+    throw refusal("the size {} x {} overflows", a, b).use("sizes that fit in 63 bits");
   return product;
 }
 
 /// Returns a + b, or throws UsageError when the sum does not fit 63 bits.
 inline std::int64_t checked_add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) throw UsageError("size overflow ({} + {}): sizes must fit 63 bits", a, b);
+  if (__builtin_add_overflow(a, b, &sum))
+    throw refusal("the size {} + {} overflows", a, b).use("sizes that fit in 63 bits");
   return sum;
 }
 

@@ -13,7 +13,7 @@ namespace tessera {
 /// An option that the other options leave without meaning, and why.
 struct UnusedOption {
   std::string name;    ///< "shard.group_size"
-  std::string reason;  ///< "ddp splits nothing; only hybrid strategies take a group size"
+  std::string reason;  ///< a clause: "only hsdp and hsdp-zero1 have a shard group smaller than the world"
 };
 
 /// Returns the options that have no meaning given the others (whether set or not).

@@ -9,7 +9,7 @@ void check_mpi(int result, const char* call) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
   MPI_Error_string(result, text, &length);
-  throw CommunicationError("{} failed ({}): see the MPI library's own messages", call,
+  throw CommunicationError("{} failed ({}). See the MPI library's own messages.", call,
                            std::string(text, static_cast<std::size_t>(length)));
 }
 

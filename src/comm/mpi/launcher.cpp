@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/comm/world.hpp"
 
 namespace tessera {
@@ -36,8 +37,8 @@ std::int64_t number(const std::vector<std::string>& environment, std::string_vie
 }
 
 /// Lets one process report for all; it ends first, because a launcher may kill the others then.
-[[noreturn]] void refuse(const Launch& launch, const std::string& message) {
-  if (launch.rank == 0) throw UsageError("{}", message);
+[[noreturn]] void throw_once(const Launch& launch, const Refusal& refusal) {
+  if (launch.rank == 0) throw Refusal(refusal);
   std::this_thread::sleep_for(std::chrono::seconds(1));
   std::_Exit(static_cast<int>(ExitCode::usage));
 }
@@ -81,26 +82,24 @@ Launch find_launch() {
 
 void require_process_manager(const Launch& launch) {
   if (launch.launcher != "Slurm" || launch.size == 1 || launch.has_pmi) return;
-  refuse(launch,
-         fmt::format("Slurm started {} tasks without a process manager, so that MPI would see one in each: use srun "
-                     "--mpi=pmix (srun --mpi=list shows what there is), mpirun, or srun --ntasks=1",
-                     launch.size));
+  throw_once(launch,
+             refusal("Slurm started {} tasks without a process manager, so that MPI would see one in each", launch.size)
+                 .use("srun --mpi=pmix (srun --mpi=list shows what there is), mpirun, or srun --ntasks=1"));
 }
 
 void require_all_seen(const Launch& launch, std::int64_t seen_by_mpi) {
   if (launch.size == 1 || seen_by_mpi > 1) return;
-  refuse(launch,
-         fmt::format("{} started {} processes, and MPI sees one in each: use the launcher of the MPI library that "
-                     "Tessera was built with ({}), under Slurm also srun --mpi=pmix",
-                     launch.launcher, launch.size, mpi_version()));
+  throw_once(launch, refusal("{} started {} processes, and MPI sees one in each", launch.launcher, launch.size)
+                         .use("the launcher of the MPI library that Tessera was built with ({}), or srun --mpi=pmix "
+                              "under Slurm",
+                              mpi_version()));
 }
 
 void require_wanted_ranks(std::int64_t ranks) {
   const char* const wanted = std::getenv(kRanksVariable);
   if (wanted == nullptr || std::to_string(ranks) == wanted) return;
-  throw UsageError(
-      "{} ranks were started where {} = {} asks for others: the launcher's words (in a sweep: with {{ranks}})", ranks,
-      kRanksVariable, wanted);
+  throw refusal("{} ranks were started, but {} = {} asks for others", ranks, kRanksVariable, wanted)
+      .hint("Give the launcher that number, in a sweep by {{ranks}} in its words");
 }
 
 }  // namespace tessera

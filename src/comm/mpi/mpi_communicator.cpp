@@ -17,14 +17,14 @@ MPI_Datatype mpi_type(DType dtype) {
     case DType::int64:
       return MPI_INT64_T;
     default:
-      throw CommunicationError("{} has no type of MPI's: fp32 or int64", name_of(dtype));
+      throw CommunicationError("{} has no MPI type. Use fp32 or int64.", name_of(dtype));
   }
 }
 
 int mpi_count(std::int64_t elements) {
   if (elements > std::numeric_limits<int>::max()) {
-    throw CommunicationError("a collective of {} elements (MPI counts in int): at most {}", elements,
-                             std::numeric_limits<int>::max());
+    throw CommunicationError("a collective of {} elements is too large, because MPI counts in int. Use at most {}.",
+                             elements, std::numeric_limits<int>::max());
   }
   return static_cast<int>(elements);
 }
@@ -56,8 +56,9 @@ class MpiCommunicator final : public Communicator {
   void reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
                       std::int64_t elements_per_rank) override {
     if (wire_dtype != shard_dtype) {
-      throw CommunicationError("reduce_scatter of {} into {} (MPI reduces in one type): the same type for both",
-                               name_of(wire_dtype), name_of(shard_dtype));
+      throw CommunicationError(
+          "reduce_scatter of {} into {} does not work, because MPI reduces in one type. Use the same type for both.",
+          name_of(wire_dtype), name_of(shard_dtype));
     }
     CountedCall counted = call(Collective::reduce_scatter, elements_per_rank, wire_dtype);
     check_mpi(MPI_Reduce_scatter_block(contribution, shard, mpi_count(elements_per_rank), mpi_type(wire_dtype), MPI_SUM,

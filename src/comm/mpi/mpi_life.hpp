@@ -37,12 +37,12 @@ class MpiLife {
     const FaultHandlers faults;
     const SignalsBlocked threads_of_mpi;
     if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
-      throw CommunicationError("MPI_Init_thread failed: see the MPI library's own messages");
+      throw CommunicationError("MPI_Init_thread failed. See the MPI library's own messages.");
     }
     check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     if (provided < MPI_THREAD_MULTIPLE) {
       MPI_Finalize();
-      throw CommunicationError("MPI gives no MPI_THREAD_MULTIPLE (level {} of {}): {} must be built with threads",
+      throw CommunicationError("MPI does not give MPI_THREAD_MULTIPLE (level {} of {}). {} must be built with threads.",
                                provided, MPI_THREAD_MULTIPLE, mpi_version());
     }
   }

@@ -43,9 +43,9 @@ std::string identity(const FileDescriptor& file) {
   return fmt::format("{}:{}:{}", status.st_dev, status.st_ino, status.st_size);
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+[[noreturn]] void cannot_open(const std::string& path, const std::string& why) {
   throw CommunicationError(
-      "cannot open the memory of a peer ({}: {}): ranks of a node must run as one user and see each other's processes",
+      "cannot open the memory of a peer ({}: {}). Ranks of a node must run as one user and see each other's processes.",
       path, why);
 }
 
@@ -55,7 +55,7 @@ MemoryExchange::Offer ProcessMemory::create(std::int64_t bytes) {
   // Writing to a shared page that the machine lacks raises SIGBUS: ask for all of them now.
   const std::int64_t usable = usable_memory();
   if (bytes > usable) {
-    throw IoError("{} bytes of shared memory are needed and {} are free: use fewer ranks a node or shard further",
+    throw IoError("{} bytes of shared memory are needed and {} are free. Use fewer ranks per node, or shard further.",
                   bytes, usable);
   }
   FileDescriptor file(memfd_create("tessera", MFD_CLOEXEC));
@@ -63,7 +63,7 @@ MemoryExchange::Offer ProcessMemory::create(std::int64_t bytes) {
   int error = EINTR;  // a signal may come while pages are zeroed
   while (error == EINTR) error = posix_fallocate(file.get(), 0, bytes);
   if (error != 0) {
-    throw IoError("cannot get {} bytes of shared memory ({}): use fewer ranks a node or shard further", bytes,
+    throw IoError("cannot get {} bytes of shared memory ({}). Use fewer ranks per node, or shard further.", bytes,
                   std::generic_category().message(error));
   }
   std::string token = fmt::format("/proc/{}/fd/{} {}", getpid(), file.get(), identity(file));
@@ -75,9 +75,9 @@ std::shared_ptr<SharedMemory> ProcessMemory::open(const std::string& token, std:
   std::string path, offered;
   words >> path >> offered;
   FileDescriptor file(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC));
-  if (!file) refuse(path, std::generic_category().message(errno));
+  if (!file) cannot_open(path, std::generic_category().message(errno));
   // In containers with their own process numbers the path may be a file of this very process.
-  if (identity(file) != offered) refuse(path, "it is another file than the peer's");
+  if (identity(file) != offered) cannot_open(path, "it is another file than the peer's");
   return std::make_shared<MappedMemory>(std::move(file), bytes, writable);
 }
 

@@ -19,6 +19,7 @@
 #include "comm/mpi/world_notice.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/comm/launcher.hpp"
 
 namespace tessera {
@@ -155,16 +156,14 @@ std::shared_ptr<SharedMemory> World::State::share_notice_block() {
 void World::set_ranks_per_node(std::int64_t ranks) {
   State& s = *state_;
   if (ranks < 1 || s.size % ranks != 0) {
-    throw UsageError("grid.ranks_per_node = {} does not divide the world of {} ranks: nodes must be of equal size",
-                     ranks, s.size);
+    throw refusal("grid.ranks_per_node = {} does not divide the world of {} ranks", ranks, s.size)
+        .hint("Nodes must be of equal size");
   }
   const std::int64_t first = s.rank / ranks * ranks;
   const bool here = first >= s.layout.machine_first && first + ranks <= s.layout.machine_first + s.layout.machine_ranks;
   if (s.control->maximum(std::int64_t{here ? 0 : 1}) != 0) {
-    throw UsageError(
-        "grid.ranks_per_node = {} makes nodes out of ranks on different machines: at most the {} ranks of a "
-        "machine are allowed",
-        ranks, s.layout.ranks_per_node);
+    throw refusal("grid.ranks_per_node = {} makes nodes out of ranks on different machines", ranks)
+        .use("at most the {} ranks of a machine", s.layout.ranks_per_node);
   }
   if (ranks != s.ranks_per_node) s.or_abort([&] { s.shape(ranks); });
 }

@@ -68,8 +68,8 @@ void PointToPointCommunicator::compare_with_neighbour() {
   finish_all();
   if (theirs == mine) return;
   throw CommunicationError(
-      "collective {} of '{}': rank {} is in {}, rank {} in number {}, {}: all ranks must make the "
-      "same calls",
+      "collective {} of '{}': rank {} is in {}, rank {} in number {}, {}. All ranks must make the "
+      "same calls.",
       number_, name_, world_rank(index_), shape_.text(), world_rank(before), theirs.number,
       CallShape::unpacked(theirs.shape).text());
 }

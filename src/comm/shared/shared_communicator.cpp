@@ -57,13 +57,13 @@ void SharedCommunicator::check_same_call(std::int64_t member) {
   const std::int64_t other = world_rank(member), self = world_rank(index_);
   if (theirs != shape_.packed()) {
     throw CommunicationError(
-        "collective {} of '{}': rank {} is in {}, rank {} in {}: all ranks must make the same calls", number_, name_,
+        "collective {} of '{}': rank {} is in {}, rank {} in {}. All ranks must make the same calls.", number_, name_,
         self, shape_.text(), other, CallShape::unpacked(theirs).text());
   }
   if (their_offset != offset_) {
     throw CommunicationError(
-        "collective {} of '{}' ({}): the buffer lies at offset {} on rank {} and at {} on rank {}: "
-        "the memory plan must give all ranks the same offsets",
+        "collective {} of '{}' ({}): the buffer lies at offset {} on rank {} and at {} on rank {}. "
+        "The memory plan must give all ranks the same offsets.",
         number_, name_, shape_.text(), offset_, self, their_offset, other);
   }
 }

@@ -1,6 +1,7 @@
 #include "tessera/cuda/check.hpp"
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera::detail {
 
@@ -10,16 +11,18 @@ void cuda_call_failed(cudaError_t code, const char* call, const char* file, int 
   const char* const text = cudaGetErrorString(code);
   switch (code) {
     case cudaErrorMemoryAllocation:
-      throw UsageError(
-          "{} failed (the GPU or the machine has no memory left: {}): a smaller run, or fewer others on it", call,
-          text);
+      throw refusal("{} failed", call)
+          .because("the GPU or the machine has no memory left: {}", text)
+          .use("a smaller run, or fewer other processes on it");
     case cudaErrorInsufficientDriver:
-      throw UsageError(
-          "{} failed (no NVIDIA driver, or one older than this build's CUDA {}.{}: {}): run.device = cpu, or a machine "
-          "with a GPU and a driver for that version",
-          call, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10, text);
+      throw refusal("{} failed", call)
+          .because("there is no NVIDIA driver, or one older than this build's CUDA {}.{}: {}", CUDART_VERSION / 1000,
+                   CUDART_VERSION % 1000 / 10, text)
+          .use("run.device = cpu, or a machine with a GPU and a driver for that version");
     case cudaErrorNoDevice:
-      throw UsageError("{} failed (no GPU: {}): run.device = cpu, or a machine with a GPU", call, text);
+      throw refusal("{} failed", call)
+          .because("there is no GPU: {}", text)
+          .use("run.device = cpu, or a machine with a GPU");
     default:
       throw DeviceError("{} failed at {}:{} ({}: {})", call, file, line, cudaGetErrorName(code), text);
   }

@@ -10,6 +10,7 @@
 #include "cuda/backend/fill_pattern.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/base/threads.hpp"
 #include "tessera/cuda/check.hpp"
 
@@ -52,12 +53,13 @@ class CudaMemory final : public DeviceMemory {
  private:
   [[noreturn]] static void throw_no_memory(bool pinned, std::int64_t bytes) {
     static_cast<void>(cudaGetLastError());
-    if (pinned) throw UsageError("{} of pinned host memory cannot be had: a smaller run", format_bytes(bytes));
+    if (pinned) throw refusal("{} of pinned host memory cannot be allocated", format_bytes(bytes)).use("a smaller run");
     std::size_t free = 0, total = 0;
     static_cast<void>(cudaMemGetInfo(&free, &total));
-    throw UsageError("{} of GPU memory cannot be had ({} of {} are free): a smaller run, or fewer others on the GPU",
-                     format_bytes(bytes), format_bytes(static_cast<std::int64_t>(free)),
-                     format_bytes(static_cast<std::int64_t>(total)));
+    throw refusal("{} of GPU memory cannot be allocated", format_bytes(bytes))
+        .because("only {} of {} are free", format_bytes(static_cast<std::int64_t>(free)),
+                 format_bytes(static_cast<std::int64_t>(total)))
+        .use("a smaller run, or fewer other processes on the GPU");
   }
 
   MemoryKind kind_;
@@ -221,7 +223,9 @@ std::string cuda_versions() {
 std::unique_ptr<Device> make_cuda_device(int index) {
   const int count = cuda_device_count();
   if (count == 0)
-    throw UsageError("no GPU can be used ({}): run.device = cpu, or a machine with a GPU", why_no_cuda_device());
+    throw refusal("no GPU can be used")
+        .because("{}", why_no_cuda_device())
+        .use("run.device = cpu, or a machine with a GPU");
   TESSERA_ASSERT(index >= 0 && index < count, "GPU {} of {}", index, count);
   return std::make_unique<CudaDevice>(index);
 }

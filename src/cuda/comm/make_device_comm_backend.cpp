@@ -3,6 +3,7 @@
 
 #include "cuda/comm/nccl/nccl_backend.hpp"
 #include "cuda/comm/staged/staged_backend.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -34,11 +35,8 @@ std::unique_ptr<DeviceCommBackend> make_device_comm_backend(RankContext& context
   }
   const auto [first, second] = ranks_that_share(context, device);
   if (first >= 0 && !nccl_may_share()) {
-    throw UsageError(
-        "ranks {} and {} share a GPU ({}), which NCCL refuses: comm.backend = staged, a GPU for each rank, or NCCL "
-        "2.30 "
-        "with NCCL_MULTI_RANK_GPU_ENABLE=1",
-        first, second, device.identity());
+    throw refusal("ranks {} and {} share a GPU ({}), which NCCL refuses", first, second, device.identity())
+        .use("comm.backend = staged, a GPU for each rank, or NCCL 2.30 with NCCL_MULTI_RANK_GPU_ENABLE=1");
   }
   return std::make_unique<NcclBackend>(context, device, settings);
 }

@@ -1,6 +1,9 @@
 #include "cuda/kernels/attention_choice.hpp"
 
+#include <algorithm>
+
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -39,7 +42,8 @@ AttentionByChoice::AttentionByChoice(const CudaKernelSettings& settings, void* w
   } catch (const UsageError& error) {
     if (demanded()) throw;
     const std::string reason = error.what();  // without the paths that were tried
-    description_ = fmt::format("attention by own kernels ({})", reason.substr(0, reason.find(" (")));
+    const auto end = std::min({reason.find(" ("), reason.find(", because "), reason.find(". ")});
+    description_ = fmt::format("attention by own kernels ({})", reason.substr(0, end));
     return;
   }
   choose();
@@ -73,8 +77,9 @@ void AttentionByChoice::choose() {
 }
 
 void AttentionByChoice::refuse(const std::string& obstacle) const {
-  throw UsageError("run.attention = {} ({} does not compute this attention: {}): own", demanded() ? "cudnn" : "auto",
-                   library_->name(), obstacle);
+  throw tessera::refuse("run.attention", demanded() ? "cudnn" : "auto")
+      .because("{} does not compute this attention: {}", library_->name(), obstacle)
+      .use("run.attention = own");
 }
 
 bool AttentionByChoice::run(cudaStream_t stream, const AttentionForward& a) {

@@ -24,7 +24,7 @@ Data data_of(DType dtype) {
     case DType::fp16:
       return Data::fp16;
     default:
-      throw CudnnRefusal(fmt::format("attention of {}: bf16, fp16", name_of(dtype)));
+      throw CudnnRefusal(fmt::format("attention of {} is not supported, only of bf16 and fp16", name_of(dtype)));
   }
 }
 

@@ -3,8 +3,8 @@
 #include <cuda_runtime_api.h>
 
 #include "cuda/kernels/attention.hpp"
-#include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/cuda/check.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
 
@@ -12,8 +12,9 @@ namespace tessera {
 
 void require_narrow_heads(const AttentionShape& shape) {
   if (shape.head_width > kWidestHead) {
-    throw UsageError("attention with heads of {} (the GPU's kernels keep a row of a head): up to {}", shape.head_width,
-                     kWidestHead);
+    throw refusal("attention with heads of {} does not work", shape.head_width)
+        .because("the GPU's kernels keep a row of a head")
+        .use("heads of up to {}", kWidestHead);
   }
 }
 
@@ -26,12 +27,11 @@ void require_cuda_attention(const AttentionShape& shape, DType dtype) {
   TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&available, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   const std::int64_t needed = plain_attention_shared_bytes(shape.head_width);
   if (needed <= available) return;
-  throw UsageError(
-      "attention with heads of {} in {} (its kernels take {} of shared memory a block, this GPU has {}): heads of up "
-      "to "
-      "{}, precision.compute = bf16 with heads of up to {}, or another GPU",
-      shape.head_width, name_of(dtype), format_bytes(needed), format_bytes(available),
-      plain_attention_shared_bytes(128) <= available ? 128 : 64, kWidestTensorCoreHead);
+  throw refusal("attention with heads of {} in {} does not work", shape.head_width, name_of(dtype))
+      .because("its kernels take {} of shared memory per block, but this GPU has {}", format_bytes(needed),
+               format_bytes(available))
+      .use("heads of up to {}, precision.compute = bf16 with heads of up to {}, or another GPU",
+           plain_attention_shared_bytes(128) <= available ? 128 : 64, kWidestTensorCoreHead);
 }
 
 }  // namespace tessera

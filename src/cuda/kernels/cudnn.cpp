@@ -94,7 +94,7 @@ CudnnPlan make_cudnn_plan(const Cudnn& library, const CudnnTarget& target, const
       plan.finalize();
       const std::int64_t bytes = plan.get_integer(Attribute::plan_workspace);
       if (bytes <= most_workspace_bytes) return {std::move(config), std::move(plan), bytes};
-      reason = fmt::format("it wants {} bytes of workspace, {} are planned", bytes, most_workspace_bytes);
+      reason = fmt::format("it wants {} bytes of workspace, but {} are planned", bytes, most_workspace_bytes);
     } catch (const CudnnRefusal& refusal) {
       reason = refusal.what();
     }

@@ -5,6 +5,7 @@
 
 #include "kernels/gpu/layouts.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -19,15 +20,16 @@ struct Numbers {
 /// Returns why a problem is unsupported before the library is asked; empty if it is supported.
 std::string own_obstacle(const AttentionProblem& p) {
   const AttentionShape& s = p.shape;
-  if (p.dtype != DType::bf16 && p.dtype != DType::fp16) return fmt::format("{} storage: bf16, fp16", name_of(p.dtype));
+  if (p.dtype != DType::bf16 && p.dtype != DType::fp16)
+    return fmt::format("{} storage is not bf16 or fp16", name_of(p.dtype));
   if (!CudnnAttentionBackwardLayout::is_possible(s, p.dtype)) {
-    return fmt::format("heads of {}: multiples of 8 up to 128", s.head_width);
+    return fmt::format("heads of {} are not multiples of 8 up to 128", s.head_width);
   }
   // Its backward is known to be wrong for one token.
-  if (s.sequence < 2) return "sequences of one token";
+  if (s.sequence < 2) return "sequences have one token";
   for (const std::int64_t stride :
        {p.query, p.key, p.value, p.output, p.output_gradient, p.query_gradient, p.key_gradient, p.value_gradient}) {
-    if (stride % 8 != 0) return fmt::format("rows {} elements apart: multiples of 8", stride);
+    if (stride % 8 != 0) return fmt::format("rows are {} elements apart, which is not a multiple of 8", stride);
   }
   return {};
 }
@@ -98,13 +100,14 @@ std::array<std::int64_t, 14> AttentionProblem::key_numbers() const {
 
 CudnnAttention::CudnnAttention() : handle_(nullptr, DestroyHandle{library_.destroy}) {
   if (library_.version() < kOldest) {
-    throw UsageError("{} is too old for attention ({}): 9.{} or newer", library_.name(), library_.library.path(),
-                     kOldest / 100 % 100);
+    throw refusal("{} is too old for attention", library_.name())
+        .use("9.{} or newer instead of {}", kOldest / 100 % 100, library_.library.path());
   }
   cudnnContext* made = nullptr;
   if (const int status = library_.create(&made); status != cudnn::kSuccess) {
-    throw UsageError("{} cannot be used here (cudnnCreate ends with status {}): another version, or own kernels",
-                     library_.name(), status);
+    throw refusal("{} cannot be used here", library_.name())
+        .because("cudnnCreate ends with status {}", status)
+        .use("another version, or own kernels");
   }
   handle_.reset(made);
 }

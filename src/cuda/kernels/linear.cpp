@@ -7,6 +7,7 @@
 #include "cuda/kernels/column_sums.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/finish_matmul.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {
@@ -25,7 +26,8 @@ void CudaKernels::matmul_by_pieces(cudaStream_t stream, Matmul p, Finish finish)
   const MatmulOperand a = p.a;
   const std::int64_t all = p.m, most = limits_.workspace_floats / p.n;
   if (most < 1)
-    throw UsageError("a matrix of {} columns (the GPU's workspace holds {})", p.n, limits_.workspace_floats);
+    throw refusal("a matrix of {} columns is too wide", p.n)
+        .because("the GPU's workspace holds only {}", limits_.workspace_floats);
   p.c = {}, p.epilogue = MatmulEpilogue::none, p.operand = {};
   p.d = {workspace_, DType::fp32, p.n};
   for (std::int64_t first = 0; first < all; first += most) {

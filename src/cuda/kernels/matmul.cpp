@@ -10,6 +10,7 @@
 
 #include "cuda/backend/cuda_stream.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/cuda/check.hpp"
 
 namespace tessera {
@@ -182,10 +183,9 @@ Matmuls::Plan Matmuls::make_plan(cudaStream_t stream, const Matmul& p) {
   if (settings_.agree) settings_.agree(std::as_writable_bytes(std::span(&choice, 1)));
   const bool told = !settings_.chooses && choice.possible != 0;
   if (told && !accepts(plan, choice)) {
-    throw UsageError(
-        "a matmul {} x {} x {} of {} into {} ({} here refuses the algorithm that rank 0 runs): "
-        "the same GPU, driver and library on all ranks",
-        p.m, p.n, p.k, name_of(in), name_of(p.d.dtype), library_name());
+    throw refusal("a matmul {} x {} x {} of {} into {} does not work", p.m, p.n, p.k, name_of(in), name_of(p.d.dtype))
+        .because("{} here refuses the algorithm that rank 0 runs", library_name())
+        .use("the same GPU, driver and library on all ranks");
   }
   if (settings_.choices != nullptr) settings_.choices->set(key, choice);
   plan.choice = choice;
@@ -327,8 +327,10 @@ void Matmuls::prepare(cudaStream_t stream, const Matmul& p) {
 }
 
 void Matmuls::refuse(const Matmul& p) const {
-  throw UsageError("a matmul {} x {} x {} of {} into {} (cuBLASLt has no algorithm for it): another {}", p.m, p.n, p.k,
-                   name_of(p.a.view.dtype), name_of(p.d.dtype), library_name());
+  throw refusal("a matmul {} x {} x {} of {} into {} does not work", p.m, p.n, p.k, name_of(p.a.view.dtype),
+                name_of(p.d.dtype))
+      .because("cuBLASLt has no algorithm for it")
+      .use("a version other than {}", library_name());
 }
 
 }  // namespace tessera

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -11,7 +11,9 @@ namespace tessera {
 inline void check_norm_width(std::int64_t width) {
   constexpr std::int64_t kWidest = 16384;
   if (width > kWidest)
-    throw UsageError("a norm of {} columns (the GPU's kernels hold a row): up to {}", width, kWidest);
+    throw refusal("a norm of {} columns does not work", width)
+        .because("the GPU's kernels hold a row")
+        .use("up to {}", kWidest);
 }
 
 }  // namespace tessera

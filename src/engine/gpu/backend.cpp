@@ -11,6 +11,7 @@
 #include "engine/gpu/player.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -29,10 +30,8 @@ void require_own_device(RankContext& context, const Device& device) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const auto other = std::find(all.begin() + static_cast<std::ptrdiff_t>(rank) + 1, all.end(), all[rank]);
     if (other == all.end()) continue;
-    throw UsageError(
-        "ranks {} and {} compute on one GPU ({}): a GPU for each rank, fewer ranks on the machine, or "
-        "run.share_gpu = true",
-        rank, other - all.begin(), all[rank]);
+    throw refusal("ranks {} and {} compute on one GPU, {}", rank, other - all.begin(), all[rank])
+        .use("a GPU for each rank, fewer ranks on the machine, or run.share_gpu = true");
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/tile_matmul.hpp"
 #include "kernels/scalar_rules.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -37,8 +38,9 @@ void CpuKernels::clip(Stream&, const ClipArguments& a) { clip_rule(a); }
 
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set) {
   if (!is_supported(set)) {
-    throw UsageError("no {} kernels (this machine lacks the instructions): up to {}", name_of(set),
-                     name_of(best_instruction_set()));
+    throw refusal("{} kernels do not run here", name_of(set))
+        .because("this machine lacks the instructions")
+        .use("up to {}", name_of(best_instruction_set()));
   }
   return std::make_unique<CpuKernels>(pool, set);
 }

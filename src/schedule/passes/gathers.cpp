@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/base/refuse.hpp"
+
 namespace tessera {
 
 namespace {
@@ -90,10 +92,9 @@ std::int64_t position_under_limit(const StepSchedule& schedule, const std::vecto
   std::sort(last_uses.rbegin(), last_uses.rend());
   const std::int64_t position = last_uses[static_cast<std::size_t>(limit - 1)] + 1;
   if (position > instance.first_use) {
-    throw UsageError(
-        "shard.limit_all_gathers = {} (unit {} is needed while {} others are): at least {} with this wrap and "
-        "checkpointing",
-        limit, schedule.unit(instance.unit).name, limit, limit + 1);
+    throw refuse("shard.limit_all_gathers", limit)
+        .because("unit {} is needed while {} others are", schedule.unit(instance.unit).name, limit)
+        .use("at least {} with this wrap and checkpointing", limit + 1);
   }
   return position;
 }

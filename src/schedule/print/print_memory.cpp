@@ -37,7 +37,7 @@ std::string print_categories(const StepSchedule& s, const MemoryPlan& whole) {
     table.line(fmt::format("on the host of a node, by its {} ranks: {}", ranks,
                            format_bytes(ranks * whole.at(MemorySpace::host).total())));
   }
-  return fmt::format("memory of a rank by category; the peak is at {}\n", describe_operation(s, plan.peak_operation)) +
+  return fmt::format("memory per rank by category; the peak is at {}\n", describe_operation(s, plan.peak_operation)) +
          table.text() + "  idle: allocated for another time than the peak\n";
 }
 
@@ -303,7 +303,7 @@ std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
 std::string print_strategy_peaks(const std::vector<StrategyRow>& rows) {
   std::vector<TextTable::Column> columns{{"strategy", Align::left}};
   for (const char* title : kCategoryTitles) columns.push_back({title, Align::right});
-  for (const char* title : {"sent a step", "collectives"}) columns.push_back({title, Align::right});
+  for (const char* title : {"sent per step", "collectives"}) columns.push_back({title, Align::right});
   TextTable table(columns);
   for (const StrategyRow& row : rows) {
     if (!row.impossible.empty()) continue;

@@ -79,7 +79,7 @@ def reading(study: Study) -> Optional[Html]:
 
 
 def straggler(study: Study) -> Optional[Html]:
-    """The row in which most reports name a rank that holds the others up, one and the same."""
+    """The row in which most reports name a rank that slows the others down, one and the same."""
     found = []
     for row in study.trained:
         attempts = [one for metrics in row.row.repeats for one in metrics.ranks]
@@ -92,7 +92,7 @@ def straggler(study: Study) -> Optional[Html]:
     _, row, rank, count, reports = max(found, key=lambda one: one[0])
     names_rank = call(rank, "measured", row.name, "/ranks/straggler")
     return text(
-        "In {row} rank {rank} holds the others up: {count} of {all} reports name it, because it computes and reads longest and "
+        "In {row} rank {rank} is slowing the others down: {count} of {all} reports name it, because it computes and reads longest and "
         "waits least.",
         row=name(row.name),
         rank=show(call(rank, "max", names_rank), whole),

@@ -1,5 +1,6 @@
 #include "cuda/comm/nccl/nccl_api.hpp"
 
+#include "tessera/base/refuse.hpp"
 #include "tessera/cuda/library.hpp"
 
 namespace tessera {
@@ -19,8 +20,8 @@ struct LoadedNccl {
     api.last_error = TESSERA_LIBRARY_FUNCTION(library, ncclGetLastError);
     const auto get_version = TESSERA_LIBRARY_FUNCTION(library, ncclGetVersion);
     if (get_version(&api.version) != ncclSuccess || api.version < kOldestVersion) {
-      throw UsageError("NCCL {} of {} is too old: 2.26 or newer, or comm.backend = staged", api.version_text(),
-                       library.path());
+      throw refusal("NCCL {} of {} is too old", api.version_text(), library.path())
+          .use("2.26 or newer, or comm.backend = staged");
     }
     api.unique_id = TESSERA_LIBRARY_FUNCTION(library, ncclGetUniqueId);
     api.init = TESSERA_LIBRARY_FUNCTION(library, ncclCommInitRankConfig);
@@ -62,7 +63,7 @@ void check_nccl(ncclResult_t result, const char* call, const std::string& commun
   if (result == ncclSuccess || result == ncclInProgress) return;
   const NcclApi& nccl = nccl_api();
   const char* const more = nccl.last_error(nullptr);
-  throw CommunicationError("{} of '{}' failed ({}): {}; NCCL_DEBUG=INFO tells more", call, communicator,
+  throw CommunicationError("{} of '{}' failed ({}): {}. NCCL_DEBUG=INFO tells more.", call, communicator,
                            nccl.error_string(result), more != nullptr && *more != 0 ? more : "no details");
 }
 

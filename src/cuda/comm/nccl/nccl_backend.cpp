@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "tessera/base/refuse.hpp"
 #include "tessera/cuda/check.hpp"
 #include "tessera/cuda/launch.hpp"
 
@@ -21,15 +22,16 @@ std::string set_environment(const char* name, const char* value) {
 
 void check_version(const NcclApi& nccl, const char* option, int needed) {
   if (nccl.version >= needed) return;
-  throw UsageError("{} needs NCCL {}.{} or newer ({} is {}): leave it off, or a newer NCCL", option, needed / 10000,
-                   needed % 10000 / 100, nccl.path, nccl.version_text());
+  throw refusal("{} needs NCCL {}.{} or newer, but {} is {}", option, needed / 10000, needed % 10000 / 100, nccl.path,
+                nccl.version_text())
+      .hint("Leave it off, or use a newer NCCL");
 }
 
 void check_options(const NcclApi& nccl, const CommOptions& options) {
   if (options.symmetric) {
     check_version(nccl, "comm.symmetric", 22800);  // 2.27 has windows and does not tell whether they are symmetric
     if (nccl.register_window == nullptr) {
-      throw UsageError("comm.symmetric needs ncclCommWindowRegister ({} has none): leave it off", nccl.path);
+      throw refusal("comm.symmetric needs ncclCommWindowRegister, which {} lacks", nccl.path).hint("Leave it off");
     }
   }
   if (options.copy_engine_gather) {
@@ -38,12 +40,13 @@ void check_options(const NcclApi& nccl, const CommOptions& options) {
     int driver = 0;
     TESSERA_CHECK_CUDA(cudaDriverGetVersion(&driver));
     if (driver < kDriver) {
-      throw UsageError("comm.copy_engine_gather needs a driver for CUDA 12.5 (this is {}.{}): leave it off",
-                       driver / 1000, driver % 1000 / 10);
+      throw refusal("comm.copy_engine_gather needs a driver for CUDA 12.5, but this is {}.{}", driver / 1000,
+                    driver % 1000 / 10)
+          .hint("Leave it off");
     }
   }
   if (options.emulate.on()) {
-    throw UsageError("comm.emulate slows the host's collectives down, NCCL's go past it: comm.backend = staged");
+    throw refusal("comm.emulate slows down the host's collectives, but not NCCL's").use("comm.backend = staged");
   }
 }
 

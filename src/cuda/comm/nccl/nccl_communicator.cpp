@@ -91,8 +91,8 @@ void NcclCommunicator::register_shared() {
          "ncclCommWindowRegister");
     if (!is_window(window_)) {
       throw CommunicationError(
-          "NCCL made no symmetric window on '{}' (no peer access between the GPUs, or no cuMem in this driver): "
-          "comm.symmetric = false",
+          "NCCL made no symmetric window on '{}', because there is no peer access between the GPUs, or no cuMem in "
+          "this driver. Use comm.symmetric = false.",
           name_);
     }
   } else if (context_.options.register_buffers) {
