@@ -84,13 +84,13 @@ TEST_CASE("a rank's memory is the GPU's, even if others free more there than it 
     auto memory = neighbour->allocate(MemoryKind::device, 256 << 20);
     const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     const TrainingSession session(context, options, planned, data, MachineShape{});
-    MemorySamples samples(session, 0);
+    MemorySamples samples(session.schedule(), session.resources(), 0);
     samples.sample(true);
     const std::int64_t taken = session.resources().device->memory_taken().value();
     CHECK(taken > 0);
     CHECK(samples.peak() == static_cast<double>(taken));
     memory.reset();
-    MemorySamples later(session, 0);
+    MemorySamples later(session.schedule(), session.resources(), 0);
     later.sample(true);
     CHECK(session.resources().device->memory_taken().value() < 0);
     CHECK(later.average() == static_cast<double>(session.resources().device->memory_taken().value()));
