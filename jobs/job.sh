@@ -147,6 +147,7 @@ explain() {
     3) say "numerical failure (code 3): see the line that begins with 'tessera:'" ;;
     4) say "input or output failed (code 4): see the line that begins with 'tessera:'" ;;
     5) say "a rank failed, or did not answer (code 5): see the line that begins with 'tessera:'" ;;
+    6) say "does not fit in memory (code 6): the line that begins with 'tessera:' says by how much, and what would fit" ;;
     137) say "a rank was killed (SIGKILL, code 137): for want of memory (--mem; see tessera plan), or by somebody" ;;
     *)
       if (($1 > 128)) && kill -l $(($1 - 128)) >/dev/null 2>&1; then

@@ -248,6 +248,7 @@ int run_eval(World& world, Options options, const std::filesystem::path& model) 
   } else {
     evaluate_choices(world, run);
   }
+  world.control().barrier();
   return static_cast<int>(ExitCode::finished);
 }
 

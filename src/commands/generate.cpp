@@ -115,11 +115,11 @@ void print_summary(const PlannedRun& planned, std::int64_t prompts, std::int64_t
 
 int run_generate(World& world, Options options, const std::filesystem::path& model) {
   const WaitPhase phase(world.control().waits(), "text was generated", options.run.timeout, "run.timeout");
+  name_model(options, model);
+  const ResolvedRun run(options, {Purpose::generate, world});
   const std::vector<std::string> stops = stop_strings(options.generate.stop);
   const std::vector<std::string> texts =
       broadcast(world.control(), world.rank() == 0 ? read_prompts(options) : std::vector<std::string>());
-  name_model(options, model);
-  const ResolvedRun run(options, {Purpose::generate, world});
   const Architecture& architecture = run.architecture;
   const auto tokenizer = tokenizer_of(run.options, *run.weights);
   const std::vector<GenerationPrompt> prompts = encode_prompts(*tokenizer, texts, architecture.vocab);
@@ -137,6 +137,7 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   if (world.rank() == 0)
     print_summary(planned, static_cast<std::int64_t>(prompts.size()), rounds.tokens(),
                   std::chrono::duration<double>(Clock::now() - start).count());
+  world.control().barrier();
   return static_cast<int>(ExitCode::finished);
 }
 

@@ -17,10 +17,11 @@ void require_memory(World& world, const Options& options, const PlannedRun& plan
   const std::int64_t usable = -world.control().maximum(-mine.bytes);
   const std::int64_t needed = limited_bytes(planned.schedule, planned.plan);
   if (usable <= 0 || needed <= usable) return;
-  throw refusal("{} needs {} per rank, but has only {}{}", use.name, format_bytes(needed), format_bytes(usable),
-                mine.of)
-      .use("more ranks with shard.strategy = zero3, a smaller train.micro_batch or {}, or precision.compute = bf16",
-           use.smaller);
+  throw DoesNotFit(
+      "{} needs {} per rank, but has only {}{}. Use more ranks with shard.strategy = zero3, a smaller "
+      "train.micro_batch "
+      "or {}, or precision.compute = bf16.",
+      use.name, format_bytes(needed), format_bytes(usable), mine.of, use.smaller);
 }
 
 void require_same_plan(World& world, const PlannedRun& planned) {

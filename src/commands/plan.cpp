@@ -42,6 +42,7 @@ std::string activated_text(const ModelParts& model) {
 }
 
 std::string headline(const ResolvedRun& run) {
+  const std::string decided = describe_decisions(run.decisions);
   const RunShape& shape = run.shape;
   const ModelParts& model = run.planned.schedule.model;
   const Architecture& a = shape.architecture;
@@ -53,7 +54,7 @@ std::string headline(const ResolvedRun& run) {
              format_count(shape.world * shape.policy.accumulation * model.tokens()), counted(shape.world, "rank"),
              shape.ranks_per_node, counted(shape.policy.accumulation, "micro-step"), counted(model.batch, "sequence"),
              model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce), activated_text(model)) +
-         (run.decisions.empty() ? "" : fmt::format("resolved: {}\n", describe_decisions(run.decisions)));
+         (decided.empty() ? "" : fmt::format("resolved: {}\n", decided));
 }
 
 std::string strategy_table(const RunShape& shape) {

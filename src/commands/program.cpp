@@ -28,6 +28,7 @@ int run_alone(const std::vector<std::string>& words, const Invocation& invocatio
     return static_cast<int>(ExitCode::usage);
   }
   Call call = read_call(words);
+  TESSERA_ASSERT(!call.command->needs_ranks, "{} is run without ranks", call.command->name);
   call.invocation = invocation;
   return with_output_written(call.command->run(call));
 }
@@ -80,9 +81,10 @@ int run_program(int argc, char** argv) try {
   invocation.words.assign(argv, argv + argc);
   const std::vector<std::string> words(argv + 1, argv + argc);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of its write
-  // MPI is started by the command word, before options are read, so that a bad option is reported once by one rank.
-  const Command* const command = find_command(words);
-  const bool needs_ranks = command != nullptr && command->needs_ranks;
+  // MPI is started by the first word, before options are read, so that a bad option is reported once by one rank.
+  const bool needs_ranks = !words.empty() && std::ranges::any_of(all_commands(), [&](const Command& command) {
+    return command.needs_ranks && command.name.substr(0, command.name.find(' ')) == words[0];
+  });
   // Of several processes of a launcher one reports for all.
   if (!needs_ranks && find_launch().size == 1) return run_alone(words, invocation);
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away costs a run its output only

@@ -61,7 +61,7 @@ std::unique_ptr<DeviceMonitor> open_monitor(const Device& device, const Log& log
   if (device.identity().empty()) return nullptr;  // cores
   std::string why;
   auto monitor = open_device_monitor(device.identity(), why);
-  if (monitor == nullptr) log.warn("metrics.h5 has no /device (" + why + ")");
+  if (monitor == nullptr) log.warn("metrics.h5 has no /device: " + why);
   return monitor;
 }
 
@@ -118,7 +118,8 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     }
     const std::string tuned = describe_fine_tuning(run.asked, options, run.architecture.context, run.steps);
     if (!tuned.empty()) log.info(tuned);
-    log.info("resolved   " + describe_decisions(run.decisions));
+    if (const std::string decided = describe_decisions(run.decisions); !decided.empty())
+      log.info("resolved   " + decided);
     log.info(
         account_before(options, run.planned, *run.data, run.steps, session.resources(), session.player(), run.machine));
     recorder->begin(run.planned, session.step(), session.steps(), account);

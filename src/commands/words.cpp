@@ -45,7 +45,9 @@ Refusal unknown_command(const std::vector<std::string>& words) {
   }
   std::vector<std::string_view> all;
   for (const Command& command : all_commands()) all.push_back(command.name);
-  const std::string_view near = closest(words[0], all);
+  std::vector<std::string_view> first(all);
+  for (std::string_view& name : first) name = name.substr(0, name.find(' '));
+  const std::string_view near = closest(words[0], first);
   return refusal("unknown command {}{} The commands are: {}", in_quotes(words[0]),
                  near.empty() ? "." : fmt::format(": did you mean {}?", near), fmt::join(all, ", "));
 }

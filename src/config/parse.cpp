@@ -76,7 +76,7 @@ Refusal unknown_option(const Setting& setting) {
   const auto near = closest_option(setting.name);
   const std::string value = setting.value.empty() ? "" : " = " + in_quotes(setting.value);
   const auto unknown = fmt::format("{}: unknown option {}{}", setting.place, in_quotes(setting.name), value);
-  if (near.empty()) return refusal("{}", unknown).hint("tessera help lists all options");
+  if (near.empty()) return refusal("{}", unknown).hint("All options are listed by tessera help");
   return refusal("{}: did you mean {}? Names are never abbreviated", unknown, near);
 }
 

@@ -46,7 +46,8 @@ void check_sizes(const ModelOptions& model) {
   for (const ModelSize& size : kModelSizes) {
     if (size.rule == nullptr && model.*size.field == 0)
       throw refusal("model.{} is missing", size.option)
-          .hint("Give it, because model.family = {} has no preset", in_quotes(model.family));
+          .because("model.family = {} has no preset", in_quotes(model.family))
+          .hint("Give it");
   }
 }
 

@@ -52,7 +52,7 @@ std::string describe_fit(const FitAnswer& answer) {
 
 void require_fit(const FitAnswer& answer, const std::string& limit_name) {
   if (!answer.fits())
-    throw DoesNotFit("{} is too little, so the run does not fit in it. It {}.", limit_name, describe_fit(answer));
+    throw DoesNotFit("{} is too little, so the run does not fit in it. The run {}.", limit_name, describe_fit(answer));
 }
 
 void require_machine_fit(const StepSchedule& schedule, const MemoryPlan& plan, std::int64_t usable, int machine_ranks) {

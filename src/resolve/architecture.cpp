@@ -26,7 +26,7 @@ Architecture architecture_at(const std::filesystem::path& folder) {
   if (const auto checkpoint = checkpoint_in(folder)) return read_manifest(*checkpoint).architecture;
   if (path_exists(folder / "config.ini") && !path_exists(folder / "config.json"))
     throw refusal("{} is a run without a complete checkpoint", folder.string())
-        .hint("checkpoint.every = N writes some");
+        .hint("Set checkpoint.every = N to have some");
   return read_config(folder);
 }
 

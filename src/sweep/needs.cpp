@@ -2,6 +2,7 @@
 
 #include "sweep/launcher.hpp"
 #include "tessera/backend/cores.hpp"
+#include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/engine/device_choice.hpp"
@@ -50,8 +51,8 @@ RowNeeds needs_of(const SweepRow& row, Site site, std::int64_t ranks_per_machine
   if (site == Site::here) {
     try {
       options.run.device = resolved_device(options.run.device);
-    } catch (const UsageError& error) {
-      needs.missing = fmt::format("needs a GPU: {}", error.what());
+    } catch (const UsageError&) {
+      needs.missing = fmt::format("needs a GPU: {}", why_no_cuda_device());
     }
   }
   needs.device = name_of(options.run.device);

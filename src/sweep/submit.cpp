@@ -165,7 +165,7 @@ class Submission {
     }
     if (code == 0 && !number.empty()) return number;
     throw refusal("sbatch refuses with code {}, and its words are above", code)
-        .hint("sweep.sbatch and jobs/site.sh say what it is given");
+        .hint("Look at what sweep.sbatch and jobs/site.sh give it");
   }
 
   /// The job may have begun: then the row's status is its own.

@@ -127,9 +127,8 @@ class MaskedTokens final : public TokenDecorator {
 
 std::unique_ptr<TokenSource> with_documents(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& index) {
   if (!path_exists(index)) {
-    throw refusal("data.document_mask = true does not work with {}, which has no index of documents",
-                  tokens->describe())
-        .because("{} is missing", index.string())
+    throw refusal("data.document_mask = true needs an index of documents for {}, but {} is missing", tokens->describe(),
+                  index.string())
         .hint("Run tessera data prepare, which writes both");
   }
   return std::make_unique<DocumentTokens>(std::move(tokens), index);

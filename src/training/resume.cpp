@@ -178,8 +178,8 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
   }
   // A fresh start would soon replace and prune checkpoints that can perhaps be repaired: the user must decide that.
   throw IoError(
-      "none of the {} checkpoints in {} can be read (the oldest: {}). Nothing was changed. Repair them, give another "
-      "run's with checkpoint.resume = PATH, or move the folder away to start afresh.",
+      "none of the {} checkpoints in {} can be read. Nothing was changed. Repair them, give another run's with "
+      "checkpoint.resume = PATH, or move the folder away to start afresh. The oldest: {}",
       candidates.size(), checkpoints_of(settings.run).string(), failure);
 }
 

@@ -2,7 +2,7 @@
 """Lists the messages about bad input (base/refuse.hpp), as users read them: list_messages.py ROOT [--update].
 
 Compares them with ROOT/tests/golden/messages.txt, a message a line below the file that it stands in, and exits 1 where
-they differ or where a part of one ends with a point; --update (or TESSERA_UPDATE=1) writes that file. Whoever changes a
+they differ, a part of one ends with a point, or a sentence begins with a small letter; --update (or TESSERA_UPDATE=1) writes that file. Whoever changes a
 message sees it there among its neighbours. {} stands for what is only known at run time.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 CALL = re.compile(r"(?:\bthrow|\breturn|=|\?|:)\s+(refuse|refusal)\(")
 PART = re.compile(r"\s*\.\s*(because|use|hint)\(")
 LINKS = {"because": ", because ", "use": ". Use ", "hint": ". "}
+LOWER = re.compile(r"(?<=[a-z\d}])\. [a-z]")  # a sentence that begins with a small letter
 LITERAL = re.compile(r'\s*"((?:[^"\\]|\\.)*)"')
 
 
@@ -50,23 +51,24 @@ def messages_of(text):
 
 
 def all_messages(root):
-    """The text of the golden file, and the parts that end with a point."""
-    out, pointed = [], []
+    """The text of the golden file, and what is not written as sentences are."""
+    out, bad = [], []
     for path in sorted([*(root / "src").rglob("*.?pp"), *(root / "include").rglob("*.hpp")]):
         found = list(messages_of(path.read_text(encoding="utf-8")))
         if not found or path.name == "refuse.hpp":
             continue
         out += [f"{path.relative_to(root).as_posix()}", *(f"  {message}" for message, _ in found), ""]
-        pointed += [f"{path}: {part}" for _, parts in found for part in parts if part.endswith(".")]
-    return "\n".join(out), pointed
+        bad += [f"{path}: {part}" for _, parts in found for part in parts if part.endswith(".")]
+        bad += [f"{path}: {message}" for message, _ in found if LOWER.search(message.replace("tessera ", ""))]
+    return "\n".join(out), bad
 
 
 def main():
     root = Path(sys.argv[1])
     golden = root / "tests" / "golden" / "messages.txt"
-    text, pointed = all_messages(root)
-    for part in pointed:
-        print(f"this part of a message ends with a point, which is added to it: {part}")
+    text, bad = all_messages(root)
+    for part in bad:
+        print(f"parts end without a point, which is added to them, and sentences begin with a capital: {part}")
     if "--update" in sys.argv or os.environ.get("TESSERA_UPDATE") == "1":
         golden.write_text(text, encoding="utf-8")
     old = golden.read_text(encoding="utf-8").splitlines() if golden.exists() else []
@@ -76,7 +78,7 @@ def main():
     if changed:
         print("tests/golden/messages.txt lists other messages: read them there after list_messages.py . --update")
     print(f"{text.count(chr(10) + '  ')} messages")
-    return 1 if changed or pointed or not text else 0
+    return 1 if changed or bad or not text else 0
 
 
 if __name__ == "__main__":

@@ -29,9 +29,11 @@ class ListMessages(unittest.TestCase):
             (root / "src" / "b").mkdir(parents=True)
             (root / "src" / "b" / "a.cpp").write_text('throw refusal("one").use("two.");\n')
             (root / "src" / "b" / "none.cpp").write_text("int x;\n")
-            text, pointed = all_messages(root)
+            text, bad = all_messages(root)
             self.assertEqual(text, "src/b/a.cpp\n  one. Use two..\n")
-            self.assertEqual(len(pointed), 1)
+            self.assertEqual(len(bad), 1)
+            (root / "src" / "b" / "a.cpp").write_text('throw refusal("one").hint("give two");\n')
+            self.assertEqual(len(all_messages(root)[1]), 1)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ class Masks(Case):
         (self.folder / "pairs.bin.idx").unlink()
         mask = "--data.document_mask=true"
         for arguments, says in (
-                (["--data.source=pairs.bin", mask], r"pairs\.bin, which has no index of documents, because pairs\.bin\.idx is missing"),
+                (["--data.source=pairs.bin", mask], r"needs an index of documents for .*pairs\.bin, but .*pairs\.bin\.idx is missing"),
                 ([mask], r"data\.document_mask = 'true' has no effect, because data\.source = synthetic"),
                 (["--data.source=pairs.jsonl", mask, "--run.device=cuda", "--run.attention=cudnn"],
                  r"run\.attention = cudnn does not work with data\.document_mask = true, .*\. Use own or auto")):

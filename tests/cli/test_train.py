@@ -264,7 +264,7 @@ class Starts(Case):
         self.assertRegex(config, r"(?m)^checkpoint = selective$")
         self.assertRegex(config, r"(?m)^checkpoint_blocks = [123]/4$")
         self.refused("train", *sizes, "--data.source=text", "--memory.checkpoint=fit", "--plan.memory=100kB",
-                     code=6, says=r"plan\.memory = 100 kB is too little, so the run does not fit in it\. It needs")
+                     code=6, says=r"plan\.memory = 100 kB is too little, so the run does not fit in it\. The run needs")
 
     def test_low_precision_learns(self):
         for compute in ("bf16", "fp16"):

@@ -10,6 +10,12 @@ SECTIONS = ["run", "model", "data", "train", "optim", "shard", "precision", "mem
 
 
 class Words(Case):
+    def test_options_between_the_words_of_a_command(self):
+        job = self.job("bench", "--bench.steps=1", "step", "--bench.warmup=0", "--model.layers=1", "--model.width=32",
+                       "--model.heads=2", "--model.context=32", "--data.val_fraction=0")
+        self.assertEqual(job.code, 0, job.everything())
+        self.refused("bench", "--bench.steps=1", says=r"bench needs to know what to do\. Use one of step, comm")
+
     def test_usage(self):
         alone = self.job()
         self.assertEqual((alone.code, alone.out), (2, ""), alone.everything())

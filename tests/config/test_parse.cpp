@@ -113,7 +113,7 @@ TEST_CASE("Unknown and abbreviated names are refused with the closest name") {
                                                         {"model.n_layer", "model.layers"}}) {
     CHECK_THAT(error_of({"--" + given + "=1"}), Contains("did you mean " + near + "?"));
   }
-  CHECK_THAT(error_of({"--zzzzzzzzzzzz=1"}), Contains("tessera help lists all options"));
+  CHECK_THAT(error_of({"--zzzzzzzzzzzz=1"}), Contains("All options are listed by tessera help"));
   CHECK_THAT(error_of({"train.steps=3"}), Contains("--section.key=value"));
   CHECK_THAT(error_of({"--shard.wrap"}), Contains("no value") && Contains("block|size|model"));
   CHECK_THAT(error_of({"--shard.wrap", "--run.seed=1"}), Contains("no value"));

@@ -101,7 +101,7 @@ def _options(row: Traced) -> dict[str, str]:
     return {
         key: link_text(str(value)) if key == "comm.emulate" else str(value)
         for key, value in config.items()
-        if not key.startswith(NEUTRAL) or key in (length, "run.threads", "run.queues")
+        if not key.startswith(NEUTRAL) or key in (length, "run.threads", "run.queues", "run.lanes")
     }
 
 
