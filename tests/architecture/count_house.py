@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
-"""Counts what keeps a house in order: count_house.py ROOT [--long] [--check].
+"""Counts what keeps a house in order: count_house.py ROOT [--check].
 
-With --check, exits 1 where a count is over its limit: no name outside its table, no wide line, no long sentence, none of
-the words.
+With --check, exits 1 where a count is over its limit: no name outside its table, no wide line, none of the words.
 
 device checks   code outside the backends (src/cuda, */cpu, backend) that asks whether it computes on a CPU or a GPU
 tables          names that stand in one table and nowhere else, by file: a family of models is asked for its row
 owners          calls that make a resource, per kind, by file: one file (or one folder of wrappers) owns each kind
 wide lines      lines of Markdown over 100 columns (tables, links and code blocks apart)
-long sentences  sentences of more than 35 words in comments and Markdown
 words           words that the field does not use (src, include, tests, Markdown), by word
 """
 
@@ -32,7 +30,6 @@ OWNERS = {
     "MPI_Comm_free": re.compile(r"\bMPI_Comm_free\("),
     "H5*close": re.compile(r"\bH5[A-Z]close\("),
 }
-LONGEST = 35  # words of a sentence
 CORE = r"(src|include/tessera)/(grid|schedule|engine)/"  # where a word has another meaning elsewhere
 MATMULS = r"(src|include/tessera)/(cuda|kernels|bench|model|engine)/|gpu_emulator/libraries/|tests/(kernels|bench|emulated)/"
 WORDS = {  # word: (pattern, files)
@@ -116,49 +113,6 @@ def wide_lines(root):
     return wide
 
 
-def paragraphs_of_code(text):
-    """(line, text) of each block of // comments; an indented line (a table, a formula) ends a block."""
-    block, start = [], 0
-    for number, line in enumerate([*text.split("\n"), ""], start=1):
-        found = re.match(r"^\s*(?:#|//[/!]?<?) ?(.*)$", line) or re.match(r"^.*\S\s+///<? ?(.*)$", line)
-        is_whole = re.match(r"^\s*//", line) is not None
-        if found and (is_whole or not block) and not found[1].startswith("  ") and not re.match(r"^\s*#", line):
-            start = start if block else number
-            block.append(found[1])
-            if is_whole:
-                continue
-        if block:
-            yield start, " ".join(block)
-        block = []
-
-
-def paragraphs_of_markdown(text):
-    """(line, text) of each paragraph and list item; no code, no tables, no headings."""
-    block, start, in_code = [], 0, False
-    for number, line in enumerate([*text.split("\n"), ""], start=1):
-        if line.lstrip().startswith("```"):
-            in_code = not in_code
-        is_text = not in_code and line.strip() and not line.lstrip().startswith(("|", "#", "```", "<"))
-        item = re.match(r"^\s*(?:[-*+]|\d+\.)\s+(.*)$", line)
-        if block and (item or not is_text):
-            yield start, " ".join(block)
-            block = []
-        if is_text:
-            start = start if block else number
-            block.append(item[1] if item else line.strip())
-
-
-def long_sentences(root):
-    found = []
-    for name in files(root, *SOURCES, ".md"):
-        text = (root / name).read_text(encoding="utf-8")
-        for line, paragraph in (paragraphs_of_markdown if name.endswith(".md") else paragraphs_of_code)(text):
-            for sentence in re.split(r"(?<=[.?!])[)*]*\s+", re.sub(r"`[^`]*`|\]\([^)]*\)", "x", paragraph)):
-                if len(sentence.split()) > LONGEST:
-                    found.append((name, line, sentence))
-    return found
-
-
 def words(root, names):
     counts = {}
     for word, (pattern, where) in WORDS.items():
@@ -181,17 +135,12 @@ def main():
         print(f"{kind}: {len(where)} files: {' '.join(where)}")
     wide = wide_lines(root)
     print(f"lines of Markdown over 100 columns: {len(wide)}")
-    long = long_sentences(root)
-    print(f"sentences of more than {LONGEST} words: {len(long)}")
-    if "--long" in sys.argv:
-        for name, line, sentence in long:
-            print(f"  {name}:{line}: {sentence}")
     counted = words(root, [*sources, *files(root, ".md")])
     for word, count in counted.items():
         print(f"{word}: {count}")
     lines = sum(len((root / name).read_text(encoding="utf-8").splitlines()) for name in sources if name.startswith(("src/", "include/")))
     print(f"lines of src and include: {lines}")
-    is_over = sum(checks.values()) > DEVICE_CHECKS_ALLOWED or any(outside.values()) or wide or long or any(counted.values())
+    is_over = sum(checks.values()) > DEVICE_CHECKS_ALLOWED or any(outside.values()) or wide or any(counted.values())
     return 1 if is_over and "--check" in sys.argv else 0
 
 
