@@ -49,7 +49,7 @@ constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes",
                                "total_inactive_file"};
 constexpr GroupFiles kVersion2{"memory.max", "memory.current", "active_file", "inactive_file"};
 
-/// Returns the bytes of cached files that the system reclaims when memory is short: they count as used.
+/// Returns the bytes of cached files that the system reclaims when memory is short, although they count as used.
 std::int64_t cached_files(const std::string& path, const GroupFiles& names) {
   std::ifstream file(path);
   std::int64_t sum = 0, bytes = 0;
@@ -119,7 +119,7 @@ std::int64_t usable_memory(const std::string& proc, const std::string& cgroup) {
       least = std::min(least, group_leaves(cgroup + "/memory", group, kVersion1));
     }
   }
-  // The rest is for the system, and for what libraries allocate: no plan knows it.
+  // The rest is for the system and for allocations of libraries, which no plan knows.
   return least - least / kReservedShare;
 }
 

@@ -109,7 +109,7 @@ std::vector<std::string> library_candidates(const LibrarySearch& search) {
 }
 
 DynamicLibrary DynamicLibrary::open(const LibrarySearch& search) {
-  // Never unmapped: GPU libraries leave handlers behind that run when the process ends.
+  // Never unmapped, because GPU libraries leave handlers behind that run when the process ends.
   constexpr int kHowToOpen = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   std::string tried;
   for (const std::string& candidate : library_candidates(search)) {

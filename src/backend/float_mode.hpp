@@ -1,6 +1,6 @@
 #pragma once
-// The floating-point mode of a thread: rounding, flushing of subnormals. Part of the arithmetic, so all threads of a
-// loop run with the caller's.
+// The floating-point mode of a thread: rounding, flushing of subnormals. It is part of the arithmetic, so all threads
+// of a loop run with the caller's.
 
 #include <cstdint>
 

@@ -18,7 +18,7 @@
 namespace tessera {
 
 // A loop is published as a number of unclaimed tasks, and threads claim tasks by compare-and-swap. The loop's
-// description is read only after a claim. It does not change until every claimed task is finished. So a worker that
+// description is read only after a claim, and it does not change until every claimed task is finished. So a worker that
 // wakes late claims a task of the current loop or touches nothing, and the caller never waits for idle workers.
 
 struct ThreadPool::State {

@@ -55,7 +55,7 @@ std::optional<WholePart> decimal_product(double value, std::int64_t factor, std:
   auto denominator = static_cast<Wide>(divisor);
   if (numerator == 0) return WholePart{0, true};
   for (int power = decimal.exponent; power > 0; --power) {
-    // The quotient cannot shrink: beyond this it is beyond 63 bits.
+    // The quotient cannot shrink, so beyond this it does not fit 63 bits.
     if (numerator / denominator > most || __builtin_mul_overflow(numerator, Wide{10}, &numerator)) return std::nullopt;
   }
   for (int power = decimal.exponent; power < 0; ++power) {

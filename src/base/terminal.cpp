@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// Open MPI gives each rank a terminal of its own and passes the text on. So under it the question is where mpiexec
+/// Open MPI gives each rank its own terminal and passes the text on. Under it, the question is therefore where mpiexec
 /// (the parent on the first machine) writes to.
 bool is_terminal(std::FILE* stream) {
   if (::isatty(::fileno(stream)) == 0) return false;

@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-/// Trains a session with checkpoint.async and makes bench.steps checkpoints into `folder`. Returns lines for rank 0.
-/// They say how long steps waited, as share of `in_the_step` (seconds of a checkpoint without async). They also give
-/// the time of the writing, and its cost to the concurrent steps. Collective.
+/// Trains a session with checkpoint.async and makes bench.steps checkpoints into `folder`. Returns lines for rank 0:
+/// how long steps waited, also as a share of `in_the_step` (seconds of a checkpoint without async), the time of the
+/// writing, and its cost to the concurrent steps. Collective.
 std::string bench_async_checkpoints(World& world, const Options& options, const MachineShape& machine,
                                     const std::filesystem::path& folder, double in_the_step);
 

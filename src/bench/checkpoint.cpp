@@ -36,7 +36,7 @@ class PlainFile {
   void write(std::int64_t bytes) const {
     std::vector<char> piece(kPiece);
     std::minstd_rand random(1);
-    for (char& byte : piece) byte = static_cast<char>(random());  // nothing that a disk could compress
+    for (char& byte : piece) byte = static_cast<char>(random());  // not compressible by a disk
     while (bytes > 0) {
       const ssize_t n = ::write(file_.get(), piece.data(), std::min(piece.size(), static_cast<std::size_t>(bytes)));
       if (n < 0) fail("write");
@@ -91,7 +91,7 @@ std::vector<WantedRun> wanted_of(const StepSchedule& schedule, const UnitLayout&
   return wanted;
 }
 
-/// Returns run.dir, which must not exist, or a name of this process's own: runs/run is a training's.
+/// Returns run.dir, which must not exist, or a name unique to this process, because runs/run is a training's.
 std::filesystem::path folder_of(World& world, const Options& options) {
   if (!options.run.dir.empty()) return options.run.dir;
   return world.control().broadcast(world.rank() == 0 ? fmt::format("runs/bench-checkpoint-{}", ::getpid()) : "");
@@ -157,8 +157,8 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
     bytes = 0;
     for (const FileRecord& file : reader.manifest().files) bytes += file.bytes;
     const std::int64_t mine = bytes / world.size();
-    // As with checkpoints the previous file is removed when the new one is there. On some machines, blocks of a disk
-    // that were written before are several times as fast as new ones.
+    // As with checkpoints, the previous file is removed when the new one is complete. On some machines, blocks of a
+    // disk that were written before are several times as fast as new ones.
     const auto plain_name = [&](std::int64_t n) {
       return bench.folder() / fmt::format("plain-{}-{}", world.rank(), n);
     };
@@ -168,8 +168,8 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
       std::error_code ignored;
       std::filesystem::remove(plain_name(i - 1), ignored);
     }));
-    // Each reading first frees the page-cache memory of the previous one. Pages that a virtual machine has not used for
-    // a while cost more time than the disk.
+    // Each reading first frees the page-cache memory of the previous one, because pages that a virtual machine has not
+    // used for a while cost more time than the disk.
     PlainFile(plain, O_RDONLY).forget();
     plain_read.push_back(bench.seconds([&] { PlainFile(plain, O_RDONLY).read(); }));
     const auto cold_load = [&](const UnitLayout& layout) {
@@ -179,7 +179,7 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
       if (world.rank() == 0) forget_folder(folder);
       return bench.seconds([&] { CheckpointReader(folder).read(wanted, threads); });
     };
-    // Neither is always the first.
+    // They take turns, so that neither is always the first.
     for (const bool resharded : {i % 2 != 0, i % 2 == 0})
       (resharded ? reshard : load).push_back(cold_load(resharded ? other : same));
   }

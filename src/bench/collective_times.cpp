@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// One contender at one case: calls it, and knows the expected result.
+/// One contender in one case: calls it, and knows the expected result.
 class Trial {
  public:
   Trial(const Contender& contender, const CollectiveCase& size)
@@ -53,7 +53,7 @@ class Trial {
     if (contender_.check) contender_.check();
   }
 
-  /// Runs one call on known numbers; small integers, so that sums are exact in every order.
+  /// Runs one call on known numbers: small integers, so that sums are exact in every order.
   void check() {
     fill();
     send();
@@ -63,7 +63,7 @@ class Trial {
       throw InternalError("{} of {} bytes by '{}' gave a wrong result", name_of(size_.collective), size_.bytes,
                           contender_.name);
     }
-    // Sums in place grow from call to call; zeros stay.
+    // Sums in place grow from call to call, whereas zeros stay.
     if (size_.collective == Collective::all_reduce) std::fill(host_.begin(), host_.end(), std::byte{});
     send();
   }
@@ -121,8 +121,8 @@ class Trial {
   std::unique_ptr<DeviceMemory> shard_;
 };
 
-/// Returns the calls per repetition. A short one alone would be lost in the clock and in the ranks' skew after a
-/// barrier.
+/// Returns the calls per repetition, because a single short call would be lost in the clock and in the ranks' skew
+/// after a barrier.
 std::int64_t calls_per_repetition(std::int64_t bytes) {
   return std::clamp<std::int64_t>((std::int64_t{1} << 20) / bytes, 1, 128);
 }
@@ -209,7 +209,7 @@ std::vector<double> time_collective(RankContext& context, const std::vector<Cont
   std::vector<Trial> trials;
   trials.reserve(contenders.size());
   for (const Contender& contender : contenders) {
-    // Contenders may share a buffer: check() leaves it ready for the next one's fill(), and zeros for the timing.
+    // Contenders may share a buffer: check() leaves it ready for the next one's fill(), and zeroed for the timing.
     trials.emplace_back(contender, size).check();
     context.control().barrier();
   }

@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-/// The table's columns as they fill.
+/// The table's columns while they are filled.
 struct Columns {
   std::vector<std::string> collective, by;
   std::vector<std::int64_t> bytes;

@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-/// Measures Tessera's communicators over the world, made as a training session makes them. Compares them with
-/// `reference`: MPI's own collectives over the same ranks in the same order, which may use any buffer. Collective, at
-/// least two ranks; the same result on all of them.
+/// Measures Tessera's communicators over the world, made as a training session makes them, and compares them with
+/// `reference`: MPI's own collectives over the same ranks in the same order, which may use any buffer. Collective, with
+/// at least two ranks; the same result on all of them.
 BenchResult comm_table(RankContext& context, const Options& options, const MachineShape& machine,
                        Communicator& reference);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The equipment of a bench: this rank's device, one stream, its kernels, and memory that lives as long. The same for
-// cores and GPUs.
+// The equipment of a bench: this rank's device, one stream, its kernels, and memory that lives as long. It is the same
+// for cores and GPUs.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ void repeat_pattern(Device& device, std::byte* memory, std::int64_t period, std:
 
 class BenchDevice {
  public:
-  /// Opens run.device, which is cpu or cuda here. Collective over the world. Errors: Backend::open_device's.
+  /// Opens run.device, which is cpu or cuda here. Collective over the world. Throws the errors of Backend::open_device.
   BenchDevice(RankContext& context, const Options& options, const MachineShape& machine);
 
   Device& device() const { return *device_; }
@@ -30,7 +30,7 @@ class BenchDevice {
   /// Returns "AVX-512, oneDNN 2.6.3, 2 threads", "NVIDIA H200, ...".
   std::string description() const;
 
-  /// Allocates zeroed memory of the device. UsageError if too little is left.
+  /// Allocates zeroed memory of the device. Throws UsageError if too little is left.
   std::byte* take(std::int64_t bytes);
   /// Allocates device memory and copies the host's values there.
   template <class T>

@@ -23,9 +23,9 @@ double core_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Returns the FLOP/s of matmuls of one shape while `threads` threads compute, over `seconds` of core time each. By the
-/// wall clock it ends after five times that. Core time counts, because others may use the cores too. The kernel
-/// accounts other threads' time in ticks of some milliseconds, so a single matmul would seem too fast or too slow.
+/// Returns the FLOP/s of matmuls of one shape while `threads` threads compute, over `seconds` of core time each, ending
+/// after at most five times that by the wall clock. Core time counts because others may use the cores too. The kernel
+/// accounts for other threads' time in ticks of some milliseconds, so a single matmul would seem too fast or too slow.
 double mean_rate(BenchDevice& device, DType compute, const MatmulShape& shape, int threads, double seconds) {
   MatmulRate matmuls(device.device(), device.stream(), device.kernels(), compute, {{shape}, 0, 0});
   matmuls.sample();  // the library selects its code
@@ -51,7 +51,7 @@ DevicePeak measure_core_peak(RankContext& context, const Options& options, const
   double best = mean_rate(device, compute, kShort, threads, kSeconds);
   if (2 * flops_of(kLong) / best < 2 * kSeconds)
     best = std::max(best, mean_rate(device, compute, kLong, threads, kSeconds));
-  // If threads outnumber cores, each has a core for only a part of the time.
+  // If threads outnumber cores, each has a core for only part of the time.
   best *= std::min(1.0, machine.machine_cores / (static_cast<double>(threads) * machine.machine_ranks));
   return {context.control().maximum(best), fmt::format("measured at the start: {} matmuls", name_of(compute))};
 }

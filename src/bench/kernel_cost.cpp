@@ -11,7 +11,7 @@ double matmul_flops(std::int64_t a, std::int64_t b, std::int64_t c) {
   return 2.0 * static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
 }
 
-/// Returns the FLOPs of one matmul of queries and keys (or weights and values), its visible half.
+/// Returns the FLOPs of one matmul of queries and keys (or weights and values), counting only its visible half.
 double attention_matmul_flops(const AttentionShape& s) {
   return static_cast<double>(s.batch * s.sequence) * static_cast<double>(s.sequence + 1) *
          static_cast<double>(s.heads * s.head_width);
@@ -117,7 +117,7 @@ KernelCost cost_of(const SwigluBackward& a) {
 }
 
 KernelCost cost_of(const HeadArguments& a) {
-  const double one = matmul_flops(a.tokens, a.width, a.vocab);  // without the table's rows of zeros
+  const double one = matmul_flops(a.tokens, a.width, a.vocab);  // without the table's padding rows of zeros
   KernelCost cost{one, bytes_of(a.input, a.tokens, a.width) + bytes_of(a.table, a.vocab, a.width)};
   if (a.training()) {
     cost.flops += 2 * one;

@@ -1,6 +1,6 @@
 #pragma once
-// The least work of a kernel call. FLOPs are those of matmuls, of attention the visible half. Bytes are those that must
-// come from memory or go there: each input once, each output once, accumulated ones twice.
+// The least work of a kernel call. FLOPs are those of matmuls; for attention, those of the visible half. Bytes are
+// those that must come from memory or go there: each input once, each output once, accumulated ones twice.
 
 #include "tessera/kernels/arguments.hpp"
 
@@ -22,12 +22,12 @@ KernelCost cost_of(const LinearForward& a);
 KernelCost cost_of(const LinearBackward& a);
 KernelCost cost_of(const AttentionForward& a);
 KernelCost cost_of(const AttentionBackward& a);
-/// Counts as if the cache was full.
+/// Counts as if the cache were full.
 KernelCost cost_of(const AttentionCached& a);
 KernelCost cost_of(const RotaryArguments& a);
 KernelCost cost_of(const SwigluForward& a);
 KernelCost cost_of(const SwigluBackward& a);
-/// Counts one matmul, or with gradients three. The logits count as if they never left the chip.
+/// Counts one matmul, or three with gradients, and counts the logits as if they never left the chip.
 KernelCost cost_of(const HeadArguments& a);
 KernelCost cost_of(const UpdateArguments& a);
 KernelCost cost_of(const DirectionArguments& a);

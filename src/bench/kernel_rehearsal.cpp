@@ -132,7 +132,7 @@ void KernelRehearsal::open_flat(const KernelWork& work) {
     if (one.kind != FlatKind::orthogonalize) continue;
     iterations = std::max(iterations, kernel_needs(schedule_.model.device).orthogonalize(one.rows, one.columns));
   }
-  // Bytes that read as 0.0115 in fp32 and bf16 and as 1.06 in fp16: with zeros AdamW's moments would become subnormal.
+  // Bytes that read as 0.0115 in fp32 and bf16 and 1.06 in fp16, because zeros would make AdamW's moments subnormal.
   const std::vector<std::byte> bytes_like_numbers(4096, std::byte{0x3c});
   const auto filled = [&](std::int64_t bytes, const void* pattern, std::int64_t period) {
     std::byte* const memory = device_.take(bytes);

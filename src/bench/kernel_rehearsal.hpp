@@ -1,6 +1,6 @@
 #pragma once
-// The kernels of a training step, called on separate buffers: one block for all blocks, no schedule and no peers. On
-// any device.
+// The kernels of a training step, called on separate buffers on any device: one block stands for all blocks, without a
+// schedule or peers.
 
 #include <cstdint>
 #include <vector>
@@ -15,7 +15,7 @@ namespace tessera {
 class KernelRehearsal {
  public:
   /// Allocates the memory of `work`, with initial weights and drawn tokens. References must outlive the rehearsal. All
-  /// pointers are the device's.
+  /// pointers are to device memory.
   KernelRehearsal(const StepSchedule& schedule, const KernelWork& work, const Options& options, BenchDevice& device);
 
   /// Calls the kernels of one part's direction once. Directions must come in the step's order.

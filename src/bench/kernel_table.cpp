@@ -17,7 +17,7 @@ struct Rates {
   double held_matmul = 0, held_copy = 0;  ///< NaN on cores
 };
 
-/// The measurements of one sitting.
+/// The measurements of one run.
 struct Sitting {
   std::vector<KernelRow> rows;
   Rates rates;
@@ -27,7 +27,7 @@ struct Sitting {
 StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node, DeviceKind device) {
   RunShape shape = run_shape(options, resolve_architecture(options.model), world, ranks_per_node);
   shape.device = device;
-  shape.documents = false;  // texts are drawn, without borders
+  shape.documents = false;  // texts are drawn, without document borders
   return plan_shape(shape, {false, 0}).schedule;
 }
 
@@ -44,8 +44,8 @@ Sitting measure(RankContext& context, const StepSchedule& schedule, const Option
   for (std::int64_t i = -options.bench.warmup; i < options.bench.steps; ++i) {
     if (i == 0) times.clear();
     context.control().barrier();  // ranks of a machine share its memory and caches, as in a step
-    // On a GPU these are only enqueued. While it works on them, the host gets ahead, so that no kernel's time holds the
-    // time in which the host submits it.
+    // On a GPU these are only enqueued. While the GPU works on them, the host gets ahead, so that no kernel's time
+    // includes the time in which the host submits it.
     copy.sample();
     matmul.sample();
     clock.begin();
@@ -58,7 +58,7 @@ Sitting measure(RankContext& context, const StepSchedule& schedule, const Option
     times.finish_repetition(seconds);
     sitting.rates.matmul = matmul.best(), sitting.rates.copy = copy.best();
   }
-  // Last, so that the kernels are not measured on a chip that these have heated.
+  // This comes last, so that the kernels are not measured on a chip that these have heated.
   sitting.rates.held_matmul = matmul.held(sizes.held_seconds), sitting.rates.held_copy = copy.held(sizes.held_seconds);
   sitting.rows = times.rows();
   return sitting;

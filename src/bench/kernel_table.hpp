@@ -8,7 +8,7 @@
 namespace tessera {
 
 /// Measures every kernel of the options' training step on all ranks at once. Collective; the result is the caller's.
-/// UsageError for a model that cannot be trained, an impossible schedule, or too little memory.
+/// Throws UsageError for a model that cannot be trained, an impossible schedule, or too little memory.
 BenchResult kernel_table(RankContext& context, const Options& options, const MachineShape& machine);
 /// The same on an open device, with ceilings measured at other sizes (tests).
 BenchResult kernel_table(RankContext& context, const Options& options, BenchDevice& device, const RateSizes& sizes);

@@ -1,5 +1,5 @@
 #pragma once
-// Work and time of kernel calls by kernel and shape.
+// The work and time of kernel calls, by kernel and shape.
 
 #include <cstdint>
 #include <memory>
@@ -34,10 +34,10 @@ struct KernelCall {
 /// Adds calls up, repetition by repetition.
 class KernelTimes {
  public:
-  /// Calls from here on stand for `count` calls of a step.
+  /// Later calls stand for `count` calls of a step.
   void set_count(std::int64_t count) { count_ = static_cast<double>(count); }
   void add(const KernelCall& call);
-  /// Ends a repetition of the step; `seconds` are its calls', in their order.
+  /// Ends a repetition of the step; `seconds` are those of its calls, in order.
   void finish_repetition(const std::vector<double>& seconds);
   /// Forgets everything (after warming up).
   void clear() { *this = {}; }

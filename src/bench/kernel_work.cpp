@@ -18,7 +18,7 @@ PartId representative(const StepSchedule& schedule, PartId part) {
   return first;
 }
 
-/// Returns the tensors whose gradient another part has begun in the value that this operation updates.
+/// Returns for which tensors another part has begun the gradient in the value that this operation updates.
 std::vector<bool> gradient_adds(const StepSchedule& schedule, const Operation& op) {
   const std::vector<TensorId>& tensors = schedule.part(op.part).tensors;
   std::vector<bool> adds(tensors.size(), false);
@@ -113,7 +113,7 @@ void count_matrices(const StepSchedule& schedule, const Operation& op, KernelWor
 }
 
 void count_operation(const StepSchedule& schedule, const Operation& op, KernelWork& work) {
-  if (op.queue == Queue::host && traits_of(schedule.model.device).has_own_memory) return;  // no kernel of the device
+  if (op.queue == Queue::host && traits_of(schedule.model.device).has_own_memory) return;  // not a kernel of the device
   switch (op.kind) {
     case OperationKind::forward:
     case OperationKind::recompute:

@@ -18,7 +18,7 @@ struct PartWork {
   std::int64_t count = 0;                       ///< times per step
 };
 
-/// Updates are by the optimizer: of matrices that it wants whole, or of all else.
+/// Updates are by the optimizer: of matrices that it needs whole, or of everything else.
 enum class FlatKind : std::uint8_t { cast, add, square_sum, update, update_matrices, direction, orthogonalize };
 
 /// Element-wise work on a stretch of a flat parameter.
@@ -37,8 +37,8 @@ struct KernelWork {
   std::vector<FlatWork> flat;
 };
 
-/// Counts a step's plays, all micro-steps, on the first member of each group. Zeros written into padding are left out:
-/// at most 63 elements a tensor, 63 rows a table.
+/// Counts a step's plays, with all micro-steps, on the first member of each group. Zeros written into padding are left
+/// out: at most 63 elements per tensor, 63 rows per table.
 KernelWork kernel_work(const StepSchedule& schedule);
 
 }  // namespace tessera

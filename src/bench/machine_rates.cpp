@@ -18,8 +18,8 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 /// Keeps rows off multiples of 4 KiB.
 constexpr std::int64_t kPad = 16;
 
-/// Squares and the shape of a linear, and two whose operands stay in a core's own cache: the best depends on the
-/// machine.
+/// Squares and the shape of a linear, and two whose operands stay in a core's own cache, because the best one depends
+/// on the machine.
 RateSizes cpu_sizes() {
   const auto cache = static_cast<std::int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE));
   return {{{1024, 1024, 1024}, {1536, 1536, 1536}, {2048, 768, 2304}, {1024, 512, 128}, {1024, 512, 256}},
@@ -27,8 +27,8 @@ RateSizes cpu_sizes() {
           0};
 }
 
-/// Writes values between -0.5 and 0.5: matmuls neither overflow nor become subnormal, and draw the power that real
-/// ones do.
+/// Writes values between -0.5 and 0.5, so that matmuls neither overflow nor become subnormal, and draw the power that
+/// real ones do.
 void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& memory, DType dtype) {
   std::vector<float> values(static_cast<std::size_t>(std::min<std::int64_t>(kMiB, memory.size() / size_of(dtype))));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7919 % 1021) / 1021.0f - 0.5f;
@@ -40,7 +40,7 @@ void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& 
   repeat_pattern(device, memory.data(), count * size_of(dtype), memory.size());
 }
 
-/// Enqueues `one` and takes its times from the clock for `seconds`, and returns the rate of the second half.
+/// Enqueues `one` for `seconds`, with its times taken from the clock, and returns the rate of the second half.
 template <class F>
 double held_rate(StreamClock& clock, double seconds, double work, F&& one) {
   if (seconds <= 0) return std::numeric_limits<double>::quiet_NaN();
@@ -131,7 +131,7 @@ CopyRate::CopyRate(Device& device, Stream& stream, Kernels& kernels, const RateS
       clock_(device, stream),
       from_(device.allocate(MemoryKind::device, sizes.copy_bytes)),
       to_(device.allocate(MemoryKind::device, sizes.copy_bytes)) {
-  // A CPU's unwritten pages are all one page of zeros; `to` gets its pages here too.
+  // A CPU's unwritten pages are all the same page of zeros, so `to` also gets its own pages here.
   fill(device, stream, kernels, *from_, DType::fp32);
   device.copy(to_->data(), from_->data(), from_->size());
 }
@@ -164,7 +164,7 @@ std::string flop_rate_text(double rate) {
 
 namespace {
 
-/// Returns whether `text` has these words, delimited by other characters than letters and digits: "A40" is not in "RTX
+/// Returns whether `text` has these words, delimited by characters other than letters and digits: "A40" is not in "RTX
 /// A4000".
 bool has_words(const std::string& text, const std::string& words) {
   const auto is_border = [&](std::size_t at) { return at >= text.size() || std::isalnum(text[at]) == 0; };
@@ -181,7 +181,7 @@ double datasheet_rate(const std::string& model, const PrecisionOptions& precisio
     const char* name;
     double half, single;  ///< TFLOP/s: bf16 and fp16 with fp32 sums, without sparsity; fp32 (no TF32)
   };
-  // NVIDIA's datasheets, SXM boards if there are some; a name that contains another comes first.
+  // NVIDIA's datasheets, for SXM boards if they exist; a name that contains another comes first.
   static constexpr Sheet kSheets[] = {
       {"H100 PCIe", 756, 51}, {"H100 NVL", 835, 60}, {"H200 NVL", 835, 60}, {"H200", 989, 67},    {"H100", 989, 67},
       {"GH200", 989, 67},     {"A100", 312, 19.5},   {"A30", 165, 10.3},    {"A40", 149.7, 37.4}, {"A10", 125, 31.2},

@@ -1,5 +1,5 @@
 #pragma once
-// A machine's ceilings for kernels: measured ones, and the datasheets' of GPUs.
+// A machine's ceilings for kernels: measured ones, and those of the GPUs' datasheets.
 
 #include <cstdint>
 #include <memory>
@@ -25,18 +25,18 @@ double flops_of(const MatmulShape& shape);
 struct RateSizes {
   std::vector<MatmulShape> matmuls;
   std::int64_t copy_bytes = 0;  ///< read by a copy; as many are written
-  double held_seconds = 0;      ///< for how long a ceiling must be held; 0: it is not asked for
+  double held_seconds = 0;      ///< for how long a ceiling must be held; 0: not measured
 };
 
 /// Returns the sizes of a device. CPU: large matmuls and some that suit caches, and copies of four times the last level
 /// of cache. GPU: squares of 8192 and 4096 and copies of 1 GiB; less if its memory is below some 80 GB.
-/// A GPU's clock falls under load, so its ceilings are held for two seconds too.
+/// Because a GPU's clock falls under load, its ceilings are also held for two seconds.
 RateSizes rate_sizes(const Device& device);
-/// Returns a GPU's sizes, by its total and free memory: `bench step` measures when its session has filled the GPU.
+/// Returns a GPU's sizes by its total and free memory, because `bench step` measures after its session filled the GPU.
 RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free);
 
-/// Samples of a ceiling are taken as often, and at the same times, as the compared measurements; the best counts.
-/// Device, stream and kernels must outlive it. On a GPU sample() enqueues.
+/// Samples of a ceiling are taken as often, and at the same times, as the measurements it is compared with; the best
+/// counts. Device, stream and kernels must outlive it. On a GPU sample() only enqueues.
 class MatmulRate {
  public:
   MatmulRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes);
@@ -44,7 +44,7 @@ class MatmulRate {
   void sample();
   /// Returns FLOP/s; 0 without samples. Waits for them.
   double best();
-  /// Returns the FLOP/s of the first shape over the second half of `seconds` of nothing else; NaN where they are 0.
+  /// Returns the FLOP/s of the first shape over the second half of `seconds` of nothing else; NaN if `seconds` is 0.
   double held(double seconds);
 
  private:
@@ -66,7 +66,7 @@ class CopyRate {
   void sample();
   /// Returns bytes per second, read and written; 0 without samples. Waits for them.
   double best();
-  /// Returns the bytes per second of Kernels::cast, held as MatmulRate::held says.
+  /// Returns the bytes per second of Kernels::cast, held as in MatmulRate::held.
   double held(double seconds);
 
  private:
@@ -81,7 +81,7 @@ class CopyRate {
 };
 
 /// Returns the FLOP/s of dense matmuls of that precision by the datasheet of the GPU of this name (Device::model); 0 if
-/// it is not known here.
+/// that is not known here.
 double datasheet_rate(const std::string& model, const PrecisionOptions& precision);
 
 /// Formats human-readable FLOP/s: "411 GFLOP/s", "788.1 TFLOP/s".

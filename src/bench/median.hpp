@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// Returns the median; of an even number of values the mean of the middle two. `values` is not empty.
+/// Returns the median; for an even number of values, the mean of the middle two. `values` is not empty.
 inline double median(std::vector<double> values) {
   const std::size_t half = values.size() / 2;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half), values.end());

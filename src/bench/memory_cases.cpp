@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-/// Returns the value that the user gave, or all.
+/// Returns the value that the user gave, or all values.
 template <class T>
 std::vector<T> given_or_all(const Options& options, const char* name, T given, std::vector<T> all) {
   return options.is_open(name) ? std::move(all) : std::vector<T>{given};

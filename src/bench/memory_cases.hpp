@@ -15,13 +15,13 @@ struct MemoryCase {
   Offload offload = Offload::none;
 };
 
-/// Returns all combinations, also those that do not go together. What the user gave of shard.strategy,
-/// memory.checkpoint and shard.offload stands.
+/// Returns all combinations, including those that do not go together. Values that the user gave for shard.strategy,
+/// memory.checkpoint and shard.offload are kept.
 std::vector<MemoryCase> memory_cases(const Options& options);
 
-/// Returns the options of a combination's run. Those that it has no use for get their defaults. Selective recomputation
-/// makes attention again unless the options choose. The rate is constant and no samples are written, so that every
-/// step moves the state and a session plays all of its plan.
+/// Returns the options of a combination's run, with defaults for those that it does not use. Selective recomputation
+/// recomputes attention unless the options choose. The rate is constant and no samples are written, so that every step
+/// changes the state and a session plays all of its plan.
 Options case_options(const MemoryCase& one, const Options& options);
 
 /// Returns "zero3, selective, optimizer".

@@ -15,7 +15,7 @@ namespace {
 
 ResolveSite site_of(RankContext& context, const MachineShape& machine) { return {Purpose::bench, context, machine}; }
 
-/// Opens the data once with the run's own options: what is wrong with it is no row's fault.
+/// Opens the data once with the run's own options, so that a defect in it is not attributed to a row.
 void require_data(RankContext& context, const Options& options, const MachineShape& machine) {
   try {
     const ResolvedRun run(options, site_of(context, machine));
@@ -37,7 +37,7 @@ MemoryRow measured_row(RankContext& context, const MemoryCase& one, const Option
   } catch (const DoesNotFit& error) {
     row.refused = error.what();
   }
-  // What one rank alone refuses (a folder that its node lacks) no rank trains.
+  // If a single rank refuses (because its node lacks a folder, say), no rank trains.
   if (context.control().maximum(std::int64_t{row.refused.empty() ? 0 : 1}) > 0) {
     if (row.refused.empty()) row.refused = "another rank refuses it";
     return row;
@@ -53,7 +53,7 @@ std::size_t rank_to_show(const MemoryRow& row, DeviceKind device) {
 
 std::string planned_cell(std::int64_t bytes) { return bytes == 0 ? "-" : format_bytes(bytes); }
 
-/// Says how much of the planned bytes was written.
+/// Says how many of the planned bytes were written.
 std::string used_cell(std::int64_t planned, std::int64_t used) {
   if (planned == 0) return "-";
   if (used < 0) return "?";
@@ -106,7 +106,7 @@ std::string reasons_text(const std::vector<MemoryRow>& rows) {
   return text;
 }
 
-/// Says of which rows planned bytes were not written, and where those lie.
+/// Says for which rows planned bytes were not written, and where those are.
 std::string unused_text(const std::vector<MemoryRow>& rows) {
   std::string text;
   for (const MemoryRow& row : rows) {

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// A combination, and its memory or why it cannot run.
+/// A combination, with its memory or the reason why it cannot run.
 struct MemoryRow {
   MemoryCase one;
   std::string refused;
@@ -15,10 +15,10 @@ struct MemoryRow {
 };
 
 /// Measures all combinations of the options' run, one after the other. A combination that is refused gets the reason.
-/// UsageError where the data cannot be opened, or no combination can run. Collective; the same rows on all ranks.
+/// Throws UsageError if the data cannot be opened, or no combination can run. Collective; the same rows on all ranks.
 std::vector<MemoryRow> memory_rows(RankContext& context, const Options& options, const MachineShape& machine);
 
-/// Returns the rows as text, of each the rank with the largest unnamed part, and as a table, of all ranks.
+/// Returns the rows as text, for each the rank with the largest unnamed part, and as a table of all ranks.
 BenchResult memory_table(const std::vector<MemoryRow>& rows, DeviceKind device);
 
 }  // namespace tessera

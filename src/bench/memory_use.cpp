@@ -21,13 +21,13 @@ constexpr auto kHost = static_cast<std::size_t>(MemorySpace::host);
 
 bool has_own_memory(DeviceKind device) { return traits_of(device).has_own_memory; }
 
-/// What is in use at one moment.
+/// The memory in use at one moment.
 struct Moment {
   std::int64_t in_use = 0;
   MappingBytes process;  ///< on cores
 };
 
-/// Reads once all ranks are done with what came before. Freed memory goes back to the system first. Collective.
+/// Reads once all ranks have finished their earlier work. Freed memory goes back to the system first. Collective.
 Moment now(RankContext& context, const Options& options) {
   malloc_trim(0);
   context.control().barrier();
@@ -46,7 +46,7 @@ void take_snapshot(TrainingSession& session) {
   if (!session.schedule().snapshot.empty()) session.take_snapshot();
 }
 
-/// Plays all that a session's plan is made for.
+/// Plays everything that a session's plan is made for.
 void play_all(TrainingSession& session, const Options& options, RankContext& context, bool has_validation) {
   for (std::int64_t i = 0; i < std::max<std::int64_t>(2, options.bench.warmup); ++i) session.train_step();
   if (has_validation) session.evaluate(context.size());
@@ -64,8 +64,8 @@ std::array<std::int64_t, kNamedParts> named_bytes(const Moment& before, const Mo
   std::int64_t staging = 0;
   for (const UnplannedMemory& use : resources.unplanned) staging += use.bytes;
   std::int64_t heap = after.process.heap - before.process.heap;
-  if (heap >= staging) heap -= staging;                           // else malloc took a mapping for it
-  const bool is_mapped = resources.context.ranks_per_node() > 1;  // else the region is private memory
+  if (heap >= staging) heap -= staging;                           // otherwise malloc took a mapping for it
+  const bool is_mapped = resources.context.ranks_per_node() > 1;  // otherwise the region is private memory
   return {after.process.files - before.process.files,
           after.process.shared - before.process.shared - (is_mapped ? shared : 0) + staging, heap};
 }
@@ -133,7 +133,7 @@ MemoryUse measure_memory(RankContext& context, const ResolvedRun& run) {
     const std::array<SpaceUse, kMemorySpaces> uses = bytes.read();
     mine.used = {uses[kDevice].used, uses[kHost].used};
     use.unused = names_of(uses);
-    context.control().barrier();  // no rank frees what another still writes to
+    context.control().barrier();  // no rank frees memory to which another still writes
   }
   use.ranks = gathered(context, mine);
   return use;

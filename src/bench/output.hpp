@@ -13,7 +13,7 @@ namespace tessera {
 
 class BenchOutput {
  public:
-  /// Makes the file on rank 0 where bench.output names one, before anything is measured. UsageError if it exists.
+  /// Makes the file on rank 0 if bench.output names one, before anything is measured. Throws UsageError if it exists.
   /// References must outlive the object.
   BenchOutput(World& world, const Options& options, const Invocation& invocation);
 

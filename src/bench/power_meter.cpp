@@ -34,7 +34,7 @@ void PowerMeter::sample() {
 void PowerMeter::end(double tokens) {
   if (monitor_ == nullptr) return;
   const double joules = monitor_->sample().energy - energy_at_start_;
-  if (joules <= 0) return;  // NaN where the driver does not count energy
+  if (joules <= 0) return;  // NaN if the driver does not count energy
   power_ = joules / seconds_since(start_);
   tokens_per_joule_ = tokens / joules;
 }

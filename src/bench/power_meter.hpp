@@ -15,20 +15,20 @@ namespace tessera {
 
 class PowerMeter {
  public:
-  /// Of cores, and where the driver has no monitor, it measures nothing.
+  /// On cores, and if the driver has no monitor, it measures nothing.
   explicit PowerMeter(const Device& device);
 
-  /// Begins anew: earlier samples no longer count.
+  /// Begins again: earlier samples no longer count.
   void begin();
   /// Samples the clock. Call it as soon as the GPU has finished a piece of work, before the clock rises again.
   void sample();
-  /// Ends the stretch since begin(), in which the GPU computed `tokens`, of all ranks that use it.
+  /// Ends the stretch since begin(), in which the GPU computed `tokens`, counting all ranks that use it.
   void end(double tokens);
 
   /// Returns a line such as "\npower      clock 1.55 GHz in the mean, 672 W, 812 tokens/J", as far as it is known;
   /// empty without a monitor.
   std::string text() const;
-  /// Returns the columns clock, power and tokens_per_joule, a row each; NaN for what is not known.
+  /// Returns the columns clock, power and tokens_per_joule, one row each; NaN for values that are not known.
   std::vector<TableColumn> columns() const;
 
  private:

@@ -24,8 +24,8 @@ double quantile(std::vector<double> values, double q) {
 
 struct Measured {
   std::vector<double> seconds;
-  std::vector<StepTimeTotals> times;  ///< of timed steps: on a GPU perhaps one of the warm-up's
-  double timed_seconds = 0;           ///< those steps in all
+  std::vector<StepTimeTotals> times;  ///< of timed steps: on a GPU perhaps a step of the warm-up
+  double timed_seconds = 0;           ///< all those steps together
 };
 
 /// Returns the part of the world's ranks that use this rank's device.
@@ -34,7 +34,7 @@ double share_of_device(RankContext& context, const Device& device) {
   return static_cast<double>(std::ranges::count(all, device.identity())) / static_cast<double>(all.size());
 }
 
-/// `meter` gets the tokens that its device computes, this share of all.
+/// `meter` gets the tokens that its device computes, which is this share of all.
 Measured measure_steps(TrainingSession& session, const BenchOptions& options, PowerMeter& meter, double share) {
   Measured measured;
   for (std::int64_t i = -options.warmup; i < options.steps; ++i) {
@@ -55,7 +55,7 @@ Measured measure_steps(TrainingSession& session, const BenchOptions& options, Po
   return measured;
 }
 
-/// The time of timed steps: seconds a step by category, and their share.
+/// The time of timed steps: seconds per step by category, and their share.
 struct TimeShares {
   std::vector<std::string> category;
   std::vector<double> seconds, share;
@@ -94,7 +94,7 @@ struct MatmulCeiling {
   double held = 0;  ///< NaN on cores
 };
 
-/// Compares a rank's FLOP/s, by both ways of counting, with the matmul rate of this machine.
+/// Compares a rank's FLOP/s, counted both ways, with the matmul rate of this machine.
 std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_second, const MatmulCeiling& ceiling,
                       double datasheet) {
   const ModelParts& model = schedule.model;
@@ -116,7 +116,7 @@ std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_secon
       format_percent(formula * tokens_per_rank_second / best), of_peak);
 }
 
-/// Returns the best rate of a few matmuls and the rate that lasts, on all ranks at once as in a step.
+/// Returns the best rate of a few matmuls and the sustained rate, on all ranks at once as in a step.
 MatmulCeiling matmul_ceiling(const Resources& resources, DType compute, const RateSizes& sizes) {
   Device& device = *resources.device;
   const auto stream = device.make_caller_stream("bench");

@@ -14,12 +14,12 @@ class StreamClock {
   /// Both must outlive the clock. Events are made on demand and reused.
   StreamClock(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-  /// Begins a stretch, or ends the one that was begun, behind the work that the stream was given so far.
+  /// Begins a stretch, or ends the one that was begun, after all work that the stream has been given so far.
   void begin();
   void end() { stream_.record(*stretches_[used_++].end); }
-  /// Times work that is the same in every round, a round being what lies between two take()s. The first round runs it
-  /// as libraries choose algorithms, the second as it is. From the third on, a device that can capture replays several
-  /// copies of it as one graph. A lone launch and two events cost 5 to 8 us on an H100; the copies share that.
+  /// Times work that is the same in every round; a round lies between two take()s. The first round runs it while
+  /// libraries choose algorithms, the second as it is. From the third on, a device that can capture replays several
+  /// copies of it as one graph, because a lone launch and two events cost 5 to 8 us on an H100, which the copies share.
   template <class F>
   void time(F&& work) {
     if (Stretch* const known = known_stretch(); known != nullptr && device_.can_capture()) {
@@ -32,9 +32,9 @@ class StreamClock {
     work();
     end();
   }
-  /// Waits for the stretches; returns the seconds of each since the last take(), in order: of one copy.
+  /// Waits for the stretches; returns the seconds of each since the last take(), in order, for one copy.
   std::vector<double> take();
-  /// Returns how many copies of work that takes `seconds` make its launch a small part of the time.
+  /// Returns how many copies of work that takes `seconds` are needed to make its launch a small part of the time.
   static std::int64_t copies_for(double seconds);
 
  private:

@@ -50,7 +50,7 @@ class HostTransports final : public Transports {
   }
 
   int threads_;
-  bool serial_;  ///< serial: a collective may use all compute threads, as in a session
+  bool serial_;  ///< a collective may use all compute threads, as in a session
   int threads_on_cores_;
   ThreadPool pool_;
   std::unique_ptr<Device> device_;
@@ -84,7 +84,7 @@ class DeviceTransports final : public Transports {
   }
 
  private:
-  /// In the order in which they are made; destroyed in reverse.
+  /// Members are in the order in which they are made, and are destroyed in reverse.
   struct DeviceTransport {
     std::string name;
     std::unique_ptr<DeviceCommBackend> backend;

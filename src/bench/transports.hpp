@@ -16,17 +16,17 @@ class Transports {
  public:
   virtual ~Transports() = default;
   virtual std::vector<Contender> contenders() = 0;
-  /// Names their device, for the table's head.
+  /// Names the device that they use, for the table's head.
   virtual std::string description() const = 0;
 };
 
 /// Makes the communicators of run.device, which is cpu or cuda here, for buffers of up to `bytes`. CPU: shared memory
-/// if the world is one node, and messages. GPU: NCCL, unless comm.backend = staged, and staged. Collective. Errors:
-/// Backend::open_device's and make_device_comm_backend's.
+/// if the world is one node, and messages. GPU: NCCL, unless comm.backend = staged, and staged. Collective. Throws the
+/// errors of Backend::open_device and make_device_comm_backend.
 std::unique_ptr<Transports> make_transports(RankContext& context, const Options& options, const MachineShape& machine,
                                             std::int64_t bytes);
 
-/// Makes a contender of a communicator that works on the host's memory, with its own buffers: MPI's.
+/// Makes a contender from a communicator that works on the host's memory, with its own buffers: MPI's.
 std::unique_ptr<Transports> make_host_transport(const std::string& name, Communicator& communicator,
                                                 std::int64_t bytes);
 

@@ -66,7 +66,7 @@ void on_threads(std::int64_t tasks, int threads, const std::function<void(std::i
     for (int thread = 1; thread < count; ++thread) {
       others.push_back(start_thread("block reader", [&work, thread] { work(thread); }));
     }
-  } catch (const IoError&) {  // the started threads do all tasks
+  } catch (const IoError&) {  // the threads that did start do all tasks
   }
   work(0);
   for (std::thread& other : others) other.join();

@@ -1,5 +1,5 @@
 #pragma once
-// A checkpoint's files in blocks, each with a checksum.
+// The files of a checkpoint in blocks, each with a checksum.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ FileRecord record_of(const std::filesystem::path& path);
 
 /// Returns the bytes of block `block` of a file.
 std::int64_t bytes_in_block(const FileRecord& record, std::int64_t block);
-/// Reads block `block` into `out` (capacity record.block_bytes) and compares its checksum. IoError.
+/// Reads block `block` into `out` (capacity record.block_bytes) and compares its checksum. Throws IoError.
 void read_block(const FileDescriptor& file, const std::filesystem::path& path, const FileRecord& record,
                 std::int64_t block, std::byte* out);
 

@@ -1,8 +1,8 @@
 #pragma once
-// Pipelines blocks into a file: the caller fills one while threads take checksums of those before and write them.
-// Writes bypass the page cache if the file system allows it. A checkpoint is not read again soon, and copying it into
-// the cache costs more time than the disk needs. A network file system may answer each such write only when it is on
-// disk. If the first ones are slow, the rest goes through the cache.
+// Pipelines blocks into a file: the caller fills one while threads compute checksums of earlier ones and write them.
+// Writes bypass the page cache if the file system allows it, because a checkpoint is not read again soon, and copying
+// it into the cache costs more time than the disk needs. A network file system may answer each such write only when it
+// is on disk, so if the first ones are slow, the rest goes through the cache.
 
 #include <array>
 #include <condition_variable>
@@ -22,8 +22,8 @@ namespace tessera {
 
 class BlockPipeline {
  public:
-  /// Fills in record.blocks as blocks go by. All three outlive the pipeline; `file` is open for writing. IoError if
-  /// `direct` is `yes` and the file system cannot.
+  /// Fills in record.blocks as blocks go by. All three must outlive the pipeline; `file` is open for writing. Throws
+  /// IoError if `direct` is `yes` and the file system cannot do that.
   BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record,
                 DirectWrites direct = DirectWrites::automatic);
   /// Drops unwritten blocks, unless finish() was called.
@@ -34,7 +34,7 @@ class BlockPipeline {
   /// Returns a buffer for the next block of the file, record.block_bytes; waits until there is one. Rethrows write
   /// errors.
   std::byte* begin();
-  /// Hands the block over.
+  /// Hands over the block for writing.
   void submit();
   /// Waits until everything is written. Rethrows write errors.
   void finish();
@@ -42,7 +42,7 @@ class BlockPipeline {
  private:
   static constexpr std::size_t kSlots = 8, kThreads = 2;
   static constexpr int kTrials = 4;  ///< blocks whose times decide
-  /// Two threads whose 1 MiB blocks all take longer carry less than 100 MB/s.
+  /// Two threads whose 1 MiB blocks all take longer than this write less than 100 MB/s.
   static constexpr double kSlowBlock = 0.02;
   void work();
   void write(std::int64_t block);
@@ -63,7 +63,7 @@ class BlockPipeline {
   const Region memory_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::array<bool, kSlots> busy_{};                    ///< handed over and not yet written
+  std::array<bool, kSlots> busy_{};                    ///< handed over but not yet written
   std::int64_t filled_ = 0, taken_ = 0, written_ = 0;  ///< blocks
   int trials_ = 0;
   double fastest_ = 0;  ///< seconds of a direct write among the trials

@@ -88,7 +88,7 @@ std::filesystem::path CheckpointFolder::begin(std::int64_t step) const {
 std::string CheckpointFolder::publish(std::int64_t step, std::int64_t after) const {
   const Pending pending{step, after, path_ / fmt::format("{}{}{:08}", name_of_step(step), kPending, after)};
   sync_folder(beside(step));
-  // This rename decides. After an interruption between it and the last one, recover() does the rest.
+  // This rename decides: after an interruption between it and the last rename, recover() does the rest.
   rename_folder(beside(step), pending.path);
   sync_folder(path_);
   return finish(pending);
@@ -112,7 +112,7 @@ std::string CheckpointFolder::set_aside_newer(std::int64_t step) const {
     if (mark != std::string::npos)
       branch = std::max(branch, 1 + whole_number(std::string_view(name).substr(mark + kAbandoned.size())).value_or(0));
   }
-  // The newest goes last: until then `auto` takes it, with all its predecessors.
+  // The newest goes last, because until then `auto` takes it, with all its predecessors.
   for (const std::int64_t newer : steps()) {
     if (newer > step) moved.push_back(name_of_step(newer));
   }
@@ -150,25 +150,25 @@ std::vector<std::string> CheckpointFolder::remove_unfinished() const {
   return lines;
 }
 
-/// Makes the weights in a checkpoint that is about to go a folder of their own. Returns why that failed, or nothing.
+/// Gives the weights in a checkpoint that is about to be deleted their own folder. Returns why that failed, or nothing.
 std::string CheckpointFolder::keep_weights(std::int64_t step) const {
   const std::filesystem::path inside = of_step(step) / std::string(kWeightsFolder), kept = weights_of(step);
   std::error_code error;
   const bool has_weights = std::filesystem::exists(inside, error);
   if (error) return fmt::format("cannot look into {} ({}): the checkpoint stays", inside.string(), error.message());
   if (!has_weights) return {};
-  // Older ones of that name are of a run that wrote this step before.
+  // Older weights of that name are from a run that wrote this step before.
   if (std::filesystem::exists(kept, error))
     std::filesystem::rename(kept, kept.string() + std::string(kUnfinished), error);
   if (::rename(inside.c_str(), kept.c_str()) != 0)
     return fmt::format("cannot rename {} to {} ({}): the checkpoint stays, complete", inside.string(), kept.string(),
                        last_error());
-  sync_folder(path_);  // before its only other copy goes
+  sync_folder(path_);  // before its only other copy is deleted
   return {};
 }
 
-/// Removes the manifest first, then the name: half a folder must not look like a checkpoint. Returns why it stays, or
-/// nothing.
+/// Removes the manifest first, then the name, because half a folder must not look like a checkpoint. Returns why it
+/// stays, or nothing.
 std::string CheckpointFolder::remove(std::int64_t step) const {
   const std::filesystem::path path = of_step(step);
   if (std::string failure = keep_weights(step); !failure.empty()) return failure;
@@ -192,7 +192,7 @@ std::vector<std::string> CheckpointFolder::prune(std::int64_t keep, std::int64_t
     std::string line = remove(all[i]);
     if (!line.empty()) lines.push_back(std::move(line));
   }
-  if (surplus > 0) sync_folder(path_);  // the names are gone before the files are
+  if (surplus > 0) sync_folder(path_);  // the names are gone before the files are deleted
   for (std::string& line : remove_unfinished()) lines.push_back(std::move(line));
   return lines;
 }

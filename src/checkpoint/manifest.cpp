@@ -24,7 +24,7 @@ constexpr std::int64_t kLargestManifest = 1LL << 30;
 constexpr std::string_view kChecksumKey = "\"checksum\": \"";
 constexpr std::size_t kHexDigits = 16;
 
-/// Another name than a checkpoint's: versions that know of no weights alone refuse it.
+/// Weights alone have another name than a checkpoint, so that versions that do not know them refuse them.
 const char* format_of(StateContent content) {
   return content == StateContent::full ? "tessera checkpoint" : "tessera weights";
 }
@@ -134,7 +134,7 @@ void check_runs(const Manifest& manifest, const std::string& where) {
       if (run.first > size || run.count > size - run.first || run.count == 0)
         throw IoError("{}: {} has a run outside of tensor {}", where, shown(file.name),
                       shown(manifest.tensors[static_cast<std::size_t>(run.tensor)].name));
-      elements += run.count;  // no overflow: below, a file's elements must fit its bytes
+      elements += run.count;  // cannot overflow: below, a file's elements must fit its bytes
       if (elements > file.bytes / 4) throw IoError("{}: {} is too small for its runs", where, shown(file.name));
       spans.push_back({run.tensor, run.first, run.count});
     }
@@ -231,7 +231,7 @@ std::string manifest_text(const Manifest& manifest) {
   if (!manifest.evaluation.empty()) json["evaluation"] = evaluation_json(manifest.evaluation);
   json["options"] = texts_json(manifest.options);
   json["provenance"] = texts_json(manifest.provenance);
-  // A line a key; lists of files, runs and blocks in long lines: for readability and for size.
+  // One line per key, with lists of files, runs and blocks in long lines: for readability and for size.
   std::string text = "{\n";
   for (const auto& [key, value] : json.items())
     text += fmt::format(" {}: {},\n", Json(key).dump(), value.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -58,7 +58,7 @@ NamedTexts Fields::texts(const char* key) const {
 
 Architecture Fields::architecture(const char* key, const std::filesystem::path& path) const {
   Architecture architecture = architecture_of(at(key), path);
-  // A folder's dropout is not taken, but here it is the run's own.
+  // A model folder's dropout is not taken, but here it is the run's own.
   const auto dropout = at(key).find("resid_pdrop");
   if (dropout != at(key).end()) {
     if (!dropout->is_number() || !(*dropout >= 0.0 && *dropout < 1.0))

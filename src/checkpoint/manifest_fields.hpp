@@ -13,7 +13,7 @@ class Fields {
  public:
   using Json = nlohmann::json;
 
-  /// `json` outlives the fields. IoError unless it is an object.
+  /// `json` must outlive the fields. Throws IoError unless it is an object.
   Fields(const Json& json, std::string where);
 
   /// Returns an integer >= 0.

@@ -1,5 +1,5 @@
 #pragma once
-// Files opened on demand, a few of which stay open: a checkpoint may have more files than a process may open.
+// Files opened on demand, a few of which stay open, because a checkpoint may have more files than a process may open.
 
 #include <filesystem>
 #include <list>
@@ -14,7 +14,7 @@ namespace tessera {
 class OpenFiles {
  public:
   explicit OpenFiles(std::size_t most) : most_(most) {}
-  /// Opens PATH for reading; it stays open as long as the result lives. From any thread. IoError.
+  /// Opens PATH for reading; it stays open as long as the result lives. May be called on any thread. Throws IoError.
   std::shared_ptr<const FileDescriptor> get(const std::filesystem::path& path);
 
  private:

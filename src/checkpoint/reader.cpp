@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 constexpr std::int64_t kElementBytes = size_of(DType::fp32);
-/// While one thread compares and copies a block, another one reads: a rank of one thread, too, keeps the disk busy.
+/// While one thread compares and copies a block, another one reads, so that even a one-thread rank keeps the disk busy.
 constexpr int kLeastThreads = 2;
 /// Files that stay open from one block, and one call, to the next.
 constexpr std::size_t kKeptOpen = 64;
@@ -36,7 +36,7 @@ CheckpointReader::CheckpointReader(std::filesystem::path folder, Manifest manife
   for (auto& places : places_) places.resize(manifest_.tensors.size());
   for (std::size_t file = 0; file < manifest_.files.size(); ++file) {
     const FileRecord& record = manifest_.files[file];
-    if (!record.is_shard()) continue;  // made from the shards: nothing is read from it
+    if (!record.is_shard()) continue;  // made from the shards, so nothing is read from it
     if (file % share.every == share.first) check_size(record);
     for (const StateKind kind : kinds_of(manifest_.content)) {
       std::int64_t offset = 0;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::int64_t kElementBytes = size_of(DType::fp32);
 
-/// Fills blocks of the file one after the other: elements from the source, HDF5's bytes between the datasets from the
-/// file.
+/// Fills blocks of the file one after the other: elements come from the source, and HDF5's bytes between the datasets
+/// from the file.
 class BlockFiller {
  public:
   BlockFiller(const FileDescriptor& file, const std::filesystem::path& path, const FileRecord& record,
@@ -48,8 +48,8 @@ class BlockFiller {
   }
 
  private:
-  /// Copies bytes [first, first + bytes) of a dataset. Asks the source for full elements, each once: one that a block's
-  /// border cuts is kept for the next block.
+  /// Copies bytes [first, first + bytes) of a dataset. Asks the source for full elements, each once, so an element that
+  /// a block's border cuts is kept for the next block.
   void copy_elements(StateKind kind, std::int64_t first, std::int64_t bytes, std::byte* out) {
     if (first % kElementBytes != 0) {
       const std::int64_t rest = std::min(bytes, kElementBytes - first % kElementBytes);

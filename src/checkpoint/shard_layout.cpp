@@ -75,7 +75,7 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
   }
   file.close();
   record.bytes = size_of_file(path);
-  // The stream of a rank whose data another one writes has this order (checkpoint_stream.cpp).
+  // The stream of a rank whose data another rank writes has this order (checkpoint_stream.cpp).
   std::int64_t end = 0;
   for (const StateKind kind : kinds_of(content)) {
     const auto i = static_cast<std::size_t>(kind);

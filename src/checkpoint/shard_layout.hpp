@@ -1,5 +1,5 @@
 #pragma once
-// HDF5's part of a shard file: its datasets and where their bytes lie.
+// HDF5's part of a shard file: its datasets and the positions of their bytes.
 
 #include <filesystem>
 #include <vector>
@@ -14,7 +14,7 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
                                StateContent content = StateContent::full);
 
 /// Reads a shard's layout through HDF5: runs, and offsets of datasets that are contiguous little-endian fp32 of the
-/// right length. IoError for anything else, also if `tensors` differ.
+/// right length. Throws IoError for anything else, also if `tensors` differ.
 FileRecord read_shard_layout(const std::filesystem::path& path, const std::vector<TensorRecord>& tensors,
                              StateContent content = StateContent::full);
 

@@ -53,13 +53,13 @@ class Verifier {
     try {
       f();
       return true;
-    } catch (const std::exception& error) {  // bad_alloc too, from sizes claimed by a file
+    } catch (const std::exception& error) {  // also bad_alloc, from sizes claimed by a file
       problem(error.what());
       return false;
     }
   }
 
-  /// Checks size, every block's checksum, and that elements are finite; then HDF5's own view.
+  /// Checks the size, every block's checksum, and that elements are finite; then HDF5's own view.
   bool check_file(const FileRecord& record) {
     const std::filesystem::path path = folder_ / record.name;
     std::size_t before = problems_.size();

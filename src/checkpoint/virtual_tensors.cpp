@@ -70,7 +70,7 @@ void create_virtual(hid_t group, const TensorRecord& tensor, const std::vector<P
       kMaking));
 }
 
-/// Returns what the shards of a checkpoint keep.
+/// Returns which state the shards of a checkpoint keep.
 StateContent content_of(const std::vector<FileRecord>& files) {
   return files.empty() ? StateContent::full : files.front().content;
 }
@@ -106,7 +106,7 @@ bool add_virtual_tensors(const std::filesystem::path& folder) {
   std::filesystem::rename(beside, path, error);
   if (error) throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), error.message());
   sync_folder(folder);
-  // After an interruption here the manifest has the checksums of another file, and the next call begins again.
+  // After an interruption here the manifest has the checksums of another file, and the next call starts over.
   manifest.files.push_back(record_of(path));
   write_text_atomically(folder / std::string(kManifestName), manifest_text(manifest));
   return true;

@@ -45,11 +45,11 @@ class CallCounters {
 };
 
 /// Returns the bytes that one rank of `size` sends: (n-1)/n of the collective's size, twice for an all-reduce
-/// (README.md). Not of an exchange.
+/// (README.md). Not for an exchange.
 std::int64_t bytes_sent(Collective collective, std::int64_t size, std::int64_t elements, DType dtype);
 
-// Of an exchange:
-/// Returns the bytes that the member sends who sends most.
+// For an exchange:
+/// Returns the bytes sent by the member that sends most.
 std::int64_t bytes_sent(std::span<const ExchangeRun> runs, DType dtype);
 /// Returns its shape: the elements of all runs.
 CallShape shape_of(std::span<const ExchangeRun> runs, DType dtype);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kTag = 0;
 constexpr std::int64_t kChunk = std::int64_t{1} << 30;  ///< MPI counts have 31 bits
-/// Extra patience per rank that the awaited rank may itself wait for: so the rank nearest to a silent one names it.
+/// Extra patience per rank that the awaited rank may itself wait for, so the rank nearest to a silent one names it.
 constexpr double kPatience = 0.02;
 
 std::vector<std::int64_t> all_ranks(std::int64_t size) {

@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-/// Replaces a run's folder by its config.ini, and a checkpoint by that of its run.
+/// Replaces a run's folder with its config.ini, and a checkpoint with that of its run.
 std::filesystem::path config_of(const std::filesystem::path& input) {
   std::error_code ignored;
   for (const auto& config : {input / "config.ini", input / "../../config.ini"}) {
@@ -76,8 +76,8 @@ void require_taken(const Command& command, const Setting& setting) {
 }  // namespace
 
 Call read_call(const std::vector<std::string>& words) {
-  // An option before the command would swallow the command as its value: the command comes first, or a flag stands
-  // alone.
+  // An option before the command would swallow the command as its value, so the command comes first, unless the option
+  // is a flag that stands alone.
   Arguments arguments = read_arguments(words);
   if (arguments.help || (!words.empty() && words[0] == "help")) return call_of_help(std::move(arguments.positional));
   if (arguments.version) return call_of({"version"});

@@ -68,7 +68,7 @@ Statistics statistics_of(const CheckpointReader& reader, std::size_t tensor) {
   return statistics;
 }
 
-/// Says what a checkpoint's own evaluation found, and its place among those beside it.
+/// States the result of a checkpoint's own evaluation, and its place among the other checkpoints there.
 std::string evaluation_line(const CheckpointReader& reader, JudgedCheckpoints& judged) {
   const Manifest& m = reader.manifest();
   std::string line;
@@ -79,13 +79,13 @@ std::string evaluation_line(const CheckpointReader& reader, JudgedCheckpoints& j
   const auto own = judged_loss(m.evaluation);
   if (!own) return line;
   const auto losses = judged.losses(std::numeric_limits<std::int64_t>::max());
-  if (!losses.contains(m.step) || losses.at(m.step) != *own) return line;  // it is not one of those
+  if (!losses.contains(m.step) || losses.at(m.step) != *own) return line;  // it is not among them
   const auto lower = std::ranges::count_if(losses, [&](const auto& other) { return other.second < *own; });
   const std::string all = counted(std::ssize(losses), "evaluated checkpoint") + " here";
   return line + (lower == 0 ? "; the best of " + all : fmt::format("; {} of {} have a lower one", lower, all));
 }
 
-/// Lists a run's checkpoints with their losses; the best one is named so.
+/// Lists a run's checkpoints with their losses, and marks the best one.
 void list_checkpoints(const Log& log, const CheckpointFolder& folder, JudgedCheckpoints& judged) {
   const auto losses = judged.losses(std::numeric_limits<std::int64_t>::max());
   const auto best = judged.best(1, std::numeric_limits<std::int64_t>::max());

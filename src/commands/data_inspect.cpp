@@ -30,7 +30,7 @@ std::unique_ptr<Tokenizer> given_tokenizer(const Options& options) {
   return open_named_tokenizer(tokenizer_name(options));
 }
 
-/// Returns the tokenizer that a prepared corpus was made with; nothing, said aloud, if it is not what it was.
+/// Returns the tokenizer that a prepared corpus was made with; nothing, with a message, if it has changed since.
 std::unique_ptr<Tokenizer> tokenizer_of(const fs::path& info_file, const Log& log) {
   const nlohmann::json info = read_json_object(info_file, kLargestInfo);
   const auto text = [&](const char* key) {
@@ -51,14 +51,14 @@ std::unique_ptr<Tokenizer> tokenizer_of(const fs::path& info_file, const Log& lo
   return nullptr;
 }
 
-/// Says which places of its texts a prepared corpus lacks.
+/// Prints which places of its texts a prepared corpus lacks.
 void print_bad_places(const fs::path& info_file, const Log& log) {
   const nlohmann::json info = read_json_object(info_file, kLargestInfo);
   const std::int64_t count = info.value("bad_places", std::int64_t{0});
   if (count > 0) log.info(describe_bad_places(count, info.value("first_bad_places", std::vector<std::string>{})));
 }
 
-/// Says what the mask beside the tokens leaves out of the loss.
+/// States what the mask next to the tokens leaves out of the loss.
 std::string mask_line(const LossMask& mask) {
   std::int64_t tokens = 0;
   for (std::int64_t i = 0; i < mask.size(); ++i) tokens += mask[i].end - mask[i].begin;
@@ -66,7 +66,7 @@ std::string mask_line(const LossMask& mask) {
                      counted(mask.size(), "run"));
 }
 
-/// `file`: that holds the tokens; empty where they are of several.
+/// `file` holds the tokens; it is empty if they are in several.
 void print_tokens(const TokenSource& source, const fs::path& file, const Tokenizer* tokenizer, const Log& log) {
   std::optional<DocumentIndex> index;
   if (!file.empty() && path_exists(index_beside(file))) index.emplace(index_beside(file), source.size());

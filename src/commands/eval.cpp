@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kLargestFile = std::int64_t{1} << 30;
 
-/// What is evaluated, open.
+/// The open data sets to evaluate.
 struct Corpora {
   std::vector<NamedSource> named;
   std::unique_ptr<Dataset> split;  ///< of data.val_fraction
@@ -146,8 +146,8 @@ void evaluate_sets(World& world, const ResolvedRun& run) {
   }
 }
 
-/// Plays rows of endings, a micro-batch of them a rank at a time. Which rows make a micro-batch does not depend on the
-/// ranks.
+/// Plays rows of endings, one micro-batch of them per rank at a time. Which rows make a micro-batch does not depend on
+/// the ranks.
 class EndingLosses {
  public:
   EndingLosses(World& world, const StepSchedule& schedule, LoadedModel& model)

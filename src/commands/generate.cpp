@@ -24,12 +24,12 @@ constexpr std::int64_t kChunk = 128;
 
 /// Sends rank 0's texts to all.
 std::vector<std::string> broadcast(ControlPlane& control, const std::vector<std::string>& mine) {
-  const std::vector<std::uint8_t> packed = nlohmann::json::to_msgpack(mine);  // of any bytes
+  const std::vector<std::uint8_t> packed = nlohmann::json::to_msgpack(mine);  // may hold any bytes
   return nlohmann::json::from_msgpack(control.broadcast(std::string(packed.begin(), packed.end())));
 }
 
-/// Returns sizes that depend on prompts and options alone. Matmuls of other shapes round differently, and the text is
-/// the same on any number of ranks.
+/// Returns sizes that depend only on prompts and options. Matmuls of other shapes round differently, and the text must
+/// be the same on any number of ranks.
 GenerationShape sizes_of(const Options& options, const Architecture& architecture,
                          const std::vector<GenerationPrompt>& prompts) {
   const auto length = [](const GenerationPrompt& p) { return static_cast<std::int64_t>(p.tokens.size()); };
@@ -46,7 +46,7 @@ GenerationShape sizes_of(const Options& options, const Architecture& architectur
   return {std::min(count, options.train.micro_batch), std::min(length(longest), kChunk), positions};
 }
 
-/// Batches of prompts, a batch a rank at a time.
+/// Batches of prompts, one batch per rank at a time.
 class Rounds {
  public:
   Rounds(World& world, const Options& options, Generator& generator, const TextRules& rules, std::int64_t batch)
@@ -71,7 +71,7 @@ class Rounds {
     std::vector<TextMaker> makers;
     for (const GenerationPrompt& p : mine)
       makers.emplace_back(rules_, p.number, texts[static_cast<std::size_t>(p.number)], options.max_tokens);
-    // The first text of rank 0 is the next one in order: it is shown as it comes.
+    // The first text of rank 0 is the next one in order, so it is shown as it comes.
     const bool shows = world_.rank() == 0 && !mine.empty();
     if (shows) printer.begin(makers[0].result());
     const auto start = Clock::now();

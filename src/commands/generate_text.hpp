@@ -1,5 +1,5 @@
 #pragma once
-// The text side of `tessera generate`: prompts as tokens, tokens as text, what is printed.
+// The text side of `tessera generate`: prompts as tokens, tokens as text, and the output.
 
 #include <optional>
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace tessera {
 
-/// Returns prompts as tokens, after what the tokenizer puts before a text. If that leaves none, the end-of-text token
-/// stands there, as it does before a document's first.
-/// UsageError if there is no such token, or if an id is beyond the model's vocabulary.
+/// Returns prompts as tokens, after what the tokenizer puts before a text. If there are no tokens at all, the
+/// end-of-text token stands there, as it does before a document's first.
+/// Throws UsageError if there is no such token, or if an id is beyond the model's vocabulary.
 std::vector<GenerationPrompt> encode_prompts(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
                                              std::int64_t vocab);
 
-/// What makes a text of tokens.
+/// The parts that turn tokens into text.
 struct TextRules {
   const Tokenizer& tokenizer;
   const std::vector<std::string>& stops;
@@ -34,7 +34,7 @@ class TextMaker {
   std::string add(std::int32_t token);
   /// Returns whether the text has ended: by its length, a stop string or the end-of-text token.
   bool ended() const { return !result_.finish_reason.empty(); }
-  /// Ends the text; rest() is then what was held back.
+  /// Ends the text; rest() then returns what was held back.
   void finish(double seconds);
   const std::string& rest() const { return rest_; }
   const Continuation& result() const { return result_; }
@@ -55,7 +55,7 @@ class Printer {
   /// Text: prints the prompt of a text that show() then prints piece by piece.
   void begin(const Continuation& next);
   void show(const std::string& piece);
-  /// Prints a finished one, or what it lacks.
+  /// Prints a finished one, or only its end if it was shown already.
   void print(const Continuation& result);
 
  private:

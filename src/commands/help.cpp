@@ -1,4 +1,4 @@
-// What users read about commands and their options.
+// The help texts about commands and their options.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace tessera {
 
 namespace {
 
-/// What most trainings set, before the list of all.
+/// The options that most trainings set, shown before the list of all.
 constexpr std::string_view kFirstOptions = R"(
 The ten that most runs need:
   --data.source=PATHS         text or tokens to train on
@@ -32,7 +32,7 @@ All of them:
 
 constexpr std::string_view kHow = "in INPUT.ini as [section] and key = value, or on the command line, which wins";
 
-/// Lists the options that these commands read, the section of their own name first.
+/// Lists the options that these commands read, with the section of their own name first.
 std::string options_text(const std::vector<const Command*>& commands) {
   Readers readers = Readers::none;
   for (const Command* command : commands) readers = readers | command->reads;

@@ -1,5 +1,5 @@
 #pragma once
-// A model that is used and not trained: planned, checked, loaded, ready to be played.
+// A model that is used and not trained: planned, checked, loaded, and ready to be played.
 
 #include <memory>
 #include <string>
@@ -18,8 +18,8 @@ struct ModelUse {
 /// A rank's model, ready to be played.
 class LoadedModel {
  public:
-  /// Proves the plan, compares it over the ranks, checks their memory and reads the weights. `planned` must outlive the
-  /// model. UsageError where a rank's memory is too small or ranks differ; the rank with the least decides. Collective.
+  /// Verifies the plan, compares it over the ranks, checks their memory and reads the weights. `planned` must outlive
+  /// this. UsageError if a rank's memory is too small or ranks differ; the rank with the least decides. Collective.
   LoadedModel(World& world, const ResolvedRun& run, const PlannedRun& planned, const ModelUse& use);
 
   Resources& resources() { return *resources_; }
@@ -28,14 +28,14 @@ class LoadedModel {
 
  private:
   std::unique_ptr<Resources> resources_;
-  Optimizer optimizer_{{}, 0};  ///< players have one; here it decides nothing
+  Optimizer optimizer_{{}, 0};  ///< players need one; here it has no effect
   std::unique_ptr<Player> player_;
 };
 
-/// Returns "parameters 497 MB, activations 12 MB": what the memory of a rank holds at its peak.
+/// Returns "parameters 497 MB, activations 12 MB": the contents of a rank's memory at its peak.
 std::string memory_text(const PlannedRun& planned);
 
-/// Throws UsageError unless `model`, which a command names, is there; then sets model.from to it.
+/// Throws UsageError unless `model`, which a command names, exists; then sets model.from to it.
 void name_model(Options& options, const std::filesystem::path& model);
 
 }  // namespace tessera

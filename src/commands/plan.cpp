@@ -34,7 +34,7 @@ std::string model_name(const Options& options) {
   return options.model.family.empty() ? options.model.preset : options.model.family;
 }
 
-/// Says what a GPU does with the outputs of GELU and SwiGLU, for memory may have decided it.
+/// States how a GPU handles the outputs of GELU and SwiGLU, because memory may have decided it.
 std::string activated_text(const ModelParts& model) {
   if (!model.keeps_activated && !traits_of(model.device).has_own_memory) return "";
   return fmt::format("; outputs of {} {}", model.architecture.mlp == MlpKind::swiglu ? "SwiGLU" : "GELU",
@@ -113,7 +113,7 @@ std::optional<FitAnswer> fit_of(const ResolvedRun& run) {
   return examine_fit(run.shape, run.planned.schedule, run.planned.plan, memory);
 }
 
-/// Returns what is printed before an answer about plan.memory that is text.
+/// Returns the output that precedes an answer about plan.memory given as text.
 std::string output_of(const ResolvedRun& run, const std::optional<FitAnswer>& fit) {
   switch (run.options.plan.format) {
     case PlanFormat::text:
@@ -145,7 +145,7 @@ int run_plan(Options options, const std::filesystem::path& input) {
   std::optional<FitAnswer> fit;
   if (!is_text) fit = fit_of(run);
   std::fputs(output_of(run, fit).c_str(), stdout);
-  std::fflush(stdout);  // before output on stderr, and before a search that takes its time
+  std::fflush(stdout);  // before output on stderr, and before a search that may take long
   if (is_text) fit = fit_of(run);
   if (fit) {
     require_fit(*fit, plan_memory_text(options));

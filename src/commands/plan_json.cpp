@@ -36,7 +36,7 @@ Json recomputations_json(const std::vector<RecomputationRow>& rows) {
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-/// Returns what describe_fit says.
+/// Returns the same facts as describe_fit.
 Json fit_json(const FitAnswer& answer) {
   Json changes = Json::array();
   for (const FitChange& change : answer.changes)

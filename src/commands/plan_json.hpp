@@ -1,5 +1,5 @@
 #pragma once
-// What `tessera plan` prints, as one JSON document (postprocess/README.md).
+// The output of `tessera plan` as one JSON document (postprocess/README.md).
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-/// Returns schedule_json and, behind it, the model's name, all
-/// strategies and both settings of shard.reduce. Last comes
-/// whether the run fits into plan.memory, null where that is not asked.
+/// Returns schedule_json, followed by the model's name, all strategies and both settings of
+/// shard.reduce. Last comes whether the run fits into plan.memory, or null if that is not
+/// asked.
 nlohmann::ordered_json plan_json(const std::string& model, const ResolvedRun& run, const std::optional<FitAnswer>& fit);
 
 }  // namespace tessera

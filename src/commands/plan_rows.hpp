@@ -1,5 +1,5 @@
 #pragma once
-// What `tessera plan` compares with the run that it plans.
+// The alternatives with which `tessera plan` compares the run that it plans.
 
 #include <vector>
 
@@ -16,20 +16,20 @@ struct ReductionRow {
   ReduceWhen reduce = ReduceWhen::micro_step;
   bool chosen = false;
   std::int64_t to_allocate = 0;   ///< bytes
-  std::int64_t wire_bytes = 0;    ///< sent a step
+  std::int64_t wire_bytes = 0;    ///< sent per step
   std::int64_t accumulators = 0;  ///< bytes of gradient sums
 };
 
-/// Plans the run under both settings of shard.reduce; empty where there is no difference: one micro-step or one rank.
+/// Plans the run under both settings of shard.reduce; empty if there is no difference (one micro-step or one rank).
 std::vector<ReductionRow> reduction_rows(const RunShape& shape);
 
-/// What one recomputation buys and pays, per rank.
+/// What one recomputation saves and costs, per rank.
 struct RecomputationRow {
   Recomputation recomputation;
   bool chosen = false;
   std::int64_t to_allocate = 0;  ///< bytes
-  std::int64_t bought = 0;       ///< bytes less than without recomputation
-  std::int64_t flops = 0;        ///< recomputed a step
+  std::int64_t bought = 0;       ///< bytes saved compared with no recomputation
+  std::int64_t flops = 0;        ///< recomputed per step
   double share = 0;              ///< of a step's FLOPs without recomputation
 };
 

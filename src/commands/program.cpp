@@ -1,4 +1,4 @@
-// The program: reads the command, starts MPI if it needs ranks, maps errors to exit codes.
+// The program: reads the command, starts MPI if it needs ranks, and maps errors to exit codes.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace tessera {
 
 namespace {
 
-/// Checks that the output was written. It is the command's result: a full disk must not look like success.
+/// Checks that the output was written, because it is the command's result, and a full disk must not look like success.
 int with_output_written(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   throw IoError("cannot write to the standard output ({})", std::generic_category().message(errno));
@@ -33,7 +33,7 @@ int run_alone(const std::vector<std::string>& words, const Invocation& invocatio
   return with_output_written(call.command->run(call));
 }
 
-/// Runs on rank 0. The other ranks wait without limit: several processes were started for a command that needs one.
+/// Runs on rank 0, while the others wait without limit: several processes were started for a command that needs one.
 int run_on_rank_0(World& world, const std::vector<std::string>& words, const Invocation& invocation) {
   const WaitPhase phase(world.control().waits(), "rank 0 worked", 0, "");
   const int code = world.rank() == 0 ? run_alone(words, invocation) : 0;
@@ -53,16 +53,16 @@ int run_with_ranks(World& world, const std::vector<std::string>& words, const In
   return code;
 }
 
-/// Returns how long MPI may take to start and to end: run.timeout, which may be longer than usual. Errors in the
-/// options are reported by one rank once MPI runs.
+/// Returns how long MPI may take to start and to end: run.timeout, which may be longer than usual. One rank reports
+/// errors in the options once MPI runs.
 double limit_of_mpi(const std::vector<std::string>& words) try {
   return std::max(World::kLimitSeconds, read_call(words).options.run.timeout);
 } catch (const Error&) {
   return World::kLimitSeconds;
 }
 
-/// Raises the limit of open files: a checkpoint may have thousands. Not beyond this many: some programs try every
-/// number that is allowed.
+/// Raises the limit of open files, because a checkpoint may have thousands, but only up to this number, because some
+/// programs try every number that is allowed.
 void allow_open_files() {
   constexpr rlim_t wanted = 65536;
   struct rlimit limit {};
@@ -80,14 +80,14 @@ int run_program(int argc, char** argv) try {
   invocation.unix_start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   invocation.words.assign(argv, argv + argc);
   const std::vector<std::string> words(argv + 1, argv + argc);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of its write
-  // MPI is started by the first word, before options are read, so that a bad option is reported once by one rank.
+  std::signal(SIGXFSZ, SIG_IGN);  // writing to a file that grows too large gives an error
+  // The first word decides whether MPI is started, before options are read, so that one rank reports a bad option once.
   const bool needs_ranks = !words.empty() && std::ranges::any_of(all_commands(), [&](const Command& command) {
     return command.needs_ranks && command.name.substr(0, command.name.find(' ')) == words[0];
   });
-  // Of several processes of a launcher one reports for all.
+  // If a launcher started several processes, one of them reports for all.
   if (!needs_ranks && find_launch().size == 1) return run_alone(words, invocation);
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away costs a run its output only
+  std::signal(SIGPIPE, SIG_IGN);  // if a reader goes away, a run only loses its output
   World world(&argc, &argv, limit_of_mpi(words));
   return world.run([&] { return run_with_ranks(world, words, invocation); });
 } catch (const Error& error) {

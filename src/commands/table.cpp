@@ -1,4 +1,4 @@
-// The table of commands. Help, dispatch, messages about unknown commands, and inputs/README.md come from it.
+// The table of commands, from which help, dispatch, messages about unknown commands, and inputs/README.md are made.
 #include "tessera/bench/commands.hpp"
 #include "tessera/commands/command.hpp"
 #include "tessera/commands/commands.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 using R = Readers;
 constexpr R kTables = R::bench | R::bench_tables;
-constexpr R kOfRuns = R::train;  ///< taken without effect where a run is planned, measured or prepared
+constexpr R kOfRuns = R::train;  ///< accepted without effect if a run is planned, measured or prepared
 
 constexpr Command kCommands[] = {
     {"train", "", InputFile::optional, "train a model (start it with mpiexec for several ranks)",

@@ -69,7 +69,7 @@ ResumeSettings resume_settings(const ResolvedRun& run) {
   return {run.options, run.planned, *run.data, run_folder(run.options), static_cast<int>(run.options.run.threads), {}};
 }
 
-/// UsageError, the same on every rank, if a rank has another folder of this name (a disk of its own). Collective.
+/// UsageError, the same on every rank, if a rank has another folder of this name (on its own disk). Collective.
 void require_same_folder(World& world, const std::filesystem::path& folder, const std::string& nonce_of_rank_0) {
   const std::string nonce = world.control().broadcast(nonce_of_rank_0);
   const std::string mine = folder_has_owner(folder, nonce) ? "" : world.host();
@@ -80,7 +80,7 @@ void require_same_folder(World& world, const std::filesystem::path& folder, cons
   }
 }
 
-/// Trains once the run folder was taken: a failure is noted in status.json before it is passed on.
+/// Trains after the run folder was taken: a failure is noted in status.json before it is passed on.
 ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocation, const StopSignals& signals,
                RunRecorder* recorder) {
   const Options& options = run.options;
@@ -152,7 +152,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
 }  // namespace
 
 int run_train(World& world, const Options& given, const Invocation& invocation) {
-  const StopSignals signals;  // from here on signals wait for a step boundary
+  const StopSignals signals;  // from here on signals take effect at a step boundary
   const WaitPhase phase(world.control().waits(), "the run started", given.run.timeout, "run.timeout");
   require_wanted_ranks(world.size());
   ResolveSite site(Purpose::train, world);
@@ -162,14 +162,14 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   site.stop = [&] { return signals.received(); };
   const ResolvedRun run(given, site);
   const Options& options = run.options;                          // config.ini and manifests hold the same
-  if (world.rank() == 0) require_fitting(resume_settings(run));  // all compare when they load
+  if (world.rank() == 0) require_fitting(resume_settings(run));  // all compare them when they load
   world.control().barrier();                                     // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
   if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(options, run_folder(options), world.size());
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
   try {
     {
-      // All ranks wait until the folder is known to be free: rank 0 may wait for a process that is dying.
+      // All ranks wait until the folder is known to be free, because rank 0 may wait for a process that is dying.
       const WaitPhase locking(world.control().waits(), "rank 0 took the run folder", options.checkpoint.timeout,
                               "checkpoint.timeout");
       require_same_folder(world, run_folder(options), recorder != nullptr ? recorder->nonce() : "");

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// Returns what follows a command's name: "CHECKPOINT TARGET [--section.key=value ...]".
+/// Returns the words that follow a command's name: "CHECKPOINT TARGET [--section.key=value ...]".
 std::string words_after(const Command& command);
 
 /// Returns the commands that these words name: one; those that begin with the word, such as bench; or none.
@@ -18,7 +18,7 @@ std::vector<const Command*> commands_named(const std::vector<std::string>& words
 /// Returns the second words of the commands that begin with this word: step, comm, ... of bench.
 std::vector<std::string_view> words_of_group(std::string_view first);
 
-/// Returns the error about words that name no command: what is near, or what there is.
+/// Returns the error about words that name no command: with similar commands, or with all of them.
 Refusal unknown_command(const std::vector<std::string>& words);
 
 }  // namespace tessera

@@ -18,7 +18,7 @@ namespace {
 constexpr double kRate = 2e-5;
 constexpr double kEpochs = 1.0;
 constexpr std::int64_t kWarmupPercent = 3;
-constexpr double kMinutes = 30.0;  ///< between checkpoints: without any the result would be lost
+constexpr double kMinutes = 30.0;  ///< between checkpoints, because without any the result would be lost
 
 bool takes_epochs(const Options& options) { return options.is_open("train.steps") && options.is_open("train.epochs"); }
 

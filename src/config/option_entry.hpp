@@ -14,7 +14,7 @@ struct OptionEntry {
   std::string name;     ///< "shard.wrap"
   std::string allowed;  ///< "block|size|model", "whole number, 0 to 1024": for messages and help
   std::string help;
-  Readers readers = Readers::none;  ///< whom it has an effect on
+  Readers readers = Readers::none;  ///< those that it affects
   /// Reads a text into the member; false where it is not an allowed value.
   std::function<bool(Options&, std::string_view)> set;
   /// Returns the member as text that `set` reads back.

@@ -1,5 +1,5 @@
 #pragma once
-// What writes the rows of the option table.
+// Makers of the rows of the option table.
 
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ struct Bounds {
 };
 
 /// Adds rows to the option table: options of one section of Options. Each is tied to its member, with its type and
-/// bounds. Unless a row says otherwise, `readers` read it. The row that is returned is good until the next one.
+/// bounds. Unless a row says otherwise, `readers` read it. The returned row is valid until the next one is added.
 template <class S>
 class Section {
  public:
@@ -87,7 +87,7 @@ class Section {
     return add<read_choice<E>>(name, member, allowed, help, kAnyValue, spelling<E>);
   }
 
-  /// A value of a type of its own, as `text_of` writes it.
+  /// A value of any other type, as `text_of` writes it.
   template <auto read, class T>
   OptionEntry& value(const std::string& name, T S::*member, const std::string& allowed, auto text_of,
                      const std::string& help) const {

@@ -10,9 +10,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 using O = Options;
 using Rows = std::vector<OptionEntry>;
 
-/// Whatever trains.
+/// Commands that train.
 constexpr Readers kTraining = Readers::train | Readers::bench | Readers::sweep;
-/// Whatever uses a model without training it.
+/// Commands that use a model without training it.
 constexpr Readers kUsing = Readers::generate | Readers::eval;
 constexpr Readers kPlan = Readers::plan, kEval = Readers::eval, kData = Readers::data;
 

@@ -1,4 +1,4 @@
-// Options that have no meaning beside others, and why.
+// Options that have no meaning given the others, and why.
 #include <algorithm>
 #include <initializer_list>
 

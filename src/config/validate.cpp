@@ -40,7 +40,7 @@ void check_used(const Options& options) {
   }
 }
 
-/// A family without a preset needs every size that has no rule of its own.
+/// A family without a preset needs every size for which there is no rule.
 void check_sizes(const ModelOptions& model) {
   if (model.family.empty()) return;
   for (const ModelSize& size : kModelSizes) {
@@ -112,7 +112,7 @@ void check_ranges(const Options& options) {
   }
 }
 
-/// Weights are those of checkpoints: a step without one would leave none.
+/// Weights are those of checkpoints, so a step without a checkpoint would leave none.
 void check_kept_weights(const CheckpointOptions& options) {
   const std::int64_t every = options.every, weights = options.keep_every_weights;
   if (weights == 0 || (every > 0 && weights % every == 0)) return;
@@ -152,7 +152,7 @@ std::int64_t common_multiple(std::int64_t a, std::int64_t b) {
 
 namespace {
 
-/// A checkpoint is judged by the evaluation of its own step: some step before the last must have both.
+/// A checkpoint is judged by the evaluation of its own step, so some step before the last must have both.
 void validate_best(const Options& options, std::int64_t steps, const std::string& origin) {
   const CheckpointOptions& checkpoint = options.checkpoint;
   if (checkpoint.keep_best == 0) return;

@@ -34,7 +34,7 @@ std::string count_list_text(const std::vector<std::int64_t>& values);
 /// Reads seconds: a number with us, ms, s, min or h or no unit, or HH:MM:SS.
 std::optional<double> read_seconds(std::string_view text);
 
-/// Reads bytes per second: a number with a byte unit and "/s", or none of both.
+/// Reads bytes per second: a number with a byte unit and "/s", or neither.
 std::optional<double> read_bandwidth(std::string_view text);
 
 /// Reads "none" or "latency,bandwidth".
@@ -57,7 +57,7 @@ std::optional<std::string> read_plain_text(std::string_view text);
 
 std::string_view trimmed(std::string_view text);
 
-/// Returns what lies between commas; one item more than there are commas.
+/// Returns the texts between commas, which are one more than there are commas.
 std::vector<std::string_view> items_of(std::string_view text);
 
 }  // namespace tessera

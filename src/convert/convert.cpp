@@ -23,7 +23,7 @@ struct WeightFile {
   std::int64_t bytes = 0;
 };
 
-/// Divides tensors in their order; a new file when the next one does not fit any more.
+/// Divides tensors in their order; starts a new file when the next tensor does not fit any more.
 std::vector<WeightFile> divide_into_files(const std::vector<TensorRecord>& tensors, DType dtype, std::int64_t largest) {
   std::vector<WeightFile> files(1);
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -20,14 +20,14 @@ constexpr std::int64_t kBytes = 256;
 
 constexpr std::array kModelFiles{"config.json", "generation_config.json"};
 
-/// Files of which a reader takes the first that it finds, so that a folder must not mix two tokenizers'.
+/// Files of which a reader takes the first that it finds, so that a folder must not mix those of two tokenizers.
 constexpr std::array kVocabularyFiles{"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt"};
 constexpr std::array kTokenizerFiles{"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
                                      "chat_template.jinja", "chat_template.json"};
 
 constexpr std::array kDropouts{"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout"};
 
-/// Keys of config.json that an export keeps as they were.
+/// Keys of config.json that an export keeps unchanged.
 constexpr std::array kKeptKeys{"bos_token_id",          "eos_token_id",        "pad_token_id",
                                "unk_token_id",          "sep_token_id",        "initializer_range",
                                "tokenizer_class",       "use_cache",           "summary_type",
@@ -44,7 +44,7 @@ bool holds_companions(const std::filesystem::path& folder) {
   return is_there("config.json") || std::ranges::any_of(kVocabularyFiles, is_there);
 }
 
-/// Returns a folder that a checkpoint's run kept companions in; empty if there is none.
+/// Returns the folder in which a checkpoint's run kept companions; empty if there is none.
 std::filesystem::path kept_of(const std::filesystem::path& checkpoint) {
   std::vector<std::filesystem::path> places{checkpoint};
   std::error_code error;  // no current folder: no companions of the checkpoint
@@ -63,7 +63,7 @@ std::string option_of(const Manifest& manifest, const std::string& name) {
   return {};
 }
 
-/// Copies files of `from` that are there.
+/// Copies those files of `from` that exist.
 template <class Names>
 void copy_files(const std::filesystem::path& from, const std::filesystem::path& to, const Names& names) {
   for (const char* name : names) {

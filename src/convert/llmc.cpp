@@ -1,6 +1,6 @@
 // llm.c's model file. It starts with 256 int32: magic, version, context, vocabulary, layers, heads, width, padded
-// vocabulary. Then comes each kind of parameter for all layers one after the other. Linear weights are [out, in] there,
-// [in, out] here (as GPT-2's Conv1D has them). The table is padded to a multiple of 128 rows.
+// vocabulary. Then comes each kind of parameter for all layers, one after the other. Linear weights are [out, in] there
+// and [in, out] here (as in GPT-2's Conv1D). The table is padded to a multiple of 128 rows.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -54,7 +54,7 @@ LlmcFile::LlmcFile(std::filesystem::path path) : path_(std::move(path)) {
   a.context = header[2], a.vocab = header[3], a.layers = header[4], a.heads = a.kv_heads = header[5];
   a.width = header[6], a.ffn_width = 4 * a.width;
   const std::int64_t rows = header[7];
-  // Checked before anything of that size is made: the file holds a layer's 12 width^2 elements for every layer.
+  // Checked before anything of that size is allocated: the file holds 12 width^2 elements for every layer.
   const std::int64_t least = checked_multiply(checked_multiply(12 * a.layers, a.width), a.width);
   if (rows < a.vocab || least > bytes) throw refusal("{} is shorter than its header says", path_.string());
   validate(a);

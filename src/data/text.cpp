@@ -76,7 +76,7 @@ class Text final : public TokenSource {
     parts_.push_back(std::move(part));
   }
 
-  /// Returns the length of the byte order mark at the file's start, which is no text.
+  /// Returns the length of the byte order mark at the file's start, which is not text.
   static std::int64_t mark_of(const TextPart& part) {
     std::array<char, kByteOrderMark.size()> start{};
     if (part.size < static_cast<std::int64_t>(start.size())) return 0;
@@ -96,8 +96,8 @@ class Text final : public TokenSource {
                              widen);
       return;
     }
-    // The bytes are read into the last quarter of the output and widened from the front: no other memory is needed.
-    // Writing element i overwrites bytes 4i to 4i+3, none of which holds an input after the i-th.
+    // The bytes are read into the last quarter of the output and widened from the front, so that no other memory is
+    // needed. Writing element i overwrites bytes 4i to 4i+3, none of which holds an input after the i-th.
     auto* raw = reinterpret_cast<std::byte*>(out) + 3 * length;
     read_at(part.file, part.begin + inside, {raw, length});
     for (std::size_t i = 0; i < length; ++i) out[i] = widen(raw[i]);

@@ -1,5 +1,5 @@
 #pragma once
-// The backends, and what they share.
+// The backends, and the code that they share.
 
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/require_equal.hpp"
@@ -9,7 +9,7 @@ namespace tessera {
 const Backend& cpu_backend();
 const Backend& gpu_backend();
 
-/// Requires the same libraries on all ranks, as others may sum in another order. Collective over the world.
+/// Requires the same libraries on all ranks, because others may sum in another order. Collective over the world.
 inline void require_same_kernels(const Resources& all) {
   require_equal(all.context, all.compute->kernels(Queue::compute).description(),
                 "the same instruction set and matmul library on all ranks");

@@ -251,7 +251,7 @@ class Binder {
       a.copy_dtype = schedule_.value(v).dtype();
       a.copy = at(v) + (slice.first + part.first) * size_of(a.copy_dtype);
     }
-    const auto add_padding = [&](std::int64_t end) {  // a copy has it, and an update leaves it alone
+    const auto add_padding = [&](std::int64_t end) {  // a copy has it, but an update leaves it alone
       const std::int64_t begin = update.runs.empty() ? 0 : update.runs.back().end;
       if (a.copy != nullptr && begin < end) update.runs.push_back({begin, end, false, true});
     };
@@ -266,7 +266,7 @@ class Binder {
     a.runs = update.runs;
   }
 
-  /// Returns by what the rate of a tensor's matrices is multiplied: by one number, as they have one shape.
+  /// Returns the factor for the rate of a tensor's matrices: one number, because they have one shape.
   float scale_of(const ParameterTensor& tensor) const {
     const std::vector<TensorMatrix> matrices = matrices_of(tensor, schedule_.model.architecture);
     const auto scale = [&](const TensorMatrix& m) { return muon_scale(m, optimizer_.settings().options.muon_scale); };
@@ -289,8 +289,8 @@ class Binder {
     }
   }
 
-  /// Binds the matrices of a unit: those that this rank owns, and without addresses those of others. Where the state is
-  /// not shared, it owns all of them, in the unit's own layout.
+  /// Binds the matrices of a unit: those that this rank owns, and without addresses those of others. If the state is
+  /// not shared, the rank owns all of them, in the unit's own layout.
   void bind_orthogonalize(const Operation& op, BoundOperation& bound) const {
     const bool is_shared = schedule_.value(op.reads[0]).kind == ValueKind::matrices;
     const std::int64_t me = is_shared ? resources_.index_in(rules_of(schedule_.strategy).state) : 0;

@@ -1,5 +1,5 @@
 #pragma once
-// A schedule's operations with addresses: what they become on one rank. Made once; playing allocates nothing.
+// A schedule's operations bound to addresses on one rank. Made once, so that playing allocates nothing.
 
 #include <memory>
 #include <span>
@@ -24,7 +24,7 @@ struct BoundOperation {
   std::vector<std::pair<std::byte*, std::int64_t>> gaps;  ///< padding of freshly written gradients: address, bytes
   bool clears_sums = false;                               ///< the step's first contribution to its sums
   // collectives
-  std::span<std::byte> workspace;  ///< of a sum; empty where it needs none
+  std::span<std::byte> workspace;  ///< of a sum; empty if it needs none
   // update
   struct Update {
     void (Kernels::*kernel)(Stream& stream, const UpdateArguments& arguments) = nullptr;
@@ -49,12 +49,12 @@ struct BoundSchedule {
   ReducedScalars* reduced = nullptr;                      ///< on the device, as scalars
   StepScalars* scalars = nullptr;
   StepWish* wish = nullptr;       ///< of a step of several micro-steps
-  ExactSum* unit_sums = nullptr;  ///< what norms have summed up after each unit; null: that is not kept
+  ExactSum* unit_sums = nullptr;  ///< the sums that norms leave after each unit; null: they are not kept
 
   const BoundOperation& operator[](OperationId id) const { return operations[id]; }
 };
 
-/// Binds by the schedule, the memory and the optimizer's settings alone; plays nothing.
+/// Binds by the schedule, the memory and the optimizer's settings alone, without playing anything.
 BoundSchedule bind(const StepSchedule& schedule, const Resources& resources, const Optimizer& optimizer);
 
 }  // namespace tessera

@@ -8,7 +8,7 @@ namespace tessera {
 
 namespace {
 
-/// The host reaches its own regions itself, pinned ones too.
+/// The host accesses its own regions directly, also pinned ones.
 void fill_region(const Resources& all, Stream& stream, RegionKind kind, MemorySpace space) {
   const std::span<std::byte> region = all.memory->region(kind, space);
   if (region.empty()) return;

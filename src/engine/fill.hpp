@@ -1,5 +1,5 @@
 #pragma once
-// Regions filled with the pattern of unwritten memory, so that what is written there shows.
+// Regions filled with the pattern of unwritten memory, so that writes to them can be detected.
 
 #include <initializer_list>
 
@@ -7,17 +7,17 @@
 
 namespace tessera {
 
-/// Returns whether a storage is state at rest, which starts as zeros and which every step changes. Constants are at
-/// rest too, and are written once.
+/// Returns whether a storage is state at rest, which starts as zeros and which every step changes. Constants are also
+/// at rest, but they are written only once.
 inline bool is_state(const Storage& storage) {
   return storage.region == RegionKind::at_rest && storage.carried && storage.category != Category::workspace;
 }
 
-/// Fills memory at rest of these spaces. State is zeroed again, as fresh memory is. Before the state is set.
+/// Fills memory at rest of these spaces; state is zeroed again, like fresh memory. Call before the state is set.
 void fill_at_rest(const Resources& all, const StepSchedule& schedule, std::initializer_list<MemorySpace> spaces);
 
-/// Fills the private and the shared region of these spaces, the device's as work of `stream`. Once collectives have
-/// been tried on them, and before anything is played.
+/// Fills the private and the shared region of these spaces, the device's as work of `stream`. Call after collectives
+/// have been tried on them, and before anything is played.
 void fill_passing(const Resources& all, Stream& stream, std::initializer_list<MemorySpace> spaces);
 
 }  // namespace tessera

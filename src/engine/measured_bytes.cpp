@@ -18,7 +18,7 @@ constexpr RegionOfSpace kAllRegions[] = {
     {MemorySpace::device, RegionKind::private_}, {MemorySpace::host, RegionKind::at_rest},
     {MemorySpace::host, RegionKind::shared},     {MemorySpace::host, RegionKind::private_}};
 
-/// Returns where a category's storages lie in a region: offsets, each once, in order.
+/// Returns where a category's storages are in a region: offsets, each once, in order.
 std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& resources, Category category,
                                RegionOfSpace region) {
   const std::byte* const start = resources.memory->region(region.kind, region.space).data();
@@ -42,7 +42,7 @@ std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& re
   return merged;
 }
 
-/// Returns what is there of an extent; -1 where that is not known.
+/// Returns the bytes in use within an extent; -1 if that is not known.
 std::int64_t bytes_there(const Resources& resources, RegionOfSpace region, Extent extent) {
   const auto memory =
       resources.memory->region(region.kind, region.space)

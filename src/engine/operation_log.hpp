@@ -26,8 +26,8 @@ class OperationLog {
     if (stream == 0) times_.add(category, end - begin);
     add({begin, end, 0, 0, id, {}, category, static_cast<std::int8_t>(stream)});
   }
-  /// Notes that the compute stream waited for `awaited` before `id`, or before the segment's end (none). It was idle
-  /// for no operation's sake where `awaited` is `id` itself, or none.
+  /// Notes that the compute stream waited for `awaited` before `id`, or before the segment's end (none). If `awaited`
+  /// is `id` itself, or none, it was idle without waiting for another operation.
   void waited(OperationId id, OperationId awaited, std::int64_t begin, std::int64_t end) {
     const TimeCategory category =
         awaited ? category_of(schedule_, schedule_.operation(awaited)) : TimeCategory::exposed_other;

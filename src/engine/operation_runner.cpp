@@ -86,7 +86,7 @@ Communicator& OperationRunner::summing_communicator(const Operation& op, const B
   return communicator;
 }
 
-/// Copies between device and host, as slowly as settings want it where the copy is of what is offloaded.
+/// Copies between device and host, as slowly as the settings ask if the copy is of something offloaded.
 void OperationRunner::copy(const Operation& op, const BoundOperation& bound, Stream& stream) {
   using Clock = std::chrono::steady_clock;
   const Emulation& slow = resources_.settings.copies;

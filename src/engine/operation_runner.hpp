@@ -1,5 +1,5 @@
 #pragma once
-// Runs one operation: hands it to the kernels or to a communicator, on a stream.
+// Runs one operation: passes it to the kernels or to a communicator, on a stream.
 
 #include "engine/bound_schedule.hpp"
 
@@ -17,7 +17,7 @@ class OperationRunner {
   /// Starts some operations late, by seed, under QueueMode::chaos.
   void delay(OperationId id) const;
 
-  /// Runs an operation where the stream's work is (Task). Loads are not run here: they need a feed.
+  /// Runs an operation as work of the stream (Task). Loads are not run here, because they need a feed.
   void run(OperationId id, Stream& stream);
 
  private:

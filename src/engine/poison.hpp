@@ -1,5 +1,5 @@
 #pragma once
-// Which storages may be poisoned: tests fill memory with NaN once nobody in a segment needs it any more.
+// Which storages may be poisoned: tests fill memory with NaN once nothing in a segment needs it any more.
 
 #include <algorithm>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Returns of each operation the storages that it touches and that do not outlive the segment.
+/// Returns, for each operation, the storages that it touches and that do not outlive the segment.
 inline IndexedVector<OperationId, std::vector<StorageId>> passing_storages(const StepSchedule& schedule) {
   IndexedVector<OperationId, std::vector<StorageId>> passing(schedule.operations.size());
   for (const OperationId id : passing.ids()) {

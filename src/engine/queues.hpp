@@ -14,8 +14,8 @@
 namespace tessera {
 
 /// The compute queue has a stream. Communication has another for all its queues, or one for each. One for all
-/// (`one_for_all`) is legal, because list order is issue order. What is offloaded has one for each way of the copies
-/// and one for the host's work (`copies`). In serial mode all share the compute stream.
+/// (`one_for_all`) is legal, because list order is issue order. Offloading has one for each direction of the copies and
+/// one for the host's work (`copies`). In serial mode all share the compute stream.
 class Queues {
  public:
   Queues(Device& device, QueueMode mode, bool one_for_all, bool copies)
@@ -37,7 +37,7 @@ class Queues {
   }
 
   Stream& of(Queue queue) { return *streams_[static_cast<std::size_t>(queue)]; }
-  /// Returns the compute stream, which also loads and stores where nothing is offloaded.
+  /// Returns the compute stream, which also loads and stores if nothing is offloaded.
   Stream& compute() { return *compute_; }
   bool on_compute(Queue queue) const { return streams_[static_cast<std::size_t>(queue)] == compute_.get(); }
   /// Returns the number of a queue's stream; 0 is the compute stream.
@@ -55,7 +55,7 @@ class Queues {
     for (auto& other : others_) other->synchronize();
   }
 
-  /// Waits for all streams after a failure; what they throw is known already.
+  /// Waits for all streams after a failure, and ignores what they throw, because that is known already.
   void drain() {
     const auto quietly = [](Stream& stream) {
       try {
@@ -74,8 +74,8 @@ class Queues {
   std::array<Stream*, kQueues> streams_{};
 };
 
-/// Runs `work`. What fails is told to the other ranks before streams are drained: they may wait for peers that wait for
-/// this rank.
+/// Runs `work`. A failure is told to the other ranks before streams are drained, because the streams may wait for peers
+/// that wait for this rank.
 template <class Work>
 void play_guarded(RankContext& context, Queues& queues, Work&& work) {
   try {
@@ -87,7 +87,7 @@ void play_guarded(RankContext& context, Queues& queues, Work&& work) {
   }
 }
 
-/// Of each operation: those on other streams that it waits for, and the event that others wait for.
+/// For each operation: those on other streams that it waits for, and the event that others wait for.
 class StreamOrder {
  public:
   StreamOrder(const StepSchedule& schedule, Device& device, Queues& queues)
@@ -95,7 +95,7 @@ class StreamOrder {
     for (const OperationId id : schedule.operations.ids()) {
       for (const OperationId other : waits_of(schedule, id)) {
         if (&queues.of(schedule.operation(other).queue) == &queues.of(schedule.operation(id).queue)) continue;
-        if (takes_input(schedule.operation(other))) continue;  // the host's, before all that reads them is issued
+        if (takes_input(schedule.operation(other))) continue;  // the host's, before all its readers are issued
         waits_[id].push_back(other);
         record_after(other);
       }
@@ -103,7 +103,7 @@ class StreamOrder {
   }
 
   const std::vector<OperationId>& waits(OperationId id) const { return waits_[id]; }
-  /// Has an event recorded behind an operation from now on.
+  /// Has an event recorded after an operation from now on.
   void record_after(OperationId id) {
     auto& event = events_[id];
     if (event == nullptr) event = device_.make_event();

@@ -33,7 +33,7 @@ struct Piece {
   std::int64_t count = 0;
 };
 
-/// Adds what is to be filled of a slice whose values are at `values`; its padding becomes zero here.
+/// Adds the pieces of a slice that are to be filled, with values at `values`; sets its padding to zero.
 void divide(const StateSlice& slice, float* values, std::vector<Piece>& pieces) {
   std::int64_t end = 0;
   for (const TensorRun& run : slice.runs) {
@@ -86,7 +86,7 @@ StateSlice snapshot_slice(const StepSchedule& schedule, const Resources& resourc
   StateSlice slice;
   slice.unit = unit;
   slice.count = schedule.unit(unit).share(schedule.grid.world());
-  // Those who hold the same slice are in a row: a replica group's, or of unsharded state all.
+  // Ranks that hold the same slice are in a row: those of a replica group, or, if the state is unsharded, all.
   slice.first = resources.index_in(Group::replica) * slice.count;
   const std::int64_t in_unit = elements_at_rest(schedule, resources, unit).first + slice.first;
   slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), in_unit, slice.count);
@@ -114,8 +114,8 @@ void set_masters(const StepSchedule& schedule, const Resources& resources, const
     const StateSlice& slice = slices.emplace_back(state_slice(schedule, resources, unit));
     masters.push_back(std::as_writable_bytes(std::span(slice.master(), static_cast<std::size_t>(slice.count))));
   }
-  // All threads fill all units at once where the host reaches them. Fresh memory is zero already: moments are not
-  // touched, so that their pages are taken at the first update.
+  // All threads fill all units at once if the host reaches them. Fresh memory is already zero, so moments are not
+  // touched: their pages are taken at the first update.
   resources.device->fill_by_host(masters, [&](std::size_t first, std::span<void* const> host) {
     std::vector<Piece> pieces;
     for (std::size_t i = 0; i < host.size(); ++i) divide(slices[first + i], static_cast<float*>(host[i]), pieces);

@@ -53,7 +53,7 @@ std::span<const TraceSpan> StepTrace::spans() const {
 }
 
 void require_traceable(const StepRange& steps, const StepSchedule& schedule) {
-  constexpr std::int64_t room = 4'000'000;  // of all ranks: some 250 bytes of JSON each, and Perfetto opens that
+  constexpr std::int64_t room = 4'000'000;  // of all ranks: each is some 250 bytes of JSON, and Perfetto opens that
   if (!steps.on()) return;
   const std::int64_t spans = StepTrace::most_spans(schedule) * schedule.grid.world();
   const std::int64_t most = std::max<std::int64_t>(1, room / std::max<std::int64_t>(1, spans));

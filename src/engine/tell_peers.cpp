@@ -10,7 +10,7 @@ void tell_peers(RankContext& context) {
   try {
     throw;
   } catch (const PeerError&) {
-    return;  // they know
+    return;  // they know already
   } catch (const Error& error) {
     notice.raise({rank, error.code(), error.what()});
   } catch (const std::exception& error) {

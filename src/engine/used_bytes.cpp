@@ -14,8 +14,8 @@ namespace {
 
 static_assert(kTouchPiece == kStorageAlignment, "memory is examined in the pieces in which it is planned");
 
-/// Added to the states of an update: AdamW then moves every parameter by some 100 times the rate, which 16-bit types
-/// show, too.
+/// Added to the states of an update: AdamW then moves every parameter by some 100 times the rate, which even 16-bit
+/// types show.
 constexpr std::array<float, kStateKinds> kPushes{0.0f, 100.0f, 1.0f};
 
 std::vector<std::byte> copy_of(const Resources& resources, std::span<const std::byte> memory) {
@@ -36,7 +36,7 @@ void push_states(const StateSlice& slice, const Resources& resources) {
 
 using Pieces = std::vector<bool>;
 
-/// Returns of each piece of a region whether it no longer holds the pattern.
+/// Returns, for each piece of a region, whether it no longer holds the pattern.
 Pieces written_pieces(const Resources& resources, std::span<const std::byte> region) {
   constexpr std::int64_t kChunk = std::int64_t{64} << 20;
   Pieces written;
@@ -53,7 +53,7 @@ Pieces written_pieces(const Resources& resources, std::span<const std::byte> reg
   return written;
 }
 
-/// Returns of each piece of a storage of state whether it is padding of a unit, which no step changes, or space that
+/// Returns, for each piece of a storage of state, whether it is padding of a unit, which no step changes, or space that
 /// fuller members need.
 Pieces padding_pieces(const StepSchedule& schedule, const Resources& resources, StorageId id) {
   const std::int64_t bytes = schedule.storage(id).bytes;
@@ -86,7 +86,7 @@ Pieces padding_pieces(const StepSchedule& schedule, const Resources& resources, 
   return padding;
 }
 
-/// Marks the pieces of a storage of state that are as they were, but for padding.
+/// Marks the pieces of a storage of state that did not change, apart from padding.
 void mark_unchanged(std::span<const std::byte> before, std::span<const std::byte> now, const Pieces& padding,
                     std::int64_t first, Pieces& written) {
   for (std::size_t at = 0; at < now.size(); at += static_cast<std::size_t>(kTouchPiece)) {

@@ -26,7 +26,7 @@ std::filesystem::file_type type_at(const std::filesystem::path& path) {
   return type;
 }
 
-/// Makes names next to PATH: unique to this process, and another one each time.
+/// Makes names next to PATH: unique to this process, and different each time.
 std::filesystem::path beside_name(const std::filesystem::path& path, int number) {
   return fmt::format("{}.{}-{}.tmp", path.string(), ::getpid(), number);
 }

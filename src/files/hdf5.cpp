@@ -17,8 +17,8 @@ herr_t take_cause(unsigned depth, const H5E_error2_t* error, void* out) {
   return 0;
 }
 
-/// Returns the cause of HDF5's last error. Where that is the system's, HDF5 adds the time, addresses and byte counts:
-/// the system's own words are enough.
+/// Returns the cause of HDF5's last error. Where that is the system's, HDF5 adds the time, addresses and byte counts,
+/// although the system's own words are enough.
 std::string error_text() {
   constexpr std::string_view words = "error message = '";
   std::string text;

@@ -11,7 +11,7 @@ namespace tessera {
 
 namespace {
 
-/// Plans quickly, without the search for the last percent. So what fits fits with the full plan too.
+/// Plans quickly, without the search for the last percent, so that what fits also fits with the full plan.
 PlannedRun quickly_planned(const RunShape& shape) { return plan_shape(shape, {false, 0}); }
 
 bool fits(RunShape shape, const Recomputation& recomputation, const FitLimits& limits) {
@@ -20,14 +20,14 @@ bool fits(RunShape shape, const Recomputation& recomputation, const FitLimits& l
     const PlannedRun run = quickly_planned(shape);
     return limited_bytes(run.schedule, run.plan) <= limits.device &&
            (limits.machine == 0 || machine_bytes(run.schedule, run.plan) <= limits.machine);
-  } catch (const UsageError&) {  // impossible beside the other options
+  } catch (const UsageError&) {  // impossible with the other options
     return false;
   }
 }
 
-/// Returns the fewest blocks with which the halves of `halves` fit, by halving the interval: each block more saves
-/// memory of the device. Nothing if all blocks do not suffice. A block more may take memory of the machine
-/// (memory.offload_activations), so that is looked at last.
+/// Returns the fewest blocks with which the halves of `halves` fit, by halving the interval, because each additional
+/// block saves memory of the device. Nothing if all blocks do not suffice. An additional block may take memory of the
+/// machine (memory.offload_activations), so that is checked last.
 std::optional<Recomputation> fewest_blocks(const RunShape& shape, Recomputation halves, const FitLimits& limits) {
   const FitLimits of_device{limits.device, 0};
   halves.of = halves.share = shape.architecture.layers;
@@ -141,7 +141,7 @@ Options with_fit_decided(Options options, const Architecture& architecture, std:
   keeping.memory.keep_activated = KeepActivated::automatic;
   const RunShape shape = run_shape(keeping, architecture, world, ranks_per_node);
   if (limits.device <= 0 || !shape.policy.keeps_activated) return keeping;
-  keeping.memory.keep_activated = KeepActivated::yes;  // a restart does not decide again
+  keeping.memory.keep_activated = KeepActivated::yes;  // so that a restart does not decide again
   return fits(shape, shape.policy.recomputation, limits) ? keeping : options;
 }
 

@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-/// Plans quickly, without the search for the last percent. So what it promises holds for the full plan too.
+/// Plans quickly, without the search for the last percent, so that its promise also holds for the full plan.
 std::int64_t bytes_needed(const RunShape& shape) {
   const PlannedRun planned = plan_shape(shape, {false, 0});
   return limited_bytes(planned.schedule, planned.plan);
@@ -34,7 +34,7 @@ Change changed(const RunShape& shape, std::string option, const std::function<vo
   return result;
 }
 
-// The changes that a run can still make, one function a dimension.
+// The changes that a run can still make, one function per dimension.
 
 std::vector<Change> asynchronous_off(const RunShape& shape) {
   if (!shape.policy.snapshot || kernel_needs(shape.device).limited(0, 1) == 0) return {};
@@ -46,7 +46,7 @@ std::vector<Change> fewer_gathers(const RunShape& shape) {
   return {changed(shape, "shard.limit_all_gathers=1", [](RunShape& s) { s.policy.limit_all_gathers = 1; })};
 }
 
-/// Slices that stay after forward instead of full units, over as many ranks as possible; then nothing that stays.
+/// Slices that stay after forward instead of full units, over as many ranks as possible; then none that stay.
 std::vector<Change> resharding(const RunShape& shape) {
   const SchedulePolicy& policy = shape.policy;
   const std::int64_t widest = widest_sub_group(policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
@@ -89,8 +89,8 @@ std::vector<Change> more_sharding(const RunShape& shape) {
   return changes;
 }
 
-/// On a CPU device and host are one memory: nothing is won there. What is updated by whole matrices stays on the
-/// device.
+/// On a CPU device and host share one memory, so this would save nothing. State that is updated by whole matrices stays
+/// on the device.
 std::vector<Change> offload(const RunShape& shape) {
   if (kernel_needs(shape.device).limited(0, 1) > 0 || rules_of(shape.policy.optimizer).wants_matrices) return {};
   const Offload now = shape.policy.offload;
@@ -110,7 +110,7 @@ std::vector<Change> offload(const RunShape& shape) {
   return changes;
 }
 
-/// Takes the inputs of recomputed blocks to the host. On a CPU that wins nothing either.
+/// Moves the inputs of recomputed blocks to the host. On a CPU that saves nothing either.
 std::vector<Change> offload_activations(const RunShape& shape) {
   const SchedulePolicy& policy = shape.policy;
   if (kernel_needs(shape.device).limited(0, 1) > 0 || policy.offload_activations) return {};
@@ -133,13 +133,13 @@ std::vector<Change> compute_in_bf16(const RunShape& shape) {
   return {changed(shape, "precision.compute=bf16", [](RunShape& s) { s.policy.compute = DType::bf16; })};
 }
 
-/// One thing that can be changed: as it is, or in one of several ways.
+/// Something that can be changed: as it is, or in one of several ways.
 struct Dimension {
   std::vector<Change> (*changes)(const RunShape&);
   bool always_least = false;  ///< the change never costs memory, so only the changed run is tried
 };
 
-/// Returns what the least run is looked for over; costs least in the first, most in the last.
+/// Returns the dimensions over which the run of least memory is searched, from the cheapest change to the dearest.
 const std::vector<Dimension>& dimensions() {
   static const std::vector<Dimension> all{
       {asynchronous_off, true}, {nothing_stays_full, false}, {nothing_activated, true},
@@ -149,7 +149,7 @@ const std::vector<Dimension>& dimensions() {
   return all;
 }
 
-/// Returns which of them is the micro-batch.
+/// Returns which dimension is the micro-batch.
 std::size_t dimension_of_batch() {
   const auto found =
       std::ranges::find_if(dimensions(), [](const Dimension& one) { return one.changes == smallest_batch; });
@@ -159,11 +159,11 @@ std::size_t dimension_of_batch() {
 /// A run with some of its dimensions changed.
 struct Combination {
   RunShape shape;
-  std::vector<std::string> options;  ///< by dimension; empty where nothing is changed
+  std::vector<std::string> options;  ///< by dimension; empty if nothing is changed
   std::int64_t bytes = 0;
 };
 
-/// Finds, of all combinations from dimension `at` on, the one that needs least.
+/// Of all combinations from dimension `at` on, finds the one that needs least.
 void find_least(const Combination& now, std::size_t at, std::optional<Combination>& least) {
   if (at == dimensions().size()) {
     const auto bytes = bytes_with({"", now.shape});
@@ -182,7 +182,7 @@ void find_least(const Combination& now, std::size_t at, std::optional<Combinatio
   }
 }
 
-/// Returns the run with only those changes of a combination that `keep` names, each made as it was found.
+/// Returns the run with only those changes of a combination that `keep` names, each as it was found.
 std::optional<Combination> with_only(const RunShape& shape, const Combination& of, const std::vector<bool>& keep) {
   Combination result{shape, std::vector<std::string>(dimensions().size()), 0};
   for (std::size_t d = 0; d < dimensions().size(); ++d) {
@@ -192,7 +192,7 @@ std::optional<Combination> with_only(const RunShape& shape, const Combination& o
       result.shape = change.shape;
       result.options[d] = change.option;
     }
-    if (result.options[d].empty()) return std::nullopt;  // it needs another one
+    if (result.options[d].empty()) return std::nullopt;  // it needs a different one
   }
   const auto bytes = bytes_with({"", result.shape});
   if (!bytes) return std::nullopt;
@@ -245,7 +245,7 @@ void combine(const RunShape& shape, FitAnswer& answer) {
     }
   }
   const std::size_t batch = dimension_of_batch();
-  if (fits && keep[batch]) {  // a larger one than 1, perhaps
+  if (fits && keep[batch]) {  // perhaps one larger than 1
     best.shape.micro_batch = shape.micro_batch;
     best.shape.micro_batch = largest_micro_batch(best.shape, answer.allowed);
     best.options[batch] = fmt::format("train.micro_batch={}", best.shape.micro_batch);

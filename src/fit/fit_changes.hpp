@@ -1,5 +1,5 @@
 #pragma once
-// What may be changed about a run that needs too much memory: single options, and the best combination of them.
+// What can be changed about a run that needs too much memory: single options, and the best combination of them.
 
 #include <optional>
 #include <string>
@@ -15,14 +15,14 @@ struct Change {
   RunShape shape;
 };
 
-/// Returns the bytes with a change, or nothing where it is impossible with the other options.
+/// Returns the bytes with a change, or nothing if it is impossible with the other options.
 std::optional<std::int64_t> bytes_with(const Change& change);
 
-/// Returns single changes in the order of what they cost, with the largest micro-batch that fits.
+/// Returns single changes, the cheapest first, with the largest micro-batch that fits.
 std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed);
 
-/// Fills `together`, where no single change is enough, with the combination that fits, less what it does not need.
-/// Where none fits, fills `smallest` with the least of all combinations.
+/// If no single change is enough, fills `together` with the combination that fits, without the changes it does not
+/// need. If none fits, fills `smallest` with the least of all combinations.
 void combine(const RunShape& shape, FitAnswer& answer);
 
 }  // namespace tessera

@@ -23,7 +23,7 @@ constexpr std::int64_t kLargestSize = std::numeric_limits<std::int32_t>::max();
 /// config.json with typed look-ups; a missing key and null are the same.
 class ConfigReader {
  public:
-  /// `json` outlives it.
+  /// `json` must outlive it.
   ConfigReader(std::filesystem::path path, const nlohmann::json& json) : path_(std::move(path)), json_(json) {}
 
   /// Returns a size of at least 1.
@@ -43,7 +43,7 @@ class ConfigReader {
     if (!value->is_boolean()) refuse(key, "true or false");
     return value->get<bool>();
   }
-  /// UsageError unless the truth value is the supported one.
+  /// Throws UsageError unless the truth value is the supported one.
   void require(const char* key, bool wanted) const {
     if (truth(key, wanted) != wanted) refuse(key, wanted ? "true" : "false");
   }
@@ -140,7 +140,7 @@ class ConfigReader {
     return scaling;
   }
 
-  /// UsageError unless a number, if it is there, is the supported one.
+  /// Throws UsageError unless a number, if it is there, is the supported one.
   void require_number(const char* key, const nlohmann::json& object, double wanted) const {
     const auto place = object.find(key);
     if (place == object.end() || place->is_null() || (place->is_number() && *place == wanted)) return;
@@ -169,7 +169,7 @@ class ConfigReader {
   const nlohmann::json& json_;
 };
 
-/// Reads a size. Of two keys for it, the latter counts.
+/// Reads a size. If there are two keys for it, the latter counts.
 std::int64_t read_size(const ConfigReader& config, const FamilyRules& rules, std::int64_t Architecture::*field,
                        std::optional<std::int64_t> fallback = std::nullopt) {
   const char* missing = "";

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kLargestIndex = 256 << 20;
 
-/// Returns the first element that is infinite or no number; values.size() if there is none.
+/// Returns the first element that is infinite or NaN; values.size() if there is none.
 std::size_t first_not_finite(std::span<const float> values) {
   constexpr std::uint32_t all_ones = 0x7f80'0000;  // the exponent of both
   std::uint32_t largest = 0;                       // without an early exit, so that it vectorises

@@ -224,7 +224,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   bool seen_dtype_ = false, seen_shape_ = false, seen_offsets_ = false;
 };
 
-/// Checks that the tensors lie end to end and fill the data.
+/// Checks that the tensors follow each other without gaps and fill the data.
 void check_coverage(const std::vector<SafetensorsEntry>& entries, std::int64_t data_bytes, const std::string& file) {
   std::vector<const SafetensorsEntry*> in_order;
   in_order.reserve(entries.size());

@@ -63,7 +63,7 @@ void Generator::run(std::span<const GenerationPrompt> prompts, const TokenSink& 
   ControlPlane& control = resources_.context.control();
   std::vector<Row> rows(prompts.size());
   std::vector<std::int32_t> tokens(prompts.size());      // the last ones
-  std::vector<std::int64_t> lengths(prompts.size(), 0);  // of texts that go on; 0: has ended
+  std::vector<std::int64_t> lengths(prompts.size(), 0);  // of texts that continue; 0: has ended
   const auto choose = [&](std::size_t b, std::int64_t length) {
     tokens[b] = sampler_.choose(logits(b), prompts[b].number, length);
     const bool goes_on = sink(b, tokens[b]);

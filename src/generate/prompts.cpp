@@ -37,7 +37,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-/// Returns the prompts of lines that are each a JSON text, or an object with "prompt": they may have several lines.
+/// Returns the prompts of lines that are each a JSON text, or an object with "prompt", so that prompts can span lines.
 std::vector<std::string> prompts_in_json(const std::string& file, const std::vector<std::string>& lines) {
   std::vector<std::string> prompts;
   for (std::size_t i = 0; i < lines.size(); ++i) {

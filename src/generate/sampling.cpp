@@ -51,10 +51,10 @@ std::int32_t TokenSampler::choose(std::span<const float> logits, std::int64_t pr
     sum += weights_[i];
     if (draw < sum) return ids_[i];
   }
-  return best;  // the draw is the sum, by rounding
+  return best;  // the draw equals the sum, by rounding
 }
 
-/// Sorts ids by their logits, equal ones by the id, and leaves those of top_k.
+/// Sorts ids by their logits, equal ones by the id, and keeps those of top_k.
 void TokenSampler::keep_largest(std::span<const float> logits) {
   const auto before = [&](std::int32_t a, std::int32_t b) {
     const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
@@ -66,7 +66,7 @@ void TokenSampler::keep_largest(std::span<const float> logits) {
   ids_.resize(static_cast<std::size_t>(kept));
 }
 
-/// Leaves the first ids whose probabilities reach top_p; at least one.
+/// Keeps the first ids whose probabilities reach top_p; at least one.
 void TokenSampler::keep_probable() {
   const double wanted = rules_.top_p * std::accumulate(weights_.begin(), weights_.end(), 0.0);
   std::size_t kept = 0;

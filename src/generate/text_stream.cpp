@@ -12,7 +12,7 @@ constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
 /// Returns whether some bytes after `bytes` (1 to 3 of them) make a valid UTF-8 sequence.
 bool is_valid_start(std::string_view bytes) {
-  // The bounds of the next byte depend on the first alone: the smallest and the largest byte decide.
+  // The bounds of the next byte depend only on the first, so trying the smallest and the largest byte is enough.
   for (const char next : {'\x80', '\x90', '\xa0', '\xbf'}) {
     std::string whole(bytes);
     while (whole.size() < 4) {
@@ -66,7 +66,7 @@ void TextStream::decode(bool last) {
   bytes_ = std::string(rest);
 }
 
-/// Takes from text_ what no stop string can claim any more.
+/// Takes from text_ everything that can no longer become a stop string.
 std::string TextStream::show(bool last) {
   std::size_t end = text_.size();
   for (const std::string& stop : stops_) {

@@ -11,7 +11,7 @@ namespace tessera {
 
 namespace {
 
-/// "one of 1, 2, 3, 6": what divides `world`.
+/// "one of 1, 2, 3, 6": the divisors of `world`.
 std::string divisors_text(std::int64_t world) {
   std::string text;
   for (std::int64_t size = 1; size <= world; ++size) {
@@ -25,7 +25,7 @@ void require_divisor(std::string_view option, std::int64_t size, std::int64_t wo
   throw refusal("{} = {} does not divide the {}", option, size, counted(world, "rank")).use("{}", divisors_text(world));
 }
 
-/// "true, false, 2 or 4": what shard.reshard_after_forward may be where sub-groups of these sizes are possible.
+/// "true, false, 2 or 4": the values of shard.reshard_after_forward where sub-groups of these sizes are possible.
 std::string choices_text(std::int64_t widest) {
   std::string text = "true, false";
   for (std::int64_t size = 2; size <= widest; ++size) {

@@ -15,7 +15,7 @@ constexpr StrategyRules kTable[] = {
 #undef TESSERA_ROW
 };
 
-/// How little of parameters, gradients and state is full: the longer parameters live, the more.
+/// How little of parameters, gradients and state is full. The longer parameters are kept, the more is full.
 constexpr int sharded(const StrategyRules& rules) {
   return (rules.state == Group::self ? 0 : 1) + static_cast<int>(rules.life);
 }

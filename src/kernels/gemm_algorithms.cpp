@@ -52,7 +52,7 @@ GemmAlgorithms GemmAlgorithms::parse(const std::string& text) {
     if (!read_line(line, key, choice)) throw IoError("line {} of the GEMM algorithms is damaged", number);
     choices.set(key, choice);
   }
-  // The text must come back as it was written: a shortened number would be a number too.
+  // The text must come back as it was written, because a shortened number would be a number too.
   if (choices.text() != text) throw IoError("the end of the GEMM algorithms is damaged");
   return choices;
 }

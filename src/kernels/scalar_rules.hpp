@@ -10,7 +10,7 @@ namespace tessera {
 
 inline constexpr double kLargestLossScale = 16777216;
 inline constexpr std::int64_t kGoodStepsToGrow = 2000;
-// torch.nn.utils.clip_grad_norm_ divides by norm + 1e-6; kept, so that clipped runs compare.
+// torch.nn.utils.clip_grad_norm_ divides by norm + 1e-6, which is kept so that clipped runs can be compared.
 inline constexpr double kClipEpsilon = 1e-6;
 
 TESSERA_HOST_DEVICE inline void account_loss_rule(const AccountArguments& a) {

@@ -29,7 +29,7 @@ struct AttentionCall : PartCall {
             architecture().key_width()};
   }
   bool has_norm(const Projection& p) const { return p.norm_gain != p.weight && has(p.norm_gain); }
-  /// Returns what a projection makes, in memory for all of them (Architecture::query_stride).
+  /// Returns the output of a projection, in memory for all of them (Architecture::query_stride).
   View view(void* memory, const Projection& p) const {
     if (!architecture().head_norms) return write(memory, architecture().qkv_width()).columns_from(p.column);
     return {write(memory, 1).at(model.tokens() * p.column), model.compute, p.width};

@@ -55,7 +55,7 @@ void project_down(const MlpCall& call, const MlpForwardScratch& s) {
   call.kernels.linear_forward(call.stream, l);
 }
 
-/// Turns d h into d gate, in place, and d up; makes h again on the way unless it was saved.
+/// Turns d h into d gate, in place, and d up; recomputes h on the way unless it was saved.
 void swiglu_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   SwigluBackward b;
   b.tokens = call.model.tokens(), b.width = call.ffn();
@@ -65,7 +65,7 @@ void swiglu_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   call.kernels.swiglu_backward(call.stream, b);
 }
 
-/// The weight's gradient needs h. GELU: d u comes through it with the matmul. SwiGLU: between the two halves.
+/// The weight's gradient needs h. GELU's d u comes out of the same matmul; SwiGLU's backward is between the two halves.
 void project_down_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   LinearBackward l = linear_backward(call, Role::down_weight, call.ffn(), call.width());
   l.output_gradient = branch_gradient(call, DropoutSite::mlp_residual, s.masked_gradient);

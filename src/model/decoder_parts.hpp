@@ -1,5 +1,5 @@
 #pragma once
-// The directions of each kind of part, one source file a kind. decoder.cpp has checked their arguments.
+// The directions of each kind of part, one source file per kind. decoder.cpp has checked their arguments.
 
 #include "tessera/kernels/scratch_layout.hpp"
 #include "tessera/model/decoder.hpp"
@@ -63,7 +63,7 @@ void attention_backward_part(const PartCall& part);
 void mlp_forward_part(const PartCall& part);
 void mlp_backward_part(const PartCall& part);
 void head_loss_part(const PartCall& call);
-/// Computes the logits of one row a sequence.
+/// Computes the logits of one row per sequence.
 void head_logits_part(const PartCall& call);
 void head_training_part(const PartCall& call);
 

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// Attention, backward. (Forward and recompute need `normalized` alone.)
+/// Attention, backward. Forward and recompute need only `normalized`.
 struct AttentionBackwardScratch {
   AttentionBackwardScratch(ScratchLayout& scratch, const ModelParts& model);
   void* normalized;                 ///< [tokens, width]: the projection's input, recomputed
@@ -41,7 +41,7 @@ struct MlpBackwardScratch {
   void* norm;
 };
 
-/// The head's in generation: one row a sequence.
+/// The head's in generation: one row per sequence.
 struct LogitsScratch {
   LogitsScratch(ScratchLayout& scratch, const ModelParts& model);
   void* rows;        ///< [batch, width]: of the residual stream

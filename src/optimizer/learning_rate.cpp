@@ -10,7 +10,7 @@ namespace tessera {
 double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_t steps) {
   if (step <= options.warmup_steps)
     return options.lr * static_cast<double>(step) / static_cast<double>(options.warmup_steps);
-  // Of the steps after the warm-up, how many are done: the rate would reach min_lr one step after the last.
+  // The share that is done of `count` steps from `first` on: the rate would reach min_lr one step after the last.
   const auto done = [&](std::int64_t first, std::int64_t count) {
     return static_cast<double>(step - first) / static_cast<double>(count);
   };

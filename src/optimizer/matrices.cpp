@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// Returns what an update costs, as far as matrices differ.
+/// Returns the cost of an update, as far as it differs between matrices.
 double cost_of(const ParameterTensor& tensor, const Architecture& architecture) {
   double cost = 0;
   for (const TensorMatrix& m : matrices_of(tensor, architecture)) {

@@ -55,7 +55,7 @@ std::string strategy_line(const Options& options, const PlannedRun& planned) {
       s.grid.world() == 1 ? "" : " (exposed: the part of a step that waits for it)");
 }
 
-/// Warns where pinned memory is more than the limit of locked memory. Some drivers count it, most do not.
+/// Warns if pinned memory exceeds the limit of locked memory. Some drivers count it, but most do not.
 std::string pinned_warning(const PlannedRun& planned) {
   if (!traits_of(planned.schedule.model.device).has_own_memory) return {};
   const std::int64_t pinned = planned.plan.at(MemorySpace::host).total();
@@ -96,7 +96,7 @@ std::string offloaded_inputs_line(const Options& options, const StepSchedule& s)
                      counted(s.offloaded_inputs, "input"), format_bytes(copied));
 }
 
-/// Says what the host's AdamW takes of a step, and how many threads would keep up with a bus of 20 GB/s.
+/// Says how much of a step the host's AdamW takes, and how many threads would keep up with a bus of 20 GB/s.
 std::string offloaded_state_line(const StepSchedule& s, const Resources& resources) {
   if (s.offload == Offload::none) return {};
   constexpr double bus = 20e9;
@@ -123,7 +123,7 @@ std::string offloaded_state_line(const StepSchedule& s, const Resources& resourc
   return line;
 }
 
-/// Says what becomes of GELU's and SwiGLU's outputs, where a choice was made.
+/// Says how GELU's and SwiGLU's outputs are handled, if a choice was made.
 std::string activated_line(const Options& options, const ModelParts& model) {
   const char* const what = model.architecture.mlp == MlpKind::swiglu ? "SwiGLU" : "GELU";
   if (model.keeps_activated) return fmt::format("activated  {}'s outputs are kept for backward\n", what);

@@ -38,7 +38,7 @@ MachineLoad machine_load(World& world, const Device& device, DeviceMonitor* moni
   std::vector<LoadOfRank> ranks;
   for (const std::string& text : world.control().gather(mine)) {
     std::istringstream words(text);
-    std::string load;  // streams do not read "nan"
+    std::string load;  // streams cannot read "nan"
     LoadOfRank& rank = ranks.emplace_back();
     words >> load >> rank.processes >> rank.gpu;
     rank.load_average = std::strtod(load.c_str(), nullptr);

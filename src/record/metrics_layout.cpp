@@ -11,7 +11,7 @@ namespace tessera {
 
 namespace {
 
-/// The most that /samples keeps of one text; log.jsonl has all.
+/// The most bytes that /samples keeps of one text; log.jsonl has the whole text.
 constexpr std::int64_t kSampleBytes = 4096;
 
 std::vector<std::pair<std::string, AttributeValue>> model_attributes(const ModelFacts& model) {

@@ -1,5 +1,5 @@
 #pragma once
-// The contents of a run's metrics file besides rows.
+// The contents of a run's metrics file apart from its rows.
 
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Numbers of /provenance that are known later.
+/// Numbers of /provenance that become known later.
 inline constexpr const char *kFirstStep = "seconds_to_first_step", *kLoadAtEnd = "load_average_end",
                             *kForeignAtEnd = "gpu_foreign_processes_end";
 

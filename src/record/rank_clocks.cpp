@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-constexpr int kQuestions = 100;  // the fastest of them is not disturbed by other work
+constexpr int kQuestions = 100;  // the fastest of them was not disturbed by other work
 
 std::span<std::byte> bytes_of(std::int64_t& value) { return std::as_writable_bytes(std::span(&value, 1)); }
 

@@ -19,8 +19,8 @@ struct RankClock {
 /// rank of each other machine answers rank 0's questions.
 std::vector<RankClock> compare_clocks(RankContext& context);
 
-/// Rank 0's side of a comparison: asks `rank` for its time, several times. The answer that came back fastest counts:
-/// it was given in the middle, or half of the time that it took away from there.
+/// Rank 0's side of a comparison: asks `rank` for its time, several times. The answer that came back fastest counts,
+/// because it was given at the middle of the time that it took, or at most half of that time away.
 RankClock ask_for_time(ControlPlane& control, int rank);
 /// The other rank's side.
 void tell_time(ControlPlane& control);

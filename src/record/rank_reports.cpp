@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kCheapness = 200;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-/// One rank's values as a message: every rank runs the same program.
+/// One rank's values as a message; this works because every rank runs the same program.
 struct Message {
   std::array<double, kTimeCategories> times{};
   CommunicationRows communication;
@@ -37,7 +37,7 @@ std::string text_of(const Message& message, const std::vector<OverlapTimes>& ove
   return text;
 }
 
-/// Returns the times behind a message of so many timed steps.
+/// Returns the times that follow a message of so many timed steps.
 std::vector<OverlapTimes> overlap_of(const std::string& text, std::size_t steps) {
   TESSERA_ASSERT(text.size() == sizeof(Message) + steps * sizeof(OverlapTimes),
                  "a rank's report of {} timed steps has {} bytes", steps, text.size());
@@ -46,7 +46,7 @@ std::vector<OverlapTimes> overlap_of(const std::string& text, std::size_t steps)
   return overlap;
 }
 
-/// Adds up each rank's steps, names the rank that holds the others up, and spreads each step over the ranks.
+/// Adds up each rank's steps, names the rank that is slowing the others down, and spreads each step over the ranks.
 void add_overlap(const std::vector<std::string>& texts, const std::vector<std::int64_t>& steps, RankRow& row) {
   std::vector<std::vector<OverlapTimes>> ranks;
   std::vector<OverlapTimes> sums(texts.size());
@@ -140,7 +140,7 @@ void RankReports::add(std::int64_t step, const StepTimeTotals& times, const Comm
 }
 
 /// Returns the norm of each unit's gradient in the last step, on rank 0. Each element was counted on one rank, in a sum
-/// of integers that every norm operation copied: what two copies differ by is exactly what one unit added.
+/// of integers that every norm operation copied, so that two copies differ by exactly what one unit added.
 std::vector<double> RankReports::gather_layer_norms() const {
   std::vector<ExactSum> sums(schedule_.layout.units.size());
   std::string text(sums.size() * sizeof(ExactSum), '\0');

@@ -39,7 +39,7 @@ class Stopwatch {
 
 RunFolder open_folder(const std::string& resume, const std::filesystem::path& folder) {
   if (resume == "none") return RunFolder::create(folder);
-  // If Slurm has started the job before, there is a run folder, or was one.
+  // If Slurm has started the job before, a run folder exists, or did exist.
   const bool is_restart = std::atoll(variable("SLURM_RESTART_COUNT").c_str()) > 0;
   return RunFolder::resume(folder, resume == "auto" && is_restart);
 }
@@ -47,7 +47,7 @@ RunFolder open_folder(const std::string& resume, const std::filesystem::path& fo
 LockSettings lock_settings(const std::string& resume) {
   LockSettings settings;
   settings.say = warn;
-  if (resume == "none") settings.patience = settings.patience_with_running;  // its holder leaves files in it
+  if (resume == "none") settings.patience = settings.patience_with_running;  // its holder leaves files in the folder
   return settings;
 }
 
@@ -60,10 +60,10 @@ RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& fo
   status_.started = unix_time();
   if (options.checkpoint.resume == "none") folder_.require_fresh();
   folder_.remove_leftovers();
-  // Before anything is written: the remains of a process that died may fill the disk.
+  // Done before anything is written, because the remains of a process that died may fill the disk.
   for (const std::string& line : CheckpointFolder(folder_.path() / "checkpoints").recover()) warn(line);
   Options repeated = options;
-  repeated.run.dir.clear();  // this folder is in use: the repeated run takes its own
+  repeated.run.dir.clear();  // this folder is in use, so the repeated run takes its own
   try {
     lock_.write_owner();
     folder_.write_config(run_config(repeated, ranks));
@@ -100,7 +100,7 @@ void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std:
   progress_ = std::make_unique<Progress>(stdout, options_.metrics.every);
 }
 
-/// Errors of the metrics file come with the next call. HDF5 files that an error has left are not written again.
+/// Errors of the metrics file come with the next call. HDF5 files are not written again after an error.
 template <class F>
 void RunRecorder::with_metrics(F&& f) {
   if (metrics_ == nullptr || metrics_given_up_) return;
@@ -123,7 +123,7 @@ void RunRecorder::or_warn(std::string& said, F&& f) {
   }
 }
 
-/// An error ends the event file: a record that was cut off hides what follows it from readers.
+/// An error ends the event file, because a truncated record hides what follows it from readers.
 void RunRecorder::post_events(std::function<void()> task) {
   io_.post(IoPriority::rows, [this, task = std::move(task)] {
     try {
@@ -209,7 +209,7 @@ void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluat
   const Stopwatch recording(recording_seconds_);
   EvalRow row{step, {}};
   EventScalars events;
-  // The first set's numbers have plain keys, which readers look for; sets with names have keys of their own.
+  // The first set's numbers have plain keys, which readers look for; sets with names have their own keys.
   std::vector<JsonField> fields{{"step", step},
                                 {"validation_loss", evaluations.at(0).loss},
                                 {"validation_perplexity", evaluations.at(0).perplexity()}};
@@ -311,7 +311,7 @@ void RunRecorder::announce_stop(const std::string& line) {
       Log(0, 1).info(line);
     }
   }
-  // Not by post_status, which leaves one out while another is being written. A failure shows with the next one.
+  // This is not done by post_status, which skips a write while another is under way. A failure shows with the next one.
   io_.post(IoPriority::rows, [this, now = status(RunState::running, 0, "")] {
     try {
       folder_.write_status(now, false);
@@ -368,7 +368,7 @@ RunStatus RunRecorder::status(RunState state, int code, const std::string& messa
   return now;
 }
 
-/// Unless the previous one is still being written: the disk is slow, and the next one is more recent.
+/// Skips the write if the previous one is still under way: the disk is slow, and the next status is more recent.
 void RunRecorder::post_status(const std::string& message) {
   if (status_written_.valid()) {
     if (status_written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;

@@ -14,7 +14,7 @@ namespace tessera {
 
 namespace {
 
-// Rows beside the queues: steps, and tokens, which the host's thread loads whatever copies run on the load queue.
+// Rows in addition to the queues: steps, and tokens, which the host's thread loads whatever copies the load queue runs.
 constexpr int kStepRow = kQueues, kDataRow = kQueues + 1;
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 
@@ -90,7 +90,7 @@ void TraceEvents::span_event(Row row, const std::string& name, std::string_view 
                      microseconds(end - begin), arguments));
 }
 
-/// Says of which step and micro-step a span is.
+/// Says to which step and micro-step a span belongs.
 std::string TraceEvents::where(std::int64_t step, std::int32_t play) const {
   const Play& played = schedule_.step.at(static_cast<std::size_t>(play));
   return fmt::format(R"("step":{},"play":{},"segment":{},"micro_step":{})", step, play,
@@ -123,7 +123,7 @@ void TraceEvents::wait_event(std::int64_t rank, const TraceSpan& span) {
   span_event({rank, static_cast<int>(Queue::compute)}, name, "wait", span.begin, span.end, arguments);
 }
 
-/// Shows what is in use once an operation of the compute stream begins, as the plan counts it.
+/// Shows the memory in use once an operation of the compute stream begins, as the plan counts it.
 void TraceEvents::memory_event(std::int64_t rank, const TraceSpan& span) {
   for (const auto& [space, alive] : alive_) {
     std::string arguments;

@@ -1,6 +1,6 @@
 #pragma once
 // Measured spans and the planned order as events of Chrome's trace format, which Perfetto reads
-// (postprocess/README.md). A process is a rank, a thread is a queue. Times are microseconds with three digits behind
+// (postprocess/README.md). A process is a rank, and a thread is a queue. Times are microseconds with three digits after
 // the point, so nanoseconds.
 
 #include <functional>
@@ -16,12 +16,12 @@ namespace tessera {
 
 class TraceEvents {
  public:
-  /// `write` gets one event at a time, without separators. Events of ranks are at their times less `origin`, which none
-  /// precedes. `schedule` must outlive the object.
+  /// `write` gets one event at a time, without separators. Events of ranks are at their times less `origin`, which is
+  /// not later than any of them. `schedule` must outlive the object.
   TraceEvents(const StepSchedule& schedule, std::int64_t first_step, std::int64_t last_step, std::int64_t origin,
               std::function<void(std::string_view)> write);
 
-  /// Writes a rank's rows, spans and memory counters; sorts the spans. Their times are rank 0's.
+  /// Writes a rank's rows, spans and memory counters, and sorts the spans. Their times are in rank 0's clock.
   void add_rank(std::int64_t rank, const std::string& host, std::vector<TraceSpan>& spans);
   /// Writes the planned order, as one more process after `ranks`. Each operation is as early as its queue and its waits
   /// allow, and as long as on the rank where it was shortest. Steps begin where rank 0's do. Call it after all ranks.
@@ -47,7 +47,7 @@ class TraceEvents {
   std::int64_t first_step_, last_step_, origin_;
   std::function<void(std::string_view)> write_;
   std::vector<std::pair<MemorySpace, IndexedVector<OperationId, CategoryBytes>>> alive_;
-  std::vector<std::size_t> play_starts_;              ///< operations of a step before each play, and in all
+  std::vector<std::size_t> play_starts_;              ///< operations of a step before each play, and in total
   std::vector<std::int64_t> shortest_;                ///< nanoseconds of each operation of each step, over the ranks
   std::map<std::int64_t, std::int64_t> step_begins_;  ///< of rank 0
 };

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kBuffer = 1 << 20;
 
-/// Text that is written beside its final path. Unfinished, it is removed.
+/// Text that is written next to its final path, and removed if it is unfinished.
 class EventFile {
  public:
   explicit EventFile(std::filesystem::path path) : path_(std::move(path)), beside_(path_.string() + ".tmp") {
@@ -80,7 +80,7 @@ std::string head_of(const StepSchedule& schedule, QueueMode queues, const StepRa
   return text + R"(]},"traceEvents":[)";
 }
 
-/// Returns when the first span begins.
+/// Returns the time at which the first span begins.
 std::int64_t first_begin(std::span<const TraceSpan> spans) {
   TESSERA_ASSERT(!spans.empty(), "a step that is traced has spans");
   std::int64_t first = spans.front().begin;
@@ -123,7 +123,7 @@ std::filesystem::path write_trace(RankContext& context, const StepSchedule& sche
   }
   const StepRange steps{std::max(trace.first(), played.first), std::min(trace.last(), played.last)};
   std::optional<EventFile> file;
-  std::optional<IoError> failure;  // the others' spans are received all the same
+  std::optional<IoError> failure;  // the others' spans are received anyway
   const auto or_keep = [&](auto&& write) {
     try {
       if (!failure) write();

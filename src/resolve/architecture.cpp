@@ -30,7 +30,7 @@ Architecture architecture_at(const std::filesystem::path& folder) {
   return read_config(folder);
 }
 
-/// Replaces sizes by explicit ones; sizes with a rule follow the rule unless they are given.
+/// Replaces sizes with explicit ones; sizes that have a rule follow the rule unless they are given.
 void replace_sizes(Architecture& a, const ModelOptions& options, bool rules_apply) {
   for (const ModelSize& size : kModelSizes) {
     if (options.*size.field != 0 || (rules_apply && size.rule != nullptr)) a.*size.field = options.*size.field;

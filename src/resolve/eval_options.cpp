@@ -10,9 +10,9 @@ namespace tessera {
 
 namespace {
 
-/// What decides the bits of an evaluation, besides its data; the run's folder is for the cache beside it.
+/// What decides the bits of an evaluation, apart from its data; the run's folder is for the cache next to it.
 constexpr std::array<std::string_view, 4> kCompute{"train.micro_batch", "precision.compute", "run.dir", "run.name"};
-/// How text becomes tokens, besides the tokenizer.
+/// How text becomes tokens, apart from the tokenizer.
 constexpr std::array<std::string_view, 4> kReading{"data.text_key", "data.separator", "data.on_error", "data.cache"};
 
 /// Returns the options whose values the checkpoint's run has, unless they are given.
@@ -20,7 +20,7 @@ std::vector<std::string_view> wanted(const Options& given) {
   std::vector<std::string_view> names(kCompute.begin(), kCompute.end());
   const bool source = given.is_given("data.source"), sets = given.is_given("data.val_source"),
              fraction = given.is_given("data.val_fraction");
-  if (!given.is_given("precision.compute")) names.emplace_back("precision.logits");  // fp32 has no other
+  if (!given.is_given("precision.compute")) names.emplace_back("precision.logits");  // fp32 has no other choice
   if (!given.eval.choices.empty()) return names;
   names.insert(names.end(), {"train.seq_len", "train.eval_batches", "data.document_mask"});
   if (!source && !sets) names.insert(names.end(), {"data.source", "data.synthetic_tokens", "data.seed"});

@@ -23,7 +23,7 @@ int threads_on_cores(int threads, const MachineShape& machine) {
 QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine) {
   if (options.run.queues != QueueMode::automatic) return options.run.queues;
   if (backend_of(options).overlaps_freely()) return QueueMode::parallel;
-  // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
+  // Without a spare core overlap cannot win, but a slowed collective sleeps, so it does not need one.
   const bool spare = threads * machine.machine_ranks < machine.machine_cores;
   return spare || options.comm.emulate.on() || options.memory.emulate_copies.on() ? QueueMode::parallel
                                                                                   : QueueMode::serial;
@@ -58,7 +58,7 @@ std::string first_difference(const std::string& here, const std::string& there) 
   return fmt::format("'{}' instead of '{}'", our, their);
 }
 
-/// Compares the options first: whether later calls are collective depends on them.
+/// Compares the options first, because they decide whether later calls are collective.
 void compare_options(ControlPlane& control, const Options& options) {
   const std::vector<std::string> all = control.all_gather(write_ini(options));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
@@ -68,7 +68,7 @@ void compare_options(ControlPlane& control, const Options& options) {
   }
 }
 
-/// Returns how many cores the ranks of this machine may use together: each may be bound to its own.
+/// Returns how many cores the ranks of this machine may use together, since each may be bound to its own.
 int cores_of_machine(World& world) {
   std::string mine;
   for (const int core : allowed_core_numbers()) mine += fmt::format("{} ", core);

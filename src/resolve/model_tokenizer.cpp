@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kByteVocabulary = 256;
 
-/// Returns an option of the run that wrote a checkpoint; empty where it is not known.
+/// Returns an option of the run that wrote a checkpoint; empty if it is not known.
 std::string option_of_run(const ModelWeights& weights, const std::string& name) {
   if (weights.checkpoint() == nullptr) return {};
   for (const auto& [key, value] : weights.checkpoint()->manifest().options) {
@@ -21,14 +21,14 @@ std::string option_of_run(const ModelWeights& weights, const std::string& name) 
   return {};
 }
 
-/// Returns whether data.source is tokens already: which tokenizer made them, its files do not say.
+/// Returns whether data.source is already tokens, whose files do not say which tokenizer made them.
 bool is_tokens(const std::string& source) {
   Options options;
   options.data.source = source;
   return holds_tokens(options, "data.source");
 }
 
-/// Returns whether a run read text, as bytes by default. A corpus that is gone may have been tokens.
+/// Returns whether a run read text, by default as bytes. A corpus that is gone may have been tokens.
 bool is_text(const std::string& source) try {
   return !source.empty() && source != "synthetic" && !is_tokens(source);
 } catch (const Error&) {
@@ -60,7 +60,7 @@ std::string tokenizer_of_run(const ModelWeights& weights) {
   if (weights.checkpoint() == nullptr) return {};
   std::string of_run = option_of_run(weights, "data.tokenizer");
   if (of_run == "bytes") return of_run;
-  // The run's own copy comes first: the files that it read may have changed since.
+  // The run's own copy comes first, because the files that it read may have changed since.
   const std::filesystem::path kept = weights.companions();
   if (!kept.empty() && has_tokenizer(kept)) return kept.string();
   if (!of_run.empty()) return path_exists(of_run) ? of_run : "";

@@ -36,15 +36,15 @@ bool is_open(const Options& options, const Texts& then, const std::string& name)
   return old != then.end() && mine != all.end() && mine->value == old->second;
 }
 
-/// Returns whether the command names a model, or its file another one than the checkpoint's run had.
+/// Returns whether the command names a model, or its file names a different one than the checkpoint's run had.
 bool names_a_model(const Options& options, const Texts& then) {
   return std::ranges::any_of(flat_options(options), [&](const OptionValue& option) {
     return option.name.starts_with("model.") && option.name != "model.dropout" && !is_open(options, then, option.name);
   });
 }
 
-/// Returns arguments that describe a checkpoint's model: as its run's options did. If there were none, or the folder
-/// that they name is gone, the checkpoint itself describes it.
+/// Returns arguments that describe a checkpoint's model in the way its run's options did. If there were none, or the
+/// folder that they name is gone, the checkpoint itself describes it.
 std::vector<std::string> model_arguments(const Manifest& manifest, const std::filesystem::path& checkpoint) {
   const Texts then(manifest.options.begin(), manifest.options.end());
   const auto from = then.find("model.from");
@@ -77,7 +77,7 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   const auto may_differ = [&](const char* name) { return std::ranges::find(allowed, name) != allowed.end(); };
   if (!manifest.data.known) return arguments;
   const std::int64_t sequence = number_in(then, "train.seq_len", manifest.data.sequence);
-  // config.ini has the resolved value of a length of 0 in the command.
+  // config.ini has the resolved value if the command gave a length of 0.
   then["train.seq_len"] = std::to_string(manifest.data.sequence);
   then.emplace("train.global_batch", "0");  // of a version without that option
   if (is_open(options, then, "train.seq_len") && !may_differ("seq_len"))

@@ -68,7 +68,7 @@ void open_on_all(RankContext& context, const Options& options, const StopReason&
     open(settings);
   }
   context.control().barrier();
-  // A cache that rank 0 does not share is prepared again.
+  // If rank 0's cache is not shared with this rank, it is prepared again.
   if (context.rank() != 0) {
     settings.say = [&](const std::string& line) { Log(0, 1).info(fmt::format("rank {}: {}", context.rank(), line)); };
     open(settings);

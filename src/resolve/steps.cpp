@@ -1,4 +1,4 @@
-// The steps from a user's options to a run, in their order.
+// The steps from a user's options to a run, in order.
 #include <algorithm>
 
 #include "tessera/backend/cores.hpp"
@@ -22,7 +22,7 @@ namespace tessera {
 
 namespace {
 
-/// Options without effect on the device are refused as if it had been given.
+/// Options that have no effect on the device are refused as if the device had been given.
 void choose_device(ResolvedRun& run, const ResolveSite& site) {
   const DeviceChoice asked = run.options.run.device;
   if (asked && site.ranks == nullptr) return;  // a plan for GPUs needs none
@@ -63,7 +63,7 @@ void find_model(ResolvedRun& run, const ResolveSite& site) {
 }
 
 void write_sizes(ResolvedRun& run, const ResolveSite&) {
-  if (run.options.model.from.empty())  // a folder names its own sizes
+  if (run.options.model.from.empty())  // a folder gives its own sizes
     static_cast<ModelSizes&>(run.options.model) = run.architecture;
   run.options.train.seq_len = sequence_length(run.options, run.architecture);
 }
@@ -84,7 +84,7 @@ bool evaluates_text(const Options& options) {
   });
 }
 
-/// For text the tokenizer of a training is as given, else that of the run whose weights it starts from. Rank 0 decides.
+/// For text, a training run's tokenizer is as given, else that of the run whose weights it starts from. Rank 0 decides.
 void find_tokenizer(ResolvedRun& run, const ResolveSite& site) {
   std::string& tokenizer = run.options.data.tokenizer;
   if (site.purpose == Purpose::eval) {
@@ -106,7 +106,7 @@ void open_data(ResolvedRun& run, const ResolveSite& site) {
   if (const std::string shared = shared_validation(run.options); !shared.empty()) Log(0, 1).warn(shared);
 }
 
-/// The rank with the least memory decides, so that all ranks decide alike. 0 bytes: the system does not tell.
+/// The rank with the least memory decides, so that all ranks agree. 0 bytes: the system does not tell.
 FitLimits limits_of(const ResolvedRun& run, const ResolveSite& site, const StepSchedule& schedule) {
   if (site.ranks == nullptr) return site.limits;
   ControlPlane& control = site.ranks->control();
@@ -118,12 +118,12 @@ FitLimits limits_of(const ResolvedRun& run, const ResolveSite& site, const StepS
   return {usable, machine, format_bytes(usable) + mine.of};
 }
 
-/// Returns the schedule of the least memory, by which a device says what it can give.
+/// Returns the schedule of the least memory, with which a device can say how much it has to give.
 StepSchedule least_schedule(const ResolvedRun& run) {
   Options least = run.options;
   if (least.memory.checkpoint == ActivationCheckpointing::fit) least.memory.checkpoint = ActivationCheckpointing::block;
   if (least.shard.offload_fraction.fits) least.shard.offload_fraction = {};
-  least.memory.offload_activations = false;  // of one block nothing may go out
+  least.memory.offload_activations = false;  // a single block may have nothing to copy out
   return plan_shape(run_shape(least, run.architecture, run.world, run.ranks_per_node), {false, 0}).schedule;
 }
 
@@ -137,7 +137,7 @@ void decide_by_memory(ResolvedRun& run, const ResolveSite& site) {
 void plan_schedule(ResolvedRun& run, const ResolveSite& site) {
   run.shape = run_shape(run.options, run.architecture, run.world, run.ranks_per_node);
   run.planned = plan_shape(run.shape);
-  if (site.purpose == Purpose::sweep) return;  // its process proves it
+  if (site.purpose == Purpose::sweep) return;  // its process verifies it
   require_verified(run.planned.schedule, run.planned.plan, [&] {
     if (const std::string why = site.stop ? site.stop() : ""; !why.empty())
       throw Error(ExitCode::stopped_early, why + " before the first step, so that nothing was written");
@@ -155,12 +155,12 @@ void require_memory(ResolvedRun& run, const ResolveSite& site) {
   const MemoryPlan& plan = run.planned.plan;
   const FitLimits limits = limits_of(run, site, schedule);
   if (limits.device > 0) require_fit(examine_fit(run.shape, schedule, plan, limits.device), limits.name);
-  // What is offloaded, and on a GPU's machine all that is pinned, must fit beside that of the machine's other ranks.
+  // Offloaded state, and on a GPU's machine all pinned memory, must fit next to that of the machine's other ranks.
   const bool has_more = copies_in_steps(schedule) || traits_of(schedule.model.device).has_own_memory;
   if (has_more && limits.machine > 0) require_machine_fit(schedule, plan, limits.machine, run.machine.machine_ranks);
 }
 
-/// Finds errors before the run that an evaluation, or the reading of weights, would find.
+/// Finds, before the run, errors that an evaluation or the reading of weights would find later.
 void open_weights(ResolvedRun& run, const ResolveSite&) {
   const ModelParts& model = run.planned.schedule.model;
   for (const ValidationSet& set : run.data->validation())

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 
-// Keys of protobuf fields: the field's number, and how its value is coded (0 varint, 1 and 5 fixed, 2 with its length).
+// Keys of protobuf fields: the field's number, and how its value is coded (0 varint, 1 and 5 fixed, 2 with a length).
 constexpr char kWallTime = 1 << 3 | 1, kStep = 2 << 3, kFileVersion = 3 << 3 | 2, kSummary = 5 << 3 | 2,
                kSessionLog = 7 << 3 | 2;                                           // of Event
 constexpr char kValue = 1 << 3 | 2, kTag = 1 << 3 | 2, kSimpleValue = 2 << 3 | 5;  // of Summary and its values
@@ -47,7 +47,7 @@ std::string record(double unix_time, std::int64_t step, const std::string& what)
   return checked(fixed(std::uint64_t{event.size()})) + checked(event);
 }
 
-/// Returns a name behind those of all other files, although clocks differ between nodes.
+/// Returns a name that sorts after those of all other files, although clocks differ between nodes.
 std::string next_name(const std::filesystem::path& folder, double unix_time) {
   auto second = static_cast<std::int64_t>(unix_time);
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

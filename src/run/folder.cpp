@@ -105,7 +105,7 @@ void LineLog::append(std::string_view line) {
   is_sure_ = true;
 }
 
-/// A line that ends in the middle is one of a killed process, unless another writer is just about to complete it.
+/// A line that ends in the middle is from a killed process, unless another writer is just about to complete it.
 bool LineLog::ends_in_a_line() const {
   for (int attempt = 0; attempt < 10; ++attempt) {
     char last = '\n';

@@ -82,7 +82,7 @@ void RunLock::wait_for(const LockSettings& settings) {
       try {
         write_owner();
       } catch (const IoError&) {
-        // A full disk: the caller, who has the lock, may free space and try again.
+        // The disk is full: the caller, who has the lock, may free space and try again.
       }
     }
     if (taken == Taken::yes) return;
@@ -109,7 +109,7 @@ void RunLock::write_owner() {
 }
 
 RunLock::Taken RunLock::take() {
-  // Rank 0 needs all bytes free for a moment, then keeps its own.
+  // Rank 0 needs all bytes to be free for a moment, then keeps its own.
   struct flock lock = byte_range(rank_, rank_ == 0 ? 0 : 1);
   if (::fcntl(file_.get(), F_OFD_SETLK, &lock) == 0) {
     struct flock others = byte_range(1, 0);
@@ -122,7 +122,7 @@ RunLock::Taken RunLock::take() {
   throw IoError("cannot lock {} ({})", lock_file_.string(), error_text());
 }
 
-/// Rank 0, without locks: the creator of the file has the folder. One left by a process that died is taken away.
+/// On rank 0, without locks: the creator of the file has the folder. A file left by a process that died is removed.
 RunLock::Taken RunLock::take_owner_file() {
   const ProcessOwner me = ProcessOwner::me();
   const auto before = read_owner(owner_file_);
@@ -132,7 +132,7 @@ RunLock::Taken RunLock::take_owner_file() {
   if (is_left) {
     const std::filesystem::path aside = fmt::format("{}.{}.tmp", owner_file_.string(), me.pid);
     if (::rename(owner_file_.c_str(), aside.c_str()) == 0) {
-      // Another start may have been faster: the file that was moved away is then that one's.
+      // Another start may have been faster; then the file that was moved away belongs to that one.
       const auto moved = read_owner(aside);
       if (!moved || moved->nonce != before->nonce) static_cast<void>(::link(aside.c_str(), owner_file_.c_str()));
       ::unlink(aside.c_str());
@@ -156,8 +156,8 @@ std::string RunLock::holder() const {
   return (life_of(*owner) == OwnerLife::gone ? "by other ranks of the job of " : "by ") + owner->words();
 }
 
-/// Refuses to wait for a running process: it does not end by itself soon. Not in a Slurm job: its holder may be an
-/// earlier start that is being ended. No user is there to mend a usage error.
+/// Refuses to wait for a running process, because it does not end by itself soon. Does not refuse in a Slurm job: the
+/// holder may be an earlier start that is being ended, and no user is there to mend a usage error.
 void RunLock::refuse_running_holder() const {
   const auto owner = read_owner(owner_file_);
   if (!ProcessOwner::me().job.empty() || !owner || life_of(*owner) != OwnerLife::running) return;

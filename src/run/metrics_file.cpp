@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostFlushesWaiting = 64;
 
-/// Returns the name after the last one: files stay in the order of starts.
+/// Returns the name after the last one, so that files stay in the order of starts.
 std::filesystem::path next_name(const std::filesystem::path& folder) {
   const std::vector<std::int64_t> numbers = metrics_files(folder);
   return metrics_path(folder, numbers.empty() ? 0 : numbers.back() + 1);
@@ -30,19 +30,19 @@ struct MetricsFile::State {
   // Written before any task is posted, read by both sides.
   std::filesystem::path path;
   std::filesystem::path
-      unfinished;  // path + ".tmp": a file that readers cannot open does not have the name that they know
+      unfinished;  // path + ".tmp": a file that readers cannot open does not get the name that they know
   MetricsLayout layout;
-  bool closed = false;  // the caller's side only
+  bool closed = false;  // only on the caller's side
 
-  // Between the caller and the I/O thread.
+  // Shared by the caller and the I/O thread.
   std::mutex mutex;
   MetricsRows waiting;
   bool write_posted = false, write_planned = false;  // a task that writes is queued, is planned for later
   std::exception_ptr error;
   std::int64_t last_step = -1;  // of the rows appended
-  bool is_given_up = false;     // an error came: appended rows are dropped
+  bool is_given_up = false;     // there was an error: appended rows are dropped
 
-  // The I/O thread only.
+  // Only for the I/O thread.
   std::optional<MetricsTables> tables;
 
   void rethrow_error() {
@@ -57,10 +57,10 @@ struct MetricsFile::State {
   void or_give_up(F&& f);
 };
 
-/// Creates the file; on the I/O thread, as all below. A file has its name as soon as readers can open it.
+/// Creates the file; on the I/O thread, like everything below. A file gets its name as soon as readers can open it.
 void MetricsFile::State::create() {
   tables.emplace(unfinished, layout);
-  layout.schedule = std::string();  // may be megabytes, and is not needed again
+  layout.schedule = std::string();  // may be megabytes, and is not needed any more
   if (layout.swmr) rename_durably(unfinished, path);
 }
 
@@ -94,7 +94,7 @@ void MetricsFile::State::close() {
   if (!layout.swmr) rename_durably(unfinished, path);
 }
 
-/// After an error the file is given up: later rows are dropped, and unread ones are freed.
+/// After an error the file is abandoned: later rows are dropped, and unread ones are freed.
 template <class F>
 void MetricsFile::State::or_give_up(F&& f) {
   try {
@@ -123,13 +123,13 @@ MetricsFile::~MetricsFile() {
   try {
     close();
   } catch (...) {
-    // A destructor cannot report; close() is there for that.
+    // A destructor cannot report errors; close() exists for that.
   }
 }
 
 const std::filesystem::path& MetricsFile::path() const { return state_->path; }
 
-/// Adds under the lock, then makes sure that the row reaches the file: at once when many wait, after a delay otherwise.
+/// Adds under the lock, then makes sure that the row reaches the file: at once if many wait, otherwise after a delay.
 template <class Add>
 void MetricsFile::queue(Add&& add) {
   TESSERA_ASSERT(!state_->closed, "{} is closed", state_->path.string());

@@ -68,7 +68,7 @@ std::int64_t shortest(hid_t group) {
   return rows;
 }
 
-/// How many rows of each of the file's tables are of steps up to the last one that counts.
+/// How many rows of each of the file's tables belong to steps up to the last one that counts.
 class KeptRows {
  public:
   KeptRows(const Hdf5File& file, std::int64_t last_step) {
@@ -141,7 +141,7 @@ void copy_text(hid_t from, hid_t to, const std::string& name) {
   copy_attributes(open_dataset(from, name).id(), text.id());
 }
 
-/// HDF5's own H5Ocopy (1.10.8) dies on groups of many attributes in a file that was not closed.
+/// HDF5's own H5Ocopy (1.10.8) crashes on groups of many attributes in a file that was not closed.
 void copy_group(hid_t from, hid_t to, std::optional<std::int64_t> rows, const KeptRows* tables) {
   copy_attributes(from, to);
   for (const std::string& name : hdf5_list(from)) {
@@ -158,7 +158,7 @@ void copy_group(hid_t from, hid_t to, std::optional<std::int64_t> rows, const Ke
   }
 }
 
-/// Returns FILE.before-step-N, or with a number behind it that is not taken.
+/// Returns FILE.before-step-N, or that name followed by a number that is not taken.
 std::filesystem::path name_for_replaced(const std::filesystem::path& path, std::int64_t step) {
   const std::string name = fmt::format("{}.before-step-{}", path.string(), step);
   std::error_code unseen;

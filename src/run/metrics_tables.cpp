@@ -73,7 +73,7 @@ void MetricsTables::create_steps(const MetricsLayout& layout) {
   }
 }
 
-/// The first set's losses are in the group itself, those of sets with names in groups of theirs.
+/// The first set's losses are in the group itself, and those of sets with names are in separate groups.
 void MetricsTables::create_evals(const MetricsLayout& layout) {
   const auto add = [&](const Hdf5Group& group, std::size_t set) {
     evals_.add<std::int64_t>(group.id(), "step", &EvalRow::step);

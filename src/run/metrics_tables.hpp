@@ -1,5 +1,5 @@
 #pragma once
-// The datasets of a metrics file as rows come in; every call on the I/O thread. metrics_file.cpp has the queueing.
+// The datasets of a metrics file as rows come in, with every call on the I/O thread. metrics_file.cpp has the queueing.
 
 #include <filesystem>
 #include <map>
@@ -36,12 +36,12 @@ struct MetricsRows {
 /// The open file with all its datasets.
 class MetricsTables {
  public:
-  /// Creates the file (one of that name is replaced) and everything in it, then lets readers in.
+  /// Creates the file (replacing one of that name) and everything in it, then lets readers in.
   MetricsTables(const std::filesystem::path& path, const MetricsLayout& layout);
 
   /// Writes rows and values, and makes them visible to readers.
   void write(const MetricsRows& rows);
-  /// Hands the full file to the operating system, so that without SWMR a copy of it is complete.
+  /// Hands the whole file to the operating system, so that without SWMR a copy of it is complete.
   void flush_file();
   /// Closes all datasets, then the file.
   void close();

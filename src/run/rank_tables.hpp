@@ -1,5 +1,5 @@
 #pragma once
-// What all ranks report to a metrics file: their own values, [report, rank], and what they did in each timed step.
+// The reports of all ranks in a metrics file: their own values, [report, rank], and what they did in each timed step.
 
 #include <string>
 #include <vector>

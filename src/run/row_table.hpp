@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// Columns of numbers, written and flushed in the order in which they were added. Every call on the I/O thread.
+/// Columns of numbers, written and flushed in the order in which they were added, with every call on the I/O thread.
 template <class Row>
 class RowTable {
  public:

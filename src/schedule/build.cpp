@@ -1,4 +1,4 @@
-// The passes in order: each decides about one thing, and writes it down.
+// The passes in order: each decides about one thing, and writes its decision down.
 #include "tessera/schedule/build.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace tessera {
 
 namespace {
 
-/// Adds the model in generation's shapes. All shapes read one table of angles.
+/// Adds the model in the shapes of generation. All shapes read one table of angles.
 void describe_generation(StepSchedule& schedule, const GenerationShape& shape, const SchedulePolicy& policy) {
   const ModelParts& model = schedule.model;
   const auto declare = [&](std::int64_t rows) {
@@ -30,7 +30,7 @@ void describe_generation(StepSchedule& schedule, const GenerationShape& shape, c
     each->constants[*rotary].elements = elements;
 }
 
-/// Decides whose state rests on the host: unit by unit, the last ones first, until they have the wanted elements.
+/// Decides whose state is kept on the host: unit by unit, the last ones first, until enough elements are offloaded.
 void offload_units(StepSchedule& schedule, const SchedulePolicy& policy) {
   if (policy.offload == Offload::none) return;
   TESSERA_ASSERT(policy.offload_bucket > 0 && policy.offload_bucket % kTensorAlignment == 0, "buckets of {} elements",
@@ -102,7 +102,7 @@ std::vector<Play> write_micro_steps(Compute& compute, Gradients& gradients, Scal
   return plays;
 }
 
-/// Writes all that a training plays but generation.
+/// Writes all that training plays, apart from generation.
 void write_training(StepSchedule& schedule, Writer& writer, Parameters& parameters, Compute& compute,
                     const SchedulePolicy& policy) {
   Scalars scalars(writer, policy.unit_norms);

@@ -1,5 +1,5 @@
-// Bytes that each rank sends per step, by strategy (README.md, Strategies): the yardstick for schedules and for bytes
-// counted.
+// Bytes that each rank sends per step, by strategy (README.md, Strategies): the yardstick for schedules and for counted
+// bytes.
 
 #include "tessera/base/math.hpp"
 #include "tessera/schedule/build.hpp"
@@ -15,7 +15,7 @@ FormulaTerm term(const StepSchedule& schedule, std::string_view name, std::int64
   return {name, times, group, elements, dtype, times * (elements / n * (n - 1) * size_of(dtype))};
 }
 
-/// Returns the elements of one of so many members' even share of all matrices that have owners.
+/// Returns the elements of one member's even share of all matrices that have owners.
 std::int64_t even_share(const StepSchedule& schedule, std::int64_t members) {
   std::int64_t elements = 0;
   for (const UnitOwners& unit : schedule.owners) {
@@ -33,7 +33,7 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
   // Gradients are summed K times or once, and sent back where the update reads them full.
   const std::int64_t sums = schedule.micro_batches.reduced_each_micro_step ? K : 1;
   const std::int64_t stays = schedule.layout.elements_that_stay();
-  const bool slices = schedule.grid.size(Group::sub) > 1;  // a gather for forward, and one of slices for backward
+  const bool slices = schedule.grid.size(Group::sub) > 1;  // one gather for forward, and one of slices for backward
   const std::int64_t phases = slices ? 1 : 2;
   const std::int64_t gathers = rules.life == ParameterLife::phase ? phases * K : 1;
   const std::int64_t in_group = P / schedule.grid.size(rules.inner);
@@ -63,7 +63,7 @@ OffloadAccount offload_account(const StepSchedule& schedule) {
     account.of += share;
     if (!schedule.is_offloaded(unit)) continue;
     account.elements += share;
-    // A copy in the compute type rests on the device for gathers; where full parameters stay for ever it does anyhow.
+    // A copy in the compute type stays on the device for gathers; it does so anyway where full parameters always stay.
     const bool stays = rules.life == ParameterLife::rest || schedule.unit(unit).stays_full;
     const bool stays_anyhow = stays && (is_cast || ranks > 1);
     const bool loaded_to_gather = schedule.offload == Offload::params && !stays;
@@ -82,7 +82,7 @@ std::vector<FormulaTerm> copy_terms(const StepSchedule& schedule) {
   };
   copies("gradients to the host", 1, elements,
          schedule.value(schedule.state[schedule.offloaded_from].gradient).dtype());
-  // Parameters come up once a step, or for each gather that does not start from slices.
+  // Parameters are copied back once a step, or for each gather that does not start from slices.
   const StrategyRules& rules = rules_of(schedule.strategy);
   const bool each_gather = schedule.offload == Offload::params && rules.life == ParameterLife::phase;
   const std::int64_t phases = schedule.grid.size(Group::sub) > 1 ? 1 : 2;

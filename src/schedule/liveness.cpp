@@ -33,7 +33,7 @@ IndexedVector<SegmentId, SegmentTouch> touches_of(const StepSchedule& schedule) 
   return result;
 }
 
-/// A bit for each storage: a step may have a million plays, and each one changes what is live.
+/// One bit per storage, because a step may have a million plays, and each one changes what is live.
 using StorageSet = boost::dynamic_bitset<>;
 
 std::size_t bit_of(StorageId storage) { return static_cast<std::size_t>(storage.number()); }
@@ -57,8 +57,8 @@ Borders borders_of(const StepSchedule& schedule, const IndexedVector<SegmentId, 
   return borders;
 }
 
-/// Runs backward data flow over a sequence of plays, cyclic where it repeats itself. `later` is live at its end. Marks
-/// entry and exit per segment; returns what is live at its start.
+/// Runs backward data flow over a sequence of plays, which is cyclic if it repeats. `later` is live at its end. Marks
+/// entry and exit per segment, and returns what is live at the start.
 StorageSet flow(const std::vector<Play>& plays, bool cyclic, const StorageSet& later, Borders& borders) {
   StorageSet live = later;
   for (int pass = 0; pass < (cyclic ? 2 : 1); ++pass) {
@@ -74,8 +74,8 @@ StorageSet flow(const std::vector<Play>& plays, bool cyclic, const StorageSet& l
   return live;
 }
 
-/// Adds how a storage is present: once for each operation that writes it afresh, if it crosses borders for a while. A
-/// gather in place goes on with what is there.
+/// Adds how a storage is present. One that crosses borders only for a while is added once for each operation that
+/// writes it afresh. A gather in place goes on with what is there.
 void add_contents(const StepSchedule& schedule, const Presence& whole, std::vector<Presence>& present) {
   const Storage& storage = schedule.storage(whole.storage);
   const auto writes = [&](OperationId id) {
@@ -99,7 +99,7 @@ IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& 
   const IndexedVector<SegmentId, SegmentTouch> touches = touches_of(schedule);
   Borders borders = borders_of(schedule, touches);
   const StorageSet none(schedule.storages.size());
-  // What a step finds is there before the first one, and survives all that is played between two.
+  // Everything that a step finds is there before the first step, and survives all that is played between two steps.
   const StorageSet found = flow(schedule.step, true, none, borders);
   flow(schedule.prologue, false, found, borders);
   flow(schedule.evaluation, false, found, borders);

@@ -1,5 +1,5 @@
 #pragma once
-// Which storages hold something that is still wanted at the borders of a segment, over all its plays.
+// Which storages hold something that is still needed at the borders of a segment, over all its plays.
 
 #include <vector>
 
@@ -7,14 +7,14 @@
 
 namespace tessera {
 
-/// How a storage is present in a segment, from a content's maker or the segment's start to the content's last reader or
-/// the segment's end.
+/// How a storage is present in a segment: from a content's maker, or the segment's start, to the content's last reader,
+/// or the segment's end.
 struct Presence {
   StorageId storage;
   bool live_at_entry = false, live_at_exit = false;  ///< in some play
-  std::vector<OperationId> touches;                  ///< operations that touch it meanwhile, ascending
+  std::vector<OperationId> touches;                  ///< operations that touch it in that time, ascending
 
-  /// Returns the operations of the segment from and up to which it holds something.
+  /// Returns the operations of the segment between which it holds something.
   OperationId first_in(const Segment& segment) const {
     return live_at_entry || touches.empty() ? segment.first : touches.front();
   }
@@ -23,9 +23,9 @@ struct Presence {
   }
 };
 
-/// Returns every storage that is present in a segment, ascending by storage. A storage that crosses borders is there
-/// once for each content that an operation writes afresh: between two of them its memory is free. All others are there
-/// once.
+/// Returns every storage that is present in a segment, ascending by storage. A storage that crosses borders is listed
+/// once for each content that an operation writes afresh, because its memory is free between two of them. All others
+/// are listed once.
 IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& schedule);
 
 /// Fills Segment::carried_out: the last value of each carried storage that is live at the segment's exit.

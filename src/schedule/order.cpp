@@ -37,7 +37,7 @@ OperationId SegmentOrder::all_after(const std::vector<OperationId>& earlier) con
   last.fill({});
   for (const OperationId a : earlier) last[queue(a)] = std::max(last[queue(a)], a);
   OperationId from = first_;
-  for (const auto& operations : of_queue_) {  // along a queue, what is before an operation only grows
+  for (const auto& operations : of_queue_) {  // along a queue, the set of operations before an operation only grows
     const auto after = std::ranges::partition_point(operations, [&](OperationId b) {
       const Clock& before_b = last_before(b);
       for (std::size_t l = 0; l < last.size(); ++l) {

@@ -30,8 +30,8 @@ class SegmentOrder {
   std::size_t queue(OperationId a) const { return queues_[static_cast<std::size_t>(a - first_)]; }
 
   OperationId first_;
-  /// Per operation b and queue: the last operation of the queue that is before b, if any. A queue is first-in
-  /// first-out, so all earlier ones of it are before b too.
+  /// Per operation b and queue: the last operation of the queue that is before b, if any. Because a queue is first-in
+  /// first-out, all earlier operations of it are before b too.
   std::vector<Clock> clocks_;
   std::vector<std::uint8_t> queues_;
   std::array<std::vector<OperationId>, kQueues> of_queue_;  ///< operations of each queue, in order

@@ -68,7 +68,7 @@ GenerationShape sample_shape(const Options& options, const Architecture& archite
 
 namespace {
 
-/// UsageError where blocks are recomputed and no input of theirs would go out.
+/// Throws UsageError if blocks are recomputed but none of their inputs would be copied to the host.
 void require_inputs_to_offload(const SchedulePolicy& policy, const Architecture& architecture) {
   const Recomputation& recomputation = policy.recomputation;
   if (!policy.offload_activations || !recomputation.is_any()) return;
@@ -95,7 +95,7 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.group_size = options.shard.group_size;
   shape.reshard_ranks = options.shard.reshard_after_forward.ranks;
   shape.policy = policy_from(options);
-  // To make SwiGLU's output in the recomputation costs more than to make it in backward, on the way.
+  // It costs more to make SwiGLU's output in the recomputation than to make it on the way in backward.
   if (options.memory.keep_activated == KeepActivated::automatic && architecture.mlp == MlpKind::swiglu &&
       shape.policy.recomputation.has_all_mlps())
     shape.policy.keeps_activated = false;

@@ -29,7 +29,7 @@ std::int64_t StepSchedule::copied_bytes_per_step() const {
 
 namespace {
 
-/// A hash of numbers. A list follows its length, so that no two schedules have the same numbers.
+/// A hash of numbers. A list is preceded by its length, so that no two schedules have the same numbers.
 class Fingerprint {
  public:
   Fingerprint() { XXH3_64bits_reset(&state_); }

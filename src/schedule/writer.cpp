@@ -205,7 +205,7 @@ void Writer::add_host_memory() {
   const LargestBuffers largest = largest_buffers(schedule_);
   if (transfer_ != Transfer::staged || largest.full == 0) return;
   schedule_.staging = on_host("staging of collectives", staged_bytes(largest.full, largest.result), RegionKind::shared);
-  std::int64_t messages = 0;  // all pass one by one
+  std::int64_t messages = 0;  // all pass through one by one
   for (const Operation& op : schedule_.operations) {
     if (!schedule_.communicates(op) || schedule_.grid.within_node(op.group)) continue;
     const std::int64_t ranks = schedule_.grid.size(op.group);

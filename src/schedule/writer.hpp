@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-// Storages by how long they hold something. Their bytes are those of the first value that is put there.
+// Storages by how long they hold something. Their size is that of the first value that is put there.
 
 /// Holds state for as long as the run lives.
 Storage at_rest(std::string name, Category category, RegionKind region = RegionKind::at_rest);
@@ -17,7 +17,7 @@ Storage at_rest(std::string name, Category category, RegionKind region = RegionK
 Storage carried(std::string name, Category category, RegionKind region = RegionKind::private_);
 /// Holds a value within a segment.
 Storage local(std::string name, Category category, RegionKind region = RegionKind::private_);
-/// Returns memory for as long as the run lives of which the schedule names no content.
+/// Returns memory that lives as long as the run, and of whose content the schedule knows nothing.
 Storage reserved(std::string name, Category category, std::int64_t bytes, RegionKind region = RegionKind::at_rest);
 
 /// Returns an operation of a unit (-1: of none) that touches nothing yet.
@@ -25,12 +25,12 @@ Operation operation_of(OperationKind kind, Queue queue, UnitId unit);
 
 class Writer {
  public:
-  /// `transfer` decides what collectives need besides the values that they move.
+  /// `transfer` decides what collectives need in addition to the values that they move.
   Writer(StepSchedule& schedule, Transfer transfer) : schedule_(schedule), transfer_(transfer) {}
 
   const StepSchedule& schedule() const { return schedule_; }
   const Value& value(ValueId id) const { return schedule_.value(id); }
-  /// Returns what is noted of a unit's state, to be noted.
+  /// Returns the notes on a unit's state, to be filled in.
   UnitState& state(UnitId unit) { return schedule_.state[unit]; }
 
   // --- storages
@@ -38,9 +38,9 @@ class Writer {
   StorageId add(Storage storage, std::int64_t bytes);
   /// Adds a storage that holds `entry` when a segment begins.
   StorageId add(Storage storage, const Value& entry);
-  /// Makes a storage at least so large.
+  /// Enlarges a storage to at least `bytes`.
   void enlarge(StorageId storage, std::int64_t bytes);
-  /// Lets the storage of a local value keep it until later segments.
+  /// Lets the storage of a local value keep it for later segments.
   StorageId carry(ValueId value);
 
   // --- segments
@@ -60,22 +60,22 @@ class Writer {
   ValueId write(Operation& op, Storage storage, Value value);
   /// Lets `op` replace `before` by `after` in the same storage.
   ValueId update(Operation& op, ValueId before, Value after);
-  /// Gives `op` so many bytes for its duration; none of 0.
+  /// Gives `op` so many bytes of scratch for its duration; none if the number is 0.
   void add_scratch(Operation& op, const std::string& name, Category category, std::int64_t bytes);
 
   // --- operations
   /// Appends an operation to the open segment and makes it the maker of what it writes and updates.
   OperationId emit(Operation operation);
-  /// Returns what a collective or a slice makes of a value, as yet without a storage.
+  /// Returns the value that a collective or a slice makes of another, as yet without a storage.
   Value redistributed(ValueId source, const Redistribution& step) const;
-  /// Emits a collective that makes `result` of `source`: in the source's storage if it is an all-reduce, else in
+  /// Emits a collective that makes `result` from `source`: in the source's storage if it is an all-reduce, otherwise in
   /// `into`.
   ValueId emit_collective(ValueId source, const Redistribution& step, Queue queue, Value result, StorageId into,
                           std::vector<Edge> after = {});
-  /// Returns what a rank sends to gather or reduce-scatter `elements` over a group.
+  /// Returns the bytes that each rank sends to gather or reduce-scatter `elements` over a group.
   std::int64_t wire_bytes(std::int64_t elements, DType dtype, Group group) const;
 
-  /// Notes communication that the strategy's formula counts and the schedule leaves out.
+  /// Notes communication that the strategy's formula counts but the schedule avoids.
   void add_saving(std::string name, std::int64_t bytes) { schedule_.savings.push_back({std::move(name), bytes}); }
   /// Does the same for loads of parameters, which copy_terms() counts.
   void add_copy_saving(std::string name, std::int64_t bytes) {
@@ -86,11 +86,11 @@ class Writer {
   /// Adds the memory of a step's sums and of the wishes to stop.
   StorageId add_sums(const Value& entry);
   StorageId add_wish(std::int64_t bytes);
-  /// Adds the memory of StepScalars, which no operation names but the clip.
+  /// Adds the memory of StepScalars, which no operation but the clip names.
   StorageId add_scalars(std::int64_t bytes);
-  /// Adds the memory of what norms have summed up after each unit.
+  /// Adds the memory for the sums that norms leave after each unit.
   void add_unit_sums(std::int64_t bytes);
-  /// Adds the host memory that a GPU's collectives and steps pass through; once all operations are there.
+  /// Adds the host memory that a GPU's collectives and steps pass through, once all operations have been added.
   void add_host_memory();
 
  private:

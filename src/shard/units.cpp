@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// A run of tensors that no wrap cuts: what one part brings in, with tables apart.
+/// A run of tensors that no wrap cuts: those that one part brings in, with tables apart.
 struct Piece {
   std::string name;
   std::vector<TensorId> tensors;
@@ -51,8 +51,8 @@ std::int64_t elements_of(const ModelParts& model, const std::vector<TensorId>& t
                          [&](std::int64_t sum, TensorId id) { return sum + model.tensors[id].elements; });
 }
 
-/// Takes the tensors of fewer than `small` elements out of the pieces that it leaves in `pieces`. What several parts
-/// read is left there: parts contribute to its gradient one after the other.
+/// Takes the tensors of fewer than `small` elements out of the pieces that it leaves in `pieces`. Those that several
+/// parts read are left there, because parts contribute to their gradients one after the other.
 Piece take_small(const ModelParts& model, std::vector<Piece>& pieces, std::int64_t small) {
   IndexedVector<TensorId, int> readers(model.tensors.size(), 0);
   for (const Part& part : model.parts) {

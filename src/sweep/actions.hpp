@@ -1,5 +1,5 @@
 #pragma once
-// The actions of `tessera sweep`: one function an action. Each returns the exit code.
+// The actions of `tessera sweep`, one function per action. Each returns the exit code.
 
 #include <vector>
 
@@ -27,10 +27,10 @@ int submit_rows(const Sweep& sweep);
 /// Makes failed rows pending again, and starts them as the sweep was started before.
 int retry_rows(const Sweep& sweep);
 
-/// Returns 0 if all rows are done, do not fit or are skipped, else the code of the first other row.
+/// Returns 0 if all rows are done, do not fit or are skipped, otherwise the code of the first other row.
 int exit_code_of(const std::vector<RowStatus>& statuses);
 
-/// UsageError if jobs of an earlier submission have not ended: their rows would run twice.
+/// Throws UsageError if jobs of an earlier submission have not ended, because their rows would run twice.
 void require_none_queued(const SweepFolder& folder);
 
 }  // namespace tessera

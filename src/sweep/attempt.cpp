@@ -33,7 +33,7 @@ constexpr int kSkipped = 77;  // a command's exit code, as in automake's tests
 constexpr int kStopped = static_cast<int>(ExitCode::stopped_early);
 constexpr std::size_t kLongestMessage = 2000;
 constexpr std::string_view kSaid = "tessera: ";  // the first word of Tessera's errors
-/// What a command may leave in its run's folder: metrics of a training, or the tables of a bench.
+/// Files that a command may leave in its run's folder: metrics of a training, or the tables of a bench.
 constexpr std::string_view kResults[] = {"metrics.h5", "metrics.json", "bench.h5"};
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
@@ -50,8 +50,8 @@ std::string slurm_job() {
 
 bool is_rule(const std::string& line) { return line.size() > 20 && line.find_first_not_of('-') == std::string::npos; }
 
-/// Returns why it ended, in its own words: the last line that begins with "tessera:". Otherwise a launcher's text
-/// between its first two rules, else the last line.
+/// Returns why the process ended, in its own words: the last line that begins with "tessera:". Otherwise a launcher's
+/// text between its first two rules, or else the last line.
 std::string last_words(const std::string& output) {
   std::string last, error, notice;
   int rules = 0;
@@ -71,7 +71,7 @@ std::string last_words(const std::string& output) {
   return words.substr(0, kLongestMessage);
 }
 
-/// Returns the run's own status.json; an empty object where there is none.
+/// Returns the run's own status.json; an empty object if there is none.
 nlohmann::json status_of(const std::filesystem::path& run) {
   return nlohmann::json::parse(read_small_file(run / "status.json").value_or("{}"));
 }
@@ -83,7 +83,7 @@ std::string message_of(const std::filesystem::path& run) try {
   return "";
 }
 
-/// Returns the step of its newest checkpoint; 0 without one.
+/// Returns the step of its newest checkpoint; 0 if there is none.
 std::int64_t newest_step(const std::filesystem::path& run) {
   const std::vector<std::int64_t> steps = CheckpointFolder(run / "checkpoints").steps();
   return steps.empty() ? 0 : steps.back();
@@ -93,8 +93,8 @@ bool has_result(const std::filesystem::path& run) {
   return std::ranges::any_of(kResults, [&](std::string_view name) { return path_exists(run / name); });
 }
 
-/// Resumes a run that has begun from its newest checkpoint; the row's own options of a first start hold until there is
-/// one.
+/// Resumes a run that has begun from its newest checkpoint; until there is one, the row's own options for a first start
+/// apply.
 std::vector<std::string> resume_words(const SweepRow& row, const std::filesystem::path& run) {
   if (!path_exists(run)) return {};
   const bool own_start = row.options.checkpoint.resume != "none" && newest_step(run) == 0;
@@ -106,14 +106,14 @@ std::string signal_text(int code) {
   return code > 128 ? fmt::format("ended by signal {} ({})", code - 128, ::strsignal(code - 128)) : "";
 }
 
-constexpr std::string_view kSameLine = "\r\033[K";  // goes back to its begin, and clears it
+constexpr std::string_view kSameLine = "\r\033[K";  // goes back to its beginning, and clears it
 
 void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }
 
-/// Returns what says how far a row is: on a terminal in one line that is written anew, else in a line every `every` s.
+/// Returns a function that shows a row's progress: on a terminal by rewriting one line, else by a line every `every` s.
 std::function<void(double)> progress_teller(const std::string& row, const std::filesystem::path& run, bool on_terminal,
                                             double every) {
   return [=, next = on_terminal ? 0.0 : every](double seconds) mutable {
@@ -188,7 +188,7 @@ struct Attempt {
   }
 
   /// Notes a stop with a checkpoint. `before`: the newest checkpoint's step when the attempt began. The row is pending
-  /// only if its job is to be started again: sweep_job in jobs/job.sh does so.
+  /// only if its job will be started again, which sweep_job in jobs/job.sh does.
   void stopped(bool over_limit, std::int64_t before, bool asked_for_good) {
     const std::int64_t step = newest_step(run());
     const std::string at = fmt::format("stopped at step {} with a checkpoint", step);
@@ -262,11 +262,11 @@ RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64
   ChildSettings child;
   child.words = attempt.words();
   child.output = attempt.output();
-  // Processes that outlive this one keep the row from being started a second time.
+  // Processes that outlive this one prevent the row from being started a second time.
   child.inherited = {lock.descriptor()};
   child.stop_signal = row.trains() ? SIGUSR1 : SIGTERM;
   child.limit = settings.in_job ? 0.0 : settings.sweep.limit;
-  // PyTorch's rows that run at the same time on a machine must not share a port.
+  // PyTorch's rows that run on a machine at the same time must not share a port.
   constexpr std::int64_t first = 10000, ports = 20000;
   child.environment = {{"MASTER_PORT", std::to_string(first + ::getpid() % ports)}};
   const bool is_ours = row.trains() || row.command.find("{tessera}") != std::string::npos;

@@ -31,7 +31,7 @@ sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
-    // An ignored signal would still wait once it is blocked.
+    // A signal that is ignored now would still become pending once it is blocked.
     struct sigaction now {};
     if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&set, signal);
   }
@@ -61,7 +61,7 @@ std::vector<std::string> whole_environment(const Variables& more) {
 
 std::string error_text(int number) { return std::generic_category().message(number); }
 
-/// Runs after fork, in the child: only calls that are allowed there. Returns if the program cannot be started.
+/// Runs in the child after fork, so only calls that are allowed there. Returns if the program cannot be started.
 void become(char* const* words, char* const* environment, pid_t parent, int output, int errors,
             const std::vector<int>& inherited) {
   ::setpgid(0, 0);
@@ -112,7 +112,7 @@ Forked start(const ChildSettings& settings, int output, int errors) {
   return out;
 }
 
-/// Returns its exit code, once it has ended; the rest of its group is killed first, while the number is still its own.
+/// Returns its exit code once it has ended; the rest of its group is killed first, while the number is still its own.
 std::optional<int> collect(pid_t child) {
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0)

@@ -1,5 +1,5 @@
 #pragma once
-// Processes that a sweep starts.
+// Processes started by a sweep.
 
 #include <filesystem>
 #include <functional>
@@ -10,8 +10,8 @@
 namespace tessera {
 
 /// The end of a child, and the signals that ask a sweep to end: TERM, INT, HUP, USR1. Signals that the sweep was
-/// started to ignore, as by nohup, are left out. During its lifetime they wait for `wait`; the caller must be the only
-/// thread.
+/// started to ignore, as by nohup, are left out. During the object's lifetime they are held for `wait`; the caller must
+/// be the only thread.
 class SweepSignals {
  public:
   SweepSignals();
@@ -19,9 +19,9 @@ class SweepSignals {
   SweepSignals(const SweepSignals&) = delete;
   SweepSignals& operator=(const SweepSignals&) = delete;
 
-  /// Waits for a signal, at most `seconds`. True if it asks to end.
+  /// Waits for a signal, at most `seconds`. Returns true if it asks to end.
   bool wait(double seconds);
-  /// Returns how often an end was asked for so far.
+  /// Returns how often an end has been asked for so far.
   int asked() const { return asked_; }
   /// Returns whether the last one was USR1, which Slurm sends before a limit.
   bool was_warning() const { return was_warning_; }
@@ -50,11 +50,11 @@ struct ChildEnd {
 };
 
 /// Starts a program in its own process group and waits for it. If an end is asked for, or the limit is over, it gets
-/// stop_signal. After a minute, or when asked again, it gets TERM; after ten seconds more, or when asked again, KILL.
+/// stop_signal. After a minute, or when asked again, it gets TERM; after ten more seconds, or when asked again, KILL.
 /// Processes that it leaves running are killed. It gets TERM when this process is killed.
 ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals);
 
-/// Returns a program's exit code and standard output. Its errors are this process's. `more`: additional environment.
+/// Returns a program's exit code and standard output. Its errors go to this process's. `more`: additional environment.
 std::pair<int, std::string> output_of(const std::vector<std::string>& words, const Variables& more = {});
 
 /// Finds a program of this name in PATH; empty if there is none.

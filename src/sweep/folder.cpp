@@ -47,7 +47,7 @@ std::string_view spelled(const Names& names, Value value) {
   throw InternalError("a state has no name");
 }
 
-/// Reads JSON; nothing if there is no such file. UsageError if it is no JSON object.
+/// Reads JSON; nothing if there is no such file. Throws UsageError if it is not a JSON object.
 std::optional<Json> read_json(const Path& path) try {
   const std::optional<std::string> text = read_small_file(path);
   if (!text) return std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// The folder of a sweep; it holds all of its state.
+// The folder of a sweep, which holds all of its state.
 //
 //   DIR/sweep.json        name, file, base, the command line's options of rows, baseline, how rows are started, the
 //   rows
@@ -27,7 +27,7 @@ enum class RowState : std::uint8_t { pending, running, done, failed, does_not_fi
 /// Returns "pending", "does-not-fit", ...
 std::string_view name_of(RowState state);
 
-/// DIR/ROW/status.json.
+/// The contents of DIR/ROW/status.json.
 struct RowStatus {
   RowState state = RowState::pending;
   std::string message;
@@ -42,8 +42,8 @@ struct RowStatus {
   bool is_settled() const {
     return state == RowState::done || state == RowState::does_not_fit || state == RowState::skipped;
   }
-  /// Returns whether it is started without `retry`: it was not begun, was stopped by its user, lost its process, or may
-  /// be possible today.
+  /// Returns whether it is started without `retry`: because it was not begun, was stopped by its user, lost its
+  /// process, or may be possible today.
   bool may_start() const {
     return state == RowState::pending || state == RowState::stopped || was_killed || state == RowState::does_not_fit ||
            state == RowState::skipped;
@@ -54,7 +54,7 @@ struct RowStatus {
   }
 };
 
-/// How a sweep's rows were started last.
+/// How a sweep's rows were last started.
 enum class Started : std::uint8_t { not_yet, here, by_slurm };
 
 class SweepFolder {
@@ -63,16 +63,16 @@ class SweepFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path row(const SweepRow& row) const { return path_ / row.name; }
-  /// Returns the run of repeat 1, 2, ...
+  /// Returns the folder of the run for repeat 1, 2, ...
   std::filesystem::path run(const SweepRow& row, std::int64_t repeat) const;
   std::filesystem::path config(const SweepRow& row) const { return path_ / row.name / "config.ini"; }
 
-  /// Makes the folders, writes sweep.json, the files that it came from, and each row's config.ini. UsageError if the
-  /// folder is that of another file, or if a row that has begun had other options. Only with the lock.
+  /// Makes the folders, writes sweep.json, the files that it came from, and each row's config.ini. Throws UsageError if
+  /// the folder belongs to another file, or if a row that has begun had other options. Only with the lock.
   void prepare(const std::vector<SweepRow>& rows, Started how) const;
-  /// Reads sweep.json; UsageError for another file's.
+  /// Reads sweep.json; throws UsageError if it is another file's.
   Started started() const;
-  /// Returns the same of a sweep that was started. UsageError if it was not, or with other sweep.ranks.
+  /// Returns the same for a sweep that was started. Throws UsageError if it was not, or with other sweep.ranks.
   Started require_started() const;
 
   /// Reads status.json; a running row whose lock is free has failed.
@@ -89,7 +89,7 @@ class SweepFolder {
 };
 
 /// Returns how DIR and DIR/ROW are locked: RunLock(FOLDER, 0, sweep_lock()) holds FOLDER/lock during its lifetime.
-/// `say` is told when it has waited for a while.
+/// `say` is called when it has waited for a while.
 LockSettings sweep_lock(const std::function<void(const std::string&)>& say = {});
 
 }  // namespace tessera

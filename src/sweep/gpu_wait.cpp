@@ -32,7 +32,7 @@ std::string wait_for_gpus(SweepSignals& signals, const std::function<void(const 
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     if (waited.count() >= patience) return fmt::format("{} on its GPUs", who);
     if (!told) say(fmt::format("{} on the GPUs: waiting up to {}", who, format_seconds(patience)));
-    // The end of nvidia-smi is a signal too.
+    // The end of nvidia-smi also sends a signal.
     const auto next = std::chrono::steady_clock::now() + std::chrono::duration<double>(interval);
     for (;;) {
       const std::chrono::duration<double> left = next - std::chrono::steady_clock::now();

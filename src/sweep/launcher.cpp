@@ -18,7 +18,7 @@ namespace tessera {
 
 namespace {
 
-/// What replaces {name} within the words of a command.
+/// The replacements for {name} within the words of a command.
 using Replacements = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::string_view kTessera = "{tessera}";
@@ -28,7 +28,7 @@ void replace_all(std::string& text, std::string_view what, std::string_view with
     text.replace(at, what.size(), with);
 }
 
-/// UsageError for a {name} without a meaning; other braces are the command's.
+/// Throws UsageError for a {name} without a meaning; other braces belong to the command.
 void require_placeholders(const SweepRow& row, const Replacements& known) {
   for (std::size_t at = row.command.find('{'); at != std::string::npos; at = row.command.find('{', at + 1)) {
     const std::size_t end = row.command.find('}', at);
@@ -55,7 +55,7 @@ std::filesystem::path own_executable() {
   std::error_code error;
   std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) throw IoError("cannot read /proc/self/exe ({})", error.message());
-  // A bundle's loader starts the program, and a script of the bundle the loader.
+  // A bundle's loader starts the program, and a script of the bundle starts the loader.
   if (path.filename().string().starts_with("ld-linux")) path = variable("TESSERA_PROGRAM");
   return path;
 }
@@ -68,7 +68,7 @@ std::vector<std::string> launcher_words(const std::string& launcher, std::int64_
         .hint("Load an MPI, or give the launcher's words");
   if (name.empty()) return {};
   if (name == "mpiexec") return {"mpiexec", "-n", count};
-  // With 1, the first rank that stops with a checkpoint (75) has the others killed.
+  // With 1, the first rank that stops with a checkpoint (75) would have the others killed.
   if (name == "srun") return {"srun", "--mpi=pmix", "--kill-on-bad-exit=0", "--ntasks=" + count};
   std::vector<std::string> words = boost::program_options::split_unix(name);
   for (std::string& word : words) replace_all(word, "{ranks}", count);

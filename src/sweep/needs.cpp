@@ -12,7 +12,7 @@ namespace tessera {
 
 namespace {
 
-/// Limits the memory; a GPU's only its own process can query: train does, and says so.
+/// Limits the memory. A GPU's can only be queried by its own process, so train does that and reports it.
 FitLimits limits_of(const Options& options, Site site, std::int64_t ranks_per_machine) {
   FitLimits limits;
   if (options.plan.memory > 0)
@@ -27,7 +27,7 @@ FitLimits limits_of(const Options& options, Site site, std::int64_t ranks_per_ma
   return limits;
 }
 
-/// Returns why what is offloaded does not fit next to the rest into the machine's memory; empty if it does.
+/// Returns why offloaded state and the rest do not fit together into the machine's memory; empty if they do.
 std::string machine_misfit(const PlannedRun& planned, const FitLimits& limits, std::int64_t ranks_per_machine) {
   try {
     require_machine_fit(planned.schedule, planned.plan, limits.machine, static_cast<int>(ranks_per_machine));

@@ -25,7 +25,7 @@ namespace tessera {
 namespace {
 
 constexpr std::size_t kLongestName = 200;  // file names end at 255
-/// Other names in a sweep's folder than those of the rows.
+/// Names in a sweep's folder that rows cannot have.
 constexpr std::string_view kTaken[] = {"sweep.json", "sweep.ini", "base.ini",  "lock",       "owner.json", "data",
                                        "slurm",      "plots",     "table.csv", "table.json", "report.html"};
 
@@ -75,7 +75,7 @@ void require_possible(const SweepRow& row) {
   resolve_architecture(row.options.model);
 }
 
-/// One choice of every varied option.
+/// One choice for every varied option.
 struct Draw {
   std::vector<std::size_t> index;
 
@@ -89,7 +89,7 @@ struct Draw {
 };
 
 /// Applies a row's settings to the start of every row. Options of the base that the row then does not use get their
-/// defaults: one base serves rows of several strategies.
+/// defaults, so that one base serves rows of several strategies.
 Options row_options(const SweepFile& file, const std::vector<Setting>& settings) {
   Options options = with_settings(file.common, settings);
   drop_unused(options,
@@ -123,7 +123,7 @@ SweepRow product_row(const SweepFile& file, const Draw& draw) {
   }
 }
 
-/// Returns the first row that does the same; the end if none does.
+/// Returns the first row that does the same; the end if there is none.
 auto equal_row(const std::vector<SweepRow>& rows, const SweepRow& row) {
   return std::ranges::find_if(rows, [&](const SweepRow& other) {
     return other.ranks == row.ranks && other.command == row.command && other.options == row.options;
@@ -150,8 +150,8 @@ SweepRow named_row(const SweepFile& file, const NamedRow& named) {
   return row;
 }
 
-/// Leaves out rows that cannot exist on the ranks that sweep.ranks gives them, with a note for each reason. UsageError
-/// if no row is left.
+/// Leaves out rows that cannot exist on the ranks that sweep.ranks gives them, with a note for each reason. Throws
+/// UsageError if no row is left.
 void leave_out_impossible(std::vector<SweepRow>& rows, SweepFile& file) {
   std::map<std::string, std::vector<std::string>> without;  // rows by reason
   std::erase_if(rows, [&](const SweepRow& row) {
@@ -178,7 +178,7 @@ std::string names_of(const std::vector<SweepRow>& rows) {
   return fmt::format("{}", fmt::join(rows | std::views::transform(&SweepRow::name), ", "));
 }
 
-/// Lets rows that read text share a cache, which would else lie beside each row's own run.
+/// Lets rows that read text share a cache, which would otherwise be next to each row's own run.
 void share_cache(const SweepFile& file, Options& options) {
   DataOptions& data = options.data;
   const bool reads_text = data.source != "synthetic" && !data.source.ends_with(".bin");

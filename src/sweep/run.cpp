@@ -19,7 +19,7 @@ namespace tessera {
 
 namespace {
 
-/// Finds a missing or too short corpus, and a missing launcher, before the first row. UsageError naming the row.
+/// Finds a missing or too short corpus, or a missing launcher, before the first row. Throws UsageError naming the row.
 void require_startable(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   std::vector<std::tuple<DataOptions, std::string, std::int64_t, std::int64_t>> seen;
   for (const SweepRow& row : rows) {
@@ -105,7 +105,7 @@ int run_here(const Sweep& sweep) {
   folder.prepare(sweep.rows, Started::here);
   std::vector<SweepRow> rows;
   for (const SweepRow& row : sweep.chosen) {
-    // No other sweep runs here: what still runs a row was left by one that was killed, and ends soon.
+    // No other sweep runs here, so a process that still runs a row was left by one that was killed, and ends soon.
     const RowStatus status = folder.status(row);
     if (status.may_start() || status.state == RowState::running) rows.push_back(row);
   }

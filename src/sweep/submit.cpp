@@ -25,7 +25,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-/// Seconds before the limit at which Slurm tells a job that it comes.
+/// How many seconds before the limit Slurm warns a job.
 constexpr int kWarning = 60;
 
 /// Returns the folder of the job scripts: TESSERA_JOBS, of an installation (PREFIX/share/tessera/jobs), or next to the
@@ -47,16 +47,16 @@ bool cluster_has_gpus() {
   return code == 0 && text.find("gpu") != std::string::npos;
 }
 
-/// Rows whose jobs have one shape.
+/// Rows whose jobs have the same shape.
 struct Shape {
   std::int64_t ranks = 1;
   bool gpus = false;
-  std::int64_t node_ranks = 1;  ///< most on a node
+  std::int64_t node_ranks = 1;  ///< most on any node
   auto operator<=>(const Shape&) const = default;
 };
 using Arrays = std::map<Shape, std::vector<SweepRow>>;
 
-/// Deals rows out to chains. In a chain one row runs at a time, whatever its shape: its arrays wait for each other.
+/// Deals rows out to chains. A chain runs one row at a time, whatever its shape: its arrays wait for each other.
 std::vector<Arrays> chains_of(const Arrays& all, std::int64_t chains) {
   std::vector<Arrays> out;
   std::size_t next = 0;
@@ -69,7 +69,7 @@ std::vector<Arrays> chains_of(const Arrays& all, std::int64_t chains) {
   return out;
 }
 
-/// Returns the fewest nodes with equally many ranks each, at most `most`.
+/// Returns the fewest nodes with the same number of ranks each, at most `most`.
 std::int64_t nodes_for(std::int64_t ranks, std::int64_t most) {
   std::int64_t nodes = (ranks + most - 1) / most;
   while (ranks % nodes != 0) ++nodes;
@@ -151,13 +151,13 @@ class Submission {
   Path slurm() const { return folder_.path() / "slurm"; }
 
  private:
-  /// Calls sbatch as a user does: with site.sh's settings. UsageError with sbatch's message.
+  /// Calls sbatch as a user does: with site.sh's settings. Throws UsageError with sbatch's message.
   std::string sbatch(const std::vector<std::string>& words) const {
     std::vector<std::string> all = {"bash", "-c", R"(source "$0/site.sh" && exec sbatch --parsable "$@")",
                                     jobs_.string()};
     all.insert(all.end(), words.begin(), words.end());
     const auto [code, text] = output_of(all, {{"TESSERA", own_executable().string()}});
-    std::istringstream lines(text);  // site.sh may say something too
+    std::istringstream lines(text);  // site.sh may also print something
     std::string number;
     for (std::string line; std::getline(lines, line);) {
       const std::string start = line.substr(0, line.find(';'));
@@ -168,7 +168,7 @@ class Submission {
         .hint("Look at what sweep.sbatch and jobs/site.sh give it");
   }
 
-  /// The job may have begun: then the row's status is its own.
+  /// The job may have begun, and then the row's status is its own.
   void note(const SweepRow& row, const std::string& job) const try {
     if (!is_lock_free(folder_.row(row), sweep_lock())) return;
     const RunLock lock(folder_.row(row), 0, sweep_lock());
@@ -179,7 +179,7 @@ class Submission {
     status.job = job;
     folder_.write_status(row, status);
   } catch (const Error&) {
-    // It has just begun.
+    // The job has just begun.
   }
 
   const Sweep& sweep_;

@@ -29,7 +29,7 @@ void require_of_rows(const Setting& setting) {
   }
 }
 
-/// Checks an option that a row may set, with an allowed value. UsageError, with the nearest name for an unknown one.
+/// Checks an option that a row may set, with an allowed value. UsageError, with the most similar known name.
 void require_option(const Setting& setting) {
   Options scratch;
   apply(setting, scratch);
@@ -107,7 +107,7 @@ void read_rows(const IniFile& ini, SweepFile& out) {
   }
 }
 
-/// Sections that look like a sweep's and are none.
+/// Refuses sections that look like those of a sweep but are not.
 void require_known_sections(const IniFile& ini) {
   for (const IniSection& section : ini.sections) {
     if (section.name == kRow) throw refusal("{}: a row has no name", section.place).use("[sweep.row NAME]");
@@ -119,7 +119,7 @@ void require_known_sections(const IniFile& ini) {
   }
 }
 
-/// Reads the base that a file names; its rows come behind the file's own.
+/// Reads the base that a file names; its rows come after the file's own.
 Options base_of(SweepFile& file, const IniFile& ini) {
   if (file.sweep.base.empty()) return {};
   const std::filesystem::path path = file.path.parent_path() / file.sweep.base;
@@ -135,13 +135,13 @@ Options base_of(SweepFile& file, const IniFile& ini) {
   read_rows(read_ini(file.base_text, path.string()), file);
   Options base = options_of(file.base_text, path.string(), std::string(kRow) + " ");
   base.sweep = {};
-  // A sweep that names a base asks for its own file's options: the base only repeats some.
+  // A sweep that names a base asks for its own file's options, because the base only repeats some.
   base.repeated.merge(base.given);
   base.given.clear();
   return base;
 }
 
-/// Replaces a list by the command line's value.
+/// Replaces a list with the command line's value.
 void resolve_varied(SweepFile& file) {
   for (Varied& varied : file.vary) {
     const auto said = std::ranges::find(file.arguments, varied.name, &Setting::name);
@@ -149,9 +149,9 @@ void resolve_varied(SweepFile& file) {
   }
 }
 
-constexpr char kNumber = '\n';  // stands for the number of ranks in a name; no line of a file holds it
+constexpr char kNumber = '\n';  // stands for the number of ranks in a name; cannot occur in a line of a file
 
-/// Returns the row's name, its number of ranks replaced if it stands at the beginning or at the end.
+/// Returns the row's name, with its number of ranks replaced if it stands at the beginning or at the end.
 std::string pattern_of(const NamedRow& row) {
   const std::string number = std::to_string(row.ranks);
   if (row.name.starts_with(number + "-")) return kNumber + row.name.substr(number.size());
@@ -165,7 +165,7 @@ bool is_same_but_for_ranks(const NamedRow& a, const NamedRow& b) {
          });
 }
 
-/// Adds a row for each of sweep.ranks in place of `like`, which has the same pattern as `family`, itself among them.
+/// Adds a row for each of sweep.ranks in place of `like`, one of the rows in `family`, which all have the same pattern.
 void add_rows_like(const NamedRow& like, const std::vector<NamedRow>& family, std::string pattern, SweepFile& file) {
   // At the end it may be any number, unless other rows have other ranks there.
   if (pattern.ends_with(kNumber) && family.size() == 1) pattern = like.name;

@@ -1,5 +1,5 @@
 #pragma once
-// Folders, small files that other programs write, and lines for the user.
+// Folders, small files that other programs write, and output lines for the user.
 
 #include <filesystem>
 #include <optional>
@@ -7,13 +7,13 @@
 
 namespace tessera {
 
-/// Reads the full text; nothing if there is no such file. IoError if it cannot be read.
+/// Reads the full text; nothing if there is no such file. Throws IoError if it cannot be read.
 std::optional<std::string> read_small_file(const std::filesystem::path& path);
 
-/// Reads the text behind byte `from`, at most its last 64 KB; empty if the file cannot be read.
+/// Reads the text after byte `from`, at most its last 64 KB; empty if the file cannot be read.
 std::string text_behind(const std::filesystem::path& path, std::int64_t from);
 
-/// Makes a folder and its parents. IoError.
+/// Makes a folder and its parents. Throws IoError.
 void make_folder(const std::filesystem::path& path);
 
 /// Returns the file's size; 0 if there is none.

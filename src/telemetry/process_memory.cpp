@@ -28,8 +28,8 @@ std::int64_t proportional_set_size() {
 
 namespace {
 
-/// Returns the member that the mapping of this name counts in. The name is empty for memory of no file, "[heap]" and
-/// the like for the kernel's own.
+/// Returns the member to which the mapping of this name is added. The name is empty for memory of no file, and "[heap]"
+/// or the like for the kernel's own.
 std::int64_t MappingBytes::*part_of(const std::string& name) {
   if (name == "[heap]") return &MappingBytes::heap;
   if (!name.starts_with('/')) return &MappingBytes::other;

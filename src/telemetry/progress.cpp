@@ -115,7 +115,7 @@ Progress::~Progress() {
 }
 
 void Progress::write(const std::string& text) {
-  // A log that cannot be written is no reason to stop a run.
+  // A log that cannot be written is not a reason to stop a run.
   std::fputs(text.c_str(), stream_);
   std::fflush(stream_);
 }

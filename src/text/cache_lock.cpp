@@ -59,7 +59,7 @@ void CacheLock::require_held() const {
                 file_.string(), owner ? owner->words() + " has it" : "it is gone");
 }
 
-/// Returns whether the holder has ended: known of this machine, after a silence of another.
+/// Returns whether the holder has ended: known on this machine, assumed on another after a silence.
 bool CacheLockSeeker::is_left() {
   const auto owner = read_owner(file_);
   const auto touched = last_touch(file_);
@@ -75,7 +75,7 @@ bool CacheLockSeeker::is_left() {
     const ProcessOwner me = ProcessOwner::me();
     if (!me.job.empty() && owner->job == me.job && owner->restarts < me.restarts) return true;
   }
-  // A holder writes its name at once: a file that stays without one is of a process that was killed in between.
+  // A holder writes its name at once: a file that stays without one belongs to a process that was killed in between.
   const double silence = owner ? times_.stale : std::min(times_.stale, 2 * times_.touch);
   return std::chrono::duration<double>(now - seen_at_).count() >= silence;
 }

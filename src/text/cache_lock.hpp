@@ -42,7 +42,7 @@ class CacheLock {
   std::thread toucher_;
 };
 
-/// Wants one lock. The clocks of nodes differ: only a change of the file's time is looked at, not the time.
+/// Wants one lock. The clocks of nodes differ, so it looks only for changes of the file's time, not at the time.
 class CacheLockSeeker {
  public:
   CacheLockSeeker(std::filesystem::path file, CacheLockTimes times) : file_(std::move(file)), times_(times) {}

@@ -1,5 +1,5 @@
 #pragma once
-// Pieces to tokens: what each thread does.
+// Turns pieces into tokens: the work of each thread.
 
 #include <cstdint>
 #include <optional>
@@ -23,7 +23,7 @@ struct Encoded {
 struct EncodeSettings {
   std::string text_key = "text";
   std::optional<std::int32_t> separator;  ///< after each document
-  bool checks_utf8 = true;                ///< invalid bytes are told, and become U+FFFD
+  bool checks_utf8 = true;                ///< invalid bytes are reported, and become U+FFFD
 };
 
 /// Encodes a piece; `encoder` belongs to the calling thread.

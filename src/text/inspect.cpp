@@ -18,7 +18,7 @@ constexpr std::int64_t kBlock = 1 << 16;
 constexpr std::int64_t kSampleTokens = 160;
 constexpr std::size_t kSampleBytes = 160;
 
-/// Which ids occur.
+/// The ids that occur.
 struct Used {
   std::vector<bool> ids;
   std::int64_t distinct = 0;

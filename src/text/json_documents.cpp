@@ -16,10 +16,10 @@ namespace tessera {
 
 namespace {
 
-/// Corpora hold their text beside some metadata; deeper values are hostile or no corpus.
+/// Corpora hold their text next to some metadata; deeper values are hostile or not a corpus.
 constexpr int kDeepest = 64;
 
-/// Returns the fault without the library's name and its line and column, which count from the start of a text of ours.
+/// Returns the fault without the library's name and its line and column, which count from the start of our own text.
 std::string fault_text(const std::string& what) {
   constexpr std::string_view parse_error = "parse error at";
   auto begin = what.find("] ");
@@ -102,7 +102,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   };
   Field& text() { return fields_[0]; }
 
-  /// Takes a value that is no wanted text.
+  /// Takes a value that is not a wanted text.
   bool value(const char* what) {
     if (depth_ == document_depth()) {
       events_.problem(fmt::format("{} stands where an object with {} belongs", what, text().quoted()));

@@ -10,20 +10,20 @@
 
 namespace tessera {
 
-/// What a reader of JSON finds: a document's text, or what is wrong with an element or the whole.
+/// The findings of a reader of JSON: a document's text, or what is wrong with an element or the whole.
 struct JsonEvents {
   std::function<void(std::string&)> document;  ///< may take the text away
   std::function<void(const std::string& why)> problem;
   std::function<void(const std::string& why)> fault;  ///< of syntax: nothing after it is read
-  /// A document of two texts, of which the loss counts the second: "prompt" and "completion" in the place of the key.
-  /// Both may be taken away. Empty: such an object is a problem.
+  /// A document of two texts, of which the loss counts the second: "prompt" and "completion" in place of the key. Both
+  /// may be taken away. If it is empty, such an object is a problem.
   std::function<void(std::string& prompt, std::string& completion)> pair = {};
 };
 
 /// Reads one line: an object whose `key` is the text, or of a pair. Calls one of the events once.
 void read_json_line(std::string_view line, const std::string& key, const JsonEvents& events);
 
-/// Reads a file: such an object, or an array of them. Ends at the first fault of syntax, after telling it. `line` is
+/// Reads a file: such an object, or an array of them. Ends at the first fault of syntax, after reporting it. `line` is
 /// kept at the number of the line that is being read, from 1. UsageError for one text longer than `longest` bytes.
 void read_json_file(ByteStream& bytes, const std::string& key, std::int64_t longest, std::int64_t& line,
                     const JsonEvents& events);

@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-/// What follows a cut is known this far: a token that begins before it does not reach so far beyond.
+/// The text after a cut is known this far: a token that begins before the cut does not reach so far beyond it.
 constexpr std::size_t kLookAhead = std::size_t{1} << 16;
 
 /// Bytes that are asked for at a time.

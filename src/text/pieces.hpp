@@ -1,6 +1,6 @@
 #pragma once
-// A corpus in pieces of about 1 MiB, in order. Where they begin and end depends on the files and the tokenizer alone,
-// so a piece's number names a place in a file.
+// A corpus in pieces of about 1 MiB, in order. Their borders depend on the files and the tokenizer alone, so a piece's
+// number names a place in a file.
 
 #include <cstdint>
 #include <exception>

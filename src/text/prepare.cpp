@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kFormat = 2;  ///< of what is prepared: another one makes another key
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
-/// Work that a kill may cost. The first commits come sooner: short preparations are resumed too.
+/// Work that a kill may cost. The first commits come sooner, so that short preparations are resumed too.
 constexpr std::chrono::duration<double> kFirstCommit(0.1), kCommitEvery(5);
 constexpr std::size_t kBadKept = 5;
 constexpr std::size_t kPathsKept = 1000;
@@ -50,7 +50,7 @@ void stop_if_asked(const PrepareJob& job) {
               fmt::format("{} while {} was prepared. Start it again to go on from there.", why, job.sources.name));
 }
 
-/// Removes what was written so far; what cannot be removed does no harm.
+/// Removes what was written so far; leftovers that cannot be removed do no harm.
 void discard(const fs::path& folder) {
   std::error_code ignored;
   fs::remove_all(folder, ignored);
@@ -95,7 +95,7 @@ void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& l
                     stop_if_asked(job);
                     if (Clock::now() - committed >= patience) commit();
                   });
-  } catch (const UsageError&) {  // text or options are other ones at the next try
+  } catch (const UsageError&) {  // text or options will differ at the next try
     discard(writer.folder());
     throw;
   } catch (...) {
@@ -160,7 +160,7 @@ bool is_complete(const fs::path& folder) try {
   return false;
 }
 
-/// Removes an entry that is not whole, for another takes its place.
+/// Removes an entry that is not whole, because another takes its place.
 void remove_damaged(const PrepareJob& job, const fs::path& folder) {
   if (!path_exists(folder)) return;
   if (job.settings.say) job.settings.say(fmt::format("replaced   {}, which was damaged", folder.string()));
@@ -268,7 +268,7 @@ fs::path prepared_folder(const PrepareJob& job, const fs::path& cache) {
 void prepare_file(const PrepareJob& job, const fs::path& file) {
   const fs::path index = index_beside(file), mask = mask_beside(file), work = file.string() + ".tmp";
   const auto require_new = [&] {
-    // (An index or a mask alone beside the work on it is of a process that was killed between the renames.)
+    // (An index or a mask alone next to the work on it comes from a process that was killed between the renames.)
     for (const fs::path& path : {file, index, mask}) {
       if (path_exists(path) && (path == file || !path_exists(work)))
         throw refuse("data.output", file.string())

@@ -1,5 +1,5 @@
 #pragma once
-// Text to a prepared corpus in a folder: once, whoever else wants the same.
+// Turns text into a prepared corpus in a folder, once for all who want the same.
 
 #include <memory>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// What is prepared, and how.
+/// A corpus to prepare, and how.
 struct PrepareJob {
   SourceList sources;  ///< examined
   std::string tokenizer_name;
@@ -23,7 +23,7 @@ struct PrepareJob {
   CorpusSettings settings;
 
   bool is_bytes() const { return tokenizer_name == "bytes"; }
-  /// Returns what the tokens depend on, as a name: paths, sizes and times of the files, tokenizer and options.
+  /// Returns a name for all that the tokens depend on: paths, sizes and times of the files, tokenizer and options.
   std::string key() const;
   std::int64_t token_bytes() const { return bytes_of_token(tokenizer->vocab()); }
   std::int64_t source_bytes() const;

@@ -1,5 +1,5 @@
 #pragma once
-// What the user sees while text is prepared.
+// The messages to the user while text is prepared.
 
 #include <chrono>
 #include <cstdint>

@@ -86,7 +86,7 @@ std::int64_t DocumentIndex::end_of_token(std::int64_t token) const {
 
 namespace {
 
-/// Tokens with the documents of an index. A document's first token is no target: nothing of it precedes.
+/// Tokens with the documents of an index. A document's first token is not a target, because nothing precedes it there.
 class DocumentTokens final : public TokenDecorator {
  public:
   DocumentTokens(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& index)

@@ -49,7 +49,7 @@ std::string some_of(const std::vector<std::string>& names) {
   return names.size() <= most ? text : fmt::format("{} and {} more", text, names.size() - most);
 }
 
-/// What is found, with what is left out and the reason.
+/// The files that are found, and those that are left out, with the reason.
 struct Found {
   std::vector<SourceFile> files;
   std::vector<std::string> skipped;
@@ -80,8 +80,8 @@ void add_entry(const fs::directory_entry& entry, const fs::path& folder, Found& 
   }
 }
 
-/// Returns what Tessera, or an export to Hugging Face, wrote a folder as: its text is no corpus. Nothing for any other
-/// folder.
+/// Returns the kind of folder that Tessera, or an export to Hugging Face, wrote: its text is not a corpus. Nothing for
+/// any other folder.
 std::optional<std::string_view> written_as(const fs::path& folder) {
   const auto has = [&](const char* name) {
     std::error_code error;
@@ -93,7 +93,7 @@ std::optional<std::string_view> written_as(const fs::path& folder) {
   return std::nullopt;
 }
 
-/// Lists all text below `folder`. IoError for unreadable entries: no part of a corpus goes missing unnoticed.
+/// Lists all text below `folder`. IoError for unreadable entries, so that no part of a corpus goes missing unnoticed.
 void add_folder(const fs::path& folder, Found& out) {
   const auto before = out.files.size(), skipped_before = out.skipped.size();
   try {

@@ -12,7 +12,7 @@ namespace tessera {
 enum class SourceKind : std::uint8_t { text, json, json_lines, tokens };
 enum class Compression : std::uint8_t { none, gzip, zstd };
 
-/// What tells that a file is as it was.
+/// Identifies a version of a file.
 struct FileState {
   std::int64_t size = 0, modified = 0;  ///< bytes; nanoseconds since 1970
   bool operator==(const FileState&) const = default;
@@ -37,8 +37,8 @@ struct SourceList {
 
 /// Lists a file, a folder, a glob, or several of them between commas, in this order. A folder's files are those that
 /// hold text, sub-folders included. They and a glob's matches are in the order of the bytes of their paths. A path that
-/// exists is taken as it is, with its commas. `option` is for messages. UsageError for what is missing or unknown,
-/// where there is nothing, and for token files among text. IoError for a part that cannot be read.
+/// exists is taken as it is, with its commas. `option` is for messages. UsageError for paths that are missing or
+/// unknown, if nothing is found, and for token files among text. IoError for a part that cannot be read.
 SourceList list_sources(const std::string& given, std::string_view option);
 
 /// Fills in the state of all files. IoError.

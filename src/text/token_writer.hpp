@@ -15,7 +15,7 @@ namespace tessera {
 
 inline constexpr std::string_view kJournal = "journal.json";
 
-/// How far the tokens are good, and what was met up to there.
+/// How far the tokens are valid, and what was found up to there.
 struct WriteState {
   PiecePlace place;
   std::int64_t tokens = 0, documents = 0, runs = 0;  ///< runs that the loss leaves out
@@ -25,10 +25,10 @@ struct WriteState {
 };
 
 /// FOLDER/tokens.bin, documents.idx, uncounted.idx, and journal.json, which says how far all are on disk. Every write
-/// has its fixed place, so a process that wrongly goes on writes the bytes that are there.
+/// has its fixed place, so a process that wrongly goes on writes the same bytes again.
 class TokenWriter {
  public:
-  /// Creates the folder, or goes on from its journal if it is of the same `key`; anything else in it is written over.
+  /// Creates the folder, or goes on from its journal if it is of the same `key`; anything else in it is overwritten.
   /// IoError.
   TokenWriter(std::filesystem::path folder, const std::string& key, std::int64_t token_bytes);
 

@@ -19,7 +19,7 @@ bool ascii_white(char c) {
   return static_cast<unsigned char>(c) < 0x80 && is_white_space(static_cast<unsigned char>(c));
 }
 
-/// True for characters that are letters or digits in every version of Unicode; false for some that are, too.
+/// True for characters that are letters or digits in every version of Unicode; also false for some that are.
 bool surely_letter_or_digit(char32_t point) {
   return (point >= 'a' && point <= 'z') || (point >= 'A' && point <= 'Z') || (point >= '0' && point <= '9') ||
          (point >= 0xc0 && point <= 0x24f && point != 0xd7 && point != 0xf7) || (point >= 0x410 && point <= 0x44f) ||
@@ -35,11 +35,11 @@ bool may_cut(PatternFamily family, std::string_view before, char after) {
   return surely_letter_or_digit(last);
 }
 
-/// Where a run of line ends is over. In the patterns but GPT-2's a word ends there, and no look-ahead leaves the run.
+/// Whether a run of line ends is over. In all patterns but GPT-2's a word ends there, and no look-ahead leaves the run.
 bool ends_lines(PatternFamily family, std::string_view text, std::size_t at) {
   if (family == PatternFamily::gpt2 || !is_line_end(text[at - 1])) return false;
   const std::string_view rest = text.substr(at);
-  return utf8_length(rest) == 0 || !is_white_space(first_point(rest).point);  // (U+FFFD is no white space.)
+  return utf8_length(rest) == 0 || !is_white_space(first_point(rest).point);  // (U+FFFD is not white space.)
 }
 
 /// True if an added token may reach across such a cut, or see across it. (lstrip stops at what is before the cut.)

@@ -88,7 +88,7 @@ class BpeEncoder final : public Tokenizer::Encoder {
   void cut_by_pattern(std::string_view text) {
     for (std::size_t at = 0; at < text.size();) {
       const Pattern::Found found = finder_.next(text, at);
-      if (found.begin > at) encode_word(text.substr(at, found.begin - at));  // what it does not match is a word, too
+      if (found.begin > at) encode_word(text.substr(at, found.begin - at));  // unmatched text is a word, too
       if (found.end > found.begin) encode_word(text.substr(found.begin, found.end - found.begin));
       at = found.end;
     }

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Reads tokenizer.json. UsageError naming the JSON path of what is wrong, or is asked for and not supported.
+/// Reads tokenizer.json. UsageError naming the JSON path of what is wrong, or is asked for but not supported.
 BpeDescription read_tokenizer_json(const std::filesystem::path& path);
 
 /// Reads vocab.json and merges.txt of a folder: GPT-2's pattern, and <|endoftext|> as an added token if it is in the

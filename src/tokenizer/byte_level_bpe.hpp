@@ -1,5 +1,5 @@
 #pragma once
-// Byte-level BPE as a tokenizer: what a description says, ready to encode.
+// Byte-level BPE as a tokenizer: a description, made ready to encode.
 
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-/// What encoders share and only read.
+/// The data that encoders share and only read.
 struct BpeTables {
   /// UsageError if the pattern is not read here, or a byte has no token.
   explicit BpeTables(const BpeDescription& description);
@@ -28,7 +28,7 @@ struct BpeTables {
   bool cuts;  ///< some texts may be cut
 };
 
-/// Makes a tokenizer of a description. `end` is what the folder names as its end of text.
+/// Makes a tokenizer of a description. `end` is the end of text that the folder names.
 std::unique_ptr<Tokenizer> make_byte_level_bpe(const BpeDescription& description, std::optional<NamedToken> end);
 
 /// True if texts have places where they may be cut.

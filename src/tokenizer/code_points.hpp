@@ -29,7 +29,7 @@ constexpr bool is_white_space(char32_t point) {
          point == 0x2029 || point == 0x202f || point == 0x205f || point == 0x3000;
 }
 
-/// What may be in a word (\w of the library's flag single_word): letters, marks, decimal digits, connectors, joiners.
+/// True for characters of words (\w of the flag single_word): letters, marks, decimal digits, connectors, joiners.
 bool is_word_character(char32_t point);
 
 }  // namespace tessera

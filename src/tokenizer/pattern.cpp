@@ -87,7 +87,7 @@ Pattern::Finder::Finder(const Pattern& pattern) : pattern_(pattern) {
   matching_->context = allocated(ContextHandle(pcre2_match_context_create(nullptr)));
   pcre2_match_context* context = matching_->context.get();
   pcre2_jit_stack_assign(context, nullptr, matching_->stack.get());
-  // A run of 10 MB of spaces steps back as often: the heap is the limit.
+  // A run of 10 MB of spaces steps back as often, so the heap is the limit instead.
   pcre2_set_match_limit(context, std::numeric_limits<std::uint32_t>::max());
   pcre2_set_depth_limit(context, std::numeric_limits<std::uint32_t>::max());
   pcre2_set_heap_limit(context, kInterpreterHeap);

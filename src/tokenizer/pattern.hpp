@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Patterns with a path of their own for ASCII (quick_words.hpp).
+/// Patterns with a separate path for ASCII (quick_words.hpp).
 enum class PatternFamily { other, gpt2, qwen2, llama3 };
 
 class Pattern {

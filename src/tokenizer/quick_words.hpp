@@ -1,6 +1,6 @@
 #pragma once
-// The words of the known families in ASCII text, by hand: as their patterns cut it, some thirty times as fast. PCRE2 is
-// the reference (tests/tokenizer/test_quick_words.cpp).
+// Finds the words of the known families in ASCII text by hand: cut as by their patterns, but some thirty times as fast.
+// PCRE2 is the reference (tests/tokenizer/test_quick_words.cpp).
 
 #include <array>
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// What a pattern asks of a byte.
+/// The kinds of bytes that patterns tell apart.
 enum class ByteKind : unsigned char { other, letter, digit, space, line_end, beyond_ascii };
 
 constexpr std::array<ByteKind, 256> kByteKinds = [] {
@@ -32,7 +32,7 @@ class QuickWords {
  public:
   explicit QuickWords(std::string_view text) : text_(text) {}
 
-  /// Returned where a character that is not ASCII decides: the pattern is to be asked.
+  /// Returned where a character that is not ASCII decides, so that the pattern has to be asked.
   static constexpr std::size_t kAsk = 0;
 
   /// Returns where the word that begins at `at` (< size) ends, or kAsk.
@@ -62,7 +62,7 @@ class QuickWords {
   ByteKind kind(std::size_t at) const { return kByteKinds[static_cast<unsigned char>(text_[at])]; }
   static bool white(ByteKind kind) { return kind == ByteKind::space || kind == ByteKind::line_end; }
 
-  /// Returns the end of a run of one kind, of which text before `at` is.
+  /// Returns the end of a run of one kind; the text just before `at` is of this kind.
   std::size_t run(std::size_t at, ByteKind of) const {
     while (at < text_.size() && kind(at) == of) ++at;
     return at < text_.size() && kind(at) == ByteKind::beyond_ascii ? kAsk : at;
@@ -107,7 +107,7 @@ class QuickWords {
   }
 
   /// White space ends after its last line end (not in GPT-2). Without one it ends before its last character if text
-  /// follows: that character is left to the next word.
+  /// follows, because that character is left to the next word.
   std::size_t white_space(std::size_t at) const {
     std::size_t end = at, last_line_end = 0;
     for (; end < text_.size() && white(kind(end)); ++end) {

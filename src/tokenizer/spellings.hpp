@@ -33,7 +33,7 @@ class MergeReader {
  public:
   explicit MergeReader(const Spellings& spellings) : spellings_(spellings) {}
 
-  /// Appends the merge of two tokens. Returns why it is none; nothing if it is one.
+  /// Appends the merge of two tokens. Returns why it is not a merge; nothing if it is.
   std::optional<std::string> add(const std::string& left, const std::string& right);
   /// The same of "left right".
   std::optional<std::string> add_line(std::string_view line);

@@ -20,7 +20,7 @@ std::string type_of(const JsonAt& object) {
   return object.key("type").text();
 }
 
-/// What is off in files of byte-level BPE: null, an empty text, or (dropout) 0.
+/// Requires that a value is off, as in files of byte-level BPE: null, an empty text, or (dropout) 0.
 void require_off(const JsonAt& value) {
   const bool off = value.is_null() || (value.value().is_string() && value.text().empty()) ||
                    (value.value().is_number() && value.value() == 0);
@@ -98,7 +98,7 @@ void read_pre_tokenizer(const JsonAt& part, BpeDescription& description) {
   if (level.add_prefix_space) list.at(1).key("add_prefix_space").refuse("only false is supported after Split");
 }
 
-// ---- what does not change ids of a text
+// ---- parts that do not change ids of a text
 
 void check_decoder(const JsonAt& decoder) {
   if (decoder.is_null()) decoder.refuse("only ByteLevel is supported");
@@ -203,7 +203,7 @@ AddedToken read_added(const JsonAt& token) {
 }
 
 /// The library takes the vocabulary's id for a token that is there, and counts on from its size for others. A file that
-/// says something else is refused: ids would differ.
+/// says something else is refused, because its ids would differ.
 void read_added_tokens(const JsonAt& list, const Spellings& spellings, BpeDescription& description) {
   if (list.is_null()) return;
   list.require_list();

@@ -162,7 +162,7 @@ std::span<const std::int32_t> WordMerger::merge_long(std::string_view word) {
   return cells_;
 }
 
-/// Gives back what only a huge word needs.
+/// Frees the memory that only a huge word needs.
 void WordMerger::release_large() {
   if (cells_.capacity() > kLargeScratch) cells_.shrink_to_fit();
   std::size_t kept = 0;

@@ -49,8 +49,8 @@ class WordMerger {
   const std::array<std::int32_t, 256>& of_byte_;
   std::array<std::int32_t, kShort> ids_{};
   std::array<std::uint32_t, kShort> ranks_{};
-  // Long words, a cell a byte. A token of one byte is its id. A longer one is its id, then minus its length in its
-  // second and its last cell; cells in between are negative. So a cell that is not negative begins a token.
+  // Long words, with one cell per byte. A token of one byte is its id. A longer one is its id, then minus its length in
+  // its second and its last cell; cells in between are negative. So a cell that is not negative begins a token.
   std::vector<std::int32_t> cells_;
   std::vector<Bucket> buckets_;
   std::vector<std::uint32_t> free_;            ///< buckets without a rank

@@ -75,7 +75,7 @@ class Comparison {
   }
 
  private:
-  /// Returns the options to type for the corpus of the checkpoint, as far as they differ.
+  /// Returns the options to type for the corpus of the checkpoint, if they differ.
   std::string same_data() const {
     std::string text;
     for (const OptionValue& option : flat_options(settings_.options)) {
@@ -86,8 +86,8 @@ class Comparison {
     return text.empty() ? "Give the same text, which has changed since" : fmt::format("Give {} for the same", text);
   }
 
-  /// Returns the options to type for the checkpoint's global batch on these ranks: another accumulation, else the
-  /// largest smaller micro-batch that divides as well.
+  /// Returns the options to type for the checkpoint's global batch on these ranks: another accumulation, or else the
+  /// largest smaller micro-batch that divides it as well.
   std::string same_batch(std::int64_t then) const {
     const StepSchedule& schedule = settings_.planned.schedule;
     const std::int64_t world = schedule.grid.world();

@@ -1,14 +1,14 @@
 #pragma once
-// A run beside the checkpoint that it is to continue from.
+// A run compared with the checkpoint that it is to continue from.
 
 #include "tessera/training/resume.hpp"
 
 namespace tessera {
 
-/// UsageError naming the settings that must not differ from the checkpoint's.
+/// Throws UsageError naming the settings that must not differ from the checkpoint's.
 void require_fit(const std::filesystem::path& checkpoint, const ResumeSettings& settings, const Manifest& manifest);
 
-/// Returns what differs and may: "ranks 2 -> 4, shard.strategy zero3 -> ddp", or empty.
+/// Returns permitted differences: "ranks 2 -> 4, shard.strategy zero3 -> ddp", or empty.
 std::string changes_since(const std::filesystem::path& checkpoint, const ResumeSettings& settings,
                           const Manifest& manifest);
 

@@ -11,7 +11,7 @@ std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank
   for (const UnitId id : schedule.layout.units.ids()) {
     const Unit& unit = schedule.unit(id);
     const std::int64_t held = schedule.state[id].elements;
-    const std::int64_t members = unit.padded / held;  // ranks that hold the unit together
+    const std::int64_t members = unit.padded / held;  // ranks that together hold the unit
     const std::int64_t share = unit.padded / schedule.grid.world();
     TESSERA_ASSERT(members * held == unit.padded && share * schedule.grid.world() == unit.padded &&
                        schedule.grid.world() % members == 0,

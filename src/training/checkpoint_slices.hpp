@@ -1,6 +1,6 @@
 #pragma once
-// The elements that each rank writes: every element is written once, by one of the ranks that hold it. A pure function
-// of schedule and rank, so that nothing is exchanged to plan a checkpoint.
+// The elements that each rank writes: every element is written once, by one of the ranks that hold it. This is a pure
+// function of schedule and rank, so that nothing is exchanged to plan a checkpoint.
 
 #include <cstdint>
 #include <vector>
@@ -18,12 +18,12 @@ struct OwnedRun {
   std::int64_t file_offset = 0;  ///< elements from the start of the rank's output
 };
 
-/// Returns the runs of a rank that have such a state. Ranks that hold the same slice of a unit share it evenly. Rank r
-/// of W writes padded / W elements of each unit, less the padding among them. In the order of units and offsets.
+/// Returns the runs of a rank that have such a state, in the order of units and offsets. Ranks that hold the same slice
+/// of a unit share it evenly. Rank r of W writes padded / W elements of each unit, less the padding among them.
 std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank,
                                  StateKind kind = StateKind::parameter);
 
-/// Returns the runs alone.
+/// Returns only the runs.
 std::vector<ElementRun> element_runs(const std::vector<OwnedRun>& owned);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #pragma once
 // A rank's share of the state as a stream of elements, kind after kind. It is read from memory, sent to the rank that
-// writes it, received there.
+// writes it, and received there.
 
 #include <array>
 #include <cstdint>
@@ -20,7 +20,7 @@ struct StateView {
     std::int64_t first = 0;  ///< element of the rank's slice of the unit, at the start of `data`
   };
   std::array<IndexedVector<UnitId, Slice>, kStateKinds> slices;  ///< by kind
-  Device* device = nullptr;                                      ///< whose memory it is; none: memory of the host
+  Device* device = nullptr;                                      ///< whose memory it is; none: host memory
 };
 
 /// Returns a view of the state itself.

@@ -72,7 +72,7 @@ CheckpointWriter::~CheckpointWriter() = default;
 std::int64_t CheckpointWriter::bytes_to_write() const {
   std::int64_t elements = 0;
   for (const StateKind kind : kinds_of(StateContent::full)) {
-    // Once more the parameters of a checkpoint whose weights are kept.
+    // The parameters of a checkpoint whose weights are kept are written a second time.
     const int times = kind == StateKind::parameter && settings_.options.keep_every_weights > 0 ? 2 : 1;
     for (const std::int64_t rank : members_) {
       for (const OwnedRun& one : owned_runs(session_.schedule(), rank, kind)) elements += times * one.run.count;
@@ -81,7 +81,7 @@ std::int64_t CheckpointWriter::bytes_to_write() const {
   return elements * size_of(DType::fp32);
 }
 
-/// Returns whether the weights of a checkpoint are to stay when it is pruned. One that is never pruned needs no copy.
+/// Returns whether a checkpoint's weights stay when it is pruned. One that is never pruned does not need the copy.
 bool CheckpointWriter::keeps_weights(std::int64_t step) const {
   const CheckpointOptions& options = settings_.options;
   const bool stays = options.keep == 0 || (options.keep_every > 0 && step % options.keep_every == 0);
@@ -135,8 +135,8 @@ FileRecord CheckpointWriter::write_own_file(const Job& job, const std::filesyste
   const StateReader mine(job.state, session_.schedule(), context_.rank());
   StreamReceiver others(*plane_, members_, counts);
   const ElementSource source = [&](StateKind kind, std::int64_t first, std::span<float> out) {
-    context_.notice().check();  // an abandoned checkpoint is not written to its end
-    // Elements of members lie end to end, this rank's own first.
+    context_.notice().check();  // an abandoned checkpoint is not finished
+    // The members' elements are stored end to end, with this rank's own first.
     const std::int64_t all_own = counts[static_cast<std::size_t>(kind)][0];
     const std::int64_t own = std::clamp<std::int64_t>(all_own - first, 0, std::ssize(out));
     if (own > 0) mine.read(kind, first, out.first(static_cast<std::size_t>(own)));
@@ -155,7 +155,7 @@ void CheckpointWriter::send_to_writer(const Job& job, StateContent content) {
   send_stream(*plane_, static_cast<int>(writer_), mine, kinds_of(content));
 }
 
-/// Writes all ranks' files into `folder`, then tensors.h5 and the manifest on rank 0. Returns the bytes of all files
+/// Writes all ranks' files into `folder`, then, on rank 0, tensors.h5 and the manifest. Returns the bytes of all files
 /// there.
 std::int64_t CheckpointWriter::write_files(const Job& job, const std::filesystem::path& folder, StateContent content) {
   std::string record;
@@ -182,7 +182,7 @@ void CheckpointWriter::publish(const Job& job, std::vector<std::string>& notes) 
   if (settings_.before_publish) settings_.before_publish(job.step);
   notes.push_back(folder_.publish(job.step, newest_));
   newest_ = job.step;
-  // The checkpoint is there: a failed deletion is no reason to end the run.
+  // The checkpoint is complete, so a failed deletion is not a reason to end the run.
   try {
     const CheckpointOptions& options = settings_.options;
     judged_.note(job.step, job.evaluation);
@@ -214,7 +214,7 @@ std::int64_t CheckpointWriter::write_collectively(const Job& job, std::vector<st
   return bytes;
 }
 
-/// Runs on the thread that writes. The caller tells the seconds apart.
+/// Runs on the thread that writes. The caller sorts the seconds into those that training waited for and the others.
 CheckpointReport CheckpointWriter::run(const Job& job) {
   CheckpointReport report;
   report.step = job.step;
@@ -223,8 +223,8 @@ CheckpointReport CheckpointWriter::run(const Job& job) {
     report.bytes = write_collectively(job, report.notes);
   } catch (...) {
     const bool is_first = !context_.notice().raised();
-    tell_peers(context_);  // before the folder goes away, and at once: the peers' steps may go on for long
-    // A half-written checkpoint is of no use and may fill the disk.
+    tell_peers(context_);  // before the folder goes away, and at once: peers may go on with their steps for long
+    // A half-written checkpoint is useless and may fill the disk.
     std::error_code ignored;
     if (context_.rank() == 0) std::filesystem::remove_all(job.beside, ignored);
     if (!is_first) context_.notice().check();  // later errors are consequences, such as a folder that is gone

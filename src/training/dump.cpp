@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-/// Returns a gradient slice in fp32, the loss scale divided out (a power of two: exact).
+/// Returns a gradient slice in fp32, divided by the loss scale (a power of two, so this is exact).
 std::vector<float> widened(const Resources& resources, const GradientSlice& slice, float loss_scale) {
   std::vector<float> values(static_cast<std::size_t>(slice.count));
   with_float_type(slice.dtype, [&]<class T>() {

@@ -18,7 +18,7 @@ Evaluator::Evaluator(RankContext& context, const StepSchedule& schedule, Optimiz
       row_(static_cast<std::size_t>(schedule.model.sequence) + 1) {}
 
 /// Windows that do not fill a micro-batch are repeated in one, whose loss then counts in part. Groups are the largest
-/// divisors of the micro-batch that are left, 15 of 16 windows as 8, 4, 2 and 1.
+/// remaining divisors of the micro-batch, for example 15 of 16 windows as 8, 4, 2 and 1.
 Evaluation Evaluator::evaluate(const ValidationSet& set, std::int64_t micro_batches) {
   Evaluation result;
   result.set = set.name;

@@ -18,9 +18,9 @@ namespace {
 
 std::filesystem::path checkpoints_of(const std::filesystem::path& run) { return run / "checkpoints"; }
 
-/// Sets newer checkpoints of a run aside: it continues from one of its own, so they are of a branch that is left now. A
-/// run that starts from another folder's has none before its first checkpoint: publishing that sets them aside. Returns
-/// a line, or nothing.
+/// Sets newer checkpoints of a run aside: it continues from one of its own, so they belong to a branch that is now
+/// abandoned. A run that starts from another folder's checkpoint has none before its first, whose publishing sets them
+/// aside. Returns a line, or nothing.
 std::string leave_newer(const std::filesystem::path& run, const std::filesystem::path& from, std::int64_t step) {
   const CheckpointFolder mine(checkpoints_of(run));
   std::error_code error;
@@ -42,9 +42,9 @@ std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& reso
   return wanted;
 }
 
-/// Zeros the padding between runs, which must stay zero, whatever was in memory.
+/// Zeros the padding between runs, which must stay zero whatever was in memory.
 void clear_padding(const StepSchedule& schedule, Resources& resources) {
-  const std::vector<float> zeros(std::size_t{1} << 16);  // a table's rows of zeros are many
+  const std::vector<float> zeros(std::size_t{1} << 16);  // a table's padding may be many rows of zeros
   const auto clear = [&](float* first, float* last) {
     while (first < last) {
       const auto count = std::min<std::ptrdiff_t>(last - first, std::ssize(zeros));
@@ -72,7 +72,7 @@ struct Verdict {
   std::string text;
 };
 
-/// Returns the worst of all ranks' verdicts, the first rank's of those: the same on every rank.
+/// Returns the worst of all ranks' verdicts, from the first rank that has it; the same on every rank.
 Verdict agree(RankContext& context, const Verdict& mine) {
   Verdict worst;
   const std::string text = mine.kind == Verdict::good ? std::string() : static_cast<char>(mine.kind) + mine.text;
@@ -84,7 +84,7 @@ Verdict agree(RankContext& context, const Verdict& mine) {
   return worst;
 }
 
-/// Calls load(), again after a while if the system refused a file: a server that fails over comes back.
+/// Calls load(), and calls it again after a while if the system refused a file, because a file server may fail over.
 Verdict tried(RankContext& context, const std::function<void()>& load) {
   constexpr int tries = 3;
   const auto said = [&](const IoError& error) {
@@ -124,8 +124,8 @@ struct Loaded {
   std::string changes;
 };
 
-/// Loads a checkpoint into `resources`; the ranks agree on the result. Rank 0 reads the manifest for all: thousands of
-/// ranks would ask the file system for the same bytes.
+/// Loads a checkpoint into `resources`; the ranks agree on the result. Rank 0 reads the manifest for all, because
+/// thousands of ranks would ask the file system for the same bytes.
 Verdict load(RankContext& context, const ResumeSettings& settings, const std::filesystem::path& path,
              const StepSchedule& schedule, Resources& resources, Loaded& out) {
   std::string text;
@@ -176,7 +176,7 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
     say(fmt::format("resume     no checkpoint in {}: a fresh start", checkpoints_of(settings.run).string()));
     return std::nullopt;
   }
-  // A fresh start would soon replace and prune checkpoints that can perhaps be repaired: the user must decide that.
+  // A fresh start would soon replace and prune checkpoints that can perhaps be repaired, so the user must decide that.
   throw IoError(
       "none of the {} checkpoints in {} can be read. Nothing was changed. Repair them, give another run's with "
       "checkpoint.resume = PATH, or move the folder away to start afresh. The oldest: {}",

@@ -46,7 +46,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   compare_plans(context);
   const StepSchedule& schedule = planned.schedule;
   const std::int64_t micro_batches = schedule.grid.world() * schedule.accumulation;
-  // Not before the ranks have compared their plans: one that differs must not be alone in an error.
+  // Only after the ranks have compared their plans, because a rank that differs must not fail alone.
   steps_ = steps_of_run(options, planned.schedule, data);  // NOLINT(cppcoreguidelines-prefer-member-initializer)
   TESSERA_ASSERT(!schedule.model.documents || data.source().has_documents(), "{} has no documents",
                  data.source().describe());
@@ -110,7 +110,7 @@ DataPosition TrainingSession::data_position() const {
   return position;
 }
 
-/// Finds ranks that would compute something else than rank 0, before anything runs.
+/// Finds ranks that would compute something different from rank 0, before anything runs.
 void TrainingSession::compare_plans(RankContext& context) const {
   const std::array<std::pair<const char*, std::string>, 4> facts{{
       {"options", write_ini(options_)},
@@ -140,7 +140,7 @@ void TrainingSession::ask(std::function<StepWish(std::int64_t begun)> source) {
   player_->ask([this, source = std::move(source)] { return source(begun_); });
 }
 
-/// Decides the same on every rank, from the wishes before a micro-step that was played.
+/// The decision is the same on every rank, because it uses the wishes before a micro-step that was played.
 bool TrainingSession::is_given_up(const Play& play) {
   const bool knows_wishes = play.micro_step > 0;
   if (!knows_wishes) return false;

@@ -27,7 +27,7 @@ constexpr std::size_t kHandlerStack = std::size_t{256} << 10;  // vector and til
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr double kForever = std::numeric_limits<double>::infinity();
 constexpr double kCentury = 36525.0 * 24 * 3600;
-constexpr double kWriteRate = 100e6;  ///< bytes a second, of a disk with many writers
+constexpr double kWriteRate = 100e6;  ///< bytes per second, of a disk with many writers
 constexpr double kSlower = 1.5;       ///< a step or a checkpoint may take this many times as long as the last one
 constexpr double kAtTheEnd = 0.5;     ///< seconds, to close files
 
@@ -44,7 +44,7 @@ extern "C" void note_signal(int number) {
     return;
   }
   if (now_in_handler() - g_received_at.load() < kSameSignal) return;
-  std::signal(number, SIG_DFL);  // a second one: the default action
+  std::signal(number, SIG_DFL);  // a second one causes the default action
   std::raise(number);
 }
 

@@ -60,7 +60,7 @@ void StopNotice::announce(const std::string& reason) {
   tell(guard, reason);
 }
 
-/// Unlocks before it speaks: a terminal or a disk may be slow, and the training thread sets the progress.
+/// Unlocks before it prints, because a terminal or a disk may be slow, and the training thread sets the progress.
 void StopNotice::tell(std::unique_lock<std::mutex>& guard, const std::string& reason) {
   if (std::exchange(is_said_, true)) return;
   const char* const signal = signals_.received().empty() ? "" : "; again to stop without one";

@@ -22,7 +22,7 @@ CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& f
   settings.folder = run_folder(options) / "checkpoints";
   for (const OptionValue& option : flat_options(options)) settings.all_options.emplace_back(option.name, option.value);
   settings.provenance = provenance(facts);
-  // One thread of a process calls HDF5.
+  // Only one thread of a process calls HDF5.
   if (recorder != nullptr) {
     settings.hdf5 = [recorder](const std::function<void()>& task) {
       recorder->io().run([&] { task(); }, IoPriority::bulk);
@@ -59,7 +59,7 @@ std::string TrainLoop::run() {
   try {
     return run_steps();
   } catch (const NumericalError&) {
-    throw;  // on all ranks alike: a checkpoint that is being written is still finished
+    throw;  // on all ranks alike; a checkpoint that is being written is still finished
   } catch (...) {
     checkpoints_.give_up();
     throw;
@@ -77,20 +77,20 @@ std::string TrainLoop::run_steps() {
   if (!is_over && world_.control().maximum(std::int64_t{conditions_.heard_signal()}) > 0)
     return stop_before(session_.first_step());
   if (!is_over) begin_progress(session_.first_step());
-  if (samples_ != nullptr && session_.first_step() == 1) write_sample(0);  // what it writes before it has learned
+  if (samples_ != nullptr && session_.first_step() == 1) write_sample(0);  // the sample before the model has learned
   for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
     const std::optional<std::int64_t> summed = train(step);
     if (!summed) return stop_before(step);
     const std::int64_t requests = *summed;
     if (step == session_.first_step()) keep_algorithms();
-    // Before a checkpoint of this step: reported steps are not done again.
+    // Done before a checkpoint of this step, because reported steps are not repeated.
     if (report_is_due(step, requests)) report(step);
     if (trace_is_due(step, requests)) trace(step);
     const bool last = step == session_.steps();
     note_finished_checkpoints();
     const bool stops = StepRequests::stop(requests);
     const bool evaluates = evaluation_is_due(step);
-    // A checkpoint's step is not done again: evaluations after it come first, unless time is short.
+    // A checkpoint's step is not repeated, so evaluations after it come first, unless time is short.
     if (evaluates && !stops) evaluate(step);
     if (samples_ != nullptr && !stops && step % options_.train.sample_every == 0) write_sample(step);
     if (checkpoint_is_due(step, requests)) begin_checkpoint(step);
@@ -101,11 +101,11 @@ std::string TrainLoop::run_steps() {
     }
   }
   finish_checkpoints();
-  conditions_.stopped();  // a request during the last step is fulfilled by its end
+  conditions_.stopped();  // the end of the last step fulfils a request during that step
   return {};
 }
 
-/// Decides the same on every rank.
+/// The decision is the same on every rank.
 bool TrainLoop::report_is_due(std::int64_t step, std::int64_t requests) const {
   return step == session_.first_step() || step == session_.steps() || step % options_.metrics.every == 0 ||
          StepRequests::stop(requests) || reports_.is_full();
@@ -116,7 +116,7 @@ bool TrainLoop::evaluation_is_due(std::int64_t step) const {
   return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
 }
 
-/// Decides the same on every rank: options and sums only.
+/// The decision is the same on every rank, because it uses only options and sums.
 bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) const {
   const CheckpointOptions& options = options_.checkpoint;
   if (StepRequests::checkpoint(requests) || StepRequests::stop(requests)) return true;
@@ -158,13 +158,13 @@ void TrainLoop::note_finished_checkpoints() {
   }
 }
 
-/// Ends the run: checkpoints being written are on disk before that is reported.
+/// Ends the run: checkpoints that are being written are on disk before the end is reported.
 void TrainLoop::finish_checkpoints() {
   checkpoints_.wait();
   note_finished_checkpoints();
 }
 
-/// Ends the run without a step that was given up, or never begun: the state is that of the step before.
+/// Ends the run at a step that was given up or never begun: the state is that of the previous step.
 std::string TrainLoop::stop_before(std::int64_t step) {
   const bool has_finished = step > session_.first_step();
   if (has_finished && reported_step_ < step - 1) report(step - 1);
@@ -240,7 +240,7 @@ std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
   if (dumps) dump->write_weights(step, result);
   loss_ = result.loss;
   step_seconds_ = progress_.seconds();
-  if (step < session_.steps()) begin_progress(step + 1);  // what is heard from now on stops the run after that one
+  if (step < session_.steps()) begin_progress(step + 1);  // a signal from now on stops the run after that one
   StepReport report;
   report.times = session_.player().times().take();
   const CommunicationCounts after = session_.resources().communicators->counts();
@@ -273,7 +273,7 @@ void TrainLoop::report(std::int64_t step) {
   recorder_->record_ranks(std::move(*row));
 }
 
-/// Decides the same on every rank. A run that stops within the traced steps leaves a trace of those that it did.
+/// Decides the same on every rank. A run that stops within the traced steps leaves a trace of those that it finished.
 bool TrainLoop::trace_is_due(std::int64_t step, std::int64_t requests) const {
   const StepTrace* const trace = session_.trace();
   return trace != nullptr && trace->wants(step) && (step == trace->last() || StepRequests::stop(requests));

@@ -61,7 +61,7 @@ class Device {
   /// Returns how much more of a GPU's memory is in use, by any process, than when it was opened; nothing on the CPU.
   virtual std::optional<std::int64_t> memory_taken() const = 0;
 
-  /// Makes a stream for the work of the calling thread. CPU: it runs there at once. GPU: a stream like others.
+  /// Makes a stream for the work of the calling thread. CPU: it runs there at once. GPU: a stream like any other.
   virtual std::unique_ptr<Stream> make_caller_stream(const std::string& name) = 0;
   /// Makes a stream whose work runs concurrently with the caller (CPU: on its own thread). CPU streams differ in name
   /// only.

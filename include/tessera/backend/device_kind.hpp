@@ -1,6 +1,6 @@
 #pragma once
-// The kinds of device that a rank can compute on, and what each means to code outside its backend. Nothing here depends
-// on a device that is there, so a plan for GPUs needs no GPU.
+// The kinds of device that a rank can compute on, and what each means to code outside its backend. Nothing here needs
+// the device itself, so a plan for GPUs needs no GPU.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ struct DeviceTraits {
   DeviceKind kind;
   std::string_view name;      ///< as run.device spells it
   bool has_own_memory;        ///< apart from the host's; only a process that has opened the device can query it
-  bool is_accelerator;        ///< a machine has a number of them: a rank takes one, which may be busy or not be there
+  bool is_accelerator;        ///< a machine has a number of them; a rank takes one, which may be busy or missing
   bool uses_mpi;              ///< and shared memory for its collectives; otherwise NCCL, or staged on the host
   bool has_graphs;            ///< which replay a step (run.graph)
   bool has_attention_choice;  ///< between a library's kernels and ours (run.attention)

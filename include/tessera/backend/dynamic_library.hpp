@@ -23,7 +23,7 @@ struct LibrarySearch {
 ///   NVIDIA's Python packages under $VIRTUAL_ENV, $CONDA_PREFIX, ~/.local, /usr/local and /usr
 std::vector<std::string> library_candidates(const LibrarySearch& search);
 
-/// An open library; closed when the object goes. Functions taken from it must not outlive it. Move-only.
+/// An open library; closed with the object. Functions taken from it must not outlive it. Move-only.
 class DynamicLibrary {
  public:
   DynamicLibrary() = default;  ///< nothing is open

@@ -30,7 +30,7 @@ inline void cpu_relax() {
 /// yields too: the system may have put the awaited thread on this very core. One object per wait.
 class Backoff {
  public:
-  /// `spin`: whether every runnable thread has a core of its own; otherwise spinning only delays the awaited one.
+  /// `spin`: whether every runnable thread has its own core; otherwise spinning only delays the awaited one.
   explicit Backoff(bool spin) : spins_(spin ? kSpins : 0) {}
 
   /// Call between two looks at the condition. True once the caller should sleep instead of calling again.

@@ -1,7 +1,7 @@
 #pragma once
-// The CPU's compute threads. OpenMP is not used: its teams compete with communication threads for cores. A matrix
-// library's own threading changes bits with the thread count. Here the tasks of a loop depend on shapes only; threads
-// only pick them up.
+// The CPU's compute threads. OpenMP is not used, because its teams compete with communication threads for cores, and a
+// matrix library's own threading changes bits with the thread count. Here the tasks of a loop depend on shapes only,
+// and threads only pick them up.
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@ class ThreadPool {
  public:
   /// `threads` >= 1 in all, the caller included: threads - 1 workers are started. `threads_on_cores`: all threads that
   /// compete for this process's cores, those of other ranks too (0 = this pool's only). Waiting threads spin briefly,
-  /// but only if each has a core of its own.
+  /// but only if each has its own core.
   explicit ThreadPool(int threads, int threads_on_cores = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -29,7 +29,7 @@ inline float to_uniform(std::uint32_t bits) { return static_cast<float>(bits >> 
 std::array<float, 4> normal_block(std::uint64_t seed, std::uint32_t stream, std::uint64_t block);
 
 /// Computes out[i] = scale * standard normal of global element first + i: the bits of normal_block(), with the
-/// processor's vector instructions. Some 1.5 ns an element on one core with AVX-512.
+/// processor's vector instructions. It takes about 1.5 ns per element on one core with AVX-512.
 void fill_normals(std::uint64_t seed, std::uint32_t stream, std::uint64_t first, float scale, std::span<float> out);
 
 }  // namespace tessera

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Parses a text that is only an integer, in digits; nothing for another one, and beyond 63 bits.
+/// Parses a text that consists only of an integer's digits; nothing for other texts, and beyond 63 bits.
 std::optional<std::int64_t> whole_number(std::string_view text);
 
 /// A number rounded down, and whether nothing was lost.

@@ -1,5 +1,5 @@
 #pragma once
-// What surrounds this process: environment variables, and the host.
+// The surroundings of this process: environment variables, and the host.
 
 #include <unistd.h>
 

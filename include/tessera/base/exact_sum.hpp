@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// Plain data: may live in a planned buffer, be zeroed by memset and be summed bin by bin over ranks.
+/// Plain data: may be kept in a planned buffer, be zeroed by memset and be summed bin by bin over ranks.
 /// Holds up to 2^30 terms of either sign before a bin could overflow.
 struct ExactSum {
   static constexpr int kBins = 68;  ///< 32-bit windows over exponents 2^-1074 .. 2^1101

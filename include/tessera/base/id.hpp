@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// The position of an `Item` in the list that owns all items. By default it names none. None is less than every other.
+/// The position of an `Item` in the list that owns all items. A default id names none, and is less than every other.
 template <class Item>
 class Id {
  public:

@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// A UsageError whose message is made of parts. Each part is a format string without the point at its end.
+/// A UsageError whose message is made of parts. Each part is a format string without the full stop at its end.
 class Refusal : public UsageError {
  public:
   /// `problem`: a clause with a verb, "data.source is empty".
@@ -37,7 +37,7 @@ class Refusal : public UsageError {
   const char* what() const noexcept override { return text_.c_str(); }
 
  private:
-  /// Replaces the point by `link` and `words`, and a point.
+  /// Replaces the full stop by `link`, `words` and a full stop.
   Refusal& add(std::string_view link, const std::string& words) {
     text_.pop_back();
     text_.append(link).append(words).append(".");
@@ -53,7 +53,7 @@ Refusal refuse(std::string_view option, const T& value) {
   return Refusal(fmt::format("{} = {} does not work", option, value));
 }
 
-/// Refuses by a clause of its own: refusal("{} is a folder", path).
+/// Refuses with a clause that the caller writes: refusal("{} is a folder", path).
 template <class... Args>
 Refusal refusal(fmt::format_string<Args...> problem, Args&&... args) {
   return Refusal(fmt::format(problem, std::forward<Args>(args)...));

@@ -1,5 +1,5 @@
 #pragma once
-// Where a stream's text ends up.
+// Whether a stream's text ends up on a terminal.
 
 #include <cstdio>
 

@@ -11,7 +11,7 @@
 namespace tessera {
 
 /// While it lives, the calling thread receives only the signals of its own faults (SIGSEGV and the like). Other signals
-/// are delivered afterwards. Threads started meanwhile, a library's too, never receive any.
+/// are delivered afterwards. Threads that are started meanwhile, also by libraries, never receive any.
 class SignalsBlocked {
  public:
   SignalsBlocked();
@@ -24,7 +24,7 @@ class SignalsBlocked {
 };
 
 /// Starts a thread that receives no signals. `name` is shown by the system (its first 15 characters). IoError when the
-/// system refuses one more.
+/// system refuses another thread.
 std::thread start_thread(const std::string& name, std::function<void()> body);
 
 }  // namespace tessera

@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-/// `Close` names the value that is no handle, none(), and gives a handle back when it is called. What closing reports
-/// is its own affair: a destructor cannot throw.
+/// `Close` gives a handle back when it is called, and has none(), the value that is not a handle. It deals with errors
+/// of closing itself, because a destructor cannot throw.
 template <class Handle, class Close>
 class UniqueHandle {
  public:

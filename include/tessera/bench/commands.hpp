@@ -1,6 +1,6 @@
 #pragma once
-// `tessera bench WHAT`: what each measures. Collective; rank 0 prints a table. All but bench checkpoint also write
-// their tables to bench.output. Each returns the exit code.
+// The subcommands `tessera bench WHAT`. Collective; rank 0 prints a table. All except bench checkpoint also write their
+// tables to bench.output. Each returns the exit code.
 
 #include "tessera/comm/world.hpp"
 #include "tessera/config/options.hpp"
@@ -11,20 +11,20 @@ namespace tessera {
 /// Measures checkpoints of the options' run, bench.steps times: write, load at the same shape, load at another one.
 /// Compares them with plain sequential writes (with fsync) and cold reads of the same bytes on the same disk. Then
 /// measures how long steps wait for asynchronous checkpoints (checkpoint.async). Writes under run.dir, which must not
-/// exist, or a new folder in runs/, and removes it.
+/// exist, or into a new folder in runs/, and removes it.
 int run_bench_checkpoint(World& world, const Options& options);
 
 /// Measures all_gather, reduce_scatter and all_reduce over the world, of bench.sizes or 1 KiB to bench.max_bytes.
 /// Compares Tessera's communicators with MPI's own collectives in the same run, in nccl-tests' terms.
 int run_bench_comm(World& world, const Options& options, const Invocation& invocation);
 
-/// Measures every kernel of the options' training step and its share of the step's kernel time. Compares it with the
-/// matmul rate and the copy rate of this machine in the same run.
+/// Measures every kernel of the options' training step and its share of the step's kernel time, and compares it with
+/// the matmul rate and the copy rate of this machine in the same run.
 int run_bench_kernels(World& world, const Options& options, const Invocation& invocation);
 
-/// Trains a few steps of the options' run in every combination of strategy, recomputation and offload. Prints what was
-/// planned, what of it was written, what is in use, and what the difference is. What the user gave of shard.strategy,
-/// memory.checkpoint and shard.offload is not varied.
+/// Trains a few steps of the options' run in every combination of strategy, recomputation and offload. Prints the
+/// planned bytes, how many of them were written, the bytes in use, and the difference. Values that the user gave for
+/// shard.strategy, memory.checkpoint and shard.offload are not varied.
 int run_bench_memory(World& world, const Options& options, const Invocation& invocation);
 
 /// Trains bench.warmup + bench.steps steps of the options' run without writing anything. Reports the median step time

@@ -1,6 +1,6 @@
 #pragma once
 // The best checkpoints of a run: those with the lowest validation loss. A checkpoint is judged by the evaluation of its
-// own step, which its manifest records; one without is never the best.
+// own step, which its manifest records; one without an evaluation is never the best.
 
 #include <cstdint>
 #include <map>
@@ -12,19 +12,19 @@
 
 namespace tessera {
 
-/// Returns the loss by which a checkpoint is judged, the first validation set's; empty where there is none.
+/// Returns the loss by which a checkpoint is judged, that of the first validation set; empty if there is none.
 std::optional<double> judged_loss(const NamedLosses& evaluation);
 
 class JudgedCheckpoints {
  public:
   explicit JudgedCheckpoints(CheckpointFolder folder) : folder_(std::move(folder)) {}
 
-  /// Returns the judged checkpoints up to step `newest`, by step. Each manifest is read once; one that cannot be read
-  /// judges nothing.
+  /// Returns the judged checkpoints up to step `newest`, by step. Each manifest is read once; a manifest that cannot be
+  /// read is left out.
   std::map<std::int64_t, double> losses(std::int64_t newest);
-  /// Returns the `count` lowest of them; of equal losses the earlier step.
+  /// Returns the `count` lowest of them; among equal losses, the earlier step.
   std::set<std::int64_t> best(std::int64_t count, std::int64_t newest);
-  /// Notes what a checkpoint that is being written will say.
+  /// Notes the evaluation of a checkpoint that is being written.
   void note(std::int64_t step, const NamedLosses& evaluation) { known_[step] = judged_loss(evaluation); }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Where checkpoints lie, and how they come and go. A folder named step-N is always complete.
+// Where checkpoints are kept, and how they are added and removed. A folder named step-N is always complete.
 //
 //   step-N               a checkpoint of the branch that was written last
 //   step-N.tmp           being written, or the rest of a deleted one: of no use
@@ -28,26 +28,26 @@ class CheckpointFolder {
   const std::filesystem::path& path() const { return path_; }
   /// Returns PATH/step-00000100
   std::filesystem::path of_step(std::int64_t step) const;
-  /// Returns PATH/step-00000100.tmp, where it is written.
+  /// Returns PATH/step-00000100.tmp, where the checkpoint is written.
   std::filesystem::path beside(std::int64_t step) const;
-  /// Returns PATH/step-00000100.weights, where its weights lie once it was pruned.
+  /// Returns PATH/step-00000100.weights, where the weights of the checkpoint are after it was pruned.
   std::filesystem::path weights_of(std::int64_t step) const;
 
   /// Finishes the work of a process that died: publishes a complete checkpoint, deletes useless folders. Call it with
-  /// the lock, before anything is listed. Returns lines for the user. IoError.
+  /// the lock, before anything is listed. Returns lines for the user. Throws IoError.
   std::vector<std::string> recover() const;
 
-  /// Makes an empty step-N.tmp. IoError.
+  /// Makes an empty step-N.tmp. Throws IoError.
   std::filesystem::path begin(std::int64_t step) const;
-  /// Turns step-N.tmp, complete and durable in itself, into step-N, the newest checkpoint. One of that name is
+  /// Turns step-N.tmp, complete and durable in itself, into step-N, the newest checkpoint. An existing step-N is
   /// replaced, never lost. `after` is the previous checkpoint of this branch: newer ones are set aside. Returns a line
-  /// about them, or nothing. IoError.
+  /// about them, or nothing. Throws IoError.
   std::string publish(std::int64_t step, std::int64_t after) const;
   /// Renames every step-N and step-N.weights with N > `step` to NAME.abandoned-K. Returns a line about them, or
-  /// nothing. IoError.
+  /// nothing. Throws IoError.
   std::string set_aside_newer(std::int64_t step) const;
   /// Deletes all but the `keep` newest (0 = all stay), multiples of keep_every (0 = none), `best`, and `published`. The
-  /// weights in one of them become step-N.weights first. Also deletes remains of others. A checkpoint that cannot be
+  /// weights in a deleted one first become step-N.weights. Also deletes remains of others. A checkpoint that cannot be
   /// deleted stays as it is. Returns a line for each failed deletion.
   std::vector<std::string> prune(std::int64_t keep, std::int64_t keep_every, std::int64_t published,
                                  const std::set<std::int64_t>& best = {}) const;

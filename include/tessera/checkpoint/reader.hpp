@@ -1,5 +1,5 @@
 #pragma once
-// Reads any slices of a checkpoint, whatever wrote it. Every block read is checked against its checksum.
+// Reads any slices of a checkpoint, whatever grid wrote it. Every block read is checked against its checksum.
 
 #include <cstddef>
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// Elements that a reader wants, and their destination.
+/// Elements that a reader needs, and their destination.
 struct WantedRun {
   StateKind kind = StateKind::parameter;
   std::int64_t tensor = 0, first = 0, count = 0;
@@ -32,8 +32,8 @@ struct FileShare {
 
 class CheckpointReader {
  public:
-  /// Reads the manifest and checks the sizes of shards. IoError names the file that is missing, too short, too long or
-  /// broken. UnreadableError if the system denies access.
+  /// Reads the manifest and checks the sizes of shards. Throws IoError, which names the file that is missing, too
+  /// short, too long or broken, and UnreadableError if the system denies access.
   explicit CheckpointReader(const std::filesystem::path& folder, FileShare share = {});
   /// The same with the folder's manifest, which another rank may have read.
   CheckpointReader(std::filesystem::path folder, Manifest manifest, FileShare share);
@@ -44,7 +44,7 @@ class CheckpointReader {
   const std::filesystem::path& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
 
-  /// Reads on `threads` threads, each with one block of memory, in the order of the files. Only opens files that hold
+  /// Reads on `threads` threads, each with one block of memory, in the order of the files. Opens only files that hold
   /// wanted elements. IoError names file and bytes of a wrong checksum; UnreadableError as above.
   void read(std::span<const WantedRun> wanted, int threads, const CopyIn& copy = {}) const;
 
@@ -65,13 +65,13 @@ class CheckpointReader {
   std::array<std::vector<std::vector<Place>>, kStateKinds> places_;  ///< by kind and tensor, ascending
 };
 
-/// Returns the defects of a checkpoint in order of discovery, at most `limit`; empty if there are none. Reads all that
-/// loading needs: manifest, sizes, checksums of all blocks, HDF5's own view of each shard, finite values. HDF5's view
-/// is its datasets, types, places, runs, names.
+/// Returns the defects of a checkpoint in order of discovery, at most `limit`; empty if there are none. Reads
+/// everything that loading needs: manifest, sizes, checksums of all blocks, HDF5's own view of each shard (its
+/// datasets, types, places, runs, names), and whether values are finite.
 std::vector<std::string> verify_checkpoint(const std::filesystem::path& folder, int threads, std::size_t limit = 100);
 
-/// Returns what is wrong with tensors.h5 of a checkpoint that verify_checkpoint finds sound: it is missing although the
-/// manifest lists it, has other bytes, or shows other elements than the shards. Empty if nothing is.
+/// Returns the defect of tensors.h5 in a checkpoint that verify_checkpoint finds sound: it is missing although the
+/// manifest lists it, has other bytes, or shows other elements than the shards. Empty if there is none.
 std::string index_defect(const std::filesystem::path& folder);
 
 }  // namespace tessera

@@ -25,7 +25,7 @@ inline constexpr std::int64_t kCheckpointSchema = 1;
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::string_view kVirtualName = "tensors.h5";
 
-/// What a checkpoint keeps: everything that a run goes on from, or the parameters alone.
+/// Whether a checkpoint keeps everything that a run needs to continue, or only the parameters.
 enum class StateContent : std::uint8_t { full, weights };
 /// Returns the kinds of state in such a checkpoint, in the order of the files.
 std::span<const StateKind> kinds_of(StateContent content);
@@ -41,7 +41,7 @@ struct TensorRecord {
   std::string name;
   std::vector<std::int64_t> shape;
   std::int64_t elements = 0;
-  std::array<bool, kStateKinds> states = all_states();  ///< what its optimizer keeps of it
+  std::array<bool, kStateKinds> states = all_states();  ///< the states that its optimizer keeps
   bool keeps(StateKind kind) const { return states[static_cast<std::size_t>(kind)]; }
   static constexpr std::array<bool, kStateKinds> all_states() {
     std::array<bool, kStateKinds> all{};
@@ -50,7 +50,7 @@ struct TensorRecord {
   }
   bool operator==(const TensorRecord&) const = default;
 };
-/// Returns the records of a model's tensors, with what an optimizer keeps of each.
+/// Returns the records of a model's tensors, with the states that an optimizer keeps for each.
 std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors,
                                          OptimizerName optimizer = OptimizerName::adamw);
 
@@ -62,9 +62,9 @@ struct FileRecord {
   std::vector<std::uint64_t> blocks;  ///< XXH3 (64 bit) of each
   // Of shards:
   StateContent content = StateContent::full;
-  std::vector<ElementRun> runs;  ///< contents of each dataset, end to end; of some tensors it may lack
+  std::vector<ElementRun> runs;  ///< contents of each dataset, end to end; a dataset may lack some tensors
   std::array<std::int64_t, kStateKinds> offsets =
-      {};                         ///< first byte of each dataset in the file; 0 of one that is not there
+      {};                         ///< first byte of each dataset in the file; 0 for one that is not there
   std::int64_t elements() const;  ///< of the runs together
   bool is_shard() const { return name != kVirtualName; }
 };
@@ -72,13 +72,13 @@ struct FileRecord {
 /// Returns how many elements of the runs have such a state.
 std::int64_t elements_of(const std::vector<ElementRun>& runs, StateKind kind, const std::vector<TensorRecord>& tensors);
 
-/// The grid that wrote a checkpoint: informative, nothing depends on it.
+/// The grid that wrote a checkpoint, for information only: nothing depends on it.
 struct GridRecord {
   std::int64_t world = 1, shard_group = 1, replicas = 1, ranks_per_node = 1;
   std::string strategy;
 };
 
-/// Where a run stands in its data, and the settings that must not change for the sample order to continue.
+/// A run's position in its data, and the settings that must not change for the sample order to continue.
 struct DataPosition {
   bool known = false;  ///< false for imported weights: nothing below is set
   std::string fingerprint, order;
@@ -87,7 +87,7 @@ struct DataPosition {
 };
 
 using NamedTexts = std::vector<std::pair<std::string, std::string>>;
-/// Names of validation sets (one alone may be nameless) and their losses.
+/// Names of validation sets (a single one may be nameless) and their losses.
 using NamedLosses = std::vector<std::pair<std::string, double>>;
 
 /// manifest.json.

@@ -22,7 +22,7 @@ namespace tessera {
 /// A communicator's traffic since construction, as seen by this rank.
 struct CommunicationCount {
   std::int64_t calls = 0;
-  std::int64_t bytes = 0;  ///< sent, as formulas count: (n-1)/n of the collective's size; of an exchange who sends most
+  std::int64_t bytes = 0;  ///< sent, as formulas count: (n-1)/n of the collective's size; exchange: the busiest rank's
   std::int64_t nanoseconds = 0;  ///< spent inside, waiting for peers included
 };
 
@@ -51,16 +51,16 @@ class Communicator {
   /// Copies `bytes` from `root`'s buffer to all ranks'. Any host memory.
   virtual void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) = 0;
 
-  /// Moves all of `runs`, the same list on all ranks, which lives until the call is done. Elements of `received` that
-  /// no run names stay as they are. `received` may not overlap `sent`.
+  /// Moves all of `runs`, the same list on all ranks, which must stay valid until the call is done. Elements of
+  /// `received` that no run names stay as they are. `received` may not overlap `sent`.
   virtual void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
                         DType dtype) = 0;
 
   virtual void barrier(Stream& stream) = 0;
 
   /// Sets an external workspace for the sums of the calls that follow (comm/scratch.hpp gives its size), in the memory
-  /// space of the buffers. It must not be touched until they are done. Only for communicators opened without a
-  /// workspace of their own; others ignore it.
+  /// space of the buffers. It must not be touched until they are done. Only communicators that were opened without
+  /// their own workspace use it; the others ignore it.
   virtual void set_workspace(std::span<std::byte> /*scratch*/) {}
 
   virtual CommunicationCount count(Collective collective) const = 0;

@@ -16,7 +16,7 @@ namespace tessera {
 /// How long a rank waits for a message of another, and the phase that the ranks are in meanwhile.
 struct PeerWaits {
   std::string phase = "the ranks started";  ///< for the message
-  double seconds = 300;                     ///< 0 = for ever
+  double seconds = 300;                     ///< 0 = no limit
   std::string option;                       ///< the option that sets it; empty: none does
   std::vector<std::string> hosts;           ///< of the transport's ranks; may be empty
 };
@@ -41,7 +41,7 @@ class WaitPhase {
 /// failed, and with CommunicationError when a rank does not answer in time.
 class ControlPlane {
  public:
-  /// `transport` must outlive the plane; `notice` too. `waits` is shared with its parts.
+  /// `transport` and `notice` must outlive the plane. `waits` is shared with its parts.
   ControlPlane(Transport& transport, FailureNotice& notice,
                std::shared_ptr<PeerWaits> waits = std::make_shared<PeerWaits>());
 
@@ -49,7 +49,7 @@ class ControlPlane {
   int size() const { return static_cast<int>(ranks_.size()); }
   PeerWaits& waits() { return *waits_; }
   /// Makes a plane over some of this plane's ranks (given in this plane's numbers, in order; the caller among them).
-  /// Not collective; but calls on both planes must come in an order that all ranks of both share.
+  /// Not collective, but calls on both planes must come in the same order on all ranks of both.
   ControlPlane part(const std::vector<std::int64_t>& ranks) const;
 
   void send(int to, std::span<const std::byte> block);

@@ -17,12 +17,12 @@ namespace tessera {
 struct DeviceCommSettings {
   CommOptions comm;                 ///< backend, emulate, and NCCL's options
   bool deterministic = true;        ///< sums in the CPU's tree; otherwise in NCCL's own order (staged: always the tree)
-  double timeout_seconds = 0;       ///< for peers to arrive, at start and in collectives; 0 = for ever
+  double timeout_seconds = 0;       ///< for peers to arrive, at start and in collectives; 0 = no limit
   bool force_pairwise = false;      ///< staged: messages even inside a node (tests)
   std::int64_t largest_full = 0;    ///< bytes of the largest gathered buffer or contribution, over all collectives
   std::int64_t largest_result = 0;  ///< bytes of the largest shard that a reduce_scatter writes, over all collectives
   /// The staged communicators' buffer of staged_bytes() (comm/scratch.hpp), not pinned yet; null: allocated here.
-  /// Outlives this.
+  /// Must outlive this object.
   const SharedRegion* staging = nullptr;
   std::span<std::byte> messages;  ///< for sums between nodes, of all communicators; empty: they have their own
   bool external_workspace =
@@ -58,7 +58,7 @@ class DeviceCommBackend {
   virtual void watch_until_done(Stream& stream, const std::string& what) = 0;
   /// Throws failures of collectives since the last check. Call after a stream was synchronized.
   virtual void check() = 0;
-  /// Returns memory outside the plan that this takes: pinned host memory, and device memory of its own (not NCCL's
+  /// Return the memory that this takes outside the plan: pinned host memory, and its own device memory (without NCCL's
   /// buffers).
   virtual std::int64_t pinned_bytes() const = 0;
   virtual std::int64_t device_bytes() const = 0;

@@ -26,16 +26,16 @@ struct EnvironmentVariable {
   bool operator==(const EnvironmentVariable&) const = default;
 };
 
-/// Returns settings with which Open MPI starts faster; none for processes of several machines. With them it looks for
-/// no network, and a process without a launcher starts no daemon of its own. Messages between processes of one machine
-/// are the same. Other libraries do not read them.
+/// Returns settings with which Open MPI starts faster; none for processes of several machines. With them it does not
+/// look for a network, and a process without a launcher does not start a daemon. Messages between processes of one
+/// machine stay the same, and other libraries do not read the settings.
 std::vector<EnvironmentVariable> quick_start(const Launch& launch);
 
-/// UsageError when Slurm started several processes and no process manager can tell MPI about them. Each would train
-/// alone, or Open MPI would end with remarks about its build. Call it before MPI starts.
+/// UsageError when Slurm started several processes and no process manager can tell MPI about them, because each would
+/// train alone, or Open MPI would end with remarks about its build. Call it before MPI starts.
 void require_process_manager(const Launch& launch);
-/// UsageError when the launcher started several processes and MPI sees one. Both: processes other than the launcher's
-/// first end here without a word, a second later.
+/// UsageError when the launcher started several processes but MPI sees one. In both functions, processes other than the
+/// launcher's first end here silently, a second later.
 void require_all_seen(const Launch& launch, std::int64_t seen_by_mpi);
 
 /// The environment variable by which a starter of ranks may state their number.

@@ -14,16 +14,16 @@
 namespace tessera {
 
 struct CommunicatorOptions {
-  double timeout_seconds = 0;   ///< how long a collective waits for its peers before CommunicationError; 0 = for ever
+  double timeout_seconds = 0;   ///< how long a collective waits for its peers before CommunicationError; 0 = no limit
   bool force_pairwise = false;  ///< messages even inside a node (tests, measurements)
-  /// All threads that compete for this rank's cores, those of other ranks too (0 = one for each rank of the node).
-  /// Waits spin briefly, but only if each thread has a core of its own.
+  /// All threads that compete for this rank's cores, including those of other ranks (0 = one for each rank of the
+  /// node). Waits spin briefly, but only if each thread has its own core.
   int threads_on_cores = 0;
   /// Threads that share a collective's copies and sums, where the queue's work may use them (serial queues). Not owned.
   /// Results do not depend on it.
   ThreadPool* pool = nullptr;
-  /// Communicators over messages add in an external workspace (Communicator::set_workspace), not in memory of their
-  /// own.
+  /// Communicators over messages add in an external workspace (Communicator::set_workspace) instead of their own
+  /// memory.
   bool external_workspace = false;
 };
 

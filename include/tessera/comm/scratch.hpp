@@ -16,18 +16,18 @@ enum class CollectiveAlgorithm : std::uint8_t {
   messages,       ///< between nodes, over the host
   nccl_tree,      ///< NCCL, sums in the fixed tree
   nccl_sum,       ///< NCCL's own sums
-  staged,         ///< through the host: its memory is pinned and in a region of its own
+  staged,         ///< through the host: its memory is pinned and in a separate region
 };
 
-/// Returns the bytes of each member's contribution that sums over messages take at a time. That is 16 MiB of all
-/// members together, unless the blocks get too small.
+/// Returns the bytes of each member's contribution that sums over messages take at a time: 16 MiB of all members
+/// together, unless the blocks get too small.
 constexpr std::int64_t message_block_bytes(std::int64_t ranks) {
   constexpr std::int64_t kAll = std::int64_t{16} << 20, kSmallest = 4096;
   return std::max(kSmallest, kAll / ranks / kSmallest * kSmallest);
 }
 
-/// Returns the workspace of a reduce_scatter of `elements_per_rank` over `ranks` ranks, in bytes: it receives there
-/// before it can add.
+/// Returns the workspace of a reduce_scatter of `elements_per_rank` over `ranks` ranks, in bytes: contributions are
+/// received there before they can be added.
 constexpr std::int64_t reduce_scratch_bytes(CollectiveAlgorithm algorithm, std::int64_t ranks,
                                             std::int64_t elements_per_rank, DType wire, DType shard) {
   const std::int64_t slice = elements_per_rank * size_of(wire);
@@ -45,7 +45,7 @@ constexpr std::int64_t reduce_scratch_bytes(CollectiveAlgorithm algorithm, std::
   return 0;
 }
 
-/// Returns the same of an all_reduce_sum of `count` integers.
+/// Returns the same for an all_reduce_sum of `count` integers.
 constexpr std::int64_t all_reduce_scratch_bytes(CollectiveAlgorithm algorithm, std::int64_t ranks, std::int64_t count) {
   if (algorithm != CollectiveAlgorithm::messages) return 0;
   return std::min(ranks * message_block_bytes(ranks), count * size_of(DType::int64));

@@ -13,11 +13,11 @@ namespace tessera {
 
 class World final : public RankContext {
  public:
-  /// Starts MPI with MPI_THREAD_MULTIPLE (CommunicationError without it). Without a launcher a world of one; UsageError
-  /// if MPI does not see a launcher's processes. A node's ranks become contiguous; nodes of unequal size count as nodes
-  /// of their greatest common divisor. Collective. A rank that fails in here says why and ends the job (MPI_Abort). A
-  /// rank has `limit_seconds` (0: no limit) for the start, and again for the end after run(). When it takes longer, it
-  /// says so and ends with code 5: MPI itself waits for ever.
+  /// Starts MPI with MPI_THREAD_MULTIPLE (CommunicationError without it). Without a launcher this is a world of one;
+  /// UsageError if MPI does not see a launcher's processes. A node's ranks become contiguous; nodes of unequal size
+  /// count as nodes of their greatest common divisor. Collective. A rank that fails in here says why and ends the job
+  /// (MPI_Abort). A rank has `limit_seconds` (0: no limit) for the start, and again for the end after run(). When it
+  /// takes longer, it says so and ends with code 5, because MPI itself waits without a limit.
   World(int* argc, char*** argv, double limit_seconds = kLimitSeconds);
   /// Ends MPI if finish() has not.
   ~World() override;

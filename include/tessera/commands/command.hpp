@@ -23,7 +23,7 @@ enum class InputFile : std::uint8_t {
   none,
   optional,  ///< INPUT.ini
   of_run,    ///< INPUT.ini, or a run or a checkpoint, whose config.ini is taken
-  of_sweep   ///< FILE.ini, which must be given; its rows have options of their own
+  of_sweep   ///< FILE.ini, which must be given; each of its rows has its own options
 };
 
 /// A row of the table. A new command is a row, and a file for its function.
@@ -33,7 +33,7 @@ struct Command {
   InputFile input = InputFile::none;
   std::string_view help, example;
   Readers reads = Readers::none;  ///< it reads the options that have one of these readers
-  Readers takes = Readers::none;  ///< and lets these be given too, so that a run's command line can be used as it is
+  Readers takes = Readers::none;  ///< and accepts these too, so that a run's command line can be used unchanged
   bool needs_ranks = false;       ///< collective: `run` is called on every rank, with a World
   int (*run)(Call& call) = nullptr;
   std::string_view path_option = {};  ///< the option that the path stands for
@@ -49,24 +49,24 @@ const Command* find_command(const std::vector<std::string>& words);
 struct Call {
   const Command* command = nullptr;
   std::vector<std::string> words;  ///< the paths; of help: the command to explain, none for all
-  std::filesystem::path input;     ///< the INI file; empty when none was named
+  std::filesystem::path input;     ///< the INI file; empty if none was named
   Options options;                 ///< checked; defaults for InputFile::of_sweep
   std::vector<Setting> settings;   ///< of the command line
   Invocation invocation;           ///< how the program was started
-  World* world = nullptr;          ///< of commands that need ranks
+  World* world = nullptr;          ///< for commands that need ranks
 
   std::filesystem::path path(std::size_t i = 0) const { return words.at(i); }
 };
 
 /// Reads the words after the executable's name. "help [COMMAND]", --help anywhere and -h mean help; "version" and
-/// --version mean version. UsageError for an unknown command, for an option on the command line that the command does
-/// not read, and for everything that `parse_text` refuses.
+/// --version mean version. Throws UsageError for an unknown command, for an option on the command line that the command
+/// does not read, and for everything that `parse_text` refuses.
 Call read_call(const std::vector<std::string>& words);
 
-/// Returns the text of `tessera` alone: usage, commands, where to read on.
+/// Returns the text of `tessera` alone: usage, commands, and where to read on.
 std::string usage_text();
 
-/// Returns the text of `tessera help`: commands and every option. Of `tessera help COMMAND`, or of the first word of
+/// Returns the text of `tessera help`: commands and every option. For `tessera help COMMAND`, or the first word of
 /// several commands: what they do, with an example, and the options that they read. UsageError for an unknown command.
 std::string help_on(const std::vector<std::string>& topic);
 

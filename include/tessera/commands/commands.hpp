@@ -1,5 +1,5 @@
 #pragma once
-// The commands of `tessera`, a function each. All return the exit code; errors are exceptions. Those with a World are
+// The commands of `tessera`, one function each. All return the exit code; errors are exceptions. Those with a World are
 // collective. A run's folder stands for its newest checkpoint.
 
 #include <filesystem>
@@ -15,34 +15,34 @@ namespace tessera {
 /// `tessera train`: trains as the options say. A resumed run takes unset options from its checkpoint.
 int run_train(World& world, const Options& given, const Invocation& invocation);
 
-/// `tessera generate`: goes on with the prompts of the options, with the model of a run, a checkpoint or a Hugging Face
-/// folder. Text or JSON goes to the standard output of rank 0, a summary to its standard error.
+/// `tessera generate`: continues the prompts of the options with the model of a run, a checkpoint or a Hugging Face
+/// folder. Text or JSON goes to the standard output of rank 0, and a summary to its standard error.
 int run_generate(World& world, Options options, const std::filesystem::path& model);
 
 /// `tessera eval`: evaluates `model`, a run, a checkpoint or a Hugging Face folder, and prints the results on rank 0.
-/// What is not given is as the checkpoint's run had it, so that its own evaluation is repeated.
+/// Options that are not given are as the checkpoint's run had them, so that its own evaluation is repeated.
 int run_eval(World& world, Options options, const std::filesystem::path& model);
 
-/// Returns a headline and plan.view for plan.ranks ranks, for every model family; or a JSON document of everything, as
-/// plan.format says. Needs no ranks and allocates no run. UsageError for impossible options, as in train.
+/// Returns a headline and plan.view for plan.ranks ranks, for every model family, or a JSON document of everything if
+/// plan.format says so. Needs no ranks and allocates no run. Throws UsageError for impossible options, as train does.
 std::string plan_text(const Options& options);
 
-/// `tessera plan`: prints plan_text. With plan.memory, DoesNotFit (after the text) if the run does not fit. If `input`
-/// is the config.ini of a run, it is planned for the ranks that it had, unless others are given.
+/// `tessera plan`: prints plan_text. With plan.memory, throws DoesNotFit (after the text) if the run does not fit. If
+/// `input` is the config.ini of a run, the run is planned for the ranks that it had, unless others are given.
 int run_plan(Options options, const std::filesystem::path& input);
 
 /// `tessera data prepare`: prepares data.source and data.val_source in the cache, or data.source as the file of
 /// data.output.
 int run_data_prepare(const Options& options);
 
-/// `tessera data inspect`: prints what is in a token file, a prepared corpus of the cache, or a source, which is
-/// prepared if need be.
+/// `tessera data inspect`: prints the contents of a token file, a prepared corpus of the cache, or a source, which is
+/// prepared if necessary.
 int run_data_inspect(const std::filesystem::path& path, const Options& options);
 
 /// `tessera verify`: reads everything in a checkpoint and prints every defect. Exit code 0 or 4.
 int run_verify(const std::filesystem::path& path);
 
-/// `tessera inspect`: prints step, grid, optimizer and options. Prints shape, mean, standard deviation, minimum and
+/// `tessera inspect`: prints step, grid, optimizer and options, and the shape, mean, standard deviation, minimum and
 /// maximum of each parameter.
 int run_inspect(const std::filesystem::path& path);
 

@@ -15,13 +15,13 @@ namespace tessera {
 using DeviceChoice = std::optional<DeviceKind>;
 /// Whether sums have one fixed order; automatic: see is_deterministic.
 enum class Deterministic : std::uint8_t { automatic, no, yes };
-/// The type in which a loss stores its logits. compute is the type of precision.compute, which fp32 replaces where that
-/// has 16 bits.
+/// The type in which a loss stores its logits. compute is the type of precision.compute; fp32 replaces it where it has
+/// 16 bits.
 enum class LogitsPrecision : std::uint8_t { compute, fp32 };
 /// Whether GELU's and SwiGLU's outputs are kept for backward; automatic: see keeps_activated.
 enum class KeepActivated : std::uint8_t { automatic, no, yes };
-/// The implementation of attention on a GPU; automatic: cuDNN where it is found and can, Tessera's own kernels
-/// elsewhere.
+/// The implementation of attention on a GPU; automatic: cuDNN where it is found and can do it, and Tessera's own
+/// kernels elsewhere.
 enum class AttentionChoice : std::uint8_t { automatic, own, cudnn };
 /// How ranks on GPUs talk; automatic: NCCL.
 enum class CommBackend : std::uint8_t { automatic, nccl, staged };
@@ -29,7 +29,7 @@ enum class CommBackend : std::uint8_t { automatic, nccl, staged };
 enum class QueueMode : std::uint8_t {
   automatic,
   serial,    ///< one operation after the other, in list order: the reference
-  parallel,  ///< communication on a thread of its own
+  parallel,  ///< communication on a separate thread
   chaos      ///< every communication queue on its own thread, with random delays
 };
 enum class Wrap : std::uint8_t { block, size, model };
@@ -37,23 +37,23 @@ enum class Wrap : std::uint8_t { block, size, model };
 enum class ReduceWhen : std::uint8_t { by_strategy, micro_step, step };
 enum class TiedReduce : std::uint8_t { once, twice };
 enum class ActivationCheckpointing : std::uint8_t { none, block, selective, fit };
-/// What rests on the host: nothing; masters and moments; these and the parameters that are gathered.
+/// The state that stays on the host: none; masters and moments; these and the parameters that are gathered.
 enum class Offload : std::uint8_t { none, optimizer, params };
 /// Whether checkpoints are written past the page cache (O_DIRECT); automatic: while that is fast.
 enum class DirectWrites : std::uint8_t { automatic, no, yes };
 /// How GPUs multiply fp32 matrices: in full, or rounded to 10 bits of mantissa (TF32) for tensor cores.
 enum class MatmulPrecision : std::uint8_t { fp32, tf32 };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
-/// What happens where text cannot be read as it stands: an error, or it is counted and left out.
+/// The answer to text that cannot be read as it stands: an error, or it is counted and left out.
 enum class OnError : std::uint8_t { stop, skip };
 enum class OptimizerName : std::uint8_t { adamw, muon };
-/// By what Muon's rate is multiplied: so that updates are as large as AdamW's, or by the linear's shape.
+/// The factor of Muon's rate: it makes updates as large as AdamW's, or follows from the linear's shape.
 enum class MuonScale : std::uint8_t { match_rms_adamw, original };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
 enum class PlanView : std::uint8_t { table, schedule, units };
 enum class PlanFormat : std::uint8_t { text, json };
 enum class ResultFormat : std::uint8_t { text, json };
-/// What `tessera sweep` does. `row`: the one row of an array's task, which `submit` has started.
+/// The action of `tessera sweep`. `row`: the one row of an array's task, which `submit` has started.
 enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row };
 
 /// Returns the user's spelling: "hsdp-zero2", "micro_step", ...

@@ -15,9 +15,9 @@ inline constexpr std::int64_t kFineTuningSequence = 1024;
 /// Returns whether a run fine-tunes: it starts from a Hugging Face folder, a checkpoint or a run.
 inline bool is_fine_tuning(const Options& options) { return !options.model.from.empty(); }
 
-/// Fills in what needs neither model nor data: optim.lr = 2e-5, train.epochs = 1, and a checkpoint every half hour and
-/// at the end. sequence_length (planned_run.hpp) knows the default of train.seq_len. UsageError if optim.min_lr is
-/// above the learning rate then.
+/// Fills in the defaults that need neither model nor data: optim.lr = 2e-5, train.epochs = 1, and a checkpoint every
+/// half hour and at the end. sequence_length (planned_run.hpp) knows the default of train.seq_len. UsageError if
+/// optim.min_lr is above the learning rate then.
 Options with_fine_tuning(Options options);
 
 /// Returns optim.warmup_steps of a run of `steps` steps: as the options say, by default 3% of a fine-tuning.

@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-/// As options have them, 0 is the preset's, or what the row says.
+/// As options have them: 0 stands for the preset's size, or for what the row says.
 struct ModelSizes {
   std::int64_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0, width = 0, ffn_width = 0, vocab = 0, context = 0;
   bool operator==(const ModelSizes&) const = default;
@@ -16,7 +16,7 @@ struct ModelSize {
   std::int64_t ModelSizes::*field;
   std::int64_t largest;
   const char* help;
-  const char* rule = nullptr;  ///< what gives the size where neither option nor preset does
+  const char* rule = nullptr;  ///< gives the size where neither option nor preset does
   std::int64_t least = 1;      ///< of a model
 };
 

@@ -56,7 +56,7 @@ struct ModelOptions : ModelSizes {
 /// [data]
 struct DataOptions {
   std::string source = "synthetic";  ///< synthetic, or a list of files, folders and globs: text, or tokens
-  std::string val_source;            ///< what is evaluated instead of val_fraction; see validation_sources
+  std::string val_source;            ///< evaluated instead of val_fraction; see validation_sources
   std::int64_t synthetic_tokens = 1'000'000;
   SampleOrder order = SampleOrder::shuffled;
   double val_fraction = 0.1;  ///< the last part of the corpus; 0 = no evaluation. Not used with val_source
@@ -77,7 +77,7 @@ struct TrainOptions {
   std::int64_t steps = 1000;       ///< not used when epochs > 0
   double epochs = 0.0;             ///< 0 = steps decide
   std::int64_t micro_batch = 4;    ///< samples per forward and rank
-  std::int64_t global_batch = 0;   ///< samples a step, over all ranks; 0 = ranks x accumulation x micro_batch
+  std::int64_t global_batch = 0;   ///< samples per step, over all ranks; 0 = ranks x accumulation x micro_batch
   std::int64_t accumulation = 1;   ///< not used when global_batch > 0; see accumulation_of
   std::int64_t seq_len = 0;        ///< 0 = the model's context
   std::int64_t eval_every = 100;   ///< steps; 0 = only at the end
@@ -103,10 +103,10 @@ struct OptimOptions {
   bool operator==(const OptimOptions&) const = default;
 };
 
-/// What becomes of a gathered unit between forward and backward: it stays, or it is dropped but for a slice.
+/// Whether a gathered unit stays between forward and backward, or is dropped except for a slice.
 struct ReshardAfterForward {
   bool drops = true;
-  std::int64_t ranks = 0;  ///< over so many ranks a slice of it stays; 0: over none
+  std::int64_t ranks = 0;  ///< ranks over which a slice of it stays; 0: none
   bool operator==(const ReshardAfterForward&) const = default;
 };
 
@@ -183,7 +183,7 @@ struct CheckpointOptions {
   std::int64_t every = 0;
   double every_minutes = 0.0;
   std::int64_t keep = 3;                ///< newest ones; 0 = all
-  std::int64_t keep_every = 0;          ///< steps whose multiples are kept for ever; 0 = none
+  std::int64_t keep_every = 0;          ///< steps whose multiples are always kept; 0 = none
   std::int64_t keep_best = 0;           ///< those of lowest validation loss are kept too; 0 = none
   std::int64_t keep_every_weights = 0;  ///< steps whose multiples leave their weights; 0 = none
   bool async = false;
@@ -192,7 +192,7 @@ struct CheckpointOptions {
   std::int64_t writers_per_node = 0;
   DirectWrites direct = DirectWrites::automatic;
   bool tensors = true;      ///< tensors.h5 with each checkpoint
-  double timeout = 1800.0;  ///< seconds that a rank waits for a peer that reads or writes a checkpoint; 0 = for ever
+  double timeout = 1800.0;  ///< seconds that a rank waits for a peer that reads or writes a checkpoint; 0 = no limit
   bool operator==(const CheckpointOptions&) const = default;
 };
 
@@ -201,7 +201,7 @@ struct MetricsOptions {
   std::int64_t every = 10;      ///< steps between reports: log lines, rows of /ranks
   std::int64_t time_every = 0;  ///< steps between steps that are timed; 0 = as suits the device
   bool swmr = true;
-  bool tensorboard = false;  ///< event files beside metrics.h5
+  bool tensorboard = false;  ///< event files next to metrics.h5
   bool layer_norms = false;  ///< gradient norms of every layer in each report
   bool operator==(const MetricsOptions&) const = default;
 };
@@ -235,7 +235,7 @@ struct BenchOptions {
 
 /// [generate]: text that goes on with prompts.
 struct GenerateOptions {
-  std::string prompt;             ///< one, or
+  std::string prompt;             ///< a single prompt, or
   std::string prompts;            ///< a file with a prompt in each line
   std::int64_t max_tokens = 100;  ///< of each continuation
   double temperature = 0.8;       ///< 0: always the most probable token
@@ -274,7 +274,7 @@ struct SweepOptions {
   bool operator==(const SweepOptions&) const = default;
 };
 
-/// Names of options ("shard.wrap"). Any two compare equal: Options are compared by their values, not by their origin.
+/// Names of options ("shard.wrap"). Any two compare equal, because Options are compared by value, not by origin.
 struct OptionNames : std::set<std::string, std::less<>> {
   bool operator==(const OptionNames&) const { return true; }
 };
@@ -302,7 +302,7 @@ struct Options {
   /// Names ("shard.wrap") of the options that the file or the command line set.
   OptionNames given;
   bool is_given(std::string_view name) const { return given.contains(name); }
-  /// Names that only a config.ini of a run set: it names every option, so the user did not ask for these.
+  /// Names that only a config.ini of a run set. It names every option, so the user did not ask for these.
   OptionNames repeated;
   /// Returns whether nobody set the option: neither the user nor a run's config.ini.
   bool is_open(std::string_view name) const { return !given.contains(name) && !repeated.contains(name); }
@@ -319,9 +319,9 @@ constexpr bool keeps_activated(const Options& options) {
 }
 
 /// Parses options from INI text (`file_name` is for messages), then from `arguments` ("--section.key=value" or two
-/// words), which win. A config.ini that a run wrote names every option: one without effect may stand there at its
-/// default. Checks everything that can be checked without knowing the world (validate.hpp). Unknown, malformed,
-/// repeated or impossible: UsageError that names the option, its place, the given value and the allowed ones.
+/// words), which win. A config.ini that a run wrote names every option, so one without effect may be there at its
+/// default. Checks everything that can be checked without knowing the world (validate.hpp). UsageError for unknown,
+/// malformed, repeated or impossible options; it names the option, its place, the given value and the allowed ones.
 Options parse_text(std::string_view ini, const std::string& file_name, const std::vector<std::string>& arguments = {});
 
 /// The same from arguments only: parse_arguments({"--shard.strategy=zero1"}).

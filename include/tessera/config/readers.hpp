@@ -1,5 +1,5 @@
 #pragma once
-// Who reads an option. Every option's row holds a set of readers; a command's row says which of them it is.
+// The readers of options. Every option's row holds a set of them; a command's row says which of them it is.
 
 #include <cstdint>
 #include <string_view>
@@ -29,7 +29,7 @@ constexpr bool overlap(Readers a, Readers b) {
   return (static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b)) != 0;
 }
 
-/// Returns whether any of `readers` reads an option ("shard.wrap"). There is no such option: false.
+/// Returns whether any of `readers` reads an option ("shard.wrap"); false if there is no such option.
 bool read_option(Readers readers, std::string_view option);
 
 }  // namespace tessera

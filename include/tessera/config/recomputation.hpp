@@ -1,5 +1,5 @@
 #pragma once
-// memory.checkpoint, which halves of which blocks drop what they saved, and make it again before their backward.
+// memory.checkpoint: which halves of which blocks drop their saved values and recompute them before their backward.
 
 #include <cstdint>
 #include <string>
@@ -25,8 +25,8 @@ struct Recomputation {
   bool operator==(const Recomputation&) const = default;
 };
 
-/// Returns what memory.checkpoint asks for: none, all blocks, or what its two companions name.
-/// UsageError for texts that they do not take. `fit` must have been decided.
+/// Returns what memory.checkpoint asks for: none, all blocks, or what its two companions name. UsageError for texts
+/// that these do not accept. `fit` must have been decided.
 Recomputation recomputation_of(const MemoryOptions& options);
 
 /// Returns options that name a recomputation.

@@ -35,7 +35,7 @@ struct IniFile {
 /// twice, and for absurd sizes.
 IniFile read_ini(std::string_view text, const std::string& file_name, std::string_view lists = {});
 
-/// Reads the text of an INI file. UsageError where there is none, or it cannot be read.
+/// Reads the text of an INI file. UsageError if it is missing or cannot be read.
 std::string read_ini_text(const std::filesystem::path& file);
 
 /// Words of a command line: "--name=value" or "--name value" become settings, the rest are positional.

@@ -19,7 +19,7 @@ struct UnusedOption {
 /// Returns the options that have no meaning given the others (whether set or not).
 std::vector<UnusedOption> unused_options(const Options& options);
 
-/// Gives those of them for which `may` returns true their defaults, as if nobody had given them.
+/// Resets those for which `may` returns true to their defaults, as if nobody had given them.
 void drop_unused(Options& options, const std::function<bool(const std::string& name)>& may);
 
 /// UsageError when a given option is unused, or when two options contradict each other.

@@ -1,5 +1,5 @@
 #pragma once
-// Weights from other programs into a checkpoint and back, slice by slice: a model larger than memory converts.
+// Weights from other programs into a checkpoint and back, slice by slice, so that a model may be larger than memory.
 
 #include <filesystem>
 #include <vector>
@@ -13,9 +13,9 @@ namespace tessera {
 /// Gives elements [first, first + out.size()) of tensor number `tensor`.
 using WeightSource = std::function<void(std::int64_t tensor, std::int64_t first, std::span<float> out)>;
 
-/// Writes a checkpoint of step 0 with these parameters and zero moments. Adds the companion files of folder
+/// Writes a checkpoint of step 0 with these parameters and zero moments, and adds the companion files of folder
 /// `companions`, unless that is empty. PATH must be missing or an empty folder; it exists only once it is complete.
-/// UsageError, IoError.
+/// Throws UsageError and IoError.
 void write_imported_checkpoint(const std::filesystem::path& path, const Architecture& architecture,
                                const WeightSource& weights, const NamedTexts& provenance,
                                const std::filesystem::path& companions = {});
@@ -28,11 +28,11 @@ void write_imported_checkpoint(const std::filesystem::path& path, const Architec
 void write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
                         std::int64_t largest_file, bool full_state = false);
 
-/// llm.c's model file (GPT-2 with a tied head and ffn_width = 4 x width, in fp32 or bf16). Gives its header's shape,
-/// and its parameters under Tessera's names and in its layout.
+/// llm.c's model file (GPT-2 with a tied head and ffn_width = 4 x width, in fp32 or bf16). Provides the shape in its
+/// header, and its parameters under Tessera's names and in its layout.
 class LlmcFile {
  public:
-  /// UsageError if it is no such file.
+  /// Throws UsageError if it is not such a file.
   explicit LlmcFile(std::filesystem::path path);
   const Architecture& architecture() const { return architecture_; }
   /// Reads elements. One thread at a time: the last matrix is kept, because it is transposed as a whole.
@@ -48,7 +48,7 @@ class LlmcFile {
   std::vector<float> turned_;
 };
 
-/// Writes that file, which must not exist. UsageError also for a model that llm.c does not know, or a dtype of fp16.
+/// Writes that file, which must not exist. UsageError also if llm.c does not know such a model, or for a dtype of fp16.
 void write_llmc(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype);
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
 #pragma once
-// Companion files of a Hugging Face folder's weights, which have no meaning here. They are the tokenizer, the
-// generation settings, and the keys of config.json that say nothing about the arithmetic. A run and an imported
-// checkpoint keep them in a folder hugging_face/, so that an export has them again.
+// Companion files of a Hugging Face folder's weights, which have no meaning here: the tokenizer, the generation
+// settings, and the keys of config.json that do not affect the arithmetic. A run and an imported checkpoint keep them
+// in a folder hugging_face/, so that an export includes them again.
 
 #include <filesystem>
 #include <string>
@@ -16,25 +16,25 @@ inline constexpr const char* kCompanionFolder = "hugging_face";
 std::string dropouts_of(const std::filesystem::path& folder);
 
 /// Returns the folder with the companions of PATH. A Hugging Face folder holds its own; a checkpoint or a run has a
-/// folder for them, which may hold a tokenizer alone. Empty where there is none.
+/// folder for them, which may hold only a tokenizer. Empty if there is none.
 std::filesystem::path companions_at(const std::filesystem::path& path);
 
 /// The same for a checkpoint, its run, or the folder that its options name with model.from.
 std::filesystem::path companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest);
 
-/// Copies config.json and the companion files of folder `from` into `to`, which is created; nothing where `from` is
-/// empty. The tokenizer's files are those of `tokenizer`, a value of data.tokenizer: of `from` where that is empty,
-/// none for "bytes". IoError.
+/// Copies config.json and the companion files of folder `from` into `to`, which is created; does nothing if `from` is
+/// empty. The tokenizer's files are those of `tokenizer`, a value of data.tokenizer: those of `from` if it is empty,
+/// none for "bytes". Throws IoError.
 void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to,
                      const std::string& tokenizer = {});
 
-/// Copies what goes with a checkpoint into `to`: what its run keeps, else what the run's options name. Returns the
-/// folder with its origin's config.json; empty where there is none. IoError.
+/// Copies a checkpoint's companions into `to`: those that its run keeps, or else those that the run's options name.
+/// Returns the folder with its origin's config.json; empty if there is none. Throws IoError.
 std::filesystem::path copy_companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest,
                                          const std::filesystem::path& to);
 
 /// Adds the tokenizer of bytes to an export of a model that was trained on them, unless another one is there. Returns
-/// whether it did. IoError.
+/// whether it did. Throws IoError.
 bool add_byte_tokenizer(const Manifest& manifest, const std::filesystem::path& folder);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 #pragma once
-// The data of a run: a corpus, split or with corpora of its own for evaluation, with the order of its samples.
+// The data of a run: a corpus, split or with separate corpora for evaluation, and the order of its samples.
 
 #include <cstdint>
 #include <memory>
@@ -45,7 +45,7 @@ class Dataset {
   const Split& split() const { return split_; }
   /// Returns the training samples, in the order of data.order.
   const Sampler& train() const { return train_; }
-  /// Returns what is evaluated; empty without data.val_source when data.val_fraction is 0.
+  /// Returns the sets that are evaluated; empty without data.val_source when data.val_fraction is 0.
   const std::vector<ValidationSet>& validation() const { return validation_; }
   /// Returns the number of tokens for evaluation.
   std::int64_t validation_tokens() const;

@@ -1,5 +1,5 @@
 #pragma once
-// What a validation set is, as far as its evaluation goes, and what it costs.
+// The part of a validation set that is evaluated, and the result.
 
 #include <cmath>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// What one validation set costs.
+/// The result for one validation set.
 struct Evaluation {
   std::string set;                                         ///< its name; may be empty
   double loss = std::numeric_limits<double>::quiet_NaN();  ///< mean over `tokens`, nats
@@ -23,8 +23,8 @@ struct Evaluation {
 /// Returns "validation loss 2.2835, perplexity 9.81", or "validation loss A 2.2835 (perplexity 9.81), B ...".
 std::string describe(const std::vector<Evaluation>& evaluations);
 
-/// Returns the windows of a set that are evaluated in micro-batches of `batch`. 0 micro-batches, or more than there
-/// are: all, to the last window.
+/// Returns the windows of a set that are evaluated in micro-batches of `batch`. With 0 micro-batches, or more than
+/// there are, these are all windows, to the last one.
 std::int64_t evaluated_windows(const ValidationSet& set, std::int64_t batch, std::int64_t micro_batches);
 
 /// Returns the targets that the loss counts in the first `windows` of a set. UsageError if there are none.

@@ -75,7 +75,7 @@ class BatchReader {
   std::int64_t taken_ = 0;  ///< requests handed out; the last one is still in use
   bool stop_ = false;
   std::exception_ptr failure_;
-  std::thread thread_;  ///< last: starts when all else is there
+  std::thread thread_;  ///< last, so that it starts when all else is there
 };
 
 }  // namespace tessera

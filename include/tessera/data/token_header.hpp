@@ -1,7 +1,7 @@
 #pragma once
 // Headers of token files, 1024 bytes long, little-endian. llm.c's: 256 int32, of which the first three are used (magic,
-// version, number of tokens). Tessera's own counts in 64 bits: kWideMagic, uint32 version, uint32 bytes a token, uint64
-// number of tokens, zeros. The ids follow.
+// version, number of tokens). Tessera's own counts in 64 bits: kWideMagic, uint32 version, uint32 bytes per token,
+// uint64 number of tokens, zeros. The ids follow.
 
 #include <array>
 #include <cstddef>

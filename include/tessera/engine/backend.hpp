@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// What a rank's plan may take.
+/// The memory that a rank's plan may take.
 struct UsableMemory {
   std::int64_t bytes = 0;  ///< 0 or less: the system does not tell
   std::string of;          ///< for messages, after a number of bytes: " of usable memory for each rank of a machine"
@@ -21,32 +21,32 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Opens this rank's device. On a machine with as many GPUs as its ranks or more, the machine's rank i takes GPU i.
-  /// Where a process sees only one GPU, it takes that one. Throws UsageError when two ranks of a machine come to one
-  /// GPU and `share` does not allow it. Collective over the world.
+  /// Opens this rank's device. On a machine with at least as many GPUs as ranks, the machine's rank i takes GPU i. If a
+  /// process sees only one GPU, it takes that one. Throws UsageError when two ranks of a machine come to the same GPU
+  /// and `share` does not allow it. Collective over the world.
   virtual std::unique_ptr<Device> open_device(RankContext& context, bool share) const = 0;
 
   /// Makes threads and kernels. `workspace`: KernelNeeds::workspace() bytes of the device. `model`: whose attention the
-  /// kernels are chosen for; null: at each call. `peers`: with whom GPUs agree on algorithms; null: a rank alone.
+  /// kernels are chosen for; null: at each call. `peers`: who agrees on the GPUs' algorithms; null: a rank alone.
   virtual std::unique_ptr<RankCompute> make_compute(Device& device, const ResourceSettings& settings,
                                                     std::byte* workspace, const ModelParts* model,
                                                     RankContext* peers) const = 0;
 
-  /// Opens what `resources` still lacks, compute and communicators. Collective over the world. UsageError where ranks
-  /// have other libraries than rank 0.
+  /// Opens what `resources` still lacks: compute and communicators. Collective over the world. Throws UsageError if
+  /// ranks have other libraries than rank 0.
   virtual void open(Resources& resources, const StepSchedule& schedule, const MemoryPlan& plan) const = 0;
 
   /// Binds every operation to addresses and communicators. All references must outlive the player.
   virtual std::unique_ptr<Player> make_player(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
                                               const PlayerSettings& settings = {}) const = 0;
 
-  /// Returns what a rank's plan may take of its device's memory, before any of it is taken. Collective over the world.
+  /// Returns the device memory that a rank's plan may take, before any of it is taken. Collective over the world.
   virtual UsableMemory usable_memory(RankContext& context, const Options& options, const StepSchedule& schedule,
                                      int machine_ranks) const = 0;
-  /// Returns bytes in use: by this process, its part of what it shares; on a GPU of that GPU, by whomever. Collective.
+  /// Returns bytes in use: by this process, with its part of what it shares; on a GPU, by all processes. Collective.
   virtual std::int64_t used_memory(RankContext& context, bool share) const = 0;
 
-  /// Returns the steps between steps that are timed, where options leave it open.
+  /// Returns the number of steps between timed steps, where options leave it open.
   virtual std::int64_t steps_between_timed() const = 0;
   /// Returns whether collectives overlap with computation at no cost. If so, queues are parallel by default.
   virtual bool overlaps_freely() const = 0;

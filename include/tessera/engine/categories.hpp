@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// Returns where the time goes in which compute does, or waits for, an operation.
+/// Returns the category of the time in which compute runs, or waits for, an operation.
 TimeCategory category_of(const StepSchedule& schedule, const Operation& op);
 
 }  // namespace tessera

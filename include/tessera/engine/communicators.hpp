@@ -1,5 +1,5 @@
 #pragma once
-// The communicators of one rank, by queue and group, with the memory that peers reach and the counts of what was sent.
+// The communicators of one rank, by queue and group, with the memory that peers reach and the counts of sent data.
 
 #include <array>
 #include <cstddef>
@@ -20,13 +20,13 @@ using CommunicationCounts = std::array<CommunicationCount, kCollectives>;
 
 /// A queue and the group that its collectives run over.
 using QueueGroup = std::pair<Queue, Group>;
-/// Returns those that have collectives; ordered, hence opened in the same order on all ranks.
+/// Returns the pairs that have collectives, ordered so that they are opened in the same order on all ranks.
 std::set<QueueGroup> wanted_communicators(const StepSchedule& schedule);
 
 class Communicators {
  public:
-  /// Between CPUs, `shared` is the rank's shared region. Between GPUs it is the host's staging (null where there is
-  /// none), and `on_device` is the shared region. There `transport` is how they talk (null: one rank alone).
+  /// Between CPUs, `shared` is the rank's shared region. Between GPUs it is the host's staging (null if there is none),
+  /// `on_device` is the shared region, and `transport` is how they talk (null: one rank alone).
   explicit Communicators(std::unique_ptr<SharedRegion> shared, std::unique_ptr<DeviceCommBackend> transport = nullptr,
                          std::unique_ptr<DeviceMemory> on_device = nullptr);
 
@@ -43,7 +43,7 @@ class Communicators {
   CommunicationCounts counts() const;
   /// Returns how long collectives took between two counts; NaN over NCCL, whose calls return before their work ends.
   double seconds_between(const CommunicationCount& before, const CommunicationCount& after) const;
-  /// Counts what a captured graph sends once more: communicators count what goes through their hands.
+  /// Adds what a captured graph sends when it is replayed: communicators count only calls that go through them.
   void count_replay(const CommunicationCounts& sent);
 
  private:

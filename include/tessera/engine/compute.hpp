@@ -1,5 +1,5 @@
 #pragma once
-// What computes on one rank: its threads and its kernels.
+// The threads and kernels with which one rank computes.
 
 #include <cstdint>
 #include <span>
@@ -23,16 +23,16 @@ class RankCompute {
   ThreadPool& pool() { return pool_; }
   /// Kernels that may be called from the thread that plays a queue.
   virtual Kernels& kernels(Queue queue) const = 0;
-  /// Copies between device and host, as work of a queue's stream. On a CPU whole words of 4 bytes.
+  /// Copies between device and host, as work of a queue's stream. On a CPU it copies whole words of 4 bytes.
   virtual void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const = 0;
-  /// Returns the bytes of `memory`, `offset` bytes into its region, that were ever touched; -1 where that is not known.
+  /// Returns the bytes of `memory`, `offset` bytes into its region, that were ever touched; -1 if that is not known.
   virtual std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const = 0;
 
-  /// Returns what computes, for the log.
+  /// Describes the hardware and libraries that compute, for the log.
   virtual std::string description() const = 0;
-  /// Returns the algorithms of a GPU's matmuls so far, as text, for the same run's next part; empty on a CPU.
+  /// Returns the algorithms chosen so far for a GPU's matmuls, as text, for the same run's next part; empty on a CPU.
   virtual std::string gemm_algorithms() const { return {}; }
-  /// Returns what became of the algorithms of the run's earlier part, for the log; may be empty.
+  /// Returns a remark on the algorithms of the run's earlier part, for the log; may be empty.
   virtual std::string gemm_remark() const { return {}; }
 
  private:

@@ -1,12 +1,12 @@
 #pragma once
-// How fast a rank's host updates state that is offloaded.
+// How fast a rank's host updates offloaded state.
 
 #include "tessera/engine/compute.hpp"
 
 namespace tessera {
 
-/// Returns the elements a second that AdamW updates on the threads of the host's queue. The best of some short tries,
-/// on memory of its own. Not while a segment is played.
+/// Returns the elements per second that AdamW updates on the threads of the host's queue: the best of a few short
+/// tries, on separate memory. Not while a segment is played.
 double host_update_rate(const RankCompute& compute);
 
 }  // namespace tessera

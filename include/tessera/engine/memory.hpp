@@ -1,5 +1,5 @@
 #pragma once
-// The memory of one rank as the plan says: one allocation per region, and an address for every storage.
+// The memory of one rank as planned: one allocation per region, and an address for every storage.
 
 #include <array>
 #include <cstddef>
@@ -14,18 +14,18 @@ namespace tessera {
 
 class RankMemory {
  public:
-  /// Allocates every region but the shared ones, which belong to the communicators. UsageError or IoError when there
-  /// is not so much memory. `device` must outlive this.
+  /// Allocates every region but the shared ones, which belong to the communicators. Throws UsageError or IoError if
+  /// there is not enough memory. `device` must outlive this.
   RankMemory(Device& device, const StepSchedule& schedule, const MemoryPlan& plan);
-  /// Gives the storages of the shared regions their addresses: of the device's, and of the host's (staging of
-  /// collectives; may be empty). The regions stay the caller's.
+  /// Gives the storages of the shared regions their addresses: those of the device, and those of the host (staging of
+  /// collectives; may be empty). The caller keeps ownership of the regions.
   void attach_shared(const StepSchedule& schedule, const MemoryPlan& plan, std::span<std::byte> device,
                      std::span<std::byte> host);
 
-  /// Returns where a storage lies on this rank: an address of its memory space. The host reaches a GPU's through
-  /// Device::copy only.
+  /// Returns where a storage is on this rank: an address in its memory space. The host reaches a GPU's memory only
+  /// through Device::copy.
   std::byte* address(StorageId storage) const { return address_[storage]; }
-  /// Returns a region; empty where the plan has none.
+  /// Returns a region; empty if the plan has none.
   std::span<std::byte> region(RegionKind kind, MemorySpace space = MemorySpace::device) const {
     return regions_[static_cast<std::size_t>(space)][static_cast<std::size_t>(kind)];
   }

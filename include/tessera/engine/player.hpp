@@ -1,6 +1,6 @@
 #pragma once
 // Plays a schedule on one rank: each operation in list order on its queue, waiting for exactly what the schedule says.
-// Knows kinds of operations, not strategies. A backend makes it (backend.hpp).
+// It knows kinds of operations, not strategies. A backend makes it (backend.hpp).
 
 #include <cstdint>
 #include <functional>
@@ -16,17 +16,17 @@
 namespace tessera {
 
 /// Fills one micro-batch: tokens and targets, both [batch, sequence]; returns its first sample's global number. With
-/// ModelParts::documents positions follow the targets.
-/// In generation: tokens, and behind them GenerationInputs, which begin at `targets`; what is returned has no meaning.
+/// ModelParts::documents, positions follow the targets.
+/// In generation: tokens, followed by GenerationInputs, which begin at `targets`; the return value has no meaning.
 using TokenFeed = std::function<std::int64_t(std::int32_t* tokens, std::int32_t* targets)>;
 
 struct PlayerSettings {
   std::uint64_t chaos_seed = 1;  ///< of the delays of QueueMode::chaos
   bool poison = false;           ///< fill a storage with NaN once its last reader in a segment is done (tests)
   bool graph = true;             ///< GPU: segments are captured as graphs and replayed
-  /// Steps 1 and 2 and every so many are timed; on a GPU they are played operation by operation, others are replayed.
+  /// Steps 1 and 2 and every so many are timed; a GPU plays those operation by operation and replays the others.
   std::int64_t measure_every = 1;
-  StepTrace* trace = nullptr;  ///< gets the spans of the steps that it wants, which are timed too; may be null
+  StepTrace* trace = nullptr;  ///< gets the spans of the steps it wants, which are then timed too; may be null
 
   bool measures(std::int64_t step) const {
     return step <= 2 || step % measure_every == 0 || (trace != nullptr && trace->wants(step));
@@ -40,12 +40,12 @@ class Player {
  public:
   virtual ~Player() = default;
 
-  /// Names whom to ask for this rank's wish. It is asked on the calling thread: before each micro-step of several, when
-  /// all else of a step is done, and as long as the host waits for a GPU before that. Without a source nothing is
-  /// wished.
+  /// Sets the source of this rank's wish. It is asked on the calling thread: before each micro-step of several, when
+  /// the rest of a step is done, and for as long as the host waits for a GPU before that. Without a source there are no
+  /// wishes.
   void ask(WishSource source) { wish_source_ = std::move(source); }
   /// Returns what all ranks wished before the last micro-step of several that is known. On a CPU that is the last one
-  /// played. On a GPU it is the one before, whose end is waited for: so the host is at most two micro-steps ahead.
+  /// played. On a GPU it is the one before, whose end is waited for, so that the host is at most two micro-steps ahead.
   virtual StepWish summed_wish() = 0;
 
   /// Plays one segment; on a CPU until all is done, on a GPU until all is submitted. `feed` is called once per load
@@ -57,15 +57,15 @@ class Player {
     for (const Play& segment : segments) play(segment, feed);
   }
 
-  /// Sends the optimizer's scalars to the device: all of them, at start and when a run is resumed. send_inputs sends
-  /// what the host decides for what is played next (StepInputs). Between two sends lies a receive_scalars().
+  /// Sends the optimizer's scalars to the device: all of them, at the start and when a run is resumed. send_inputs
+  /// sends only the host's decisions for the next play (StepInputs). Between two sends comes a receive_scalars().
   virtual void send_scalars() = 0;
   virtual void send_inputs() = 0;
-  /// Waits for all that was played; then the optimizer's scalars and reduced_scalars() are what it left.
+  /// Waits for all that was played, and reads back its results: the optimizer's scalars and reduced_scalars().
   virtual void receive_scalars() = 0;
   /// Returns the sums of the last evaluation segment or step.
   virtual const ReducedScalars& reduced_scalars() const = 0;
-  /// Waits for all that was played: device memory may be looked at.
+  /// Waits for all that was played, so that device memory may be read.
   virtual void synchronize() = 0;
 
   /// Returns how a GPU is driven, for the log: as graphs, or eagerly and why. Empty on a CPU.

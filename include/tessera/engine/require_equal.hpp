@@ -1,5 +1,5 @@
 #pragma once
-// What must be the same on every rank before anything is computed.
+// Checks what must be the same on every rank before anything is computed.
 
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Throws UsageError, the same on every rank, where a rank differs from rank 0. Collective over the world. The message:
+/// Throws UsageError, the same on every rank, if a rank differs from rank 0. Collective over the world. The message:
 /// "rank 1 has cuBLASLt 12.9.1, rank 0 has cuBLASLt 13.0.2: " + `allowed`.
 void require_equal(RankContext& context, const std::string& mine, const std::string& allowed);
 

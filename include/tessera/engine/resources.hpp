@@ -14,11 +14,11 @@ namespace tessera {
 
 struct ResourceSettings {
   int threads = 1;           ///< compute threads of this rank
-  int threads_on_cores = 0;  ///< compute threads that compete for its cores, those of other ranks too (0 = its own)
+  int threads_on_cores = 0;  ///< compute threads that compete for its cores, also those of other ranks (0 = its own)
   QueueMode queue_mode = QueueMode::serial;
-  double timeout_seconds = 300;                            ///< how long a collective waits for its peers; 0 = for ever
+  double timeout_seconds = 300;                            ///< how long a collective waits for its peers; 0 = no limit
   CommOptions comm;                                        ///< how GPUs talk; how slow collectives are on purpose
-  Emulation copies;                                        ///< how slow copies of what is offloaded are on purpose
+  Emulation copies;                                        ///< how slow copies of offloaded state are on purpose
   bool deterministic = true;                               ///< sums of collectives in one fixed order
   bool force_pairwise = false;                             ///< messages even inside a node (tests, measurements)
   AttentionChoice attention = AttentionChoice::automatic;  ///< on a GPU
@@ -37,14 +37,14 @@ struct UnplannedMemory {
 
 /// Bytes by which the memory in use on a GPU, by any process, grew while each part of Resources was opened.
 struct TakenMemory {
-  std::int64_t regions = 0, compute = 0, communicators = 0;  ///< the last with the shared region
+  std::int64_t regions = 0, compute = 0, communicators = 0;  ///< the last includes the shared region
 };
 
 class Backend;
 
-/// Memory of this rank as the plan says, and what computes and communicates on it.
+/// The planned memory of this rank, and the objects that compute and communicate on it.
 struct Resources {
-  /// Throws IoError or UsageError when the memory cannot be had. Throws UsageError where ranks have other kinds of GPU,
+  /// Throws IoError or UsageError if the memory is not available. Throws UsageError if ranks have other kinds of GPU,
   /// or other libraries, than rank 0. Collective over the world.
   Resources(const Backend& backend, RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan,
             const ResourceSettings& settings);

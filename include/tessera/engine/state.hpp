@@ -1,6 +1,6 @@
 #pragma once
-// A rank's state by unit: which elements of the flat parameters it holds, and where on its device (Device::copy
-// reaches them). What initialisation, weights from files, dumps and checkpoints go by.
+// A rank's state by unit: which elements of the flat parameters it holds, and where on its device (Device::copy reaches
+// them). Initialisation, weights from files, dumps and checkpoints use this.
 
 #include <cstdint>
 #include <functional>
@@ -35,8 +35,8 @@ using TensorSource = std::function<void(TensorId tensor, std::int64_t first, std
 /// No rank holds more than its slices.
 void set_masters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
 
-/// Sets the parameters at rest of a schedule without training; rounded to the compute type. A unit's slice at a time
-/// lies on the host as well.
+/// Sets the parameters at rest of a schedule without training, rounded to the compute type. The host also holds one
+/// unit's slice at a time.
 void set_parameters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
 
 /// Writes the model's constants (model/constants.hpp) where the plan has them; once, before anything is played.

@@ -12,21 +12,21 @@
 
 namespace tessera {
 
-/// A stretch of time on one stream. Nanoseconds of this machine's steady clock. On a GPU durations are the GPU's, and
-/// each segment is placed at the host's time at which its first work was submitted.
+/// A stretch of time on one stream, in nanoseconds of this machine's steady clock. On a GPU, durations are the GPU's,
+/// and each segment is placed at the host's time at which its first work was submitted.
 struct TraceSpan {
   std::int64_t begin = 0, end = 0;
   std::int64_t step = 0;
   std::int32_t play = 0;  ///< index in StepSchedule::step
   OperationId operation;  ///< that ran, or that waited; none: the segment's end waited
   OperationId awaited;    ///< of a wait: what it waited for (itself: for its start alone); none: the operation ran
-  TimeCategory category = TimeCategory::data;  ///< under which the span is booked where compute did it
+  TimeCategory category = TimeCategory::data;  ///< the category of the span if compute did it
   std::int8_t stream = 0;                      ///< 0 is the compute stream
 
   bool is_wait() const { return awaited || !operation; }
 };
 
-/// Room for the spans of steps `first` to `last`, taken at the start: recording allocates nothing.
+/// Room for the spans of steps `first` to `last`, taken at the start, so that recording allocates nothing.
 class StepTrace {
  public:
   /// `schedule` must outlive the trace.

@@ -1,5 +1,5 @@
 #pragma once
-// A failure of this rank, told to the others at once rather than when the process ends.
+// Tells the other ranks about a failure of this rank at once, rather than when the process ends.
 
 #include "tessera/comm/rank_context.hpp"
 

@@ -46,8 +46,8 @@ FileDescriptor open_direct(const std::filesystem::path& path);
 /// if that fails, calls write_at().
 void write_direct(const FileDescriptor& direct, const FileDescriptor& file, const std::filesystem::path& path,
                   std::int64_t offset, const void* data, std::int64_t bytes);
-/// Reserves the file's first `bytes` bytes: a full disk shows before the work, and the file is contiguous. Does nothing
-/// if the file system cannot.
+/// Reserves the file's first `bytes` bytes, so that a full disk shows before the work, and the file is contiguous. Does
+/// nothing if the file system cannot.
 void reserve_space(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t bytes);
 /// Waits until the file is on disk.
 void sync_file(const FileDescriptor& file, const std::filesystem::path& path);

@@ -11,7 +11,7 @@ namespace tessera {
 /// A folder that is written under another, unique name. Unfinished, it is removed.
 class FreshFolder {
  public:
-  /// UsageError if PATH exists and is no empty folder (a link to one is none).
+  /// UsageError if PATH exists and is not an empty folder (a link to one is not).
   explicit FreshFolder(std::filesystem::path path);
   ~FreshFolder();
   FreshFolder(const FreshFolder&) = delete;

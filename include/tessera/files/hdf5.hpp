@@ -21,7 +21,7 @@
 
 namespace tessera {
 
-/// Closes an identifier. Failures are ignored here: what must not be lost is flushed or closed explicitly before.
+/// Closes an identifier. Failures are ignored here: data that must not be lost is flushed or closed explicitly before.
 template <herr_t (*Close)(hid_t)>
 struct CloseHdf5 {
   static hid_t none() { return H5I_INVALID_HID; }
@@ -76,7 +76,7 @@ class Hdf5File {
   void start_swmr_write();
   /// Hands everything to the operating system.
   void flush();
-  /// Closes, and reports errors in doing so. All other handles into the file must be gone. Twice is harmless.
+  /// Closes, and reports errors in doing so. All other handles into the file must be gone. Closing twice is harmless.
   void close();
 
  private:

@@ -80,7 +80,7 @@ std::vector<T> hdf5_read(hid_t parent, const std::string& name);
 void hdf5_write_strings(hid_t parent, const std::string& name, const std::vector<std::string>& values);
 std::vector<std::string> hdf5_read_strings(hid_t parent, const std::string& name);
 
-/// Writes a scalar dataset: one UTF-8 string of variable length; attributes of its own may follow.
+/// Writes a scalar dataset: one UTF-8 string of variable length; its own attributes may follow.
 Hdf5Dataset hdf5_write_text(hid_t parent, const std::string& name, const std::string& text);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 #pragma once
-// Options whose value is `fit`: the cheapest with which a run fits. And what a recomputation pays.
+// Options whose value is `fit`: finds the cheapest choice with which a run fits, and what a recomputation costs.
 
 #include <cstdint>
 
@@ -7,24 +7,24 @@
 
 namespace tessera {
 
-/// Returns the FLOPs that a rank recomputes in a step.
+/// Returns the FLOPs that each rank recomputes per step.
 std::int64_t recomputed_flops(const StepSchedule& schedule);
 
-/// Returns the recomputation of fewest FLOPs with which the run fits. None, or one half or both of some of the blocks,
-/// evenly spread; all of every block where nothing fits.
+/// Returns the recomputation of fewest FLOPs with which the run fits: none, or one half or both of some of the blocks,
+/// evenly spread; all of every block if nothing fits.
 Recomputation fitting_recomputation(const RunShape& shape, const FitLimits& limits);
 
 /// Returns the least part of the state to offload, unit by unit, with which a run fits `allowed` bytes of a device
-/// (limited_bytes). All of it where that is not enough.
+/// (limited_bytes); all of it if that is not enough.
 double least_offload(RunShape shape, std::int64_t allowed);
 
-/// Returns whether memory decides an option: one whose value is `fit`, or memory.keep_activated = auto on a GPU. There
-/// deterministic runs are left out, for its choice shows in their bits.
+/// Returns whether memory decides an option: one whose value is `fit`, or memory.keep_activated = auto on a GPU. The
+/// latter does not apply to deterministic runs, because its choice shows in their bits.
 bool is_decided_by_memory(const Options& options);
 
 /// Returns the options with each `fit` decided for these limits, as if its choice had been given: first
-/// shard.offload_fraction, then memory.checkpoint. UsageError for these without a limit of the device. What is left of
-/// it decides whether memory.keep_activated = auto becomes true or false.
+/// shard.offload_fraction, then memory.checkpoint. Throws UsageError for these if the device's limit is not known. The
+/// memory that is left decides whether memory.keep_activated = auto becomes true or false.
 Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
                          std::int64_t ranks_per_node, const FitLimits& limits);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Does it fit? And if not: by how much, and which single option would make it fit. Every answer is a planned schedule,
-// not an estimate.
+// Does a run fit? And if not, by how much, and which single option would make it fit? Every answer is a planned
+// schedule, not an estimate.
 
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// What a rank may take, in bytes.
+/// The memory that a rank may take, in bytes.
 struct FitLimits {
   std::int64_t device = 0;   ///< of limited_bytes; 0: not known
   std::int64_t machine = 0;  ///< of machine_bytes; 0: any
@@ -28,23 +28,23 @@ struct FitChange {
 struct FitAnswer {
   std::int64_t needed = 0, allowed = 0;  ///< bytes per rank (limited_bytes)
   std::string peak;                      ///< "backward h.11.mlp", or "head"
-  std::vector<FitChange> changes;        ///< least cost first; empty if it fits, or if no single option helps
-  std::string together;                  ///< where no single option helps: several at once that do, in words
-  std::string smallest;                  ///< where those do not help either: the least that was found, in words
+  std::vector<FitChange> changes;        ///< cheapest first; empty if it fits, or if no single option helps
+  std::string together;                  ///< if no single option helps: several at once that do, in words
+  std::string smallest;                  ///< if those do not help either: the least need that was found, in words
   bool fits() const { return needed <= allowed; }
 };
 
-/// Plans the run. Where it needs more than `allowed` bytes per rank, plans one changed option after the other. In
-/// order: checkpoints written in the step; no tensors that stay full; one gathered unit at a time; less that stays
-/// after forward. Then activation checkpointing; strategies that shard more; the largest micro-batch that fits; bf16.
-/// Where none is enough, plans all combinations of these.
+/// Plans the run. If it needs more than `allowed` bytes per rank, plans one changed option after the other. In order:
+/// checkpoints written in the step; no tensors that stay full; one gathered unit at a time; less that stays after
+/// forward; activation checkpointing; strategies that shard more; the largest micro-batch that fits; bf16. If none of
+/// them is enough, plans all combinations of these.
 FitAnswer examine_fit(const RunShape& shape, std::int64_t allowed);
 
-/// Does the same for a run that is planned already.
+/// Does the same for a run that has already been planned.
 FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const MemoryPlan& plan,
                       std::int64_t allowed);
 
-/// Returns "needs 31.2 GB a rank, 24.0 GB allowed: 7.2 GB too much (peak at backward h.11.mlp). Would fit: ...", or
+/// Returns "needs 31.2 GB per rank, 24.0 GB allowed: 7.2 GB too much (peak at backward h.11.mlp). Would fit: ...", or
 /// "needs ...: fits".
 std::string describe_fit(const FitAnswer& answer);
 
@@ -56,12 +56,12 @@ class DoesNotFit : public Error {
       : Error(ExitCode::does_not_fit, fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
-/// Throws DoesNotFit, which says by how much and what would fit, when the run does not fit. `limit_name`: whose limit
-/// ("plan.memory = 24.0 GB").
+/// Throws DoesNotFit, which says by how much and what would fit, when the run does not fit. `limit_name` names the
+/// limit ("plan.memory = 24.0 GB").
 void require_fit(const FitAnswer& answer, const std::string& limit_name);
 
-/// Throws DoesNotFit when what each of a machine's ranks takes of its memory (machine_bytes) is more than `usable`, a
-/// rank's share of what there is.
+/// Throws DoesNotFit when the machine memory that each of its ranks takes (machine_bytes) is more than `usable`, one
+/// rank's share.
 void require_machine_fit(const StepSchedule& schedule, const MemoryPlan& plan, std::int64_t usable, int machine_ranks);
 
 }  // namespace tessera

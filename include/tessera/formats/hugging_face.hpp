@@ -15,24 +15,24 @@
 namespace tessera {
 
 /// Reads FOLDER/config.json of a model of any family. Keys that do not change the arithmetic are ignored. null means
-/// the family's default. Architecture::dropout stays 0, because a run chooses its own dropout. UsageError naming the
-/// key for a size that is missing or impossible, and for what is not supported, which is
+/// the family's default. Architecture::dropout stays 0, because a run chooses its own dropout. Throws UsageError, which
+/// names the key, for a size that is missing or impossible, and for features that are not supported, which are
 ///   another model_type or activation, rotary positions scaled in another way than Llama 3's, sliding windows,
 ///   biases in odd places, attention scaled by layer
 Architecture read_config(const std::filesystem::path& folder);
 
-/// The weights of a folder: model.safetensors, or the files that model.safetensors.index.json names (plain names inside
-/// the folder only). Reading is thread-safe.
+/// The weights of a folder: model.safetensors, or the files that model.safetensors.index.json names (only plain names
+/// inside the folder). Reading is thread-safe.
 class HuggingFaceWeights {
  public:
   /// Maps the files and checks that each expected tensor is there once, in the right shape, in F32, BF16 or F16. Names
   /// may lack or have the prefix "transformer." or "model.". Skipped by name: ...attn.bias, ...attn.masked_bias and
   /// ...rotary_emb.inv_freq. An unexpected lm_head.weight (a tied head) is skipped if it equals the table. UsageError
-  /// naming the tensor for everything else that is missing, extra, double or misshaped.
+  /// naming the tensor for everything else that is missing, extra, duplicate or misshaped.
   HuggingFaceWeights(const std::filesystem::path& folder, const std::vector<ParameterTensor>& expected);
 
   /// Reads elements [first, first + out.size()) of the expected tensor number `tensor`, row-major, widened to fp32.
-  /// UsageError naming the first that is infinite or no number.
+  /// Throws UsageError, naming the first that is infinite or NaN.
   void read(TensorId tensor, std::int64_t first, std::span<float> out) const;
 
   /// Returns the number of files that hold the weights.

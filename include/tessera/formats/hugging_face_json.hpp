@@ -14,7 +14,7 @@ Architecture architecture_of(const nlohmann::json& json, const std::filesystem::
 /// Returns JSON that Transformers and architecture_of read back as this model.
 nlohmann::ordered_json config_of(const Architecture& architecture);
 
-/// Restores keys of COMPANIONS/config.json that say nothing about the arithmetic into `config`: token ids, dropouts of
+/// Restores keys of COMPANIONS/config.json that do not affect the arithmetic into `config`: token ids, and dropouts of
 /// a model that was trained without.
 void restore_kept_keys(const std::filesystem::path& companions, nlohmann::ordered_json& config);
 

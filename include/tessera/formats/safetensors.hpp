@@ -34,16 +34,16 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// Parses a header's JSON text and checks it against the size of the data: shapes and types fit their sizes. Tensors
-/// cover the data without overlaps or holes. `file` is for messages. UsageError.
+/// Parses a header's JSON text and checks it against the size of the data: shapes and types must fit their sizes, and
+/// tensors must cover the data without overlaps or holes. `file` is for messages. Throws UsageError.
 SafetensorsHeader parse_safetensors_header(std::span<const char> text, std::int64_t data_bytes,
                                            const std::string& file);
 
-/// A file, mapped into memory. Reading is thread-safe. A file that is cut short while it is mapped ends the process
-/// (SIGBUS), as mapped files do.
+/// A file, mapped into memory. Reading is thread-safe. If a file is truncated while it is mapped, the process ends
+/// (SIGBUS), as with all mapped files.
 class SafetensorsFile {
  public:
-  /// UsageError if the file is missing or is not a proper safetensors file; IoError if it cannot be read.
+  /// Throws UsageError if the file is missing or is not a proper safetensors file, and IoError if it cannot be read.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -52,8 +52,8 @@ class SafetensorsFile {
   /// Returns null if there is no such tensor.
   const SafetensorsEntry* find(const std::string& name) const;
 
-  /// Reads elements [first, first + out.size()) of a tensor, row-major, widened to fp32 (exact). UsageError naming the
-  /// tensor if it is missing, is not F32, BF16 or F16, or does not have these elements.
+  /// Reads elements [first, first + out.size()) of a tensor, row-major, widened to fp32 (exact). Throws UsageError
+  /// naming the tensor if it is missing, is not F32, BF16 or F16, or does not have these elements.
   void read_slice(const std::string& name, std::int64_t first, std::span<float> out) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Goes on with prompts: plays the segments of generation, one rank among all.
+// Continues prompts: plays the segments of generation, on one of several ranks.
 
 #include <cstdint>
 #include <functional>
@@ -12,13 +12,13 @@
 
 namespace tessera {
 
-/// A prompt to go on with.
+/// A prompt to continue.
 struct GenerationPrompt {
   std::int64_t number = 0;           ///< among all prompts, from 0: draws depend on it
   std::vector<std::int32_t> tokens;  ///< at least one
 };
 
-/// Takes the next token of prompts[slot]; returns whether its text goes on.
+/// Takes the next token of prompts[slot]; returns whether its text continues.
 using TokenSink = std::function<bool(std::size_t slot, std::int32_t token)>;
 
 class Generator {
@@ -27,18 +27,18 @@ class Generator {
   Generator(const StepSchedule& schedule, Resources& resources, Player& player, const SamplingRules& rules,
             std::int64_t vocab);
 
-  /// Goes on with at most GenerationShape::batch prompts, none included, until no text goes on. Collective over the
+  /// Continues at most GenerationShape::batch prompts, possibly none, until no text goes on. Collective over the
   /// world: a rank without prompts plays along. A text must end when prompt and continuation fill the cache's
   /// positions.
   void run(std::span<const GenerationPrompt> prompts, const TokenSink& sink);
 
-  /// Returns the logits of a slot as the last play left them; only where the slot brought tokens.
+  /// Returns the logits of a slot after the last play, only if the slot brought tokens.
   std::span<const float> logits(std::size_t slot) const;
 
  private:
   /// A row of the batch.
   struct Row {
-    std::span<const std::int32_t> tokens;  ///< that the coming play takes
+    std::span<const std::int32_t> tokens;  ///< those that the coming play takes
     std::int64_t position = 0;             ///< of the first of them
   };
   void play(SegmentRole role, std::span<const Row> rows);

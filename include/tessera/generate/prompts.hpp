@@ -1,5 +1,5 @@
 #pragma once
-// What `tessera generate` reads and gives: prompts, stop strings, results.
+// The input and output of `tessera generate`: prompts, stop strings, results.
 
 #include <cstdint>
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace tessera {
 
-/// Returns generate.prompt, or the lines of the file generate.prompts (LF or CRLF; the last one may lack its end).
-/// UsageError if both or none is given, or if the file has no line or cannot be read.
+/// Returns generate.prompt, or the lines of the file generate.prompts (LF or CRLF; the last one may lack its newline).
+/// Throws UsageError if both or none is given, or if the file has no line or cannot be read.
 std::vector<std::string> read_prompts(const Options& options);
 
-/// Returns the strings of generate.stop: itself, or those of a JSON array. UsageError for other JSON, empty strings and
-/// invalid UTF-8.
+/// Returns the strings of generate.stop: the value itself, or those of a JSON array. Throws UsageError for other JSON,
+/// empty strings and invalid UTF-8.
 std::vector<std::string> stop_strings(const std::string& option);
 
-/// A prompt and what the model said.
+/// A prompt and the model's continuation.
 struct Continuation {
   std::int64_t number = 0;  ///< among the prompts, from 0
   std::string prompt, text;
-  std::vector<std::int32_t> tokens;  ///< all that were chosen: those of a stop string or of the end of text too
+  std::vector<std::int32_t> tokens;  ///< all that were chosen, including those of a stop string or of the end of text
   std::string finish_reason;         ///< length, stop (a stop string) or end (the end-of-text token)
   double seconds = 0;                ///< from the start of its batch
 };

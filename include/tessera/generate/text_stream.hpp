@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// Takes the bytes of one token after the other and gives out valid UTF-8. Invalid bytes become U+FFFD, one for each
-/// maximal ill-formed part. Held back are characters that are not complete, and what may become a stop string.
+/// Takes the bytes of one token after the other and returns valid UTF-8. Invalid bytes become U+FFFD, one for each
+/// maximal ill-formed part. It holds back incomplete characters, and text that may become a stop string.
 class TextStream {
  public:
   /// `stops`: strings that end the text and do not belong to it; none of them empty.
@@ -16,7 +16,7 @@ class TextStream {
 
   /// Returns the text that the bytes bring, maybe empty.
   std::string push(std::string_view bytes);
-  /// Returns what was held back; an incomplete character becomes U+FFFD. Nothing may be pushed afterwards.
+  /// Returns the text that was held back; an incomplete character becomes U+FFFD. Nothing may be pushed afterwards.
   std::string finish();
   /// Returns whether a stop string came.
   bool stopped() const { return stopped_; }

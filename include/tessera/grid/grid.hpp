@@ -34,7 +34,7 @@ class ProcessGrid {
   /// One rank.
   ProcessGrid() = default;
   /// UsageError when `ranks_per_node` or `group_size` is below 1 or does not divide `world`, or `sub_size` does not
-  /// divide both; it lists what does.
+  /// divide both; the message lists the sizes that do.
   ProcessGrid(std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size, std::int64_t sub_size = 1);
   /// Returns the same groups on other nodes, which sub-groups may then cross.
   ProcessGrid on_nodes_of(std::int64_t ranks_per_node) const;
@@ -61,8 +61,8 @@ class ProcessGrid {
   std::int64_t world_ = 1, ranks_per_node_ = 1, group_size_ = 1, sub_size_ = 1;
 };
 
-/// How the micro-batches of a step are assigned to ranks and micro-steps: in the order in which gradients are summed.
-/// So a step's gradient is one tree over micro-batches 0..N-1 for every strategy (src/README.md).
+/// How the micro-batches of a step are assigned to ranks and micro-steps: in the order in which gradients are summed,
+/// so that a step's gradient is one tree over micro-batches 0..N-1 for every strategy (src/README.md).
 struct MicroBatchAssignment {
   Group inner = Group::world;  ///< the group that sums gradients first: shard or world
   bool reduced_each_micro_step = true;

@@ -11,15 +11,15 @@
 
 namespace tessera {
 
-/// How long the full parameters of a unit live once they were gathered.
+/// How long the full parameters of a unit are kept once they have been gathered.
 enum class ParameterLife : std::uint8_t {
-  rest,        ///< for ever; made again in place after each update
+  rest,        ///< always; rebuilt in place after each update
   step,        ///< from the first micro-step's forward to the last one's backward
   micro_step,  ///< from forward through backward of one micro-step
   phase        ///< through forward, and again through backward
 };
 
-// The table, in the order of `plan`. What each column means: StrategyRules.
+// The table, in the order of `plan`. StrategyRules says what each column means.
 // clang-format off
 //    enumerator  name          state  life   inner  outer    splits
 #define TESSERA_STRATEGIES(X)                                                       \
@@ -45,18 +45,18 @@ struct StrategyRules {
   Group state = Group::self;  ///< master weights and moments are split over this group; self: full on every rank
   ParameterLife life = ParameterLife::rest;
   Group inner = Group::world;  ///< the group that sums gradients first
-  Group outer = Group::self;   ///< then, once a step, this one
+  Group outer = Group::self;   ///< then, once per step, this one
   std::string_view splits;     ///< in words, for the option's help: "nothing", "and gradients"
 
   /// A shard group smaller than the world, replicated.
   constexpr bool is_hybrid() const { return outer != Group::self; }
   /// The default of shard.reduce: gradients stay sharded between micro-steps where parameters do not stay full.
   constexpr bool reduces_each_micro_step() const { return life != ParameterLife::rest; }
-  /// shard.reshard_after_forward = false keeps through backward what else is gathered for each phase.
+  /// shard.reshard_after_forward = false keeps through backward what is otherwise gathered for each phase.
   constexpr ParameterLife life_with(bool reshard_after_forward) const {
     return life == ParameterLife::phase && !reshard_after_forward ? ParameterLife::micro_step : life;
   }
-  /// Leaves less on a rank: full parameters live shorter, or the same is split over more ranks; neither is worse.
+  /// Leaves less on each rank: full parameters stay shorter, or the same is split over more ranks; neither is worse.
   bool shards_more_than(const StrategyRules& other) const;
 };
 
@@ -68,7 +68,7 @@ const StrategyRules& rules_of(Strategy strategy);
 
 inline std::string_view name_of(Strategy strategy) { return rules_of(strategy).name; }
 
-/// Strategies that leave less on a rank, in the order of what they send more.
+/// Strategies that leave less on each rank, in the order of how much more they send.
 std::vector<Strategy> strategies_that_shard_more(Strategy strategy);
 
 /// "hsdp, hsdp-zero2 and hsdp-zero1": the strategies with a shard group smaller than the world.

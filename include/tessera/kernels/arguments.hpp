@@ -74,7 +74,7 @@ struct NormBackward {
   View input_gradient;        ///< [tokens, width] in input's dtype; may be output_gradient's own memory
   bool input_adds = false;    ///< input_gradient += (a residual path runs in parallel to the norm)
   View normalized;            ///< [tokens, width]: forward's output again, the same bits; may be empty
-  /// Stored: of input_gradient as it is stored, KernelNeeds::gradient_sum_rows rows. May be empty.
+  /// Stored: sums of input_gradient as it is stored, in KernelNeeds::gradient_sum_rows rows. May be empty.
   PartialSums input_gradient_sums;
   GradientView gain_gradient, bias_gradient;  ///< [width]; bias may be empty
   void* scratch = nullptr;                    ///< norm_backward_scratch_bytes
@@ -91,7 +91,7 @@ struct LinearForward {
   ConstView residual;    ///< [tokens, out] in output's dtype, or empty
   View output;           ///< [tokens, out]; may be the residual's own memory. May be empty when `activated` is not.
   View activated;        ///< [tokens, out] or empty: gelu of the output as stored (no residual then)
-  bool is_kept = false;  ///< nobody makes `activated` again: it may be of the output before it was rounded
+  bool is_kept = false;  ///< `activated` is not recomputed: it may be of the output before it was rounded
   Dropout dropout;
 };
 
@@ -105,7 +105,7 @@ struct LinearBackward {
   View input_gradient;        ///< [tokens, in]
   bool input_adds = false;    ///< input_gradient += (several linears read one input), rounded once; no before_gelu then
   ConstView before_gelu;  ///< [tokens, in] or empty: input = gelu(before_gelu), and input_gradient is taken through it
-  PartialSums output_gradient_sums;  ///< what the norm backward that made output_gradient has summed; may be empty
+  PartialSums output_gradient_sums;  ///< made by the norm backward that made output_gradient; may be empty
   GradientView weight_gradient;      ///< in `layout`
   GradientView bias_gradient;        ///< [out]: the sum of output_gradient's rows
 };
@@ -123,7 +123,7 @@ struct AttentionForward {
   ConstView key, value;          ///< [tokens, kv_heads * head_width]
   View output;                   ///< [tokens, heads * head_width]
   float* log_sum_exp = nullptr;  ///< [batch, heads, sequence]: of the scaled scores
-  /// [batch, sequence]: each row's number in its document, whose keys alone it sees. Null: one document a sequence.
+  /// [batch, sequence]: a row's number in its document, whose keys alone it sees. Null: one document per sequence.
   const std::int32_t* positions = nullptr;
   Dropout dropout;
 };
@@ -185,7 +185,7 @@ inline constexpr std::int32_t kUncounted = -1;
 /// Everything that the size of the head's scratch depends on.
 struct HeadShape {
   std::int64_t tokens = 0, width = 0, vocab = 0;
-  /// Of the table and of its gradient in memory: the vocabulary's, and zeros. They make a GPU's matmuls whole.
+  /// Rows of the table and of its gradient in memory: the vocabulary's, then zeros that make a GPU's matmuls whole.
   std::int64_t table_rows = 0;
   DType compute = DType::fp32;   ///< of the input
   DType logits = DType::fp32;    ///< the type in which logits are stored: fp32, or the input's
@@ -208,7 +208,7 @@ struct HeadArguments {
   double* loss = nullptr;                 ///< stored: the sum of the tokens' losses
   float* token_losses = nullptr;          ///< [tokens], stored: each one's; may be null
   void* scratch = nullptr;                ///< head_scratch_bytes
-  // Training only, and then all but a bias that is not there:
+  // Training only; then all of them are given, except a bias that is not there:
   View input_gradient;              ///< [tokens, width], stored
   PartialSums input_gradient_sums;  ///< as in NormBackward
   GradientView gain_gradient, bias_gradient;
@@ -241,13 +241,13 @@ struct UpdateArguments {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< 1 - beta is taken in double
   /// Ascending, disjoint; elements outside every run are left alone. Host memory, read when submitted.
   std::span<const DecayRun> runs;
-  void* copy = nullptr;  ///< [elements], stored: the new master as cast() converts it, of a skipped step the old one
+  void* copy = nullptr;  ///< stored: the new master as cast() converts it, or the old one of a skipped step
   DType copy_dtype = DType::fp32;
   const StepScalars* scalars = nullptr;
 };
 
-/// What Muon makes orthogonal, with the momentum that its update will leave behind (Nesterov). With g = gradient *
-/// clip_coefficient, and m the momentum:
+/// The direction that Muon makes orthogonal, with the momentum that its update will leave behind (Nesterov). With g =
+/// gradient * clip_coefficient, and m the momentum:
 ///   m' = m + (1 - momentum)(g - m);  output = g + momentum (m' - g)
 struct DirectionArguments {
   std::int64_t elements = 0;
@@ -262,8 +262,8 @@ struct DirectionArguments {
 /// A nearly orthogonal matrix by Newton-Schulz iterations (Jordan et al. 2024, as torch.optim.Muon has them).
 ///   X = input / max(|input|, 1e-7) in the Frobenius norm. Then, `steps` times, with G = X X^T:
 ///   X = a X + (b G + c G G) X.
-/// Here a, b, c are 3.4445, -4.7750 and 2.0315. Of more rows than columns: X = a X + X (b G + c G G) with G = X^T X,
-/// which is the same of the transposed matrix.
+/// Here a, b, c are 3.4445, -4.7750 and 2.0315. With more rows than columns it is X = a X + X (b G + c G G) with G =
+/// X^T X, which is the same for the transposed matrix.
 struct OrthogonalizeArguments {
   std::int64_t rows = 0, columns = 0;
   /// fp32 [rows, columns]. Empty: another rank's matrix. Nothing is computed, but the ranks agree on its algorithms.
@@ -281,8 +281,8 @@ struct AccountArguments {
 };
 
 /// The step's decision, from sums that are complete over all ranks: outcome, skip, clip coefficient, Adam's step and
-/// bias corrections, and the next loss scale. With scales_loss that is halved on overflow, doubled after 2000 good
-/// steps (Micikevicius et al. 2018).
+/// bias corrections, and the next loss scale. With scales_loss, the scale is halved on overflow and doubled after 2000
+/// good steps (Micikevicius et al. 2018).
 struct ClipArguments {
   const ReducedScalars* reduced = nullptr;
   StepScalars* scalars = nullptr;

@@ -27,10 +27,10 @@ struct CudaKernelSettings {
 void require_cuda_attention(const AttentionShape& shape, DType dtype);
 
 /// Makes kernels for the current device. Opens cuBLASLt (UsageError where it is not found). `workspace` is
-/// KernelNeeds::workspace() of device memory, aligned to 256 bytes, for these kernels alone; their calls must be on
-/// one stream (or ordered). cuDNN computes attention if settings.attention wants or allows it and a capable library is
-/// found; description() names the choice. UsageError if cuDNN is demanded and not available. A kernel cannot throw:
-/// tokens and targets outside of the vocabulary make the loss NaN.
+/// KernelNeeds::workspace() of device memory, aligned to 256 bytes, for these kernels alone; their calls must be on one
+/// stream (or ordered). cuDNN computes attention if settings.attention wants or allows it and a capable library is
+/// found; description() names the choice. UsageError if cuDNN is demanded and not available. Because a kernel cannot
+/// throw, tokens and targets outside of the vocabulary make the loss NaN.
 std::unique_ptr<Kernels> make_cuda_kernels(void* workspace, const CudaKernelSettings& settings = {});
 
 }  // namespace tessera

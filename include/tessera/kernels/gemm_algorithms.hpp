@@ -1,6 +1,6 @@
 #pragma once
-// The library algorithms of a GPU's matmuls, by kind. Rank 0 chooses and tells the others, and the run keeps the table.
-// The same algorithms on every rank and after a restart mean the same bits.
+// The library algorithms of a GPU's matmuls, by kind. Rank 0 chooses and tells the others, and the run keeps the table,
+// because the same algorithms on every rank and after a restart mean the same bits.
 
 #include <array>
 #include <cstddef>

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// Micro-steps whose wishes may be on their way: that which is submitted, and the one before it.
+/// Micro-steps whose wishes may be on their way: the one that is submitted, and the one before it.
 inline constexpr int kWishSlots = 2;
 
 struct ExchangedScalars {

@@ -57,8 +57,8 @@ class Kernels {
   virtual void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out,
                    DType out_dtype, std::int64_t n) = 0;
   /// Adds the sum of squares of x[0..n) to *sum. Chunks of 64 elements are summed in double in one fixed order, and the
-  /// chunks exactly. So the result is the same for every split of x at multiples of 64. A chunk with NaN or infinity
-  /// counts as non_finite.
+  /// chunks exactly, so that the result is the same for every split of x at multiples of 64. A chunk with NaN or
+  /// infinity counts as non_finite.
   virtual void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) = 0;
   /// AdamW with decoupled decay (Loshchilov & Hutter 2019), in PyTorch's order, with states m and v, g = gradient *
   /// clip_coefficient:
@@ -66,7 +66,7 @@ class Kernels {
   /// Every split of the range gives the same bits. When scalars->skip is set, it only makes the copy, if one is
   /// wanted.
   virtual void adamw(Stream& stream, const UpdateArguments& a) = 0;
-  /// Computes what Muon makes orthogonal.
+  /// Computes the direction that Muon makes orthogonal.
   virtual void muon_direction(Stream& stream, const DirectionArguments& a) = 0;
   /// Muon's update from an orthogonal direction o, with one state m, g = gradient * clip_coefficient:
   ///   m += (1 - momentum)(g - m);  p -= lr wd p;  p -= lr scale o

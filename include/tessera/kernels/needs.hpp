@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of a kind of device need of memory, by shape alone, so that a plan needs no device.
+// The memory that the kernels of a kind of device need, by shape alone, so that a plan needs no device.
 
 #include <cstdint>
 
@@ -22,14 +22,14 @@ class KernelNeeds {
 
   /// Rows of NormBackward::input_gradient_sums; 0 where norm backward makes no such sums.
   virtual std::int64_t gradient_sum_rows(std::int64_t tokens, std::int64_t width) const = 0;
-  /// Elements from row to row of scratch with `width` elements a row.
+  /// Elements from row to row of scratch with `width` elements per row.
   virtual std::int64_t row_stride(std::int64_t width) const = 0;
   /// Device memory that kernels keep as long as a run lives, independent of every shape.
   virtual std::int64_t workspace() const = 0;
   /// Pinned host memory for a step's input (up to `integers`) and scalars, which host and device hand each other. 0
   /// where both reach the same memory.
   virtual std::int64_t exchange(std::int64_t integers) const = 0;
-  /// Of planned bytes, those that the device's memory limits.
+  /// The part of planned bytes that the device's memory limits.
   virtual std::int64_t limited(std::int64_t on_device, std::int64_t on_host) const = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// The one scalar reduction of a step: loss, squared norm and flags, all as integers. So the sum over ranks has no
-// order, and one all-reduce of 64-bit integers carries everything.
+// The one scalar reduction of a step: loss, squared norm and flags, all as integers, so that the sum over ranks has no
+// order and one all-reduce of 64-bit integers carries everything.
 
 #include <cstdint>
 

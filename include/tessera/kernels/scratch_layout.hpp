@@ -1,6 +1,6 @@
 #pragma once
 // Cuts one piece of memory into aligned arrays. The same sequence of take() calls, without memory, gives the size
-// needed: so a declared size and its use cannot drift apart.
+// needed, so that a declared size and its use cannot drift apart.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
-// The few numbers that change from step to step, at one fixed address in the device's memory. So a captured segment can
-// be replayed without touching its arguments. The host writes the inputs before a step and reads results after it. The
-// clip kernel moves everything else, so that nothing within a step waits for the host.
+// The few numbers that change from step to step, at one fixed address in the device's memory, so that a captured
+// segment can be replayed without touching its arguments. The host writes the inputs before a step and reads results
+// after it. The clip kernel moves everything else, so that nothing within a step waits for the host.
 
 #include <cstdint>
 
@@ -24,7 +24,7 @@ struct StepOutcome {
   double grad_norm = 0;            ///< of the full gradient, before clipping
   double loss_scale = 1;           ///< the scale of this step's gradients
   std::int64_t stop_requests = 0;  ///< the sum of the ranks' requests
-  std::int32_t finite = 1;         ///< loss and norm are finite (fp16 overflow that a smaller scale can cure aside)
+  std::int32_t finite = 1;         ///< loss and norm are finite, except for fp16 overflow that a smaller scale can cure
   std::int32_t skipped = 0;        ///< fp16: the gradient overflowed, nothing was updated
 };
 

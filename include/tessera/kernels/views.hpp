@@ -32,7 +32,7 @@ struct View {
   std::int64_t stride = 0;
 
   explicit operator bool() const { return data != nullptr; }
-  // NOLINTNEXTLINE(google-explicit-constructor): a writable view is readable, without a word
+  // NOLINTNEXTLINE(google-explicit-constructor): a writable view is readable, without a cast
   operator ConstView() const { return {data, dtype, stride}; }
   void* at(std::int64_t row, std::int64_t column = 0) const {
     return static_cast<std::byte*>(data) + (row * stride + column) * size_of(dtype);
@@ -49,7 +49,7 @@ struct GradientView {
   explicit operator bool() const { return view.data != nullptr; }
 };
 
-/// fp32 [rows, columns] without gaps: each row is the sum of some rows of a matrix, and all of them are in one.
+/// fp32 [rows, columns] without gaps: each row is the sum of some rows of a matrix, and each of those is in one sum.
 struct PartialSums {
   float* data = nullptr;
   std::int64_t rows = 0;

@@ -15,8 +15,8 @@ enum class PositionKind : std::uint8_t { learned, rotary };
 enum class MlpKind : std::uint8_t { gelu, swiglu };
 
 /// How Llama 3.1 and later stretch rotary positions over a longer context ("llama3" in config.json). Wavelengths above
-/// original_context / low_freq_factor grow by `factor`. Those below original_context / high_freq_factor stay. Between
-/// them the change is gradual.
+/// original_context / low_freq_factor grow by `factor`, those below original_context / high_freq_factor stay, and
+/// between them the change is gradual.
 struct RopeScaling {
   std::int64_t original_context = 0;  ///< 0: no scaling
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
@@ -24,7 +24,7 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
-/// The rest of a description, which a family fixes or where it has a usual value.
+/// The rest of a description: a family fixes it, or has a usual value for it.
 struct ModelForm {
   Family family{};  ///< the first one
   NormKind norm = NormKind::layer_norm;

@@ -39,8 +39,8 @@ PartKind part_of(Role role);
 /// The length of a tensor's rows or columns.
 enum class Length : std::uint8_t { none, vocab, context, width, head, query, key, qkv, ffn };
 
-/// `residual`: normal, but smaller by sqrt(2 layers), as GPT-2's projections onto the residual stream. (In a table
-/// alone: the tensor is `normal`.)
+/// `residual`: normal, but smaller by sqrt(2 layers), as GPT-2's projections onto the residual stream. It occurs in a
+/// table only: the tensor is `normal`.
 enum class Initialization : std::uint8_t { zero, one, normal, residual };
 
 /// Whether backward reads a parameter itself.
@@ -49,7 +49,7 @@ enum class InBackward : bool { not_read, read };
 /// A tensor of every model of a family, or one of each of its blocks.
 struct TensorRow {
   /// The models that have it: all, those with biases on query, key and value, those with norms of heads, those whose
-  /// head has a table of its own.
+  /// head has its own table.
   enum class In : std::uint8_t { all, biased, normed, untied };
 
   Role role = Role::token_table;
@@ -67,7 +67,7 @@ struct ConfigKey {
   template <class T>
   struct Field {
     T Architecture::*field;
-    T fallback = {};  ///< where the key is missing. Sizes have none
+    T fallback = {};  ///< where the key is missing; sizes have none
   };
   using Size = Field<std::int64_t>;
   using Number = Field<double>;

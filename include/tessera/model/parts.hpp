@@ -34,7 +34,7 @@ struct ParameterTensor {
 
   /// Returns whether it is a matrix of a block, which an optimizer may update as a whole.
   bool is_block_matrix() const { return block >= 0 && shape.size() == 2; }
-  /// Returns the elements that it takes in its unit: behind a table's rows lie rows of zeros up to kTableRows.
+  /// Returns the elements that it takes in its unit, where rows of zeros follow a table's rows (kTableRows).
   std::int64_t padded_elements() const;
 };
 
@@ -83,8 +83,8 @@ struct Part {
   std::vector<TensorId> tensors;       ///< the family's rows of this kind, in their order; a tied head's table last
   std::vector<bool> read_in_backward;  ///< per tensor: backward reads the parameter itself
   std::vector<SavedTensor> saved;
-  /// The head's `backward` is forward and backward in one (training). `recompute` makes saved values alone: where the
-  /// output is wanted too, it costs what forward does.
+  /// The head's `backward` is forward and backward in one (training). `recompute` makes only the saved values; where
+  /// the output is wanted too, it costs what forward does.
   PartCost forward, backward, recompute;
   std::vector<std::int32_t> constants = {};  ///< numbers of ModelParts::constants that every direction reads
 };
@@ -97,7 +97,7 @@ struct ModelParts {
   DType compute = DType::fp32;          ///< dtype of parameters as read, activations and saved values
   DType gradient = DType::fp32;         ///< dtype of parameter gradients as parts write them
   DeviceKind device = DeviceKind::cpu;  ///< the device whose kernels the scratch is for
-  /// Sequences hold several documents. Positions come with the tokens, and a token sees those of its document alone.
+  /// Sequences hold several documents. Positions come with the tokens, and a token sees only those of its document.
   bool documents = false;
   /// MLP parts save what GELU or SwiGLU has made, instead of making it again in backward (memory.keep_activated).
   bool keeps_activated = false;
@@ -128,7 +128,7 @@ struct ModelParts {
   std::int64_t training_flops() const;
 };
 
-/// What a segment of generation reads besides tokens, behind them in memory.
+/// The inputs of a segment of generation besides its tokens, behind them in memory.
 struct GenerationInputs {
   /// `tokens`: the start of the memory, input_integers() of it.
   GenerationInputs(std::int32_t* tokens, const ModelParts& model)
@@ -155,7 +155,7 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
                          const PartChoices& choices = {});
 
 /// Declares the same parts for generation: each call takes up to `rows` tokens of each sequence, and the cache holds
-/// `positions` of each. Forward alone is used, and the head makes logits of one row a sequence.
+/// `positions` of each. Only forward is used, and the head makes logits of one row per sequence.
 ModelParts declare_generation(const Architecture& architecture, std::int64_t batch, std::int64_t rows,
                               std::int64_t positions, DType compute, DeviceKind device);
 

@@ -21,7 +21,7 @@ struct TensorMatrix {
 /// Returns the matrices of a block's tensor: itself, or queries, keys and values of a fused one.
 std::vector<TensorMatrix> matrices_of(const ParameterTensor& tensor, const Architecture& architecture);
 
-/// Returns by what Muon's rate is multiplied for a matrix.
+/// Returns the factor by which Muon's rate is multiplied for a matrix.
 float muon_scale(const TensorMatrix& matrix, MuonScale scale);
 
 /// A tensor in its owner's memory.
@@ -37,8 +37,8 @@ struct UnitOwners {
   std::int64_t elements = 0;         ///< of the fullest member's memory
 };
 
-/// Gives each matrix of a block to a member. The work, rows x columns x the shorter of both, is balanced over the model:
-/// the largest matrix goes first, to the member that has the least so far (Graham 1969).
+/// Gives each matrix of a block to a member. The work, rows x columns x the shorter of both, is balanced over the
+/// model: the largest matrix goes first, to the member that has the least so far (Graham 1969).
 IndexedVector<UnitId, UnitOwners> owners_of(const ModelParts& model, const UnitLayout& layout, std::int64_t members);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #pragma once
-// What one step decides from its sums: loss, gradient norm, clip coefficient, loss scale, learning rate. The tensors
-// themselves are updated by the schedule's update operations.
+// The decisions that a step takes from its sums: loss, gradient norm, clip coefficient, loss scale, learning rate. The
+// tensors themselves are updated by the schedule's update operations.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// What a step reports.
+/// The report of a step.
 struct StepResult {
   double loss = 0;                 ///< mean over the counted tokens of the global batch
   double grad_norm = 0;            ///< of the full gradient, before clipping
@@ -21,7 +21,7 @@ struct StepResult {
   double loss_scale = 1;  ///< that the step's gradients were made with
 };
 
-/// The state that the optimizer keeps besides what it keeps of each element: a checkpoint has it.
+/// The optimizer's state besides that of each element; a checkpoint has it.
 struct OptimizerRecord {
   std::int64_t adam_step = 0, good_steps = 0, skipped_steps = 0;
   double loss_scale = 0;  ///< of the next step; 0: the run's first one (imported weights, runs without loss scaling)
@@ -35,14 +35,14 @@ struct OptimizerSettings {
   bool scales_loss = false;        ///< fp16: dynamic loss scaling
 };
 
-/// The host's side of the step's scalars: what it decides before a step, and what it reads after one. How they move in
-/// between is the clip kernel's (kernels/arguments.hpp).
+/// The host's side of the step's scalars: its decisions before a step, and the results that it reads after one. In
+/// between, the clip kernel moves them (kernels/arguments.hpp).
 class Optimizer {
  public:
   Optimizer(const OptimizerSettings& settings, std::uint64_t seed);
 
   /// Sets the learning rate and the normaliser of the loss, before step `step` of `steps`. A step without any counted
-  /// token has loss and gradient 0; moments and weight decay move weights as ever.
+  /// token has loss and gradient 0; moments and weight decay still move weights.
   void begin_step(std::int64_t step, std::int64_t steps, std::int64_t counted_tokens);
   /// Returns the arguments of the schedule's clip operation on scalars and sums at these addresses.
   ClipArguments clip_arguments(const ReducedScalars* reduced, StepScalars* scalars) const;
@@ -51,8 +51,8 @@ class Optimizer {
   OptimizerRecord record() const;
   void restore(const OptimizerRecord& record);
 
-  /// Returns the inputs of the coming step and the state that the last one left. They are as read back last
-  /// (Player::receive_scalars), or to be sent (Player::send_scalars: what a resumed run does).
+  /// Returns the inputs of the coming step and the state that the last one left. They are as last read back
+  /// (Player::receive_scalars), or to be sent, as a resumed run does (Player::send_scalars).
   const StepScalars& scalars() const { return scalars_; }
   StepScalars& scalars() { return scalars_; }
   /// Returns the result of the last step that was read back.

@@ -1,5 +1,5 @@
 #pragma once
-// The table of optimizers. A row says what is kept of each parameter element, and which kernel updates it. Schedule,
+// The table of optimizers. A row says what is kept for each parameter element, and which kernel updates it. Schedule,
 // memory plan, engine and checkpoints take counts and names of state from here.
 
 #include <array>
@@ -35,7 +35,7 @@ struct OptimizerRules {
 
 const OptimizerRules& rules_of(OptimizerName name);
 
-/// Returns the arguments of an update that options say: no elements, no memory.
+/// Returns the arguments of an update that the options determine: no elements, no memory.
 UpdateArguments update_arguments(const OptimOptions& options);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #pragma once
-// A rank's share of the state of a unit: its masters and the optimizer's states. An optimizer may keep less of matrices
-// than of other elements, so a state may be of a part of the slice.
+// A rank's share of the state of a unit: its masters and the optimizer's states. An optimizer may keep less for
+// matrices than for other elements, so a state may cover only a part of the slice.
 
 #include <cstdint>
 #include <vector>
@@ -20,7 +20,7 @@ struct StateSpan {
 /// Returns what an optimizer keeps of elements [first, first + count) of a unit, by kind, the master first.
 std::vector<StateSpan> state_spans(OptimizerName name, const Unit& unit, std::int64_t first, std::int64_t count);
 
-/// Returns how many numbers the optimizer keeps besides masters on the fullest of so many members that share a unit.
+/// Returns how many numbers the optimizer keeps besides masters on the fullest of `members` members that share a unit.
 std::int64_t state_elements(OptimizerName name, const Unit& unit, std::int64_t members);
 
 /// One kind of state, and where it is.

@@ -1,5 +1,5 @@
 #pragma once
-// What a run tells its user before its first step.
+// The lines that a run prints for its user before its first step.
 
 #include <string>
 

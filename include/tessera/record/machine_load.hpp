@@ -9,8 +9,8 @@
 namespace tessera {
 
 /// Returns the load average of the busiest machine, and the number of foreign processes that compute on the ranks'
-/// GPUs, each GPU once. `monitor` observes `device` if that is a GPU; may be null. Only rank 0 has the answer.
-/// Collective.
+/// GPUs, with each GPU counted once. `monitor` observes `device` if that is a GPU; may be null. Only rank 0 has the
+/// answer. Collective.
 MachineLoad machine_load(World& world, const Device& device, DeviceMonitor* monitor);
 
 /// One rank's contribution: the load of its machine, processes on its GPU (-1: not known) and the GPU's name.

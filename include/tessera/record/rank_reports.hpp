@@ -18,16 +18,16 @@ namespace tessera {
 /// Calls and bytes by kind of collective, as CommunicationCounts.
 using CommunicationRows = std::array<CommunicationRow, kCollectiveNames.size()>;
 
-/// A rank's memory, sampled so seldom that it costs at most a 200th of the time.
+/// Samples a rank's memory, so seldom that it costs at most a 200th of the time.
 class MemorySamples {
  public:
   /// `before`: the process's proportional set size before the session took memory.
   MemorySamples(const StepSchedule& schedule, const Resources& resources, std::int64_t before)
       : schedule_(schedule), resources_(resources), before_(before) {}
 
-  /// Measures if enough time has passed since the last time, or if it `must`. Not while a segment runs.
+  /// Measures if enough time has passed since the last sample, or if it `must`. Not while a segment runs.
   void sample(bool must);
-  /// Returns the last sample if there was one since clear(), else -1 for each.
+  /// Returns the last sample if there was one since clear(), otherwise -1 for each.
   const std::array<std::int64_t, kMeasuredMemory>& measured() const { return measured_; }
   /// Return the highest use so far, and the mean of samples since clear(); bytes, NaN if not known. On cores, the
   /// growth of the process's proportional set size; on a GPU, the growth of the memory in use there.
@@ -55,11 +55,11 @@ class RankReports {
 
   /// Adds the values of one step.
   void add(std::int64_t step, const StepTimeTotals& times, const CommunicationRows& communication);
-  /// Returns whether a report is due for the sake of memory alone: many steps were timed since the last one. The same
-  /// on every rank.
+  /// Returns whether a report is due only because many steps were timed since the last one, which takes memory. The
+  /// same on every rank.
   bool is_full() const { return overlap_.size() >= kMostTimedSteps; }
-  /// Returns, on rank 0, the report of all ranks after `step`. `measures`: measures memory even if that was done a
-  /// moment ago. Begins the next report. Collective, over the control plane.
+  /// Returns, on rank 0, the report of all ranks after `step`, and begins the next one. `measures`: measures memory
+  /// even if that was done a moment ago. Collective, over the control plane.
   std::optional<RankRow> gather(std::int64_t step, bool measures);
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
-// Rank 0's files and output during a run: metrics.h5, event files, log.jsonl, status.json, config.ini, the progress on
-// the terminal. The training thread only hands over one row per step and writes a line of the log. Once a run has
-// begun, none of these files can end it. A failed write is reported once on the terminal; log and status are retried,
-// the metrics file is abandoned.
+// Rank 0's files and output during a run: metrics.h5, event files, log.jsonl, status.json, config.ini, and the progress
+// on the terminal. The training thread only hands over one row per step and writes a line of the log. Once a run has
+// begun, none of these files can end it: a failed write is reported once on the terminal, log and status are retried,
+// and the metrics file is abandoned.
 
 #include <array>
 #include <chrono>
@@ -47,70 +47,70 @@ inline constexpr std::size_t kMeasuredMemory = std::size_t{kCategories} + 1;
 struct ModelFacts {
   std::int64_t parameters = 0, tokens_per_step = 0, samples_per_epoch = 0;
   double steps_per_epoch = 0;
-  double flops_per_token_6n = 0;  ///< as publications count: 6 N + 12 x layers x heads' width x sequence
+  double flops_per_token_6n = 0;  ///< as publications count: 6 N + 12 x layers x width of all heads x sequence
   double flops_per_token = 0;     ///< of the model's matmuls, forward and backward
-  double device_peak_flops = std::numeric_limits<double>::quiet_NaN();  ///< of a rank
+  double device_peak_flops = std::numeric_limits<double>::quiet_NaN();  ///< per rank
   std::string device_peak_source = "unknown";
 };
 
-/// How busy the machines are; NaN where that is not known.
+/// How busy the machines are; NaN if that is not known.
 struct MachineLoad {
   double load_average = std::numeric_limits<double>::quiet_NaN();           ///< of the busiest machine
   double gpu_foreign_processes = std::numeric_limits<double>::quiet_NaN();  ///< on the GPUs of all ranks
 };
 
-/// The contents of metrics.h5 besides rows.
+/// The contents of metrics.h5 apart from its rows.
 struct RunAccount {
   RunFacts facts;
   ModelFacts model;
   MachineLoad load;          ///< at the start
   bool has_monitor = false;  ///< rank 0's GPU is monitored (/device, /ranks/device)
-  int cores = 0;             ///< of rank 0's machine, that its ranks may run on
+  int cores = 0;             ///< of rank 0's machine, those that its ranks may run on
   int compute_threads = 0;   ///< of all ranks there
 };
 
 class RunRecorder {
  public:
-  /// Takes the folder and writes config.ini and status.json. UsageError when it is in use, or has files in it although
-  /// checkpoint.resume does not name it. IoError when the holder of its lock does not end, or when auto finds no folder
-  /// although Slurm has started the job before. Rank 0 only. `options` as resolved for this run; they must outlive the
-  /// recorder.
+  /// Takes the folder and writes config.ini and status.json. Throws UsageError when it is in use, or has files in it
+  /// although checkpoint.resume does not name it, and IoError when the holder of its lock does not end, or when auto
+  /// finds no folder although Slurm has started the job before. Rank 0 only. `options` are as resolved for this run and
+  /// must outlive the recorder.
   RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks);
   ~RunRecorder();
 
   /// Opens metrics.h5 and log.jsonl once the run is planned. Earlier metrics files lose the rows after `steps_done`.
   void begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps, const RunAccount& account);
   void record_step(const StepReport& report, std::int64_t global_tokens);
-  /// Records what the validation sets cost after a step, at least one.
+  /// Records the losses of the validation sets after a step, at least one.
   void record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations);
   void record_sample(std::int64_t step, const std::string& prompt, const std::string& text);
   void record_checkpoint(const CheckpointReport& report);
   /// Records the measurements after the first step, for /memory.
   void record_memory(const std::vector<RankValues>& ranks);
   void record_first_step(double seconds_since_start);
-  /// Records the measurements of all ranks since the report before, and the state of rank 0's GPU.
+  /// Records the measurements of all ranks since the previous report, and the state of rank 0's GPU.
   void record_ranks(RankRow row);
   void record_load_at_end(const MachineLoad& load);
   /// Call before the checkpoint of `step` is published: makes its row and those before it durable, unless metrics
-  /// cannot be written. Any thread.
+  /// cannot be written. May be called on any thread.
   void make_rows_durable(std::int64_t step);
   /// Closes everything and leaves the last status. Does not throw.
   void finish(RunState state, ExitCode code, const std::string& message);
 
   const std::filesystem::path& folder() const { return folder_.path(); }
-  /// Lists the run's files that are there, and says what is missing; after finish().
+  /// Lists the run's files that exist, and says which are missing; call after finish().
   std::string written() const;
   /// Returns the nonce for folder_has_owner().
   const std::string& nonce() const { return lock_.nonce(); }
   IoThread& io() { return io_; }
-  /// Prints a separate line on the terminal. Any thread.
+  /// Prints a separate line on the terminal. May be called on any thread.
   void say(const std::string& line);
-  /// Tells that the run is going to stop, on the terminal and as the message of status.json. Any thread.
+  /// Announces on the terminal and in the message of status.json that the run will stop. May be called on any thread.
   void announce_stop(const std::string& line);
 
  private:
   void append_log(const std::string& line);
-  /// Adds the time.
+  /// Adds the time to the fields and writes the line.
   void append_log(std::vector<JsonField> fields);
   void post_events(std::function<void()> task);
   void append_events(std::int64_t step, EventScalars scalars);
@@ -129,16 +129,16 @@ class RunRecorder {
   IoThread io_;
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<LineLog> log_;
-  mutable std::mutex shared_;  ///< of what the thread of announce_stop() reads: all up to stragglers_
+  mutable std::mutex shared_;  ///< of what the thread of announce_stop() reads: everything up to stragglers_
   std::unique_ptr<Progress> progress_;
-  RunStatus status_;                                                 ///< its message: of a stop that was announced
+  RunStatus status_;                                                 ///< its message: that of an announced stop
   double recording_seconds_ = 0;                                     ///< since the last row
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
   bool has_monitor_ = false;
   bool metrics_given_up_ = false;
   std::string log_warning_, status_warning_;  ///< the last warnings
   StragglerNotice stragglers_;
-  std::future<void> status_written_;  ///< on the I/O thread; ready when there is none
+  std::future<void> status_written_;  ///< on the I/O thread; ready if there is none
   std::chrono::steady_clock::time_point status_time_;
 };
 

@@ -17,7 +17,7 @@ struct GpuFacts {
 
 /// Reads the facts. `monitor` observes the device if that is a GPU; may be null.
 GpuFacts gpu_facts(const Device& device, DeviceMonitor* monitor);
-/// The same with a monitor of its own.
+/// The same with a separate monitor.
 GpuFacts gpu_facts(const Device& device);
 
 /// Returns the libraries whose versions are in a description of kernels: {"onednn", "2.6.3"} of "AVX-512, oneDNN 2.6.3

@@ -1,5 +1,5 @@
 #pragma once
-// The rank that holds the others up, in words: on the terminal when that changes, in log.jsonl with each report.
+// Names the rank that is slowing the others down: on the terminal when that changes, in log.jsonl with each report.
 
 #include <string>
 
@@ -10,12 +10,12 @@ namespace tessera {
 /// Returns the line of log.jsonl about a report that names a rank.
 std::string straggler_line(const RankRow& report);
 
-/// Decides what is worth a line on the terminal: a rank that two reports in a row name, and the end of that.
+/// Decides what deserves a line on the terminal: a rank that two reports in a row name, and the end of that.
 class StragglerNotice {
  public:
-  /// Returns the line to say after a report; empty: nothing new.
+  /// Returns the line to print after a report; empty if there is no news.
   std::string after(const RankRow& report);
-  /// Returns the rank that was said to hold the others up; -1: none.
+  /// Returns the rank that was last said to be slowing the others down; -1: none.
   std::int64_t rank() const { return said_; }
 
  private:

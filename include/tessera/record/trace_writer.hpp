@@ -1,5 +1,5 @@
 #pragma once
-// run.trace: what every rank measured in some steps, as one file for Perfetto.
+// run.trace: the measurements of every rank in some steps, as one file for Perfetto.
 
 #include <filesystem>
 
@@ -10,8 +10,8 @@
 namespace tessera {
 
 /// Collects a session's trace on rank 0, rank by rank, and writes the steps that it `played` as FOLDER/steps-A-B.json.
-/// Clocks of other machines are compared with rank 0's first. The file has its name only when it is complete. Returns
-/// its path on rank 0. IoError on rank 0 alone, once all ranks' parts were received. Collective.
+/// Clocks of other machines are first compared with rank 0's. The file gets its name only when it is complete. Returns
+/// its path on rank 0. Throws IoError on rank 0 alone, after all ranks' parts were received. Collective.
 std::filesystem::path write_trace(RankContext& context, const StepSchedule& schedule, QueueMode queues,
                                   const StepTrace& trace, const StepRange& played, const std::filesystem::path& folder);
 

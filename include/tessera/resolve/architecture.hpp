@@ -1,5 +1,5 @@
 #pragma once
-// The model that the options name. No weights are read here.
+// The model that the options describe. No weights are read here.
 
 #include "tessera/config/options.hpp"
 #include "tessera/model/architecture.hpp"
@@ -13,7 +13,7 @@ namespace tessera {
 /// UsageError naming the option when the sizes are impossible.
 Architecture resolve_architecture(const ModelOptions& options);
 
-/// The same where model.from names a checkpoint of architecture `parent`, which was read already.
+/// The same if model.from names a checkpoint of architecture `parent`, which was read already.
 Architecture resolve_architecture(const ModelOptions& options, const Architecture& parent);
 
 }  // namespace tessera

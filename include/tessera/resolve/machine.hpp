@@ -1,5 +1,5 @@
 #pragma once
-// What options leave to the machine: nodes, threads, queues.
+// The settings that options leave to the machine: nodes, threads, queues.
 
 #include <cstdint>
 #include <string>
@@ -27,17 +27,17 @@ struct MachineShape {
 /// Returns the compute threads of a rank: run.threads, or the machine's cores / its ranks, limited to this rank's
 /// cores; at least 1.
 int threads_of(const Options& options, const MachineShape& machine);
-/// Returns the threads that compete for this rank's cores: all of the machine's if they outnumber its cores, else only
-/// its own.
+/// Returns the threads that compete for this rank's cores: all of the machine's if they outnumber its cores, otherwise
+/// only its own.
 int threads_on_cores(int threads, const MachineShape& machine);
 /// Resolves run.queues; auto means parallel if a core is left for communication or collectives are slowed on purpose.
 QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine);
 
-/// Returns what playing a schedule on this machine needs besides schedule and plan.
+/// Returns the settings for playing a schedule on this machine, in addition to schedule and plan.
 ResourceSettings resource_settings(const Options& options, const MachineShape& machine);
 
 /// Returns the shape of this machine. Applies grid.ranks_per_node to `world` and checks the options against the world.
-/// UsageError when ranks were started with different options. Collective.
+/// Throws UsageError when ranks were started with different options. Collective.
 MachineShape resolve_grid(World& world, const Options& options);
 
 /// Returns grid.ranks_per_node, or the largest divisor of `world` up to 8: ranks per node where only a world is known.

@@ -16,15 +16,15 @@ namespace tessera {
 class ModelWeights {
  public:
   /// Reads the architecture that the options describe. Rank 0 finds and reads the checkpoint for all. Collective.
-  /// UsageError if there is neither, or if sizes are impossible; IoError if the checkpoint cannot be read.
+  /// Throws UsageError if there is neither, or if sizes are impossible, and IoError if the checkpoint cannot be read.
   ModelWeights(RankContext& context, const ModelOptions& options);
 
   const Architecture& architecture() const { return architecture_; }
-  /// Opens a Hugging Face folder's files, of which `expected` are wanted. A checkpoint is open already.
+  /// Opens a Hugging Face folder's files, of which `expected` are needed. A checkpoint is already open.
   void open(const std::vector<ParameterTensor>& expected);
-  /// Returns the reader of the weights; empty where the options name none. Must not outlive this.
+  /// Returns the reader of the weights; empty if the options name none. Must not outlive this.
   TensorSource source() const;
-  /// Returns the folder with tokenizer and config.json that goes with the weights; empty where there is none.
+  /// Returns the folder with tokenizer and config.json that goes with the weights; empty if there is none.
   std::filesystem::path companions() const;
   /// Names the model for messages: the folder as it was given; "the model" where there is none.
   std::string name() const { return from_.empty() ? "the model" : from_.string(); }

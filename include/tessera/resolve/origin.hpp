@@ -16,10 +16,10 @@ namespace tessera {
 std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& path);
 
 /// Returns the checkpoint folders that checkpoint.resume names, the best first. auto means all of the run's, newest
-/// first; PATH is a checkpoint or a run's folder. UsageError if PATH is neither.
+/// first; PATH is a checkpoint or a run's folder. Throws UsageError if PATH is neither.
 std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run);
 
-/// UsageError if a checkpoint holds weights only (checkpoint.keep_every_weights): a run cannot go on from it.
+/// Throws UsageError if a checkpoint has only weights (checkpoint.keep_every_weights): a run cannot go on from it.
 void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest);
 
 /// Fills in unset options from the checkpoint that checkpoint.resume names:
@@ -31,8 +31,8 @@ void require_full_state(const std::filesystem::path& checkpoint, const Manifest&
 Options with_origin(RankContext& context, Options options);
 
 /// Copies the companion files of the initial weights (tokenizer, config.json, ...) into RUN/hugging_face, for the
-/// exports of its checkpoints. The tokenizer's are those of data.tokenizer where that is given. Does nothing if there
-/// are some already.
+/// exports of its checkpoints. The tokenizer's files are those of data.tokenizer if that is given. Does nothing if
+/// there are some already.
 void keep_companions(const Options& options);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #pragma once
-// From a user's options to a run: an ordered table of steps (src/resolve/steps.cpp). Each decides what the options left
-// open, or makes what later steps need.
+// From a user's options to a run: an ordered table of steps (src/resolve/steps.cpp). Each decides something that the
+// options left open, or makes something that later steps need.
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +19,7 @@
 
 namespace tessera {
 
-/// What a run's options are resolved for; as bits, so that a step can name several.
+/// What a run's options are resolved for, as bits, so that a step can name several.
 enum class Purpose : std::uint8_t {
   train = 1 << 0,
   bench = 1 << 1,
@@ -27,7 +27,7 @@ enum class Purpose : std::uint8_t {
   sweep = 1 << 3,  ///< a row of a sweep, which another process trains
   eval = 1 << 4,
   generate = 1 << 5,
-  machine = 1 << 6  ///< ranks and their device, and nothing of a model
+  machine = 1 << 6  ///< ranks and their device, without a model
 };
 constexpr Purpose operator|(Purpose a, Purpose b) {
   return static_cast<Purpose>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
@@ -40,7 +40,7 @@ using StopReason = std::function<std::string()>;
 struct ResolveSite {
   /// On the ranks of this process's world, whose nodes are found first.
   ResolveSite(Purpose for_what, World& world) : purpose(for_what), ranks(&world), processes(&world) {}
-  /// On ranks of which `of_machine` says how they share the machine.
+  /// On ranks for which `of_machine` says how they share the machine.
   ResolveSite(Purpose for_what, RankContext& context, const MachineShape& of_machine)
       : purpose(for_what), ranks(&context), machine(of_machine) {}
   /// Only planned, for so many ranks. The limits are the memory that decides.
@@ -53,10 +53,10 @@ struct ResolveSite {
   std::int64_t planned_ranks = 1;
   FitLimits limits;
   MachineShape machine;
-  StopReason stop;  ///< may end the preparation of text, and the proof of the schedule
+  StopReason stop;  ///< may end the preparation of text, and the verification of the schedule
 };
 
-/// A value that a step put in the place of what the options said.
+/// A value with which a step replaced what the options said.
 struct Decision {
   std::string_view step;
   std::string option, value;
@@ -70,22 +70,22 @@ struct ResolvedRun {
   ResolvedRun(const ResolvedRun&) = delete;
   ResolvedRun& operator=(const ResolvedRun&) = delete;
 
-  /// With every 0 or auto replaced that was decided for this machine, model and strategy: they repeat the run.
+  /// With every 0 or auto replaced that was decided for this machine, model and strategy, so that they repeat the run.
   /// grid.ranks_per_node stays as given, because it overrides the machine's value.
   Options options;
   Options asked;  ///< before the defaults of fine-tuning
   std::int64_t world = 1, ranks_per_node = 1;
   MachineShape machine;
   Architecture architecture;
-  std::unique_ptr<ModelWeights> weights;  ///< where there are ranks
-  std::unique_ptr<Dataset> data;          ///< of a training
-  RunShape shape;                         ///< of a training, also where it is only planned; as `planned`
+  std::unique_ptr<ModelWeights> weights;  ///< if there are ranks
+  std::unique_ptr<Dataset> data;          ///< of a training run
+  RunShape shape;                         ///< of a training run, also if it is only planned; as `planned`
   PlannedRun planned;
-  std::int64_t steps = 0;  ///< of a training
+  std::int64_t steps = 0;  ///< of a training run
   std::vector<Decision> decisions;
 };
 
-/// What a step needs besides the options.
+/// What a step needs in addition to the options.
 enum class StepNeeds : std::uint8_t { nothing, files, ranks, device };
 
 struct ResolveStep {
@@ -98,15 +98,15 @@ struct ResolveStep {
 /// Returns the steps in their order.
 std::span<const ResolveStep> resolve_steps();
 
-/// Returns "run.device = cpu, run.threads = 2, ...": what was decided, but for the sizes of the model.
+/// Returns "run.device = cpu, run.threads = 2, ...": the decisions, apart from the sizes of the model.
 std::string describe_decisions(const std::vector<Decision>& decisions);
 
 /// Returns train.steps, or the steps that train.epochs make. UsageError if other options do not fit the number of
 /// steps.
 std::int64_t steps_of_run(const Options& options, const StepSchedule& schedule, const Dataset& data);
 
-/// Calls `open` on rank 0, which prepares text where that was not done, and then on the others. One rank speaks, and
-/// waiting has no limit: a corpus may take hours. Collective.
+/// Calls `open` on rank 0, which prepares text if that was not done, and then on the others. Only one rank prints, and
+/// waiting has no limit because a corpus may take hours. Collective.
 void open_on_all(RankContext& context, const Options& options, const StopReason& stop,
                  const std::function<void(const CorpusSettings&)>& open);
 

@@ -16,7 +16,7 @@ namespace tessera {
 /// The elements that have been written, as disjoint runs [first, first + count).
 class WrittenRuns {
  public:
-  /// InternalError if one of these elements was written before.
+  /// Throws InternalError if one of these elements was written before.
   void add(std::int64_t first, std::int64_t count);
   /// Returns whether there is exactly one run, [0, elements).
   bool complete(std::int64_t elements) const;
@@ -25,21 +25,21 @@ class WrittenRuns {
   std::map<std::int64_t, std::int64_t> runs_;  // first -> one past the last
 };
 
-/// Takes tensors by runs of elements in any order, so that no rank holds the full model. One thread (the I/O thread's,
-/// during training). The file has its name only once finish() has returned.
+/// Takes tensors by runs of elements in any order, so that no rank holds the full model. Used by one thread (the I/O
+/// thread during training). The file gets its name only once finish() has returned.
 class DumpFile {
  public:
-  /// IoError if the file cannot be made; a file of that name is replaced at finish().
+  /// Throws IoError if the file cannot be made; an existing file of that name is replaced at finish().
   DumpFile(const std::filesystem::path& path, const std::vector<ParameterTensor>& tensors);
   ~DumpFile();
   DumpFile(const DumpFile&) = delete;
   DumpFile& operator=(const DumpFile&) = delete;
 
-  /// Writes elements [first, first + values.size()) of a tensor, row-major. InternalError outside it, or for an element
-  /// twice.
+  /// Writes elements [first, first + values.size()) of a tensor, row-major. Throws InternalError for elements outside
+  /// it, or written twice.
   void write_gradient(TensorId tensor, std::int64_t first, std::span<const float> values);
   void write_weight(TensorId tensor, std::int64_t first, std::span<const float> values);
-  /// Completes the file. InternalError naming the tensor if an element is missing.
+  /// Completes the file. Throws InternalError naming the tensor if an element is missing.
   void finish(std::int64_t step, double loss, double grad_norm);
 
  private:

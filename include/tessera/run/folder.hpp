@@ -1,5 +1,5 @@
 #pragma once
-// The folder of a run: its user, files that are replaced whole, and log lines.
+// The folder of a run: its user, files that are replaced as a whole, and log lines.
 
 #include <cstdint>
 #include <filesystem>
@@ -28,7 +28,7 @@ struct RunStatus {
   std::int64_t evaluated_step = 0;  ///< of the last evaluation
   /// Name and loss of each validation set after it; empty before the first evaluation.
   std::vector<std::pair<std::string, double>> validation_losses;
-  std::int64_t straggler = -1;  ///< the rank that holds the others up; -1: none
+  std::int64_t straggler = -1;  ///< the rank that is slowing the others down; -1: none
   std::string text() const;     ///< JSON, times also as UTC text
 };
 
@@ -38,13 +38,13 @@ using JsonField = std::pair<std::string, std::variant<bool, std::int64_t, double
 /// Writes one JSON object on one line, keys in the given order, no line end. Bytes that are not UTF-8 are replaced.
 std::string json_line(std::span<const JsonField> fields);
 
-/// RUN/log.jsonl: every line reaches the operating system in one write(2), so that a crash leaves whole lines. A line
-/// truncated by a full disk or a power loss is ended before the next one.
+/// RUN/log.jsonl: every line reaches the operating system in one write(2), so that a crash leaves only whole lines. A
+/// line truncated by a full disk or a power loss is ended before the next one.
 class LineLog {
  public:
-  /// Opens for appending, creating the file. IoError.
+  /// Opens for appending, creating the file. Throws IoError.
   explicit LineLog(const std::filesystem::path& path);
-  /// Appends `line`, which has no line end of its own. IoError.
+  /// Appends `line`, which has no newline. Throws IoError.
   void append(std::string_view line);
 
  private:
@@ -52,25 +52,25 @@ class LineLog {
 
   std::filesystem::path path_;
   FileDescriptor file_;
-  bool is_sure_ = false;  ///< the file ends in a whole line: not when it was opened, nor after an error
+  bool is_sure_ = false;  ///< the file ends in a whole line; false after opening and after an error
 };
 
 /// A run's folder. Called on rank 0.
 class RunFolder {
  public:
-  /// For a new run: creates a missing folder, takes an empty one; UsageError if it has files in it or is no folder.
+  /// For a new run: creates a missing folder, takes an empty one; UsageError if it has files in it or is not a folder.
   static RunFolder create(const std::filesystem::path& path);
-  /// For a resumed run: creates a missing folder, takes any. With `must_exist` a missing one is an IoError.
+  /// For a resumed run: creates a missing folder, takes any other. With `must_exist` a missing one is an IoError.
   static RunFolder resume(const std::filesystem::path& path, bool must_exist = false);
 
   const std::filesystem::path& path() const { return path_; }
-  /// For a new run that has the lock by now: UsageError if another one left files while this one waited for the lock.
+  /// For a new run that now has the lock: UsageError if another run left files while this one waited for the lock.
   void require_fresh() const;
   /// Removes the unfinished files of killed processes from the folder. Only with the lock.
   void remove_leftovers() const;
   /// Writes RUN/status.json, flushed to disk if `durable`.
   void write_status(const RunStatus& status, bool durable = true) const;
-  /// Writes RUN/config.ini (every option, resolved) unless it says so already.
+  /// Writes RUN/config.ini (every option, resolved) unless it has the same contents already.
   void write_config(std::string_view text) const;
   std::filesystem::path log_path() const { return path_ / "log.jsonl"; }
 

@@ -17,8 +17,8 @@
 //   /schedule                             the step as JSON, a UTF-8 scalar; its attribute `format` names the layout
 //   /config, /provenance, /model          an attribute per option, per fact
 // step, skipped, timed, report, calls, bytes and memory are int64, the rest float64. Each start of a run makes a new
-// file: metrics.h5, metrics.1.h5, ... (run/metrics_history.hpp). Without SWMR a file that is being written is of no use
-// to others. It is then metrics.h5.tmp, and metrics.h5 is a copy of it, made whenever rows must be durable.
+// file: metrics.h5, metrics.1.h5, ... (run/metrics_history.hpp). Without SWMR others cannot use a file that is being
+// written, so it is metrics.h5.tmp, and metrics.h5 is a copy of it, made whenever rows must be durable.
 
 #include <array>
 #include <chrono>
@@ -50,7 +50,7 @@ struct CommunicationRow {
 /// One optimizer step.
 struct StepRow {
   std::int64_t step = 0;
-  bool skipped = false;  ///< the gradient overflowed (fp16): weights stayed as they were
+  bool skipped = false;  ///< the gradient overflowed (fp16), and weights did not change
   bool timed = true;     ///< its operations were timed: `times` has numbers
   double loss = 0.0, grad_norm = 0.0, lr = 0.0;
   double seconds = 0.0;    ///< duration
@@ -69,9 +69,9 @@ struct EvalRow {
 /// One checkpoint that was written.
 struct CheckpointRow {
   std::int64_t step = 0, bytes = 0;
-  double blocked_seconds = 0.0;     ///< training waited
-  double waited_seconds = 0.0;      ///< of these: for the checkpoint before
-  double background_seconds = 0.0;  ///< training went on
+  double blocked_seconds = 0.0;     ///< while training waited
+  double waited_seconds = 0.0;      ///< of these: while waiting for the previous checkpoint
+  double background_seconds = 0.0;  ///< while training went on
 };
 
 /// The state of a GPU at a report.
@@ -83,7 +83,7 @@ struct DeviceRow {
   double energy = 0.0;           ///< joules since the driver was loaded
 };
 
-/// One rank's values since the report before.
+/// One rank's values since the previous report.
 struct RankValues {
   std::vector<double>
       times;  ///< seconds in timed steps, in the order of MetricsLayout::rank_times; NaN: none was timed
@@ -94,7 +94,7 @@ struct RankValues {
   DeviceRow device;                                                  ///< `step` is ignored
 };
 
-/// What all ranks did in one timed step.
+/// The times of all ranks in one timed step.
 struct OverlapRow {
   std::int64_t step = 0;
   Straggler straggler;
@@ -104,7 +104,7 @@ struct OverlapRow {
 /// A report of all ranks.
 struct RankRow {
   std::int64_t step = 0;                    ///< after which it was made
-  std::int64_t steps = 0, timed_steps = 0;  ///< since the report before
+  std::int64_t steps = 0, timed_steps = 0;  ///< since the previous report
   std::vector<RankValues> ranks;
   Straggler straggler;                ///< over the timed steps together
   std::vector<OverlapRow> overlap;    ///< the timed steps, one by one
@@ -114,13 +114,13 @@ struct RankRow {
 /// An attribute's value.
 using AttributeValue = std::variant<std::int64_t, double, std::string>;
 
-/// Memory of one category as planned.
+/// The planned memory of one category.
 struct PlannedMemory {
   std::string category;
-  std::vector<std::int64_t> bytes;  ///< an element per rank
+  std::vector<std::int64_t> bytes;  ///< one element per rank
 };
 
-/// The contents of a metrics file besides rows; nothing can be added once it is open.
+/// The contents of a metrics file apart from its rows; nothing can be added once it is open.
 struct MetricsLayout {
   std::vector<std::string> step_times;     ///< names in /steps/time
   std::vector<std::string> rank_times;     ///< names in /ranks/time
@@ -130,7 +130,7 @@ struct MetricsLayout {
   std::vector<std::string> eval_sets;                       ///< names of the validation sets; empty: one without a name
   std::vector<std::pair<std::string, std::string>> config;  ///< attributes of /config
   std::vector<std::pair<std::string, std::string>> provenance;  ///< attributes of /provenance
-  std::vector<std::pair<std::string, double>> numbers;          ///< more of /provenance, which set_number() may change
+  std::vector<std::pair<std::string, double>> numbers;          ///< more of /provenance; set_number() may change these
   std::vector<std::pair<std::string, AttributeValue>> model;    ///< attributes of /model
   std::string schedule;                                         ///< /schedule; empty: there is none
   std::string schedule_format;                                  ///< its attribute `format`
@@ -141,12 +141,12 @@ struct MetricsLayout {
   std::chrono::milliseconds flush_after = std::chrono::seconds(1);  ///< or after this time, whichever is first
 };
 
-/// Opened by rank 0. All HDF5 calls happen on the I/O thread; appending only queues. An error of writing surfaces as
-/// IoError at the next call and at close(), once: from then on appended rows are dropped. Used by one thread, except
-/// make_durable(); the IoThread outlives it.
+/// Opened by rank 0. All HDF5 calls happen on the I/O thread, and appending only queues. A write error surfaces once,
+/// as IoError at the next call or at close(); from then on appended rows are dropped. Used by one thread, except
+/// make_durable(); the IoThread must outlive it.
 class MetricsFile {
  public:
-  /// Creates metrics.h5 in `folder`, or metrics.N.h5 with the number after the last one. IoError if that fails.
+  /// Creates metrics.h5 in `folder`, or metrics.N.h5 with the number after the last one. Throws IoError if that fails.
   MetricsFile(IoThread& io, const std::filesystem::path& folder, MetricsLayout layout);
   /// Closes; errors not reported yet are lost.
   ~MetricsFile();
@@ -154,23 +154,23 @@ class MetricsFile {
   MetricsFile& operator=(const MetricsFile&) = delete;
 
   void append_step(StepRow row);
-  /// Appends an evaluation. InternalError for another number of sets than the layout has.
+  /// Appends an evaluation. Throws InternalError if the number of sets differs from the layout's.
   void append_eval(EvalRow row);
-  /// Appends a text, cut to MetricsLayout::sample_bytes. InternalError if the layout has no samples.
+  /// Appends a text, truncated to MetricsLayout::sample_bytes. Throws InternalError if the layout has no samples.
   void append_sample(std::int64_t step, std::string text);
   void append_checkpoint(CheckpointRow row);
-  /// Appends a row. InternalError if the layout has no device.
+  /// Appends a row. Throws InternalError if the layout has no device.
   void append_device(const DeviceRow& row);
-  /// Appends a report. InternalError for values that the layout lacks.
+  /// Appends a report. Throws InternalError for values that the layout lacks.
   void append_ranks(RankRow row);
-  /// Sets /memory/CATEGORY/measured, an element per rank. InternalError for a category that the layout does not have.
+  /// Sets /memory/CATEGORY/measured, one element per rank. InternalError for a category that the layout does not have.
   void set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes);
-  /// Sets an attribute of /provenance. InternalError for a name that is not in MetricsLayout::numbers.
+  /// Sets an attribute of /provenance. Throws InternalError for a name that is not in MetricsLayout::numbers.
   void set_number(const std::string& name, double value);
   /// Waits until everything appended is in the file and visible to readers.
   void flush();
-  /// Waits until the rows up to that of `step`, which was appended, survive a crash and a power loss. Any thread. Does
-  /// not throw for a file that cannot be written, and does not wait for an abandoned one.
+  /// Waits until the rows up to that of `step`, which was appended, survive a crash and a power loss. Any thread may
+  /// call it. Does not throw for a file that cannot be written, and does not wait for an abandoned one.
   void make_durable(std::int64_t step);
   /// Flushes and closes; later calls are InternalErrors, another close() is harmless.
   void close();

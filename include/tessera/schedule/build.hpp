@@ -1,18 +1,18 @@
 #pragma once
-// The builder: the one place where a sharding strategy is a set of rules. A pure function of the model's declaration,
-// the grid's shape and the policy; makes no ranks, touches no device.
+// The builder: the one place where a sharding strategy is a set of rules. It is a pure function of the model's
+// declaration, the grid's shape and the policy: it makes no ranks and touches no device.
 
 #include "tessera/config/recomputation.hpp"
 #include "tessera/schedule/schedule.hpp"
 
 namespace tessera {
 
-/// What carries collectives between the ranks of a GPU run, or that the host does it for a CPU's.
+/// What carries collectives between the ranks of a GPU run; `host` is for a CPU's run, where the host does it.
 enum class Transfer : std::uint8_t { host, nccl, staged };
 
 /// The sizes of generation.
 struct GenerationShape {
-  std::int64_t batch = 1;      ///< sequences of a rank at a time
+  std::int64_t batch = 1;      ///< sequences per rank at a time
   std::int64_t chunk = 1;      ///< tokens of each prompt that one play takes
   std::int64_t positions = 1;  ///< of the longest sequence: prompt and continuation; at least `chunk`
 };
@@ -20,11 +20,11 @@ struct GenerationShape {
 /// Elements of a bucket of offloaded state: 16 MiB in fp32.
 inline constexpr std::int64_t kOffloadBucket = std::int64_t{1} << 22;
 
-/// Inputs of recomputed blocks that may wait to go to the host at a time. As many may be back: the one in use and the
-/// next.
+/// Inputs of recomputed blocks that may wait to be copied to the host at a time. As many may be back on the device: the
+/// one in use and the next.
 inline constexpr std::int64_t kInputsInFlight = 2;
 
-/// Everything that shapes a schedule besides the model and the grid.
+/// Everything that shapes a schedule in addition to the model and the grid.
 struct SchedulePolicy {
   Strategy strategy = Strategy::zero3;
   OptimizerName optimizer = OptimizerName::adamw;
@@ -43,25 +43,25 @@ struct SchedulePolicy {
   bool evaluation = true;     ///< include the evaluation segment
   bool snapshot = false;      ///< include the snapshot segment (checkpoint.async)
   bool unit_norms = false;    ///< norms leave what they have summed up after each unit (metrics.layer_norms)
-  bool token_losses = false;  ///< the evaluation segment also leaves each target's loss on the host
-  bool training = true;  ///< false: parameters in the compute type are all the state; evaluation or generation the work
+  bool token_losses = false;  ///< norms also leave their sums after each unit (metrics.layer_norms)
+  bool training = true;  ///< false: the only state is the parameters in the compute type, for evaluation or generation
   std::optional<GenerationShape> generation;  ///< include the segments that generate text
-  Offload offload = Offload::none;            ///< what rests on the host
+  Offload offload = Offload::none;            ///< what is kept on the host
   double offload_fraction = 1.0;              ///< of the elements; unit by unit, the last ones first
   std::int64_t offload_bucket = kOffloadBucket;
   bool offload_activations = false;  ///< inputs of recomputed blocks wait for backward on the host
   std::int64_t inputs_in_flight = kInputsInFlight;
-  bool has_fp32_logits = false;        ///< though `compute` may have 16 bits (precision.logits)
+  bool has_fp32_logits = false;        ///< although `compute` may have 16 bits (precision.logits)
   bool keeps_activated = false;        ///< MLP parts save what they have activated (memory.keep_activated)
-  Transfer transfer = Transfer::host;  ///< decides what collectives need besides the values that they move
+  Transfer transfer = Transfer::host;  ///< decides what collectives need in addition to the values that they move
 };
 
-/// Returns how long the policy lets full parameters live, of units that do not stay full.
+/// Returns how long the policy lets the full parameters of units live, apart from units that stay full.
 inline ParameterLife life_of(const SchedulePolicy& policy) {
   return rules_of(policy.strategy).life_with(policy.reshard_after_forward);
 }
 
-/// Returns how long it lets those of a unit live.
+/// Returns how long the policy lets the full parameters of this unit live.
 inline ParameterLife life_of(const SchedulePolicy& policy, const Unit& unit) {
   return unit.stays_full ? ParameterLife::rest : life_of(policy);
 }
@@ -69,11 +69,11 @@ inline ParameterLife life_of(const SchedulePolicy& policy, const Unit& unit) {
 /// Returns whether shard.limit_all_gathers applies.
 inline bool gathers_are_limited(const SchedulePolicy& policy) { return life_of(policy) == ParameterLife::phase; }
 
-/// Builds the schedule. Where the grid has sub-groups, slices of gathered units stay after forward. UsageError where
-/// the policy is impossible (a limit below what one part reads).
+/// Builds the schedule. Where the grid has sub-groups, slices of gathered units stay after forward. Throws UsageError
+/// if the policy is impossible (a limit below what one part reads).
 StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy);
 
-/// One term of the strategy's formula (README.md, Strategies): what a rank sends per step for one purpose.
+/// One term of the strategy's formula (README.md, Strategies): the bytes that each rank sends per step for one purpose.
 struct FormulaTerm {
   std::string_view name;      ///< "gathers of parameters"
   std::int64_t times = 0;     ///< per step
@@ -85,7 +85,7 @@ struct FormulaTerm {
 
 inline constexpr std::string_view kMatricesTerm = "matrices to owners and back";
 
-/// Returns the bytes of all of them.
+/// Returns the bytes of all terms.
 std::int64_t bytes_of(const std::vector<FormulaTerm>& terms);
 
 /// Returns the terms that are not zero.
@@ -94,19 +94,19 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule);
 /// Returns their sum: the bytes that each rank sends per step by the formula, before savings.
 std::int64_t formula_wire_bytes(const StepSchedule& schedule);
 
-/// What offloading moves, by formula.
+/// What offloading moves, by the formula.
 struct OffloadAccount {
-  std::int64_t elements = 0, of = 0;  ///< of a rank's slices: whose state rests on the host; of all units
-  std::int64_t on_host = 0;           ///< bytes that rest there: 12 an element, and what is loaded of 16 bits
-  std::int64_t off_device = 0;        ///< bytes that no longer rest on the device: those less what is gathered there
+  std::int64_t elements = 0, of = 0;  ///< of a rank's slices: those whose state is kept on the host; those of all units
+  std::int64_t on_host = 0;           ///< bytes kept there: 12 per element, and the 16-bit copy that is loaded
+  std::int64_t off_device = 0;        ///< bytes freed on the device: that state, less the copy there that gathers read
 };
 OffloadAccount offload_account(const StepSchedule& schedule);
 
 /// Returns the terms of what each rank copies between device and host per step for offloaded state, before savings.
 std::vector<FormulaTerm> copy_terms(const StepSchedule& schedule);
 
-/// Returns how many inputs of recomputed blocks go to the host in a micro-step. All but one: with a recomputed MLP, the
-/// last block's is wanted right after the head.
+/// Returns how many inputs of recomputed blocks are copied to the host in a micro-step. These are all but one: with a
+/// recomputed MLP, the last block's input is needed right after the head.
 std::int64_t inputs_to_offload(const Recomputation& recomputation, std::int64_t layers);
 
 /// Returns the same terms as copy_terms() for these inputs.

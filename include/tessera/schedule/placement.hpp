@@ -19,16 +19,16 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-/// One collective, or a slice of what the rank has; and the placement of what it makes.
+/// One collective, or a slice of what the rank has, and the placement of its result.
 struct Redistribution {
   OperationKind kind;  ///< reduce_scatter, all_reduce, gather or slice
-  Group group;         ///< self: a gather of one rank, which casts
+  Group group;         ///< self: a gather within one rank, which casts
   Placement result;
 };
 
 /// Returns the collectives from one placement to another, in order; none where they are equal. Sums go over the inner
-/// group first; what was sharded last is gathered first. A value is sliced over sub-groups alone. The last one changes
-/// the type.
+/// group first, and what was sharded last is gathered first. Over sub-groups, a value is only sliced. The last
+/// collective changes the type.
 std::vector<Redistribution> redistribute(const Placement& from, const Placement& to);
 
 }  // namespace tessera

@@ -12,21 +12,21 @@ namespace tessera {
 /// Returns the policy that resolved options ask for (defaults by strategy filled in).
 SchedulePolicy policy_from(const Options& options);
 
-/// Returns train.seq_len, or the model's context, of which a fine-tuning takes 1024 at most unless the 0 was given.
-/// Throws UsageError when longer than the context.
+/// Returns train.seq_len, or the model's context if it is 0. Fine-tuning takes at most 1024 of the context, unless the
+/// 0 was given by the user. Throws UsageError if the length exceeds the context.
 std::int64_t sequence_length(const Options& options, const Architecture& architecture);
 
-/// Returns the sizes of train.sample_every's samples: one text, prompt and continuation as far as the context allows.
+/// Returns the sizes of train.sample_every's samples: one text, with prompt and continuation as long as the context.
 GenerationShape sample_shape(const Options& options, const Architecture& architecture);
 
-/// A run as far as its memory goes.
+/// Everything about a run that decides its memory.
 struct RunShape {
   Architecture architecture;
   std::int64_t micro_batch = 1, sequence = 1;
   bool documents = false;  ///< data.document_mask
   std::int64_t world = 1, ranks_per_node = 1;
   std::int64_t group_size = 0;     ///< shard.group_size; 0 = the ranks of a node
-  std::int64_t reshard_ranks = 0;  ///< over which slices of units stay after forward; 0 = none do
+  std::int64_t reshard_ranks = 0;  ///< the ranks over which slices of units stay after forward; 0 = none do
   SchedulePolicy policy;
   DeviceKind device = DeviceKind::cpu;  ///< whose kernels the scratch is for
   bool reduce_by_strategy = true;  ///< shard.reduce is left to the strategy: another strategy takes its own default
@@ -40,25 +40,25 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
 RunShape generation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                           std::int64_t ranks_per_node, const GenerationShape& generation);
 
-/// Returns the shape of a run that only evaluates micro-batches of `sequence` tokens a sample, with each token's loss
-/// on the host where `token_losses`.
+/// Returns the shape of a run that only evaluates micro-batches of `sequence` tokens per sample, with each token's loss
+/// on the host if `token_losses` is set.
 RunShape evaluation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                           std::int64_t ranks_per_node, std::int64_t sequence, bool token_losses);
 
-/// Schedule and plan of a run, before anything is allocated.
+/// The schedule and the memory plan of a run, before anything is allocated.
 struct PlannedRun {
   StepSchedule schedule;  ///< its model says architecture, micro-batch and sequence
   MemoryPlan plan;
 };
 
-/// Declares, builds and plans. Throws UsageError where the policy is impossible.
+/// Declares, builds and plans. Throws UsageError if the policy is impossible.
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options = {});
 
-/// Does the same from resolved options, and proves schedule and plan, which `poll` may end.
+/// Does the same from resolved options, and verifies the schedule and the plan; `poll` may end the verification.
 PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
                     std::int64_t ranks_per_node, const Poll& poll = {});
 
-/// Returns the same run under another strategy; what that strategy does not use is left at its defaults.
+/// Returns the same run under another strategy, with the options that it does not use at their defaults.
 RunShape with_strategy(RunShape shape, Strategy strategy);
 
 }  // namespace tessera

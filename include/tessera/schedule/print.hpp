@@ -10,16 +10,16 @@
 
 namespace tessera {
 
-/// Returns the operations, one a line, by segment: queue, what it does of which unit or part, what it reads and writes.
-/// It says after which operations (with the reason where no data asks for it), "(last)" where a value is released. It
-/// gives bytes alive while it runs, and bytes that a rank sends.
+/// Returns the operations, one per line, by segment: the queue, what it does with which unit or part, what it reads and
+/// writes, after which operations it runs (with the reason where no data requires it), "(last)" where a value is
+/// released, the bytes alive while it runs, and the bytes that a rank sends.
 std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan);
 
-/// Returns the units: tensors, elements, padding, the share of a rank.
+/// Returns the units: tensors, elements, padding, and the share of each rank.
 std::string print_units(const StepSchedule& schedule);
 
 /// Returns memory by category at the peak and at each category's own, regions against their lower bounds, and the price
-/// of accumulators. Bytes sent per step and rank follow: by the formula, less what is saved.
+/// of accumulators. Then follow the bytes sent per step and rank: by the formula, less what is saved.
 std::string print_memory(const StepSchedule& schedule, const MemoryPlan& plan);
 
 /// One strategy of a comparison: a schedule with its plan, or why there is none.
@@ -45,19 +45,19 @@ std::vector<Traffic> traffic_of(const StepSchedule& schedule);
 /// Returns the bytes on the host by the first words of the storages' names.
 std::map<std::string, std::int64_t> host_memory(const StepSchedule& schedule);
 
-/// Returns what of limited_bytes() lies in the host's memory: counted where device and host are one.
+/// Returns the part of limited_bytes() that is in the host's memory; it counts where device and host are one.
 std::int64_t limited_host_bytes(const StepSchedule& schedule, const MemoryPlan& plan);
 
-/// Returns what lies on the host and how much of each, by the first words of the storages' names. For one: "snapshot
-/// 1.49 GB"; empty if nothing does.
+/// Returns what is kept on the host and how much of each, by the first words of the storages' names, for example
+/// "snapshot 1.49 GB"; empty if there is nothing.
 std::string describe_host_memory(const StepSchedule& schedule);
 
-/// Returns all rows side by side: memory by category at the peak. With what is idle then, it adds up to all that is
-/// allocated.
+/// Returns all rows side by side: memory by category at the peak. Together with the memory that is idle at the peak,
+/// this adds up to everything that is allocated.
 std::string print_strategy_table(const std::vector<StrategyRow>& rows);
 
-/// Returns the same rows: each category at its own peak, as ZeRO's formulas count, bytes sent and collectives per step
-/// and rank.
+/// Returns the same rows, with each category at its own peak, as ZeRO's formulas count it, and with bytes sent and
+/// collectives per step and rank.
 std::string print_strategy_peaks(const std::vector<StrategyRow>& rows);
 
 /// Collectives over more than one rank that a step plays, scalar reductions included.

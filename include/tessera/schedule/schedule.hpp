@@ -1,15 +1,15 @@
 #pragma once
 // The step as data. A StepSchedule lists every operation of an optimizer step before the first step runs: what it
 // reads, writes and updates, and its queue and group. The builder (build.hpp) makes it; the verifier, the memory plan,
-// the printer and the engine only read it. It names no rank, no address, no time and no backend, and is the same on
+// the printer and the engine only read it. It names no rank, no address, no time and no backend, and it is the same on
 // every rank.
 //
-// Reading guide: Storage is memory. Value is what one operation left in a storage (never changed; an update makes a new
-// value in the same storage). Operation reads and makes values. Segment is a run of operations that is played several
-// times at the same addresses. Play says which segment is played for which micro-step.
-//
-// Order: list order is issue order. A queue is first-in first-out. An operation waits for the makers of what it reads
-// and updates, and for its `after` edges; edges point backwards. A segment's border joins all queues.
+// Reading guide: a Storage is memory. A Value is what one operation left in a storage (it never changes; an update
+// makes a new value in the same storage). An Operation reads and makes values. A Segment is a run of operations that is
+// played several times at the same addresses. A Play says which segment is played for which micro-step.
+// Order: list order is issue order, and a queue is first-in first-out. An operation waits for the makers of what it
+// reads and updates, and for its `after` edges, which always point backwards. All queues join at a segment's
+// border.
 
 #include <cstdint>
 #include <optional>
@@ -47,23 +47,23 @@ enum class OperationKind : std::uint8_t {
   norm,
   clip,
   update,
-  direction,  ///< what an optimizer makes of gradient and state before it looks at whole matrices
+  direction,  ///< what an optimizer makes of gradient and state before it works on whole matrices
   exchange,
   orthogonalize
 };
 enum class Queue : std::uint8_t { compute, gather, reduce, replica, load, store, host };
 inline constexpr int kQueues = 7;
 
-/// What peers may touch decides the region; "at rest" lives as long as the run.
+/// The region follows from what peers may access; "at rest" lives as long as the run.
 enum class RegionKind : std::uint8_t { at_rest, shared, private_ };
 inline constexpr int kRegions = 3;
-/// Memory in which the device computes; memory of the machine beside it (pinned on a GPU's machine). Only loads, stores
-/// and the operations of the host's queue touch the latter. Each memory space has regions of its own; of the host's,
-/// peers reach but what collectives are staged in.
+/// The memory in which the device computes, and the memory of the machine (pinned on a GPU's machine). Only loads,
+/// stores and the operations of the host's queue touch the latter. Each memory space has its own regions; on the host,
+/// peers can access only the staging buffers of collectives.
 enum class MemorySpace : std::uint8_t { device, host };
 inline constexpr int kMemorySpaces = 2;
 
-/// Where the bytes of the account go.
+/// The categories of the memory account.
 enum class Category : std::uint8_t {
   parameters,
   gradients,
@@ -107,7 +107,7 @@ enum class ValueKind : std::uint8_t {
   matrices    ///< of a unit on their owner, likewise
 };
 
-/// What one operation left in a storage.
+/// The result that one operation left in a storage.
 struct Value {
   ValueKind kind = ValueKind::scratch;
   Placement placement;
@@ -116,7 +116,7 @@ struct Value {
   PartId part;
   std::int32_t slot = -1;      ///< saved: index in Part::saved; constant: in ModelParts::constants
   std::int64_t elements = 0;   ///< on this rank
-  std::int64_t first = -1;     ///< a bucket: its first element in the rank's slice of the unit; -1: no bucket
+  std::int64_t first = -1;     ///< a bucket: its first element in the rank's slice of the unit; -1: not a bucket
   std::vector<PartId> covers;  ///< gradients: the parts whose contributions of this micro-step are in it
   std::int32_t version = 0;    ///< masters, moments and copies: 0 = this step's parameters, 1 = after the update
   OperationId maker;           ///< none: carried in at the segment's start
@@ -125,19 +125,19 @@ struct Value {
   std::int64_t bytes() const { return elements * size_of(dtype()); }  ///< on this rank
 };
 
-/// Where a unit's state lies, noted by the passes that decide it: the operations say the same.
+/// Where a unit's state is, noted by the passes that decide it; the operations say the same.
 struct UnitState {
-  StorageId master;           ///< without training: the parameters, in the compute type
+  StorageId master;           ///< if there is no training: the parameters, in the compute type
   std::int64_t elements = 0;  ///< of it on this rank
   StorageId moments;          ///< the optimizer's states of these elements (state_spans), end to end
-  StorageId snapshot;         ///< on the host: this rank's share of all that, end to end; none where none is taken
-  ValueId gradient;           ///< the finished one, which the update reads
+  StorageId snapshot;         ///< on the host: this rank's share of all that, end to end; none if no snapshot is taken
+  ValueId gradient;           ///< the finished gradient, which the update reads
 };
 
-/// Elements [first, first + count) of a rank's slice of a unit. What is offloaded goes to the host, is updated and
-/// comes back bucket by bucket, so that the three run side by side.
+/// Elements [first, first + count) of a rank's slice of a unit. Offloaded state is copied to the host, updated and
+/// copied back bucket by bucket, so that the three overlap.
 struct Bucket {
-  std::int64_t first = 0, count = 0;  ///< 0 elements: no bucket, the whole slice
+  std::int64_t first = 0, count = 0;  ///< 0 elements: not a bucket, the whole slice
   std::int64_t end() const { return first + count; }
   bool operator==(const Bucket&) const = default;
 };
@@ -165,8 +165,8 @@ struct Operation {
   std::vector<Update> updates;
   std::vector<Edge> after;
   std::int64_t wire_bytes = 0;  ///< sent per rank: (n-1)/n of the collective's size; of an exchange who sends most
-  Bucket bucket;                ///< of the slices that it touches, the part that it works on
-  std::vector<ExchangeRun> runs = {};  ///< exchange: what goes from whom to whom
+  Bucket bucket;                ///< the part of the slices that it works on
+  std::vector<ExchangeRun> runs = {};  ///< exchange: what goes from which rank to which
 };
 
 enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation, snapshot, prefill, decode };
@@ -174,7 +174,7 @@ enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation
 /// Returns whether a segment generates text.
 constexpr bool generates(SegmentRole role) { return role == SegmentRole::prefill || role == SegmentRole::decode; }
 
-/// Operations [first, first + count) that are played together.
+/// Operations [first, first + count), which are played together.
 struct Segment {
   SegmentRole role = SegmentRole::micro_step;
   std::string name;
@@ -192,7 +192,7 @@ struct Play {
   std::int32_t micro_step = 0;
 };
 
-/// Communication that the formula counts and the schedule does not do, by name.
+/// Communication that the formula counts but the schedule avoids, by name.
 struct Saving {
   std::string name;
   std::int64_t bytes = 0;  ///< per step and rank
@@ -208,7 +208,7 @@ struct StepSchedule {
   ModelParts model;  ///< of a micro-batch; without training GenerationParts::prefill
   std::optional<GenerationParts> generation_parts;
   UnitLayout layout;
-  ProcessGrid grid;  ///< sizes; which ranks a group has is known when the schedule is bound to a rank
+  ProcessGrid grid;  ///< sizes; which ranks a group has is known only when the schedule is bound to a rank
   Strategy strategy = Strategy::zero3;
   DType compute = DType::fp32, reduce = DType::fp32;
   std::int64_t accumulation = 1;
@@ -218,11 +218,11 @@ struct StepSchedule {
   std::int64_t gradient_limit =
       0;  ///< full gradients of block units between backward and their reduction; 0 = no limit
   std::int64_t prefetch_forward = 0,
-               prefetch_backward = 0;  ///< block units that a gather may go out ahead of its first reader
+               prefetch_backward = 0;  ///< how many block units before its first reader a gather may be issued
   Offload offload = Offload::none;
-  UnitId offloaded_from;  ///< the state of this unit and all after it rests on the host; none: that of no unit
-  std::int64_t offloaded_inputs = 0;  ///< of recomputed blocks: wait for a micro-step's backward on the host
-  std::int64_t inputs_in_flight = 0;  ///< of these: may wait to go out at a time, and be back at a time
+  UnitId offloaded_from;  ///< the state of this unit and all after it is kept on the host; none: no unit's is
+  std::int64_t offloaded_inputs = 0;  ///< of recomputed blocks: those that wait for a micro-step's backward on the host
+  std::int64_t inputs_in_flight = 0;  ///< of these: may wait to be copied out at a time, and be back at a time
 
   OptimizerName optimizer = OptimizerName::adamw;
 
@@ -234,20 +234,20 @@ struct StepSchedule {
   std::vector<Play> step;        ///< every step
   std::vector<Play> evaluation;  ///< one evaluation batch
   std::vector<Play> snapshot;    ///< between two steps: this rank's share of the state, copied to the host
-  std::vector<Play> generation;  ///< a chunk of prompts, as often as they need; then a token of each sequence, again
+  std::vector<Play> generation;  ///< chunks of prompts, as many as needed; then a token of each sequence, repeatedly
   std::vector<Saving> savings;
-  std::vector<Saving> copy_savings;  ///< loads of parameters that copy_terms() counts and the schedule does not do
+  std::vector<Saving> copy_savings;  ///< loads of parameters that copy_terms() counts but the schedule avoids
   IndexedVector<UnitId, UnitState> state;
   IndexedVector<UnitId, UnitOwners>
       owners;      ///< of matrices that are updated as a whole, in the group that shares state
   StorageId sums;  ///< of a step, over micro-batches and ranks: ReducedScalars (kernels/reduced_scalars.hpp)
-  StorageId wish;  ///< StepWish, where micro-steps begin with a sum of it
-  /// Memory that no operation names, for as long as the run lives; none: not wanted.
+  StorageId wish;  ///< StepWish, if micro-steps begin with a sum of it
+  /// Memory that no operation names and that lives as long as the run; none: not needed.
   StorageId kernel_workspace;  ///< what kernels keep for themselves, at rest
-  StorageId scalars;           ///< StepScalars, at rest (kernels/step_scalars.hpp); none where only text is generated
+  StorageId scalars;           ///< StepScalars, at rest (kernels/step_scalars.hpp); none if the run only generates text
   StorageId unit_sums;         ///< with metrics.layer_norms: the squared norm after each unit, at rest
-  StorageId exchange;          ///< on the host: what it and a GPU hand each other (kernels/host_exchange.hpp)
-  StorageId staging;           ///< on the host, shared: staged collectives pass through it one by one
+  StorageId exchange;          ///< on the host: what host and GPU pass to each other (kernels/host_exchange.hpp)
+  StorageId staging;           ///< on the host, shared: staged collectives pass through it one at a time
   StorageId messages;          ///< on the host: sums of staged collectives between nodes
 
   const Value& value(ValueId id) const { return values[id]; }
@@ -268,13 +268,13 @@ struct StepSchedule {
     if (generation_parts) most = std::max(most, generation_parts->prefill.input_integers());
     return most;
   }
-  /// Returns whether there are steps. Otherwise there are only parameters, and segments of evaluation or generation.
+  /// Returns whether there are steps. If not, there are only parameters, and segments of evaluation or generation.
   bool trains() const { return !step.empty(); }
 
-  /// Returns whether an operation is a collective of more than one rank. Others have the group `self`, or slice for
-  /// one.
+  /// Returns whether an operation is a collective of more than one rank. The others have the group `self`, or slice
+  /// within one rank.
   bool communicates(const Operation& op) const { return op.kind != OperationKind::slice && grid.size(op.group) > 1; }
-  /// Returns whether a gather finds its slice in its place in the full copy, where the update has written it.
+  /// Returns whether a gather finds its slice at its place in the full copy, where the update has written it.
   bool gathers_in_place(const Operation& op) const {
     return op.kind == OperationKind::gather && !op.reads.empty() && !op.writes.empty() &&
            value(op.reads[0]).storage == value(op.writes[0]).storage;
@@ -283,16 +283,16 @@ struct StepSchedule {
   std::int64_t wire_bytes_per_step() const;
   /// Returns bytes copied between device and host per rank and step for what is offloaded.
   std::int64_t copied_bytes_per_step() const;
-  /// Returns a hash of everything above except names and what follows from the rest: equal on all ranks, compared
-  /// before step 1.
+  /// Returns a hash of everything above except names and what follows from the rest. It is equal on all ranks, which
+  /// compare it before step 1.
   std::uint64_t hash() const;
 };
 
-/// Returns the operations that must have finished before `id` starts and are not implied by its queue. They make what
-/// it reads or updates, or are its `after` edges, on other queues. Deduplicated and reduced to the last of each queue.
+/// Returns the operations on other queues that must have finished before `id` starts: those that make what it reads or
+/// updates, and its `after` edges. They are deduplicated and reduced to the last of each queue.
 std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id);
 
-/// Returns whether device and host copy and the host computes beside the device's work.
+/// Returns whether device and host copy, and the host computes, in parallel with the device's work.
 inline bool copies_in_steps(const StepSchedule& schedule) {
   return schedule.offload != Offload::none || schedule.offloaded_inputs > 0;
 }
@@ -300,8 +300,8 @@ inline bool copies_in_steps(const StepSchedule& schedule) {
 /// Returns the bytes that an operation copies between device and host for what is offloaded; 0 for all others.
 std::int64_t copied_bytes(const StepSchedule& schedule, const Operation& operation);
 
-/// Returns whether an operation brings in what only the host knows, the tokens of a micro-batch or this rank's wish to
-/// stop: a load that reads no value.
+/// Returns whether an operation is a load that reads no value. It brings in what only the host knows: the tokens of a
+/// micro-batch, or this rank's wish to stop.
 inline bool takes_input(const Operation& op) { return op.kind == OperationKind::load && op.reads.empty(); }
 
 /// Returns whether an operation brings in the tokens of a micro-batch.

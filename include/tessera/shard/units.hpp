@@ -29,7 +29,7 @@ struct Unit {
   std::int64_t padded = 0;           ///< of the flat parameter; a multiple of world x 64
   std::int64_t matrices_end = 0;     ///< elements before this are matrices of blocks, where these come first; else 0
   bool is_block = false;    ///< holds block tensors: counts in shard.limit_all_gathers and in prefetch distances
-  bool stays_full = false;  ///< small tensors: gathered once a step, after their update (shard.persistence_threshold)
+  bool stays_full = false;  ///< small tensors: gathered once per step, after their update (shard.persistence_threshold)
 
   /// Elements of one member's share of a group of `members` ranks that divides the world.
   std::int64_t share(std::int64_t members) const { return padded / members; }
@@ -50,10 +50,10 @@ struct UnitLayout {
 
 /// Divides a model into units. `block`: a block each; `size`: neighbouring parts merged until they hold min_params
 /// elements (a remainder joins the unit before it); `model`: one unit. Except under `model`, vocabulary tables and the
-/// position table are units of their own. Tensors of fewer than `small` elements form one unit that stays full,
-/// whatever the wrap. It is one for all blocks, because a block's alone would be too small for a collective. Its full
-/// parameters are there all the time, so their order of use does not matter. A tied table is never in it
-/// (shard.tied_reduce). With `matrices_first` the matrices of blocks lie before a unit's other tensors.
+/// position table are separate units. Tensors of fewer than `small` elements form one unit that stays full, whatever
+/// the wrap. It is one for all blocks, because a block's alone would be too small for a collective. Its full parameters
+/// are there all the time, so their order of use does not matter. A tied table is never in it (shard.tied_reduce). With
+/// `matrices_first` the matrices of blocks lie before a unit's other tensors.
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
                              std::int64_t small = 0, bool matrices_first = false);
 

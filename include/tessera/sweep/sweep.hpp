@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-/// Runs sweep.action on the rows of `file`; `arguments`, the command line's, win over it. Starts processes and reads
-/// files; all state is in the folders of the rows (src/sweep/folder.hpp). Returns the exit code: 0 if all rows are
-/// done, do not fit or are skipped, else that of the first other row. UsageError, before anything is started, if the
-/// file or one of its rows is impossible.
+/// Runs sweep.action on the rows of `file`; `arguments`, those of the command line, override it. Starts processes and
+/// reads files; all state is in the folders of the rows (src/sweep/folder.hpp). Returns the exit code: 0 if all rows
+/// are done, do not fit or are skipped, otherwise that of the first other row. Throws UsageError, before anything is
+/// started, if the file or one of its rows is impossible.
 int run_sweep(const std::filesystem::path& file, const std::vector<Setting>& arguments);
 
 }  // namespace tessera

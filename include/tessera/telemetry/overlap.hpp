@@ -1,6 +1,6 @@
 #pragma once
-// What the ranks of a step did and what they waited for: the numbers of /overlap in metrics.h5, and which rank holds
-// the others up.
+// What the ranks did in a step and what they waited for: the numbers of /overlap in metrics.h5, and which rank slows
+// the others down.
 
 #include <array>
 #include <cstdint>
@@ -60,8 +60,8 @@ struct Straggler {
   double behind_share = 0;    ///< of its own work and wait together
 };
 
-/// Names the rank with most work of its own, if it is also the one that waits least: a rank that waits is a victim. It
-/// must stand out by a tenth of its time. Values of one rank, or of ranks that do equal work, name none.
+/// Names the rank whose own work is longest, if it is also the one that waits least, because a rank that waits is a
+/// victim. It must stand out by a tenth of its time. Values of one rank, or of ranks that do equal work, name none.
 Straggler find_straggler(std::span<const OverlapTimes> ranks);
 
 }  // namespace tessera

@@ -38,7 +38,7 @@ std::string shared_validation(const Options& options);
 Dataset open_dataset(const Options& options, std::int64_t vocab, std::int64_t seq_len,
                      const CorpusSettings& settings = {});
 
-/// Returns the folder of the cache: data.cache, $TESSERA_CACHE, or `cache` beside the run folders.
+/// Returns the folder of the cache: data.cache, $TESSERA_CACHE, or `cache` next to the run folders.
 std::filesystem::path cache_folder(const Options& options);
 
 /// Prepares the text that data.source names (`option`: or data.val_source) in the cache, if it is not there. Returns

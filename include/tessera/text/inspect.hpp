@@ -1,5 +1,5 @@
 #pragma once
-// What is in a corpus of tokens.
+// A summary of a corpus of tokens.
 
 #include <cstdint>
 #include <string>

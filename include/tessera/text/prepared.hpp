@@ -17,7 +17,7 @@ struct DocumentHeader {
   char magic[8] = {'T', 'E', 'S', 'S', 'E', 'R', 'A', 'D'};
   std::uint32_t version = 1, entry_bytes = 8;
   std::uint64_t documents = 0;
-  std::uint64_t uncounted_runs = 0;  ///< of the mask beside it; 0: there is none
+  std::uint64_t uncounted_runs = 0;  ///< of the mask next to it; 0: there is none
   std::uint64_t unused[4] = {};
 };
 static_assert(sizeof(DocumentHeader) == 64);
@@ -25,7 +25,7 @@ static_assert(sizeof(DocumentHeader) == 64);
 /// A mapped index of documents.
 class DocumentIndex {
  public:
-  /// UsageError if the file is no such index, or its documents are not in order within `tokens`.
+  /// UsageError if the file is not such an index, or its documents are not in order within `tokens`.
   DocumentIndex(const std::filesystem::path& file, std::int64_t tokens);
   std::int64_t size() const { return documents_; }
   /// Returns the runs of the mask that was written with it; 0: there was none.
@@ -47,7 +47,7 @@ struct TokenRun {
   bool operator==(const TokenRun&) const = default;
 };
 
-/// The header of a mask of the loss; as many TokenRun follow: tokens that are no targets, in order.
+/// The header of a mask of the loss; as many TokenRun follow: tokens that are not targets, in order.
 struct MaskHeader {
   char magic[8] = {'T', 'E', 'S', 'S', 'E', 'R', 'A', 'M'};
   std::uint32_t version = 1, entry_bytes = sizeof(TokenRun);
@@ -59,7 +59,7 @@ static_assert(sizeof(MaskHeader) == 64);
 /// A mapped mask of the loss.
 class LossMask {
  public:
-  /// UsageError if the file is no such mask, or its runs are not in order within `tokens`.
+  /// UsageError if the file is not such a mask, or its runs are not in order within `tokens`.
   LossMask(const std::filesystem::path& file, std::int64_t tokens);
   std::int64_t size() const { return runs_; }
   TokenRun operator[](std::int64_t i) const;
@@ -77,18 +77,18 @@ inline constexpr std::string_view kPreparedDocuments = "documents.idx";
 inline constexpr std::string_view kPreparedMask = "uncounted.idx";
 inline constexpr std::string_view kPreparedInfo = "info.json";
 
-/// Gives tokens the mask beside their file, if there is one. UsageError if it is no mask of these tokens, or is missing
-/// though the index beside them names one.
+/// Gives tokens the mask next to their file, if there is one. UsageError if it is not a mask of these tokens, or is
+/// missing although the index next to them names one.
 std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& file);
 
-/// Gives tokens the documents of an index, whose first tokens are no targets. UsageError if the file is missing or no
-/// index of these tokens.
+/// Gives tokens the documents of an index, whose first tokens are not targets. UsageError if the file is missing or is
+/// not an index of these tokens.
 std::unique_ptr<TokenSource> with_documents(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& index);
 
-/// Returns the mask beside a file of tokens: uncounted.idx of a cache, else FILE.mask.
+/// Returns the mask next to a file of tokens: uncounted.idx of a cache, else FILE.mask.
 std::filesystem::path mask_beside(const std::filesystem::path& tokens);
 
-/// Returns the index beside a file of tokens: documents.idx of a cache, else FILE.idx.
+/// Returns the index next to a file of tokens: documents.idx of a cache, else FILE.idx.
 std::filesystem::path index_beside(const std::filesystem::path& tokens);
 
 }  // namespace tessera

@@ -17,7 +17,7 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// What one thread needs to encode: scratch and a cache of words, kept between calls. Must not outlive its tokenizer.
+  /// One thread's encoder: scratch and a cache of words, kept between calls. Must not outlive its tokenizer.
   class Encoder {
    public:
     virtual ~Encoder() = default;
@@ -29,7 +29,7 @@ class Tokenizer {
   virtual std::unique_ptr<Encoder> encoder() const = 0;
 
   /// Returns the position at or after `from` (> 0) where `text` may be cut: encoding both parts gives the ids of the
-  /// whole. Returns text.size() if there is no such position, or if none can be told for this tokenizer.
+  /// whole. Returns text.size() if there is no such position, or if this tokenizer cannot tell.
   virtual std::size_t cut_at_or_after(std::string_view text, std::size_t from) const = 0;
 
   /// Returns the bytes of an id, which alone need not be valid UTF-8. UsageError for an id that is not in the

@@ -1,5 +1,5 @@
 #pragma once
-// Writes checkpoints of a training session. Each rank writes its share, gathered to fewer files if wanted; rank 0
+// Writes checkpoints of a training session. Each rank writes its share, gathered to fewer files if wanted, and rank 0
 // finishes the folder when all parts are on disk. With checkpoint.async a separate thread does that during the steps,
 // from a copy of the state.
 
@@ -23,7 +23,7 @@
 
 namespace tessera {
 
-/// A writer's needs besides the session.
+/// What a writer needs in addition to the session.
 struct CheckpointSettings {
   CheckpointOptions options;
   std::filesystem::path folder;  ///< RUN/checkpoints
@@ -42,18 +42,18 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Makes a checkpoint of the session's state between two steps. Returns when it is complete and durable. With
-  /// checkpoint.async it returns when the state is copied, and the files are written while steps go on. First waits for
-  /// a checkpoint that is still being written: none is left out, and one copy of the state is enough. Collective.
-  /// IoError, of this checkpoint or of the one before; no complete checkpoint is lost then. `evaluation`: of this step,
-  /// for the manifest; checkpoint.keep_best goes by it.
+  /// Makes a checkpoint of the session's state between two steps. Returns when it is complete and durable; with
+  /// checkpoint.async, when the state is copied, while the files are written as steps go on. First waits for a
+  /// checkpoint that is still being written, so that none is left out and one copy of the state is enough. Collective.
+  /// Throws IoError, of this checkpoint or of the previous one; no complete checkpoint is lost then. `evaluation` is
+  /// that of this step, for the manifest; checkpoint.keep_best uses it.
   void begin(const NamedLosses& evaluation = {});
-  /// Returns the bytes that this rank writes for each checkpoint; 0 if another writes for it.
+  /// Returns the bytes that this rank writes for each checkpoint; 0 if another rank writes for it.
   std::int64_t bytes_to_write() const;
   /// Returns whether a checkpoint is being written in the background.
   bool is_writing() const;
   /// Returns the next checkpoint that is complete, each once, in order. Rethrows errors of the background writing:
-  /// IoError on the failing rank, PeerError on the others, whose steps may end with that before.
+  /// IoError on the failing rank, PeerError on the others, whose steps may already have ended with it.
   std::optional<CheckpointReport> finished();
   /// Waits until nothing is being written. Rethrows as finished().
   void wait();
@@ -82,8 +82,8 @@ class CheckpointWriter {
   CheckpointFolder folder_;
   JudgedCheckpoints judged_;
   std::int64_t newest_ = 0;               ///< the step that this run continued from, or wrote last (rank 0)
-  std::set<std::string> noted_;           ///< each line once
-  std::unique_ptr<Transport> transport_;  ///< separate: the writing may go on during steps
+  std::set<std::string> noted_;           ///< each line only once
+  std::unique_ptr<Transport> transport_;  ///< separate, because the writing may go on during steps
   std::unique_ptr<ControlPlane> plane_;
   std::int64_t writer_ = 0;            ///< the rank that writes for this one
   std::vector<std::int64_t> members_;  ///< the ranks that this one writes for, itself first; empty: it does not write

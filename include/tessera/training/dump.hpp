@@ -18,7 +18,7 @@ class StepDump {
   StepDump(TrainingSession& session, RankContext& context, IoThread* io, const std::filesystem::path& path);
   ~StepDump();
 
-  /// Writes all gradients: summed over ranks and micro-steps, before clipping, the loss scale taken out.
+  /// Writes all gradients: summed over ranks and micro-steps, before clipping, without the loss scale.
   void write_gradients();
   /// Writes all weights and closes the file.
   void write_weights(std::int64_t step, const StepResult& result);

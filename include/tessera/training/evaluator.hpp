@@ -1,6 +1,6 @@
 #pragma once
-// Evaluation of validation sets over all ranks, by the evaluation segment of a schedule: of a training, or of a model
-// that is only evaluated.
+// Evaluation of validation sets over all ranks, by the evaluation segment of a schedule: of a training run, or of a
+// model that is only evaluated.
 
 #include <cstdint>
 #include <map>
@@ -16,17 +16,17 @@ namespace tessera {
 
 class Evaluator {
  public:
-  /// All must outlive the evaluator. `vocab`: of the model; tokens are checked against it.
+  /// All must outlive the evaluator. `vocab` is the model's; tokens are checked against it.
   Evaluator(RankContext& context, const StepSchedule& schedule, Optimizer& optimizer, Player& player,
             std::int64_t vocab);
 
-  /// Returns the mean loss over `micro_batches` of the set: the same on every rank and world. The set stays where it is
-  /// as long as the evaluator lives. Collective.
+  /// Returns the mean loss over `micro_batches` of the set, which is the same on every rank and for every world. The
+  /// set must stay at its address as long as the evaluator lives. Collective.
   Evaluation evaluate(const ValidationSet& set, std::int64_t micro_batches);
 
  private:
-  /// Returns the sum of the losses of `count` groups of `together` windows from window `first` on. A group is a
-  /// micro-batch, in which it is repeated until that is full.
+  /// Returns the sum of the losses of `count` groups of `together` windows from window `first` on. Each group is a
+  /// micro-batch, which it fills by being repeated.
   double evaluate_groups(const ValidationSet& set, std::int64_t first, std::int64_t together, std::int64_t count);
 
   RankContext& context_;

@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// Resuming's needs besides schedule and memory.
+/// What resuming needs in addition to schedule and memory.
 struct ResumeSettings {
   const Options& options;
   const PlannedRun& planned;
@@ -22,15 +22,15 @@ struct ResumeSettings {
   std::function<void(const std::string&)> say;  ///< a line for the user; called on rank 0
 };
 
-/// UsageError if the first of the checkpoints that checkpoint.resume names with a readable manifest does not fit the
-/// run. Called before a run folder is touched.
+/// Throws UsageError if the first of the checkpoints that checkpoint.resume names with a readable manifest does not fit
+/// the run. Called before a run folder is touched.
 void require_fitting(const ResumeSettings& settings);
 
 /// Loads by checkpoint.resume. auto takes the newest checkpoint that is complete and undamaged, and reports those
 /// passed over. A checkpoint that the system does not let a rank read is not passed over (IoError). Loads nothing if
-/// there is none at all. A folder of only damaged ones is an error: a fresh start would prune them. Empty for `none`.
-/// Collective when called. UsageError if the checkpoint does not fit and checkpoint.allow does not say so; IoError if
-/// none can be read. All references outlive it.
+/// there is none at all, but a folder with only damaged ones is an error, because a fresh start would prune them. Empty
+/// for `none`. Collective when called. Throws UsageError if the checkpoint does not fit and checkpoint.allow does not
+/// say so, and IoError if none can be read. All references must outlive it.
 StateLoader state_loader(RankContext& context, const ResumeSettings& settings);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 #pragma once
-// train.sample_every: what the model writes while it learns.
+// train.sample_every: texts that the model writes while it learns.
 
 #include <cstdint>
 #include <memory>
@@ -19,12 +19,12 @@ struct TextSample {
 
 class SampleWriter {
  public:
-  /// `session` outlives the writer. Goes on with generate.prompt; without one with the end-of-text token, or with a
-  /// line's end. UsageError if the prompt leaves no position of the sample's, or is not of the model's vocabulary.
+  /// `session` must outlive the writer. Continues generate.prompt; without one, the end-of-text token, or a newline.
+  /// Throws UsageError if the prompt leaves no position for the sample, or is not of the model's vocabulary.
   SampleWriter(RankContext& context, TrainingSession& session, const Options& options,
                std::unique_ptr<Tokenizer> tokenizer);
 
-  /// Writes a sample with the parameters of the last step, which stay as they are. Collective; the text is on rank 0.
+  /// Writes a sample with the parameters of the last step, which are not changed. Collective; the text is on rank 0.
   TextSample write();
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// One rank's training session: from resolved options to steps. Builds and proves the schedule, plans memory, binds it,
-// and plays steps and evaluations. TrainLoop (training/train_loop.hpp) shows, logs and writes around it.
+// One rank's training session: from resolved options to steps. Builds and verifies the schedule, plans memory, binds
+// it, and plays steps and evaluations. TrainLoop (training/train_loop.hpp) shows, logs and writes around it.
 
 #include <cstdint>
 #include <functional>
@@ -28,12 +28,12 @@ std::int64_t steps_between_timed(const Options& options, DeviceKind device, std:
 /// The point at which a session starts.
 struct StartPoint {
   std::int64_t step = 0;         ///< steps done
-  std::int64_t next_sample = 0;  ///< samples of the run so far
+  std::int64_t next_sample = 0;  ///< samples that the run has read so far
   OptimizerRecord optimizer;
 };
 
-/// Fills masters and moments of this rank's slices from a checkpoint and returns its position. Nothing: there is none,
-/// and the session starts afresh. Collective.
+/// Fills masters and moments of this rank's slices from a checkpoint and returns its position. Returns nothing if there
+/// is none, and the session starts afresh. Collective.
 using StateLoader = std::function<std::optional<StartPoint>(const StepSchedule& schedule, Resources& resources)>;
 
 class TrainingSession {
@@ -51,17 +51,17 @@ class TrainingSession {
   DataPosition data_position() const;
   std::int64_t global_tokens() const { return optimizer_->settings().global_tokens; }
 
-  /// Names whom to ask for this rank's wish to stop (training/stop.hpp). It gets the number of the step's micro-steps
-  /// that were begun. That is fewer than all before a micro-step, and all of them before the step's last sum.
+  /// Sets the source of this rank's wish to stop (training/stop.hpp). It gets the number of the step's micro-steps that
+  /// were begun: fewer than all before a micro-step, and all of them before the step's last sum.
   void ask(std::function<StepWish(std::int64_t begun)> source);
 
   /// Runs one optimizer step. `before_update` is called when all gradients are final, before weights change (dumps).
-  /// The step is given up where ranks wish to stop while one of them expects a long rest. All state is then as before
-  /// the step, and nothing but a checkpoint may follow.
+  /// The step is given up if ranks wish to stop while one of them expects that its rest takes long. All state is then
+  /// as before the step, and nothing but a checkpoint may follow.
   StepResult train_step(const std::function<void()>& before_update = {});
 
-  /// Copies this rank's share of the state to the host, where snapshot_slice() finds it until the next one; returns
-  /// when it is there. Only with checkpoint.async.
+  /// Copies this rank's share of the state to the host, where snapshot_slice() finds it until the next call; returns
+  /// when the copy is complete. Only with checkpoint.async.
   void take_snapshot();
 
   /// Evaluates `micro_batches` of every validation set, see Evaluator. Collective.
@@ -95,7 +95,7 @@ class TrainingSession {
   std::unique_ptr<Player> player_;
   std::unique_ptr<BatchReader> reader_;
   std::unique_ptr<Evaluator> evaluator_;  ///< from the first evaluation on
-  std::vector<std::int32_t> row_;         ///< scratch of counting targets
+  std::vector<std::int32_t> row_;         ///< scratch for counting targets
 };
 
 /// Opens the session of a run, which must outlive it: allocates, initialises or reads weights, or goes on from the

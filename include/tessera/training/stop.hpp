@@ -1,8 +1,8 @@
 #pragma once
 // Reasons for a run to stop early or to make a checkpoint between its regular ones: signals, the clock, files in the
-// run folder. Every rank looks when all else of a step is done. Its requests travel with the step's scalars, so that
-// all act at the same step boundary. In a step of several micro-steps every rank also looks before each of them: a step
-// whose rest would take long is given up.
+// run folder. Every rank looks when the rest of a step is done, and its requests travel with the step's scalars, so
+// that all act at the same step boundary. In a step of several micro-steps every rank also looks before each of them,
+// and a step whose rest would take long is given up.
 
 #include <algorithm>
 #include <array>
@@ -21,21 +21,21 @@
 
 namespace tessera {
 
-/// A rank's requests to all ranks, to be met after the step; sums over ranks stay apart.
+/// A rank's requests to all ranks, to be met after the step; their sums over ranks stay distinguishable.
 struct StepRequests {
   static constexpr std::int32_t kStop = 1, kCheckpoint = 1 << 20;  ///< a million ranks at most
   static bool stop(std::int64_t sum) { return (sum & (kCheckpoint - 1)) != 0; }
   static bool checkpoint(std::int64_t sum) { return sum >= kCheckpoint; }
 };
 
-/// A step whose rest takes longer than so many seconds is given up for a stop.
+/// If the rest of a step takes longer than so many seconds, the step is given up for a stop.
 inline constexpr double kLongRest = 10;
 
 /// Notes SIGUSR1, SIGTERM, SIGINT and SIGHUP during its lifetime instead of ending the process (SIGHUP unless it was
 /// ignored, as under nohup). A second one, of any of them, half a second or more after the first ends the process at
 /// once. That holds until the process has ended, because a signal may be sent twice. One object at a time, on the
-/// thread that computes; other threads receive none (base/threads.hpp). The handlers run on a separate stack. oneDNN's
-/// matmuls use the stack pointer as one more pointer into their buffers, and would find a handler's frame there.
+/// thread that computes; other threads receive none (base/threads.hpp). The handlers run on a separate stack, because
+/// oneDNN's matmuls use the stack pointer as one more pointer into their buffers, where a handler's frame would be.
 class StopSignals {
  public:
   StopSignals();
@@ -58,11 +58,11 @@ class StopSignals {
   stack_t stack_before_{};
 };
 
-/// When the process must have ended, by run.walltime or by Slurm's limit of the job; never: no limit.
+/// When the process must have ended, by run.walltime or by Slurm's limit of the job; without a limit, never.
 class Deadline {
  public:
-  /// `start`: of the process. A monotonic clock measures run.walltime; the end of a Slurm job is a time of day. The
-  /// earlier of both counts.
+  /// `start`: of the process. A monotonic clock measures run.walltime, whereas the end of a Slurm job is a time of day.
+  /// The earlier of both counts.
   Deadline(double walltime, std::chrono::steady_clock::time_point start);
   /// Returns the seconds left; infinity without a limit.
   double seconds_left() const { return std::min(left_of_walltime(), left_of_job()); }
@@ -77,12 +77,12 @@ class Deadline {
   double job_end_;   ///< seconds since 1970, infinity without a limit
 };
 
-/// Durations of the last ones, in seconds.
+/// Durations of the latest step, evaluations and checkpoint, in seconds.
 struct LastTimes {
-  double step = 0;                   ///< or of what of it lies before the next check of the clock
+  double step = 0;                   ///< or of the part of it before the next check of the clock
   double evaluations = 0;            ///< of those that are due before and after that check
   std::optional<double> checkpoint;  ///< empty before the first one
-  bool is_writing = false;           ///< a checkpoint: it comes before the last one
+  bool is_writing = false;           ///< whether a checkpoint is being written, which comes before the last one
 };
 
 /// How long before its end a run must ask for its last checkpoint.
@@ -97,27 +97,27 @@ class StopMargin {
   double estimate_, most_;
 };
 
-/// One rank's view.
+/// One rank's view of the reasons to stop.
 class StopConditions {
  public:
-  /// `start`: of the process. `folder`: the run's; only rank 0 checks clock and files. `signals` outlive the
+  /// `start`: of the process. `folder`: the run's; only rank 0 checks clock and files. `signals` must outlive the
   /// conditions. `checkpoint_bytes`: this rank's share of a checkpoint.
   StopConditions(const Options& options, const StopSignals& signals, std::chrono::steady_clock::time_point start,
                  const std::filesystem::path& folder, bool is_rank_0, std::int64_t checkpoint_bytes);
 
   /// Returns "at 14:32:10, 75.5 s before run.walltime"; empty without a limit.
   std::string announcement() const;
-  /// Returns the requests for the end of the step that is all but done.
+  /// Returns the requests for the end of the step, when all the rest of it is done.
   std::int32_t requests(const LastTimes& times);
   /// Returns the wish before a micro-step; `times.step` is what the step still needs. In the first step of a start the
-  /// clock does not count: a run that is always given too little time would never get anywhere.
+  /// clock does not count, because a run that is always given too little time would never get anywhere.
   StepWish wish(const LastTimes& times, bool is_first_step);
   /// Returns whether a signal was received.
   bool heard_signal();
-  /// Notes that a checkpoint of the present state begins: restarts the clock of checkpoint.every_minutes. A file that
-  /// asks for one is ignored until it is written.
+  /// Notes that a checkpoint of the present state begins, and restarts the clock of checkpoint.every_minutes. A file
+  /// that asks for a checkpoint is ignored until this one is written.
   void checkpoint_begins();
-  /// Notes that a checkpoint is on disk: removes the file that asked for it.
+  /// Notes that a checkpoint is on disk, and removes the file that asked for it.
   void checkpoint_written();
   /// Returns why this rank wants to stop; empty if it does not.
   const std::string& reason() const { return reason_; }

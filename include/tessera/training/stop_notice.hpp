@@ -1,5 +1,5 @@
 #pragma once
-// Tells the user at once that a stop was heard, although the step that is being played ends later.
+// Tells the user at once that a request to stop was heard, although the current step ends later.
 
 #include <chrono>
 #include <condition_variable>
@@ -17,20 +17,20 @@ namespace tessera {
 struct StepProgress {
   std::int64_t step = 0, first_step = 1;
   std::int64_t begun = 0, micro_steps = 1;
-  std::int64_t ahead = 0;   ///< micro-steps that the host may have begun before the device finished the one before
-  double last_seconds = 0;  ///< of the step before in this start; 0: there was none
+  std::int64_t ahead = 0;   ///< micro-steps that the host may have begun before the device finished the previous one
+  double last_seconds = 0;  ///< of the previous step in this start; 0: there was none
   std::chrono::steady_clock::time_point start;
 
   double seconds() const;
-  /// Returns the estimate of what the step still needs, in seconds: by its micro-steps so far and by the step before,
-  /// whichever is more. Infinity where neither is known.
+  /// Returns the estimate of what the step still needs, in seconds: by its micro-steps so far and by the previous step,
+  /// whichever is more. Infinity if neither is known.
   double rest() const;
-  /// Returns whether a wish that is heard now may have the step given up: it is summed before the next micro-step, and
-  /// judged before the one after that.
+  /// Returns whether a wish that is heard now may cause the step to be given up: it is summed before the next
+  /// micro-step, and evaluated before the one after that.
   bool may_be_given_up() const { return begun + 2 + ahead < micro_steps && rest() > kLongRest; }
 };
 
-/// Returns "stopping after step 4 with a checkpoint", or what else a stop at this point comes to.
+/// Returns "stopping after step 4 with a checkpoint", or a description of what else a stop at this point leads to.
 std::string describe_stop(const StepProgress& progress);
 
 class StopNotice {
@@ -42,7 +42,7 @@ class StopNotice {
   StopNotice& operator=(const StopNotice&) = delete;
 
   void set_progress(const StepProgress& progress);
-  /// Tells of a stop, unless that was done.
+  /// Announces a stop, unless that was done already.
   void announce(const std::string& reason);
 
  private:

@@ -20,14 +20,14 @@ namespace tessera {
 
 class TrainLoop {
  public:
-  /// Collective. `recorder` is there on rank 0 only, `samples` with train.sample_every. Rank 0's
-  /// `notice` tells the user of a stop. Everything outlives the loop.
+  /// Collective. `recorder` exists on rank 0 only, `samples` with train.sample_every. Rank 0's `notice` tells the user
+  /// of a stop. Everything must outlive the loop.
   TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
             const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports,
             SampleWriter* samples = nullptr, StopNotice* notice = nullptr);
 
-  /// Runs all remaining steps. Returns empty when all are done; else where and why it stopped before. Then there is a
-  /// checkpoint of the last finished step on disk, unless this start has finished none.
+  /// Runs all remaining steps. Returns empty when all are done, otherwise where and why it stopped before. In that case
+  /// a checkpoint of the last finished step is on disk, unless this start has finished none.
   std::string run();
 
   /// Returns the results of the last evaluation; empty before the first.
@@ -69,11 +69,11 @@ class TrainLoop {
   StopConditions conditions_;
   KeptAlgorithms algorithms_;
   std::vector<Evaluation> evaluations_;                                      ///< after step `evaluated_step_`
-  std::int64_t evaluated_step_ = -1, reported_step_ = -1, saved_step_ = -1;  ///< the last ones
+  std::int64_t evaluated_step_ = -1, reported_step_ = -1, saved_step_ = -1;  ///< the latest ones
   StepProgress progress_;
   double loss_ = std::nan("");
   double step_seconds_ = 0, evaluation_seconds_ = 0;
-  std::optional<double> checkpoint_seconds_;  ///< of the last one
+  std::optional<double> checkpoint_seconds_;  ///< of the latest one
 };
 
 }  // namespace tessera

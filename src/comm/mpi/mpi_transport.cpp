@@ -59,7 +59,7 @@ bool MpiTransport::finished(MessageSlot slot) {
   return done != 0;
 }
 
-/// Cancels receives without a message. One that is being filled cannot be cancelled. It is waited for, because its
+/// Cancels receives without a message. One that is being filled cannot be cancelled; it is waited for, because its
 /// memory goes away next. A send cannot be taken back; MPI forgets an unreceived one at MPI_Finalize.
 void MpiTransport::cancel() {
   for (Request& request : requests_) {
@@ -80,8 +80,8 @@ void MpiTransport::cancel() {
   }
 }
 
-/// Ends the process: the sender died in the middle of a message: MPI would go on writing into memory that is reused by
-/// then.
+/// Ends the process, because the sender died in the middle of a message and MPI would go on writing into memory that is
+/// reused by then.
 void MpiTransport::end_process() {
   ExitCode code = ExitCode::communication;
   std::string message = "a message stays half received (its sender is gone)";

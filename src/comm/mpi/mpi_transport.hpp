@@ -1,5 +1,5 @@
 #pragma once
-// Messages over MPI, on a communicator of the transport's own.
+// Messages over MPI, on the transport's own communicator.
 
 #include <array>
 

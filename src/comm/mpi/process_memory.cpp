@@ -52,7 +52,7 @@ std::string identity(const FileDescriptor& file) {
 }  // namespace
 
 MemoryExchange::Offer ProcessMemory::create(std::int64_t bytes) {
-  // Writing to a shared page that the machine lacks raises SIGBUS: ask for all of them now.
+  // Writing to a shared page that the machine lacks raises SIGBUS, so all pages are asked for now.
   const std::int64_t usable = usable_memory();
   if (bytes > usable) {
     throw IoError("{} bytes of shared memory are needed and {} are free. Use fewer ranks per node, or shard further.",

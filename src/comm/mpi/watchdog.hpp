@@ -12,7 +12,7 @@ namespace tessera {
 class Watchdog {
  public:
   /// Unless it is destroyed within `seconds` (0: no limit), prints "tessera: MESSAGE" and ends the process with code 5.
-  /// Its thread receives no signals. If the system refuses the thread, nothing watches: that is no reason to end a run.
+  /// Its thread receives no signals. If the system refuses the thread, the run goes on although nothing watches.
   Watchdog(std::string message, double seconds);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -86,7 +86,7 @@ World::World(int* argc, char*** argv, double limit_seconds) : state_(std::make_u
   s.limit_seconds = limit_seconds;
   const Launch launch = find_launch();
   require_process_manager(launch);
-  // What the user set stays.
+  // The user's settings stay.
   for (const auto& [name, value] : quick_start(launch))
     ::setenv(name.c_str(), value.c_str(), 0);  // NOLINT(concurrency-mt-unsafe): no threads yet
   const Watchdog watchdog = limited(launch.rank, s.host, "start", limit_seconds);

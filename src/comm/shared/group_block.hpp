@@ -1,5 +1,5 @@
 #pragma once
-// The control block shared by the members of a shared-memory group: a line of flags a member, and a staging buffer.
+// The control block shared by the members of a shared-memory group: a line of flags per member, and a staging buffer.
 
 #include <atomic>
 #include <cstddef>

@@ -13,8 +13,8 @@ struct Logistic {
   float sigmoid;
 };
 
-/// Computes for values stored in T. With 16-bit storage, exponential and reciprocal are the hardware's: exact ones take
-/// so many instructions that memory would wait for them.
+/// Computes for values stored in T. With 16-bit storage, exponential and reciprocal are the hardware's, because exact
+/// ones take so many instructions that memory would wait for them.
 template <class T>
 __device__ __forceinline__ Logistic logistic(float x) {
   if constexpr (sizeof(T) == 2) {

@@ -1,6 +1,6 @@
 #pragma once
 // Implementations of attention. Tensor cores (mma.sync) for 16-bit storage and heads of up to 128; plain fp32
-// arithmetic for everything else (fp32 storage, heads of up to 256). Attention over a cache is a kernel of its own.
+// arithmetic for everything else (fp32 storage, heads of up to 256). Attention over a cache has its own kernel.
 
 #include <cuda_runtime_api.h>
 

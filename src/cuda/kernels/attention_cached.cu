@@ -1,6 +1,6 @@
 // Attention over a cache of keys and values, for the few new tokens of each sequence that generation brings. A block
-// has one query of one head. Eight lanes have a key. 32 groups of lanes take the keys in turn, each with an online
-// softmax of its own. Their sums are merged in order. So a query's bits depend on its position alone.
+// has one query of one head, and eight lanes have a key. 32 groups of lanes take the keys in turn, each with its own
+// online softmax. Their sums are merged in order, so that a query's bits depend on its position alone.
 
 #include "cuda/kernels/attention.hpp"
 #include "cuda/kernels/attention_problem.cuh"

@@ -177,7 +177,7 @@ class Rows {
     return builder_.memory(name, {s.batch, heads, s.sequence, s.head_width},
                            {s.sequence * stride, s.head_width, stride, 1}, type_);
   }
-  /// Describes the same memory, seen with a head's columns as rows: keys and values are read so.
+  /// Describes the same memory, seen with a head's columns as rows, as keys and values are read.
   Tensor transposed(AttentionTensor name, std::int64_t heads, std::int64_t stride) {
     const AttentionShape& s = p_.shape;
     return builder_.memory(name, {s.batch, heads, s.head_width, s.sequence},

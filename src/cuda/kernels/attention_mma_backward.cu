@@ -112,7 +112,7 @@ __device__ __forceinline__ void differentiate(float (&p)[Columns / 8][4], float 
   }
 }
 
-/// Dropout and packed documents have instances of their own: they need registers that the others cannot spare.
+/// Dropout and packed documents have their own instances, because they need registers that the others cannot spare.
 template <class T, int D, bool KeysStay, bool Drops, bool Packed>
 __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops, Packed>)
     backward_kernel(const AttentionBackwardRows<T> a) {

@@ -111,7 +111,7 @@ __device__ __forceinline__ void drop(float (&score)[Keys / 8][4], const Attentio
   }
 }
 
-/// Dropout and packed documents have instances of their own: they need registers that the others cannot spare.
+/// Dropout and packed documents have their own instances, because they need registers that the others cannot spare.
 template <class T, int D, bool Drops, bool Packed>
 __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kernel(const AttentionForwardRows<T> a) {
   using Shape = ForwardShape<D, Drops>;

@@ -49,7 +49,7 @@ constexpr std::size_t forward_shared_bytes() {
   return sizeof(float) * (3 * kTile * (D + 1) + kTile * (kTile + 1)) + sizeof(int) * kTile;
 }
 
-/// Packed documents have an instance of their own, for the registers that they need.
+/// Packed documents have their own instance because of the registers that they need.
 template <class T, int D, bool Packed>
 __global__ void __launch_bounds__(kThreads) forward_kernel(const AttentionForwardRows<T> a) {
   auto* queries = dynamic_shared<float>();
@@ -124,8 +124,8 @@ constexpr std::size_t backward_shared_bytes() {
   return sizeof(float) * (4 * kTile * (D + 1) + 2 * kTile * (kTile + 1) + 2 * kTile) + sizeof(int) * kTile;
 }
 
-/// KeysStay: blockIdx.y is a key/value head, and its query heads pass one after the other. Otherwise a query head.
-/// With documents one block a multiprocessor must do: with fewer registers a thread would spill.
+/// KeysStay: blockIdx.y is a key/value head, and its query heads pass one after the other. Otherwise a query head. With
+/// documents one block per multiprocessor must do, because with fewer registers a thread would spill.
 template <class T, int D, bool KeysStay, bool Packed>
 __global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) backward_kernel(const AttentionBackwardRows<T> a) {
   auto* x = dynamic_shared<float>();  // stay: key, value; or query, d output

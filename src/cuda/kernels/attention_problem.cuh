@@ -57,7 +57,7 @@ struct AttentionSizes {
 /// The documents of one sequence. Queries and keys count within the sequence; queries beyond it see all keys.
 class Documents {
  public:
-  /// `positions` [batch, sequence] as of AttentionForward; null: one document a sequence.
+  /// `positions` [batch, sequence] as in AttentionForward; null: one document per sequence.
   __device__ Documents(const std::int32_t* positions, std::int64_t sample_row, int sequence)
       : positions_(positions == nullptr ? nullptr : positions + sample_row), sequence_(sequence) {}
 

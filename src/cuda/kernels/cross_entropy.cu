@@ -67,7 +67,7 @@ struct Row {
       x[i] = load_pack<true>(logits + std::int64_t{pack} * kPack, pack >= 0 && pack < end ? kPack : 0);
     }
   }
-  /// Makes what lies outside the vocabulary minus infinity.
+  /// Sets logits outside the vocabulary to minus infinity.
   __device__ __forceinline__ void cut(Pack& x, std::int32_t pack) const {
     if (static_cast<std::uint32_t>(pack) < static_cast<std::uint32_t>(vocab / kPack)) return;
     const std::int32_t inside = pack < 0 ? 0 : vocab - pack * kPack;

@@ -12,8 +12,8 @@ namespace tessera {
 
 struct CrossEntropy {
   std::int64_t rows = 0, vocab = 0;
-  std::int64_t stride = 0;  ///< from row to row, elements: a multiple of 64; what lies behind `vocab` counts nothing
-  const void* logits = nullptr;                            ///< [rows, stride], rows at multiples of 16 bytes
+  std::int64_t stride = 0;       ///< from row to row, elements: a multiple of 64; those behind `vocab` do not count
+  const void* logits = nullptr;  ///< [rows, stride], rows at multiples of 16 bytes
   DType logits_type = DType::fp32, compute = DType::fp32;  ///< one type, or fp32 logits
   const std::int32_t* targets = nullptr;  ///< [rows]; kUncounted: no loss and no gradient; others outside: loss NaN
   double* token_loss = nullptr;           ///< [rows]

@@ -1,6 +1,6 @@
-// Final norm, vocabulary matmul and cross-entropy, per chunk of tokens. One matmul makes logits, a kernel their
-// gradient. Two matmuls take it to the input and to the table. Rows of zeros behind the vocabulary keep matmuls whole:
-// over rows that do not end on 16 bytes they are several times slower.
+// Final norm, vocabulary matmul and cross-entropy, per chunk of tokens. One matmul makes logits, and a kernel their
+// gradient, which two matmuls take to the input and to the table. Rows of zeros behind the vocabulary keep matmuls
+// whole, because over rows that do not end on 16 bytes they are several times slower.
 
 #include "cuda/kernels/cross_entropy.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// What kernels need beyond plain C++: 16-byte accesses, storage types, warp sums, asynchronous copies, tensor cores.
+// The needs of kernels beyond plain C++: 16-byte accesses, storage types, warp sums, asynchronous copies, tensor cores.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@ namespace tessera {
 
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-// ---- Storage types: rounded to nearest even. What becomes of NaN is the CPU's: its upper bits in bf16, its sign in
+// ---- Storage types: rounded to nearest even. NaN becomes the same as on the CPU: its upper bits in bf16, its sign in
 // fp16.
 
 __device__ __forceinline__ float to_float(float x) { return x; }
@@ -93,7 +93,7 @@ struct alignas(16) Bytes16 {
 };
 
 __device__ __forceinline__ Bytes16 load16(const void* address) { return *static_cast<const Bytes16*>(address); }
-/// To global memory. (Written out: the compiler cuts some assignments of 16 bytes into four stores.)
+/// To global memory. It is written out because the compiler cuts some assignments of 16 bytes into four stores.
 __device__ __forceinline__ void store16(void* global, const Bytes16& value) {
   asm volatile("st.global.v4.b32 [%0], {%1,%2,%3,%4};" ::"l"(__cvta_generic_to_global(global)), "r"(value.word[0]),
                "r"(value.word[1]), "r"(value.word[2]), "r"(value.word[3])

@@ -1,6 +1,6 @@
 // Linear layers: cuBLASLt with its epilogues if they round as the contract of kernels.hpp says. Otherwise the matmul
-// goes through fp32 memory in pieces of rows and an own kernel finishes it. The library's forward GELU activates the
-// unrounded output, so it is used where backward reads what forward has made, and in runs that need not be
+// goes through fp32 memory in pieces of rows and one of our kernels finishes it. The library's forward GELU activates
+// the unrounded output, so it is used where backward reads what forward has made, and in runs that need not be
 // deterministic. Tessera's activates the stored one, so that backward can reproduce the bits. The library's bias
 // gradients are not used: they cannot be accumulated, and their order of summation is not documented.
 

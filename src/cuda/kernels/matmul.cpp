@@ -1,5 +1,5 @@
-// All matrices here are row-major and cuBLASLt's are column-major. So it computes the transposed matmul: d^T [n, m] =
-// b^T [n, k] a^T [k, m]. A row-major matrix in memory *is* its transpose.
+// All matrices here are row-major and cuBLASLt's are column-major, so cuBLASLt computes the transposed matmul: d^T [n,
+// m] = b^T [n, k] a^T [k, m]. A row-major matrix in memory *is* its transpose.
 
 #include "cuda/kernels/matmul.hpp"
 
@@ -245,7 +245,7 @@ std::vector<GemmAlgorithm> Matmuls::candidates(const Matmul& p, const Plan& plan
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.d));
 
   // The heuristic infers an epilogue's alignment from its address. It gets one with the 16 bytes that all matmuls of
-  // the kind have (epilogue_allowed). So the choice does not depend on the first one's address.
+  // the kind have (epilogue_allowed), so that the choice does not depend on the first one's address.
   alignas(32) static constexpr std::array<std::byte, 32> kSomewhere{};
   const void* const somewhere = kSomewhere.data() + 16;
   set_places(plan, bias_of(p) != nullptr ? somewhere : nullptr, gelu_input_of(p) != nullptr ? somewhere : nullptr);
@@ -268,7 +268,7 @@ std::vector<GemmAlgorithm> Matmuls::candidates(const Matmul& p, const Plan& plan
   return all;
 }
 
-/// Not if it would show: in a matmul that is added to its own result (choose), or in a graph.
+/// Not where timing would show: in a matmul that is added to its own result (choose), or in a graph.
 GemmAlgorithm Matmuls::fastest(cudaStream_t stream, const Matmul& p, const Plan& plan,
                                const std::vector<GemmAlgorithm>& all) const {
   cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;

@@ -1,7 +1,7 @@
 #pragma once
 // Matmuls by cuBLASLt. An algorithm is chosen once per kind of matmul and kept: the same shapes, strides, types and
-// alignments always run the same one. Algorithms with an order of summation of their own are excluded: split sums only
-// go through the workspace, in order. Rank 0 chooses for all ranks (kernels/gemm_algorithms.hpp).
+// alignments always run the same one. Algorithms with their own order of summation are excluded, so that split sums
+// only go through the workspace, in order. Rank 0 chooses for all ranks (kernels/gemm_algorithms.hpp).
 
 #include <cublasLt.h>
 
@@ -54,7 +54,7 @@ class Matmuls {
   bool run(cudaStream_t stream, const Matmul& p);
   /// The same; UsageError if not supported.
   void require(cudaStream_t stream, const Matmul& p);
-  /// Selects the algorithm alone: on a rank that does not run a matmul that another one requires.
+  /// Only selects the algorithm, on a rank that does not run a matmul that another one requires.
   void prepare(cudaStream_t stream, const Matmul& p);
 
   /// Returns "cuBLASLt 13.1.0"

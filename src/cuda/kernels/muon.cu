@@ -1,4 +1,4 @@
-// Muon's element-wise kernels: what is made orthogonal, and the update by it.
+// Muon's element-wise kernels: the direction that is made orthogonal, and the update by it.
 
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/grid.hpp"

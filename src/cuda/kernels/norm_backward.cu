@@ -28,7 +28,7 @@ struct BackwardRows {
 constexpr int kMostWarps = 16;
 template <int Packs>
 constexpr int kWarpsOf = Packs == 1 ? 12 : kMostWarps;  ///< two blocks of 12 fit a multiprocessor's registers
-/// Whether a block may walk several rows at once. Otherwise it always is a full one, for known distances between a
+/// Whether a block may walk several rows at once. Otherwise it is always a full one, because known distances between a
 /// thread's packs cost no registers.
 template <int Packs>
 constexpr bool kSharesBlock = Packs <= 2;
@@ -44,7 +44,7 @@ __device__ __forceinline__ int column_of(int p) {
   return static_cast<int>((static_cast<unsigned>(p) * threads + threadIdx.x) * kPack);
 }
 
-/// What a thread reads of a row, a pack of columns.
+/// A thread's values of a row, a pack of columns.
 template <class T, bool Whole>
 struct RowPack {
   StoredPack<T> input, output_gradient;
@@ -55,7 +55,7 @@ struct RowPack {
   }
 };
 
-/// What all rows share.
+/// The values that all rows share.
 template <class T, bool Whole>
 struct ColumnPack {
   StoredPack<T> gain, bias;
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? 2 
       }
     }
     sum = warp_sum(sum), projected = warp_sum(projected);
-    float* slots = partial + parity * 2 * kMostWarps;  // two sets in turn: one barrier a row is enough
+    float* slots = partial + parity * 2 * kMostWarps;  // two sets in turn: one barrier per row is enough
     if (threadIdx.x % 32 == 0) slots[2 * warp] = sum, slots[2 * warp + 1] = projected;
     __syncthreads();
     sum = 0, projected = 0;

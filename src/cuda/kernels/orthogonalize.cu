@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-/// Writes x / max(|x|, epsilon), a row a block.
+/// Writes x / max(|x|, epsilon), a row per block.
 __global__ void __launch_bounds__(kThreads)
     normalize_kernel(const float* x, std::int64_t stride, std::int64_t columns, const double* sums, int count,
                      double epsilon, bf16* out, std::int64_t out_stride) {
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kThreads)
     out[row * out_stride + i] = from_float<bf16>(__fdiv_rn(x[row * stride + i], norm));
 }
 
-/// Widens a matrix, a row a block.
+/// Widens a matrix, a row per block.
 __global__ void __launch_bounds__(kThreads)
     widen_kernel(const bf16* x, std::int64_t stride, std::int64_t columns, float* out, std::int64_t out_stride) {
   const std::int64_t row = blockIdx.x;

@@ -12,8 +12,8 @@ namespace tessera {
 
 inline constexpr int kPack = 8;
 
-/// Eight elements as memory holds them. They become numbers where they are used: a load is waited for there and not
-/// before, and the loads behind it are under way by then.
+/// Eight elements as memory holds them. They become numbers where they are used, so that a load is waited for there and
+/// not before, and the loads behind it are under way by then.
 template <class T>
 struct StoredPack {
   static constexpr int kEach = 16 / static_cast<int>(sizeof(T));  ///< elements of 16 bytes
@@ -66,7 +66,7 @@ __device__ __forceinline__ StoredPack<T> load_pack(const T* p, std::int64_t left
   return x;
 }
 
-/// Makes the compiler unpack x once more, instead of keeping its eight numbers in registers.
+/// Makes the compiler unpack x again, instead of keeping its eight numbers in registers.
 template <class T>
 __device__ __forceinline__ void pack_again(StoredPack<T>& x) {
 #pragma unroll
@@ -76,7 +76,7 @@ __device__ __forceinline__ void pack_again(StoredPack<T>& x) {
   }
 }
 
-/// Packs as many elements as 16 bytes hold. Pairs of 16 bits are rounded together. That loses the bits of NaN, so
+/// Packs as many elements as 16 bytes hold. Pairs of 16 bits are rounded together, which loses the bits of NaN, so
 /// pairs with a NaN are rounded one by one.
 template <class T>
 __device__ __forceinline__ Bytes16 bytes_of(const float* x) {

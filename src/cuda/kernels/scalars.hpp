@@ -1,5 +1,5 @@
 #pragma once
-// The step's scalars on a GPU: one thread each, for they are a few hundred operations (kernels/scalar_rules.hpp).
+// The step's scalars on a GPU: one thread each, because they are a few hundred operations (kernels/scalar_rules.hpp).
 
 #include <cuda_runtime_api.h>
 

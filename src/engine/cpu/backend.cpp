@@ -15,7 +15,7 @@ namespace {
 
 class CpuCompute final : public RankCompute {
  public:
-  /// `host_queue`: the schedule has work for the host beside the device's.
+  /// `host_queue`: the schedule has work for the host as well as the device's.
   CpuCompute(const ResourceSettings& settings, bool host_queue)
       : RankCompute(settings.threads, settings.threads_on_cores), kernels_(make_cpu_kernels(pool())) {
     kernels_of_.fill(kernels_.get());
@@ -47,7 +47,7 @@ class CpuCompute final : public RankCompute {
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<ThreadPool> single_, host_pool_;
   std::unique_ptr<Kernels> communication_kernels_;  ///< of queues on other threads, one thread each
-  std::unique_ptr<Kernels> host_kernels_;           ///< of the host's queue, with threads of its own
+  std::unique_ptr<Kernels> host_kernels_;           ///< of the host's queue, with its own threads
   std::array<Kernels*, kQueues> kernels_of_{};
 };
 

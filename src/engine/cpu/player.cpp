@@ -96,7 +96,7 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
     }
     order_.submitted(id, stream);
   }
-  // The time that the segment's end waits is booked to the kind of collective that it waits for.
+  // The time for which the segment's end waits is booked to the kind of collective that it waits for.
   for (const OperationId id : border_waits_[play.segment]) {
     const std::int64_t start = steady_nanoseconds();
     order_.event(id).synchronize();

@@ -1,6 +1,6 @@
 #pragma once
 // Plays a schedule on cores. Compute runs on the caller's thread, which issues everything in list order. Communication
-// runs there too (serial), on one thread of its own (parallel), or on a thread per queue (chaos, with random delays).
+// runs there too (serial), on a separate thread (parallel), or on a thread per queue (chaos, with random delays).
 
 #include <atomic>
 #include <vector>
@@ -16,7 +16,7 @@ namespace tessera {
 class CpuPlayer final : public Player {
  public:
   CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer, const PlayerSettings& settings);
-  /// Threads end before what their work touches.
+  /// The threads must end before the objects that their work touches.
   ~CpuPlayer() override { queues_.drain(); }
   CpuPlayer(const CpuPlayer&) = delete;
   CpuPlayer& operator=(const CpuPlayer&) = delete;
@@ -51,7 +51,7 @@ class CpuPlayer final : public Player {
   /// The last operation of each kind of collective on another thread; the segment's end waits for them.
   IndexedVector<SegmentId, std::vector<OperationId>> border_waits_;
   ReducedScalars reduced_;  ///< as received
-  bool measures_ = false;   ///< what is played now is timed
+  bool measures_ = false;   ///< whether the current play is timed
   OperationLog log_;
   IndexedVector<OperationId, std::vector<StorageId>> passing_;        ///< poison
   IndexedVector<StorageId, std::atomic<std::int32_t>> touches_left_;  ///< poison: in the segment being played

@@ -1,7 +1,7 @@
 #pragma once
 // In AddressSanitizer builds, an operation may touch only what its schedule entry names. While a segment is played
-// serially, all of the private region is poisoned. Each operation's own storages are opened for its duration.
-// Elsewhere: nothing.
+// serially, all of the private region is poisoned, and each operation's own storages are opened for its duration. In
+// other builds these classes do nothing.
 
 #include <cstddef>
 #include <span>

@@ -1,4 +1,4 @@
-// Ranks that compute on GPUs. What needs CUDA lies behind the functions of src/cuda.
+// Ranks that compute on GPUs. Code that needs CUDA is behind the functions of src/cuda.
 
 #include <algorithm>
 #include <utility>
@@ -24,7 +24,7 @@ std::int64_t local_index(RankContext& context) {
                     context.machine());
 }
 
-/// Finds ranks that came to the same GPU by different ways (masks of the job system, for one), by its own name.
+/// Finds ranks that came to the same GPU in different ways (masks of the job system, say), by the GPU's own name.
 void require_own_device(RankContext& context, const Device& device) {
   const std::vector<std::string> all = context.control().all_gather(device.identity());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -38,10 +38,10 @@ void require_own_device(RankContext& context, const Device& device) {
 class GpuBackend final : public Backend {
  public:
   std::unique_ptr<Device> open_device(RankContext& context, bool share) const override {
-    // More ranks than GPUs here need not share them: a job system may show each rank others.
+    // If there are more ranks than GPUs here, they need not share them: a job system may show each rank different ones.
     const int count = cuda_device_count();
     auto device = make_cuda_device(count > 0 ? static_cast<int>(local_index(context) % count) : 0);
-    // Other GPUs round otherwise, and take other times.
+    // Other GPUs round differently and take different times.
     require_equal(context, device->model(), "GPUs of one kind for all ranks");
     if (!share) require_own_device(context, *device);
     return device;

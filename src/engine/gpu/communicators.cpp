@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// Opens a transport for collectives of these sizes. `staging` is null where the plan has none.
+/// Opens a transport for collectives of these sizes. `staging` is null if the plan has none.
 std::unique_ptr<DeviceCommBackend> open_transport(const Resources& all, const StepSchedule& schedule,
                                                   const LargestBuffers& largest, const SharedRegion* staging) {
   DeviceCommSettings settings;
@@ -33,7 +33,7 @@ std::unique_ptr<Communicators> open_gpu_communicators(Resources& all, const Step
   const std::int64_t shared = plan.region(MemorySpace::device, RegionKind::shared).bytes;
   if (wanted.empty())
     return std::make_unique<Communicators>(nullptr, nullptr, all.device->allocate(MemoryKind::device, shared));
-  // Another version may not talk to ours at all: found before NCCL waits.
+  // Another version may not be able to talk to ours at all, so this is checked before NCCL waits.
   if (all.settings.comm.backend != CommBackend::staged)
     require_equal(all.context, "NCCL " + nccl_version(), "one version for all ranks");
   const LargestBuffers largest = largest_buffers(schedule);

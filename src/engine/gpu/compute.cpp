@@ -40,7 +40,7 @@ std::int64_t GpuCompute::measured_bytes(std::span<const std::byte> memory, std::
   return measures_ ? device_.touched_bytes(memory, offset) : -1;
 }
 
-/// Algorithms mean something only to the same library on the same kind of GPU.
+/// Algorithms are meaningful only to the same library on the same kind of GPU.
 std::string GpuCompute::header() const { return fmt::format("{}, {}", device_.model(), kernels_->description()); }
 
 /// Selects again the saved algorithms that no longer apply, with a remark in the log.

@@ -1,5 +1,5 @@
 #pragma once
-// Kernels of one GPU, with the algorithms that its matmuls run with.
+// The kernels of one GPU, with the algorithms that its matmuls run with.
 
 #include "tessera/comm/rank_context.hpp"
 #include "tessera/engine/resources.hpp"
@@ -29,7 +29,7 @@ class GpuCompute final : public RankCompute {
   GemmAlgorithms algorithms_;
   std::string remark_;
   std::unique_ptr<Kernels> kernels_;
-  std::unique_ptr<Kernels> host_kernels_;  ///< on the rank's threads, for state that is offloaded
+  std::unique_ptr<Kernels> host_kernels_;  ///< on the rank's threads, for offloaded state
 };
 
 }  // namespace tessera

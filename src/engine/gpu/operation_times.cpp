@@ -20,10 +20,10 @@ void OperationTimes::begin_segment() {
   queues_.compute().record(*segment_begin_);
 }
 
-/// The spans of the compute stream follow each other without gaps; those of other streams lie where their events do.
+/// The spans of the compute stream follow each other without gaps; those of other streams are where their events are.
 void OperationTimes::collect(const Segment& segment, OperationLog& log) {
   const auto between = [&](Event& begin, Event& end) { return device_.nanoseconds_between(begin, end); };
-  std::map<int, std::int64_t> ends;  // by stream: the rounding of times must not let spans overlap
+  std::map<int, std::int64_t> ends;  // by stream: rounded times must not let spans overlap
   std::int64_t now = started_;
   const auto pass = [&](std::int64_t nanoseconds) {
     now += nanoseconds;

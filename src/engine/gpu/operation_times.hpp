@@ -9,12 +9,12 @@
 namespace tessera {
 
 /// The compute stream shows all times. Between the end of one operation and the start of the next, it waits for what
-/// the next one waits for. Behind the last one, it waits for the segment's border.
+/// the next one waits for. After the last one, it waits for the segment's border.
 class OperationTimes {
  public:
   OperationTimes(const StepSchedule& schedule, Device& device, Queues& queues, const StreamOrder& order);
 
-  /// Call when the streams are empty: the host's time is that of the segment's start.
+  /// Call when the streams are empty, so that the host's time is that of the segment's start.
   void begin_segment();
   void end_segment() { queues_.compute().record(*segment_end_); }
   void begin(OperationId id, Stream& stream) { stream.record(*begin_[id]); }

@@ -1,5 +1,5 @@
 #pragma once
-// What host and GPU hand each other between segments: tokens, the step's scalars and sums. All of it goes through
+// What host and GPU pass to each other between segments: tokens, the step's scalars and sums. Everything goes through
 // pinned memory by copies on the compute stream, so that neither waits for the other.
 
 #include <array>
@@ -17,7 +17,7 @@ namespace tessera {
 
 class PinnedExchange {
  public:
-  /// `integers`: the most of an input. `pinned`: exchange_bytes(integers) of pinned memory.
+  /// `integers`: of the largest input. `pinned`: exchange_bytes(integers) of pinned memory.
   PinnedExchange(Device& device, std::int64_t integers, std::byte* pinned)
       : device_(device), pinned_(*new (pinned) ExchangedScalars()) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -49,13 +49,13 @@ class PinnedExchange {
     device_.copy(stream, to, &pinned_.sent, sizeof from);
     stream.synchronize();
   }
-  /// Sends the inputs. What was sent last must be there (send, receive).
+  /// Sends the inputs. The previous send must have arrived (send, receive).
   void send_inputs(Stream& stream, const StepInputs& from, StepScalars* to) {
     static_cast<StepInputs&>(pinned_.sent) = from;
     device_.copy(stream, static_cast<StepInputs*>(to), static_cast<StepInputs*>(&pinned_.sent), sizeof from);
   }
 
-  /// Sends this rank's wish before micro-step `number` of a step, and reads the sum of all back when it was played.
+  /// Sends this rank's wish before micro-step `number` of a step, and reads the sum of all back after it was played.
   void send_wish(Stream& stream, std::int64_t number, const StepWish& from, StepWish* to) {
     StepWish& slot = pinned_.wish[number % kWishSlots];
     slot = from;
@@ -72,21 +72,21 @@ class PinnedExchange {
     return pinned_.summed_wish[number % kWishSlots];
   }
 
-  /// Sends the requests that note() has noted last when the stream comes here.
+  /// Sends the requests that note() has noted last by the time the stream comes here.
   void send_requests(Stream& stream, std::int64_t* to) {
     device_.copy(stream, to, &pinned_.requests, sizeof pinned_.requests);
   }
-  /// Notes requests for a send that may be on its way: the device takes either the old ones or these.
+  /// Notes requests for a send that may be under way: the device takes either the old ones or these.
   void note(std::int64_t requests) { std::atomic_ref(pinned_.requests).store(requests, std::memory_order_relaxed); }
 
-  /// Reads scalars and sums back and waits for them, with calls of `meanwhile`.
+  /// Reads scalars and sums back and waits for them, calling `meanwhile` again and again.
   template <class Meanwhile>
   void receive(Stream& stream, const StepScalars* scalars, const ReducedScalars* reduced, Meanwhile&& meanwhile) {
     device_.copy(stream, &pinned_.scalars, scalars, sizeof *scalars);
     device_.copy(stream, &pinned_.reduced, reduced, sizeof *reduced);
     wait(stream, meanwhile);
   }
-  /// Waits until the stream is empty, with calls of `meanwhile`.
+  /// Waits until the stream is empty, calling `meanwhile` again and again.
   template <class Meanwhile>
   void wait(Stream& stream, Meanwhile&& meanwhile) {
     stream.record(*reached_);

@@ -89,7 +89,7 @@ void GpuPlayer::synchronize() {
   });
 }
 
-/// Throws what failed in collectives, after they were waited for.
+/// Throws the errors of collectives, after they were waited for.
 void GpuPlayer::check() {
   if (auto* const transport = resources_.communicators->transport()) transport->check();
 }
@@ -98,7 +98,7 @@ void GpuPlayer::play(const Play& segment, const TokenFeed& feed) {
   guarded([&] { submit(segment, feed); });
 }
 
-/// Returns whether the host has a part in a segment: then it cannot be replayed without it.
+/// Returns whether the host has a part in a segment, which then cannot be replayed without it.
 bool GpuPlayer::works_on_host(const Segment& segment) const {
   return std::ranges::any_of(segment.operations(),
                              [&](OperationId id) { return schedule_.operation(id).queue == Queue::host; });
@@ -108,7 +108,7 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   runner_.begin_segment();
   log_.begin_play(play.segment);
   const Segment& segment = schedule_.segments[play.segment];
-  // The host's own work in it would hold this thread up, with the wish of now under way: it is asked until then.
+  // The host's own work in it would delay this thread, and with it the current wish, so the wish is asked until then.
   if (segment.role == SegmentRole::update && works_on_host(segment))
     exchange_.wait(queues_.compute(), [&] { refresh(); });
   const std::int64_t wishes = wishes_;
@@ -130,7 +130,7 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
       submitter_.submit(segment.operations(), nullptr);
     }
   }
-  // The time-out holds for a graph with collectives too.
+  // The time-out also holds for a graph with collectives.
   if (auto* const transport = resources_.communicators->transport())
     transport->watch_until_done(queues_.compute(), segment.name);
   if (wishes_ > wishes) exchange_.read_wish(queues_.compute(), wishes, bound_.wish);

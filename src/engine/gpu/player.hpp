@@ -1,6 +1,6 @@
 #pragma once
 // Plays a schedule on a GPU: operations are submitted to streams and the host goes on. A segment that was played before
-// is replayed as graphs, unless the step is one that is timed.
+// is replayed as graphs, unless the step is timed.
 
 #include "engine/bound_schedule.hpp"
 #include "engine/gpu/operation_times.hpp"
@@ -13,7 +13,7 @@ namespace tessera {
 class GpuPlayer final : public Player {
  public:
   GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer, const PlayerSettings& settings);
-  /// Streams are empty before what their work touches goes.
+  /// Streams are empty before the objects that their work touches are destroyed.
   ~GpuPlayer() override { queues_.drain(); }
   GpuPlayer(const GpuPlayer&) = delete;
   GpuPlayer& operator=(const GpuPlayer&) = delete;
@@ -54,8 +54,8 @@ class GpuPlayer final : public Player {
   OperationTimes operation_times_;  ///< of steps that are timed
   OperationLog log_;
   std::string why_no_graphs_;
-  IndexedVector<SegmentId, bool> played_;  ///< what is captured was played
-  bool measures_ = false;                  ///< what is played now is timed
+  IndexedVector<SegmentId, bool> played_;  ///< segments that were played; captured ones are among them
+  bool measures_ = false;                  ///< whether the current play is timed
   std::int64_t wishes_ = 0;                ///< micro-steps of this step that were submitted with a wish
 };
 

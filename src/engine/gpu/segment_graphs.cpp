@@ -33,7 +33,7 @@ SegmentGraphs::SegmentGraphs(const StepSchedule& schedule, const Resources& reso
 
 /// Splits a segment into the fewest pieces such that no operation waits for a collective that it does not depend on.
 /// Dependencies are unchanged: an operation comes after those that it waits for and after those before it on its
-/// stream; their pieces stand for them.
+/// stream, with their pieces in place of them.
 void SegmentGraphs::split(const Segment& segment, const StreamOrder& order) {
   auto& pieces = pieces_.emplace_back();
   std::map<OperationId, std::size_t> piece_of;
@@ -71,7 +71,7 @@ Stream& SegmentGraphs::stream_of(const Piece& piece) {
   return piece.on_host ? queues_.of(schedule_.operation(piece.first).queue) : queues_.compute();
 }
 
-/// A graph comes after all that the compute stream has and before all that it is given. So one alone needs no events.
+/// A graph comes after all earlier work of the compute stream and before all later work, so one alone needs no events.
 void SegmentGraphs::play(SegmentId segment) {
   if (!has_collectives_) submitter_.fork();
   for (Piece& piece : pieces_[segment]) {

@@ -1,6 +1,6 @@
 #pragma once
-// Segments as graphs: captured once, replayed later. Where collectives are the host's work, graphs can have none of
-// them; then a segment is several graphs with collectives between them.
+// Segments as graphs: captured once, replayed later. If collectives are the host's work, graphs cannot contain them;
+// then a segment is several graphs with collectives between them.
 
 #include <cstddef>
 #include <memory>
@@ -17,21 +17,21 @@ class SegmentGraphs {
   SegmentGraphs(const StepSchedule& schedule, const Resources& resources, Queues& queues, const StreamOrder& order,
                 Submitter& submitter);
 
-  /// Plays a segment but its loads, from compute stream to compute stream. It was played before (what libraries do once
-  /// is done). Captures what was not captured yet.
+  /// Plays a segment except its loads, from compute stream to compute stream. It must have been played before (so that
+  /// libraries have done their one-time work). Captures the graphs that were not captured yet.
   void play(SegmentId segment);
   /// Returns whether collectives are part of the graphs.
   bool has_collectives() const { return has_collectives_; }
 
  private:
-  /// A stretch of a segment in list order. It is one collective of the host's on its queue, or operations that make up
-  /// a graph on the compute stream.
+  /// A stretch of a segment in list order: either one collective of the host's on its queue, or operations that form a
+  /// graph on the compute stream.
   struct Piece {
     OperationId first;
     std::int64_t count = 0;
     bool on_host = false;
     std::vector<std::size_t> waits;      ///< pieces on other streams that this one comes after, by number
-    std::unique_ptr<Event> end;          ///< where a segment has several
+    std::unique_ptr<Event> end;          ///< if a segment has several
     std::unique_ptr<DeviceGraph> graph;  ///< once captured
     CommunicationCounts sends{};         ///< of a graph
   };

@@ -20,8 +20,8 @@ Submitter::Submitter(const StepSchedule& schedule, const Resources& resources, O
   if (poison) find_poison();
 }
 
-/// Finds where storages are poisoned, as the host does not see when an operation is done. It is the stream of the last
-/// operation to touch the storage. That one must be behind all others by its stream or by a wait of its own.
+/// Finds where storages are poisoned, as the host does not see when an operation is done: on the stream of the last
+/// operation to touch the storage. That one must be after all others, by its stream or by its own waits.
 void Submitter::find_poison() {
   const auto passing = passing_storages(schedule_);
   for (const Segment& segment : schedule_.segments) {
@@ -70,7 +70,7 @@ void Submitter::submit(IdRange<OperationId> operations, OperationTimes* times) {
         stream.wait(order_.event(other));
       }
     }
-    // In serial mode nothing is waited for by events: what was submitted so far may still be copying.
+    // In serial mode nothing is waited for by events, so what was submitted so far may still be copying.
     if (op.queue == Queue::host && queues_.on_compute(op.queue)) stream.synchronize();
     if (times != nullptr) times->begin(id, stream);
     run(id, stream);

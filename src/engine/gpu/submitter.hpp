@@ -12,16 +12,16 @@ namespace tessera {
 
 class Submitter {
  public:
-  /// All must outlive the submitter. `poison`: fills a storage with NaN behind its last use in a segment.
+  /// All must outlive the submitter. `poison`: fills a storage with NaN after its last use in a segment.
   Submitter(const StepSchedule& schedule, const Resources& resources, OperationRunner& runner, Queues& queues,
             StreamOrder& order, bool poison);
 
-  /// Submits operations but loads, from compute stream to compute stream. `times`: of timed operations, or null.
+  /// Submits operations except loads, from compute stream to compute stream. `times`: of timed operations, or null.
   void submit(IdRange<OperationId> operations, OperationTimes* times);
-  /// Runs one operation, in order behind the stream's others.
+  /// Runs one operation, in order after the stream's others.
   void run(OperationId id, Stream& stream);
 
-  /// Makes what other streams are given from here on come after all that the compute stream was given.
+  /// Makes later work of the other streams come after all earlier work of the compute stream.
   void fork();
   /// Lets the compute stream go on when the others are done.
   void join();

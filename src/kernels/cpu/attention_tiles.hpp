@@ -50,7 +50,7 @@ inline ConstView score_operand(const VectorKernels& vector, ScratchLayout& scrat
 /// the sequence. A document's first row never falls from row to row.
 class VisibleKeys {
  public:
-  /// `positions` [batch, sequence] as of AttentionForward.
+  /// `positions` [batch, sequence] as in AttentionForward.
   VisibleKeys(const std::int32_t* positions, const AttentionShape& shape, std::int64_t sequence)
       : positions_(positions == nullptr ? nullptr : positions + sequence * shape.sequence) {}
 

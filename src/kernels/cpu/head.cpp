@@ -146,7 +146,7 @@ class HeadChunk {
   }
 
  private:
-  /// Makes values what a 16-bit type would hold of them.
+  /// Rounds values as a 16-bit type would hold them.
   void round_logits(float* values, std::int64_t count, ScratchLayout scratch) const {
     auto* rounded = scratch.take<std::uint16_t>(count);
     vector_.from_float[storage_index(a_.logits)](values, rounded, count);

@@ -25,7 +25,7 @@ struct AttentionBackwardLayout {
   float* delta;           ///< [batch, heads, sequence]
 };
 
-/// The head's chunks of tokens and everything that lives between its steps.
+/// The head's chunks of tokens and everything that is kept between its steps.
 struct HeadLayout {
   HeadLayout(ScratchLayout& scratch, const HeadShape& shape);
   Tiling chunks;         ///< of tokens

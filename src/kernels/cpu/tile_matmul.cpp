@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/storage.hpp"
 
-// C = alpha A B + beta C of row-major matrices, A and B in bf16, C and its sums in fp32. oneDNN exports it and has it
+// C = alpha A B + beta C of row-major matrices, A and B in bf16, C and its sums in fp32. oneDNN exports it but has it
 // in none of its headers, so cmake/Dependencies.cmake looks for it. The public matmul primitive gives the same bits,
 // but each call takes 0.5 to 0.9 us more: a quarter of a matmul of 64x64x64, as attention has them.
 extern "C" dnnl_status_t dnnl_gemm_bf16bf16f32(char transa, char transb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
@@ -23,7 +23,7 @@ constexpr std::int64_t kPanelDepth = 1024;
 /// Multiplies operands of one dtype, fp32 or bf16.
 void gemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, std::int64_t k, bool adds, float* c,
           std::int64_t c_stride) {
-  omp_set_num_threads(1);  // this thread's setting: oneDNN must not start a team of its own
+  omp_set_num_threads(1);  // this thread's setting: oneDNN must not start its own team
   const char a_form = a.transposed ? 'T' : 'N', b_form = b.transposed ? 'T' : 'N';
   const float beta = adds ? 1.0f : 0.0f;
   const dnnl_status_t status =

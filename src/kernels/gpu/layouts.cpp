@@ -60,7 +60,7 @@ CudaOrthogonalizeLayout::CudaOrthogonalizeLayout(ScratchLayout& scratch, std::in
 
 namespace {
 
-/// Returns whether the gradient of logits takes memory of its own: it is narrower than they are.
+/// Returns whether the gradient of logits takes its own memory, which it does where it is narrower than they are.
 bool is_gradient_apart(const HeadShape& shape) { return shape.training && shape.logits != shape.compute; }
 
 Tiling head_chunks(const HeadShape& shape, std::int64_t most_bytes) {
@@ -111,7 +111,7 @@ class GpuKernelNeeds final : public KernelNeeds {
   std::int64_t gradient_sum_rows(std::int64_t tokens, std::int64_t width) const override {
     return width > CudaNormBackwardLayout::kWidestSummed ? 0 : CudaNormBackwardLayout::groups_of(tokens).count();
   }
-  /// A GPU gains nothing from a stride of its own and would move 8% more bytes.
+  /// A GPU gains nothing from a padded stride and would move 8% more bytes.
   std::int64_t row_stride(std::int64_t width) const override { return width; }
   std::int64_t workspace() const override { return kMatmulWorkspaceBytes + kSumWorkspaceBytes; }
   std::int64_t exchange(std::int64_t integers) const override { return exchange_bytes(integers); }

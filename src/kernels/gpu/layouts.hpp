@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// Of cuBLASLt: what its documentation recommends for Hopper.
+/// Of cuBLASLt, as its documentation recommends for Hopper.
 inline constexpr std::int64_t kMatmulWorkspaceBytes = std::int64_t{32} << 20;
 /// Of our own kernels: partial sums, and matmuls that they finish.
 inline constexpr std::int64_t kSumWorkspaceBytes = std::int64_t{32} << 20;
@@ -25,7 +25,7 @@ struct CudaEmbeddingBackwardLayout {
 struct CudaNormBackwardLayout {
   CudaNormBackwardLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width);
   static Tiling groups_of(std::int64_t tokens);
-  /// Of the rows whose sums fit into registers next to those of gain and bias.
+  /// The widest rows whose sums fit into registers next to those of gain and bias.
   static constexpr std::int64_t kWidestSummed = 2048;
   Tiling groups;
   float* gain_sums;  ///< [groups, width]

@@ -23,12 +23,12 @@ namespace {
 /// Returns whether `a` is wholly done before `b` begins, in this segment.
 bool wholly_before(const SegmentOrder& order, const Presence& a, const Presence& b) {
   if (a.live_at_exit || b.live_at_entry) return false;
-  // Happens-before implies list order: most pairs are settled by their ends.
+  // Happens-before implies list order, so most pairs are settled by their ends.
   if (!a.touches.empty() && !b.touches.empty() && a.touches.back() >= b.touches.front()) return false;
   return order.all_before(a.touches, b.touches);
 }
 
-/// When a storage is present, in list order: whoever begins at `end` or later comes wholly after it.
+/// When a storage is present, in list order: one that begins at `end` or later comes wholly after it.
 struct Interval {
   OperationId begin, end;
   const Presence* presence = nullptr;
@@ -84,7 +84,7 @@ Conflicts find_conflicts(const StepSchedule& schedule, const SegmentViews& views
 namespace {
 
 /// Returns the weight of the set that begins with `seed` and takes each candidate that conflicts with all before it.
-/// Takes the conflicts that it looks at off `effort`.
+/// Subtracts the conflicts that it looks at from `effort`.
 std::int64_t grow_clique(const StepSchedule& schedule, const Conflicts& conflicts, StorageId seed,
                          const std::vector<StorageId>& candidates, std::int64_t& effort) {
   IndexedVector<StorageId, std::int32_t> met(schedule.storages.size(), 0);  // members that a storage conflicts with

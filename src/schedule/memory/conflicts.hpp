@@ -32,7 +32,7 @@ SegmentViews view_segments(const StepSchedule& schedule);
 Conflicts find_conflicts(const StepSchedule& schedule, const SegmentViews& views);
 
 /// Returns the weight of a set of storages of `region` of which no two may overlap, in whatever segments they meet. It
-/// is a lower bound of the region's size, and not the best: sets are grown from the largest storages.
+/// is a lower bound of the region's size, though not the best one, because sets are grown from the largest storages.
 std::int64_t heavy_clique(const StepSchedule& schedule, const Conflicts& conflicts, RegionKey region);
 
 /// Returns bytes as planned: rounded up to the storages' alignment.

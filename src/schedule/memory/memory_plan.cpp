@@ -91,7 +91,7 @@ IndexedVector<StorageId, Lifetime> lifetimes_of(const StepSchedule& schedule, co
   return result;
 }
 
-/// Returns the largest sum of a region alive at one operation in list order: a quick lower bound.
+/// Returns the largest sum of a region alive at one operation in list order, a lower bound that is quick to compute.
 std::int64_t largest_sum(const StepSchedule& schedule, const SegmentViews& views, RegionKey region) {
   std::int64_t peak = 0;
   for (const SegmentId i : views.ids()) {
@@ -151,7 +151,7 @@ void plan_region(const StepSchedule& schedule, const SegmentViews& views, const 
   });
   by([&](StorageId a, StorageId b) { return lifetimes[a].first < lifetimes[b].first; });
   by([&](StorageId a, StorageId b) { return duration(a) > duration(b); });
-  const auto weight = [&](StorageId id) {  // in other segments a storage that crosses borders meets others still
+  const auto weight = [&](StorageId id) {  // a storage that crosses borders meets others in other segments too
     return static_cast<double>(bytes(id)) * static_cast<double>(conflicts.of[id].size());
   };
   by([&](StorageId a, StorageId b) { return weight(a) > weight(b); });
@@ -160,7 +160,7 @@ void plan_region(const StepSchedule& schedule, const SegmentViews& views, const 
   if (options.clique_bound && best > good_enough())
     result.lower_bound = std::max(result.lower_bound, heavy_clique(schedule, conflicts, region));
 
-  // Local search: move one storage to another place of the order; keep what is not worse.
+  // Local search: move one storage to another place in the order, and keep the result if it is not worse.
   std::mt19937_64 random(1);
   std::int64_t effort_of_trial = 1;
   for (const StorageId id : members) effort_of_trial += static_cast<std::int64_t>(conflicts.of[id].size()) + 1;
@@ -177,7 +177,7 @@ void plan_region(const StepSchedule& schedule, const SegmentViews& views, const 
   result.bytes = best;
 }
 
-/// Accounts for what lies in a memory space when.
+/// Accounts for what a memory space holds at each time.
 void account(const StepSchedule& schedule, const SegmentViews& views, MemorySpace space, SpacePlan& plan) {
   std::int64_t peak = -1;
   for (const SegmentId view : views.ids()) {

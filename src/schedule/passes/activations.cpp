@@ -7,13 +7,13 @@ namespace tessera {
 
 namespace {
 
-/// An output of forward that rests until a recompute reads it.
+/// An output of forward that stays until a recompute reads it.
 struct Kept {
   PartId part;
-  std::int64_t made = 0, wanted = 0;  ///< compute steps: which made it, the first of backward that reads it
+  std::int64_t made = 0, wanted = 0;  ///< compute steps: the one that made it, and the first of backward that reads it
 };
 
-/// Returns what recomputes start from, in the order of backward. What another recompute makes is none of it.
+/// Returns what recomputes start from, in the order of backward, except for what another recompute makes.
 std::vector<Kept> inputs_of_recomputes(const std::vector<ComputeStep>& steps, std::int64_t head, std::size_t parts) {
   std::vector<Kept> kept;
   IndexedVector<PartId, std::int64_t> made(parts, 0);
@@ -38,7 +38,7 @@ void InputCopies::plan(const std::vector<ComputeStep>& steps) {
   const std::int64_t ahead = s.inputs_in_flight - 1;
   for (std::int64_t i = 0; i < std::ssize(kept); ++i) {
     const Kept& one = kept[static_cast<std::size_t>(i)];
-    if (one.wanted == head_ + 1) continue;  // it would only go and come
+    if (one.wanted == head_ + 1) continue;  // it would be copied out only to be copied back
     const std::int64_t after = i < ahead ? head_ : kept[static_cast<std::size_t>(i - ahead)].wanted - 1;
     trips_.insert(trips_.begin(), {one.part, one.made, after});
   }
@@ -46,7 +46,7 @@ void InputCopies::plan(const std::vector<ComputeStep>& steps) {
 
 std::vector<Edge> InputCopies::waits_of(std::int64_t step) const {
   if (trips_.empty()) return {};
-  // While the head computes, where memory often peaks, none is left.
+  // While the head computes, where memory often peaks, no input is left on the device.
   if (step == head_) return {{trips_.back().stored, EdgeReason::staging}};
   const auto limit = static_cast<std::size_t>(w_.schedule().inputs_in_flight);
   for (std::size_t i = limit; i < trips_.size(); ++i) {
@@ -59,7 +59,7 @@ void InputCopies::copy_after(std::int64_t step, OperationId done, IndexedVector<
   for (Trip& trip : trips_) {
     if (trip.made == step) store(trip, outputs[trip.part]);
   }
-  for (const Trip& trip : trips_ | std::views::reverse) {  // what backward wants first comes first
+  for (const Trip& trip : trips_ | std::views::reverse) {  // the first one that backward needs comes first
     if (trip.after == step) outputs[trip.part] = load(trip, done);
   }
 }
@@ -89,7 +89,7 @@ std::int64_t inputs_to_offload(const Recomputation& recomputation, std::int64_t 
   if (!recomputation.is_any()) return 0;
   std::int64_t inputs = 0;
   for (std::int64_t block = 0; block < layers; ++block) {
-    const bool stays = block == layers - 1 && recomputation.mlp;  // without, the MLP's backward comes before its use
+    const bool stays = block == layers - 1 && recomputation.mlp;  // without it, the MLP's backward comes before its use
     if (recomputation.has_block(block) && !stays) ++inputs;
   }
   return inputs;

@@ -1,5 +1,5 @@
 #pragma once
-// Two buffers on the host that buckets pass through in turn: while one is worked on, the next one comes.
+// Two buffers on the host through which buckets pass in turn: while one bucket is worked on, the next one arrives.
 
 #include <array>
 
@@ -12,7 +12,7 @@ class BucketBuffers {
   BucketBuffers(Writer& writer, std::string name, Category category)
       : w_(writer), name_(std::move(name)), category_(category) {}
 
-  /// Lets `op` write a bucket into the buffer whose turn it is, once the bucket before it there is read.
+  /// Lets `op` write a bucket into the buffer whose turn it is, once the previous bucket there has been read.
   ValueId write(Operation& op, const Value& bucket) {
     const std::size_t turn = next_++ % buffers_.size();
     Buffer& buffer = buffers_[turn];

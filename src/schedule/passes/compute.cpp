@@ -4,7 +4,7 @@ namespace tessera {
 
 namespace {
 
-/// Returns what tells the kinds of a step's micro-steps apart: "micro-step merging 2".
+/// Returns the name that tells apart the kinds of a step's micro-steps: "micro-step merging 2".
 std::string name_of(const MicroStepKind& kind, const SchedulePolicy& policy) {
   if (policy.accumulation == 1) return "micro-step";
   if (kind.first || kind.last) return kind.first ? "micro-step first" : "micro-step last";
@@ -36,7 +36,7 @@ std::vector<UnitId> Compute::units_gathered_first() const {
   std::vector<UnitId> units;
   if (policy_.prefetch_forward == 0) return units;
   const StepSchedule& s = w_.schedule();
-  // Whatever is carried is waited for at the border, so a deeper prefetch begins behind it.
+  // All carried copies are waited for at the border, so a deeper prefetch begins after it.
   SchedulePolicy nearest = policy_;
   nearest.prefetch_forward = 1;
   const auto steps = compute_order(s.model, s.layout, policy_.recomputation, true);
@@ -73,7 +73,7 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, const MicroStepKi
                                       : forward(steps[i]);
     copies_.copy_after(static_cast<std::int64_t>(i), id, activations_);
     id = emit_slices(gathers, static_cast<std::int64_t>(i), id);
-    // The next gather goes out before this unit's reduce-scatter: it is wanted first.
+    // The next gather is issued before this unit's reduce-scatter, because its result is needed first.
     emit_gathers(gathers, static_cast<std::int64_t>(i) + 1, id);
     if (i == 0) gradients.reduce_deferred();
     if (!is_backward) continue;
@@ -114,7 +114,7 @@ GatherPlan Compute::plan(std::vector<ComputeStep> steps, bool after_first_micro_
                          const SchedulePolicy& policy) const {
   for (ComputeStep& step : steps)
     std::erase_if(step.units, [&](UnitId unit) { return parameters_.are_there(unit, after_first_micro_step); });
-  const bool stay = life_of(policy) == ParameterLife::step;  // what is carried lies there until the update
+  const bool stay = life_of(policy) == ParameterLife::step;  // carried copies stay there until the update
   return plan_gathers(w_.schedule(), policy, steps, {parameters_.carried(), hands_on && !stay});
 }
 
@@ -145,7 +145,7 @@ void Compute::note_savings(const GatherPlan& plan) {
     if (s.offload == Offload::params && s.is_offloaded(unit) && group != Group::sub)
       w_.add_copy_saving(name, padded / s.grid.size(sharded) * size_of(s.compute) * times);
   };
-  // What is left out of a micro-step is a gather for backward: of slices, where they stay.
+  // The gather that a micro-step leaves out is one for backward: of slices, if slices stay.
   const Group group = s.grid.size(Group::sub) > 1 ? Group::sub : sharded;
   for (const KeptUnit& kept : plan.kept)
     note(kept.unit, kept.read_once ? "read in one phase only" : "kept from forward to backward", group,

@@ -55,8 +55,8 @@ bool only_embedding_between(const std::vector<ComputeStep>& steps, std::int64_t 
          std::all_of(steps.begin(), steps.begin() + to_of_next, is_embedding);
 }
 
-/// Marks the copies that are there, and adds those that are handed on behind all others. A copy is kept for the next
-/// run where releasing and gathering it again would only cost.
+/// Marks the copies that are there, and adds those that are handed on after all others. A copy is kept for the next run
+/// where it would only cost time to release it and gather it again.
 void cross_borders(const std::vector<ComputeStep>& steps, const Border& border, GatherPlan& plan,
                    std::vector<GatherInstance>& wanted) {
   const auto end = std::ssize(steps);
@@ -81,7 +81,7 @@ void cross_borders(const std::vector<ComputeStep>& steps, const Border& border, 
 }
 
 /// Returns the earliest position allowed. A gather may not be issued while `limit` counted units are alive: it waits
-/// for enough earlier ones to be read for the last time.
+/// until enough earlier ones have been read for the last time.
 std::int64_t position_under_limit(const StepSchedule& schedule, const std::vector<GatherInstance>& earlier,
                                   const GatherInstance& instance, std::int64_t limit) {
   std::vector<std::int64_t> last_uses;
@@ -117,8 +117,8 @@ std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout
     add(OperationKind::forward, head, false);
     return steps;
   }
-  // An MLP's input is the attention's output. It is kept unless both halves are made again, and then one after the
-  // other. An MLP's own output was never dropped: it is the next block's input.
+  // An MLP's input is the attention's output. It is kept unless both halves are recomputed, and then one after the
+  // other. An MLP's own output was never dropped, because it is the next block's input.
   const auto add_recomputes = [&](PartId id) {
     const bool is_mlp = kind_of(id) == PartKind::mlp, is_attention = kind_of(id) == PartKind::attention;
     if (is_mlp && recomputation.mlp && recomputation.attention) add(OperationKind::recompute, id - 1, true);
@@ -140,7 +140,7 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
   GatherPlan plan;
   const IndexedVector<UnitId, Uses> uses = uses_of(schedule.layout.units.size(), steps);
   std::vector<GatherInstance> wanted;
-  // The formula counts a gather a phase for these strategies; what is gathered less often is a saving.
+  // The formula counts one gather per phase for these strategies; a gather that is left out is a saving.
   const ParameterLife life = life_of(policy);
   const bool gathered_per_phase = life == ParameterLife::phase || life == ParameterLife::micro_step;
   for (const UnitId unit : uses.ids()) {
@@ -157,7 +157,7 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
       if (gathered_per_phase) plan.kept.push_back({unit, true});
       continue;
     }
-    // A table is kept from the embedding to the head: the head is where memory peaks, and it needs the table there
+    // A table is kept from the embedding to the head, because memory peaks at the head, which needs the table there
     // anyway.
     const bool is_table = !counts;
     const bool keep =
@@ -200,7 +200,7 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
       }
     }
     for (const GatherInstance& other :
-         plan.instances) {  // a copy is not made again while the one before it is still read
+         plan.instances) {  // a copy is not made again while the previous one is still being read
       if (other.unit == instance.unit && other.last_use + 1 > instance.position) instance.position = other.last_use + 1;
     }
     if (!plan.instances.empty() &&

@@ -1,6 +1,6 @@
 #pragma once
-// When units are gathered, for one run of compute operations. Says from where to where a unit is full, and where in the
-// list its gather is issued. Prefetch distance and the limit on gathered units hold, over the border to the next run
+// When units are gathered, for one run of compute operations: from where to where a unit is full, and where in the
+// list its gather is issued. Prefetch distance and the limit on gathered units hold over the border to the next run,
 // too.
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct ComputeStep {
   PartId part;
   bool backward_phase = false;  ///< the head and all after it
   bool is_head = false, is_embedding = false;
-  bool writes_output = true;  ///< forward and recompute: what is read after it; a recompute may leave it out
+  bool writes_output = true;  ///< forward, recompute: whether the output is written; a recompute may leave it out
   std::vector<UnitId> units;
 };
 
@@ -31,11 +31,11 @@ enum class CopyUse : std::uint8_t { here, here_and_next, next };
 struct GatherInstance {
   UnitId unit;
   std::int64_t first_use = 0, last_use = 0;  ///< indices of compute steps
-  std::int64_t position = 0;                 ///< issued just before this compute step
+  std::int64_t position = 0;                 ///< its gather is issued just before this compute step
   bool counts = false;                       ///< in the limit and in prefetch distances
   EdgeReason reason = EdgeReason::prefetch;  ///< why it waits for compute step position - 1
-  bool is_sliced = false;                    ///< a slice of it stays, of which the unit is gathered again
-  bool is_there = false;                     ///< the segment before has left it: not gathered here
+  bool is_sliced = false;                    ///< a slice of it stays, from which the unit is gathered again
+  bool is_there = false;                     ///< the previous segment has left it, so it is not gathered here
   CopyUse use = CopyUse::here;
 };
 
@@ -45,7 +45,7 @@ struct Border {
   bool hands_on = false;        ///< leaves copies of them for the next run, which begins as this one does
 };
 
-/// What a unit's schedule leaves out compared with one gather a phase.
+/// How a unit's gathers are fewer than one gather per phase.
 struct KeptUnit {
   UnitId unit;
   bool read_once = false;  ///< false: kept from forward to backward; true: only one phase reads it

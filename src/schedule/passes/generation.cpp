@@ -1,5 +1,5 @@
 // The pass over generation: the forward of the same parts, on a chunk of prompts or on one token of each sequence.
-// Caches of keys and values rest between plays.
+// Caches of keys and values stay in memory between plays.
 
 #include "schedule/passes/compute.hpp"
 

@@ -52,7 +52,7 @@ bool Gradients::is_deferred(UnitId unit) const {
 
 void Gradients::reduce_deferred() {
   if (kind_.first) return;
-  for (const auto& [unit, storage] : pending_)  // what was left belongs to the sum of the one before
+  for (const auto& [unit, storage] : pending_)  // the rest belongs to the sum of the micro-step before
     late_.emplace_back(unit, bring(w_.current(storage), waiting_, begins_sum(before_) ? before_.result_slot : -1));
 }
 
@@ -65,8 +65,8 @@ void Gradients::add_deferred(std::vector<Edge>& before_head) {
 
 Placement Gradients::measured(const Placement& gradient) const {
   Placement to{contributed_.partial, {}, gradient.dtype};
-  // What is gathered back for the update is rounded to the wire's type first. So what the norm saw (an overflow, say)
-  // is what the update applies.
+  // What is gathered back for the update is rounded to the wire's type first, so that the update applies exactly what
+  // the norm saw (an overflow, say).
   if (!gradient.partial.empty()) to.dtype = to.shard == updated_.shard ? DType::fp32 : contributed_.dtype;
   return to;
 }

@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// Returns what goes from the slices of a unit to the owners of its matrices, in the order of the unit.
+/// Returns the runs from the slices of a unit to the owners of its matrices, in the order of the unit.
 std::vector<ExchangeRun> runs_to_owners(const StepSchedule& s, UnitId unit) {
   const std::int64_t members = s.grid.size(rules_of(s.strategy).state), share = s.unit(unit).share(members);
   std::vector<ExchangeRun> runs;

@@ -1,4 +1,4 @@
-// The pass over parameters, state on the host: gradients go down, masters are updated there, parameters come up.
+// The pass over state on the host: copies gradients to the host, updates the masters there, copies parameters back.
 
 #include "schedule/passes/parameters.hpp"
 
@@ -35,8 +35,8 @@ void Parameters::update_on_host(UnitId unit, ValueId gradient, ValueId clipped) 
     store.reads = {gradient};
     const ValueId on_host = gradient_buffers_.write(store, part_of(w_.value(gradient), bucket));
     w_.emit(std::move(store));
-    // In issue order a bucket goes down before the one ahead of it is updated. So a host that works where it issues
-    // has the next one under way.
+    // In issue order a bucket is copied to the host before the previous one is updated, so that a host that works in
+    // issue order has the next copy under way.
     update_stored();
     stored_ = Stored{unit, bucket, on_host, clipped, bucket == buckets_of(unit).back()};
   }
@@ -103,7 +103,7 @@ void Parameters::write_bucket(Operation& op, StorageId storage, const Placement&
   slice.kind = ValueKind::parameter;
   slice.maker = {};
   slice.placement = placement;
-  // Only state at rest is there already, and not before the first step.
+  // Only state at rest is there already, but not before the first step.
   const bool is_there = w_.schedule().storage(storage).always_live && w_.role() != SegmentRole::prologue;
   slice.version = w_.role() == SegmentRole::update ? 1 : 0;
   w_.enlarge(storage, slice.bytes());

@@ -65,7 +65,7 @@ void Parameters::carry(const std::vector<UnitId>& units) {
   }
 }
 
-/// Adds what rests of a slice: master and moments where the unit's state is, and what is cast and loaded of them.
+/// Adds the state of a slice: master and moments where the unit's state is, and the copies that are cast and loaded.
 void Parameters::add_state(OfUnit& of, const Value& slice) {
   const MemorySpace space = of.offloaded ? MemorySpace::host : MemorySpace::device;
   const std::string& name = w_.schedule().unit(slice.unit).name;
@@ -94,7 +94,7 @@ void Parameters::add_state(OfUnit& of, const Value& slice) {
     of.on_host = add("parameters ", Category::parameters, MemorySpace::host, value);
 }
 
-/// Without training a rank keeps no masters: its share in the compute type, or all where full parameters live for ever.
+/// Without training a rank keeps no masters: only its share in the compute type, or all if full parameters always stay.
 void Parameters::add_parameters(const SchedulePolicy& policy) {
   const StepSchedule& s = w_.schedule();
   sharded_.dtype = full_.dtype;
@@ -180,7 +180,7 @@ void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped, ValueId 
     w_.emit(std::move(op));
     return gather_what_stays(unit);
   }
-  // The update has the new parameters at hand: it writes their cast too, where the full copy has this rank's slice.
+  // The update has the new parameters at hand, so it also writes their cast to this rank's slice of the full copy.
   Value slice = w_.value(master(unit));
   slice.kind = ValueKind::parameter;
   slice.placement = loaded_;

@@ -1,6 +1,6 @@
 #pragma once
-// The pass over parameters. Masters and moments are at rest, on the device or on the host. Full copies are there as
-// long as the strategy lets them live.
+// The pass over parameters. Masters and moments are at rest, on the device or on the host. Full copies exist for as
+// long as the strategy keeps them.
 
 #include "schedule/passes/bucket_buffers.hpp"
 #include "schedule/passes/gathers.hpp"
@@ -9,49 +9,49 @@ namespace tessera {
 
 class Parameters {
  public:
-  /// Adds the storages that outlive a segment: masters, moments, copies that stay. Without training: parameters.
+  /// Adds the storages that outlive a segment: masters, moments and copies that stay; without training, parameters.
   Parameters(Writer& writer, const SchedulePolicy& policy);
 
   /// Returns the placement of masters and moments.
   const Placement& sharded() const { return sharded_; }
-  /// Returns the fp32 master of a unit (moments: the optimizer's states) as it is now. Without training: its parameters
-  /// at rest.
+  /// Returns the current fp32 master of a unit (moments: the optimizer's states). Without training: its parameters at
+  /// rest.
   ValueId master(UnitId unit) { return w_.current(w_.state(unit).master); }
   ValueId moments(UnitId unit) { return w_.current(w_.state(unit).moments); }
-  /// Lets full copies of units cross the borders of segments: gathered before the first step and after their update,
-  /// found by segments that compute.
+  /// Lets full copies of units cross the borders of segments: they are gathered before the first step and after their
+  /// update, and found by segments that compute.
   void carry(const std::vector<UnitId>& units);
   /// Returns those units, in the order of their first readers.
   const std::vector<UnitId>& carried() const { return carried_; }
-  /// Brings a unit from where it rests to the placement that compute reads, not before the ends of `after`. A slice
-  /// that the open segment holds is nearer, for its own readers.
+  /// Brings a unit from where it is kept to the placement that compute reads, not before the ends of `after`. For its
+  /// own readers, a slice that the open segment holds is nearer.
   void gather(UnitId unit, std::vector<Edge> after, CopyUse use = CopyUse::here);
   /// Emits the slice of the full parameters that stays when they end.
   OperationId slice(UnitId unit);
   /// Returns the full parameters that compute reads.
   ValueId full(UnitId unit);
-  /// Returns whether full parameters are there without a gather in this micro-step. They rest as compute reads them,
-  /// stay for ever, or stay since the first micro-step of the step.
+  /// Returns whether full parameters are there without a gather in this micro-step: because they are kept as compute
+  /// reads them, always stay, or stay since the first micro-step of the step.
   bool are_there(UnitId unit, bool after_first_micro_step) const;
 
-  /// Emits the update of a unit, and what brings its new parameters to where they rest and stay. `direction`: of its
-  /// matrices, where they are updated as a whole.
+  /// Emits the update of a unit, and the operations that bring its new parameters to where they are kept. `direction`
+  /// is the one of its matrices, where they are updated as a whole.
   void update(UnitId unit, ValueId gradient, ValueId clipped, ValueId direction);
   /// Ends the updates of a step.
   void finish_updates() { update_stored(); }
-  /// Returns whether copies live from step to step that are made of masters once before the first one.
+  /// Returns whether copies that live from step to step have to be made of the masters before the first step.
   bool need_prologue() const;
   /// Appends the segment that makes those copies.
   SegmentId write_prologue();
 
  private:
   struct OfUnit {
-    StorageId on_host;               ///< offloaded params of 16 bits: what is loaded, as the master's cast
-    StorageId shard;                 ///< offloaded: on the device in the compute type, what is gathered
+    StorageId on_host;               ///< offloaded params of 16 bits: the master's cast, which is loaded
+    StorageId shard;                 ///< offloaded: on the device in the compute type; gathers read it
     StorageId for_ever, for_a_step;  ///< copies that outlive a segment
     StorageId for_next;              ///< a copy for the segment that is played next
     StorageId gathered;              ///< the latest copy of a segment
-    StorageId slice;                 ///< what stays of it, in that segment
+    StorageId slice;                 ///< the slice of it that stays in that segment
     Placement rests;                 ///< of what a gather reads
     ParameterLife life = ParameterLife::rest;
     bool offloaded = false;
@@ -63,12 +63,12 @@ class Parameters {
   Value full_copy(UnitId unit) const;
   /// Emits the gathers of what outlives the update, or the prologue.
   void gather_what_stays(UnitId unit);
-  /// Emits what brings a value of a unit to the placement that compute reads.
+  /// Emits the operations that bring a value of a unit to the placement that compute reads.
   void gather_from(ValueId value, std::vector<Edge> after, CopyUse use);
   void add_state(OfUnit& of, const Value& slice);
-  /// Returns what a gather reads.
+  /// Returns the value that a gather reads.
   ValueId source(UnitId unit) { return units_[unit].shard ? w_.current(units_[unit].shard) : master(unit); }
-  /// Returns whether compute reads what a gather would read.
+  /// Returns whether compute reads the same value that a gather would read.
   bool is_full(const OfUnit& of) const { return redistribute(of.rests, full_).empty(); }
   /// Returns whether a unit's shard is loaded each time it is gathered.
   bool is_loaded_to_gather(const OfUnit& of) const {
@@ -77,17 +77,17 @@ class Parameters {
 
   // offload.cpp: state on the host
   std::vector<Bucket> buckets_of(UnitId unit) const;
-  /// Emits the way of a unit's gradient to the host, its update there, and the way of the parameters back.
+  /// Emits the copy of a unit's gradient to the host, its update there, and the copy of the parameters back.
   void update_on_host(UnitId unit, ValueId gradient, ValueId clipped);
-  /// Emits what follows the bucket that was stored last.
+  /// Emits the operations that follow the bucket that was stored last.
   void update_stored();
-  /// Emits what makes a bucket of the master into parameters as they are gathered. A cast, and the load unless each
-  /// gather loads.
+  /// Emits the operations that make a bucket of the master into parameters as they are gathered: a cast, and the load,
+  /// unless each gather loads.
   void bring_up(UnitId unit, const Bucket& bucket);
   /// Emits the load of the whole slice, to be gathered.
   void load_slice(UnitId unit, std::vector<Edge> after);
   OperationId load(UnitId unit, const Bucket& bucket, ValueId source, std::vector<Edge> after);
-  /// Lets `op` write its bucket of a slice of parameters in `storage`: into what is there, or as its first.
+  /// Lets `op` write its bucket of a slice of parameters in `storage`: into the value that is there, or as its first.
   void write_bucket(Operation& op, StorageId storage, const Placement& placement);
 
   Writer& w_;
@@ -95,7 +95,7 @@ class Parameters {
   std::int64_t bucket_elements_ = 0;
   Placement sharded_, full_;
   Placement loaded_;  ///< of a slice in the compute type: an offloaded unit's on the device, or an update's copy
-  Placement sliced_;  ///< of what stays after forward
+  Placement sliced_;  ///< of the slices that stay after forward
   IndexedVector<UnitId, OfUnit> units_;
   std::vector<UnitId> carried_;
   /// A bucket of a gradient that is on the host and not yet applied.

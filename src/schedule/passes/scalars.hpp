@@ -8,7 +8,7 @@ namespace tessera {
 
 class Scalars {
  public:
-  /// `keeps_units`: each norm leaves what has been summed up after its unit.
+  /// `keeps_units`: each norm also stores its sum after each unit.
   explicit Scalars(Writer& writer, bool keeps_units = false);
 
   /// Lets the head count its loss: from zero where `starts`.
@@ -17,13 +17,13 @@ class Scalars {
   void measure(ValueId gradient);
   /// Emits this rank's wish to stop, alone, and its sum over the world.
   void sum_wish();
-  /// Emits the wish to stop as it is when all else of the step is done; the sums take it along.
+  /// Emits the wish to stop as it is when the rest of the step is done; the step's sums include it.
   void take_wish();
   /// Emits the sum over the world.
   void reduce();
   /// Emits the clip coefficient of the step.
   ValueId clip();
-  /// Emits its way to the host, for updates there.
+  /// Emits the copy of the clip coefficient to the host, for updates there.
   ValueId store(ValueId clipped);
 
  private:

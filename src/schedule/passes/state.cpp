@@ -12,7 +12,7 @@ SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradie
   const ValueId clipped = scalars.clip();
   const ValueId on_host = s.offloaded_from ? scalars.store(clipped) : ValueId();
   // In forward order, so that the copies that the next step reads first are made first. While a unit's matrices are
-  // on their way, those of its neighbours are worked on.
+  // being exchanged, those of its neighbours are worked on.
   Matrices matrices(writer, parameters.sharded());
   constexpr std::int64_t kAhead = 2;  // units between a direction and its update
   const auto unit_at = [&](std::int64_t i) {
@@ -40,7 +40,7 @@ SegmentId write_snapshot(Writer& writer, Parameters& parameters) {
   for (const UnitId unit : s.layout.units.ids()) {
     Operation op = operation_of(OperationKind::store, Queue::store, unit);
     op.reads = {parameters.master(unit), parameters.moments(unit)};
-    // Ranks that hold the same slice share it, so that every element is stored once: master, then the optimizer's
+    // Ranks that hold the same slice share it, so that every element is stored once: the master, then the optimizer's
     // states.
     Value copy;
     copy.kind = ValueKind::snapshot;

@@ -6,11 +6,11 @@
 
 namespace tessera {
 
-/// Appends what is done once a step: the sum of loss and norm over the world, clip, and the updates.
+/// Appends the work done once per step: the sum of loss and norm over the world, clip, and the updates.
 SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradients, Scalars& scalars);
 
 /// Appends the copy of the training state to the host, for a checkpoint that is written while steps go on. Each rank
-/// stores its share; the segment's border is where the copies are waited for.
+/// stores its share; the copies are waited for at the segment's border.
 SegmentId write_snapshot(Writer& writer, Parameters& parameters);
 
 }  // namespace tessera

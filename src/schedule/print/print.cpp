@@ -1,4 +1,4 @@
-// The schedule as text: an operation a line.
+// The schedule as text: one operation per line.
 #include "tessera/schedule/print.hpp"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ std::string object_of(const StepSchedule& s, const Operation& op) {
   return "sums";
 }
 
-/// One segment's facts that a line needs.
+/// The facts about one segment that its lines need.
 class SegmentText {
  public:
   SegmentText(const StepSchedule& s, const MemoryPlan& plan, const Segment& segment,
@@ -67,7 +67,7 @@ class SegmentText {
   }
 
  private:
-  /// Makers of what it reads and edges, the last of each queue; the reason where no data asks for it.
+  /// Returns the makers of its inputs and its edges, the last of each queue, with the reason where no data requires it.
   std::string waits(OperationId id) const {
     const Operation& op = schedule_.operation(id);
     std::array<OperationId, kQueues> last;

@@ -26,7 +26,7 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(name);
 }
 
-/// Adds what an operation reads, leaves behind and releases, by name. A name of several values is released with all.
+/// Adds what an operation reads, leaves behind and releases, by name. Several values of one name are released together.
 void add_values(const StepSchedule& s, const SegmentLife& life, OperationId id, Json& json) {
   const Operation& op = s.operation(id);
   std::vector<std::string> reads, writes, releases, kept;

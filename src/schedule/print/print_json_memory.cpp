@@ -1,4 +1,4 @@
-// Memory, strategies side by side and what would fit, as JSON.
+// Memory, the comparison of strategies and the changes that would fit, as JSON.
 #include <nlohmann/json.hpp>
 
 #include "tessera/schedule/print_json.hpp"

@@ -65,7 +65,7 @@ std::string print_regions(const MemoryPlan& plan) {
          "  lower bound: no plan can be smaller; fragmentation: how much larger this one is\n";
 }
 
-/// Adds a line per reason: "12.4 MB: kept from forward to backward (wte, h.11)".
+/// Adds one line per reason: "12.4 MB: kept from forward to backward (wte, h.11)".
 void add_savings(const StepSchedule& s, TextTable& table) {
   struct Reason {
     std::int64_t bytes = 0;
@@ -92,7 +92,7 @@ void add_savings(const StepSchedule& s, TextTable& table) {
   }
 }
 
-/// Returns what members send of matrices to their owners and back, who sends least and who most; nothing without any.
+/// Returns the bytes of matrices that members send to their owners and back, the least and the most; empty without any.
 std::string print_exchanges(const StepSchedule& s) {
   std::vector<std::int64_t> sent(static_cast<std::size_t>(s.grid.size(rules_of(s.strategy).state)));
   for_each_played(s, [&](const Operation& op) {
@@ -126,7 +126,7 @@ std::string print_sent(const StepSchedule& s) {
   return table.text() + "  (apart): not in the formula and not in the sum\n" + print_exchanges(s);
 }
 
-/// Returns what rests where of offloaded state; nothing where none is.
+/// Returns where offloaded state is kept; empty if there is none.
 std::string print_offloaded_state(const StepSchedule& s) {
   const OffloadAccount account = offload_account(s);
   if (account.elements == 0) return "";
@@ -138,7 +138,7 @@ std::string print_offloaded_state(const StepSchedule& s) {
       format_bytes(account.on_host), format_bytes(account.off_device));
 }
 
-/// Returns which inputs of blocks wait on the host; nothing where none do.
+/// Returns which inputs of blocks wait on the host; empty if none do.
 std::string print_offloaded_inputs(const StepSchedule& s) {
   if (s.offloaded_inputs == 0) return "";
   const std::int64_t each = bytes_of_input(s);
@@ -149,7 +149,7 @@ std::string print_offloaded_inputs(const StepSchedule& s) {
       s.inputs_in_flight, s.inputs_in_flight);
 }
 
-/// Returns what is offloaded and what is copied for it; nothing where nothing is.
+/// Returns what is offloaded and what is copied for it; empty if nothing is.
 std::string print_offload(const StepSchedule& s) {
   const std::string what = print_offloaded_state(s) + print_offloaded_inputs(s);
   if (what.empty()) return "";
@@ -164,7 +164,7 @@ std::string print_offload(const StepSchedule& s) {
   return what + table.text();
 }
 
-/// Returns whether a value found by a micro-step is a sum over micro-steps, not a gradient that is yet to be reduced.
+/// Returns whether a value that a micro-step finds is a sum over micro-steps, not a gradient that is yet to be reduced.
 bool is_accumulator(const StepSchedule& s, const Value& value) {
   if (value.kind != ValueKind::gradient) return false;
   const bool reduced = s.micro_batches.reduced_each_micro_step && s.grid.size(rules_of(s.strategy).inner) > 1;
@@ -197,7 +197,7 @@ std::string print_accumulators(const StepSchedule& s) {
 constexpr std::array<const char*, kCategories> kCategoryTitles{"parameters",  "gradients", "optimizer", "gathered",
                                                                "activations", "comm",      "workspace"};
 
-/// Returns what of a row lies on the host, beside the device's or counted with it.
+/// Returns the bytes of a row on the host, whether they are separate from the device's or counted with them.
 std::int64_t host_bytes(const StrategyRow& row) {
   return copies_in_steps(row.schedule) ? row.plan.at(MemorySpace::host).total()
                                        : limited_host_bytes(row.schedule, row.plan);

@@ -1,5 +1,5 @@
 #pragma once
-// What is in use while each operation of a segment runs, in list order, and where it ends.
+// The memory in use while each operation of a segment runs, in list order, and where each use ends.
 
 #include <set>
 #include <utility>

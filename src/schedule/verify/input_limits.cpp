@@ -1,4 +1,4 @@
-// Inputs of recomputed blocks on their way to the host and back: how many lie on the device, and since when.
+// Inputs of recomputed blocks on their way to the host and back: how many are on the device, and since when.
 
 #include <map>
 
@@ -24,7 +24,7 @@ class InputsOfSegment {
     }
   }
 
-  /// Checks that a store's source is made only once enough of those before it are gone, and the head's work after all.
+  /// Checks that a store's source is made only once enough earlier ones are gone, and the head runs after all are gone.
   void check_outgoing() {
     std::vector<StorageId> outgoing;
     for (const OperationId id : segment_.operations()) {
@@ -42,7 +42,7 @@ class InputsOfSegment {
     }
   }
 
-  /// Checks that a load waits until enough of those before it are used, and until its own use is near.
+  /// Checks that a load waits until enough earlier ones have been used, and until its own use is near.
   void check_incoming() {
     std::vector<StorageId> incoming;
     for (const OperationId id : segment_.operations()) {
@@ -66,7 +66,7 @@ class InputsOfSegment {
            schedule_.value(op.reads[0]).kind == ValueKind::activation;
   }
 
-  /// Returns whether a recompute reads what no recompute made: it is the first of its block.
+  /// Returns whether a recompute is the first of its block: it reads nothing that another recompute made.
   bool starts_from_input(const Operation& op) const {
     for (const ValueId v : op.reads) {
       const Value& value = schedule_.value(v);
@@ -94,7 +94,7 @@ class InputsOfSegment {
 
   bool is_done_before(StorageId storage, OperationId id) const { return order_.all_before(touches_.at(storage), {id}); }
 
-  /// Counts at `id`, which fills one more storage, those of `earlier` that may still be in use.
+  /// At `id`, which fills one more storage, counts those of `earlier` that may still be in use.
   void count(const std::vector<StorageId>& earlier, OperationId id, const char* what) {
     std::int64_t alive = 1;
     for (const StorageId storage : earlier) alive += is_done_before(storage, id) ? 0 : 1;

@@ -1,5 +1,5 @@
-// The interpreter's rules of copies: between device and host (tokens, snapshots, offloaded state in buckets), and of
-// what stays of full parameters.
+// The interpreter's rules for copies between device and host (tokens, snapshots, offloaded state in buckets), and for
+// the slices of full parameters that stay.
 
 #include "schedule/verify/interpreter.hpp"
 
@@ -13,15 +13,15 @@ bool copies_activation(const StepSchedule& schedule, const Operation& op) {
 
 }  // namespace
 
-/// Demands that an operation reaches what it touches: the host's queue the host, loads and stores both ways, all others
-/// the device.
+/// Demands that an operation can reach what it touches: the host's queue reaches the host, loads and stores both sides,
+/// and all others the device.
 void Interpreter::need_space(const Operation& op) {
   const auto need = [&](ValueId v, MemorySpace space) {
     demand(schedule_.storage_of(v).space == space,
            fmt::format("touches {}, which lies on the {}", name_of_value(schedule_, v),
                        name_of(schedule_.storage_of(v).space)));
   };
-  if (op.kind == OperationKind::store) return;  // what it stores may be on the host already; see there
+  if (op.kind == OperationKind::store) return;  // its source may be on the host already; see there
   const bool loads = op.kind == OperationKind::load, on_host = op.queue == Queue::host;
   for (const ValueId v : op.reads) need(v, loads || on_host ? MemorySpace::host : MemorySpace::device);
   if (takes_input(op)) return;
@@ -66,7 +66,7 @@ void Interpreter::store(const Operation& op) {
   }
 }
 
-/// Takes a unit's state to the host: master and moments of one version, each element by exactly one rank.
+/// Copies a unit's state to the host: master and moments of one version, each element by exactly one rank.
 void Interpreter::store_snapshot(const Operation& op) {
   const State* master = find_read(op, ValueKind::master, op.unit);
   const State* moments = find_read(op, ValueKind::moments, op.unit);
@@ -89,7 +89,7 @@ void Interpreter::store_snapshot(const Operation& op) {
   write(op.writes[0], std::move(state));
 }
 
-/// Takes a bucket of a gradient to the host. The update looks at what the gradient covers.
+/// Copies a bucket of a gradient to the host. The update checks what the gradient covers.
 void Interpreter::store_bucket(const Operation& op) {
   const State* gradient = op.reads.size() == 1 ? find_read(op, ValueKind::gradient, op.unit) : nullptr;
   if (gradient == nullptr) return complain("a store of a gradient reads one of its unit");
@@ -115,7 +115,7 @@ void Interpreter::store_scalars(const Operation& op) {
   write(op.writes[0], std::move(state));
 }
 
-/// Demands that what is there again for a recompute is what forward made.
+/// Demands that the activation copied back for a recompute is the one that forward made.
 void Interpreter::copy_activation(const Operation& op) {
   const State* source = op.reads.size() == 1 && op.updates.empty() ? read(op.reads[0]) : nullptr;
   if (source == nullptr || source->type.kind != ValueKind::activation)
@@ -164,7 +164,7 @@ void Interpreter::write_bucket(const Operation& op, ValueKind kind, std::int64_t
   write(result, std::move(state));
 }
 
-/// Brings a bucket of parameters from the host: of the master where it has the type, else of its cast.
+/// Copies a bucket of parameters from the host: of the master if it has the type, else of its cast.
 void Interpreter::load_bucket(const Operation& op) {
   const State* source = op.reads.size() == 1 ? read(op.reads[0]) : nullptr;
   if (source == nullptr) return complain("a load reads one value");
@@ -183,7 +183,7 @@ void Interpreter::load_bucket(const Operation& op) {
   write_bucket(op, ValueKind::parameter, *version);
 }
 
-/// Casts a bucket of a master to the type that is loaded: into a buffer, or into the parameters that rest on the host.
+/// Casts a bucket of a master to the type that is loaded: into a buffer, or into the parameters kept on the host.
 void Interpreter::cast_on_host(const Operation& op) {
   const State* master = op.reads.size() == 1 ? find_read(op, ValueKind::master, op.unit) : nullptr;
   if (master == nullptr || op.writes.size() + op.updates.size() != 1)
@@ -204,7 +204,7 @@ void Interpreter::cast_on_host(const Operation& op) {
   write(result, std::move(state));
 }
 
-/// Keeps a rank's part of full parameters: no other rank takes part.
+/// Keeps a rank's part of full parameters, without any other rank.
 void Interpreter::slice(const Operation& op) {
   if (op.reads.size() != 1 || op.writes.size() != 1) return complain("a slice reads one value and writes one");
   const State* source = read(op.reads[0]);

@@ -1,4 +1,4 @@
-// The interpreter's rules of generation: caches that grow by one play at a time, logits that reach the host.
+// The interpreter's rules for generation: caches that grow by one play at a time, and logits that reach the host.
 
 #include <algorithm>
 
@@ -59,7 +59,7 @@ void Interpreter::extend_cache(const Operation& op) {
   demand(extended == 1, "attention extends one cache in generation");
 }
 
-/// Demands what generation is for: logits that the host can read, and caches for the next play.
+/// Demands the results of generation: logits that the host can read, and caches for the next play.
 void Interpreter::need_generated() {
   operation_ = {};
   bool made = false;

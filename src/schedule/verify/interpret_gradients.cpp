@@ -1,5 +1,5 @@
-// The interpreter's rules from a contribution to a gradient to the update: who made it, what is still partial, what was
-// measured.
+// The interpreter's rules from a contribution to a gradient up to the update: who made it, whether it is still partial,
+// and whether it was measured.
 
 #include <algorithm>
 
@@ -51,7 +51,7 @@ void Interpreter::contribute(const Operation& op, const Part& part) {
   for (const UnitId unit : wanted) complain(fmt::format("leaves out the gradient of {}", schedule_.unit(unit).name));
 }
 
-/// Checks a reduce-scatter. What a collective writes from `first` on is space to receive in.
+/// Checks a reduce-scatter. The storage that a collective writes, from `first` on, is space to receive in.
 void Interpreter::reduce_scatter(const Operation& op) {
   if (op.reads.size() != 1 || op.writes.empty()) return complain("a reduce-scatter reads one value and writes one");
   write_scratch(op, 1);
@@ -148,7 +148,7 @@ void Interpreter::clip(const Operation& op) {
   for (const ValueId id : op.writes) write(id, state);
 }
 
-/// Writes what an update makes of its new master for compute: in its place in a full copy.
+/// Writes the copy of its new master that an update makes for compute: at its place in a full copy.
 void Interpreter::write_copy(const Operation& op, ValueId id, const Value& slice) {
   const Value& out = schedule_.value(id);
   demand(op.bucket.count == 0 && out.kind == ValueKind::parameter && out.unit == op.unit &&

@@ -15,7 +15,7 @@ void Interpreter::complain(const std::string& what) {
 
 void Interpreter::start() {
   holds_.clear();
-  // Values of masters, moments and constants at some segment's start tell what those storages hold.
+  // Values of masters, moments and constants at any segment's start describe what those storages hold.
   for (const Segment& segment : schedule_.segments) {
     for (const ValueId id : segment.carried_in) {
       const Value& v = schedule_.value(id);
@@ -95,7 +95,7 @@ void Interpreter::play(const Play& play) {
   if (segment_->role == SegmentRole::micro_step && schedule_.accumulation > 1) need_wish();
   if (segment_->role == SegmentRole::evaluation) need_evaluated_loss();
   if (generates(segment_->role)) need_generated();
-  // What is not carried ends here.
+  // Values that are not carried end here.
   operation_ = {};
   std::set<StorageId> carried;
   for (const ValueId id : segment_->carried_out) {
@@ -321,7 +321,7 @@ void Interpreter::accumulate_loss(const Operation& op, bool training) {
   demand(counted, "the head does not account its loss");
 }
 
-/// Demands what an evaluation is for: the caller reads the loss from the reduced scalars when the segment has ended.
+/// Demands the result of an evaluation: the caller reads the loss from the reduced scalars after the segment's end.
 void Interpreter::need_evaluated_loss() {
   bool complete = false;
   for (const auto& [storage, state] : holds_) {

@@ -1,6 +1,6 @@
 #pragma once
-// Plays a schedule on descriptions instead of data. What each storage holds is tracked as (placement, coverage,
-// version, content). Every operation's demands on it are checked.
+// Plays a schedule on descriptions instead of data. The contents of each storage are tracked as (placement, coverage,
+// version, content), and every operation's demands on them are checked.
 
 #include <map>
 #include <optional>
@@ -18,7 +18,7 @@ class Interpreter {
   /// `poll` is called before each play; it outlives the object.
   Interpreter(const StepSchedule& schedule, const Poll& poll);
 
-  /// Sets the state before the prologue: masters, moments and constants there, nothing else.
+  /// Sets the state before the prologue: masters, moments and constants are there, and nothing else.
   void start();
   void play_prologue();
   void play_step();
@@ -30,7 +30,7 @@ class Interpreter {
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
-  /// Which activation, saved value, gradient of an activation, constant or logits this is.
+  /// Identifies an activation, saved value, gradient of an activation, constant or logits.
   struct Content {
     ValueKind kind = ValueKind::scratch;
     PartId part;
@@ -49,7 +49,7 @@ class Interpreter {
     std::int64_t losses = 0;     ///< the reduced scalars: micro-steps counted
     bool has_wish = false;       ///< the reduced scalars: the ranks' wish to stop is in them
     bool is_orthogonal = false;  ///< a direction
-    /// Of a slice that is changed bucket by bucket: its first elements that are a version ahead of `version`.
+    /// Of a slice that is changed bucket by bucket: how many of its first elements are one version ahead of `version`.
     std::int64_t advanced = 0;
   };
 
@@ -61,13 +61,13 @@ class Interpreter {
   void store_snapshot(const Operation& op);
   void store_bucket(const Operation& op);
   void store_scalars(const Operation& op);
-  /// Takes an activation to the host, or back.
+  /// Copies an activation to the host, or back.
   void copy_activation(const Operation& op);
   void load_bucket(const Operation& op);
   void cast_on_host(const Operation& op);
-  /// Returns the version of an operation's bucket in a slice (or in a bucket) that it reads; none where it has several.
+  /// Returns the version of an operation's bucket in a slice (or bucket) that it reads; none if it has several.
   std::optional<std::int64_t> version_of_bucket(const State& source, const Operation& op);
-  /// Makes an operation's bucket of the slice that it writes or updates `version`: from the first element on, in order.
+  /// Sets the version of an operation's bucket in the slice that it writes or updates; buckets come in order.
   void write_bucket(const Operation& op, ValueKind kind, std::int64_t version);
   void store_result(const Operation& op);
   void gather(const Operation& op);
@@ -83,7 +83,7 @@ class Interpreter {
   void write_copy(const Operation& op, ValueId id, const Value& slice);
   void direct(const Operation& op);
   void exchange(const Operation& op);
-  /// Returns how many of a slice's elements have a direction: those of the fullest member.
+  /// Returns how many of a slice's elements have a direction, for the fullest member.
   std::int64_t directions_of(UnitId unit) const;
   void orthogonalize(const Operation& op);
   /// Demands that an exchange moves each element of a unit's matrices once, between its slice and its owner.
@@ -99,10 +99,10 @@ class Interpreter {
   /// Demands that a part's operation takes its cache one play further.
   void extend_cache(const Operation& op);
   void need_generated();
-  /// Demands that a micro-step of several knows what all ranks wish.
+  /// Demands that each micro-step of several knows the wishes of all ranks.
   void need_wish();
   std::set<PartId> parts_of(UnitId unit) const;
-  /// Returns the ranks that hold parts of one copy of a value: over how many it is split.
+  /// Returns over how many ranks one copy of a value is split.
   std::int64_t owners_of(const Value& value) const;
 
   State* read(ValueId id);
@@ -126,7 +126,7 @@ class Interpreter {
   std::int64_t generation_plays_ = 0;  ///< since the caches were empty
   std::set<UnitId> updated_;
   std::set<UnitId> stored_;
-  std::map<UnitId, DType> measured_;  ///< in which type the norm saw a unit's gradient
+  std::map<UnitId, DType> measured_;  ///< the type in which the norm saw a unit's gradient
 };
 
 }  // namespace tessera

@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// One segment with what the checks below ask about.
+/// The facts about one segment that the checks below need.
 struct SegmentFacts {
   SegmentFacts(const StepSchedule& s, const Segment& in) : schedule(s), segment(in), order(s, in) {
     for (const OperationId id : segment.operations()) {
@@ -29,7 +29,7 @@ struct SegmentFacts {
     }
   }
 
-  /// Returns whether a value is a full copy of a block unit that does not stay for ever.
+  /// Returns whether a value is a full copy of a block unit that does not always stay.
   bool passes_by(ValueId v) const {
     const Value& value = schedule.value(v);
     return value.kind == ValueKind::parameter && value.placement.shard.empty() && schedule.unit(value.unit).is_block &&
@@ -75,11 +75,11 @@ struct SegmentFacts {
   std::map<ValueId, std::vector<OperationId>> readers;
   std::map<StorageId, std::vector<OperationId>> touches;
   std::vector<OperationId> compute, gathers;
-  std::vector<ValueId> found;  ///< full copies of block units that the segment before has left
+  std::vector<ValueId> found;  ///< full copies of block units that the previous segment has left
 };
 
-/// Counts at each gather of a block unit: it, and those before it whose last reader may still be running, or is in
-/// another segment.
+/// Counts, at each gather of a block unit, that unit and those before it whose last reader may still be running or is
+/// in another segment.
 void check_gathered(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
   if (s.gather_limit <= 0) return;
@@ -96,7 +96,7 @@ void check_gathered(const SegmentFacts& facts, std::vector<std::string>& problem
   }
 }
 
-/// Counts at each fresh gradient of a block unit to be reduced: it, and those before it that may still be read.
+/// Counts, at each fresh gradient of a block unit to be reduced, that one and those before it that may still be read.
 void check_gradients(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
   if (s.gradient_limit <= 0) return;
@@ -118,8 +118,8 @@ void check_gradients(const SegmentFacts& facts, std::vector<std::string>& proble
   }
 }
 
-/// Checks that the head begins after the reductions of gradients that the micro-step before has left: it makes new
-/// ones.
+/// Checks that the head begins after the reductions of gradients that the previous micro-step has left, because it
+/// makes new ones.
 void check_deferred(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
   const auto is_backward = [&](OperationId id) { return s.operation(id).kind == OperationKind::backward; };
@@ -136,8 +136,8 @@ void check_deferred(const SegmentFacts& facts, std::vector<std::string>& problem
 }
 
 /// Checks that a gather waits for the compute operation before the first reader of the block unit gathered `distance`
-/// before it. When prefetching is off, it waits for the one before its own first reader. Copies that are found, or
-/// handed on, stand in the same row; the first readers of the latter are in the next segment.
+/// before it. When prefetching is off, it waits for the one before its own first reader. Copies that are found or
+/// handed on count in the same order; the first readers of the latter are in the next segment.
 void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
   std::vector<OperationId> first_readers;  // of the block units gathered so far; none: in the next segment

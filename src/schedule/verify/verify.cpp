@@ -36,8 +36,8 @@ bool modifies(const StepSchedule& schedule, OperationId id, StorageId storage) {
          std::ranges::any_of(op.updates, [&](const Update& u) { return lies_there(u.after); });
 }
 
-/// Returns the elements of a slice that an operation touches in a storage: its bucket, or nothing for all that is
-/// there.
+/// Returns the elements of a slice that an operation touches in a storage: its bucket, or nothing if it touches the
+/// whole storage.
 std::optional<Bucket> touched_bucket(const StepSchedule& schedule, OperationId id, StorageId storage) {
   const Operation& op = schedule.operation(id);
   if (op.bucket.count == 0) return std::nullopt;
@@ -75,7 +75,7 @@ void check_races(const StepSchedule& schedule, Problems& problems) {
   }
 }
 
-/// Checks that what peers read or write lies where they can reach it.
+/// Checks that everything that peers read or write is where they can reach it.
 void check_regions(const StepSchedule& schedule, Problems& problems) {
   for (const StorageId id : schedule.storages.ids()) {
     const Storage& storage = schedule.storage(id);

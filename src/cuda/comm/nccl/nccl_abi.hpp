@@ -1,7 +1,7 @@
 #pragma once
-// NCCL's types as far as they are used here, under its own names. They are written out, because NCCL is no part of a
-// CUDA toolkit. So a build needs no header of it, and the library found at run time tells its version. A test compares
-// them with the header where there is one (gpu_emulator/libraries/nccl/check_abi.cpp).
+// NCCL's types as far as they are used here, under its own names. They are written out because NCCL is not part of a
+// CUDA toolkit, so that a build needs no header of it and the library found at run time tells its version. A test
+// compares them with the header where there is one (gpu_emulator/libraries/nccl/check_abi.cpp).
 
 #include <cuda_runtime_api.h>
 

@@ -8,7 +8,7 @@ namespace tessera {
 namespace {
 
 /// Since this version work of several communicators starts in the order of issue (NCCL_LAUNCH_ORDER_IMPLICIT). Older
-/// ones may wait for each other across ranks for ever.
+/// ones may wait for each other across ranks and never finish.
 constexpr int kOldestVersion = 22600;
 
 struct LoadedNccl {

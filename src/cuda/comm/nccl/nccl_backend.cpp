@@ -77,9 +77,9 @@ class WindowMemory final : public DeviceMemory {
 }  // namespace
 
 NcclBackend::NcclBackend(RankContext& context, Device& device, const DeviceCommSettings& settings) {
-  // Several communicators on one GPU: work starts on it in the order of issue. Buffers are registered at start, if an
-  // option says so. NCCL must not register them itself when a graph is captured: before 2.32 receivers of a network may
-  // then wait for ever (nccl#2389).
+  // With several communicators on one GPU, work starts on it in the order of issue. Buffers are registered at start, if
+  // an option says so. NCCL must not register them itself when a graph is captured, because before 2.32 receivers of a
+  // network may then wait without end (nccl#2389).
   for (const auto& [name, value] : {std::pair("NCCL_LAUNCH_ORDER_IMPLICIT", "1"), {"NCCL_GRAPH_REGISTER", "0"}}) {
     std::string set = set_environment(name, value);
     if (!set.empty()) environment_.push_back(std::move(set));

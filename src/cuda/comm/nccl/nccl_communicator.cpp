@@ -101,7 +101,7 @@ void NcclCommunicator::register_shared() {
 }
 
 /// Shuts down in NCCL's order: work, registrations, finalize, destroy. Peers must do the same, so after a failure (and
-/// after MPI) nothing is done: the process is about to end.
+/// after MPI) nothing is done, because the process is about to end.
 NcclCommunicator::~NcclCommunicator() {
   context_.watchdog->remove(comm_);
   if (comm_ == nullptr || mpi_is_over() || context_.context->notice().raised()) return;

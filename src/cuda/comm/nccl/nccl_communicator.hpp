@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// The common settings of one rank's communicators. All outlives them.
+/// The common settings of one rank's communicators. Everything in it outlives them.
 struct NcclContext {
   RankContext* context = nullptr;
   Device* device = nullptr;

@@ -59,8 +59,8 @@ void NcclWatchdog::look_now() {
   if (!wrong.empty()) end(wrong);
 }
 
-/// Only this thread uses the slot behind the last mark: the asker changes the ring meanwhile, but at its front. In a
-/// full ring the new mark replaces the last one: a hanging collective must always be watched.
+/// Only this thread uses the slot behind the last mark, because the asker changes the ring meanwhile only at its front.
+/// In a full ring the new mark replaces the last one, because a hanging collective must always be watched.
 void NcclWatchdog::watch_until_done(cudaStream_t stream, const std::string& what) {
   Mark* mark = nullptr;
   {
@@ -190,7 +190,7 @@ void NcclWatchdog::end(const std::string& message) {
   if (context_.notice().raise({rank, ExitCode::communication, message})) {
     Log(rank, static_cast<int>(context_.size())).error(message);
     static_cast<void>(std::fflush(stderr));
-  } else {  // mpiexec ends all ranks once the first is gone, also the one that speaks
+  } else {  // mpiexec ends all ranks once the first is gone, also the one that reports
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   // Nothing is unwound: threads of this process are inside NCCL or behind it.

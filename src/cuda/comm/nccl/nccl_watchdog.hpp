@@ -1,5 +1,5 @@
 #pragma once
-// Watches NCCL for errors and time-outs. A rank blocked in NCCL, or in a stream behind it, cannot be unblocked. So the
+// Watches NCCL for errors and time-outs. A rank blocked in NCCL, or in a stream behind it, cannot be unblocked, so the
 // watchdog ends the process with exit code 5 and one line.
 //
 // One thread asks NCCL and CUDA, and may get stuck in a driver that no longer answers. Another keeps the time. It calls
@@ -24,8 +24,8 @@ namespace tessera {
 
 class NcclWatchdog {
  public:
-  /// `timeout_seconds`: how long a collective, or a graph of them, may wait without any of this rank's ending; 0 = for
-  /// ever.
+  /// `timeout_seconds`: how long a collective, or a graph of them, may wait without any of this rank's ending; 0 = no
+  /// limit.
   NcclWatchdog(RankContext& context, Device& device, double timeout_seconds);
   ~NcclWatchdog();
   NcclWatchdog(const NcclWatchdog&) = delete;
