@@ -80,7 +80,7 @@ class Slurm(Jobs):
         # The job in which this one is submitted has ended.
         job = self.submit("train.sbatch", *words, TESSERA_WRAP=str(probe), SLURM_JOB_END_TIME="1000000000")
         said = self.expect(job, "COMPLETED", 0, r"job \d+: 2 ranks on node\d, 2 GPUs a node, restart 0")
-        self.assertRegex(said, r"grid +2 ranks \(2 a node\)")
+        self.assertRegex(said, r"grid +2 ranks \(2 per node\)")
         self.assertEqual(logged(self.run_of(job)), self.losses(*words, ranks=2))
         seen = [dict(re.findall(r"^(\w+)=(.*)$", (self.folder / f"env.{rank}").read_text(), re.M)) for rank in range(2)]
         for rank in seen:  # each sees both GPUs
@@ -96,7 +96,7 @@ class Slurm(Jobs):
         losses = self.losses(*words, "--shard.strategy=hsdp", "--grid.ranks_per_node=2", ranks=4)
         for job in jobs:
             said = self.expect(job, "COMPLETED", 0, r"4 ranks on node\[1-2\]")
-            self.assertRegex(said, r"grid +4 ranks \(2 a node\), shard group 2, 2 replicas")
+            self.assertRegex(said, r"grid +4 ranks \(2 per node\), shard group 2, 2 replicas")
             self.assertEqual(logged(self.run_of(job)), losses)
 
     def test_requeue_and_postprocess(self):
@@ -276,7 +276,7 @@ class Sweeps(Jobs):
         report, = re.findall(r"^job (\d+): the table", said, re.M)
         product = [f"{ranks}-{strategy}" for ranks in (1, 2, 4) for strategy in ("ddp", "zero2", "zero3")]
         self.names = [*product, "too_big", "program", "long", "killed"]
-        self.assertRegex(self.sweep("submit", code=2), r"job \d+ of this sweep has not ended \(squeue\)")
+        self.assertRegex(self.sweep("submit", code=2), r"job \d+ of this sweep has not ended, as squeue says")
         runs = self.folder / "runs/demo"
         jobs = {}
         for _ in range(2):  # in whichever order Slurm starts them
