@@ -150,7 +150,7 @@ class Families(Case):
 
     def test_a_family_needs_its_sizes(self):
         self.refused("train", "--run.dir=run", "--model.family=gpt2", "--model.layers=2",
-                     says=r"model\.heads is missing\. Give it, because model\.family = 'gpt2' has no preset\.")
+                     says=r"model\.heads is missing, because model\.family = 'gpt2' has no preset\. Give it\.")
         self.refused("train", "--run.dir=run", "--model.family=mamba", "--model.layers=2", "--model.heads=2",
                      "--model.width=32", "--model.vocab=256", "--model.context=32", says=r"model\.family = mamba.*gpt2")
 
