@@ -8,6 +8,7 @@
 #include "commands/words.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/resolve/resolved_run.hpp"
 
 namespace tessera {
 
@@ -84,6 +85,14 @@ std::string command_reference_markdown() {
     const std::string words = words_after(command);
     out += fmt::format("| `tessera {}{}{}` | {} |\n", command.name, words.empty() ? "" : " ", words, command.help);
   }
+  return out;
+}
+
+std::string resolve_reference_markdown() {
+  constexpr std::string_view needs[] = {"", "files", "ranks", "a device"};  // by StepNeeds
+  std::string out = "| step | why | needs |\n|---|---|---|\n";
+  for (const ResolveStep& step : resolve_steps())
+    out += fmt::format("| {} | {} | {} |\n", step.name, step.why, needs[static_cast<std::size_t>(step.needs)]);
   return out;
 }
 

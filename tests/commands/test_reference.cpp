@@ -1,4 +1,4 @@
-// inputs/README.md holds the tables of commands and options: the texts between its markers equal the program's.
+// inputs/README.md holds the tables of commands, steps and options: the texts between its markers equal the program's.
 // TESSERA_UPDATE=1 in the environment writes it there instead of comparing.
 #include <fmt/format.h>
 
@@ -67,6 +67,7 @@ void check_table(const char* name, const std::string& markdown) {
 
 TEST_CASE("inputs/README.md holds the commands and options as they are (TESSERA_UPDATE=1 rewrites it)") {
   check_table("commands", tessera::command_reference_markdown());
+  check_table("steps", tessera::resolve_reference_markdown());
   check_table("options", tessera::option_reference_markdown());
 }
 
