@@ -17,19 +17,12 @@ if(TESSERA_SANITIZE)
   target_link_options(tessera_options INTERFACE -fsanitize=address,undefined)
 endif()
 
-# The headers that nearly every source takes, compiled once for all modules.
-function(tessera_precompile name)
-  if(NOT TESSERA_PRECOMPILED)
-    return()
-  endif()
-  # False alarms on std::string in GCC 12, which a precompiled header no longer counts as the system's.
-  target_compile_options(tessera_${name} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
-  if(name STREQUAL "base")
-    target_precompile_headers(tessera_base PRIVATE <fmt/format.h> <fmt/ranges.h> <algorithm> <array> <atomic> <chrono>
-      <cmath> <condition_variable> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional>
-      <set> <span> <sstream> <string> <string_view> <thread> <utility> <vector>)
-  else()
-    target_precompile_headers(tessera_${name} REUSE_FROM tessera_base)
+# With TESSERA_UNITY a target's sources are compiled as one: the headers of the standard library, fmt and json cost more than
+# most sources. (Sources with options of their own stay apart.)
+function(tessera_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TESSERA_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  if(TESSERA_UNITY)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # GCC takes a joined source for a header
   endif()
 endfunction()
 
@@ -41,11 +34,11 @@ function(tessera_module name)
     add_library(tessera_${name} STATIC ${sources})
     target_include_directories(tessera_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include PRIVATE ${CMAKE_SOURCE_DIR}/src)
     target_link_libraries(tessera_${name} PUBLIC ${arg_USES} ${arg_LIBRARIES} PRIVATE tessera_options)
-    tessera_precompile(${name})
+    tessera_unity(tessera_${name})
     if(arg_COLD)
+      target_compile_options(tessera_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
       list(TRANSFORM arg_LOOPS PREPEND ${CMAKE_SOURCE_DIR}/src/${name}/)
-      list(REMOVE_ITEM sources ${arg_LOOPS})
-      set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+      set_property(SOURCE ${arg_LOOPS} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
     endif()
   else()
     add_library(tessera_${name} INTERFACE)

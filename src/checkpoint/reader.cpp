@@ -12,7 +12,7 @@ namespace tessera {
 
 namespace {
 
-constexpr std::int64_t kElementBytes = size_of(DType::fp32);
+constexpr std::int64_t kStateBytes = size_of(DType::fp32);
 /// While one thread compares and copies a block, another one reads, so that even a one-thread rank keeps the disk busy.
 constexpr int kLeastThreads = 2;
 /// Files that stay open from one block, and one call, to the next.
@@ -80,8 +80,8 @@ std::vector<CheckpointReader::Piece> CheckpointReader::pieces_of(std::span<const
       const std::int64_t into = want.first + done - place->first;
       const std::int64_t count = std::min(want.count - done, place->count - into);
       const FileRecord& file = manifest_.files[place->file];
-      std::int64_t at = file.offsets[static_cast<std::size_t>(want.kind)] + (place->offset + into) * kElementBytes;
-      std::int64_t left = count * kElementBytes;
+      std::int64_t at = file.offsets[static_cast<std::size_t>(want.kind)] + (place->offset + into) * kStateBytes;
+      std::int64_t left = count * kStateBytes;
       auto* to = reinterpret_cast<std::byte*>(want.to + done);
       while (left > 0) {
         const std::int64_t block = at / file.block_bytes, first = at % file.block_bytes;

@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 constexpr int kTag = 0;
-constexpr std::int64_t kChunk = std::int64_t{1} << 30;  ///< MPI counts have 31 bits
+constexpr std::int64_t kLargestMessage = std::int64_t{1} << 30;  ///< MPI counts have 31 bits
 /// Extra patience per rank that the awaited rank may itself wait for, so the rank nearest to a silent one names it.
 constexpr double kPatience = 0.02;
 
@@ -84,16 +84,18 @@ void ControlPlane::finish(MessageSlot slot, std::int64_t peer) {
 
 void ControlPlane::send_bytes(int to, const void* data, std::int64_t bytes) {
   const int peer = static_cast<int>(ranks_.at(static_cast<std::size_t>(to)));
-  for (std::int64_t at = 0; at < bytes; at += kChunk) {
-    finish(transport_->start_send(peer, kTag, static_cast<const std::byte*>(data) + at, std::min(kChunk, bytes - at)),
+  for (std::int64_t at = 0; at < bytes; at += kLargestMessage) {
+    finish(transport_->start_send(peer, kTag, static_cast<const std::byte*>(data) + at,
+                                  std::min(kLargestMessage, bytes - at)),
            peer);
   }
 }
 
 void ControlPlane::receive_bytes(int from, void* data, std::int64_t bytes) {
   const int peer = static_cast<int>(ranks_.at(static_cast<std::size_t>(from)));
-  for (std::int64_t at = 0; at < bytes; at += kChunk) {
-    finish(transport_->start_receive(peer, kTag, static_cast<std::byte*>(data) + at, std::min(kChunk, bytes - at)),
+  for (std::int64_t at = 0; at < bytes; at += kLargestMessage) {
+    finish(transport_->start_receive(peer, kTag, static_cast<std::byte*>(data) + at,
+                                     std::min(kLargestMessage, bytes - at)),
            peer);
   }
 }
@@ -112,9 +114,9 @@ std::int64_t ControlPlane::receive_length(int from) {
 
 std::vector<std::byte> ControlPlane::receive(int from) {
   const std::int64_t bytes = receive_length(from);
-  if (bytes < 0 || bytes > kChunk) {
+  if (bytes < 0 || bytes > kLargestMessage) {
     throw CommunicationError("rank {} announced a block of {} bytes ({} at most), so ranks are out of step", from,
-                             bytes, kChunk);
+                             bytes, kLargestMessage);
   }
   std::vector<std::byte> block(static_cast<std::size_t>(bytes));
   receive_bytes(from, block.data(), bytes);

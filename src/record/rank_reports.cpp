@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kCheapness = 200;
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 
 /// One rank's values as a message; this works because every rank runs the same program.
 struct Message {
@@ -108,7 +108,7 @@ void MemorySamples::sample(bool must) {
   cost_ = last_ - start;
 }
 
-double MemorySamples::average() const { return samples_ > 0 ? sum_ / static_cast<double>(samples_) : kUnknown; }
+double MemorySamples::average() const { return samples_ > 0 ? sum_ / static_cast<double>(samples_) : kNotMeasured; }
 
 void MemorySamples::clear() {
   measured_ = unknown();
@@ -171,12 +171,12 @@ std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
   memory_.sample(measures);
   Message mine;
   for (std::size_t i = 0; i < nanoseconds_.size(); ++i)
-    mine.times[i] = timed_steps_ > 0 ? static_cast<double>(nanoseconds_[i]) * 1e-9 : kUnknown;
+    mine.times[i] = timed_steps_ > 0 ? static_cast<double>(nanoseconds_[i]) * 1e-9 : kNotMeasured;
   mine.communication = communication_;
   mine.measured = memory_.measured();
   mine.memory_peak = memory_.peak();
   mine.memory_average = memory_.average();
-  mine.device = monitor_ != nullptr ? monitor_->sample() : DeviceSample{kUnknown, -1, kUnknown, kUnknown};
+  mine.device = monitor_ != nullptr ? monitor_->sample() : DeviceSample{kNotMeasured, -1, kNotMeasured, kNotMeasured};
   RankRow row{step, steps_, timed_steps_, {}, {}, {}};
   steps_ = timed_steps_ = 0;
   nanoseconds_ = {};

@@ -16,7 +16,7 @@ namespace {
 
 // Rows in addition to the queues: steps, and tokens, which the host's thread loads whatever copies the load queue runs.
 constexpr int kStepRow = kQueues, kDataRow = kQueues + 1;
-constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kNotSeen = std::numeric_limits<std::int64_t>::max();
 
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -55,7 +55,7 @@ TraceEvents::TraceEvents(const StepSchedule& schedule, std::int64_t first_step, 
   }
   for (const Play& play : schedule.step)
     play_starts_.push_back(play_starts_.back() + static_cast<std::size_t>(schedule.segments[play.segment].count));
-  shortest_.assign(static_cast<std::size_t>(last_step - first_step + 1) * play_starts_.back(), kUnknown);
+  shortest_.assign(static_cast<std::size_t>(last_step - first_step + 1) * play_starts_.back(), kNotSeen);
 }
 
 std::int64_t& TraceEvents::shortest(std::int64_t step, std::int32_t play, OperationId id) {

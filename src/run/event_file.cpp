@@ -16,7 +16,7 @@ namespace tessera {
 
 namespace {
 
-constexpr std::string_view kPrefix = "events.out.tfevents.";
+constexpr std::string_view kEventPrefix = "events.out.tfevents.";
 
 // Keys of protobuf fields: the field's number, and how its value is coded (0 varint, 1 and 5 fixed, 2 with a length).
 constexpr char kWallTime = 1 << 3 | 1, kStep = 2 << 3, kFileVersion = 3 << 3 | 2, kSummary = 5 << 3 | 2,
@@ -53,10 +53,11 @@ std::string next_name(const std::filesystem::path& folder, double unix_time) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     std::int64_t other = -1;
-    if (name.starts_with(kPrefix)) std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), other);
+    if (name.starts_with(kEventPrefix))
+      std::from_chars(name.data() + kEventPrefix.size(), name.data() + name.size(), other);
     if (other >= second) second = other + 1;
   }
-  return fmt::format("{}{:010}.tessera", kPrefix, second);
+  return fmt::format("{}{:010}.tessera", kEventPrefix, second);
 }
 
 }  // namespace

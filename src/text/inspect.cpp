@@ -14,7 +14,7 @@ namespace tessera {
 
 namespace {
 
-constexpr std::int64_t kBlock = 1 << 16;
+constexpr std::int64_t kInspectedBlock = 1 << 16;
 constexpr std::int64_t kSampleTokens = 160;
 constexpr std::size_t kSampleBytes = 160;
 
@@ -31,9 +31,9 @@ struct Used {
 
 Used used_by(const TokenSource& source) {
   Used used;
-  std::vector<std::int32_t> block(static_cast<std::size_t>(kBlock));
-  for (std::int64_t first = 0; first < source.size(); first += kBlock) {
-    const std::int64_t count = std::min(kBlock, source.size() - first);
+  std::vector<std::int32_t> block(static_cast<std::size_t>(kInspectedBlock));
+  for (std::int64_t first = 0; first < source.size(); first += kInspectedBlock) {
+    const std::int64_t count = std::min(kInspectedBlock, source.size() - first);
     source.copy(first, count, block.data());
     for (std::int64_t i = 0; i < count; ++i) used.add(block[static_cast<std::size_t>(i)]);
   }

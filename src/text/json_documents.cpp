@@ -32,9 +32,9 @@ std::string fault_text(const std::string& what) {
 }
 
 /// Follows the events of a text up to the objects that hold documents: the top one, or an array's elements.
-class Handler final : public nlohmann::json_sax<nlohmann::json> {
+class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  Handler(const std::string& key, bool may_be_array, const JsonEvents& events)
+  JsonHandler(const std::string& key, bool may_be_array, const JsonEvents& events)
       : fields_{{{key}, {"prompt"}, {"completion"}}}, may_be_array_(may_be_array), events_(events) {}
 
   bool null() override { return value("null"); }
@@ -199,7 +199,7 @@ void read_json_line(std::string_view line, const std::string& key, const JsonEve
       pair.emplace(std::move(prompt), std::move(completion));
     };
   }
-  Handler handler(key, false, kept);
+  JsonHandler handler(key, false, kept);
   nlohmann::json::sax_parse(line.begin(), line.end(), &handler);
   if (problem) return events.problem(*problem);
   if (pair) return events.pair(pair->first, pair->second);
@@ -219,7 +219,7 @@ void read_json_file(ByteStream& bytes, const std::string& key, std::int64_t long
     };
   }
   if (source.ended()) return;  // an empty file has no documents
-  Handler handler(key, true, counted);
+  JsonHandler handler(key, true, counted);
   nlohmann::json::sax_parse(ByteIterator(source), ByteIterator(), &handler);
 }
 

@@ -10,14 +10,14 @@ namespace tessera {
 
 namespace {
 
-constexpr std::int64_t kLargestFile = 16 << 20;
+constexpr std::int64_t kLargestModelFile = 16 << 20;
 
 }  // namespace
 
 std::optional<NamedToken> named_end_of_text(const std::filesystem::path& folder) {
   const std::filesystem::path tokens = folder / "tokenizer_config.json";
   if (path_exists(tokens)) {
-    const nlohmann::json json = read_json_object(tokens, kLargestFile);
+    const nlohmann::json json = read_json_object(tokens, kLargestModelFile);
     const nlohmann::json* token = json.contains("eos_token") ? &json["eos_token"] : nullptr;
     if (token != nullptr && token->is_object() && token->contains("content")) token = &(*token)["content"];
     if (token != nullptr && token->is_string())
@@ -27,7 +27,7 @@ std::optional<NamedToken> named_end_of_text(const std::filesystem::path& folder)
   }
   const std::filesystem::path model = folder / "config.json";
   if (path_exists(model)) {
-    const nlohmann::json json = read_json_object(model, kLargestFile);
+    const nlohmann::json json = read_json_object(model, kLargestModelFile);
     const nlohmann::json* id = json.contains("eos_token_id") ? &json["eos_token_id"] : nullptr;
     if (id != nullptr && id->is_array()) id = id->empty() ? nullptr : &id->front();
     if (id != nullptr && id->is_number_integer())

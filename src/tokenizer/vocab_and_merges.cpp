@@ -14,7 +14,7 @@ namespace tessera {
 
 namespace {
 
-constexpr std::int64_t kLargestFile = std::int64_t{256} << 20;
+constexpr std::int64_t kLargestVocabulary = std::int64_t{256} << 20;
 constexpr const char* kEndOfText = "<|endoftext|>";
 
 /// Other families have files of these names too, with another pattern.
@@ -22,7 +22,7 @@ void require_gpt2(const std::filesystem::path& folder) {
   if (path_exists(folder / "added_tokens.json"))
     throw refusal("{} has tokens in added_tokens.json, but only tokenizer.json can add tokens", folder.string());
   if (path_exists(folder / "tokenizer_config.json")) {
-    const nlohmann::json json = read_json_object(folder / "tokenizer_config.json", kLargestFile);
+    const nlohmann::json json = read_json_object(folder / "tokenizer_config.json", kLargestVocabulary);
     const JsonAt root(json, (folder / "tokenizer_config.json").string());
     const JsonAt name = root.key("tokenizer_class");
     if (!name.is_null() && name.text() != "GPT2Tokenizer" && name.text() != "GPT2TokenizerFast")
@@ -31,14 +31,14 @@ void require_gpt2(const std::filesystem::path& folder) {
     if (prefix.truth_or(false)) prefix.refuse("without tokenizer.json only false is supported");
   }
   if (path_exists(folder / "config.json")) {
-    const nlohmann::json json = read_json_object(folder / "config.json", kLargestFile);
+    const nlohmann::json json = read_json_object(folder / "config.json", kLargestVocabulary);
     const JsonAt type = JsonAt(json, (folder / "config.json").string()).key("model_type");
     if (!type.is_null() && type.text() != "gpt2") type.refuse("without tokenizer.json only gpt2 is supported");
   }
 }
 
 std::vector<Merge> read_merges(const std::filesystem::path& path, const Spellings& spellings) {
-  const std::string text = read_text_file(path, kLargestFile);
+  const std::string text = read_text_file(path, kLargestVocabulary);
   MergeReader merges(spellings);
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -58,7 +58,7 @@ std::vector<Merge> read_merges(const std::filesystem::path& path, const Spelling
 
 BpeDescription read_vocab_and_merges(const std::filesystem::path& folder) {
   require_gpt2(folder);
-  const nlohmann::json json = read_json_object(folder / "vocab.json", kLargestFile);
+  const nlohmann::json json = read_json_object(folder / "vocab.json", kLargestVocabulary);
   const Spellings spellings(JsonAt(json, (folder / "vocab.json").string()));
   BpeDescription description;
   description.file = (folder / "vocab.json").string();

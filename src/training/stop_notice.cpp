@@ -13,7 +13,7 @@ namespace tessera {
 
 namespace {
 
-constexpr auto kLookEvery = std::chrono::milliseconds(50);
+constexpr auto kNoticeEvery = std::chrono::milliseconds(50);
 
 }  // namespace
 
@@ -73,7 +73,7 @@ void StopNotice::look_for_signals() {
   std::unique_lock guard(lock_);
   while (!is_ending_ && !is_said_) {
     if (const std::string signal = signals_.received(); !signal.empty()) return tell(guard, signal);
-    ends_.wait_for(guard, kLookEvery);
+    ends_.wait_for(guard, kNoticeEvery);
   }
 }
 

@@ -14,7 +14,7 @@ using namespace tessera::test;
 
 namespace {
 
-using Steps = std::vector<std::int64_t>;
+using StepList = std::vector<std::int64_t>;
 
 void write_simple(const CheckpointFolder& folder, std::int64_t step, const std::string& content = "whole") {
   const auto path = folder.begin(step);
@@ -28,7 +28,7 @@ void make(const CheckpointFolder& folder, std::int64_t step, std::int64_t after,
 }
 
 /// 10, 20, 30 and so on, each after the one before.
-void make_branch(const CheckpointFolder& folder, const Steps& steps) {
+void make_branch(const CheckpointFolder& folder, const StepList& steps) {
   std::int64_t after = 0;
   for (const std::int64_t step : steps) {
     make(folder, step, after);
@@ -111,16 +111,16 @@ TEST_CASE("going back keeps what is written") {
   REQUIRE(line.find("step-00000040, step-00000050, step-00000060") != std::string::npos);
   REQUIRE(line.find("abandoned-1") != std::string::npos);
   REQUIRE(folder.prune(3, 0, 25).empty());
-  REQUIRE(folder.steps() == Steps{25});
+  REQUIRE(folder.steps() == StepList{25});
   REQUIRE(is_whole(folder.path() / "step-00000060.abandoned-1"));
   // From one of its own: at once.
   make(folder, 30, 25), make(folder, 35, 30);
   REQUIRE(!folder.set_aside_newer(25).empty());
   REQUIRE(folder.set_aside_newer(25).empty());
-  REQUIRE(folder.steps() == Steps{25});
+  REQUIRE(folder.steps() == StepList{25});
   make(folder, 35, 25);
   REQUIRE(folder.prune(1, 0, 35).empty());
-  REQUIRE(folder.steps() == Steps{35});
+  REQUIRE(folder.steps() == StepList{35});
   REQUIRE(is_whole(folder.path() / "step-00000035.abandoned-2"));
   REQUIRE(is_whole(folder.path() / "step-00000040.abandoned-1"));
 }
@@ -130,7 +130,7 @@ TEST_CASE("a newer checkpoint does not count as one of those that are kept") {
   const CheckpointFolder folder(run / "checkpoints");
   make_branch(folder, {10, 20, 30});
   REQUIRE(folder.prune(1, 0, 20).empty());
-  REQUIRE(folder.steps() == Steps{20, 30});
+  REQUIRE(folder.steps() == StepList{20, 30});
 }
 
 TEST_CASE("weights outlive the checkpoint that they were written with, and are no candidates") {
@@ -142,7 +142,7 @@ TEST_CASE("weights outlive the checkpoint that they were written with, and are n
     folder.publish(step, step - 10);
     REQUIRE(folder.prune(1, 30, step).empty());
   }
-  REQUIRE(folder.steps() == Steps{30, 40});
+  REQUIRE(folder.steps() == StepList{30, 40});
   REQUIRE(has_weights(folder, "step-00000020.weights"));
   REQUIRE(has_weights(folder, "step-00000040/weights"));
   REQUIRE(folder.newest_first() == std::vector{folder.of_step(40), folder.of_step(30)});
@@ -183,7 +183,7 @@ TEST_CASE("killed between any two calls of a deletion, the weights are there onc
     folder.recover();
     REQUIRE(folder.prune(1, 0, 20).empty());
     REQUIRE(has_weights(folder, "step-00000010.weights", "new"));
-    REQUIRE(folder.steps() == Steps{20});
+    REQUIRE(folder.steps() == StepList{20});
     REQUIRE(!exists(folder, "step-00000010.tmp"));
     REQUIRE(!exists(folder, "step-00000010.weights.tmp"));
     REQUIRE(calls < 100);
@@ -240,7 +240,7 @@ TEST_CASE("killed between any two calls, a checkpoint that is replaced is there,
     });
     const std::string seen = read_file(folder.newest_first().at(0) / "shard-00000.h5");
     folder.recover();
-    REQUIRE(folder.steps() == Steps{10});
+    REQUIRE(folder.steps() == StepList{10});
     REQUIRE(is_whole(folder.of_step(10)));
     REQUIRE(read_file(folder.of_step(10) / "shard-00000.h5") == seen);
     REQUIRE(seen == (calls < 2 ? "old" : "new"));
@@ -258,7 +258,7 @@ TEST_CASE("what a process that died left goes before anything is listed") {
   REQUIRE(folder.recover().empty());
   REQUIRE(!std::filesystem::exists(folder.beside(30)));
   REQUIRE(exists(folder, "step-7"));
-  REQUIRE(folder.steps() == Steps{10, 20});
+  REQUIRE(folder.steps() == StepList{10, 20});
 }
 
 TEST_CASE("a checkpoint that cannot be deleted keeps its name and its files") {
@@ -271,7 +271,7 @@ TEST_CASE("a checkpoint that cannot be deleted keeps its name and its files") {
   const auto calls = file_spy::stop();
   REQUIRE(lines.size() == 1);
   REQUIRE(lines.at(0).find("step-00000010 (Operation not permitted): it stays") != std::string::npos);
-  REQUIRE(folder.steps() == Steps{10, 30});
+  REQUIRE(folder.steps() == StepList{10, 30});
   REQUIRE(is_whole(folder.of_step(10)));
   // A deleted one loses its manifest first, then its name, and only then its files.
   const auto at = [&](const std::string& call) {
@@ -292,7 +292,7 @@ TEST_CASE("a checkpoint that cannot be deleted keeps its name and its files") {
   file_spy::stop();
   REQUIRE(left.size() == 1);
   REQUIRE(left.at(0).find("step-00000030.tmp (Device or resource busy)") != std::string::npos);
-  REQUIRE(folder.steps() == Steps{40});
+  REQUIRE(folder.steps() == StepList{40});
   REQUIRE(!exists(folder, "step-00000030.tmp/manifest.json"));
   REQUIRE(folder.prune(1, 0, 40).empty());
   REQUIRE(!exists(folder, "step-00000030.tmp"));

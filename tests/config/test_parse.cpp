@@ -13,7 +13,7 @@ using namespace tessera;
 using Catch::Contains;
 
 namespace {
-std::string ini_error(const std::string& text) {
+std::string file_error(const std::string& text) {
   return usage_message([&] { parse_text(text, "a.ini"); });
 }
 }  // namespace
@@ -94,7 +94,7 @@ TEST_CASE("Words are told apart as they were: quotes, signs and empty values") {
   CHECK(parse_text("[run]\nname = a#b # c\n dir = \"x;#y\" ; z\n", "a.ini").run.name == "a#b");
   CHECK(parse_text("[run]\nname = a#b # c\n dir = \"x;#y\" ; z\n", "a.ini").run.dir == "x;#y");
   CHECK(parse_text("[run]\ndir =\n[data]\nsource = a = b\n", "a.ini").data.source == "a = b");
-  CHECK_THAT(ini_error(std::string("[run]\nname = a\0b\n", 17)), Contains("a.ini:2"));
+  CHECK_THAT(file_error(std::string("[run]\nname = a\0b\n", 17)), Contains("a.ini:2"));
 }
 
 TEST_CASE("Unknown and abbreviated names are refused with the closest name") {
@@ -102,7 +102,7 @@ TEST_CASE("Unknown and abbreviated names are refused with the closest name") {
              Contains("unknown option 'shard.strat'") && Contains("did you mean shard.strategy?"));
   CHECK_THAT(error_of({"--train.lr", "1"}), Contains("did you mean optim.lr?"));
   CHECK_THAT(error_of({"--shrad.wrap=block"}), Contains("did you mean shard.wrap?"));
-  CHECK_THAT(ini_error("\n[train]\nstesp = 3\n"),
+  CHECK_THAT(file_error("\n[train]\nstesp = 3\n"),
              Contains("a.ini:3") && Contains("'train.stesp' = '3'") && Contains("train.steps"));
   for (const auto& [given, near] :
        std::vector<std::pair<std::string, std::string>>{{"train.max_steps", "train.steps"},
@@ -120,7 +120,7 @@ TEST_CASE("Unknown and abbreviated names are refused with the closest name") {
 }
 
 TEST_CASE("Bad values name the place and what is allowed") {
-  CHECK_THAT(ini_error("[shard]\nstrategy = fsdp\n"),
+  CHECK_THAT(file_error("[shard]\nstrategy = fsdp\n"),
              Contains("a.ini:2: shard.strategy = 'fsdp'") && Contains("ddp|zero1|zero2|zero3|hsdp|hsdp-zero2"));
   CHECK_THAT(error_of({"--train.micro_batch=0"}), Contains("whole number, 1 to 1048576"));
   CHECK_THAT(error_of({"--train.steps=99999999999999999999"}), Contains("whole number"));

@@ -23,7 +23,7 @@ RunShape with(RunShape shape, const Recomputation& recomputation) {
   return shape;
 }
 
-std::int64_t bytes_of(const RunShape& shape) {
+std::int64_t limited_bytes_of(const RunShape& shape) {
   const PlannedRun planned = plan_shape(shape, {false, 0});
   return limited_bytes(planned.schedule, planned.plan);
 }
@@ -65,8 +65,8 @@ TEST_CASE("Each half buys memory and pays FLOPs; both together most") {
   const RunShape attention = with(shape, {true, false, 1, 1, {}}), mlp = with(shape, {false, true, 1, 1, {}});
   const RunShape both = with(shape, Recomputation::all_blocks());
   for (const RunShape& half : {attention, mlp}) {
-    CHECK(bytes_of(half) < bytes_of(shape));
-    CHECK(bytes_of(both) < bytes_of(half));
+    CHECK(limited_bytes_of(half) < limited_bytes_of(shape));
+    CHECK(limited_bytes_of(both) < limited_bytes_of(half));
     CHECK(flops_of(half) > 0);
     CHECK(flops_of(half) < flops_of(both));
   }
@@ -78,7 +78,7 @@ TEST_CASE("Each half buys memory and pays FLOPs; both together most") {
 
 TEST_CASE("fit takes the fewest FLOPs that fit") {
   const RunShape shape = nano(8);
-  const std::int64_t most = bytes_of(shape), least = bytes_of(with(shape, Recomputation::all_blocks()));
+  const std::int64_t most = limited_bytes_of(shape), least = limited_bytes_of(with(shape, Recomputation::all_blocks()));
   CHECK(fitting_recomputation(shape, {most, 0}) == Recomputation());
   CHECK(fitting_recomputation(shape, {least - 1, 0}).is_all());
   for (int step = 0; step < 8; ++step) {
@@ -86,13 +86,13 @@ TEST_CASE("fit takes the fewest FLOPs that fit") {
     const Recomputation taken = fitting_recomputation(shape, {allowed, 0});
     INFO(allowed << " of " << most << ": " << describe(taken));
     REQUIRE(taken.is_any());
-    REQUIRE(bytes_of(with(shape, taken)) <= allowed);
+    REQUIRE(limited_bytes_of(with(shape, taken)) <= allowed);
     const PlannedRun planned = plan_shape(with(shape, taken));
     REQUIRE(verify_schedule(planned.schedule).empty());
     for (const auto [attention, mlp] : {std::array{false, true}, std::array{true, false}, std::array{true, true}}) {
       for (std::int64_t share = 1; share <= 6; ++share) {
         const RunShape other = with(shape, {attention, mlp, share, 6, {}});
-        if (bytes_of(other) <= allowed) REQUIRE(flops_of(other) >= flops_of(with(shape, taken)));
+        if (limited_bytes_of(other) <= allowed) REQUIRE(flops_of(other) >= flops_of(with(shape, taken)));
       }
     }
   }

@@ -25,7 +25,7 @@ struct Case {
   bool snapshot = false;
 };
 
-StepSchedule schedule_of(const Case& c) {
+StepSchedule schedule_of_case(const Case& c) {
   SchedulePolicy policy;
   policy.strategy = c.strategy;
   policy.reduce_each_micro_step = rules_of(c.strategy).reduces_each_micro_step();
@@ -84,10 +84,10 @@ OperationId find(const StepSchedule& s, OperationKind kind, Queue queue) {
 
 TEST_CASE("what rests on the device shrinks, and on the host grows, by the formula's bytes") {
   for_each_case([](Case c) {
-    const StepSchedule with = schedule_of(c);
+    const StepSchedule with = schedule_of_case(c);
     REQUIRE(verify_schedule(with).empty());
     c.offload = Offload::none;
-    const StepSchedule without = schedule_of(c);
+    const StepSchedule without = schedule_of_case(c);
     const OffloadAccount account = offload_account(with);
     REQUIRE(account.elements == account.of);
     REQUIRE(at_rest(without, MemorySpace::device) - at_rest(with, MemorySpace::device) == account.off_device);
@@ -105,7 +105,7 @@ TEST_CASE("what rests on the device shrinks, and on the host grows, by the formu
 
 TEST_CASE("a step copies 8 bytes an element in fp32, 4 in 16 bits, and more where each gather loads") {
   for_each_case([](const Case& c) {
-    const StepSchedule s = schedule_of(c);
+    const StepSchedule s = schedule_of_case(c);
     std::int64_t saved = 0, down = 0, up = 0;
     for (const Saving& saving : s.copy_savings) saved += saving.bytes;
     for (const Play& play : s.step) {
@@ -126,7 +126,7 @@ TEST_CASE("a step copies 8 bytes an element in fp32, 4 in 16 bits, and more wher
 
 TEST_CASE("a fraction is whole units, the last ones first") {
   for (const auto& [fraction, least] : {std::pair{0.0, 0.0}, {0.01, 0.01}, {0.5, 0.5}, {1.0, 1.0}}) {
-    const StepSchedule s = schedule_of({.fraction = fraction});
+    const StepSchedule s = schedule_of_case({.fraction = fraction});
     const OffloadAccount account = offload_account(s);
     const double part = static_cast<double>(account.elements) / static_cast<double>(account.of);
     CHECK(part >= least);
@@ -140,11 +140,11 @@ TEST_CASE("a fraction is whole units, the last ones first") {
       if (op.kind == OperationKind::update) CHECK((op.queue == Queue::host) == s.is_offloaded(op.unit));
     }
   }
-  CHECK(copy_terms(schedule_of({.fraction = 0})).empty());
+  CHECK(copy_terms(schedule_of_case({.fraction = 0})).empty());
 }
 
 TEST_CASE("an update on the host reads only what a store brought, and gathers only what a load did") {
-  const StepSchedule right = schedule_of({});
+  const StepSchedule right = schedule_of_case({});
   REQUIRE(verify_schedule(right).empty());
   const OperationId update = find(right, OperationKind::update, Queue::host);
   const auto of_bucket = [&](const Operation& op) {
@@ -181,7 +181,7 @@ TEST_CASE("an update on the host reads only what a store brought, and gathers on
 }
 
 TEST_CASE("buffers of buckets are waited for") {
-  const StepSchedule right = schedule_of({.compute = DType::bf16});
+  const StepSchedule right = schedule_of_case({.compute = DType::bf16});
   int edges = 0;
   for (const OperationId id : right.operations.ids()) {
     for (const Edge& edge : right.operation(id).after) {
@@ -197,7 +197,7 @@ TEST_CASE("buffers of buckets are waited for") {
 
 TEST_CASE("a snapshot's store comes before the next update of what it reads") {
   // The stores of the snapshot in the update's own segment, on their queue: without an edge the update overtakes them.
-  StepSchedule s = schedule_of({.bucket = 1 << 20, .snapshot = true});
+  StepSchedule s = schedule_of_case({.bucket = 1 << 20, .snapshot = true});
   const Segment snapshot = s.segments[s.snapshot.at(0).segment];
   const SegmentId updating = s.step.back().segment;
   const OperationId first_update = find(s, OperationKind::update, Queue::host);
@@ -247,7 +247,7 @@ TEST_CASE("a snapshot's store comes before the next update of what it reads") {
 TEST_CASE("strategies that keep full parameters offload no parameters, and say so") {
   for (const StrategyRules& rules : all_strategies()) {
     if (rules.life != ParameterLife::rest) continue;
-    REQUIRE_THROWS_WITH(schedule_of({.strategy = rules.strategy, .offload = Offload::params}),
+    REQUIRE_THROWS_WITH(schedule_of_case({.strategy = rules.strategy, .offload = Offload::params}),
                         Catch::Contains(fmt::format("shard.strategy = {}", rules.name)));
   }
 }

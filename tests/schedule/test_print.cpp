@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "all_policies.hpp"
+#include "json_case.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/schedule/print.hpp"
 #include "tessera/schedule/verify.hpp"
@@ -21,14 +22,6 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-StepSchedule toy(Strategy strategy, std::int64_t accumulation = 1) {
-  SchedulePolicy policy;
-  policy.strategy = strategy;
-  policy.accumulation = accumulation;
-  policy.reduce_each_micro_step = rules_of(strategy).reduces_each_micro_step();
-  return build_schedule(toy_model(), grid_for(strategy, 4, 2, 0), policy);
-}
 
 std::string schedule_text(const StepSchedule& s) { return print_schedule(s, plan_memory(s)); }
 

@@ -14,7 +14,7 @@ using namespace tessera::testing;
 namespace {
 
 /// Hybrids have replicas of shard groups of two ranks, or of one.
-StepSchedule built(const SchedulePolicy& policy, std::int64_t world) {
+StepSchedule built_over(const SchedulePolicy& policy, std::int64_t world) {
   const std::int64_t group = rules_of(policy.strategy).is_hybrid() ? std::min<std::int64_t>(world, 2) : 0;
   return build_schedule(toy_model({.layers = 4, .compute = policy.compute}),
                         grid_for(policy.strategy, world, world, group), policy);
@@ -32,7 +32,7 @@ std::vector<OperationId> in_update(const StepSchedule& s, OperationKind kind) {
 }
 
 /// Returns the units whose update writes a copy, or what is gathered after it: "wte wpe h.0".
-std::string units_of(const StepSchedule& s, const std::vector<OperationId>& operations) {
+std::string units_read_by(const StepSchedule& s, const std::vector<OperationId>& operations) {
   std::string text;
   for (const OperationId id : operations) {
     if (s.operation(id).writes.empty()) continue;
@@ -54,16 +54,17 @@ TEST_CASE("an update writes the 16-bit copy that stays, or that the next segment
         SchedulePolicy policy;
         policy.strategy = rules.strategy, policy.accumulation = micro_steps;
         INFO(rules.name << " on " << world << " with " << micro_steps);
-        CHECK(units_of(built(policy, world), in_update(built(policy, world), OperationKind::update)).empty());
+        CHECK(units_read_by(built_over(policy, world), in_update(built_over(policy, world), OperationKind::update))
+                  .empty());
         policy.compute = policy.reduce = DType::bf16;
-        const StepSchedule s = built(policy, world);
+        const StepSchedule s = built_over(policy, world);
         REQUIRE(verify_schedule(s).empty());
         REQUIRE(check_memory_plan(s, plan_memory(s)).empty());
         const std::string units = rules.life == ParameterLife::rest ? all : first;
-        CHECK(units_of(s, in_update(s, OperationKind::update)) == units);
+        CHECK(units_read_by(s, in_update(s, OperationKind::update)) == units);
         // Where the rank's slice is all there is to it, nothing follows.
         const bool is_split = s.grid.size(rules.state) > 1;
-        CHECK(units_of(s, in_update(s, OperationKind::gather)) == (is_split ? units : ""));
+        CHECK(units_read_by(s, in_update(s, OperationKind::gather)) == (is_split ? units : ""));
         for (const OperationId id : in_update(s, OperationKind::gather)) {
           CHECK(s.gathers_in_place(s.operation(id)));
           CHECK(name_of_value(s, s.operation(id).reads[0]) == "shard of full " + s.unit(s.operation(id).unit).name);
@@ -78,7 +79,7 @@ TEST_CASE("small tensors have a copy that their update writes; updates on the ho
   policy.compute = DType::bf16;
   policy.persistence_threshold = 9;  // norms
   policy.offload = Offload::optimizer, policy.offload_fraction = 0.3;
-  const StepSchedule s = built(policy, 4);
+  const StepSchedule s = built_over(policy, 4);
   REQUIRE(verify_schedule(s).empty());
   int on_host = 0, with_copy = 0;
   for (const OperationId id : in_update(s, OperationKind::update)) {
@@ -96,7 +97,7 @@ TEST_CASE("an update of a copy of another unit, size, type or placement is refus
   SchedulePolicy policy;
   policy.strategy = Strategy::zero1;
   policy.compute = DType::bf16;
-  const StepSchedule right = built(policy, 4);
+  const StepSchedule right = built_over(policy, 4);
   REQUIRE(verify_schedule(right).empty());
   const ValueId copy = a_copy(right);
   const auto wrong = [&](auto change) {
@@ -125,7 +126,7 @@ TEST_CASE("an update of a copy of another unit, size, type or placement is refus
 TEST_CASE("a slice in its place in a full copy is gathered there and nowhere else") {
   SchedulePolicy policy;
   policy.compute = DType::bf16;
-  const StepSchedule right = built(policy, 4);
+  const StepSchedule right = built_over(policy, 4);
   REQUIRE(verify_schedule(right).empty());
   const std::vector<OperationId> gathers = in_update(right, OperationKind::gather);
   StepSchedule elsewhere = right;

@@ -11,7 +11,7 @@ using namespace tessera;
 using Catch::Contains;
 
 namespace {
-std::string error_of(const std::filesystem::path& path) {
+std::string listing_error(const std::filesystem::path& path) {
   Options options;
   options.data.source = path.string();
   return usage_message([&] { open_corpus(options, 256); });
@@ -69,7 +69,7 @@ TEST_CASE("Links to files are followed, and what a folder leaves out is said") {
   CHECK_THAT(open_text(folder.path())->skipped(), Contains(" more"));
   const TemporaryFolder links;
   std::filesystem::create_directory_symlink(other / "more", links / "all");
-  CHECK_THAT(error_of(links.path()),
+  CHECK_THAT(listing_error(links.path()),
              Contains("no .txt, .json or .jsonl file in it or below it, only all (a link to a folder)"));
 }
 

@@ -15,9 +15,9 @@ namespace {
 class Gpt2Folder {
  public:
   Gpt2Folder() {
-    const auto json = nlohmann::json::parse(read_file(family_path("gpt2")));
-    folder_.write("vocab.json", json["model"]["vocab"].dump());
-    for (const auto& merge : json["model"]["merges"]) merges_ += merge.get<std::string>() + "\n";
+    const auto file = nlohmann::json::parse(read_file(family_path("gpt2")));
+    folder_.write("vocab.json", file["model"]["vocab"].dump());
+    for (const auto& merge : file["model"]["merges"]) merges_ += merge.get<std::string>() + "\n";
     folder_.write("merges.txt", "#version: 0.2\n" + merges_);
   }
   TemporaryFolder& folder() { return folder_; }

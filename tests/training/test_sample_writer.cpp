@@ -46,7 +46,7 @@ Sampled train(const Options& options, std::int64_t world, std::int64_t ranks_per
   return out;
 }
 
-Options options_of(const std::vector<std::string>& more) {
+Options sampling_options(const std::vector<std::string>& more) {
   std::vector<std::string> arguments{"--data.source=synthetic", "--data.synthetic_tokens=6000",
                                      "--train.seq_len=9",       "--train.micro_batch=1",
                                      "--train.steps=4",         "--optim.lr=0.02",
@@ -63,9 +63,9 @@ TEST_CASE("samples leave the bits of training alone, under every strategy") {
     INFO(rules.name);
     std::vector<std::string> arguments{fmt::format("--shard.strategy={}", rules.name), "--model.dropout=0.1"};
     if (rules.is_hybrid()) arguments.emplace_back("--shard.group_size=1");
-    const Sampled without = train(options_of(arguments), 2);
+    const Sampled without = train(sampling_options(arguments), 2);
     arguments.insert(arguments.end(), {"--train.sample_every=1", "--generate.max_tokens=6", "--generate.prompt=ab"});
-    const Sampled with = train(options_of(arguments), 2);
+    const Sampled with = train(sampling_options(arguments), 2);
     CHECK(with.losses == without.losses);
     CHECK(with.weights == without.weights);
     REQUIRE(with.texts.size() == 4);
@@ -75,7 +75,7 @@ TEST_CASE("samples leave the bits of training alone, under every strategy") {
 
 TEST_CASE("samples are the same on any number of ranks, and change as the model learns") {
   const auto options = [](const char* accumulation) {
-    Options o = options_of({"--train.sample_every=1", "--generate.max_tokens=100", "--generate.temperature=2"});
+    Options o = sampling_options({"--train.sample_every=1", "--generate.max_tokens=100", "--generate.temperature=2"});
     o.train.accumulation = std::stoll(accumulation);
     return o;
   };
@@ -92,7 +92,7 @@ TEST_CASE("the loss of an evaluation is that of generation's logits, token by to
     for (const std::int64_t world : {1, 2}) {
       INFO(name_of(family) << " on " << world);
       const Options options =
-          options_of({"--train.sample_every=1", "--data.val_fraction=0.2", "--generate.max_tokens=12"});
+          sampling_options({"--train.sample_every=1", "--data.val_fraction=0.2", "--generate.max_tokens=12"});
       const Architecture architecture = small_model(family);
       const PlannedRun planned = plan_run(options, architecture, world, world);
       double evaluated = 0, generated = 0;
@@ -125,5 +125,5 @@ TEST_CASE("the loss of an evaluation is that of generation's logits, token by to
 }
 
 TEST_CASE("a prompt that fills the context is refused") {
-  CHECK_THROWS_AS(train(options_of({"--train.sample_every=1", "--generate.prompt=abcdefghijkl"}), 1), UsageError);
+  CHECK_THROWS_AS(train(sampling_options({"--train.sample_every=1", "--generate.prompt=abcdefghijkl"}), 1), UsageError);
 }
