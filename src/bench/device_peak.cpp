@@ -4,7 +4,6 @@
 #include <chrono>
 #include <ctime>
 
-#include "bench/device.hpp"
 #include "bench/machine_rates.hpp"
 
 namespace tessera {
@@ -26,8 +25,10 @@ double core_seconds() {
 /// Returns the FLOP/s of matmuls of one shape while `threads` threads compute, over `seconds` of core time each, ending
 /// after at most five times that by the wall clock. Core time counts because others may use the cores too. The kernel
 /// accounts for other threads' time in ticks of some milliseconds, so a single matmul would seem too fast or too slow.
-double mean_rate(BenchDevice& device, DType compute, const MatmulShape& shape, int threads, double seconds) {
-  MatmulRate matmuls(device.device(), device.stream(), device.kernels(), compute, {{shape}, 0, 0});
+double mean_rate(Kernels& kernels, DType compute, const MatmulShape& shape, int threads, double seconds) {
+  const auto device = make_cpu_device();
+  const auto stream = device->make_caller_stream("bench");
+  MatmulRate matmuls(*device, *stream, kernels, compute, {{shape}, 0, 0});
   matmuls.sample();  // the library selects its code
   const auto start = Clock::now();
   const double before = core_seconds();
@@ -44,13 +45,14 @@ double mean_rate(BenchDevice& device, DType compute, const MatmulShape& shape, i
 
 DevicePeak measure_core_peak(RankContext& context, const Options& options, const MachineShape& machine) {
   constexpr double kSeconds = 0.04;
-  BenchDevice device(context, options, machine);
-  context.control().barrier();
   const int threads = threads_of(options, machine);
+  ThreadPool pool(threads, threads_on_cores(threads, machine));
+  const auto kernels = make_cpu_kernels(pool);
+  context.control().barrier();
   const DType compute = options.precision.compute;
-  double best = mean_rate(device, compute, kShort, threads, kSeconds);
+  double best = mean_rate(*kernels, compute, kShort, threads, kSeconds);
   if (2 * flops_of(kLong) / best < 2 * kSeconds)
-    best = std::max(best, mean_rate(device, compute, kLong, threads, kSeconds));
+    best = std::max(best, mean_rate(*kernels, compute, kLong, threads, kSeconds));
   // If threads outnumber cores, each has a core for only part of the time.
   best *= std::min(1.0, machine.machine_cores / (static_cast<double>(threads) * machine.machine_ranks));
   return {context.control().maximum(best), fmt::format("measured at the start: {} matmuls", name_of(compute))};

@@ -2,11 +2,9 @@
 
 #include <cmath>
 
-#include "bench/kernel_rehearsal.hpp"
-#include "bench/kernel_times.hpp"
+#include "bench/kernel_player.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/resolve/architecture.hpp"
-#include "tessera/schedule/planned_run.hpp"
 
 namespace tessera {
 
@@ -24,22 +22,19 @@ struct Sitting {
   double nothing = 0;  ///< seconds that a stretch without work takes
 };
 
-StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node, DeviceKind device) {
+StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {
   RunShape shape = run_shape(options, resolve_architecture(options.model), world, ranks_per_node);
-  shape.device = device;
   shape.documents = false;  // texts are drawn, without document borders
+  shape.policy.evaluation = shape.policy.snapshot = false;
+  shape.policy.generation.reset();
   return plan_shape(shape, {false, 0}).schedule;
 }
 
-Sitting measure(RankContext& context, const StepSchedule& schedule, const Options& options, BenchDevice& device,
-                const RateSizes& sizes) {
-  const KernelWork work = kernel_work(schedule);
-  KernelRehearsal rehearsal(schedule, work, options, device);
-  MatmulRate matmul(device.device(), device.stream(), device.kernels(), schedule.compute, sizes);
-  CopyRate copy(device.device(), device.stream(), device.kernels(), sizes);
-  StreamClock clock(device.device(), device.stream());
-  KernelTimes times;
-  const auto timed = make_timed_kernels(device.kernels(), times, clock);
+Sitting measure(RankContext& context, const Options& options, KernelPlayer& player, const RateSizes& sizes) {
+  MatmulRate matmul(player.device(), player.stream(), player.kernels(), player.schedule().compute, sizes);
+  CopyRate copy(player.device(), player.stream(), player.kernels(), sizes);
+  StreamClock& clock = player.clock();
+  KernelTimes& times = player.times();
   Sitting sitting;
   for (std::int64_t i = -options.bench.warmup; i < options.bench.steps; ++i) {
     if (i == 0) times.clear();
@@ -50,8 +45,7 @@ Sitting measure(RankContext& context, const StepSchedule& schedule, const Option
     matmul.sample();
     clock.begin();
     clock.end();
-    for (const PartWork& one : work.parts) times.set_count(one.count), rehearsal.play(*timed, one);
-    for (const FlatWork& one : work.flat) times.set_count(one.count), rehearsal.play(*timed, one);
+    player.play();
     std::vector<double> seconds = clock.take();
     sitting.nothing = seconds.front();
     seconds.erase(seconds.begin());
@@ -61,6 +55,7 @@ Sitting measure(RankContext& context, const StepSchedule& schedule, const Option
   // This comes last, so that the kernels are not measured on a chip that these have heated.
   sitting.rates.held_matmul = matmul.held(sizes.held_seconds), sitting.rates.held_copy = copy.held(sizes.held_seconds);
   sitting.rows = times.rows();
+  context.control().barrier();  // no rank frees memory that another still reads
   return sitting;
 }
 
@@ -198,14 +193,12 @@ Table rates_table(const Rates& rates, double datasheet, double nothing) {
 
 }  // namespace
 
-BenchResult kernel_table(RankContext& context, const Options& options, const MachineShape& machine) {
-  BenchDevice device(context, options, machine);
-  return kernel_table(context, options, device, rate_sizes(device.device()));
-}
-
-BenchResult kernel_table(RankContext& context, const Options& options, BenchDevice& device, const RateSizes& sizes) {
-  const StepSchedule schedule = schedule_of(options, context.size(), context.ranks_per_node(), device.device().kind());
-  const Sitting sitting = measure(context, schedule, options, device, sizes);
+BenchResult kernel_table(RankContext& context, const Options& options, const MachineShape& machine,
+                         const std::optional<RateSizes>& sizes) {
+  KernelPlayer player(context, options, machine, schedule_of(options, context.size(), context.ranks_per_node()));
+  const StepSchedule& schedule = player.schedule();
+  const Device& device = player.device();
+  const Sitting sitting = measure(context, options, player, sizes ? *sizes : rate_sizes(device));
   const auto& [rows, rates, nothing] = sitting;
   double step = 0;
   for (const KernelRow& row : rows) step += row.seconds;
@@ -214,11 +207,11 @@ BenchResult kernel_table(RankContext& context, const Options& options, BenchDevi
       "{} parameters, micro-batch {} x {} tokens, accumulation {}, {}, compute {}, reduce {}\n"
       "ceilings, best of {} samples between the kernels, all ranks at once: matmuls {} ({}){}, copies "
       "{:.1f} GB/s (read and written); nothing takes {}\n{}\n",
-      context.size(), device.description(), format_count(schedule.model.parameter_count()), schedule.model.batch,
+      context.size(), player.description(), format_count(schedule.model.parameter_count()), schedule.model.batch,
       schedule.model.sequence, schedule.accumulation, name_of(schedule.strategy), name_of(schedule.compute),
       name_of(schedule.reduce), options.bench.steps + options.bench.warmup, flop_rate_text(rates.matmul),
-      name_of(schedule.compute), datasheet_text(device.device(), options.precision), rates.copy * 1e-9,
-      format_seconds(nothing), held_text(rates));
+      name_of(schedule.compute), datasheet_text(device, options.precision), rates.copy * 1e-9, format_seconds(nothing),
+      held_text(rates));
   text += head_text();
   for (const KernelRow& row : rows) text += text_of(row, step, rates);
   text += fmt::format("\nkernels of a step on rank {}: {} (median of {} repetitions after {})\n", context.rank(),
@@ -230,9 +223,9 @@ BenchResult kernel_table(RankContext& context, const Options& options, BenchDevi
       "sums), and buffers that stay in caches may pass 100% of a large copy: on a GPU a call is repeated.";
   return {text,
           {kernels_table(rows, step, rates),
-           rates_table(rates, datasheet_rate(device.device().model(), options.precision), nothing)},
-          gpu_facts(device.device()),
-          device.description()};
+           rates_table(rates, datasheet_rate(device.model(), options.precision), nothing)},
+          gpu_facts(device),
+          player.description()};
 }
 
 }  // namespace tessera

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "bench/device.hpp"
 #include "bench/power_meter.hpp"
 #include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"

@@ -107,11 +107,6 @@ class TimedKernels final : public Kernels {
          [&] { inner_.cast(stream, src, src_dtype, dst, dst_dtype, n); });
   }
 
-  void fill_zero(Stream& stream, void* data, std::int64_t bytes) override {
-    time({"fill with zeros", "", KernelGroup::other, {0, static_cast<double>(bytes)}},
-         [&] { inner_.fill_zero(stream, data, bytes); });
-  }
-
   void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
            std::int64_t n) override {
     time({"add",
@@ -143,11 +138,13 @@ class TimedKernels final : public Kernels {
   }
 
   void orthogonalize(Stream& stream, const OrthogonalizeArguments& a) override {
+    if (!a.input) return inner_.orthogonalize(stream, a);  // another rank's
     time({"orthogonalize", matrix(a.rows, a.columns), KernelGroup::other, cost_of(a)},
          [&] { inner_.orthogonalize(stream, a); });
   }
 
-  // A few hundred operations on numbers: too short to measure.
+  // A few hundred operations on numbers, and zeros in padding: too short to measure.
+  void fill_zero(Stream& stream, void* data, std::int64_t bytes) override { inner_.fill_zero(stream, data, bytes); }
   void accumulate_loss(Stream& stream, const AccountArguments& a) override { inner_.accumulate_loss(stream, a); }
   void clip(Stream& stream, const ClipArguments& a) override { inner_.clip(stream, a); }
 

@@ -1,4 +1,4 @@
-#include "engine/bound_schedule.hpp"
+#include "tessera/engine/bound_schedule.hpp"
 
 #include <algorithm>
 
@@ -242,7 +242,8 @@ class Binder {
     for (const ValueId v : op.reads) {
       const Value& value = schedule_.value(v);
       if (value.kind == ValueKind::scalar) a.scalars = reinterpret_cast<const StepScalars*>(at(v));
-      if (value.kind == ValueKind::direction) a.direction = reinterpret_cast<const float*>(at(v)) + part.first;
+      if (rules.wants_matrices && value.kind == ValueKind::direction)
+        a.direction = reinterpret_cast<const float*>(at(v)) + part.first;
       if (value.kind != ValueKind::gradient) continue;
       a.gradient = at_bucket(op, v) + in_bucket * size_of(value.dtype());
       a.gradient_dtype = value.dtype();

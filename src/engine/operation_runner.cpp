@@ -1,4 +1,4 @@
-#include "engine/operation_runner.hpp"
+#include "tessera/engine/operation_runner.hpp"
 
 #include <chrono>
 #include <thread>

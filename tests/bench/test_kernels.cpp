@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <set>
 
 #include "bench/bench_options.hpp"
-#include "bench/kernel_rehearsal.hpp"
+#include "bench/kernel_player.hpp"
 #include "bench/kernel_table.hpp"
-#include "bench/kernel_times.hpp"
 #include "local_world/local_world.hpp"
 #include "tessera/backend/thread_pool.hpp"
+#include "tessera/grid/strategy.hpp"
 #include "tessera/resolve/architecture.hpp"
-#include "tessera/schedule/planned_run.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -18,27 +20,43 @@ using namespace tessera::test;
 namespace {
 
 StepSchedule schedule_of(const Options& options, std::int64_t world) {
-  const Architecture architecture = resolve_architecture(options.model);
-  const ModelParts model = declare_parts(architecture, options.train.micro_batch, architecture.context,
-                                         options.precision.compute, options.precision.reduce);
-  return build_schedule(model, grid_for(options.shard.strategy, world, world, 0), policy_from(options));
+  return plan_shape(run_shape(options, resolve_architecture(options.model), world, world), {false, 0}).schedule;
 }
 
-std::int64_t count_of(const StepSchedule& schedule, const KernelWork& work, PartKind kind, OperationKind direction) {
-  std::int64_t sum = 0;
-  for (const PartWork& one : work.parts) {
-    if (schedule.part(one.part).kind == kind && one.kind == direction) sum += one.count;
-  }
-  return sum;
-}
+/// The operations of a step on one block, counted.
+struct Counted {
+  Counted(const Options& options, std::int64_t world)
+      : schedule(with_one_block(schedule_of(options, world)).schedule),
+        operations(counted_operations(schedule, schedule.step)) {}
 
-/// Returns the elements that a step updates, or whose squares it sums, on a rank.
-std::int64_t elements_of(const KernelWork& work, FlatKind kind) {
-  std::int64_t sum = 0;
-  for (const FlatWork& one : work.flat) {
-    if (one.kind == kind) sum += one.count * one.elements;
+  std::int64_t count(OperationKind kind, PartKind part) const {
+    std::int64_t sum = 0;
+    for (const CountedOperation& one : operations) {
+      const Operation& op = schedule.operation(one.operation);
+      if (op.kind == kind && schedule.part(op.part).kind == part) sum += one.count;
+    }
+    return sum;
   }
-  return sum;
+
+  StepSchedule schedule;
+  std::vector<CountedOperation> operations;
+};
+
+/// Returns calls, bytes and FLOPs of a step by the name of the kernel, on rank 0.
+std::map<std::string, KernelRow> rows_of(const Options& options, int ranks) {
+  std::map<std::string, KernelRow> rows;
+  run_ranks(ranks, ranks, [&](RankContext& context) {
+    KernelPlayer player(context, options, {}, schedule_of(options, ranks));
+    player.play();
+    player.times().finish_repetition(player.clock().take());
+    context.control().barrier();
+    if (context.rank() != 0) return;
+    for (const KernelRow& row : player.times().rows()) {
+      KernelRow& sum = rows[row.name];
+      sum.calls += row.calls, sum.cost.bytes += row.cost.bytes, sum.cost.flops += row.cost.flops;
+    }
+  });
+  return rows;
 }
 
 /// FLOPs of a step by the model's own declaration.
@@ -59,71 +77,84 @@ double declared_flops(const StepSchedule& schedule) {
 
 }  // namespace
 
-TEST_CASE("work of a step is counted from its schedule") {
+TEST_CASE("one of the operations that do the same work stands for all of them") {
   Options options = small_run();
   options.shard.strategy = GENERATE(Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3);
+  options.memory.checkpoint = GENERATE(ActivationCheckpointing::none, ActivationCheckpointing::block);
   const std::int64_t world = GENERATE(1, 2);
-  const StepSchedule schedule = schedule_of(options, world);
-  const KernelWork work = kernel_work(schedule);
-  CHECK(count_of(schedule, work, PartKind::embedding, OperationKind::forward) == 2);  // accumulation
-  CHECK(count_of(schedule, work, PartKind::attention, OperationKind::forward) == 6);  // of three layers
-  CHECK(count_of(schedule, work, PartKind::mlp, OperationKind::backward) == 6);
-  CHECK(count_of(schedule, work, PartKind::head, OperationKind::backward) == 2);
-  CHECK(count_of(schedule, work, PartKind::attention, OperationKind::recompute) == 0);
-  const std::int64_t held = options.shard.strategy == Strategy::ddp ? 1 : world;
-  CHECK(elements_of(work, FlatKind::update) == schedule.layout.padded_elements() / held);
-  CHECK(elements_of(work, FlatKind::square_sum) >= schedule.layout.padded_elements() / world);
-  for (const PartWork& one : work.parts) CHECK(schedule.part(one.part).block <= 0);
+  const Counted step(options, world);
+  CHECK(step.count(OperationKind::forward, PartKind::embedding) == 2);  // accumulation
+  CHECK(step.count(OperationKind::forward, PartKind::attention) == 6);  // of three layers
+  CHECK(step.count(OperationKind::backward, PartKind::mlp) == 6);
+  CHECK(step.count(OperationKind::backward, PartKind::head) == 2);
+  const bool recomputes = options.memory.checkpoint == ActivationCheckpointing::block;
+  CHECK(step.count(OperationKind::recompute, PartKind::attention) == (recomputes ? 6 : 0));
+  options.model.layers = 30;
+  CHECK(Counted(options, world).operations.size() == step.operations.size());
 }
 
-TEST_CASE("Muon's work is counted: matrices and all else apart, and the matrices of the first owner") {
+TEST_CASE("blocks share memory, but the storages of one operation do not") {
+  Options options = small_run();
+  options.shard.strategy = GENERATE(Strategy::ddp, Strategy::zero2, Strategy::zero3, Strategy::hsdp);
+  if (options.shard.strategy == Strategy::hsdp) options.shard.group_size = 2;
+  options.train.accumulation = GENERATE(1, 2, 7);
+  options.optim.name = GENERATE(OptimizerName::adamw, OptimizerName::muon);
+  options.shard.wrap = GENERATE(Wrap::block, Wrap::size);
+  options.shard.min_params = 5000;
+  const StepSchedule whole = schedule_of(options, 4);
+  const auto [schedule, plan] = with_one_block(whole);
+  const auto storages_of = [](const StepSchedule& of, OperationId id) {
+    std::set<StorageId> storages;
+    for (const ValueId value : touched_values(of.operation(id))) storages.insert(of.value(value).storage);
+    return storages;
+  };
+  for (const OperationId id : whole.operations.ids())
+    REQUIRE(storages_of(schedule, id).size() == storages_of(whole, id).size());
+  if (options.shard.wrap == Wrap::size || options.optim.name == OptimizerName::muon) return;  // blocks may differ
+  options.model.layers = 30;
+  CHECK(with_one_block(schedule_of(options, 4)).plan.total() == plan.total());
+}
+
+TEST_CASE("Muon updates matrices and all else apart, and orthogonalizes the matrices that the rank owns") {
   Options options = small_run();
   options.optim.name = OptimizerName::muon;
   options.shard.strategy = GENERATE(Strategy::ddp, Strategy::zero3);
-  const std::int64_t world = GENERATE(1, 2);
+  const int world = GENERATE(1, 2);
   const StepSchedule schedule = schedule_of(options, world);
-  const KernelWork work = kernel_work(schedule);
+  auto rows = rows_of(options, world);
   const std::int64_t held = options.shard.strategy == Strategy::ddp ? 1 : world;
-  const std::int64_t matrices = elements_of(work, FlatKind::update_matrices);
-  CHECK(matrices > 0);
-  CHECK(elements_of(work, FlatKind::direction) == matrices);
-  CHECK(matrices + elements_of(work, FlatKind::update) == schedule.layout.padded_elements() / held);
-  std::int64_t owned = 0;
+  std::int64_t matrices = 0, owned = 0;
+  for (const Unit& unit : schedule.layout.units) matrices += std::min(unit.matrices_end, unit.share(held));
   for (const UnitOwners& unit : schedule.owners) {
-    for (const OwnedTensor& one : unit.tensors)
-      owned += one.owner == 0 ? schedule.model.tensors[one.tensor].elements : 0;
+    for (const OwnedTensor& one : unit.tensors) {
+      const ParameterTensor& tensor = schedule.model.tensors[one.tensor];
+      if (one.owner == 0) owned += std::ssize(matrices_of(tensor, schedule.model.architecture));
+    }
   }
-  CHECK(elements_of(work, FlatKind::orthogonalize) == owned);
+  const std::int64_t all = schedule.layout.padded_elements() / held;
+  CHECK(rows["muon"].cost.bytes > 0);
+  CHECK(rows["muon direction"].cost.bytes == 12.0 * static_cast<double>(matrices));
+  CHECK(rows["adamw"].cost.bytes == 28.0 * static_cast<double>(all - matrices));
+  CHECK(std::llround(rows["orthogonalize"].calls) == owned);
 }
 
 TEST_CASE("updates write 16-bit copies, which are counted with their bytes instead of casts") {
   Options options = small_run();
   options.precision.compute = options.precision.reduce = DType::bf16;
   options.shard.strategy = GENERATE(Strategy::ddp, Strategy::zero1);
-  const std::int64_t world = GENERATE(1, 2);
-  const KernelWork work = kernel_work(schedule_of(options, world));
-  CHECK(elements_of(work, FlatKind::update) > 0);
-  for (const FlatWork& one : work.flat) {
-    INFO(static_cast<int>(one.kind) << " " << name_of(one.from) << " to " << name_of(one.to) << " " << one.elements);
-    if (one.kind == FlatKind::update) CHECK(one.to == DType::bf16);
-    if (one.kind == FlatKind::cast) CHECK_FALSE((one.from == DType::fp32 && one.to == DType::bf16));
+  const int world = GENERATE(1, 2);
+  auto rows = rows_of(options, world);
+  const Counted step(options, world);
+  double bytes = 0;
+  for (const CountedOperation& one : step.operations) {
+    const Operation& op = step.schedule.operation(one.operation);
+    if (op.kind != OperationKind::update) continue;
+    REQUIRE(op.writes.size() == 1);
+    const std::int64_t elements = step.schedule.state[op.unit].elements;
+    const DType gradient = step.schedule.value(step.schedule.state[op.unit].gradient).dtype();
+    bytes += static_cast<double>(one.count * elements * (24 + size_of(gradient) + size_of(DType::bf16)));
   }
-  float state[3] = {}, gradient = 0;
-  float* const states[] = {&state[1], &state[2]};
-  UpdateArguments a;
-  a.elements = 1, a.master = state, a.states = states, a.gradient = &gradient, a.gradient_dtype = DType::bf16;
-  CHECK(cost_of(a).bytes == 26);
-  a.copy = &state[1], a.copy_dtype = DType::bf16;
-  CHECK(cost_of(a).bytes == 28);
-}
-
-TEST_CASE("recomputed blocks are counted") {
-  Options options = small_run();
-  options.memory.checkpoint = ActivationCheckpointing::block;
-  const StepSchedule schedule = schedule_of(options, 1);
-  const KernelWork work = kernel_work(schedule);
-  CHECK(count_of(schedule, work, PartKind::attention, OperationKind::recompute) == 6);
-  CHECK(count_of(schedule, work, PartKind::mlp, OperationKind::recompute) == 6);
+  CHECK(rows["adamw"].cost.bytes == bytes);
 }
 
 TEST_CASE("timed kernels report every call, weighed by its count") {
@@ -141,42 +172,46 @@ TEST_CASE("timed kernels report every call, weighed by its count") {
     timed->cast(*stream, source.data(), DType::fp32, copy.data(), DType::fp32, 4);
     times.set_count(2);
     timed->cast(*stream, source.data(), DType::fp32, copy.data(), DType::fp32, 3);
-    timed->fill_zero(*stream, copy.data(), 4);
+    timed->add(*stream, source.data(), DType::fp32, source.data(), DType::fp32, copy.data(), DType::fp32, 1);
+    timed->fill_zero(*stream, copy.data() + 1, 4);  // padding
     times.finish_repetition({1.0 + repetition, 10, 100});
   }
-  CHECK(copy == std::vector<float>{0, 2, 3, 4});
+  CHECK(copy == std::vector<float>{2, 0, 3, 4});
   const auto rows = times.rows();
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].calls == 7);
   CHECK(rows[0].cost.bytes == 5 * 32 + 2 * 24);
   CHECK(rows[0].seconds == 5 * 2 + 2 * 10);  // of the middle repetition
   CHECK(rows[1].calls == 2);
-  CHECK(rows[1].cost.bytes == 8);
+  CHECK(rows[1].cost.bytes == 2 * 12);
   CHECK(rows[1].seconds == 2 * 100);
   CHECK(clock.take().size() == 9);
 }
 
-TEST_CASE("a rehearsal is a training step's arithmetic") {
+TEST_CASE("what is timed is a training step's arithmetic, on numbers like its own") {
   Options options = small_run();
   options.precision.compute = GENERATE(DType::fp32, DType::bf16);
   options.memory.checkpoint = GENERATE(ActivationCheckpointing::none, ActivationCheckpointing::block);
   options.model.dropout = GENERATE(0.0, 0.1);
-  const StepSchedule schedule = schedule_of(options, 1);
-  const KernelWork work = kernel_work(schedule);
-  KernelTimes times;
-  run_ranks(1, 1, [&](RankContext& context) {
-    BenchDevice device(context, options, {});
-    KernelRehearsal rehearsal(schedule, work, options, device);
-    StreamClock clock(device.device(), device.stream());
-    const auto timed = make_timed_kernels(device.kernels(), times, clock);
-    for (const PartWork& one : work.parts) times.set_count(one.count), rehearsal.play(*timed, one);
-    for (const FlatWork& one : work.flat) times.set_count(one.count), rehearsal.play(*timed, one);
-    times.finish_repetition(clock.take());
-    // Initial weights know nothing: the loss is that of a guess.
-    CHECK(rehearsal.loss() == Approx(std::log(97.0)).epsilon(0.02));
-  });
+  const int world = GENERATE(1, 2);
+  const StepSchedule schedule = schedule_of(options, world);
   double flops = 0;
-  for (const KernelRow& row : times.rows()) flops += row.cost.flops;
+  run_ranks(world, world, [&](RankContext& context) {
+    KernelPlayer player(context, options, {}, schedule);
+    for (int repetition = 0; repetition < 5; ++repetition) {
+      player.play();
+      player.times().finish_repetition(player.clock().take());
+    }
+    const auto& scalars = *reinterpret_cast<const StepScalars*>(player.resources().address(schedule.scalars));
+    // Initial weights know nothing, and no update changes them: the loss is that of a guess.
+    CHECK(scalars.micro_loss / static_cast<double>(schedule.model.tokens()) == Approx(std::log(97.0)).epsilon(0.02));
+    CHECK(scalars.skip == 0);
+    CHECK(scalars.outcome.finite == 1);
+    CHECK(scalars.outcome.grad_norm > 0);
+    context.control().barrier();
+    if (context.rank() != 0) return;
+    for (const KernelRow& row : player.times().rows()) flops += row.cost.flops;
+  });
   const double declared = declared_flops(schedule);
   if (options.memory.checkpoint == ActivationCheckpointing::none) {
     CHECK(flops == Approx(declared).epsilon(1e-12));

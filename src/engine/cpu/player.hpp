@@ -5,10 +5,10 @@
 #include <atomic>
 #include <vector>
 
-#include "engine/bound_schedule.hpp"
 #include "engine/operation_log.hpp"
-#include "engine/operation_runner.hpp"
 #include "engine/queues.hpp"
+#include "tessera/engine/bound_schedule.hpp"
+#include "tessera/engine/operation_runner.hpp"
 #include "tessera/engine/player.hpp"
 
 namespace tessera {

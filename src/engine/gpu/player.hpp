@@ -2,11 +2,11 @@
 // Plays a schedule on a GPU: operations are submitted to streams and the host goes on. A segment that was played before
 // is replayed as graphs, unless the step is timed.
 
-#include "engine/bound_schedule.hpp"
 #include "engine/gpu/operation_times.hpp"
 #include "engine/gpu/pinned_exchange.hpp"
 #include "engine/gpu/segment_graphs.hpp"
 #include "engine/gpu/submitter.hpp"
+#include "tessera/engine/bound_schedule.hpp"
 
 namespace tessera {
 

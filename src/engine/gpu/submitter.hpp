@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/gpu/operation_times.hpp"
-#include "engine/operation_runner.hpp"
 #include "engine/queues.hpp"
+#include "tessera/engine/operation_runner.hpp"
 
 namespace tessera {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Runs one operation: passes it to the kernels or to a communicator, on a stream.
 
-#include "engine/bound_schedule.hpp"
+#include "tessera/engine/bound_schedule.hpp"
 
 namespace tessera {
 
