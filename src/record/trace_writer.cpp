@@ -25,19 +25,19 @@ namespace {
 constexpr std::size_t kBuffer = 1 << 20;
 
 /// Text that is written next to its final path, and removed if it is unfinished.
-class EventFile {
+class TraceFile {
  public:
-  explicit EventFile(std::filesystem::path path) : path_(std::move(path)), beside_(path_.string() + ".tmp") {
+  explicit TraceFile(std::filesystem::path path) : path_(std::move(path)), beside_(path_.string() + ".tmp") {
     std::filesystem::create_directories(path_.parent_path());
     file_ = FileDescriptor(::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (!file_) throw IoError("cannot create {} ({})", beside_.string(), std::generic_category().message(errno));
   }
-  ~EventFile() {
+  ~TraceFile() {
     std::error_code ignored;
     if (!is_finished_) std::filesystem::remove(beside_, ignored);
   }
-  EventFile(const EventFile&) = delete;
-  EventFile& operator=(const EventFile&) = delete;
+  TraceFile(const TraceFile&) = delete;
+  TraceFile& operator=(const TraceFile&) = delete;
 
   void append(std::string_view text) {
     buffer_ += text;
@@ -122,7 +122,7 @@ std::filesystem::path write_trace(RankContext& context, const StepSchedule& sche
     return {};
   }
   const StepRange steps{std::max(trace.first(), played.first), std::min(trace.last(), played.last)};
-  std::optional<EventFile> file;
+  std::optional<TraceFile> file;
   std::optional<IoError> failure;  // the others' spans are received anyway
   const auto or_keep = [&](auto&& write) {
     try {
