@@ -63,17 +63,17 @@ shift
 exec unshare -u env -i HOME=/ PATH=/bin sh -c "hostname elsewhere; $*"
 END
 chmod +x remote
-says 0 'grid +2 ranks \(1 a node\)' "$bundle/mpirun" --mca plm rsh --mca plm_rsh_agent /tmp/remote --mca oob_tcp_if_include lo \
+says 0 'grid +2 ranks \(1 per node\)' "$bundle/mpirun" --mca plm rsh --mca plm_rsh_agent /tmp/remote --mca oob_tcp_if_include lo \
   --mca btl_tcp_if_include lo --host nowhere-to-be-found:1,elsewhere:1 "$bundle/tessera" train --run.dir=hosts --run.threads=1 \
   --model.layers=2 --model.width=32 --train.seq_len=32 --train.steps=2 --train.eval_every=0 --run.device=cpu
 
 # GPUs: without a driver, with one in the system's folders, and with one that the user names. The program finds the
 # driver's libraries, those find each other, and neither finds anything else in these folders.
-says 2 "run.device = cuda .libcuda.so.1 of the NVIDIA driver is not found" "$bundle/tessera" train --run.device=cuda
+says 2 "run.device = cuda does not work, because libcuda.so.1 of the NVIDIA driver is not found" "$bundle/tessera" train --run.device=cuda
 [ ! -e /tmp/tessera-libraries-0 ] || fail "links without a driver"
 mkdir -p /usr && mv /stand-ins/usr/lib64 /usr/lib64
 says 2 '/usr/lib64: libnvidia-ml.so.1 found' "$bundle/tessera" train --run.device=cuda
-grep -q 'run.device = cuda (no CUDA-capable device is detected)' said
+grep -q 'run.device = cuda does not work, because no CUDA-capable device is detected' said
 mv /stand-ins/opt/driver /opt/driver
 says 2 '/opt/driver: libnvidia-ml.so.1 found' env TESSERA_DRIVER_LIBS=/nothing:/opt/driver "$bundle/mpiexec" -n 2 "$bundle/tessera" train --run.device=cuda
 [ "$(ls /tmp/tessera-libraries-0/opt/driver)" = "$(printf 'libcuda.so.1\nlibnvidia-ml.so.1')" ] || fail "other links"
