@@ -64,7 +64,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="tessera-bundle-") as home:
         with tarfile.open(sys.argv.pop(1)) as archive:
             archive.extractall(home)
-        BUNDLE, = Path(home).glob("tessera-bundle*")
+        BUNDLE, = Path(home).glob("tessera-*")
         with (BUNDLE / "share/tessera/jobs/site.sh").open("a") as site_file:
             site_file.write(SITE)
         Cluster(Path(home) / "slurm")
