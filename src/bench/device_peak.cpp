@@ -6,12 +6,11 @@
 
 #include "bench/device.hpp"
 #include "bench/machine_rates.hpp"
+#include "tessera/base/clock.hpp"
 
 namespace tessera {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Small enough for a slow machine, large enough for a fast one.
 constexpr MatmulShape kShort{256, 512, 256}, kLong{512, 768, 768};
@@ -29,14 +28,14 @@ double core_seconds() {
 double mean_rate(BenchDevice& device, DType compute, const MatmulShape& shape, int threads, double seconds) {
   MatmulRate matmuls(device.device(), device.stream(), device.kernels(), compute, {{shape}, 0, 0});
   matmuls.sample();  // the library selects its code
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   const double before = core_seconds();
   double flops = 0, spent = 0;
   do {
     matmuls.sample();
     flops += 2 * flops_of(shape);
     spent = (core_seconds() - before) / threads;
-  } while (spent < seconds && std::chrono::duration<double>(Clock::now() - start).count() < 5 * seconds);
+  } while (spent < seconds && seconds_since(start) < 5 * seconds);
   return flops / std::max(spent, 1e-9);
 }
 
