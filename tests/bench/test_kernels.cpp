@@ -32,7 +32,7 @@ std::int64_t count_of(const StepSchedule& schedule, const KernelWork& work, Part
   return sum;
 }
 
-/// Returns the elements that a step updates, or whose squares it sums, on a rank.
+/// Returns the elements that a step updates, or whose squares it sums, on one rank.
 std::int64_t elements_of(const KernelWork& work, FlatKind kind) {
   std::int64_t sum = 0;
   for (const FlatWork& one : work.flat) {
@@ -172,7 +172,7 @@ TEST_CASE("a rehearsal is a training step's arithmetic") {
     for (const PartWork& one : work.parts) times.set_count(one.count), rehearsal.play(*timed, one);
     for (const FlatWork& one : work.flat) times.set_count(one.count), rehearsal.play(*timed, one);
     times.finish_repetition(clock.take());
-    // Initial weights know nothing: the loss is that of a guess.
+    // Initial weights know nothing, so the loss is that of a guess.
     CHECK(rehearsal.loss() == Approx(std::log(97.0)).epsilon(0.02));
   });
   double flops = 0;

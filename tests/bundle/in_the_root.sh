@@ -27,7 +27,7 @@ train() {
 
 says 127 'not found' "$bundle/programs/tessera" version  # without its loader, for there is none in this root
 says 0 'git_revision' "$bundle/tessera" version
-# This machine has a PMIx of its own, at the place where Debian's was built: the bundle's does not try its plugins.
+# This machine has another PMIx at the place where Debian's was built; the bundle's must not try its plugins.
 foreign=/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix
 mkdir -p "$foreign" && echo "not a library" >"$foreign/pmix_mca_pcompress_zlib.so"
 train 75 'stopped +after step 1 ' --run.walltime=1ms
@@ -56,7 +56,7 @@ END
 says 0 '2 +.*done' "$bundle/tessera" sweep two.ini --sweep.action=run
 grep -q '"finished"' runs/two/2/run/status.json
 
-# Ranks on another host, under a daemon that ssh starts: played by a name of its own, and an environment of its own.
+# Ranks on another host, under a daemon that ssh starts. Another host name and an empty environment play it.
 cat >remote <<'END'
 #!/bin/sh
 shift

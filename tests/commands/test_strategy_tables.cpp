@@ -23,7 +23,7 @@ struct Times {
   std::int64_t each = 0, once = 0;
 };
 
-/// What each rank sends, by its column; over replicas of P/F elements.
+/// The traffic of each rank by columns of the table; over replicas it is of P/F elements.
 struct Sent {
   Times gradients, parameters, replicas;
 };
