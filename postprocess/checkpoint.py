@@ -46,7 +46,7 @@ def newest_checkpoint(folder):
 
 
 def shown(name):
-    """A name from a file, without what a terminal would take for orders."""
+    """A name from a file, without characters that a terminal would obey."""
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
@@ -69,7 +69,7 @@ class Tensors:
             if not isinstance(group.get(member, getlink=True), h5py.HardLink):
                 raise SystemExit(f"{self.path}: {kind}/{shown(name)} is a link (it may lead outside of the checkpoint): not read")
         data = self.file[kind][name]
-        # HDF5 opens any file that these name: in a checkpoint, those beside it.
+        # HDF5 opens any file that these name; in a checkpoint they name files next to it.
         sources = [source.file_name for source in data.virtual_sources()] if data.is_virtual else []
         sources += [source[0] for source in data.external or []]
         for source in sources:
@@ -112,13 +112,13 @@ SAME_AS = {"parameter": "weights", "weights": "parameter"}
 
 
 def pairs(a, b):
-    """What both have: (kind in a, kind in b, name). SystemExit when tensors are missing or of other shapes."""
+    """The tensors that both have: (kind in a, kind in b, name). SystemExit when tensors are missing or of other shapes."""
     for kind in a.kinds():
         other = kind if kind in b.kinds() else SAME_AS.get(kind)
         if other not in b.kinds():
             continue
         names = [name for name in a.names(kind) if name in set(b.names(other))]
-        # An optimizer may keep less of some tensors than another one: what both have is compared.
+        # An optimizer may keep less of some tensors than another one, so the state that both have is compared.
         if kind != "second_moment" and set(a.names(kind)) != set(b.names(other)):
             raise SystemExit(f"{kind}: other tensors ({sorted(set(a.names(kind)) ^ set(b.names(other)))[:3]}, ...)")
         for name in names:

@@ -33,12 +33,12 @@ key() {
     sha256sum | cut -d ' ' -f 1
 }
 
-# check SOURCE: clang-tidy, unless this very input was found clean before.
+# check SOURCE: runs clang-tidy, unless this very input was found clean before.
 check() {
   local stamp
   stamp=$build/lint/$(key "$1") || return 1
   [[ ! -e $stamp ]] || return 0
-  # GCC's options that Clang does not know are no findings.
+  # GCC's options that Clang does not know are not findings.
   clang-tidy -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option "$1" 2>/dev/null || return 1
   touch "$stamp"
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What a test's code prints.
+// Captures what a test's code prints.
 
 #include <unistd.h>
 

@@ -3,8 +3,8 @@
 #
 #   tests/run.sh [CTEST OPTIONS]      for example: tests/run.sh -R golden
 #
-# Two builds: build/ci (all tests) and build/asan (the unit tests under AddressSanitizer and UBSan, and what MPI programs
-# leave in memory; listed as asan.NAME).
+# Two builds: build/ci (all tests) and build/asan (the unit tests under AddressSanitizer and UBSan, and the memory
+# that MPI programs leave; listed as asan.NAME).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -35,7 +35,7 @@ jobs/setup.sh asan
 source jobs/mpi_env.sh
 
 # One CTest run over both builds, so that one summary tells everything: build/tests lists build/ci as it is, and each unit
-# test of build/asan under a name of its own.
+# test of build/asan under another name.
 suite=build/tests
 mkdir -p "$suite"
 echo 'subdirs("../ci")' >"$suite/CTestTestfile.cmake"

@@ -42,7 +42,7 @@ class KernelBuilder {
   }
 
  private:
-  /// What names mean inside of one function (or one call of it).
+  /// The meaning of names inside one function (or one call of it).
   struct Scope {
     std::map<std::string, int, std::less<>> rows;               ///< registers, parameters and results of calls
     std::map<std::string, std::uint64_t, std::less<>> symbols;  ///< addresses

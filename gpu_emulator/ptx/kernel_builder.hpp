@@ -20,7 +20,7 @@ struct Body {
   const Statement* last = nullptr;   ///< its "}"
 };
 
-/// What all functions of a module see.
+/// The names that all functions of a module see.
 struct Globals {
   std::map<std::string, Body, std::less<>> functions;
   std::vector<Variable> shared;  ///< of the module, not of a function

@@ -1,5 +1,5 @@
 #pragma once
-// PTX as the compiler wrote it, made ready to be played by warps (PTX ISA 9.0; what the project's kernels use of it).
+// PTX as the compiler wrote it, made ready to be played by warps (PTX ISA 9.0, as far as the project's kernels use it).
 
 #include <array>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace ptx {
 inline constexpr int kLanes = 32;
 inline constexpr std::uint32_t kAllLanes = 0xffffffffu;
 
-/// A register of a warp, lane by lane. A value narrower than 64 bits lies in the low bits; what is above them means
+/// A register of a warp, lane by lane. A value narrower than 64 bits lies in the low bits; the bits above mean
 /// nothing. A predicate is 0 or 1.
 using Row = std::array<std::uint64_t, kLanes>;
 using Mask = std::uint32_t;
@@ -25,10 +25,10 @@ struct Instruction;
 /// Plays an instruction for the lanes of the mask.
 using Handler = void (*)(Warp&, const Instruction&, Mask);
 
-/// What an instruction does to the flow of control.
+/// The effect of an instruction on the flow of control.
 enum class Control : std::uint8_t { none, branch, leave, block_barrier, meeting, unknown };
 
-/// What instructions are counted as in reports.
+/// The classes in which reports count instructions.
 enum class Kind : std::uint8_t { other, arithmetic, matrix, global, shared, local, synchronisation, count };
 
 /// An instruction's name: how it is played, and how its operands are read.

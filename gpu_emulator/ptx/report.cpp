@@ -61,7 +61,7 @@ std::int64_t distinct_bytes(const std::array<std::uint64_t, kLanes>& address, Ma
 }
 
 std::int64_t waves(const std::array<std::uint64_t, kLanes>& address, Mask lanes, int bytes, std::int64_t& least) {
-  // Lanes go together as far as 128 bytes reach: all of them, halves (8 bytes each), quarters (16).
+  // As many lanes go together as 128 bytes hold: all of them, halves (8 bytes each), quarters (16).
   const int together = bytes <= 4 ? kLanes : bytes == 8 ? kLanes / 2 : kLanes / 4;
   std::int64_t total = 0;
   least = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What kernels did, counted while they were played: instructions, memory traffic in the hardware's units, conflicts.
+// Counts of what kernels did while they were played: instructions, memory traffic in the hardware's units, conflicts.
 
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace ptx {
 /// Traffic of one kind. Global memory moves sectors of 32 bytes; shared memory answers a warp in waves of 128 bytes,
 /// one word a bank.
 struct Traffic {
-  std::int64_t requested = 0;  ///< bytes that lanes asked for, each byte once a warp
+  std::int64_t requested = 0;  ///< bytes that lanes asked for, each byte once per warp
   std::int64_t units = 0;      ///< sectors or waves
   std::int64_t least = 0;      ///< waves without bank conflicts
 };
@@ -27,7 +27,8 @@ struct Counts {
 /// Adds to what is known of the kernel. Threads may call it.
 void note_counts(const std::string& kernel, const Counts& counts);
 
-/// Whether TESSERA_PTX_REPORT names a file. Without one, traffic is not counted: that takes half of the time.
+/// Whether TESSERA_PTX_REPORT names a file. Without one, traffic is not counted, because counting takes half of the
+/// time.
 bool is_report_wanted();
 
 /// A table of all kernels, as tab-separated text, into the file that TESSERA_PTX_REPORT names, when the program ends;

@@ -64,7 +64,7 @@ bool SharedMemory::read(Toucher who, std::uint32_t address, int bytes, void* out
     } else if (cell.read_warp != who.warp) {
       cell.reader = kMany, cell.read_warp = kMany;
     } else if (cell.read_epoch < who.epoch) {
-      cell.reader = who.thread;  // earlier reads of the warp are ordered before its barrier
+      cell.reader = who.thread;  // the warp's earlier reads are ordered before its barrier
     } else if (cell.reader != who.thread) {
       cell.reader = kMany;
     }

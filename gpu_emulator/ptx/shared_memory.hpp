@@ -1,6 +1,7 @@
 #pragma once
-// A block's shared memory, with a memory of who touched it. Two threads may touch the same bytes, one writing, only
-// with a barrier between. It is the block's, or the warp's if both are of it. What was never written may not be read.
+// A block's shared memory, which remembers who touched it. Two threads may touch the same bytes, one of them writing,
+// only with a barrier in between: the block's, or their warp's if they are of the same one. Bytes that were never
+// written may not be read.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace ptx {
 
-/// A thread at a moment: how often its warp has passed a barrier of its own.
+/// A thread at a moment: how often its warp has passed one of its own barriers.
 struct Toucher {
   int thread = 0, warp = 0;
   std::uint32_t epoch = 0;

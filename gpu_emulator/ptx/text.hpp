@@ -26,7 +26,7 @@ struct Statement {
 /// std::runtime_error with the statement.
 [[noreturn]] void refuse(const Statement& s, const std::string& why);
 
-/// Refuses what is no integer.
+/// Refuses anything that is not an integer.
 std::int64_t integer(std::string_view text, const Statement& s);
 /// The bits of an immediate; nothing if the text is a name.
 std::optional<std::uint64_t> immediate(std::string_view text, const Statement& s);

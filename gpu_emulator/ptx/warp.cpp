@@ -148,7 +148,7 @@ void Warp::step(std::size_t at) {
   if (groups_.size() > 1 && block_.random() == nullptr) join_groups();
 }
 
-/// Lanes are at an operation that others take part in: plays it if all are here.
+/// Plays an operation in which several lanes take part, if all of them have arrived.
 void Warp::meet(std::size_t at, const Instruction& i, Mask active) {
   const int first = std::countr_zero(active);
   const Mask members =

@@ -1,4 +1,4 @@
-// Control, barriers, and what lanes of a warp do together: shuffles, votes, matrices.
+// Control, barriers, and joint operations of a warp's lanes: shuffles, votes, matrices.
 
 #include <bit>
 
@@ -28,7 +28,7 @@ Spec meeting(Handler run, Kind kind, bool has_result, std::int8_t member) {
 }
 
 void order_memory(Warp& w, const Instruction&, Mask lanes) {
-  if ((w.alive() & ~lanes) == 0) w.order_memory();  // a barrier of some lanes orders less than we keep book of
+  if ((w.alive() & ~lanes) == 0) w.order_memory();  // a barrier of some lanes orders less than we keep track of
 }
 
 /// shfl d, a, b, c, members: from lane `source(lane, b)`; the lanes that a warp of 32 has (c = 31).

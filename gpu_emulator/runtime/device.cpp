@@ -1,4 +1,4 @@
-// Devices, errors, delays: the runtime's smaller parts.
+// The smaller parts of the runtime: devices, errors, delays.
 
 #include <atomic>
 #include <cstdio>
@@ -13,7 +13,7 @@ namespace {
 std::atomic<int> device_count{1}, shared_memory{163 * 1024}, major_version{9};
 std::atomic<std::uint64_t> seed{1};
 thread_local int device = 0;
-/// What the calling thread sees of them; count 0: all.
+/// The devices that the calling thread sees; count 0: all.
 struct Mask {
   int first = 0, count = 0;
 };

@@ -15,7 +15,7 @@ namespace emulator {
 /// cudaErrorLaunchFailure, and its text is printed. A null stream is the device's default one.
 void enqueue(cudaStream_t stream, std::function<void()> work);
 
-/// How many GPUs there are (1 at start). Before the first use of those that are taken away.
+/// Sets the number of GPUs (1 at start). GPUs may be taken away only before their first use.
 void set_device_count(int count);
 
 /// The calling thread sees only so many from the first on, as a task of a job system may; numbers count from there.
@@ -44,10 +44,10 @@ std::int64_t allocations();
 /// How many graphs were launched.
 std::int64_t graph_launches();
 
-/// From here on the driver no longer answers: who asks for an event never comes back.
+/// From here on the driver no longer answers, and a caller that asks for an event never returns.
 void stick_driver();
 
-/// What the last failed piece of work threw; empty if none did. Cleared by the call.
+/// The exception of the last piece of work that failed; empty if none did. The call clears it.
 std::string take_failure();
 
 }  // namespace emulator

@@ -1,4 +1,5 @@
-// What nvcc's host code calls: kernels are registered with their module's PTX, and a launch plays it in its stream.
+// The functions that nvcc's host code calls: kernels are registered with their module's PTX, and a launch plays it in
+// its stream.
 
 #include <cuda_runtime_api.h>
 
@@ -16,7 +17,8 @@
 
 namespace {
 
-/// What a program registers: a wrapper around a "fat binary", entries of code for several devices one after the other.
+/// The registration of a program: a wrapper around a "fat binary", entries of code for several devices one after the
+/// other.
 struct Wrapper {
   std::uint32_t magic, version;
   const std::byte* data;
@@ -35,7 +37,7 @@ struct EntryHeader {
 constexpr std::uint32_t kWrapperMagic = 0x466243b1, kFatMagic = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
 
-/// (PTX is read at a module's first launch: programs start at once.)
+/// (PTX is read at a module's first launch, so that programs start at once.)
 struct Module {
   std::string_view text;
   std::unique_ptr<ptx::Module> ptx;
@@ -84,7 +86,8 @@ std::string_view find_ptx(const Wrapper& wrapper) {
   end("a module without PTX: TESSERA_CUDA_ARCHITECTURES needs one without -real");
 }
 
-/// What is registered under this address, ready to be launched; null for nothing. The caller holds the program's lock.
+/// The kernel that is registered under this address, ready to be launched, or null. The caller holds the program's
+/// lock.
 Function* find_function(const void* host) {
   const auto found = program().functions.find(host);
   if (found == program().functions.end()) return nullptr;

@@ -13,7 +13,7 @@ class LibraryEnd {
  public:
   /// At the first handle.
   static void begin() { static_cast<void>(at_exit()); }
-  /// Ends the process where the library is gone.
+  /// Ends the process if the library is gone.
   static void require(const char* call) {
     if (!gone()) return;
     std::fprintf(stderr, "emulator: %s by a static object, after the library's own have ended\n", call);

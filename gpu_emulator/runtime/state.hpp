@@ -1,5 +1,5 @@
 #pragma once
-// What the emulated runtime's files share.
+// State that the emulated runtime's files share.
 
 #include <cuda_runtime_api.h>
 
@@ -18,7 +18,7 @@
 
 namespace emulator {
 
-/// The priorities that an emulated GPU knows, as an H200's: they are checked, and change nothing.
+/// The priorities that an emulated GPU knows, as an H200's: they are checked, but change nothing.
 inline constexpr int kLeastPriority = 0, kGreatestPriority = -5;
 
 /// A captured piece of work and the earlier ones that it waits for.
@@ -35,7 +35,7 @@ struct Capture {
 };
 
 /// Lets device memory be touched while it lives, in any thread. Once a host has waited for a stream and no work runs,
-/// memory is out of bounds for everybody. So a host that reads a device's pointer crashes here as it would on a real
+/// memory is out of bounds for all. So a host that reads a device's pointer crashes here as it would on a real
 /// machine.
 class DeviceAccess {
  public:

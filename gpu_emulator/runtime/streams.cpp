@@ -18,7 +18,7 @@ struct Streams {
   std::map<int, std::unique_ptr<CUstream_st>> of_device;  ///< default streams
 };
 
-// Never destroyed: threads of streams that a test forgot must not find it gone.
+// Never destroyed, because a test may forget streams, whose threads still need it.
 Streams& streams() {
   static auto* const all = new Streams;
   return *all;
@@ -213,7 +213,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
     std::unique_lock guard(event->lock);
     event->changed.wait(guard, [&] { return event->pending.empty(); });
   }
-  // Streams may hold a wait for it that has not run: as on a real GPU it must be safe to destroy it now. So it is kept.
+  // Streams may hold a wait for it that has not run yet. It is kept, because destroying it now must be safe, as on a
+  // real GPU.
   return cudaSuccess;
 }
 
@@ -250,7 +251,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   while (stuck) std::this_thread::sleep_for(std::chrono::seconds(1));
   const std::lock_guard guard(event->lock);
   if (event->captured) return report(cudaErrorCapturedEvent);
-  // What failed before it is told here too, for the rest of the process.
+  // An earlier failure is reported here too, for the rest of the process.
   if (event->failure != cudaSuccess) return report(event->failure);
   return event->reached(event->recorded) ? cudaSuccess : cudaErrorNotReady;
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 from .opening import open_hdf5
 
 FORMAT = "tessera bench"
-OTHERS = ("metrics", "dump-")  # how the names of a run's own files begin
+OTHERS = ("metrics", "dump-")  # the beginnings of the names of a run's own files
 
 
 def is_bench_file(path: Path) -> bool:
@@ -17,7 +17,7 @@ def is_bench_file(path: Path) -> bool:
         with open_hdf5(path) as file:
             written_by = file.attrs.get("format", "")
     except OSError:
-        return False  # whoever reads it as metrics says what is wrong
+        return False  # the reader of metrics will say what is wrong
     return (written_by.decode(errors="replace") if isinstance(written_by, bytes) else written_by) == FORMAT
 
 

@@ -65,7 +65,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except BrokenPipeError:  # the reader has seen enough (| head)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # what belongs to files has been caught where they are read and written
+    except OSError as error:  # errors of files have been caught where they are read and written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _say(f"cannot write the report ({error.strerror or error})", 4)
     except KeyboardInterrupt:
@@ -131,7 +131,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _read_rows(paths: Sequence[Path], warmup: Optional[int]) -> tuple[list[Any], list[str]]:
-    """The rows of all paths, each folder once, and what is wrong with paths that hold none."""
+    """The rows of all paths, each folder once, and the errors of paths that hold none."""
     from .find import find_entries, name_apart
     from .measures import make_row
 
@@ -194,7 +194,7 @@ def _json(values: list[dict[str, Any]]) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """The file is complete or as it was: a disk that is full leaves no part of it."""
+    """Writes a file completely or leaves it as it was, even if the disk is full."""
     new = path.resolve().with_name(f"{path.name}.tmp")
     if path.exists() and not path.is_file():
         new = path  # /dev/stdout, a pipe

@@ -1,4 +1,4 @@
-"""The losses of two rows beside one another, and whether they are the same bits."""
+"""The losses of two rows side by side, and whether they are the same bits."""
 from __future__ import annotations
 
 from typing import Optional
@@ -42,7 +42,7 @@ def compare(a: Row, b: Row, every: Optional[int] = None) -> str:
 
 
 def same_bits(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Where two arrays of float64 agree in every bit: NaN with NaN, but not 0 with -0."""
+    """A mask of the places where two arrays of float64 agree in every bit: NaN with NaN, but not 0 with -0."""
     return x.view(np.int64) == y.view(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""What ends a report with a sentence and an exit code instead of a traceback."""
+"""Errors that end a report with a sentence and an exit code instead of a traceback."""
 
 
 class Unreadable(Exception):

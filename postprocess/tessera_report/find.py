@@ -1,4 +1,4 @@
-"""What the paths on the command line hold: runs, sweeps, single metrics files. An Entry becomes a row of the table."""
+"""The contents of the paths on the command line: runs, sweeps, single metrics files. An Entry becomes a row of the table."""
 from __future__ import annotations
 
 import configparser
@@ -14,7 +14,7 @@ from .errors import Unreadable
 from .metrics import metrics_files
 
 STATUS_OF_STATE = {"finished": "done", "running": "running", "failed": "failed", "stopped": "stopped"}
-QUIET_SECONDS = 120  # a run that works rewrites its status.json every few seconds, but for steps that take longer
+QUIET_SECONDS = 120  # a healthy run rewrites its status.json every few seconds, or once per step where steps take longer
 
 
 @dataclass
@@ -80,7 +80,7 @@ def _run(path: Path) -> Entry:
 
 
 def _times(status: dict[str, Any], begin: str, end: str) -> list[tuple[float, float]]:
-    """When what wrote a status.json began and ended; nothing where that is not known."""
+    """Begin and end of the process that wrote a status.json; nothing where that is not known."""
     times = status.get(begin), status.get(end)
     return [times] if all(isinstance(time, (int, float)) and time > 0 for time in times) else []
 

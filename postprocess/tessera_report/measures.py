@@ -1,4 +1,4 @@
-"""What a row's metrics amount to: speed, losses, memory, shares of the time."""
+"""The measures of a row: speed, losses, memory, shares of the time."""
 from __future__ import annotations
 
 import math
@@ -62,7 +62,7 @@ def _measure(row: Row) -> None:
 
 
 def finite_column(table: pd.DataFrame, name: str) -> np.ndarray:
-    """The finite values of a column, none where there is no such column."""
+    """The finite values of a column; empty where there is none of that name."""
     values = table[name].to_numpy(np.float64) if name in table else np.array([])
     return values[np.isfinite(values)]
 
@@ -77,7 +77,7 @@ def number(value: Any) -> Optional[float]:
 
 
 def _facts(row: Row) -> None:
-    """What the first repeat says about itself."""
+    """The provenance of the first repeat."""
     metrics, values = row.metrics, row.values
     values["attempts"] = metrics.attempts
     values["steps"] = len(metrics.steps)
@@ -104,7 +104,7 @@ def _facts(row: Row) -> None:
 
 
 def micro_steps(row: Row) -> Optional[float]:
-    """Micro-batches of a rank in a step: train.accumulation, or what makes train.global_batch."""
+    """Micro-batches per rank and step: train.accumulation, or the number that makes train.global_batch."""
     batch, together = number(row.option("train.global_batch")), number(row.option("train.micro_batch"))
     if not batch:
         return number(row.option("train.accumulation"))
@@ -170,7 +170,7 @@ def _memory(row: Row) -> None:
 
 
 def _shares(row: Row) -> None:
-    """Mean seconds a step, and share of the time, over the timed steps for which rank 0 measured them."""
+    """Mean seconds per step, and share of the time, over the timed steps for which rank 0 measured them."""
     exposed = [name for name in row.timed if str(name).startswith("time/exposed_")]
     for key, columns in (("exposed", exposed), ("data", ["time/data"])):
         needed = [*columns, "seconds"]

@@ -28,9 +28,9 @@ class Metrics:
     lengths: list[int] = field(default_factory=list)  # steps of each attempt, those that were done again included
     memory: dict[str, np.ndarray] = field(default_factory=dict)  # "activations/planned": [rank], of the last attempt
     ranks: list[dict[str, np.ndarray]] = field(default_factory=list)  # an attempt each
-    comm: list[dict[str, np.ndarray]] = field(default_factory=list)  # "all_gather/bytes": [step], an attempt each
+    comm: list[dict[str, np.ndarray]] = field(default_factory=list)  # "all_gather/bytes": [step], one per attempt
     schedule: Optional[str] = None  # JSON of the planned step, of the last attempt that has one
-    samples: dict[int, str] = field(default_factory=dict)  # what the model wrote after a step; the later attempt's
+    samples: dict[int, str] = field(default_factory=dict)  # the text that the model wrote after a step; the later attempt's
     config: dict[str, Any] = field(default_factory=dict)  # of the last attempt, like the next two
     provenance: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import h5py
 
 TIMES_TO_OPEN = 3  # a file that is being created is incomplete for a moment
 # The library reads metadata with a wrong checksum again, 100 times by default, and waits twice as long each time (from
-# a nanosecond): for damaged files that is for ever. This many take 0.1 s.
+# a nanosecond): for damaged files that is forever. This many take 0.1 s.
 READS_OF_METADATA = 26
 
 

@@ -27,7 +27,7 @@ def _peak(row: Row) -> Optional[float]:
 
 
 def _device(row: Row) -> Optional[tuple[Any, ...]]:
-    """What decides the peak of a rank's device. None: the row has no peak, or does not say where it ran."""
+    """The facts that decide the peak of a rank's device. None: the row has no peak, or does not say where it ran."""
     values = row.values
     if not _peak(row) or not values["hosts"]:
         return None

@@ -23,7 +23,7 @@ SCHEDULE_FORMAT = "tessera-schedule-1"
 
 @dataclass
 class Source:
-    """What one file holds. Columns of a group have one length; what the file lacks is not in its dictionary."""
+    """The contents of one file. Columns of a group have one length; a column that the file lacks is not in its dictionary."""
 
     path: Path
     steps: dict[str, np.ndarray] = field(default_factory=dict)  # name below /steps: "loss", "time/forward"
@@ -32,12 +32,12 @@ class Source:
     ranks: dict[str, np.ndarray] = field(default_factory=dict)  # "memory/peak": [report, rank]
     comm: dict[str, np.ndarray] = field(default_factory=dict)  # "all_gather/bytes": a row for each step
     schedule: Optional[str] = None  # JSON of the planned step
-    samples: dict[int, str] = field(default_factory=dict)  # what the model wrote after a step
+    samples: dict[int, str] = field(default_factory=dict)  # the text that the model wrote after a step
     attributes: dict[str, dict[str, Any]] = field(default_factory=lambda: {group: {} for group in GROUPS})
 
 
 def read_source(path: Path) -> Source:
-    """Reads a metrics file, in a process of its own: the HDF5 library crashes on some damaged files.
+    """Reads a metrics file in another process, because the HDF5 library crashes on some damaged files.
 
     Raises Unreadable with the file's name and the reason.
     """
@@ -164,7 +164,7 @@ def _evals(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _schedule(file: h5py.File) -> Optional[str]:
     """The text of /schedule in the format that the report draws; None where there is none, or of another format.
 
-    Raises ValueError where the text is no JSON.
+    Raises ValueError where the text is not JSON.
     """
     item = file.get("schedule")
     if not isinstance(item, h5py.Dataset) or _plain(item.attrs.get("format", "")) != SCHEDULE_FORMAT:

@@ -1,4 +1,4 @@
-"""What studies bring to the page: SECTIONS of inputs/sweeps/STUDY/report.py.
+"""The sections that studies bring to the page: SECTIONS of inputs/sweeps/STUDY/report.py.
 
 Sections are code, so they come from this installation only, and never from the folder of a sweep. The modules of a
 study are below this one: tessera_report.studies.STUDY.

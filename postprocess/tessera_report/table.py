@@ -42,7 +42,7 @@ def seconds_text(value: float) -> str:
 
 
 def _digits(value: float, whole: bool = False) -> str:
-    """Three significant digits; what is counted in ones may have none after the point."""
+    """Three significant digits; whole counts may have none after the point."""
     if whole and value == int(value):
         return str(int(value))
     return f"{value:.{max(0, 3 - len(str(int(abs(value)))))}f}"

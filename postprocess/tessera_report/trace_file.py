@@ -45,7 +45,7 @@ def trace_files(run: Path) -> list[Path]:
 
 
 def read_trace(path: Path) -> Trace:
-    """Reads a trace; Unreadable for one that is none, or larger than a picture needs."""
+    """Reads a trace. Raises Unreadable for other files, and for traces larger than a picture needs."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise Unreadable(f"{path} is larger than {MOST_BYTES // 1_000_000} MB: open it in Perfetto")

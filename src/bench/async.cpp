@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "bench/median.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
 
@@ -17,7 +18,7 @@ double seconds_of_all(World& world, F&& f) {
   const auto start = std::chrono::steady_clock::now();
   f();
   world.control().barrier();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 }  // namespace

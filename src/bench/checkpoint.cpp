@@ -8,6 +8,7 @@
 
 #include "bench/async.hpp"
 #include "bench/median.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/base/file_descriptor.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
@@ -20,8 +21,6 @@
 namespace tessera {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPiece = 1 << 20;
 
@@ -121,10 +120,10 @@ class Bench {
   template <class F>
   double seconds(F&& f) {
     world_.control().barrier();
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     f();
     world_.control().barrier();
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    return seconds_since(start);
   }
 
  private:

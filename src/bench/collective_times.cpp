@@ -5,14 +5,13 @@
 #include <memory>
 
 #include "bench/median.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// One contender in one case: calls it, and knows the expected result.
 class Trial {
@@ -129,10 +128,10 @@ std::int64_t calls_per_repetition(std::int64_t bytes) {
 
 double time_repetition(Trial& trial, std::int64_t calls) {
   trial.barrier();
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < calls; ++i) trial.call();
   trial.wait();
-  return std::chrono::duration<double>(Clock::now() - start).count() / static_cast<double>(calls);
+  return seconds_since(start) / static_cast<double>(calls);
 }
 
 }  // namespace

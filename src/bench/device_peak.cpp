@@ -5,12 +5,11 @@
 #include <ctime>
 
 #include "bench/machine_rates.hpp"
+#include "tessera/base/clock.hpp"
 
 namespace tessera {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Small enough for a slow machine, large enough for a fast one.
 constexpr MatmulShape kShort{256, 512, 256}, kLong{512, 768, 768};
@@ -30,14 +29,14 @@ double mean_rate(Kernels& kernels, DType compute, const MatmulShape& shape, int 
   const auto stream = device->make_caller_stream("bench");
   MatmulRate matmuls(*device, *stream, kernels, compute, {{shape}, 0, 0});
   matmuls.sample();  // the library selects its code
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   const double before = core_seconds();
   double flops = 0, spent = 0;
   do {
     matmuls.sample();
     flops += 2 * flops_of(shape);
     spent = (core_seconds() - before) / threads;
-  } while (spent < seconds && std::chrono::duration<double>(Clock::now() - start).count() < 5 * seconds);
+  } while (spent < seconds && seconds_since(start) < 5 * seconds);
   return flops / std::max(spent, 1e-9);
 }
 

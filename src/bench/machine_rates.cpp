@@ -7,6 +7,7 @@
 #include <chrono>
 #include <limits>
 
+#include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera {
@@ -54,7 +55,7 @@ double held_rate(StreamClock& clock, double seconds, double work, F&& one) {
     for (std::int64_t i = 0; i < batch; ++i) clock.begin(), one(), clock.end();
     const std::vector<double> times = clock.take();
     if (static_cast<double>(batch) * times.front() < kBatchSeconds) batch *= 2;
-    spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    spent = seconds_since(start);
     if (spent < seconds / 2) continue;
     for (const double time : times) counted += time, done += work;
   } while (spent < seconds);

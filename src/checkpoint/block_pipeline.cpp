@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "checkpoint/block_file.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/base/threads.hpp"
@@ -75,8 +76,7 @@ void BlockPipeline::write(std::int64_t block) {
   const bool is_direct = direct_ && !through_cache();
   const auto start = std::chrono::steady_clock::now();
   write_direct(is_direct ? direct_ : none_, file_, path_, block * record_.block_bytes, bytes, count);
-  if (is_direct && wanted_ == DirectWrites::automatic && count == kBlockBytes)
-    judge_direct(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  if (is_direct && wanted_ == DirectWrites::automatic && count == kBlockBytes) judge_direct(seconds_since(start));
 }
 
 bool BlockPipeline::through_cache() {

@@ -5,6 +5,7 @@
 
 #include "commands/generate_text.hpp"
 #include "commands/loaded_model.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
@@ -78,7 +79,7 @@ class Rounds {
     generator_.run(mine, [&](std::size_t slot, std::int32_t token) {
       TextMaker& maker = makers[slot];
       const std::string shown = maker.add(token);
-      if (maker.ended()) maker.finish(std::chrono::duration<double>(Clock::now() - start).count());
+      if (maker.ended()) maker.finish(seconds_since(start));
       if (shows && slot == 0) printer.show(shown + maker.rest());
       return !maker.ended();
     });
@@ -135,8 +136,7 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   const auto start = Clock::now();
   rounds.run(prompts, texts);
   if (world.rank() == 0)
-    print_summary(planned, static_cast<std::int64_t>(prompts.size()), rounds.tokens(),
-                  std::chrono::duration<double>(Clock::now() - start).count());
+    print_summary(planned, static_cast<std::int64_t>(prompts.size()), rounds.tokens(), seconds_since(start));
   world.control().barrier();
   return static_cast<int>(ExitCode::finished);
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <system_error>
 
+#include "tessera/base/clock.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/commands/command.hpp"
@@ -77,7 +78,7 @@ int run_program(int argc, char** argv) try {
   allow_open_files();
   Invocation invocation;
   invocation.start = std::chrono::steady_clock::now();
-  invocation.unix_start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  invocation.unix_start = unix_time();
   invocation.words.assign(argv, argv + argc);
   const std::vector<std::string> words(argv + 1, argv + argc);
   std::signal(SIGXFSZ, SIG_IGN);  // writing to a file that grows too large gives an error

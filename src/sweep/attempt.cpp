@@ -16,6 +16,7 @@
 #include "sweep/needs.hpp"
 #include "sweep/text_file.hpp"
 #include "sweep/tokens.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -35,8 +36,6 @@ constexpr std::size_t kLongestMessage = 2000;
 constexpr std::string_view kSaid = "tessera: ";  // the first word of Tessera's errors
 /// Files that a command may leave in its run's folder: metrics of a training, or the tables of a bench.
 constexpr std::string_view kResults[] = {"metrics.h5", "metrics.json", "bench.h5"};
-
-double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 std::int64_t number_of(const std::string& text, std::int64_t otherwise) {
   return text.empty() ? otherwise : std::atoll(text.c_str());
@@ -159,7 +158,7 @@ struct Attempt {
     status.message = repeat == 1 ? "" : fmt::format("repeat {}", repeat);
     status.code = 0;
     ++status.attempts;
-    status.started = now();
+    status.started = unix_time();
     status.ended = 0;
     status.load = load_average();
     status.host = host_name();
@@ -175,7 +174,7 @@ struct Attempt {
     status.state = state;
     status.message = message;
     status.code = code;
-    status.ended = now();
+    status.ended = unix_time();
     folder.write_status(row, status);
   }
 

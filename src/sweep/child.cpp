@@ -14,6 +14,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "tessera/base/clock.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
@@ -190,7 +191,7 @@ ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals) {
     }
     if (signals.wait(0.5)) stopper.ask();
     stopper.look();
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = seconds_since(begin);
     settings.look(seconds);
     if (settings.limit > 0 && seconds >= settings.limit && !stopper.has_asked()) {
       end.over_limit = true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tessera/base/clock.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/format.hpp"
 
@@ -29,16 +30,12 @@ std::string wait_for_gpus(SweepSignals& signals, const std::function<void(const 
     if (others == 0 || signals.asked() > asked) return "";
     const std::string who =
         others == 1 ? "another process computes" : fmt::format("{} other processes compute", others);
-    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
-    if (waited.count() >= patience) return fmt::format("{} on its GPUs", who);
+    if (seconds_since(begin) >= patience) return fmt::format("{} on its GPUs", who);
     if (!told) say(fmt::format("{} on the GPUs: waiting up to {}", who, format_seconds(patience)));
     // The end of nvidia-smi also sends a signal.
-    const auto next = std::chrono::steady_clock::now() + std::chrono::duration<double>(interval);
-    for (;;) {
-      const std::chrono::duration<double> left = next - std::chrono::steady_clock::now();
-      if (left.count() <= 0 || signals.asked() > asked) break;
-      signals.wait(left.count());
-    }
+    const auto looked = std::chrono::steady_clock::now();
+    for (double left = interval; left > 0 && signals.asked() == asked; left = interval - seconds_since(looked))
+      signals.wait(left);
   }
 }
 

@@ -37,7 +37,7 @@ PARTS = {
     "base/test_normals.cpp": ["base/normals/*.cpp"],
     "telemetry/test_progress.cpp": ["base/terminal.cpp"],
     "cli/test_bad_input.py": ["base/error.cpp"],
-    # every communicator by the same cases, on threads and (tests/mpi) on processes
+    # the same cases test every communicator, on threads and (tests/mpi) on processes
     "comm/test_communicators.cpp": ["comm/collective_call.cpp", "comm/emulated.cpp", "comm/make_communicator.cpp",
                                     "comm/point_to_point/*.cpp", "comm/shared/*.cpp", "comm/shared_region.cpp"],
     "comm/test_tree_sum.cpp": ["comm/tree_sum_*.cpp"],
@@ -69,7 +69,7 @@ PARTS = {
     "tokenizer/test_open_tokenizer.cpp": ["tokenizer/byte_level_bpe.cpp"],
     "tokenizer/test_tokenizer_json.cpp": ["tokenizer/json_at.cpp", "tokenizer/spellings.cpp"],
     "tokenizer/test_word_merger.cpp": ["tokenizer/merge_table.cpp"],
-    # kernels by what they compute, on every instruction set and device
+    # kernels are tested by their results, on every instruction set and device
     "kernels": ["kernels/cpu/attention_*.cpp", "kernels/cpu/cpu_kernels.cpp", "kernels/cpu/layouts.cpp",
                 "kernels/cpu/tile_matmul.cpp", "kernels/cpu/vector/*.cpp",
                 "kernels/gpu/layouts.cpp"],

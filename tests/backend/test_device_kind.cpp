@@ -22,6 +22,6 @@ TEST_CASE("the device of the cores is what its row says") {
   CHECK(traits.has_own_memory == device->memory_taken().has_value());
   CHECK(traits.is_accelerator == !device->identity().empty());
   CHECK(traits.has_graphs == device->can_capture());
-  CHECK(traits.uses_mpi);  // its memory is what MPI and the ranks beside it read
+  CHECK(traits.uses_mpi);  // MPI and the other ranks of its machine read its memory
   CHECK(traits.is_deterministic);
 }

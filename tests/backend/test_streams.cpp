@@ -109,7 +109,7 @@ TEST_CASE("a wait means the record that was last when it was submitted") {
   };
   std::function<void()> note = [&] { ran = true; };
   first->submit(task_of(hold));
-  first->record(*event);  // a later generation, still held up: irrelevant to the wait above
+  first->record(*event);  // a later generation, which is still held up, does not matter to the wait above
   second->submit(task_of(note));
   second->synchronize();
   REQUIRE(ran);

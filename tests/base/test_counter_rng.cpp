@@ -65,7 +65,7 @@ TEST_CASE("Normal numbers have the moments of a standard normal distribution") {
     before = x;
     if (i < 1000) seen.insert(normal_at(7, 3, i));
   }
-  const double n = count, deviation = 1 / std::sqrt(n);  // of the mean; sqrt(2), sqrt(96) and 1 times it of the others
+  const double n = count, deviation = 1 / std::sqrt(n);  // of the mean; for the others sqrt(2), sqrt(96) and 1 times it
   CHECK(std::abs(sum / n) < 5 * deviation);
   CHECK(std::abs(squares / n - 1) < 5 * std::sqrt(2.0) * deviation);
   CHECK(std::abs(fourth / n - 3) < 5 * std::sqrt(96.0) * deviation);

@@ -28,7 +28,7 @@ TEST_CASE("A mapped file is its bytes, and goes from owner to owner") {
   third = std::move(second);
   CHECK(text_of(third.bytes()) == content);
   std::filesystem::remove(folder / "a");
-  CHECK(text_of(third.bytes()) == content);  // what is mapped stays, whatever becomes of the name
+  CHECK(text_of(third.bytes()) == content);  // a mapping stays, whatever becomes of the name
   CHECK(MappedFile(folder.write("empty", "")).bytes().empty());
   CHECK(MappedFile().bytes().empty());
 }

@@ -94,7 +94,7 @@ TEST_CASE("normals have normal_block's bits on every instruction set") {
     CHECK((left > 0 || blocks < 1 << 17));
     CHECK(left < blocks / 1000);
     if (all) fmt::print("long: {}: {} numbers, {} blocks left to libm\n", name, 4 * blocks, left);
-    for (std::int64_t count = 0; count < 20; ++count)  // counts that are no multiple of the lanes, high counters
+    for (std::int64_t count = 0; count < 20; ++count)  // counts that are not a multiple of the lanes, high counters
       CHECK(different(fill, (std::uint64_t{1} << 32) - 7, count, left) == 0);
   }
 }

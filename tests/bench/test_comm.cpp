@@ -87,7 +87,7 @@ TEST_CASE("bus bandwidth in nccl-tests' sense") {
 
 TEST_CASE("bandwidths by hand") {
   // 8 MB in 2 ms are 4 GB/s. Of 8 ranks each sends 7/8 of the buffer; for an all-reduce twice that; a broadcast's root
-  // all of it. An all-gather of 1 MB a rank has a full buffer of 8 MB.
+  // all of it. An all-gather of 1 MB per rank has a full buffer of 8 MB.
   constexpr std::int64_t kBytes = 8'000'000;
   const auto speed = [](Collective collective, std::int64_t elements) {
     return bandwidths({collective, elements, kBytes}, 8, 0.002);

@@ -20,7 +20,7 @@ Options offloading() {
   return options;
 }
 
-/// Trains two ranks on a plan; rank 0's use of both spaces.
+/// Trains two ranks on a plan. Returns rank 0's use of both spaces.
 std::array<SpaceUse, kMemorySpaces> use_of(const Options& options, const PlannedRun& planned) {
   std::array<SpaceUse, kMemorySpaces> uses;
   MachineShape machine;

@@ -27,7 +27,7 @@ train() {
 
 says 127 'not found' "$bundle/programs/tessera" version  # without its loader, for there is none in this root
 says 0 'git_revision' "$bundle/tessera" version
-# This machine has a PMIx of its own, at the place where Debian's was built: the bundle's does not try its plugins.
+# This machine has another PMIx at the place where Debian's was built; the bundle's must not try its plugins.
 foreign=/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix
 mkdir -p "$foreign" && echo "not a library" >"$foreign/pmix_mca_pcompress_zlib.so"
 train 75 'stopped +after step 1 ' --run.walltime=1ms
@@ -56,24 +56,24 @@ END
 says 0 '2 +.*done' "$bundle/tessera" sweep two.ini --sweep.action=run
 grep -q '"finished"' runs/two/2/run/status.json
 
-# Ranks on another host, under a daemon that ssh starts: played by a name of its own, and an environment of its own.
+# Ranks on another host, under a daemon that ssh starts. Another host name and an empty environment play it.
 cat >remote <<'END'
 #!/bin/sh
 shift
 exec unshare -u env -i HOME=/ PATH=/bin sh -c "hostname elsewhere; $*"
 END
 chmod +x remote
-says 0 'grid +2 ranks \(1 a node\)' "$bundle/mpirun" --mca plm rsh --mca plm_rsh_agent /tmp/remote --mca oob_tcp_if_include lo \
+says 0 'grid +2 ranks \(1 per node\)' "$bundle/mpirun" --mca plm rsh --mca plm_rsh_agent /tmp/remote --mca oob_tcp_if_include lo \
   --mca btl_tcp_if_include lo --host nowhere-to-be-found:1,elsewhere:1 "$bundle/tessera" train --run.dir=hosts --run.threads=1 \
   --model.layers=2 --model.width=32 --train.seq_len=32 --train.steps=2 --train.eval_every=0 --run.device=cpu
 
 # GPUs: without a driver, with one in the system's folders, and with one that the user names. The program finds the
 # driver's libraries, those find each other, and neither finds anything else in these folders.
-says 2 "run.device = cuda .libcuda.so.1 of the NVIDIA driver is not found" "$bundle/tessera" train --run.device=cuda
+says 2 "run.device = cuda does not work, because libcuda.so.1 of the NVIDIA driver is not found" "$bundle/tessera" train --run.device=cuda
 [ ! -e /tmp/tessera-libraries-0 ] || fail "links without a driver"
 mkdir -p /usr && mv /stand-ins/usr/lib64 /usr/lib64
 says 2 '/usr/lib64: libnvidia-ml.so.1 found' "$bundle/tessera" train --run.device=cuda
-grep -q 'run.device = cuda (no CUDA-capable device is detected)' said
+grep -q 'run.device = cuda does not work, because no CUDA-capable device is detected' said
 mv /stand-ins/opt/driver /opt/driver
 says 2 '/opt/driver: libnvidia-ml.so.1 found' env TESSERA_DRIVER_LIBS=/nothing:/opt/driver "$bundle/mpiexec" -n 2 "$bundle/tessera" train --run.device=cuda
 [ "$(ls /tmp/tessera-libraries-0/opt/driver)" = "$(printf 'libcuda.so.1\nlibnvidia-ml.so.1')" ] || fail "other links"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Unpacks a bundle into a root that holds a static busybox and nothing else, no glibc either, and tries it there: what it
-# has on a cluster whose glibc is older. There is no network but the loopback, a name that nobody knows, next to no
-# /dev/shm, and no system call younger than Linux 4.18.
+# Unpacks a bundle into a root that holds a static busybox and nothing else, no glibc either, and tries it there, as on
+# a cluster whose glibc is older. There is no network but the loopback, the host has a name that no resolver knows,
+# /dev/shm is tiny, and system calls newer than Linux 4.18 are refused.
 #
 #   test_bundle.sh ARCHIVE.tar.xz     exits 77 where this user may not change the root
 set -euo pipefail
@@ -16,7 +16,7 @@ mkdir -p "$root"/{bin,dev,proc,sys,tmp,opt}
 cp "$(readlink -f "$(command -v busybox)")" "$root/bin/busybox"
 "$root/bin/busybox" --list | grep -vx busybox | xargs -I{} ln -sf busybox "$root/bin/{}"
 gcc -O1 -Wall -Werror -static -o "$root/bin/old_kernel" "$here/old_kernel.c"
-# Stand-ins for the driver's libraries, in folders of their own, with one that must not be found in there.
+# Stand-ins for the driver's libraries, in separate folders, with one that must not be found there.
 for folder in /usr/lib64 /opt/driver; do
   mkdir -p "$root/stand-ins$folder"
   gcc -O1 -Wall -Werror -shared -fPIC -Wl,-soname,libcuda.so.1 -DFOLDER="\"$folder\"" -o "$root/stand-ins$folder/libcuda.so.1" "$here/libcuda.c"

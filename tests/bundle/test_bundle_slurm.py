@@ -38,7 +38,7 @@ class UnderSlurm(unittest.TestCase):
     def test_ranks_that_srun_starts(self):
         done = self.start("srun", "--mpi=pmix", "--nodes=2", "--ntasks-per-node=2", BUNDLE / "tessera", "train", *RUN)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"grid +4 ranks \(2 a node\)")
+        self.assertRegex(done.stdout, r"grid +4 ranks \(2 per node\)")
         self.assertRegex(done.stdout, r"done +5 steps")
 
     def test_no_variable_hands_the_bundle_s_libraries_to_programs_of_the_machine(self):
@@ -64,7 +64,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="tessera-bundle-") as home:
         with tarfile.open(sys.argv.pop(1)) as archive:
             archive.extractall(home)
-        BUNDLE, = Path(home).glob("tessera-bundle*")
+        BUNDLE, = Path(home).glob("tessera-*")
         with (BUNDLE / "share/tessera/jobs/site.sh").open("a") as site_file:
             site_file.write(SITE)
         Cluster(Path(home) / "slurm")

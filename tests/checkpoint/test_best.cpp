@@ -39,7 +39,7 @@ TEST_CASE("the best checkpoints are those of the lowest loss of the first set, t
   CHECK(judged.best(3, 60) == Steps{20, 50, 60});
   CHECK(judged.best(2, 40) == Steps{10, 20});
   CHECK(judged.best(9, 60).size() == 4);
-  // What is being written replaces what was read; a folder that is gone judges nothing.
+  // The checkpoint that is being written replaces the one that was read; a folder that is gone does not count.
   judged.note(20, {{"a", 4.0}});
   CHECK(judged.best(1, 60) == Steps{50});
   CHECK(folder.prune(1, 0, 60, judged.best(1, 60)).empty());

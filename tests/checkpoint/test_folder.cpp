@@ -1,4 +1,4 @@
-// How checkpoints come and go: in what order, and what is left after a crash between any two calls. Also failed
+// How checkpoints are made and deleted: in which order, and what a crash between any two calls leaves. Also failed
 // deletions.
 #include <cerrno>
 
@@ -113,7 +113,7 @@ TEST_CASE("going back keeps what is written") {
   REQUIRE(folder.prune(3, 0, 25).empty());
   REQUIRE(folder.steps() == StepList{25});
   REQUIRE(is_whole(folder.path() / "step-00000060.abandoned-1"));
-  // From one of its own: at once.
+  // A run that goes on from one of its checkpoints: at once.
   make(folder, 30, 25), make(folder, 35, 30);
   REQUIRE(!folder.set_aside_newer(25).empty());
   REQUIRE(folder.set_aside_newer(25).empty());

@@ -96,7 +96,7 @@ TEST_CASE("a field that is missing or of another type is named with its file") {
   for_each_key(good, Json::json_pointer(), [&](const Json::json_pointer& place) {
     const std::string text = place.to_string();
     const auto is_in = [&](const char* part) { return text.starts_with(part) && text != part; };
-    // Names that are free, what the model's own reader checks, and what says which reader is needed.
+    // Free names, fields that the model's own reader checks, and those that say which reader is needed.
     if (is_in("/options") || is_in("/provenance") || is_in("/model") || text == "/schema" || text == "/checksum")
       return;
     ++keys;

@@ -1,6 +1,6 @@
 """Starts the executable as a user does, and makes small inputs for it.
 
-Environment: TESSERA (the executable), MPIEXEC, TESSERA_REFERENCE (tests/reference), and what Open MPI needs.
+Environment: TESSERA (the executable), MPIEXEC, TESSERA_REFERENCE (tests/reference), and the variables of Open MPI.
 """
 import io
 import json
@@ -62,7 +62,7 @@ class Job:
 
 
 class Case(unittest.TestCase):
-    """A test with a folder of its own, self.folder, in which its jobs run."""
+    """A test with its own folder, self.folder, in which its jobs run."""
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="tessera-cli-"))

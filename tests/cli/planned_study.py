@@ -1,4 +1,4 @@
-"""Rows of a study as tessera plans them: what two rows share, and a sweep's folder as if they had run."""
+"""Rows of a study as tessera plans them: the parts that two rows share, and a sweep's folder as if they had run."""
 import json
 import shlex
 from pathlib import Path
@@ -10,12 +10,12 @@ from made_sweep import CONFIG, HOST, Made
 from reporting import write_metrics
 
 STEPS = 20
-# What a schedule does not hold, with its default. Rows may differ in one of these alone:
+# Settings that a schedule does not hold, with their defaults. Rows may differ in one of these alone:
 NOT_SCHEDULED = {
     "run.device": "auto",  # the same operations by another device's kernels
     "run.graph": "true",  # the same operations, replayed or submitted one by one
     "precision.matmul": "fp32",  # how a device rounds the factors of fp32 matmuls; all stored types are the same
-    "precision.logits": "compute",  # as which type a kernel keeps what is no value of the schedule
+    "precision.logits": "compute",  # the type in which a kernel keeps data that are not values of the schedule
     "comm.emulate": "none",  # how long a collective takes
     "optim.lr": "0.0006",  # a number that an update reads
 }
@@ -37,7 +37,7 @@ class PlannedRow:
         self.plan = json.loads(job.out)
 
     def does(self):
-        """Operations with their order, waits and sizes, without the settings that led to them; and what is not in a schedule."""
+        """Operations with their order, waits and sizes, without the settings that led to them; and the settings that are not in a schedule."""
         kept = {key: self.plan[key] for key in SCHEDULE}
         kept["segments"] = [[{key: operation[key] for key in OF_OPERATION} for operation in segment["operations"]]
                             for segment in kept["segments"]]

@@ -46,8 +46,8 @@ def logged(run, key="loss"):
 
 
 def history(run, group="steps", column="loss"):
-    """(step, value) of every row of metrics.h5, metrics.1.h5, ..., one file after the other and nothing left out but
-    what a crash left longer in one column than in the others."""
+    """(step, value) of every row of metrics.h5, metrics.1.h5, ..., one file after the other. Only rows that a crash
+    left incomplete, in one column and not in the others, are left out."""
     files = {int(match[1] or 0): path for path in Path(run).glob("metrics*.h5")
              if (match := re.fullmatch(r"metrics(?:\.(\d+))?\.h5", path.name))}
     rows = []
@@ -73,7 +73,7 @@ class Running:
         self.launch([*before, *command(arguments, ranks)], cwd, **environment)
 
     def launch(self, words, cwd, **environment):
-        # A file, not a pipe: a pipe is not read while the job runs, and a full one stops it.
+        # A file instead of a pipe, because a pipe is not read while the job runs, and a full one stops it.
         self.output = tempfile.TemporaryFile()
         self.process = subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=self.output,
                                         stderr=subprocess.STDOUT, start_new_session=True,

@@ -1,4 +1,4 @@
-"""Bad options and data: each ends with exit code 2 (a run that does not fit: 6) and one message that says what, where and what is allowed, and leaves
+"""Bad options and data: each ends with exit code 2 (a run that does not fit: 6) and one message that says what is wrong, where, and what is allowed, and leaves
 no run folder; over one rank and over two."""
 import struct
 
@@ -210,7 +210,7 @@ class Folders(Case):
 
 
 class Memory(Case):
-    """A model that does not fit says by how much and what would help."""
+    """The message about a model that does not fit says by how much, and what would help."""
 
     ABSURD = ["train", "--run.dir=run"] + TINY + ["--train.micro_batch=1000000", "--data.val_fraction=0"]
 

@@ -138,7 +138,7 @@ class Weights(Case):
 
 
 class Families(Case):
-    """Families and what they leave no choice in."""
+    """Families, and settings in which they leave no choice."""
 
     def test_llama_and_qwen(self):
         sizes = ["--model.layers=2", "--model.heads=4", "--model.width=32", "--model.vocab=256", "--model.context=32"]

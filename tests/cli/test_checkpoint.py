@@ -1,4 +1,4 @@
-"""Checkpoints from the command line: stopping and going on, the files as others read them, and what goes wrong."""
+"""Checkpoints from the command line: stopping and going on, the files as others read them, and errors."""
 import json
 import os
 import re
@@ -269,7 +269,7 @@ class Faults(Case):
     def test_a_full_disk_and_a_read_only_folder(self):
         place = self.small_disk("900k")
         run = [*RUN, "--train.steps=20", f"--run.dir={place}/run", "--metrics.swmr=false"]
-        # While steps go on, or in a step: the same end.
+        # Whether it is written while steps go on or within a step, the end is the same.
         said = []
         for beside, steps in (("true", 1000), ("false", 20)):
             job = self.job("train", *run, f"--train.steps={steps}", f"--checkpoint.async={beside}", "--checkpoint.every=10",

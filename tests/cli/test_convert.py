@@ -1,4 +1,4 @@
-"""Hugging Face folders and llm.c's files to checkpoints and back, and what looks at checkpoints."""
+"""Hugging Face folders and llm.c's files to checkpoints and back, and commands that look at checkpoints."""
 import importlib.util
 import json
 import re
@@ -61,7 +61,7 @@ class Convert(Case):
                 self.do("export", imported, exported)
                 weights = safetensors(exported / "model.safetensors")
                 self.same_weights(weights, safetensors(source / "model.safetensors"))
-                with h5py.File(imported / "tensors.h5") as tensors:  # what h5py sees is what was exported
+                with h5py.File(imported / "tensors.h5") as tensors:  # h5py sees what was exported
                     self.assertEqual(set(tensors["parameter"]), set(weights))
                     for name, value in weights.items():
                         np.testing.assert_array_equal(tensors["parameter"][name][...], value)

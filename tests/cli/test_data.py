@@ -167,7 +167,7 @@ class Commands(Case):
 
 
 class Tokenized(Case):
-    """Text through a tokenizer of its own."""
+    """Text through the test's own tokenizer."""
 
     def test_ids_separator_and_samples(self):
         end = write_tokenizer(self.folder / "tokenizer")
@@ -258,7 +258,7 @@ class Training(Case):
 
 
 class Kills(Case):
-    """SIGKILL at random moments: what is started again goes on, and nobody uses half a corpus."""
+    """SIGKILL at random moments: a process that is started again goes on, and none uses half a corpus."""
 
     def setUp(self):
         super().setUp()
@@ -326,7 +326,7 @@ class Large(Case):
     """Many files, and a long one: bounded memory. In tests/long.sh."""
 
     def prepare(self, *arguments, code=0):
-        """Memory in bytes, and what was said."""
+        """Memory in bytes, and the output."""
         with open(self.folder / "said", "w+") as said:
             process = subprocess.Popen(command(["data", "prepare", *arguments]), cwd=self.folder, stdout=said,
                                        stderr=subprocess.STDOUT)

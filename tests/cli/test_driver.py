@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """On a machine whose NVIDIA driver runs but gives no GPU, every start says why it computes on the CPU. A mount namespace
-with a /proc/driver of its own plays that machine."""
+with another /proc/driver plays that machine."""
 import shutil
 import subprocess
 import unittest

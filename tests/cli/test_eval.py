@@ -1,4 +1,4 @@
-"""tessera eval as a user runs it: what training printed again, sets with names, multiple choice; and the best checkpoints."""
+"""tessera eval as a user runs it: the losses that training printed, sets with names, multiple choice; and the best checkpoints."""
 import json
 import re
 import tempfile

@@ -68,7 +68,7 @@ class Facts(Case):
         process = ranks["memory/process/measured"][...]
         self.assertTrue((np.diff(peak, axis=0) >= 0).all(), peak)
         self.assertEqual(peak[3].tolist(), process.max(axis=0).tolist())
-        known = process >= 0  # in between memory is looked at only where that costs little
+        known = process >= 0  # between reports memory is looked at only where that costs little
         np.testing.assert_array_equal(average[known], process[known])
         self.assertTrue(np.isnan(average[~known]).all())
         self.assertEqual(job.out.count("  exposed "), 4, job.out)

@@ -46,7 +46,7 @@ class Killed(Case):
         return process
 
     def rows_written(self):
-        """Steps that a reader of the running job sees; 0 before there is a file."""
+        """The number of steps that a reader of the running job sees; 0 before there is a file."""
         try:
             with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:
                 return min(len(data) for data in file["steps"].values() if isinstance(data, h5py.Dataset))
@@ -95,7 +95,7 @@ class Killed(Case):
                 process.send_signal(number)
                 output, _ = process.communicate(timeout=TIMEOUT)
                 self.assertNotEqual(process.returncode, 0, output.decode())
-                # mpirun gives its ranks a second: enough to stop with a checkpoint, or not.
+                # mpirun gives its ranks a second, which may or may not be enough to stop with a checkpoint.
                 state = self.check_files()
                 self.assertIn(state, ("running", "failed", "stopped"))
                 if state == "stopped":

@@ -118,7 +118,7 @@ class FineTuning(Case):
                    "--run.dir=tuned", "--run.threads=1", ranks=2)
         self.assertEqual(ini(self.folder / "tuned")["data.tokenizer"], "bytes")
         self.assertEqual(self.export("tuned", "tuned-hf"), {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"})
-        # Given options are taken as they are, and a context of 0 is the whole one.
+        # Given options are taken as they are, and a context of 0 means the whole one.
         job = self.train("--model.from=base", f"--data.source={TEXTS / 'a.txt'}", "--train.steps=2", "--optim.lr=1e-3",
                          "--optim.warmup_steps=0", "--train.seq_len=0", "--checkpoint.every=0", "--run.dir=given")
         self.assertNotIn("fine-tune", job.out)

@@ -35,7 +35,7 @@ class Generate(Case):
         self.run_folder = trained_run()
 
     def generate(self, model, *arguments, ranks=0):
-        """What a run that succeeds prints."""
+        """The output of a run that succeeds."""
         job = self.job("generate", model, "--run.threads=1", *arguments, ranks=ranks)
         self.assertEqual(job.code, 0, job.everything())
         return job.out

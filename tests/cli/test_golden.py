@@ -1,10 +1,10 @@
 """The numbers that `tessera plan` prints are what they were (tests/golden/plan.txt); its words may change.
 
-Of each line that has numbers, the numbers with their units are kept, in order. Digits of a name (h.3, fp32) are no
-numbers. TESSERA_UPDATE=1 writes the file anew. Do that only on purpose.
+Of each line that has numbers, the numbers with their units are kept, in order. Digits of a name (h.3, fp32) are not
+numbers. TESSERA_UPDATE=1 rewrites the file. Do that only on purpose.
 
-The file's first line names the strategies. What is said of another one is left out, so that a strategy may be added:
-write its name there when it is to be compared too.
+The file's first line names the strategies. Lines about others are left out, so that a strategy may be added: write its
+name there when it is to be compared too.
 """
 import os
 import re

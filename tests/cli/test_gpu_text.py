@@ -31,7 +31,7 @@ def trained_run():
 
 
 class GpuText(Case):
-    """What reads and writes text, with run.device = cuda and on the CPU."""
+    """Commands that read and write text, with run.device = cuda and on the CPU."""
 
     def setUp(self):
         super().setUp()

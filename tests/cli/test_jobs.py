@@ -1,5 +1,5 @@
-"""jobs/quickstart.sh and jobs/launch.sh as a newcomer starts them, run small, and what real Slurm (tests/slurm) does
-seldom."""
+"""jobs/quickstart.sh and jobs/launch.sh as a newcomer starts them, run small, and events that are rare under real Slurm
+(tests/slurm)."""
 import os
 import re
 import shutil

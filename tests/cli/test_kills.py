@@ -1,6 +1,6 @@
-"""SIGKILL at random moments while checkpoints are written every step or two, in the step or beside it: `auto` always
-resumes from a valid one, no more is lost than what came after it (beside the steps: and the one that was being written),
-the trajectory is that of a run that nobody killed, and metrics*.h5 hold every step of it once."""
+"""SIGKILL at random moments while checkpoints are written every step or two, within a step or while steps go on: `auto`
+always resumes from a valid one, no more is lost than the steps after it (while steps go on: and the checkpoint that was
+being written), the trajectory is that of a run that nobody killed, and metrics*.h5 hold every step of it once."""
 import os
 import random
 import signal

@@ -10,7 +10,7 @@ TRAIN = TINY + ["--train.steps=4", "--metrics.every=1", "--train.eval_batches=2"
 
 
 def drawn_pairs(count):
-    """Sums as questions and answers, with a text of its own now and then."""
+    """Sums as questions and answers, with a plain text now and then."""
     draw = random.Random(count)
     pairs = []
     for number in range(count):

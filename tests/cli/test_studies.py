@@ -45,7 +45,7 @@ REAL_WRAPS = {f"4-zero3-min-{small}": f"4-zero3-min-{real}" for small, real in z
                                                                                    ("2M", "5M", "10M", "20M"))}
 REAL_ROWS = {name: [REAL_WRAPS.get(row, row) for row in rows] for name, rows in ROWS.items()}
 COMMANDS = {*OFFICIAL, "bandwidth-2", "bandwidth-4", "2-zero3-resumed"}
-# What the studies name, as words of one row's command in the real version.
+# Programs and files that the studies name, as words of one row's command in the real version.
 REAL = {
     "manual_vs_official": ("fsdp_manual_bf16", [
         "--train.seq_len=256", "--model.vocab=32000", "--model.width=768", "--model.layers=6", "--model.heads=12",

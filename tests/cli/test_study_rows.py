@@ -1,5 +1,5 @@
-"""What the rows of the studies are for: each does something of its own, the real versions have all that they ask for, and
-rows of PyTorch start from an installation.
+"""The purpose of the rows of studies: each does something that no other does, the real versions have all that they ask
+for, and rows of PyTorch start from an installation.
 """
 import os
 import re
@@ -43,7 +43,7 @@ def trained(name, version):
 
 
 class RowsDiffer(Case):
-    """Every row shows something of its own, and what a study is for has rows: from plans alone."""
+    """Every row shows something that no other shows, and a study's question has its rows; from plans alone."""
 
     def test_no_two_rows_share_a_schedule_unless_an_option_differs_that_it_does_not_hold(self):
         for version in "small", "real":

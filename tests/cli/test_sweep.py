@@ -1,4 +1,4 @@
-"""Sweeps, as a user starts them: what their files may say, what rows become, and what is left when something happens."""
+"""Sweeps, as a user starts them: what their files may say, what rows become, and what accidents leave."""
 import contextlib
 import json
 import os
@@ -203,7 +203,7 @@ memory = 20MB
                 said += block
         os.close(terminal)
         self.assertEqual(job.wait(), 0)
-        for row in "ab":  # in one line that is written anew, and is gone in the end
+        for row in "ab":  # in one line that is rewritten, and is gone in the end
             self.assertRegex(said.decode(), rf"\r\033\[K{row} +(starting|\d/3)? +\d s(\r\033\[K{row} .*?)*\r\033\[K{row} +done ")
 
     def test_what_is_refused(self):
@@ -313,7 +313,7 @@ class Happens(Sweep):
 
     def test_killed_and_begun_again(self):
         self.file("[sweep.row 0.01]\ntrain.steps = 10\n"
-                  "[sweep.row 0.02]\nranks = 2\ntrain.steps = 400\ncomm.emulate = 1ms,0\n")  # some milliseconds a step
+                  "[sweep.row 0.02]\nranks = 2\ntrain.steps = 400\ncomm.emulate = 1ms,0\n")  # some milliseconds per step
         words = ["--metrics.every=1", "--checkpoint.every=50"]
         job = Running(["sweep", "demo.ini", "--sweep.action=run", *words], 0, self.folder)
         self.wait_for_steps(job, "0.02", 55)

@@ -15,7 +15,7 @@ from job import SHORT, TINY, Case, main, write_text
 from running import Running, checkpoints, history, ranks_of
 
 PACKAGE = Path(os.environ.get("TESSERA_TENSORBOARD", "none"))
-# The package brings a numpy of its own, which h5py cannot take, hence a process of its own.
+# The package brings its own numpy, which does not work with h5py, hence another process.
 READER = """
 import json, sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -1,4 +1,4 @@
-"""What all ranks did in a step: run.trace against the metrics, and the rank that slows the others down named.
+"""The traces of all ranks (run.trace) against the metrics, and the name of the rank that slows the others down.
 
 Numbers are computed here from the files alone, with h5py and json.
 """

@@ -1,4 +1,4 @@
-"""Training from the command line: what a run leaves, that it repeats, and that strategies and ranks do not show."""
+"""Training from the command line: the files that a run leaves, that it repeats, and that strategies and ranks do not show."""
 import configparser
 import json
 import os
@@ -260,7 +260,7 @@ class Starts(Case):
             self.assertRegex(done.out, f"checkpoint {name}, compute")
             losses.add(curves(self.folder / str(number))[0].tobytes())
         self.assertEqual(len(losses), 1)
-        config = (self.folder / "4" / "config.ini").read_text()  # what fit took, so that it repeats the run
+        config = (self.folder / "4" / "config.ini").read_text()  # the choices of fit, so that it repeats the run
         self.assertRegex(config, r"(?m)^checkpoint = selective$")
         self.assertRegex(config, r"(?m)^checkpoint_blocks = [123]/4$")
         self.refused("train", *sizes, "--data.source=text", "--memory.checkpoint=fit", "--plan.memory=100kB",

@@ -110,7 +110,7 @@ inline std::vector<std::byte> exchanged(std::span<const ExchangeRun> runs, std::
 /// Elements that a member may receive of drawn_runs: all that is sent, and as many gaps.
 inline std::int64_t most_received(std::int64_t size, std::int64_t total) { return 2 * size * total; }
 
-/// Plays every collective once with `elements` a rank; returns a description of errors ("" when there are none).
+/// Plays every collective once with `elements` per rank; returns a description of errors ("" when there are none).
 /// `base`: bytes_needed() bytes of the shared region, at the same offset on all ranks. `seed` equal on all ranks.
 inline std::string run_collectives(Communicator& group, Stream& stream, std::byte* base, std::int64_t elements,
                                    DType wire, DType shard_dtype, std::uint64_t seed) {

@@ -66,7 +66,7 @@ TEST_CASE("collectives of no elements come back") {
 
 TEST_CASE("messages larger than a chunk and a staging block") {
   const auto stream = make_serial_stream("test");
-  const std::int64_t elements = 2'200'003;  // 8.8 MB a slice: two chunks; three ranks: two blocks
+  const std::int64_t elements = 2'200'003;  // 8.8 MB per slice are two chunks; three ranks have two blocks
   REQUIRE_NOTHROW(with_world(3, true, bytes_needed(3, elements), 120, [&](auto&, auto& group, auto& region) {
     auto* const base = reinterpret_cast<float*>(region.data());
     for (std::int64_t i = 0; i < 3 * elements; ++i) base[i] = static_cast<float>((i * 7 + group.rank()) % 1000);

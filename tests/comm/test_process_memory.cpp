@@ -26,7 +26,7 @@ TEST_CASE("a peer sees what the owner writes") {
   REQUIRE(std::memcmp(seen->data(), offer.memory->data(), 8192) == 0);
 }
 
-// In containers with their own process numbers, processes find files of their own under a peer's path.
+// In containers with their own process numbers, a process may find its own files under a peer's path.
 TEST_CASE("another file than the peer's is refused") {
   ProcessMemory memory;
   const auto mine = memory.create(8192), peers = memory.create(8192), smaller = memory.create(4096);

@@ -15,7 +15,7 @@ TEST_CASE("data.val_source is one list without a name, or sets with names") {
   CHECK(validation_sources("wiki:texts") == Sets{{"wiki", "texts"}});
   CHECK(validation_sources("wiki:a.txt,b.txt, code_2:src/*.txt") ==
         Sets{{"wiki", "a.txt,b.txt"}, {"code_2", "src/*.txt"}});
-  // What is before a colon is a name only if it looks like one.
+  // The text before a colon is a name only if it looks like one.
   CHECK(validation_sources("./a:b.txt") == Sets{{"", "./a:b.txt"}});
   CHECK(validation_sources("x:./a:b.txt") == Sets{{"x", "./a:b.txt"}});
 }

@@ -1,6 +1,6 @@
 // A stand-in for the driver's library (libcuda.so.1) on machines without one. cuDNN hands it the kernels that it has
 // compiled, and asks for nothing else while it makes a plan for a described device. Calls that only a device can answer
-// report that this is no driver.
+// report that this is not a driver.
 
 // Functions that are looked up, but not called without a device.
 #define NO_DRIVER(name) \

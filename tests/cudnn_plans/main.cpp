@@ -34,8 +34,8 @@ constexpr const char* kA100 = R"({"deviceVer":800,"driverVer":13000,"cudaDeviceI
 "isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1410000,"memClockRateKHz":1593000,"l2CacheSize":41943040,
 "deviceName":"NVIDIA A100"})";
 
-/// Shapes of every run; the others are for TESSERA_LONG=1 (a plan takes half a second). Those are presets as they are
-/// trained, odd lengths, other widths of heads and groups.
+/// Shapes of every run; the others are for TESSERA_LONG=1 (a plan takes half a second). The others are presets as
+/// they are trained, odd lengths, and other widths of heads and groups.
 constexpr AttentionShape kShapes[] = {
     {64, 1024, 12, 12, 64}, {16, 1024, 12, 2, 128}, {3, 65, 2, 2, 64}, {2, 100, 6, 2, 8}};
 constexpr AttentionShape kMoreShapes[] = {{16, 1024, 25, 25, 64}, {16, 1024, 14, 2, 64}, {2, 4096, 32, 8, 128},

@@ -149,7 +149,7 @@ TEST_CASE("Positions restart with each document, and with each sample") {
 
 namespace {
 
-/// 0, 1, 2, ..., of which every third is no target.
+/// 0, 1, 2, ..., of which every third is not a target.
 class EveryThirdMasked final : public TokenSource {
  public:
   std::int64_t size() const override { return 100; }

@@ -145,7 +145,7 @@ TEST_CASE("Epochs become steps") {
   CHECK(steps_for_epochs(1.0, 101, 10) == 11);
   CHECK(steps_for_epochs(0.001, 100, 10) == 1);
   CHECK(steps_for_epochs(2.5, 100, 10) == 25);
-  // As written: in doubles these products lie above their integer.
+  // These products, as written, lie above their integer in doubles.
   CHECK(steps_for_epochs(0.07, 100, 1) == 7);
   CHECK(steps_for_epochs(0.14, 100, 1) == 14);
   CHECK(steps_for_epochs(1.1, 100, 1) == 110);

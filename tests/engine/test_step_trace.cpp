@@ -38,7 +38,7 @@ TEST_CASE("spans of the wanted steps are kept with step and play, those of other
     }
     trace.begin_play(evaluation);
     trace.add(span(s.segments[evaluation].first));
-    trace.begin_play(s.step.front().segment);  // played once more, outside of the step
+    trace.begin_play(s.step.front().segment);  // played again, outside of the step
     trace.add(span(s.segments[s.step.front().segment].first));
   }
   std::size_t i = 0;

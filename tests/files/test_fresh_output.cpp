@@ -26,7 +26,7 @@ TEST_CASE("a fresh folder has its name when it is finished, and is gone when it 
     CHECK(one.beside() != other.beside());
     write_file(one.beside() / "file", "x");
     one.finish();
-    // It was there first: the other one finds its name taken.
+    // It was there first, so the other one finds its name taken.
     CHECK_THAT(message_of<IoError>([&] { other.finish(); }), Contains("cannot rename"));
   }
   CHECK(read_file(folder / "out/file") == "x");

@@ -30,7 +30,7 @@ std::int64_t limited_bytes_of(const RunShape& shape) {
 
 std::int64_t flops_of(const RunShape& shape) { return recomputed_flops(plan_shape(shape, {false, 0}).schedule); }
 
-/// Operations by part and kind: what is recomputed in a micro-step, in order, with its outputs.
+/// The recomputed operations of a micro-step by part and kind, in order, with their outputs.
 std::vector<std::string> recomputes(const StepSchedule& s) {
   std::vector<std::string> names;
   for (const OperationId id : s.segments[s.step[0].segment].operations()) {
@@ -137,7 +137,7 @@ TEST_CASE("what fits before anything is recomputed decides whether a GPU keeps w
   CHECK(is_decided_by_memory(options));
   CHECK(decided(kept - 1).keep_activated == KeepActivated::no);
   CHECK(decided(0).keep_activated == KeepActivated::automatic);  // without a limit
-  options.run.deterministic = Deterministic::yes;                // it shows in bits, so memory may not decide
+  options.run.deterministic = Deterministic::yes;                // it changes bits, so memory may not decide
   CHECK_FALSE(is_decided_by_memory(options));
   CHECK(decided(kept - 1).keep_activated == KeepActivated::automatic);
   const FitAnswer answer = examine_fit(run_shape(options, architecture, 2, 2), kept - 1);

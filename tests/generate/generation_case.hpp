@@ -72,7 +72,7 @@ inline GenerationCase case_of(const GenerationReference& reference, const std::v
   return c;
 }
 
-/// What a rank calls with its open generator.
+/// The function that a rank calls with its open generator.
 using GenerationBody = std::function<void(RankContext&, Generator&, const StepSchedule&)>;
 
 inline void with_generator(const GenerationCase& c, const GenerationBody& body) {

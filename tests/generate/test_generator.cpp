@@ -1,5 +1,5 @@
 // Generation against Transformers' own tokens (tests/reference/make_generation.py), over ranks and strategies; the
-// cache against a prompt that is read anew.
+// cache against a prompt that is read again.
 #include <catch2/catch.hpp>
 #include <cmath>
 

@@ -84,7 +84,7 @@ TEST_CASE("top_p leaves the fewest tokens that reach the probability") {
   CHECK(drawn(draws(rules(1, 0, 0.6), logits, 300)) == std::set<std::size_t>{0, 1});
   CHECK(drawn(draws(rules(1, 0, 0.8), logits, 300)) == std::set<std::size_t>{0, 1, 2});
   CHECK(drawn(draws(rules(1, 0, 1e-9), logits, 300)) == std::set<std::size_t>{1});
-  // What is left keeps its proportions.
+  // The tokens that are left keep their proportions.
   const auto counts = draws(rules(1, 0, 0.6), logits, 9000);
   CHECK(chi_square({counts[1], counts[0]}, {2.0 / 3, 1.0 / 3}) < 10.8);
   // top_k comes first: of 0.5 and 0.25 the first is two thirds.

@@ -8,7 +8,7 @@
 
 namespace tessera::testing {
 
-/// One line an item, in list order. Enumerators have this dump's own words, storages and values are numbered by their
+/// One line per item, in list order. Enumerators have this dump's own words, storages and values are numbered by their
 /// first use, and it holds no names. So renaming and renumbering in the sources do not change it.
 std::string dump_schedule(const StepSchedule& schedule, const MemoryPlan& plan);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Golden files: a line an entry, "key | value". TESSERA_UPDATE=1 writes them anew. Do that only on purpose: these files
-// say what did not change.
+// Golden files: one line per entry, "key | value". TESSERA_UPDATE=1 rewrites them. Do that only on purpose, because
+// these files say what did not change.
 
 #include <string>
 #include <vector>

@@ -41,7 +41,7 @@ inline Mask mask_of(const Dropout& dropout, const AttentionShape& shape) {
   };
 }
 
-/// The position of each row in its document; empty: a document a sequence.
+/// The position of each row in its document; empty: one document per sequence.
 using Positions = std::vector<std::int32_t>;
 
 inline double no_mask(std::int64_t, std::int64_t, std::int64_t, std::int64_t) { return 1; }

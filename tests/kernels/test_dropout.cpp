@@ -36,7 +36,7 @@ TEST_CASE("dropout: the share, the scale, and one mask per (seed, step, sample, 
   CHECK(mask_of(4, d, 1) == mask);
   CHECK(mask_of(4, d, 3) == mask);
 
-  Dropout later = d;  // samples 102 and 103 alone: their masks do not depend on their micro-batch
+  Dropout later = d;  // samples 102 and 103 alone, because their masks do not depend on their micro-batch
   StepScalars later_scalars = scalars;
   later_scalars.first_sample = 102;
   later.scalars = &later_scalars;

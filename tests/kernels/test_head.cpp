@@ -206,8 +206,8 @@ TEST_CASE("head: rows of zeros behind the vocabulary are seen by nothing", "[hea
 }
 
 TEST_CASE("head: several chunks of tokens, with and without an accumulator", "[head]") {
-  // 2^24 logits a chunk and at least 16 tokens: a vocabulary of 600,000 has chunks of 27 and fewer. A GPU's are larger;
-  // for tests they can be made small.
+  // 2^24 logits per chunk and at least 16 tokens: a vocabulary of 600,000 has chunks of 27 and fewer. A GPU's are
+  // larger; for tests they can be made small.
   Device device(2, best_instruction_set(), Pieces::small);
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const DType gradient : {DType::fp32, DType::bf16}) {
@@ -266,7 +266,7 @@ TEST_CASE("head: targets that do not count have neither loss nor gradient", "[he
     for (const double v : zero->values()) REQUIRE(v == 0);
   }
   for (const double v : none.token_losses.values()) REQUIRE(v == 0);
-  // A row that does not count hides what is in it.
+  // The content of a row that does not count is hidden.
   in.x.floats()[5] = NAN;
   CHECK(run_head(device, p, in).loss == 0);
   in = Inputs(p);

@@ -1,6 +1,6 @@
 # cmake -D RUN=command;... -D CODE=n -P check_leaks.cmake: runs a command of a build with AddressSanitizer and fails where
-# memory of ours is left at the end. Open MPI leaves some of its own, from modules that are closed by then (no names); it
-# is C, so what C++ allocated, or what a function of ours asked for, is ours.
+# memory of ours is left at the end. Open MPI leaves some too, from modules that are closed by then (no names). It is C,
+# so memory that C++ allocated, or that one of our functions asked for, is ours.
 set(ENV{ASAN_OPTIONS} "detect_leaks=1")
 set(ENV{LSAN_OPTIONS} "exitcode=0")
 execute_process(COMMAND ${RUN} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)

@@ -14,7 +14,7 @@ using namespace tessera;
 
 namespace {
 
-/// Waits for ever in a collective unless all ranks come.
+/// Waits forever in a collective unless all ranks come.
 void enter(const std::string& collective, World& world, Communicator& group, SharedRegion& region) {
   const auto stream = make_serial_stream("main");
   std::vector<std::int64_t> values(1000);

@@ -18,7 +18,7 @@ MachineShape machine() {
   return machine;
 }
 
-/// Odd sizes: storages whose bytes are no multiples of their alignment.
+/// Odd sizes: storages whose bytes are not multiples of their alignment.
 Options small_run(std::vector<std::string> more = {}) {
   std::vector<std::string> words{"--model.family=gpt2",   "--model.layers=3",       "--model.heads=3",
                                  "--model.width=63",      "--model.vocab=97",       "--model.context=33",
@@ -82,7 +82,7 @@ TEST_CASE("snapshots of asynchronous checkpoints are planned and written, too") 
 }
 
 TEST_CASE("what is in use is what is planned and named, and goes with the session") {
-  if (world().size() != 2 || testing::kSanitized) return;  // a sanitizer has memory of its own
+  if (world().size() != 2 || testing::kSanitized) return;  // a sanitizer adds its own memory
   const std::vector<std::string> large{"--model.preset=nano", "--run.threads=1", "--bench.warmup=2",
                                        "--train.eval_batches=4"};
   const std::vector<std::vector<std::string>> runs{

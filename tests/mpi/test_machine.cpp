@@ -43,7 +43,7 @@ TEST_CASE("ranks that are bound to different cores have the union of them") {
     const MachineShape machine = resolve_grid(world(), options);
     REQUIRE_ALL(machine.machine_cores == std::min(count, world().size()));
     REQUIRE_ALL(threads_of(options, machine) == 1);
-    // Waits may spin where every rank has a core of its own.
+    // Waits may spin where every rank has its own core.
     REQUIRE_ALL((threads_on_cores(1, machine) == 1) == (world().size() <= count));
   }
   const Bound bound(cores[0]);

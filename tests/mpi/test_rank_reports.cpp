@@ -1,4 +1,4 @@
-// What rank 0 records of every rank. It needs a world: reports are gathered over its control plane.
+// The records of rank 0 about every rank. They need a world, because its control plane gathers the reports.
 
 #include <cmath>
 

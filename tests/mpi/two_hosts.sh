@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two hosts on one machine, each a network and a UTS namespace, joined by a virtual cable; mpiexec starts two ranks on
-# each. hsdp with the default group size (the ranks of a node) must give the bits of one host that is taken for two
+# each. hsdp with the default group size (the ranks per node) must give the bits of one host that is taken for two
 # nodes (grid.ranks_per_node = 2). A trace compares their clocks, which are one. Needs root; 77 (skipped) where
 # namespaces are not allowed.
 #
@@ -24,7 +24,7 @@ end() {
 }
 trap end EXIT
 
-# open_host NAME: namespaces of its own for a new process in `holders`.
+# open_host NAME: makes new namespaces for a new process in `holders`.
 open_host() {
   unshare --net --uts sh -c "hostname $1 && exec sleep 600" &
   local pid=$! tries

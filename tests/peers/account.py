@@ -1,4 +1,4 @@
-"""What a rank notes besides its steps: memory, the machine and its load, what the device can reach."""
+"""The notes of a rank besides its steps: memory, the machine and its load, the peak of the device."""
 from __future__ import annotations
 
 import argparse
@@ -46,7 +46,7 @@ class Account:
 
 
 def _load_libraries(options: argparse.Namespace) -> None:
-    """Has PyTorch load what it loads late, some 150 MB (dynamo, sharding, kernels): it is none of the training's memory."""
+    """Has PyTorch load what it loads late, some 150 MB (dynamo, sharding, kernels): it does not belong to the training's memory."""
     import torch._dynamo  # noqa: F401
     import torch.distributed.fsdp  # noqa: F401
 
@@ -62,7 +62,7 @@ def _load_libraries(options: argparse.Namespace) -> None:
 def peak_flops(options: argparse.Namespace) -> float:
     """FLOP/s of a rank's device in the type that computes: the best of some matmuls on all ranks at once. Collective.
 
-    On cores it counts the time that they spent, as Tessera does: other programs' time is none of it.
+    On cores it counts the time that they spent, as Tessera does, so that other programs' time does not count.
     """
     on_gpu = options.device == "cuda"
     matrix = torch.ones(PROBE, PROBE, dtype=torch.bfloat16 if options.precision == "bf16" else torch.float32, device=options.device)
@@ -78,7 +78,7 @@ def peak_flops(options: argparse.Namespace) -> float:
 
 
 def _of_ranks(values: list[float], options: argparse.Namespace) -> list[list[float]]:
-    """For each value a list with every rank's; collective."""
+    """A list of all ranks' values for each value; collective."""
     if options.ranks == 1:
         return [[value] for value in values]
     table = torch.zeros(len(values), options.ranks, dtype=torch.float64, device=options.device)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tessera beside PyTorch: the same model, tokens and batch on this machine, in turns, in one sitting.
+"""Tessera next to PyTorch: the same model, tokens and batch on this machine, in turns, in one sitting.
 
     VENV/bin/python compare.py --tessera ../../build/release/bin/tessera --source TOKENS.bin [--rounds 2] [--precision bf16]
     VENV/bin/python compare.py --device cuda --preset qwen2-1.5b --seq-len 1024 --micro-batch 16 --tessera ... --source ...
@@ -7,9 +7,9 @@
 Prints tokens/s (median over rounds of each run's median step, least and largest) and ratios. Rounds go A B A B, so that a clock that
 falls as the machine warms up falls for all. On cores: one rank with all threads at sequences of 64 and
 256 against eager and compiled PyTorch; two ranks of one thread, ddp and zero3 against DDP and FSDP2 over gloo. With --precision bf16
-both compute in bf16 (PyTorch: autocast; FSDP2: its mixed precision), beside one rank of Tessera in fp32. On a GPU: one rank in bf16,
-sums in whatever order is fast (once more in a fixed one, and at twice the batch), against every setting of PyTorch in --settings. What
-fails (out of memory, say) is named and not tried again; a round that finds no time ends; the others count. --output keeps a GPU's
+both compute in bf16 (PyTorch: autocast; FSDP2: its mixed precision), next to one rank of Tessera in fp32. On a GPU: one rank in bf16,
+sums in whatever order is fast (then in a fixed one, and at twice the batch), against every setting of PyTorch in --settings. A setting
+that fails (out of memory, say) is named and not tried again. A round for which no time is left ends, and the others count. --output keeps a GPU's
 results for draw_gpu.py.
 """
 
@@ -188,7 +188,7 @@ def gpu_name():
 
 
 def kept_results(args):
-    """What --output has so far; a file of another GPU is refused."""
+    """The results that --output holds so far; a file of another GPU is refused."""
     if not args.output or not args.output.exists():
         return {"models": []}
     kept = json.loads(args.output.read_text())
@@ -198,7 +198,7 @@ def kept_results(args):
 
 
 def keep_results(args, results):
-    """Puts the results of this model into the file, beside those of other models on this GPU."""
+    """Adds the results of this model to those of other models on this GPU in the file."""
     models = [model for model in kept_results(args)["models"] if model["preset"] != args.preset]
     models.append({"preset": args.preset, "micro_batch": args.micro_batch, "sequence": args.seq_len,
                    "command": " ".join(["compare.py", *sys.argv[1:]]), "tokens_per_second": results})

@@ -111,7 +111,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 
 
 def _complete(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """Fills in what follows from other options. What was given is refused first where it has no effect."""
+    """Fills in what follows from other options. Before that, options without effect are refused."""
     for name in ("ranks", "micro_batch", "seq_len", "pad_vocab"):
         if getattr(options, name) < 1:
             parser.error(f"--{name.replace('_', '-')} 0: 1 or more")

@@ -34,7 +34,7 @@ try:
         import h5py  # noqa: F401
 except ModuleNotFoundError as missing:
     print(f"{sys.executable} lacks a module ({missing}): pip install -r {Path(__file__).parent / 'requirements.txt'}")
-    sys.exit(77)  # what a sweep takes as skipped
+    sys.exit(77)  # a sweep takes this code as skipped
 
 import checkpoints
 import models
@@ -116,7 +116,7 @@ def one_step(trained: strategies.Trained, optimizer: torch.optim.Optimizer, samp
     norm = strategies.gradient_norm(trained, options)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    # The host waits for a GPU here only: the step's work was enqueued before.
+    # Only here does the host wait for a GPU, because the step's work was enqueued before.
     mean, norm_value = mean_over_ranks(loss.item(), options), norm.item()
     if options.device == "cuda":
         torch.cuda.synchronize()

@@ -19,7 +19,7 @@ class Trained:
     called: nn.Module
     module: nn.Module
     parameters: int  # elements over all ranks
-    decayed: list[nn.Parameter] = field(default_factory=list)  # of two or more dimensions before FSDP1 flattened them
+    decayed: list[nn.Parameter] = field(default_factory=list)  # those with two or more dimensions before FSDP1 flattened them
     others: list[nn.Parameter] = field(default_factory=list)
 
 
@@ -47,7 +47,7 @@ def wrap(model: nn.Module, options: argparse.Namespace) -> Trained:
 
 
 def describe(trained: Trained, options: argparse.Namespace) -> str:
-    """What was made: the strategy, its units, what is recomputed."""
+    """Describes the result: the strategy, its units, the recomputation."""
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointWrapper
     from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
@@ -80,7 +80,7 @@ def _block_types(model: nn.Module) -> set[type]:
 
 
 def _compile_blocks(model: nn.Module) -> None:
-    """Each block alone, and what follows them: a large vocabulary's loss is several passes over memory where it is eager."""
+    """Compiles each block alone, and the part after them, because an eager loss over a large vocabulary passes several times over memory."""
     for block in model.h:
         block.compile()
     model.loss = torch.compile(model.loss)
@@ -130,7 +130,7 @@ def _shard_fully(model: nn.Module, options: argparse.Namespace) -> None:
 
 
 def autocast(options: argparse.Namespace) -> contextlib.AbstractContextManager:
-    """Matmuls in bf16 where the strategy has no mixed precision of its own."""
+    """Matmuls in bf16 where the strategy does not have its own mixed precision."""
     wanted = options.precision == "bf16" and options.strategy in ("single", "ddp")
     return torch.autocast(options.device, torch.bfloat16, enabled=wanted)
 

@@ -10,7 +10,7 @@ INITIALIZATION, SAMPLE_ORDER = 1, 3  # RandomUse in include/tessera/base/counter
 MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85
 LOW, SHIFT = np.uint64(0xFFFFFFFF), np.uint64(32)
-BLOCKS = 1 << 18  # at a time: arrays that stay in the cache
+BLOCKS = 1 << 18  # numbers at a time, so that arrays stay in the cache
 
 
 def philox(seed: int, use: int, stream: int, counters: np.ndarray) -> list[np.ndarray]:

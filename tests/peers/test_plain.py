@@ -1,4 +1,4 @@
-"""What pytorch_train.py does without PyTorch: Tessera's first weights, its order of samples, options that are refused."""
+"""The parts of pytorch_train.py that need no PyTorch: Tessera's first weights, its order of samples, refused options."""
 import argparse
 import contextlib
 import io
@@ -90,7 +90,7 @@ class Options(Case):
 
 
 class Measurements(Case):
-    """What compare.py keeps of a GPU, and draw_gpu.py makes of it."""
+    """The results that compare.py keeps of a GPU, and the picture that draw_gpu.py makes of them."""
 
     def test_a_picture_has_the_best_setting_of_pytorch(self):
         measured = Path(__file__).resolve().parents[2] / "docs/measurements/2026-11-23_h100.json"

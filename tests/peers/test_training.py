@@ -1,4 +1,4 @@
-"""pytorch_train.py against Tessera step by step, going on from a checkpoint, and what it refuses."""
+"""pytorch_train.py against Tessera step by step, going on from a checkpoint, and its refusals."""
 import re
 import shutil
 
@@ -41,7 +41,7 @@ class SameAsTessera(PeerCase):
         self.assert_same_facts()
 
     def assert_same_facts(self):
-        """What /model says is as Tessera has it, and every dataset that both have is of one type."""
+        """/model says the same as Tessera's, and every dataset that both have is of one type."""
         with h5py.File(self.folder / "ours/metrics.h5") as own, h5py.File(self.folder / "theirs/metrics.h5") as other:
             facts = [name for name in own["model"].attrs if not name.startswith("device_peak")]
             self.assertEqual({name: other["model"].attrs[name] for name in facts}, {name: own["model"].attrs[name] for name in facts})

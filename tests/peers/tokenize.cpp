@@ -1,8 +1,8 @@
 // tessera_tokenize TOKENIZER DOCUMENTS THREADS ROUNDS [IDS]: encodes documents on threads, ROUNDS times, and prints the
-// seconds of each round. tokenizers_peer.py runs it beside the tokenizers library.
+// seconds of each round. tokenizers_peer.py compares it with the tokenizers library.
 //
-// DOCUMENTS: of each document its length in bytes (64 bits, little-endian) and its text.
-// IDS: written with the ids of the last round, of each document their number (64 bits) and the ids (32 bits each).
+// DOCUMENTS: for each document its length in bytes (64 bits, little-endian) and its text.
+// IDS: receives the ids of the last round: for each document their number (64 bits) and the ids (32 bits each).
 
 #include <atomic>
 #include <chrono>

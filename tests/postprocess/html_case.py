@@ -22,7 +22,7 @@ from tessera_report.rows import add_speedups  # noqa: E402
 
 
 class Page(HTMLParser):
-    """What a page holds: numbers with their sources, and the text outside of them by section."""
+    """The contents of a page: numbers with their sources, and the text outside of them by section."""
     def __init__(self, text):
         super().__init__()
         self.numbers, self.prose, self.outside = [], {}, []

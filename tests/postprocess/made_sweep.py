@@ -34,7 +34,7 @@ def operation(number, kind, queue, name, unit=None, part=None, waits=(), after=(
 
 
 def schedule(ranks, strategy="zero3"):
-    """A step of two units, the table tied: what tessera writes into /schedule, and the bytes that its formula gives."""
+    """A step of two units with a tied table, as tessera writes it into /schedule, and the bytes that its formula gives."""
     units = [{
         "name": "wte", "elements": 4000, "padded": 4096, "share": 4096 // ranks, "block": False,
         "parts": ["embed", "head"]

@@ -29,7 +29,7 @@ class Report:
         self.rows = {row["row"]: row for row in json.loads(json_file.read_text())} if json_file and json_file.exists() else {}
 
     def _apart(self, words, width):
-        """In a process of its own."""
+        """In another process."""
         done = subprocess.run([sys.executable, "-B", ROOT / "postprocess/report.py", *words], capture_output=True, text=True,
                               env={**os.environ, "COLUMNS": str(width)}, timeout=120)
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr

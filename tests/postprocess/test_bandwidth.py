@@ -10,7 +10,7 @@ from tessera_report.find import find_entries
 from tessera_report.html.panels.bandwidth import draw_bandwidth, measured_of
 
 SIZES = [1024, 4096, 16384]
-SPEEDS = {"shared memory": 4e9, "MPI": 1e9}  # bytes a second, the bus's
+SPEEDS = {"shared memory": 4e9, "MPI": 1e9}  # bytes per second, the bus's
 
 
 def write_bench(path, format_of="tessera bench"):

@@ -42,7 +42,7 @@ class WholePage(Html):
             }, sections)
         for section in PROSE:
             left = re.sub(r"\b(zero[123]|fp32|bf16|fp16|GPT-2|L2)\b", "", page.prose[section])
-            # Fixed text: what the course's explanations say of fp32.
+            # Fixed text of the course's explanations about fp32.
             left = re.sub(r"costs 4 bytes, its gradient 4, its moments 8|12 of 16 bytes|2·b_p|W−1|1/W", "", left)
             self.assertIsNone(re.search(r"\d", left),
                               f"{section}: a number without source: {re.findall(r'.{30}[0-9].{10}', left)[:3]}")
@@ -144,7 +144,7 @@ class WholePage(Html):
 
 
 class Rows(Html):
-    """What rows share, and what they are not compared in."""
+    """The options that rows share, and those in which they are not compared."""
     def test_no_speedup_against_another_model(self):
         made = Made(self.folder, baseline="base")
         made.add("base", rate=1000)

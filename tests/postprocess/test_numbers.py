@@ -123,7 +123,7 @@ class RealRuns(Traced):
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline and process.poll() is None and not logged_steps(self.folder / "run/log.jsonl"):
                 time.sleep(0.2)
-            time.sleep(1.5)  # rows reach the file once a second
+            time.sleep(1.5)  # rows reach the file once per second
             report = Report(self.folder / "run", json_file=self.folder / "rows.json")
             self.assertIsNone(process.poll(), "the run has ended")
         finally:

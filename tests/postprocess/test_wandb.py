@@ -29,7 +29,7 @@ class Wandb(unittest.TestCase):
         write_metrics(self.folder / "some/metrics.h5", STEPS, EVALS, {"config": OPTIONS})
 
     def report(self, path, *arguments):
-        """In a process of its own, which has the package or has not."""
+        """In another process, which has the package or does not have it."""
         return subprocess.run([sys.executable, "-B", ROOT / "postprocess/report.py", *arguments, "--wandb"], check=False,
                               capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=120)
 

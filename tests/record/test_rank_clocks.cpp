@@ -18,7 +18,7 @@ TEST_CASE("a clock that is compared with itself differs by less than the compari
 
 namespace {
 
-/// A rank on a machine of a name of its own; it talks through another context.
+/// A rank on a machine with another name; it talks through another context.
 class OnMachine final : public RankContext {
  public:
   OnMachine(RankContext& inner, std::string machine) : inner_(inner), machine_(std::move(machine)) {}

@@ -54,7 +54,7 @@ TEST_CASE("a run leaves its options, its rows, a line of the log every few steps
   const RecorderCase c;
   printed_to(1, [&] {
     RunRecorder recorder(c.options, c.folder / "run", 1);
-    // A thread of its own writes it.
+    // Another thread writes it.
     while (!std::filesystem::exists(c.folder / "run/status.json")) std::this_thread::yield();
     CHECK(c.status().at("state") == "running");
     c.begin(recorder);

@@ -20,14 +20,14 @@ RankRow report(std::int64_t step, std::int64_t rank, std::int64_t timed_steps = 
 
 TEST_CASE("a rank is named when two reports in a row name it, once, and when it is over") {
   StragglerNotice notice;
-  CHECK(notice.after(report(1, 3)).empty());  // the first step's times are no measure
+  CHECK(notice.after(report(1, 3)).empty());  // the first step's times are not a measure
   const std::string named = notice.after(report(10, 3));
   CHECK_THAT(named, Contains("step 10: rank 3 is slowing the others down") && Contains("25 ms longer per step") &&
                         Contains("20% of its time"));
   CHECK(notice.rank() == 3);
   CHECK(notice.after(report(20, 3)).empty());
   CHECK(notice.after(report(30, -1)).empty());
-  CHECK(notice.after(report(40, 3)).empty());  // one report that named nobody is no news
+  CHECK(notice.after(report(40, 3)).empty());  // one report that named nobody is not news
   CHECK(notice.after(report(50, -1)).empty());
   CHECK_THAT(notice.after(report(60, -1)), Contains("step 60: rank 3 is no longer slowing the others down"));
   CHECK(notice.rank() == -1);

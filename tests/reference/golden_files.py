@@ -1,4 +1,4 @@
-"""What scripts have in common that make a golden file in each of some folders here, by Transformers."""
+"""Shared by the scripts that make a golden file in each of some folders here, with Transformers."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ def write_or_check(about: str, folders: Sequence[str], file: str, make: Callable
                    equal: Callable[[Golden, Golden], bool], describe: Callable[[Golden], str]) -> int:
     """Makes FOLDER/file for each folder; with --check compares instead. Returns the exit code.
 
-    `about` is the script's docstring, `equal` takes what was made and what is there.
+    `about` is the script's docstring; `equal` compares the contents that were made with those that are there.
     """
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with the files that are here, write nothing")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes choices.json in two folders here: questions of multiple choice, and what Transformers says each ending costs.
+"""Makes choices.json in two folders here: questions of multiple choice, and the cost of each ending by Transformers.
 
     python make_choices.py           writes a file per folder
     python make_choices.py --check   makes everything again and compares it with the files that are here

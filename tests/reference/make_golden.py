@@ -4,7 +4,7 @@
     python make_golden.py           checks the reference against Transformers, then writes one folder per model
     python make_golden.py --check   makes everything again and compares it with the files that are here
 
-README.md beside this file says what a folder holds. Versions: requirements.txt.
+README.md next to this file says what a folder holds. Versions: requirements.txt.
 """
 
 import argparse

@@ -98,7 +98,7 @@ FAMILIES = {"gpt2": gpt2, "qwen2": qwen2, "llama3": llama3, "added": added}
 
 
 def written_cases() -> list[str]:
-    """Cases by hand: what cuts, joins, or is read in two ways."""
+    """Cases by hand: texts that are cut or joined, or can be read in two ways."""
     spaces = "".join(map(chr, [9, 10, 11, 12, 13, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]))
     cases = ["", " ", "a", "\n", "The tokenizer reads text and writes numbers.", " leading", "trailing ", "two  spaces", "three   spaces x",
              "a\nb", "a\n\nb", "a\n \nb", "a \n b", "\r\n\r\n x", "tab\tand\t\ttabs", "   \n   x", "\n\n\n", "x\r\n\r\n", "!\n\n!", "?! \n", "\x00\x01\x1c\x7f",

@@ -40,7 +40,7 @@ TEST_CASE("a checkpoint is found at its own path, and as the newest of its run")
 TEST_CASE("what the user leaves open comes from the checkpoint, on every rank") {
   const TemporaryFolder folder;
   const CheckpointFolder checkpoints(folder / "checkpoints");
-  write_checkpoint(checkpoints, 3, 1);  // sequences of 9, 16 of them a step
+  write_checkpoint(checkpoints, 3, 1);  // sequences of 9, 16 of them per step
   const std::string path = checkpoints.of_step(3).string();
   Options options = parse_arguments({"--checkpoint.resume=" + path});
   options.train.micro_batch = 2;
@@ -51,7 +51,7 @@ TEST_CASE("what the user leaves open comes from the checkpoint, on every rank") 
     CHECK(taken.train.micro_batch == 2);
     CHECK(taken.train.accumulation == 16 / (ranks * 2));
   }
-  // 3 ranks cannot make 16 sequences: what the options say stays, and the run refuses it later.
+  // 3 ranks cannot make 16 sequences. The options stay as they are, and the run refuses them later.
   CHECK(origin_on(3, options).train.accumulation == options.train.accumulation);
   const Options given = parse_arguments({"--checkpoint.resume=" + path, "--model.preset=nano", "--train.seq_len=5",
                                          "--train.micro_batch=4", "--train.accumulation=7"});

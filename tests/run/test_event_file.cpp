@@ -26,7 +26,7 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
   return files;
 }
 
-// What tensorboard 2.21's own RecordWriter makes of the same events.
+// The bytes that tensorboard 2.21's own RecordWriter makes of the same events.
 constexpr const char* kVersion = "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c";
 constexpr const char* kStart = "0f000000000000006d532b0909000000000000f83f10083a0208019571c7d1";
 constexpr const char* kSummary =

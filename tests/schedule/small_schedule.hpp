@@ -1,5 +1,6 @@
 #pragma once
-// A schedule of three segments and six storages, by hand: what lives where can be said without running anything.
+// A schedule of three segments and six storages, made by hand, so that one can say what lives where without running
+// anything.
 
 #include "tessera/schedule/schedule.hpp"
 

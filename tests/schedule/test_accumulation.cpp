@@ -34,7 +34,7 @@ class Accumulation {
       result_ = sum;
       if (kind.last) continue;
       REQUIRE_FALSE(slots_.contains(kind.result_slot));
-      // In a slot of its own, or in place of the one that was merged last.
+      // In a new slot, or in place of the one that was merged last.
       const bool in_place = !kind.merged_slots.empty() && kind.merged_slots.back() == kind.result_slot;
       CHECK(kind.ends_block() == in_place);
       slots_[kind.result_slot] = sum;

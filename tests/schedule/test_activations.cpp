@@ -32,7 +32,7 @@ StepSchedule schedule_of(const SchedulePolicy& policy, std::int64_t layers = 4, 
   return build_schedule(toy_model(shape), grid_for(policy.strategy, world, world, group), policy);
 }
 
-/// What a segment copies of activations, in the order of the list: "h.0.mlp".
+/// The activations that a segment copies, in the order of the list: "h.0.mlp".
 Names copied(const StepSchedule& s, SegmentId segment, OperationKind kind) {
   Names names;
   for (const OperationId id : s.segments[segment].operations()) {

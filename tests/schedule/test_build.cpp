@@ -13,7 +13,7 @@ using namespace tessera::testing;
 
 namespace {
 
-/// Requires that what the schedule notes of each unit's state is what its operations say.
+/// Requires that the schedule's notes about each unit's state agree with its operations.
 void require_noted_state(const StepSchedule& schedule) {
   REQUIRE(schedule.state.size() == schedule.layout.units.size());
   for (const Segment& segment : schedule.segments) {

@@ -1,4 +1,4 @@
-// The segments of generation: in a schedule of their own, and beside a training that does not notice them.
+// The segments of generation: in a separate schedule, and in one of a training, which does not notice them.
 #include <catch2/catch.hpp>
 
 #include "all_policies.hpp"

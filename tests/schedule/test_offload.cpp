@@ -1,4 +1,4 @@
-// State that rests on the host: what moves, what is copied, and schedules that forget a copy.
+// State on the host: what moves, what is copied, and schedules that forget a copy.
 #include <catch2/catch.hpp>
 
 #include "all_policies.hpp"

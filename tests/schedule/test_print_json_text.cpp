@@ -70,7 +70,7 @@ TEST_CASE("text and JSON of a schedule agree") {
       REQUIRE(std::stoi(lines[i].at("op")) == json.at("id"));
       REQUIRE(lines[i].at("queue") == json.at("queue"));
       REQUIRE(json.at("name").get<std::string>().starts_with(lines[i].at("does")));
-      std::vector<int> others;  // the text has the last one of its own queue too
+      std::vector<int> others;  // the text also has the last one of the same queue
       for (const int other : numbers_of(lines[i].at("after"))) {
         if (operations.at(static_cast<std::size_t>(other)).at("queue") != json.at("queue")) others.push_back(other);
       }

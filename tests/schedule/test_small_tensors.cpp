@@ -50,7 +50,7 @@ TEST_CASE("small tensors are gathered after their update alone; their state and 
         const StepSchedule s = with_threshold(policy);
         REQUIRE(verify_schedule(s).empty());
         CHECK(s.unit(kSmall).name == "small");
-        CHECK(s.unit(kSmall).tensors.size() == 5);  // two norms a block, and the last one
+        CHECK(s.unit(kSmall).tensors.size() == 5);  // two norms per block, and the last one
         CHECK(s.wire_bytes_per_step() == formula_wire_bytes(s) - saved_bytes(s));
         for (const SegmentRole once : {SegmentRole::prologue, SegmentRole::update})
           CHECK(count_of(s, OperationKind::gather, once, ValueKind::parameter) == 1);

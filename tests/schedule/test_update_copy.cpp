@@ -1,4 +1,4 @@
-// Updates that write the 16-bit copy of their parameters: which do, and what the verifier asks of them.
+// Updates that write the 16-bit copy of their parameters: which do, and what the verifier requires.
 
 #include <algorithm>
 #include <catch2/catch.hpp>

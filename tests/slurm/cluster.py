@@ -1,5 +1,5 @@
 """A Slurm on this machine alone: munged, slurmctld and a slurmd for each virtual node, started by hand, every file in
-one folder. A node has a host name of its own (a UTS namespace), four CPUs, and four GPUs that are character devices.
+one folder. A node has its own host name (a UTS namespace), four CPUs, and four GPUs that are character devices.
 
 The caller runs as the first process of a PID namespace (enter_namespaces): when it ends, for whatever reason, the
 kernel kills all others in there, daemons, jobs and ranks. In a network namespace its ports are nobody else's.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 NODES = 2
 CPUS = GPUS = 4
-WAIT = 60  # seconds; what takes longer hangs
+WAIT = 60  # seconds; a command that takes longer hangs
 CONTROLLER_PORT, NODE_PORT = 16817, 16900
 SKIPPED = 77
 
@@ -36,7 +36,7 @@ def why_not():
 
 
 def enter_namespaces():
-    """Starts the script anew in namespaces of its own; returns only there. Ends with 77 where that cannot be."""
+    """Starts the script again in new namespaces, and returns only there. Ends with 77 where that is not allowed."""
     if os.getpid() == 1:
         os.environ["TMPDIR"] = "/dev/shm"  # nothing of it is left
         return

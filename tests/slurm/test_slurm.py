@@ -19,7 +19,7 @@ from cluster import Cluster, SlurmJob, enter_namespaces, output, wait_for
 from job import SHORT, TINY, Case, Job, main, said_once, status
 from running import checkpoints, logged
 
-# A site's own lines. Nodes of this one have no cores of their own, and no network but the local one.
+# A site's own lines. Nodes of this one share cores, and have no network but the local one.
 SITE = """
 export SBATCH_PARTITION=main
 site_setup() {
@@ -141,7 +141,7 @@ class Slurm(Jobs):
         self.assertTrue(said_once(said, r"stopped +after step \d+ of 100000000 \(SIGUSR1\)"), said)
 
     def test_attempts_are_counted(self):
-        """Tasks of an array, each in a folder of its own, on CPUs; an attempt makes one step: run.walltime is over."""
+        """Tasks of an array, each in its own folder, on CPUs. An attempt makes one step, because run.walltime is over then."""
         sbatch = ["--array=0-1", "--ntasks-per-node=2", "--gpus-per-node=0", "--cpus-per-task=1"]
         array = self.submit("train.sbatch", *RUN, "--train.steps=100", "--run.walltime=1ms", sbatch=sbatch,
                             TESSERA_REQUEUES="1")

@@ -1,5 +1,5 @@
 #pragma once
-// A sweep's file in a folder of its own.
+// A sweep's file in its own folder.
 
 #include <string>
 #include <vector>

@@ -25,7 +25,7 @@ struct RunCase {
     sweep.rows = rows_of(sweep.file);
     sweep.chosen = chosen_rows(sweep.rows, sweep.file.sweep.only);
   }
-  /// Returns the exit code; what is printed goes into `said`.
+  /// Returns the exit code; the output goes into `said`.
   int act(int (*action)(const Sweep&)) {
     int code = -1;
     said = printed_to(1, [&] { code = action(sweep); });

@@ -12,7 +12,7 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-/// Writes its words to a file of its own, a line each, and numbers its jobs from 101.
+/// Writes its words to a file, one per line, and numbers its jobs from 101.
 constexpr const char* kSbatch =
     "cd ${0%/*}; test ! -e refuse || exit 3\n"
     "n=1; while test -e call$n; do n=$((n + 1)); done\n"

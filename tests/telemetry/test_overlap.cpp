@@ -35,7 +35,7 @@ TEST_CASE("each kind of time is its own sum of categories") {
     INFO(names[i]);
     CHECK(times.seconds[i] == Approx(1e-9 * nanoseconds[i]));
   }
-  CHECK(times.own_work() == Approx(287e-9));  // waits for the rank's own host are no waits for other ranks
+  CHECK(times.own_work() == Approx(287e-9));  // waits for the rank's own host are not waits for other ranks
   CHECK(times.exposed_wait() == Approx(224e-9));
 }
 

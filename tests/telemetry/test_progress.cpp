@@ -24,7 +24,7 @@ ProgressState state(std::int64_t step) {
   return state;
 }
 
-/// Collects the output of a program to a stream of its own.
+/// Collects the output of a program in a stream.
 class Output {
  public:
   Output() : file_(std::tmpfile()) {}
@@ -98,7 +98,7 @@ TEST_CASE("a log gets the first line, every n-th and the last") {
   Output output;
   {
     Progress progress(output.stream(), 10);
-    CHECK_FALSE(progress.has_bar());  // a file is no terminal
+    CHECK_FALSE(progress.has_bar());  // a file is not a terminal
     for (std::int64_t step = 1; step <= 35; ++step) {
       ProgressState now = state(step);
       now.steps = 35;

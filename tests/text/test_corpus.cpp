@@ -183,7 +183,7 @@ TEST_CASE("The loss leaves prompts out, from the cache and from a file") {
   CHECK(std::filesystem::exists(folder / "tokens.bin.mask"));
   options.data.source = (folder / "tokens.bin").string();
   CHECK(counted() == "---+++++-+");
-  options.data.document_mask = true;  // the first token of a document is no target either
+  options.data.document_mask = true;  // the first token of a document is not a target either
   CHECK(counted() == "---++-++--");
   CHECK(open_dataset(options, 256, 2).masks_loss());
   options.data.document_mask = false;

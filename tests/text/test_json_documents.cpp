@@ -121,7 +121,7 @@ TEST_CASE("A file holds an object or an array of them, and ends at a fault of sy
 TEST_CASE("A prompt and its completion are a document of two texts") {
   CHECK(line(R"({"prompt": "p", "completion": "c"})") == Events{"p -> c"});
   CHECK(line(R"({"completion": "c", "id": [1, {"prompt": 2}], "prompt": ""})") == Events{" -> c"});
-  CHECK(line(R"({"prompt": null, "text": "t", "completion": 7})") == Events{"t"});  // metadata beside a text
+  CHECK(line(R"({"prompt": null, "text": "t", "completion": 7})") == Events{"t"});  // metadata next to a text
   CHECK(line(R"({"prompt": "p", "completion": "c"})", "prompt") == Events{"p"});
   CHECK(file(R"([{"prompt": "a", "completion": "b"}, {"text": "t"}, {"prompt": "c", "completion": "d"}])") ==
         Events{"a -> b", "t", "c -> d"});

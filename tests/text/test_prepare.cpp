@@ -231,7 +231,7 @@ TEST_CASE("A waiting process says so once, and goes on when the other has finish
   const auto lock = folder.write("cache/" + job.key() + ".lock", other.text());
   int looks = 0;
   job.settings.stop = [&] {
-    if (++looks == 3) {  // what the other process would have left
+    if (++looks == 3) {  // as the other process would have left it
       const auto made = prepared_folder(job_of(folder / "texts"), folder / "whole");
       fs::rename(made, cache / job.key());
     }

@@ -109,7 +109,7 @@ class DrawnText {
   std::mt19937 random_;
 };
 
-/// What a text is in a message.
+/// A text as messages show it.
 inline std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {

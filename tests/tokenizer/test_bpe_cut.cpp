@@ -63,7 +63,7 @@ TEST_CASE("added tokens that could reach across a cut keep text whole") {
   token.lstrip = token.single_word = token.normalized = true;
   CHECK(cuts(token));
   token.content = " lead";
-  CHECK_FALSE(cuts(token));  // not after a word's character: what is before the cut decides
+  CHECK_FALSE(cuts(token));  // not after a word's character, because the text before the cut decides
   token.single_word = false;
   CHECK(cuts(token));
   token.content = "two words";

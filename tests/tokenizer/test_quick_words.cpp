@@ -39,7 +39,7 @@ void compare_drawn(const char* pattern_text) {
   std::size_t quick = 0;
   for (int i = 0; i < rounds; ++i) quick += compare<kFamily>(finder, drawn.nasty(1 + drawn.below(14)));
   CHECK(quick > static_cast<std::size_t>(rounds));
-  // Every text of four characters of these: all kinds of bytes, and what contractions are made of.
+  // Every text of four characters of these: all kinds of bytes, and the letters of contractions.
   const std::string alphabet = " \n\ta7!'slRe\x01";
   std::string text(4, ' ');
   for (const char a : alphabet)

@@ -8,10 +8,10 @@
 
 namespace tessera::testing {
 
-/// What a rank asks for, by its number, the step (from 1), and how many micro-steps of it were begun.
+/// The wish of a rank, by its number, the step (from 1), and how many micro-steps of it were begun.
 using WishOf = std::function<StepWish(std::int64_t rank, std::int64_t step, std::int64_t begun)>;
 
-/// What became of the steps of one rank, and the weights at the end, which all ranks fill.
+/// The outcome of one rank's steps, and the weights at the end, which all ranks fill.
 struct GivenUpOutcome {
   std::vector<std::int64_t> requests;  ///< of each finished step
   bool given_up = false;               ///< the last one

@@ -1,4 +1,4 @@
-// Wishes to stop within a step: what all ranks do about them, on cores.
+// Wishes to stop within a step, and how all ranks answer them, on cores.
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-// What options leave to a session: threads, how queues run, which steps are timed.
+// Decisions that options leave to a session: threads, how queues run, which steps are timed.
 
 #include <catch2/catch.hpp>
 

@@ -6,8 +6,8 @@
 
 using namespace tessera;
 
-// At 100 MB/s, half as long again, as a step is, and half a second for the end. LastTimes are of a step, of
-// evaluations, of a checkpoint, and whether one is being written.
+// At 100 MB/s, half as long again (as for a step), and half a second for the end. LastTimes are those of a step, of
+// evaluations and of a checkpoint, and whether one is being written.
 TEST_CASE("time is kept for a checkpoint that none was written before") {
   const StopMargin margin(10'000'000'000, 3600);
   REQUIRE(margin.seconds({}) == Approx(150.5));

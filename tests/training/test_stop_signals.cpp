@@ -40,7 +40,7 @@ std::map<std::string, std::uint64_t> blocked_signals() {
   return threads;
 }
 
-/// All signals that a process can be sent, except those of its own faults.
+/// All signals that a process can be sent, except those for its own faults.
 constexpr std::uint64_t kOthers = [] {
   std::uint64_t all = 0;
   for (int number = 1; number < 32; ++number) all |= std::uint64_t{1} << (number - 1);

@@ -10,7 +10,7 @@
 
 namespace tessera::testing {
 
-/// The account that each rank made of each step, beside the trace: [rank][step - 1].
+/// The account that each rank made of each step, in addition to the trace: [rank][step - 1].
 using RankTotals = std::vector<std::vector<StepTimeTotals>>;
 
 struct TracedRun {
@@ -96,7 +96,7 @@ inline std::int64_t wrong_counts(const std::vector<ReadSpan>& spans, std::int64_
   return wrong;
 }
 
-/// Returns how many spans begin before the one before them ends, on the same line: what `line` says of a span.
+/// Returns how many spans begin before their predecessor on the same line ends. `line` names the line of a span.
 inline std::int64_t overlaps(const std::vector<ReadSpan>& spans,
                              const std::function<std::int64_t(const ReadSpan&)>& line) {
   std::map<std::int64_t, std::int64_t> ends;

@@ -49,19 +49,19 @@ struct Preference {
   std::uint32_t alignment[4] = {256, 256, 256, 256};
 };
 
-/// What an algorithm was chosen for; it must not be used for anything else.
+/// The problem that an algorithm was chosen for; it must not be used for any other.
 struct Algorithm {
   std::uint64_t magic;
   std::uint32_t alignment[6];  ///< of a, b, c, d, bias and the input of GELU
-  std::uint64_t shape;         ///< a sum over everything that the heuristic was told
-  std::uint64_t variant;       ///< which of kVariants: the same bits, at other speeds
+  std::uint64_t shape;         ///< a checksum of everything that the heuristic was told
+  std::uint64_t variant;       ///< which of kVariants, which have the same bits at different speeds
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 constexpr std::uint64_t kMagic = 0x7465737365726131;
 
 using Life = emulator::LibraryEnd<struct CublasLtLibrary>;
 
-/// What tests ask for and look at.
+/// The settings and counts of tests.
 struct Hooks {
   std::mutex lock;
   std::map<int, int> favourite;                 ///< by device; 0 where none is given
@@ -79,7 +79,7 @@ int device_now() {
   return device;
 }
 
-/// Counts a launch; whether it is to be slow.
+/// Counts a launch. Returns whether it is to be slow.
 bool counted_launch(int variant, std::uint32_t epilogue) {
   const int device = device_now();
   const std::lock_guard guard(hooks().lock);
@@ -113,7 +113,7 @@ bool has_bias(const Description& d) {
 bool has_auxiliary(const Description& d) {
   return d.epilogue == CUBLASLT_EPILOGUE_DGELU || d.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
-/// What the heuristic infers from an address (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER): up to 256.
+/// The alignment that the heuristic infers from an address (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER): up to 256.
 std::uint32_t alignment_of(const void* address) {
   const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256;
   return static_cast<std::uint32_t>(bits & (~bits + 1));

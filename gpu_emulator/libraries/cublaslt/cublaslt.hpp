@@ -1,12 +1,12 @@
 #pragma once
-// What tests may decide about the emulated cuBLASLt, and see of it.
+// Settings of the emulated cuBLASLt for tests, and what they may see of it.
 
 #include <map>
 #include <utility>
 
 namespace emulator {
 
-/// Every matmul has so many algorithms, all with the same bits.
+/// The number of algorithms of every matmul, all with the same bits.
 inline constexpr int kMatmulVariants = 3;
 
 /// The heuristic on this device puts the variant first (0 at start), the others behind it.

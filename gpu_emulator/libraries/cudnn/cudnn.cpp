@@ -1,5 +1,5 @@
 // cuDNN's backend interface as far as we call it: descriptors that check what they are told, and plans that interpret
-// the graph. What the real library is not known to take is refused.
+// the graph. Anything that the real library is not known to accept is refused.
 
 #include "cuda/kernels/cudnn.hpp"
 

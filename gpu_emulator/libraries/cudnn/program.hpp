@@ -29,7 +29,7 @@ struct GraphStep {
 
 using GraphProgram = std::vector<GraphStep>;
 
-/// What a program works on: addresses of tensors in memory, and numbers given by value.
+/// The arguments of a program: addresses of tensors in memory, and numbers given by value.
 struct GraphMemory {
   std::map<std::int64_t, void*> addresses;
   std::map<std::int64_t, float> numbers;

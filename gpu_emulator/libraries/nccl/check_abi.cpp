@@ -1,5 +1,5 @@
-// src/cuda/comm/nccl/nccl_abi.hpp and the functions beside it against NCCL's own header, where there is one that is new
-// enough.
+// src/cuda/comm/nccl/nccl_abi.hpp and the functions next to it against NCCL's own header, where there is one that is
+// new enough.
 
 #if __has_include(<nccl.h>)
 #include <nccl.h>
@@ -8,7 +8,7 @@
 #include <climits>
 #include <cstddef>
 
-// Functions once more: with other types this would not compile.
+// The same for functions: with other types this would not compile.
 #include "cuda/comm/nccl/nccl_functions.inc"
 
 namespace ours {
@@ -42,7 +42,7 @@ static_assert(sizeof(ours::ncclResult_t) == sizeof(ncclResult_t));
 static_assert(sizeof(ours::ncclDataType_t) == sizeof(ncclDataType_t));
 static_assert(sizeof(ours::ncclUniqueId) == sizeof(ncclUniqueId));
 
-// A newer one has more at its end, and knows by `size` that ours has not.
+// A newer one has more fields at its end, and sees by `size` that ours does not.
 static_assert(sizeof(ours::ncclConfig_t) <= sizeof(ncclConfig_t));
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 29, 0) || sizeof(ours::ncclConfig_t) == sizeof(ncclConfig_t));
 #define SAME(field) static_assert(offsetof(ours::ncclConfig_t, field) == offsetof(ncclConfig_t, field))

@@ -16,7 +16,7 @@ namespace emulator {
 
 std::int64_t bytes_of(ncclDataType_t type);
 
-/// What a collective is: equal on all ranks.
+/// The description of a collective, which is equal on all ranks.
 struct NcclCall {
   const char* name = "";
   std::size_t count = 0;
@@ -48,8 +48,9 @@ class NcclGroup {
   std::int64_t number() const { return number_; }
   int ranks() const { return ranks_; }
 
-  /// Called by each rank in its stream. Meets the others and runs `work` with everybody's buffers. When all have, runs
-  /// `after`; returns when all have done that. An exception (of a rank, or as calls differ) fails the group.
+  /// Called by each rank in its stream. Meets the others and runs `work` with the buffers of all. When all are done,
+  /// runs `after`, and returns when all have done that too. An exception (of a rank, or as calls differ) fails the
+  /// group.
   void meet(int rank, const NcclCall& call, const NcclBuffers& mine,
             const std::function<void(const std::vector<NcclBuffers>&)>& work, const std::function<void()>& after = {});
 

@@ -47,7 +47,7 @@ struct World {
   std::map<const emulator::Capture*, std::size_t> last_captured;
 };
 
-// Never destroyed: watchdogs may still look while the process ends.
+// Never destroyed, because watchdogs may still look at it while the process ends.
 World& world() {
   static auto* const all = new World;
   return *all;
@@ -143,7 +143,7 @@ void add(void* into, const void* from, std::size_t count, ncclDataType_t type) {
   }
 }
 
-/// As the real one looks at them, in parseCommConfig: what is unset takes part in the comparison.
+/// Compares them as parseCommConfig of the real one does, unset fields included.
 bool ctas_are_valid(const ncclConfig_t& config) {
   const auto positive = [](int ctas) { return ctas == kNcclUnset || ctas > 0; };
   if (positive(config.minCTAs) && positive(config.maxCTAs) && config.minCTAs <= config.maxCTAs) return true;
@@ -256,7 +256,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   return ncclSuccess;
 }
 
-/// Waits for the other ranks, as the real one may, and does not wait for ever for graphs, as the real one would.
+/// Waits for the other ranks, as the real one may, but does not wait forever for graphs, as the real one would.
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   if (comm->captured.use_count() > 1) {
     std::fprintf(stderr, "emulator: a communicator ends before the graphs that it is captured in\n");
@@ -339,7 +339,7 @@ ncclResult_t ncclGroupStart() {
 
 ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  if (group_depth == 0) return ncclInvalidUsage;  // alone it may wait for the peer for ever
+  if (group_depth == 0) return ncclInvalidUsage;  // alone it may wait for the peer forever
   pending.push_back({comm, stream, true, {peer, {data, count, type}}});
   return ncclSuccess;
 }

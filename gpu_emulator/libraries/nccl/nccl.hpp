@@ -1,5 +1,5 @@
 #pragma once
-// What tests may ask of the emulated NCCL. Its ranks are threads of one process, each with a device of its own; work
+// The emulated NCCL's services for tests. Its ranks are threads of one process, each with its own device; work
 // runs on the emulated streams. Ranks that call different things are refused: the communicator reports an asynchronous
 // error, where the real library would hang or mix data up.
 

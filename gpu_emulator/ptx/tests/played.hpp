@@ -11,7 +11,7 @@
 
 namespace ptx::testing {
 
-/// What a program gets: threads, order, dynamic shared memory.
+/// The launch of a program: threads, order, dynamic shared memory.
 struct Mode {
   std::int64_t threads = 32;
   std::uint64_t seed = 0;
@@ -20,7 +20,7 @@ struct Mode {
 };
 
 /// Plays `body` (registers %p, %rs, %r, %rd, %f, %fd are declared) with the address of `memory` in %rd1, and returns
-/// what it leaves there. `globals`: what stands before the kernel.
+/// its contents afterwards. `globals`: the text before the kernel.
 template <class T>
 std::vector<T> played(const std::string& body, std::vector<T> memory, const Mode& mode = {},
                       const std::string& globals = {}) {

@@ -1,4 +1,4 @@
-// What instructions compute, against values from the PTX ISA's descriptions.
+// Results of instructions against values from the PTX ISA's descriptions.
 
 #include <bit>
 #include <catch2/catch.hpp>

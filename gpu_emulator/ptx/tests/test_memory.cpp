@@ -1,4 +1,4 @@
-// What is wrong with memory and barriers is found, and what is right passes; traffic in the hardware's units.
+// Errors with memory and barriers are found, and correct programs pass; traffic is in the hardware's units.
 
 #include <catch2/catch.hpp>
 

@@ -14,7 +14,7 @@ from .quartiles import unsure
 from .study import Study, differing
 from .traced import Traced
 
-FLOAT_TOLERANCE = 1e-4  # of the loss: rows that start from the same weights
+FLOAT_TOLERANCE = 1e-4  # share of the loss, for rows that start from the same weights
 OUT_OF_MEMORY = re.compile(r"out of memory|does not fit|bad_alloc", re.I)
 
 

@@ -35,7 +35,7 @@ def verdict(quantity: Quantity, low: float, high: float) -> str:
 
 
 def verdict_of_all(found: list[tuple[Quantity, str, float]], low: float, high: float) -> str:
-    """Of numbers with the setting they belong to: yes, or where they lie outside: no (below at K = 1, 2)."""
+    """Judges numbers with their settings: yes, or no with the settings outside, as in "no (below at K = 1, 2)"."""
     parts = []
     for side, outside in (("below", lambda value: value < low), ("above", lambda value: value > high)):
         at = list(dict.fromkeys(f"{setting:g}" for quantity, _, setting in found if outside(quantity.value)))

@@ -1,4 +1,4 @@
-"""Expected | formula | measured | holds: what folklore and published studies claim, beside the formulas and the run."""
+"""Expected | formula | measured | holds: the claims of folklore and published studies next to formulas and run."""
 from __future__ import annotations
 
 from typing import Callable
@@ -32,7 +32,7 @@ def zero3_volume(study: Study) -> Claim:
 
 
 def _volume(study: Study, expected: str, rule: Html, found: list[tuple[Traced, Traced]], low: float, high: float) -> Claim:
-    """How much more the second rows send: the first pair of each K and type of gradients, and all of them are judged."""
+    """How much more the second rows send. Shows the first pair of each K and type of gradients, and judges all pairs."""
     ratios: dict[tuple, tuple[Quantity, Traced, Traced]] = {}
     for a, b in sorted(found, key=lambda pair: steps(pair[1])):
         if a.sent() and b.sent() and a.sent().value:

@@ -1,4 +1,4 @@
-"""The page: what stands in each section. How it looks is in templates/."""
+"""The page: the contents of each section. Its looks are in templates/."""
 from __future__ import annotations
 
 import re
@@ -66,12 +66,12 @@ def _asked(study: Study) -> dict[str, Any]:
 
 
 def _coded(words: str) -> Html:
-    """Prose as HTML: what stands between backticks is code."""
+    """Prose as HTML: text between backticks is code."""
     return Html(re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped(words)))
 
 
 def _samples(study: Study) -> list[tuple[str, list[tuple[int, str]]]]:
-    """What each row's model wrote first, halfway and last, by the step after which it did."""
+    """The first, middle and last samples of each row's model, by the step after which they were written."""
     found = []
     for row in study.rows:
         written = sorted(row.row.metrics.samples.items()) if row.row.metrics else []

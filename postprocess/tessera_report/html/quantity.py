@@ -57,7 +57,7 @@ def constant(value: float) -> Quantity:
 
 
 def call(value: float, function: str, *arguments: Any) -> Quantity:
-    """What `function` of texts and numbers gives: call(7.0, "last", ...)."""
+    """The result of `function` of texts and numbers: call(7.0, "last", ...)."""
     texts = (argument.source if isinstance(argument, Quantity) else json.dumps(argument) for argument in arguments)
     return Quantity(float(value), f"{function}({', '.join(texts)})")
 
@@ -118,7 +118,7 @@ size, duration = bytes_text, seconds_text
 
 
 def show(quantity: Quantity, form: Callable[[float], str] = plain) -> Html:
-    """The number as HTML: what is read, its exact value, and its source."""
+    """The number as HTML: its text, its exact value, and its source."""
     return Html(f'<data value="{quantity.value!r}" data-source="{html.escape(quantity.source)}">'
                 f"{html.escape(form(quantity.value))}</data>")
 
@@ -137,7 +137,7 @@ def join(parts: list[Any], separator: str = "") -> Html:
 
 
 def name(value: str) -> Html:
-    """A row's name, an option, a value: what stands in code type."""
+    """A row's name, an option or a value, in code type."""
     return Html(f"<code{' class=long' if len(value) > 36 else ''}>{html.escape(value)}</code>")
 
 

@@ -1,4 +1,4 @@
-"""What a row's speed is worth: whether it can be relied on, and whether two rows' speeds are told apart."""
+"""The worth of a row's speed: whether it can be relied on, and whether two rows' speeds are told apart."""
 from __future__ import annotations
 
 from typing import Optional
@@ -6,7 +6,7 @@ from typing import Optional
 from .quantity import Html, Quantity, join, name, names, rounded, show, text, whole
 from .traced import Traced, known
 
-SPREAD = 0.2  # of the median: quartiles further apart decide nothing
+SPREAD = 0.2  # share of the median; quartiles that are further apart decide nothing
 
 
 def overlap(one: Traced, other: Traced) -> bool:
@@ -45,7 +45,7 @@ def doubts(row: Traced) -> list[Html]:
 
 
 def caveat(*rows: Traced) -> Html:
-    """What a sentence on the speeds of rows has to add where they cannot be relied on."""
+    """The caveat that a sentence on the speeds of rows needs where they cannot be relied on."""
     reasons = [reason for row in rows for reason in doubts(row)]
     return text("; this is not reliable, because {reasons}", reasons=join(reasons, ", and ")) if reasons else Html("")
 

@@ -72,7 +72,7 @@ def _rate(row: Traced) -> float:
 
 
 def _might_win(row: Traced, fastest: Traced) -> bool:
-    """Whether a better measurement could make the row the fastest. More threads than cores are no matter of measuring."""
+    """Whether a better measurement could make the row the fastest. More threads than cores are not a matter of measuring."""
     return crowding(row) is None and row.values["tokens_per_second_q3"] >= fastest.values["tokens_per_second_q1"]
 
 

@@ -1,4 +1,4 @@
-"""What is claimed of training state and memory."""
+"""Claims about training state and memory."""
 from __future__ import annotations
 
 from .claim import BETTER, NOTHING, UNKNOWN, Claim, hundredths, pairs, steps, tenths, verdict, verdict_of_all
@@ -15,7 +15,7 @@ GPT2_PARAMETERS = 124_439_808
 
 def state_shrinks(study: Study, ranks: int) -> Claim:
     """State divided by W: 4, 8. Judged without gradients, whose sums under accumulation differ with K; the measured peak,
-    which holds activations too, stands beside."""
+    which holds activations too, stands next to it."""
     expected = text("Training state of zero3 on {ranks} ranks: ÷{ranks} of one rank's.", ranks=ranks)
     formula = text("parameters, gradients and two moments are sharded: {bytes}·P/W bytes, W = {ranks}", bytes=ADAM_BYTES, ranks=ranks)
     for row in _by_adamw(study):
@@ -43,7 +43,7 @@ def _by_adamw(study: Study) -> list[Traced]:
 
 
 def _has_copy(row: Traced) -> bool:
-    """Parameters stay full in a 16-bit type, beside their fp32 masters."""
+    """Parameters stay full in a 16-bit type, in addition to their fp32 masters."""
     return row.option("shard.strategy") in ("ddp", "zero1") and row.option("precision.compute") != "fp32"
 
 

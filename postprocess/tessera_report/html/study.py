@@ -28,7 +28,7 @@ class Study:
     arguments: Sequence[str] = ()
     files: Sequence[str] = ()
     warmup: Optional[int] = None
-    suffix: str = ""  # of the keys of pictures, and of their titles: of a part of the rows
+    suffix: str = ""  # added to keys and titles of pictures that show a part of the rows
     scale: str = ""
 
     @property

@@ -29,11 +29,11 @@ RESULTS: list[tuple[str, str, Callable[[float], str]]] = [("ranks", "ranks", who
                                                           ("data", "data_share", percent), ("MFU", "mfu", percent),
                                                           ("MFU exact", "mfu_exact", percent),
                                                           ("start-up", "startup_seconds", duration)]
-# Columns of two numbers: what stands between them.
+# Columns of two numbers, with the text between them.
 PAIRS = [("quartiles", "–", "tokens_per_second_q1", "tokens_per_second_q3", short),
          ("planned / peak", " / ", "memory_planned", "memory_peak", size)]
 SHOWN = ("status", "ranks", "strategy", "tokens/s", "quartiles", "speed-up", "loss", "validation", "step", "planned / peak", "exposed",
-         "MFU", "flags")  # the others stand in a table of their own
+         "MFU", "flags")  # the others stand in another table
 PROVENANCE = ("hosts", "cpu", "gpu_name", "version", "git_revision", "kernels", "compiler", "build_type", "mpi_version",
               "nccl_version", "cuda_version", "hdf5_version", "onednn_version", "slurm_job_id", "start_time")
 COUNTED = [("ranks", "ranks", whole), ("parameters", "parameters", whole), ("tokens a step", "tokens_per_step", short)]
@@ -106,7 +106,7 @@ def _options(row: Traced) -> dict[str, str]:
 
 
 def configuration(study: Study) -> Html:
-    """What each row is, the options that differ between rows, and below those that all rows share."""
+    """The name of each row, the options that differ between rows, and below those that all rows share."""
     rows = [row for row in study.rows if row.row.trains] or study.rows
     options = {row.name: _options(row) for row in rows}
     keys = sorted({key for own in options.values() for key in own})

@@ -121,7 +121,7 @@ class Traced:
 
     @property
     def micro_steps(self) -> Optional[Quantity]:
-        """Micro-batches of a rank in a step."""
+        """Micro-batches per rank and step."""
         if not micro_steps(self.row):
             return None
         batch = self.attribute("/config/train.global_batch")
@@ -190,16 +190,16 @@ class Traced:
         return parts[0] + parts[1] + parts[2] if all(parts) else None
 
     def at_rest(self) -> Quantity:
-        """Planned bytes of parameters and moments. Gradients are left out: their sums depend on the micro-steps of a step."""
+        """Planned bytes of parameters and moments. Gradients are left out: their sums depend on the number of micro-steps."""
         return self.memory("parameters", "planned") + self.memory("optimizer_state", "planned")
 
     def one_gradient(self) -> Quantity:
-        """Bytes of one gradient of each parameter, of zero2 and zero3 the rank's part; without sums and what is not reduced yet."""
+        """Bytes of one gradient of each parameter, of zero2 and zero3 the rank's part; without sums and gradients that are not reduced yet."""
         bytes_each = self.key("parameters") * (self.element_bytes("reduce") or 4)
         return bytes_each / self.ranks if self.option("shard.strategy") in ("zero2", "zero3") else bytes_each
 
     def sent(self, *kinds: str) -> Optional[Quantity]:
-        """Bytes that rank 0 sent a step: the median step."""
+        """Bytes that rank 0 sent per step: the median."""
         paths = [f"/comm/{kind}/bytes" for kind in kinds or COLLECTIVES]
         columns = [[attempt[path[6:]]
                     for attempt in self.row.metrics.comm

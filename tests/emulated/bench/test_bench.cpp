@@ -1,4 +1,4 @@
-// The benches on emulated GPUs: the same tables as on cores. Times mean nothing here; what is counted and checked does.
+// The benches on emulated GPUs: the same tables as on cores. Times mean nothing here, but counts and checks do.
 
 #include <algorithm>
 #include <catch2/catch.hpp>

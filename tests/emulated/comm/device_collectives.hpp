@@ -132,7 +132,7 @@ inline std::int64_t room_for(std::int64_t size, std::int64_t elements) {
   return round_up(size * elements * 8, std::int64_t{256});
 }
 
-/// Every collective once; what was wrong, "" when nothing.
+/// Plays every collective once; returns the errors, or "".
 inline std::string run_on_device(Communicator& group, Stream& stream, Device& device, std::byte* shared,
                                  std::byte* result, const DeviceCase& one) {
   std::string wrong = reduce_on_device(group, stream, device, shared, result, one);

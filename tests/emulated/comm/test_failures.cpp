@@ -1,4 +1,4 @@
-// What goes wrong between GPUs: shared GPUs, calls that differ, hosts that fail between the copies, NCCL that fails.
+// Failures between GPUs: shared GPUs, calls that differ, hosts that fail between the copies, NCCL that fails.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ DeviceCommSettings small(CommBackend backend, double timeout_seconds = 60) {
   return settings;
 }
 
-/// Two ranks with a communicator each, and what `body` does with it.
+/// Runs `body` on two ranks with a communicator each.
 template <class Body>
 void with_two(const DeviceCommSettings& settings, Body&& body, int devices = 2) {
   emulator::set_device_count(devices);
@@ -42,7 +42,7 @@ void with_two(const DeviceCommSettings& settings, Body&& body, int devices = 2) 
   });
 }
 
-/// Runs a hidden test case of this binary in a process of its own: its exit code, and what it wrote to stderr.
+/// Runs a hidden test case of this binary in another process. Returns its exit code and its stderr.
 std::pair<int, std::string> in_child(const char* test) {
   int pipe_ends[2];
   REQUIRE(pipe(pipe_ends) == 0);

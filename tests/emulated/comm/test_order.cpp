@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kElements = 96;
 
-/// What a rank has for a step's communication: two queues with a communicator each.
+/// The means of a rank for a step's communication: two queues with a communicator each.
 struct TwoQueues {
   TwoQueues(RankContext& context, CommBackend kind) : device(make_cuda_device(static_cast<int>(context.rank()))) {
     DeviceCommSettings settings;

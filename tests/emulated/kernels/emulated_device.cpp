@@ -5,11 +5,11 @@
 
 namespace tessera::testing {
 
-/// Small: the emulator opens and closes all device memory around every piece of work.
+/// Small, because the emulator opens and closes all device memory around every piece of work.
 std::int64_t library_workspace_bytes() { return 1 << 16; }
 
 void prepare_test_device(int threads) {
-  emulator::set_chaos(0);  // one stream, whose work is waited for: delays would show nothing
+  emulator::set_chaos(0);  // delays would show nothing on one stream whose work is waited for
   emulator::set_order_seed(static_cast<std::uint64_t>(threads - 1));
   if (const char* const major = std::getenv("TESSERA_TEST_CAPABILITY"))  // NOLINT(concurrency-mt-unsafe)
     emulator::set_capability(std::atoi(major));

@@ -1,4 +1,4 @@
-// Which GELU a linear layer has: ours, of what was stored, or the library's, of the sum before it is rounded.
+// Which GELU a linear layer has: ours, of the stored value, or the library's, of the sum before it is rounded.
 
 #include <algorithm>
 #include <catch2/catch.hpp>

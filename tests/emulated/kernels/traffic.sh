@@ -26,7 +26,7 @@ step qwen2 --model.family=qwen2 --model.width=1536 --model.heads=12 --model.kv_h
 step vocabulary --model.family=gpt2 --model.width=64 --model.heads=1 --model.vocab=50257 --train.seq_len=16
 
 # Lines "RUN KERNEL LOAD STORE CONFLICTS INSTRUCTIONS": at least so much of each sector read and written is used; at most
-# so many times the waves of shared memory that it takes without conflicts; at most so many instructions a KB.
+# so many times the waves of shared memory that it takes without conflicts; at most so many instructions per KB.
 # (Cross-entropy's 220 in PTX are 120 in machine code: packs are taken apart by one instruction there, not by several,
 # and move to and from shared memory by 16 bytes, not by 4.)
 # (Norm backward reads gain and bias and writes two or, in GPT-2, three sums once a block. A block has 16 rows here, 128

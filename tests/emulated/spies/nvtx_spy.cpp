@@ -1,5 +1,5 @@
-// A tool in the eyes of NVTX's headers (NVTX_INJECTION64_PATH). It writes what ranges are opened and closed to the file
-// that NVTX_SPY_FILE names. Each takes a line, "thread > name" and "thread <".
+// A tool in the eyes of NVTX's headers (NVTX_INJECTION64_PATH). It writes the ranges that are opened and closed to the
+// file that NVTX_SPY_FILE names. Each takes a line, "thread > name" and "thread <".
 
 #include <fcntl.h>
 #include <nvtx3/nvToolsExt.h>

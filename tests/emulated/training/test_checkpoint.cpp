@@ -1,4 +1,4 @@
-// Checkpoints know no device: what one wrote, the other reads back to the bit.
+// Checkpoints do not depend on the device: the other kind reads them back to the bit.
 #include "gpu_case.hpp"
 #include "training/checkpoint_case.hpp"
 
@@ -56,7 +56,7 @@ TEST_CASE("snapshots of GPUs, also as a graph, are of their steps", "[long]") {
   options.checkpoint.async = true;
   options.checkpoint.keep = 0;
   const Shape two{Strategy::zero2, 2, 2, 0, Wrap::block, 2};
-  options.comm.backend = CommBackend::nccl;  // what is staged cannot be captured
+  options.comm.backend = CommBackend::nccl;  // staged collectives cannot be captured
   const RunPlace place;
   const Outcome whole = run_saving(options, two, place.path(), 5, {1, 3, 4}, tiny_gpt2());
   for (const std::int64_t step : {4, 3}) {  // replayed, captured; going on from 3 sets 4 aside

@@ -1,4 +1,4 @@
-// What a run on GPUs says before step 1: how its segments are played and why, and what it takes outside its plan.
+// The log of a run on GPUs before step 1: how its segments are played and why, and the memory outside its plan.
 #include <catch2/catch.hpp>
 #include <map>
 

@@ -14,7 +14,7 @@ using namespace tessera::testing;
 
 namespace {
 
-/// What a run of a step and an evaluation leaves on rank 0.
+/// The results that a run of one step and an evaluation leaves on rank 0.
 struct Left {
   std::string kept, description;
   std::map<int, std::set<int>> variants;  ///< by device: those that were launched
@@ -134,7 +134,7 @@ TEST_CASE("without run.deterministic candidates are timed, and the fastest is ke
   CHECK(run(options, 1, kept).variants.at(0).contains(2));
   options.run.deterministic = Deterministic::yes;
   const auto launched = run(options, 1, kept).variants.at(0);
-  CHECK(launched.contains(2));        // what could be timed
+  CHECK(launched.contains(2));        // the matmuls that could be timed
   CHECK_FALSE(launched.contains(1));  // nobody's
   emulator::set_fast_matmul(2);
   CHECK(run(options, 1).variants == Devices{{0, {0}}});  // the favourite, however slow

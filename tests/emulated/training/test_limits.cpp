@@ -1,4 +1,4 @@
-// What a GPU cannot do is said before anything is computed.
+// Options that a GPU cannot serve are refused before anything is computed.
 #include <catch2/catch.hpp>
 
 #include "gpu_case.hpp"

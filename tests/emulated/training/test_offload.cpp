@@ -1,4 +1,4 @@
-// State on the host of a GPU's machine: pinned memory, copies on streams of their own, AdamW on cores.
+// State on the host of a GPU's machine: pinned memory, copies on separate streams, AdamW on cores.
 
 #include <catch2/catch.hpp>
 

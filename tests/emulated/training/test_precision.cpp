@@ -1,5 +1,5 @@
-// 16-bit training on emulated GPUs: it follows the CPU, and what the device decides about fp16's loss scale holds in
-// graphs too.
+// 16-bit training on emulated GPUs: it follows the CPU, and the device's decisions about fp16's loss scale hold
+// in graphs too.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

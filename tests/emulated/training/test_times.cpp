@@ -1,4 +1,4 @@
-// Where the time of a GPU's step went, by events around its operations.
+// How a GPU's step spends its time, by events around its operations.
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -56,7 +56,8 @@ TEST_CASE("collectives that nothing hides are exposed communication, and no time
     const StepTimeTotals& times = steps[i].times;
     INFO("step " << i + 1);
     REQUIRE(times.measured);
-    // The first gather of a step, its last sum of gradients and the sum of its reduced have nothing beside them.
+    // The first gather of a step, its last sum of gradients and the sum of its reduced have nothing that runs at the
+    // same time.
     for (const TimeCategory category :
          {TimeCategory::exposed_gather, TimeCategory::exposed_reduce_scatter, TimeCategory::exposed_all_reduce}) {
       INFO(name_of(category));

@@ -9,7 +9,7 @@
 
 namespace tessera::testing {
 
-std::int64_t library_workspace_bytes() { return kMatmulWorkspaceBytes; }  // what the library chooses from depends on it
+std::int64_t library_workspace_bytes() { return kMatmulWorkspaceBytes; }  // decides which algorithms it has
 void prepare_test_device(int) {}
 
 }  // namespace tessera::testing

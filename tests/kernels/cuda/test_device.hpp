@@ -1,5 +1,5 @@
 #pragma once
-// What differs between a GPU and the emulated one when the kernels' cases run.
+// The differences between a GPU and the emulated one when the kernels' cases run.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace tessera::testing {
 /// The library's share of the kernels' workspace, in bytes.
 std::int64_t library_workspace_bytes();
 
-/// Before a case opens the device. `threads`: what the case varies where results must not depend on the order.
+/// Called before a case opens the device. `threads`: varied by cases whose results must not depend on the order.
 void prepare_test_device(int threads);
 
 }  // namespace tessera::testing

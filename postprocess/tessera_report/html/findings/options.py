@@ -13,7 +13,7 @@ from ..traced import Traced
 
 
 def prefetch(study: Study) -> Optional[Html]:
-    """What the first unit ahead hides and takes, where rows show it over several batches; else what a pair of rows shows."""
+    """How much the first unit ahead hides and takes: over several batches where rows show that, else of a pair of rows."""
     points = several_batches(study.trained)
     line = at_one_batch(points) if points else []
     if len(line) > 1 and all(one.row.memory("gathered_units", "planned") for one in line[:2]):
@@ -54,7 +54,7 @@ def graphs(study: Study) -> Optional[Html]:
 
 
 def _pair(study: Study, options: set[str], key: str, words: str) -> Optional[Html]:
-    """What one option does to speed and memory, in the pair of rows with the largest change of speed; a pair that is told
+    """The effect of one option on speed and memory, in the pair of rows with the largest change of speed; a pair that is told
     apart goes first."""
     pairs = [(a, b, b.key("tokens_per_second") / a.key("tokens_per_second")) for a, b in study.pairs(options, key)]
     if not pairs:

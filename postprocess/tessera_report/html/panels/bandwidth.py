@@ -17,7 +17,7 @@ from ..quantity import Quantity, call, duration, gigabytes_per_second, median, n
 from ..study import Study
 from .panel import Panel, drawn
 
-APART = 5  # times as fast: from here on a curve would lie on zero, so the axis is logarithmic
+APART = 5  # ratio of speeds from which on a curve would lie on zero, so that the axis is logarithmic
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce")
 
 
@@ -32,7 +32,7 @@ class Named(Protocol):
 @dataclass
 class Measured:
     """One collective, size and communicator of a row: medians over its repeats. Bytes of the full buffer; seconds;
-    bytes a second."""
+    bytes per second."""
 
     row: Named
     collective: str

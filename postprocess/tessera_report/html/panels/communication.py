@@ -1,4 +1,4 @@
-"""Communication: bytes by the formula beside the bytes counted, and its share of the time."""
+"""Communication: bytes by the formula next to the bytes counted, and its share of the time."""
 from __future__ import annotations
 
 from typing import Optional
@@ -11,7 +11,7 @@ from .panel import Panel, drawn, unit_of
 
 
 def volume(study: Study) -> Optional[Panel]:
-    """Bytes a rank sends in a step: formula, formula less the savings of the schedule, counted; and the exposed share."""
+    """Bytes that a rank sends per step: formula, formula less the savings of the schedule, counted; and the exposed share."""
     rows = [row for row in study.trained if row.sent() and row.sent().value]
     if not rows:
         return None

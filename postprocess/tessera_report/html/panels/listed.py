@@ -22,7 +22,7 @@ from .times import breakdown
 from .utilization import device, model_flops
 
 OVERLAP = "rows on several ranks that differ in prefetch and batch only, 0 among them, with two micro-batches"
-# Title, function, and what a sweep needs for it: said where the panel is left out.
+# Title, function, and the needs of a panel, which the page names where it is left out.
 PANELS: list[tuple[str, Callable[[Study], Optional[Panel]], str]] = [
     ("Throughput", throughput, "two rows with tokens/s"),
     ("Loss", losses, "a row with losses of two steps"),
@@ -44,12 +44,12 @@ PANELS: list[tuple[str, Callable[[Study], Optional[Panel]], str]] = [
 TIMELINE = ("Timeline of a step", "a run that keeps its schedule in metrics.h5")
 MEASURED = ("A step as measured", "a run with run.trace")
 
-# Pictures with bars, or with losses: models of other scales get a picture of their own.
+# Pictures with bars, or with losses: models of other scales get their own picture.
 BY_SCALE = (throughput, losses, progress, at_the_peak, breakdown, volume, over_ranks, strong)
 
 
 def draw(study: Study) -> tuple[list[Panel], list[tuple[str, str]]]:
-    """The panels that have data, and of the others the title and what they need."""
+    """The panels that have data, and of the others the titles and needs."""
     found, aside, left_out = [], [], []
     with matplotlib.rc_context(STYLE):
         for title, panel, needs in PANELS:

@@ -14,7 +14,7 @@ from .panel import Panel, drawn, tick, unit_of
 from .scaling import growing, label_of
 
 LEAST = 0.05  # of the measured peak: a smaller plan would not be seen
-# Okabe and Ito's colours; greys are no category of their own.
+# Okabe and Ito's colours; greys are not categories.
 COLOURS = {
     "parameters": "#0072B2", "gradients": "#D55E00", "optimizer state": "#009E73", "gathered units": "#E69F00",
     "activations": "#56B4E9", "communication": "#CC79A7", "workspace": "#8c8c8c", "idle": "#dde2e6", "host": "#b9a58a",
@@ -105,7 +105,7 @@ def over_ranks(study: Study) -> Optional[Panel]:
 
 
 def over_batch(study: Study) -> Optional[Panel]:
-    """Tokens/s and memory against the tokens of a step; a line for each strategy and accumulation."""
+    """Tokens/s and memory against the tokens per step; a line for each strategy and accumulation."""
     rows = [
         row for row in study.trained
         if row.tokens_per_step and row.micro_steps and row.values["memory_peak"] is not None

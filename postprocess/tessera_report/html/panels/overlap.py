@@ -1,4 +1,4 @@
-"""What prefetch hides, what it takes, and where it cannot help: rows that differ in prefetch and batch only."""
+"""How much prefetch hides and takes, and where it cannot help: rows that differ in prefetch and batch only."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -141,7 +141,7 @@ def _point(row: Traced) -> Optional[Point]:
 
 
 def at_one_batch(points: Sequence[Point]) -> list[Point]:
-    """Of the tokens with the most depths (the fewest such), one row a depth."""
+    """One row per depth, for the tokens with the most depths (the fewest tokens if there are several)."""
     by_tokens: dict[int, dict[int, Point]] = {}
     for point in points:
         by_tokens.setdefault(point.tokens, {}).setdefault(point.depth, point)
@@ -181,7 +181,7 @@ def _draw_depths(axes: Axes, line: Sequence[Point]) -> None:
 
 
 def _draw_tokens(axes: Axes, points: Sequence[Point]) -> None:
-    """Curves of the exposed share over the tokens of a micro-batch, one a depth."""
+    """Curves of the exposed share over the tokens of a micro-batch, one per depth."""
     for place, depth in enumerate(sorted({point.depth for point in points})):
         line = [point for point in points if point.depth == depth]
         axes.plot([p.tokens for p in line], [100 * p.share for p in line], label=_named(depth), marker="o", markersize=3.5,

@@ -1,4 +1,4 @@
-"""What a panel is: a picture, what it shows, and its numbers with their sources."""
+"""A panel: a picture, its caption, and its numbers with their sources."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field

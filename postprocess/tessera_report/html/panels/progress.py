@@ -1,4 +1,4 @@
-"""Validation loss over tokens and over time: what a choice costs, and what it earns."""
+"""Validation loss over tokens and over time: the cost and the gain of a choice."""
 from __future__ import annotations
 
 from typing import Optional

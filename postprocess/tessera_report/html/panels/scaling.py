@@ -20,7 +20,7 @@ def strong_groups(study: Study) -> list[list[Traced]]:
 
 
 def weak_groups(study: Study) -> list[list[Traced]]:
-    """Rows whose work a rank and step stays within 20% while the ranks grow: a batch or a model that grows with them."""
+    """Rows whose work per rank and step stays within 20% while the ranks grow: a batch or a model that grows with them."""
     rows = [row for row in study.trained if row.values["ranks"] and row.tokens_per_step and row.flops_per_token]
     found: list[list[Traced]] = []
     for free in ({"train.global_batch", "shard.group_size"}, OF_RANKS | {"model.", "train.micro_batch"}):
@@ -42,7 +42,7 @@ def weak_groups(study: Study) -> list[list[Traced]]:
 
 
 def work(row: Traced) -> Quantity:
-    """FLOPs of a step."""
+    """FLOPs per step."""
     return row.tokens_per_step * row.flops_per_token
 
 

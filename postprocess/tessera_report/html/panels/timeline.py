@@ -22,8 +22,8 @@ from .panel import Panel, drawn
 COLUMNS = 20  # of a phase at most
 NARROWEST = 14  # columns
 WIDTH = 11.0  # inches of so many columns
-BLOCKS = 2  # shown of each phase, from its begin and as many to its end
-AT_REST = "at rest"  # a line of its own, above the queues: a rank's share of each unit, which no operation makes
+BLOCKS = 2  # columns shown at the begin of each phase, and as many at its end
+AT_REST = "at rest"  # a line above the queues: a rank's share of each unit, which no operation makes
 QUEUES = (AT_REST, "load", "gather", "compute", "reduce", "replica", "store", "host")
 HEAD = "head+loss"
 # Fill and letters of a box by the kind of operation.
@@ -225,7 +225,7 @@ def _kind(operation: dict[str, Any]) -> str:
 
 
 def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], dots: list[int]) -> None:
-    """One line of the picture: a queue below another, boxes in columns, and dots in columns of their own."""
+    """One line of the picture: a queue below another, boxes in columns, and dots in other columns."""
     height = {queue: len(queues) - 1 - line for line, queue in enumerate(queues)}
     for queue in queues:
         axes.axhline(height[queue], color="#edf0f2", linewidth=9, zorder=0, solid_capstyle="butt")

@@ -1,4 +1,4 @@
-"""What a step on rank 0 consists of."""
+"""The parts of a step on rank 0."""
 from __future__ import annotations
 
 from typing import Optional
@@ -10,7 +10,7 @@ from ..quantity import duration, name, optional, text
 from ..study import Study
 from .panel import Panel, drawn
 
-# Categories of a step's time with colour and hatch; what waits for communication is hatched.
+# Categories of a step's time with colour and hatch; waits for communication are hatched.
 TIMES = {"data": ("#F0E442", ""), "forward": ("#56B4E9", ""), "recompute": ("#CC79A7", ""),
          "backward": ("#0072B2", ""), "optimizer": ("#009E73", ""), "exposed_gather": ("#D55E00", "////"),
          "exposed_reduce_scatter": ("#E69F00", "////"), "exposed_all_reduce": ("#999999", "////"),
@@ -18,7 +18,7 @@ TIMES = {"data": ("#F0E442", ""), "forward": ("#56B4E9", ""), "recompute": ("#CC
 
 
 def breakdown(study: Study) -> Optional[Panel]:
-    """Mean times of a step by category, stacked."""
+    """Mean times per step by category, stacked."""
     rows = [row for row in study.trained if any(row.times(column) and row.times(column).value for column in TIMES)]
     if not rows:
         return None

@@ -1,4 +1,4 @@
-"""Utilization as heat maps: model FLOPs over micro-batch and accumulation, and what the GPU's driver measured."""
+"""Utilization as heat maps: model FLOPs over micro-batch and accumulation, and the measurements of the GPU's driver."""
 from __future__ import annotations
 
 from typing import Optional

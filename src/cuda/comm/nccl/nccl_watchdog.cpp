@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "cuda/comm/nccl/nccl_api.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/threads.hpp"
 #include "tessera/cuda/check.hpp"
@@ -122,7 +123,7 @@ void NcclWatchdog::keep_time() {
 bool NcclWatchdog::is_left_behind() const {
   if (!failure_seen_ || (count_ == 0 && guarded_.empty())) return false;
   const double patience = timeout_seconds_ > 0 ? timeout_seconds_ * kPatiencePart : kPatience;
-  return std::chrono::duration<double>(Clock::now() - *failure_seen_).count() > patience;
+  return seconds_since(*failure_seen_) > patience;
 }
 
 std::string NcclWatchdog::asynchronous_error() {
@@ -163,12 +164,9 @@ std::string NcclWatchdog::follow_progress() {
 }
 
 std::string NcclWatchdog::overdue() const {
-  const auto waited = [](Clock::time_point since) {
-    return std::chrono::duration<double>(Clock::now() - since).count();
-  };
-  const auto waits_too_long = [&](Clock::time_point since) { return waited(since) > timeout_seconds_; };
+  const auto waits_too_long = [&](Clock::time_point since) { return seconds_since(since) > timeout_seconds_; };
   if (count_ > 0 && waits_too_long(std::max(marks_[first_].issued, progress_))) {
-    const bool unanswered = asks_ && waited(asked_) > timeout_seconds_ / 2;
+    const bool unanswered = asks_ && seconds_since(asked_) > timeout_seconds_ / 2;
     return fmt::format("{} did not end within {} s: {}", marks_[first_].what, timeout_seconds_,
                        unanswered ? "the driver of the GPU does not answer, it is stuck or the GPU is lost"
                                   : "a rank did not come, or the network fails");
