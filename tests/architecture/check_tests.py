@@ -40,7 +40,6 @@ PARTS = {
     # every communicator by the same cases, on threads and (tests/mpi) on processes
     "comm/test_communicators.cpp": ["comm/collective_call.cpp", "comm/emulated.cpp", "comm/make_communicator.cpp",
                                     "comm/point_to_point/*.cpp", "comm/shared/*.cpp", "comm/shared_region.cpp"],
-    "comm/test_tree_sum.cpp": ["comm/tree_sum_*.cpp"],
     # what needs MPI
     "mpi": ["comm/mpi/*.cpp"],
     # what needs a GPU, real or emulated
