@@ -34,7 +34,6 @@ PARTS = {
     # devices, streams and events are one thing to their users
     "backend/test_streams.cpp": ["backend/cpu/*.cpp"],
     "base/test_mapped_file.cpp": ["base/mapping.cpp"],
-    "base/test_normals.cpp": ["base/normals/*.cpp"],
     "telemetry/test_progress.cpp": ["base/terminal.cpp"],
     "cli/test_bad_input.py": ["base/error.cpp"],
     # every communicator by the same cases, on threads and (tests/mpi) on processes
