@@ -8,9 +8,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # Few x86 processors come to the portable lanes; half the time of -O3.
   set_source_files_properties(${TESSERA_VECTOR_SOURCES}/vector_scalar.cpp PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
 endif()
-# These take their instruction set by pragma, which would hold for the rest of a joined source.
-file(GLOB TESSERA_PRAGMA_SOURCES ${CMAKE_SOURCE_DIR}/src/base/normals/*.cpp ${CMAKE_SOURCE_DIR}/src/comm/tree_sum_*.cpp)
-set_source_files_properties(${TESSERA_PRAGMA_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # UBSan on the scalar lanes' unrolled loops takes GCC 12 minutes; the same lines are checked in the vector builds.
 if(TESSERA_SANITIZE)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/cpu/vector/vector_scalar.cpp PROPERTIES COMPILE_OPTIONS "-O1;-fno-sanitize=undefined")

@@ -1,26 +1,24 @@
 #include "comm/tree_sum.hpp"
 
-#include "tessera/base/instruction_set.hpp"
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+
+#include "tessera/base/math.hpp"
+
+#define TESSERA_KERNEL "comm/tree_sum_kernel.inc"
+#include "tessera/base/each_instruction_set.inc"
 
 namespace tessera {
 
-detail::TreeSum detail::best_tree_sum() {
-#if defined(__x86_64__)
-  switch (best_instruction_set()) {
-    case InstructionSet::avx512:
-      return tree_sum_avx512;
-    case InstructionSet::avx2:
-      return tree_sum_avx2;
-    case InstructionSet::scalar:
-      break;
-  }
-#endif
-  return tree_sum_baseline;
+detail::TreeSum* detail::tree_sum_of(InstructionSet set) {
+  constexpr TreeSum* versions[] = TESSERA_VERSIONS(sum);
+  return versions[static_cast<std::size_t>(set)];
 }
 
 void tree_sum(const void* const* sources, std::int64_t count, DType wire_dtype, void* sum, DType sum_dtype,
               std::int64_t elements) {
-  static const detail::TreeSum best = detail::best_tree_sum();
+  static detail::TreeSum* const best = detail::tree_sum_of(best_instruction_set());
   TESSERA_ASSERT(count >= 1, "a sum over {} sources", count);
   best(sources, count, wire_dtype, sum, sum_dtype, elements);
 }

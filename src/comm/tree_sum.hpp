@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "tessera/base/dtype.hpp"
+#include "tessera/base/instruction_set.hpp"
 
 namespace tessera {
 
@@ -21,13 +22,10 @@ inline void convert(const void* from, DType from_dtype, void* to, DType to_dtype
 
 namespace detail {
 
-using TreeSum = void (*)(const void* const* sources, std::int64_t count, DType wire_dtype, void* sum, DType sum_dtype,
-                         std::int64_t elements);
-void tree_sum_baseline(const void* const*, std::int64_t, DType, void*, DType, std::int64_t);
-void tree_sum_avx2(const void* const*, std::int64_t, DType, void*, DType, std::int64_t);
-void tree_sum_avx512(const void* const*, std::int64_t, DType, void*, DType, std::int64_t);
-/// Returns the version for this processor.
-TreeSum best_tree_sum();
+using TreeSum = void(const void* const* sources, std::int64_t count, DType wire_dtype, void* sum, DType sum_dtype,
+                     std::int64_t elements);
+/// Returns the version for a set that this processor supports.
+TreeSum* tree_sum_of(InstructionSet set);
 
 }  // namespace detail
 

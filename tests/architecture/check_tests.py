@@ -34,13 +34,11 @@ PARTS = {
     # devices, streams and events are one thing to their users
     "backend/test_streams.cpp": ["backend/cpu/*.cpp"],
     "base/test_mapped_file.cpp": ["base/mapping.cpp"],
-    "base/test_normals.cpp": ["base/normals/*.cpp"],
     "telemetry/test_progress.cpp": ["base/terminal.cpp"],
     "cli/test_bad_input.py": ["base/error.cpp"],
     # the same cases test every communicator, on threads and (tests/mpi) on processes
     "comm/test_communicators.cpp": ["comm/collective_call.cpp", "comm/emulated.cpp", "comm/make_communicator.cpp",
                                     "comm/point_to_point/*.cpp", "comm/shared/*.cpp", "comm/shared_region.cpp"],
-    "comm/test_tree_sum.cpp": ["comm/tree_sum_*.cpp"],
     # what needs MPI
     "mpi": ["comm/mpi/*.cpp"],
     # what needs a GPU, real or emulated
