@@ -2,21 +2,21 @@
 # Style and static checks: clang-format over all C++ sources, then clang-tidy over everything that a build compiles from
 # src/ (its headers with it). Ends with 1 when there is a finding. Not part of tests/run.sh: it takes long the first time.
 #
-#   tests/lint.sh [BUILD] [FILE...]   BUILD: a build folder with compile_commands.json (build/ci)
+#   tests/lint.sh [BUILD] [FILE...]   BUILD: a build folder that compiles sources one by one (build/dev, by jobs/setup.sh dev)
 #                                     FILE: sources in src/ to check instead of all
 #
 # A source found clean is not checked again until something changes that the answer depends on: BUILD/lint remembers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-build=${1:-build/ci}
+build=${1:-build/dev}
 [[ $# -eq 0 ]] || shift
 
 for tool in clang-format clang-tidy; do
   command -v "$tool" >/dev/null || { echo "lint: $tool is missing: apt-get install $tool" >&2; exit 2; }
 done
 if [[ ! -f $build/compile_commands.json ]]; then
-  echo "lint: $build has no compile_commands.json: jobs/setup.sh ci, or name another build folder" >&2
+  echo "lint: $build has no compile_commands.json: run jobs/setup.sh dev, or name another build folder" >&2
   exit 2
 fi
 

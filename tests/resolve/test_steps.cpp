@@ -101,7 +101,8 @@ TEST_CASE("A run that does not fit is an error of its own kind") {
       FAIL("it fits");
     } catch (const DoesNotFit& error) {
       CHECK(error.code() == ExitCode::does_not_fit);
-      CHECK_THAT(error.what(), Contains("plan.memory = 100 kB is too little, so the run does not fit in it. The run needs"));
+      CHECK_THAT(error.what(),
+                 Contains("plan.memory = 100 kB is too little, so the run does not fit in it. The run needs"));
     }
   });
 }
