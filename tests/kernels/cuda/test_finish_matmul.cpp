@@ -34,8 +34,8 @@ class OnDevice {
 };
 
 /// A GPU with a stream, and tensors of one size on it.
-struct Gpu {
-  explicit Gpu(const Size& size) : rows(size.rows), columns(size.columns) {
+struct FinishingGpu {
+  explicit FinishingGpu(const Size& size) : rows(size.rows), columns(size.columns) {
     prepare_test_device(1);
     device = make_cuda_device(0);
     stream = device->make_stream("test");
@@ -63,7 +63,7 @@ TEST_CASE("finish: a linear's output is the matmul, its bias and the residual", 
   for (const DType dtype : kFloatTypes) {
     for (const Size& size : kSizes) {
       INFO(name_of(dtype) << " " << size.rows << "x" << size.columns);
-      const Gpu gpu(size);
+      const FinishingGpu gpu(size);
       const Tensor matmul = gpu.random(DType::fp32, 1), residual = gpu.random(dtype, 2), bias = gpu.random(dtype, 3);
       const OnDevice m = gpu.put(matmul), r = gpu.put(residual), b = gpu.put(bias), y = gpu.put(residual);
       finish_linear(gpu.native(), gpu.finish_rows(m, matmul), b.view(bias), r.view(residual), y.view(residual), {});
@@ -83,7 +83,7 @@ TEST_CASE("finish: an input's gradient is the matmul times GELU's slope", "[line
   for (const DType dtype : kFloatTypes) {
     for (const Size& size : kSizes) {
       INFO(name_of(dtype) << " " << size.rows << "x" << size.columns);
-      const Gpu gpu(size);
+      const FinishingGpu gpu(size);
       const Tensor matmul = gpu.random(DType::fp32, 1), before = gpu.random(dtype, 2);
       const OnDevice m = gpu.put(matmul), u = gpu.put(before), dx = gpu.put(before);
       finish_input_gradient(gpu.native(), gpu.finish_rows(m, matmul), u.view(before), dx.view(before));
@@ -103,7 +103,7 @@ TEST_CASE("finish: a gradient is the matmul, stored or added", "[linear]") {
     for (const bool adds : {false, true}) {
       for (const Size& size : kSizes) {
         INFO(name_of(dtype) << " adds " << adds << " " << size.rows << "x" << size.columns);
-        const Gpu gpu(size);
+        const FinishingGpu gpu(size);
         const Tensor matmul = gpu.random(DType::fp32, 1), there = gpu.random(dtype, 2);
         const OnDevice m = gpu.put(matmul), g = gpu.put(there);
         finish_gradient(gpu.native(), gpu.finish_rows(m, matmul), {g.view(there), adds});
