@@ -1,9 +1,8 @@
-#include "bench/kernel_table.hpp"
-
 #include <cmath>
 
 #include "bench/kernel_rehearsal.hpp"
 #include "bench/kernel_times.hpp"
+#include "bench/tables.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/resolve/architecture.hpp"
 #include "tessera/schedule/planned_run.hpp"

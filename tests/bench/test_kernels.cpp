@@ -5,8 +5,8 @@
 
 #include "bench/bench_options.hpp"
 #include "bench/kernel_rehearsal.hpp"
-#include "bench/kernel_table.hpp"
 #include "bench/kernel_times.hpp"
+#include "bench/tables.hpp"
 #include "local_world/local_world.hpp"
 #include "tessera/backend/thread_pool.hpp"
 #include "tessera/resolve/architecture.hpp"

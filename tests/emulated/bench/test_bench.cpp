@@ -4,11 +4,9 @@
 #include <catch2/catch.hpp>
 
 #include "bench/bench_options.hpp"
-#include "bench/comm_table.hpp"
 #include "bench/kernel_rehearsal.hpp"
-#include "bench/kernel_table.hpp"
 #include "bench/kernel_times.hpp"
-#include "bench/step_table.hpp"
+#include "bench/tables.hpp"
 #include "gpu_emulator/libraries/cublaslt/cublaslt.hpp"
 #include "gpu_emulator/runtime/enqueue.hpp"
 #include "local_world/local_world.hpp"
