@@ -1,7 +1,12 @@
 #include "tessera/base/log.hpp"
 
-#include <cstdio>
+#include <fmt/format.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <filesystem>
+
+#include "tessera/base/environment.hpp"
 #include "tessera/base/shown.hpp"
 
 namespace tessera {
@@ -20,6 +25,16 @@ void Log::warn(const std::string& line) const {
 void Log::error(const std::string& line) const {
   const std::string who = world_ > 1 ? fmt::format("rank {}: ", rank_) : "";
   std::fputs(fmt::format("tessera: {}{}\n", who, printable(line)).c_str(), stderr);
+}
+
+/// Open MPI gives each rank its own terminal and passes the text on. Under it, the question is therefore where mpiexec
+/// (the parent on the first machine) writes to.
+bool is_terminal(std::FILE* stream) {
+  if (::isatty(::fileno(stream)) == 0) return false;
+  if (variable("OMPI_COMM_WORLD_SIZE").empty()) return true;
+  std::error_code error;
+  const auto target = std::filesystem::read_symlink(fmt::format("/proc/{}/fd/1", ::getppid()), error).string();
+  return !error && (target.starts_with("/dev/pts/") || target.starts_with("/dev/tty"));
 }
 
 }  // namespace tessera

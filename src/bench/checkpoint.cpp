@@ -6,7 +6,6 @@
 #include <random>
 #include <system_error>
 
-#include "bench/async.hpp"
 #include "bench/median.hpp"
 #include "tessera/base/clock.hpp"
 #include "tessera/base/file_descriptor.hpp"
@@ -199,6 +198,39 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
   return median(write);
 }
 
+/// Trains a session with checkpoint.async and makes bench.steps checkpoints. Prints how long steps waited, also as a
+/// share of `in_the_step` (seconds of a checkpoint without async), the time of the writing, and its cost to the
+/// concurrent steps.
+void bench_async(World& world, const Options& options, const MachineShape& machine, Bench& bench, double in_the_step,
+                 const Log& log) {
+  Options async = options;
+  async.checkpoint.async = true;
+  const ResolvedRun run(async, {Purpose::bench, world, machine});
+  const auto session = open_session(world, run);
+  CheckpointSettings settings;
+  settings.options = async.checkpoint;
+  settings.options.keep = 1;
+  settings.folder = bench.folder() / "async";
+  CheckpointWriter writer(world, *session, settings);
+
+  const auto step = [&] { return bench.seconds([&] { session->train_step(); }); };
+  step();
+  std::vector<double> blocked, written, steps_alone, steps_meanwhile;
+  for (std::int64_t i = 0; i < options.bench.steps; ++i) {
+    steps_alone.push_back(step());
+    blocked.push_back(bench.seconds([&] { writer.begin(); }));
+    do {
+      steps_meanwhile.push_back(step());
+    } while (world.control().sum(std::int64_t{writer.is_writing()}) > 0);
+    writer.wait();
+    written.push_back(writer.finished()->background_seconds);
+  }
+  log.info(fmt::format("{:<28} {:>10}   {:>20.3f} of write\n{:<28} {:>10}   steps meanwhile {} each, alone {}",
+                       "async: steps wait", format_seconds(median(blocked)), median(blocked) / in_the_step,
+                       "async: written after", format_seconds(median(written)), format_seconds(median(steps_meanwhile)),
+                       format_seconds(median(steps_alone))));
+}
+
 }  // namespace
 
 int run_bench_checkpoint(World& world, const Options& given) {
@@ -209,7 +241,7 @@ int run_bench_checkpoint(World& world, const Options& given) {
   Options within = options;
   within.checkpoint.async = false;
   const double write = bench_in_the_step(world, within, here.machine, bench, log);
-  log.info(bench_async_checkpoints(world, options, here.machine, bench.folder() / "beside", write));
+  bench_async(world, options, here.machine, bench, write, log);
   return 0;
 }
 

@@ -1,5 +1,4 @@
-#include "bench/comm_table.hpp"
-
+#include "bench/tables.hpp"
 #include "bench/transports.hpp"
 
 namespace tessera {

@@ -1,10 +1,7 @@
 #include "tessera/bench/commands.hpp"
 
-#include "bench/comm_table.hpp"
-#include "bench/kernel_table.hpp"
-#include "bench/memory_table.hpp"
-#include "bench/output.hpp"
-#include "bench/step_table.hpp"
+#include "bench/result.hpp"
+#include "bench/tables.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/comm/mpi_communicator.hpp"

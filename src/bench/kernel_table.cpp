@@ -1,8 +1,7 @@
-#include "bench/kernel_table.hpp"
-
 #include <cmath>
 
 #include "bench/kernel_player.hpp"
+#include "bench/tables.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/resolve/architecture.hpp"
 

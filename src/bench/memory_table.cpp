@@ -1,9 +1,8 @@
-#include "bench/memory_table.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "bench/tables.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 #include "tessera/config/validate.hpp"

@@ -1,9 +1,12 @@
 #pragma once
-// The result of a bench, as text and as tables for files.
+// The result of a bench: as text and tables, and as the HDF5 file that bench.output names.
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tessera/comm/world.hpp"
+#include "tessera/config/options.hpp"
 #include "tessera/files/table_file.hpp"
 #include "tessera/record/run_facts.hpp"
 
@@ -14,6 +17,22 @@ struct BenchResult {
   std::vector<Table> tables;
   GpuFacts gpu;
   std::string kernels;  ///< their description, as in provenance
+};
+
+class BenchOutput {
+ public:
+  /// Makes the file on rank 0 if bench.output names one, before anything is measured. Throws UsageError if it exists.
+  /// References must outlive the object.
+  BenchOutput(World& world, const Options& options, const Invocation& invocation);
+
+  /// Collective: prints the text on rank 0, and writes the tables there.
+  void write(const BenchResult& result);
+
+ private:
+  World& world_;
+  const Options& options_;
+  const Invocation& invocation_;
+  std::optional<TableFile> file_;
 };
 
 }  // namespace tessera

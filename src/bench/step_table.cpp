@@ -1,10 +1,9 @@
-#include "bench/step_table.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 
 #include "bench/power_meter.hpp"
+#include "bench/tables.hpp"
 #include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/model/flops.hpp"

@@ -2,7 +2,7 @@
 // The backends, and the code that they share.
 
 #include "tessera/engine/backend.hpp"
-#include "tessera/engine/require_equal.hpp"
+#include "tessera/engine/peers.hpp"
 
 namespace tessera {
 

@@ -1,10 +1,14 @@
 #pragma once
 // Where players note times: the sums of /steps/time and the spans of run.trace come from the same clock readings.
 
-#include "tessera/engine/categories.hpp"
 #include "tessera/engine/step_trace.hpp"
+#include "tessera/schedule/schedule.hpp"
+#include "tessera/telemetry/step_times.hpp"
 
 namespace tessera {
+
+/// Returns the category of the time in which compute runs, or waits for, an operation.
+TimeCategory category_of(const StepSchedule& schedule, const Operation& op);
 
 class OperationLog {
  public:

@@ -8,7 +8,7 @@
 
 #include "tessera/backend/device.hpp"
 #include "tessera/config/options.hpp"
-#include "tessera/engine/tell_peers.hpp"
+#include "tessera/engine/peers.hpp"
 #include "tessera/schedule/schedule.hpp"
 
 namespace tessera {

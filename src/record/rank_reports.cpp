@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "tessera/engine/measured_bytes.hpp"
+#include "tessera/engine/used_bytes.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 
 namespace tessera {

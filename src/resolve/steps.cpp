@@ -13,7 +13,6 @@
 #include "tessera/engine/step_trace.hpp"
 #include "tessera/fit/decide_fit.hpp"
 #include "tessera/resolve/architecture.hpp"
-#include "tessera/resolve/eval_options.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
 #include "tessera/resolve/origin.hpp"
 #include "tessera/resolve/resolved_run.hpp"

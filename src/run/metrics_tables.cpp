@@ -1,7 +1,5 @@
 #include "run/metrics_tables.hpp"
 
-#include "run/rank_tables.hpp"
-
 namespace tessera {
 
 namespace {

@@ -68,4 +68,13 @@ class MetricsTables {
   std::map<std::string, Hdf5Array<std::int64_t>> measured_;
 };
 
+/// Creates /ranks; each row has all ranks of the layout.
+RowTable<RankRow> create_ranks(hid_t file, const MetricsLayout& layout);
+
+/// Creates /layers, for the norms of the named layers.
+RowTable<RankRow> create_layers(hid_t file, const std::vector<std::string>& names);
+
+/// Creates /overlap; each row has a time for every name.
+RowTable<OverlapRow> create_overlap(hid_t file, const std::vector<std::string>& names);
+
 }  // namespace tessera

@@ -1,7 +1,6 @@
-#include "run/rank_tables.hpp"
-
 #include <fmt/ranges.h>
 
+#include "run/metrics_tables.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {

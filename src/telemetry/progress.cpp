@@ -11,7 +11,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/base/terminal.hpp"
+#include "tessera/base/log.hpp"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 #include "tessera/base/clock.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/base/terminal.hpp"
+#include "tessera/base/log.hpp"
 #include "tessera/text/inspect.hpp"
 #include "text/prepare.hpp"
 

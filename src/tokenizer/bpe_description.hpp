@@ -2,6 +2,7 @@
 // Everything that a file says of a byte-level BPE tokenizer, checked.
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -47,5 +48,12 @@ constexpr const char* kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kLlama3Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+/// Reads tokenizer.json. UsageError naming the JSON path of what is wrong, or is asked for but not supported.
+BpeDescription read_tokenizer_json(const std::filesystem::path& path);
+
+/// Reads vocab.json and merges.txt of a folder: GPT-2's pattern, and <|endoftext|> as an added token if it is in the
+/// vocabulary. UsageError as above, and where other files of the folder say that the tokenizer is another one.
+BpeDescription read_vocab_and_merges(const std::filesystem::path& folder);
 
 }  // namespace tessera

@@ -4,9 +4,9 @@
 #include <array>
 
 #include "tokenizer/byte_level_bpe.hpp"
+#include "tokenizer/code_points.hpp"
 #include "tokenizer/normal_form.hpp"
 #include "tokenizer/quick_words.hpp"
-#include "tokenizer/well_formed.hpp"
 #include "tokenizer/word_cache.hpp"
 #include "tokenizer/word_merger.hpp"
 

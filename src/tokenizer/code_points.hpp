@@ -32,4 +32,8 @@ constexpr bool is_white_space(char32_t point) {
 /// True for characters of words (\w of the flag single_word): letters, marks, decimal digits, connectors, joiners.
 bool is_word_character(char32_t point);
 
+/// Returns `text` if it is valid UTF-8. Otherwise writes it into `scratch` and returns that: each maximal ill-formed
+/// part is U+FFFD (Unicode 15, section 3.9; Python's errors="replace").
+std::string_view well_formed(std::string_view text, std::string& scratch);
+
 }  // namespace tessera

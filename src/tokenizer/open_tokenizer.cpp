@@ -3,7 +3,7 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"
-#include "tokenizer/bpe_files.hpp"
+#include "tokenizer/bpe_description.hpp"
 #include "tokenizer/byte_level_bpe.hpp"
 
 namespace tessera {

@@ -13,7 +13,6 @@
 #include "tessera/base/shown.hpp"
 #include "tessera/base/unique_handle.hpp"
 #include "tokenizer/bpe_description.hpp"
-#include "tokenizer/pattern_syntax.hpp"
 
 namespace tessera {
 

@@ -1,11 +1,10 @@
-#include "tokenizer/pattern_syntax.hpp"
-
 #include <array>
 #include <cctype>
 #include <utility>
 
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
+#include "tokenizer/pattern.hpp"
 
 namespace tessera {
 

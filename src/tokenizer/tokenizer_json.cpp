@@ -4,7 +4,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/files/json_file.hpp"
-#include "tokenizer/bpe_files.hpp"
+#include "tokenizer/bpe_description.hpp"
 #include "tokenizer/json_at.hpp"
 #include "tokenizer/pattern.hpp"
 #include "tokenizer/spellings.hpp"

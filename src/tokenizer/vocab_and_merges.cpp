@@ -6,7 +6,7 @@
 #include "tessera/base/shown.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
-#include "tokenizer/bpe_files.hpp"
+#include "tokenizer/bpe_description.hpp"
 #include "tokenizer/json_at.hpp"
 #include "tokenizer/spellings.hpp"
 

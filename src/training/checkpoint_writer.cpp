@@ -6,7 +6,7 @@
 
 #include "tessera/base/clock.hpp"
 #include "tessera/checkpoint/manifest.hpp"
-#include "tessera/engine/tell_peers.hpp"
+#include "tessera/engine/peers.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/run/folder.hpp"
 #include "training/checkpoint_slices.hpp"

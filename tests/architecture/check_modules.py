@@ -3,7 +3,7 @@
 
 ROOT/CMakeLists.txt declares the modules: tessera_module(X USES Y Z ...). A file of module X may include public headers
 ("tessera/MODULE/...") of X and of the modules that X declares, and private headers ("MODULE/...", in src/MODULE) of X
-alone. What X declares, some file of X includes. src/cuda/X is the part of X that needs CUDA; only src/cuda includes
+alone. Some file of X must include each module that X declares. src/cuda/X is the part of X that needs CUDA; only src/cuda includes
 "tessera/cuda/...". Public headers include no private ones and start with #pragma once. Nothing includes gpu_emulator or
 asks for it in an #if.
 """
@@ -26,18 +26,18 @@ class Tree:
         self.root = root
         self.uses = declared_modules(root)
         self.uses_of_cuda = cuda_modules(root)
-        self.used = {name: set() for name in self.uses}  # what files of each module do include
+        self.used = {name: set() for name in self.uses}  # the modules that files of each module include
         self.problems = self.order()
         self.files = 0
 
     def order(self):
-        """A module may use modules that are declared before it: so there is no circle."""
+        """A module may use only modules that are declared before it, so there is no circle."""
         names = list(self.uses)
         return [f"CMakeLists.txt: {name} uses {used}, which is not declared before it"
                 for place, name in enumerate(names) for used in self.uses[name] if used not in names[:place]]
 
     def module_of(self, path, folder):
-        """The module of a file and whether it lies in CUDA's folder; None for a file of no module."""
+        """The module of a file and whether it lies in CUDA's folder; None for a file outside of all modules."""
         parts = path.relative_to(folder).parts
         if len(parts) == 1:
             return (MAIN, False) if parts[0] == "main.cpp" else (None, False)

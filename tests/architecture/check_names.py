@@ -3,7 +3,7 @@
 
 Two classes of one name in one namespace break the one-definition rule as soon as a program holds both: the linker keeps
 one of their inline functions for both, without a word. An anonymous namespace is a source file's own, and the specialisations of a
-template are no second class.
+template are not a second class.
 """
 
 import re

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-# Kernels that keep arrays in local memory on purpose: partial sums of more than eight ranks, and an exact sum of a step.
+# Kernels that keep arrays in local memory on purpose: partial sums of more than eight ranks, and the exact sum of a step.
 LOCAL_MEMORY = ("tree_sum_kernel", "clip_kernel")
 REGISTERS, MOST_THREADS, SHARED = 65536, 1024, 48 * 1024
 

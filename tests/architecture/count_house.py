@@ -67,7 +67,7 @@ WORDS = {  # word: (pattern, files)
 
 
 def files(root, *suffixes):
-    """The tree's files with these suffixes: what git tracks; without git all but builds."""
+    """The files with these suffixes that git tracks; without git, all but those of builds."""
     done = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=False)
     listed = done.stdout.split("\n") if done.returncode == 0 else [
         path.relative_to(root).as_posix() for path in root.rglob("*") if path.relative_to(root).parts[0] != "build"]

@@ -51,7 +51,7 @@ def messages_of(text):
 
 
 def all_messages(root):
-    """The text of the golden file, and what is not written as sentences are."""
+    """The text of the golden file, and the messages that are not written as sentences."""
     out, bad = [], []
     for path in sorted([*(root / "src").rglob("*.?pp"), *(root / "include").rglob("*.hpp")]):
         found = list(messages_of(path.read_text(encoding="utf-8")))

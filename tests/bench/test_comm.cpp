@@ -4,8 +4,8 @@
 
 #include "bench/bench_options.hpp"
 #include "bench/collective_times.hpp"
-#include "bench/comm_table.hpp"
 #include "bench/median.hpp"
+#include "bench/tables.hpp"
 #include "local_world/local_world.hpp"
 #include "tessera/comm/make_communicator.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "bench/bench_options.hpp"
 #include "bench/kernel_player.hpp"
-#include "bench/kernel_table.hpp"
+#include "bench/tables.hpp"
 #include "local_world/local_world.hpp"
 #include "tessera/backend/thread_pool.hpp"
 #include "tessera/grid/strategy.hpp"

@@ -1,6 +1,6 @@
 // MPI's collectives as communicators, and the table that compares Tessera's with them. No time is asserted.
 
-#include "bench/comm_table.hpp"
+#include "bench/tables.hpp"
 #include "mpi_world.hpp"
 #include "tessera/comm/mpi_communicator.hpp"
 

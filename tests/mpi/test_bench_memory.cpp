@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "bench/memory_table.hpp"
+#include "bench/tables.hpp"
 #include "mpi_world.hpp"
 #include "sanitized.hpp"
 

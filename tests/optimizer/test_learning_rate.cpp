@@ -3,7 +3,7 @@
 #include <numbers>
 
 #include "tessera/config/validate.hpp"
-#include "tessera/optimizer/learning_rate.hpp"
+#include "tessera/optimizer/optimizer.hpp"
 
 using namespace tessera;
 

@@ -1,5 +1,5 @@
 #include "metrics_case.hpp"
-#include "run/rank_tables.hpp"
+#include "run/metrics_tables.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;

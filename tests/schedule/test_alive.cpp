@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "schedule/print/segment_life.hpp"
+#include "schedule/liveness.hpp"
 #include "small_schedule.hpp"
 #include "tessera/model/architecture.hpp"
 #include "tessera/schedule/memory_plan.hpp"

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "schedule/print/segment_life.hpp"
+#include "schedule/liveness.hpp"
 #include "small_schedule.hpp"
 
 using namespace tessera;

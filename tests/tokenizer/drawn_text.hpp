@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/bpe_files.hpp"
+#include "tokenizer/bpe_description.hpp"
 
 namespace tessera::test {
 

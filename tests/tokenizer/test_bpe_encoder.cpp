@@ -5,8 +5,8 @@
 #include "sanitized.hpp"
 #include "tessera/base/error.hpp"
 #include "tokenizer/byte_level_bpe.hpp"
+#include "tokenizer/code_points.hpp"
 #include "tokenizer/drawn_text.hpp"
-#include "tokenizer/well_formed.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

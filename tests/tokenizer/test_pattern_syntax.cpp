@@ -1,7 +1,7 @@
 #include "file_support.hpp"
 #include "tessera/base/error.hpp"
 #include "tokenizer/bpe_description.hpp"
-#include "tokenizer/pattern_syntax.hpp"
+#include "tokenizer/pattern.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -2,7 +2,7 @@
 
 #include "file_support.hpp"
 #include "tessera/base/error.hpp"
-#include "tokenizer/bpe_files.hpp"
+#include "tokenizer/bpe_description.hpp"
 #include "tokenizer/drawn_text.hpp"
 
 using namespace tessera;

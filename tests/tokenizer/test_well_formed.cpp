@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "tessera/base/utf8.hpp"
+#include "tokenizer/code_points.hpp"
 #include "tokenizer/drawn_text.hpp"
-#include "tokenizer/well_formed.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <string>
 
 namespace tessera {
@@ -17,5 +18,8 @@ class Log {
  private:
   int rank_, world_;
 };
+
+/// Returns whether a person reads the stream on a terminal, where a line can be redrawn.
+bool is_terminal(std::FILE* stream);
 
 }  // namespace tessera

@@ -4,7 +4,7 @@
 
 #include "tessera/comm/world.hpp"
 #include "tessera/config/options.hpp"
-#include "tessera/record/invocation.hpp"
+#include "tessera/record/run_facts.hpp"
 
 namespace tessera {
 

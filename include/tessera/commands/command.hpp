@@ -12,7 +12,7 @@
 #include "tessera/comm/world.hpp"
 #include "tessera/config/readers.hpp"
 #include "tessera/config/settings.hpp"
-#include "tessera/record/invocation.hpp"
+#include "tessera/record/run_facts.hpp"
 
 namespace tessera {
 

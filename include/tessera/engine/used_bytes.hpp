@@ -1,5 +1,5 @@
 #pragma once
-// Which of the planned memory a run writes, in pieces of 256 bytes, the unit in which it is planned.
+// How much of the planned memory a run really uses: which pieces it writes, and how many bytes per category.
 
 #include <array>
 #include <map>
@@ -18,8 +18,9 @@ struct SpaceUse {
 };
 
 /// Examines a session whose regions were filled with a pattern (ResourceSettings::fill), once it has played everything:
-/// steps, evaluations, a snapshot. A piece that no longer holds the pattern was used. State at rest started as zeros,
-/// so one more step examines it: every piece of it has to change. Padding of units counts as used.
+/// steps, evaluations, a snapshot. A piece (256 bytes, the unit of planning) that no longer holds the pattern was used.
+/// State at rest started as zeros, so one more step examines it: every piece of it has to change. Padding of units
+/// counts as used.
 class UsedBytes {
  public:
   /// Adds to the optimizer's states, so that the next update changes every element of the state, and keeps a copy of
@@ -37,5 +38,14 @@ class UsedBytes {
   const Resources& resources_;
   std::map<StorageId, std::vector<std::byte>> state_;
 };
+
+/// Returns the bytes of each category's storages that are in use on this rank. It counts the union of the addresses of
+/// a category's storages, as far as their pages are in memory (telemetry/process_memory.hpp). On a GPU, it counts only
+/// those that no longer hold the pattern that they were filled with (Device::touched_bytes). State at rest was zeroed,
+/// so it counts in full. This measures touched memory, not a moment: storages that are never alive together share
+/// addresses, within a category and across categories. So a category may exceed its own planned peak, because its
+/// storages are at several addresses that others use in between, and all categories together are more than the process
+/// holds. -1 if the kernel does not tell, and for memory of a GPU that was not filled. Not while a segment is played.
+CategoryBytes measured_bytes(const StepSchedule& schedule, const Resources& resources);
 
 }  // namespace tessera

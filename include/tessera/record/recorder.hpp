@@ -18,7 +18,7 @@
 #include "tessera/data/evaluation.hpp"
 #include "tessera/files/io_thread.hpp"
 #include "tessera/optimizer/optimizer.hpp"
-#include "tessera/record/checkpoint_report.hpp"
+#include "tessera/record/run_facts.hpp"
 #include "tessera/record/straggler_notice.hpp"
 #include "tessera/run/event_file.hpp"
 #include "tessera/run/folder.hpp"

@@ -1,14 +1,37 @@
 #pragma once
-// The origin of a command's results.
+// Facts for the records of a run: how it was started and where, and one report per checkpoint.
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tessera/backend/device.hpp"
 #include "tessera/backend/device_monitor.hpp"
 #include "tessera/comm/world.hpp"
 #include "tessera/config/options.hpp"
-#include "tessera/record/invocation.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
+
+/// How the process was started.
+struct Invocation {
+  std::vector<std::string> words;  ///< argv
+  std::chrono::steady_clock::time_point start;
+  double unix_start = 0;  ///< seconds since 1970
+};
+
+/// One checkpoint that was written.
+struct CheckpointReport {
+  std::int64_t step = 0;
+  std::int64_t bytes = 0;         ///< of all files together (rank 0)
+  double blocked_seconds = 0;     ///< while training waited
+  double waited_seconds = 0;      ///< of these: while waiting for the previous checkpoint to be written
+  double background_seconds = 0;  ///< while training went on
+  std::filesystem::path folder;
+  std::vector<std::string> notes;  ///< lines for the user (rank 0): checkpoints set aside, failed deletions
+};
 
 /// A rank's GPU; empty on cores.
 struct GpuFacts {

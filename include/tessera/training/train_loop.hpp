@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "tessera/record/invocation.hpp"
 #include "tessera/record/rank_reports.hpp"
 #include "tessera/record/recorder.hpp"
+#include "tessera/record/run_facts.hpp"
 #include "tessera/telemetry/provenance.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
 #include "tessera/training/kept_algorithms.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tessera/engine/require_equal.hpp"
+#include "tessera/engine/peers.hpp"
 #include "tessera/schedule/collective_sizes.hpp"
 
 namespace tessera {

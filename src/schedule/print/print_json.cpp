@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "schedule/liveness.hpp"
-#include "schedule/print/segment_life.hpp"
 
 namespace tessera {
 

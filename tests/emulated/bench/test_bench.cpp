@@ -4,10 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "bench/bench_options.hpp"
-#include "bench/comm_table.hpp"
 #include "bench/kernel_player.hpp"
-#include "bench/kernel_table.hpp"
-#include "bench/step_table.hpp"
+#include "bench/tables.hpp"
 #include "gpu_emulator/libraries/cublaslt/cublaslt.hpp"
 #include "gpu_emulator/runtime/enqueue.hpp"
 #include "local_world/local_world.hpp"

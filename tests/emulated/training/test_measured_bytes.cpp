@@ -3,7 +3,7 @@
 
 #include "gpu_case.hpp"
 #include "tessera/backend/cuda_device.hpp"
-#include "tessera/engine/measured_bytes.hpp"
+#include "tessera/engine/used_bytes.hpp"
 #include "tessera/record/rank_reports.hpp"
 #include "tessera/text/corpus.hpp"
 

@@ -1,4 +1,4 @@
-#include "bench/output.hpp"
+#include "bench/result.hpp"
 
 #include "tessera/base/log.hpp"
 #include "tessera/config/describe.hpp"

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "bench/output.hpp"
+#include "bench/result.hpp"
 #include "mpi_world.hpp"
 #include "printed_to.hpp"
 #include "temporary_folder.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// Checks what must be the same on every rank before anything is computed.
+// What ranks tell each other apart from data: that they compute with the same things, and that one has failed.
 
 #include <string>
 
@@ -10,5 +10,8 @@ namespace tessera {
 /// Throws UsageError, the same on every rank, if a rank differs from rank 0. Collective over the world. The message:
 /// "rank 1 has cuBLASLt 12.9.1, rank 0 has cuBLASLt 13.0.2: " + `allowed`.
 void require_equal(RankContext& context, const std::string& mine, const std::string& allowed);
+
+/// Raises the notice, in a handler, with the exception that is being handled, unless it is a peer's.
+void tell_peers(RankContext& context);
 
 }  // namespace tessera

@@ -4,7 +4,7 @@
 
 #include "local_world/local_world.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/engine/require_equal.hpp"
+#include "tessera/engine/peers.hpp"
 
 using namespace tessera;
 

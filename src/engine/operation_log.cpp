@@ -1,4 +1,4 @@
-#include "tessera/engine/categories.hpp"
+#include "engine/operation_log.hpp"
 
 namespace tessera {
 

@@ -1,8 +1,19 @@
-#include "tessera/engine/tell_peers.hpp"
+#include "tessera/engine/peers.hpp"
+
+#include <vector>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 
 namespace tessera {
+
+void require_equal(RankContext& context, const std::string& mine, const std::string& allowed) {
+  const std::vector<std::string> all = context.control().all_gather(mine);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0])
+      throw refusal("rank {} has {}, but rank 0 has {}", rank, all[rank], all[0]).use("{}", allowed);
+  }
+}
 
 void tell_peers(RankContext& context) {
   FailureNotice& notice = context.notice();

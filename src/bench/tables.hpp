@@ -1,0 +1,65 @@
+#pragma once
+// What `tessera bench step`, `comm`, `kernels` and `memory` measure, and how they report it.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bench/machine_rates.hpp"
+#include "bench/memory_cases.hpp"
+#include "bench/memory_use.hpp"
+#include "bench/result.hpp"
+#include "tessera/comm/communicator.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/training/session.hpp"
+
+namespace tessera {
+
+/// A run's session to be timed: on cores or a GPU, depending on the options.
+class StepBench {
+ public:
+  /// Collective. Throws the errors of ResolvedRun. `context` must outlive the bench.
+  StepBench(RankContext& context, const Options& options, const MachineShape& machine);
+
+  /// Describes the coming measurement.
+  std::string account() const;
+  /// Trains bench.warmup + bench.steps steps. Reports the median of a step, tokens/s, the rate of the model's FLOPs,
+  /// and the step's time by category. A GPU that replays graphs times no operations, so the last warm-up step that was
+  /// not replayed counts. Collective. `sizes`: of the matmuls for comparison. Throws NumericalError when a measured
+  /// step's loss is not finite.
+  BenchResult measure(const RateSizes& sizes);
+  BenchResult measure() { return measure(rate_sizes(*session_->resources().device)); }
+
+ private:
+  RankContext& context_;
+  ResolvedRun run_;
+  std::unique_ptr<TrainingSession> session_;
+};
+
+/// Measures Tessera's communicators over the world, made as a training session makes them, and compares them with
+/// `reference`: MPI's own collectives over the same ranks in the same order, which may use any buffer. Collective, with
+/// at least two ranks; the same result on all of them.
+BenchResult comm_table(RankContext& context, const Options& options, const MachineShape& machine,
+                       Communicator& reference);
+
+/// Measures every kernel of the options' training step on all ranks at once, and ceilings at these sizes; none: those
+/// of the device. Collective; the result is the caller's. Throws UsageError for a model that cannot be trained, an
+/// impossible schedule, or too little memory.
+BenchResult kernel_table(RankContext& context, const Options& options, const MachineShape& machine,
+                         const std::optional<RateSizes>& sizes = {});
+
+/// A combination, with its memory or the reason why it cannot run.
+struct MemoryRow {
+  MemoryCase one;
+  std::string refused;
+  MemoryUse use;
+};
+
+/// Measures all combinations of the options' run, one after the other. A combination that is refused gets the reason.
+/// Throws UsageError if the data cannot be opened, or no combination can run. Collective; the same rows on all ranks.
+std::vector<MemoryRow> memory_rows(RankContext& context, const Options& options, const MachineShape& machine);
+
+/// Returns the rows as text, for each the rank with the largest unnamed part, and as a table of all ranks.
+BenchResult memory_table(const std::vector<MemoryRow>& rows, DeviceKind device);
+
+}  // namespace tessera
