@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-double host_update_rate(const RankCompute& compute) {
+double host_update_rate(Kernels& kernels) {
   constexpr std::int64_t elements = std::int64_t{1} << 20;  // 16 MiB: more than what most caches of a core hold
   constexpr int tries = 4;
   // No zeros: moments would become subnormal.
@@ -33,7 +33,7 @@ double host_update_rate(const RankCompute& compute) {
   double best = 0;
   for (int i = 0; i < tries; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    (compute.kernels(Queue::host).*rules.update)(*stream, a);
+    (kernels.*rules.update)(*stream, a);
     best = std::max(best, static_cast<double>(elements) / seconds_since(start));
   }
   return best;

@@ -102,7 +102,7 @@ std::string offloaded_state_line(const StepSchedule& s, const Resources& resourc
   constexpr double bus = 20e9;
   const OffloadAccount account = offload_account(s);
   const ResourceSettings& settings = resources.settings;
-  const double rate = host_update_rate(*resources.compute);
+  const double rate = host_update_rate(resources.compute->kernels(Queue::host));
   const double seconds = static_cast<double>(account.elements) / rate;
   std::string line = fmt::format(
       "offload    {}: the state of {} of {} elements on the host, {} copied per step; AdamW there takes {} per step "
