@@ -19,7 +19,6 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
     wanted.dtype = model->compute;
     wanted.dropout = a.dropout > 0;
     wanted.documents = model->documents;
-    require_cuda_attention(wanted.shape, wanted.dtype);
   }
   if (peers != nullptr) {
     wanted.gemm.choices = &algorithms_;
