@@ -1,10 +1,25 @@
 // The figure that a run gives for the host's AdamW.
-#include <catch2/catch.hpp>
+#include <sys/resource.h>
 
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include "tessera/base/clock.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/host_update.hpp"
 
 using namespace tessera;
+
+namespace {
+
+/// The most memory that this process ever had.
+std::int64_t peak_bytes() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return used.ru_maxrss * 1024;
+}
+
+}  // namespace
 
 TEST_CASE("the host's AdamW has a rate, whatever plays the queues") {
   const auto device = make_cpu_device();
@@ -13,8 +28,28 @@ TEST_CASE("the host's AdamW has a rate, whatever plays the queues") {
     settings.threads = 2;
     settings.queue_mode = mode;
     const auto compute = backend_of(DeviceKind::cpu).make_compute(*device, settings, nullptr, nullptr, nullptr);
-    const double rate = host_update_rate(*compute);
-    CHECK(rate > 1e6);
-    CHECK(rate < 1e12);
+    for (const DType type : {DType::fp32, DType::bf16}) {
+      const double rate = host_update_rate(*compute, 100'000, type, 1 << 20);
+      CHECK(rate > 1e6);
+      CHECK(rate < 1e12);
+    }
   }
+}
+
+TEST_CASE("the rate of the host's AdamW is measured over as much memory as is allowed, in about two seconds") {
+  const auto device = make_cpu_device();
+  const auto compute = backend_of(DeviceKind::cpu).make_compute(*device, {}, nullptr, nullptr, nullptr);
+  const auto seconds = [&](std::int64_t bytes) {
+    const auto start = std::chrono::steady_clock::now();
+    CHECK(host_update_rate(*compute, std::int64_t{8} << 30, DType::bf16, bytes) > 0);
+    return seconds_since(start);
+  };
+  const double cache = seconds(1);  // one bucket
+  const std::int64_t before = peak_bytes();
+  const double large = seconds(std::int64_t{1} << 30);
+  const std::int64_t taken = peak_bytes() - before;
+  CHECK(cache < large);
+  CHECK(large < 10);  // on a machine with other work
+  CHECK(taken > std::int64_t{1} << 26);
+  CHECK(taken < (std::int64_t{1} << 30) + (std::int64_t{1} << 27));
 }
