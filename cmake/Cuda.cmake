@@ -5,7 +5,7 @@
 # cudart is linked statically; cuBLASLt, cuDNN, NCCL and NVML are loaded at run time (tessera/backend/dynamic_library.hpp), so the
 # executable starts on machines that have none of them, and no driver either.
 
-set(TESSERA_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPU architectures to compile for (90: code for sm_90, and PTX for later ones)")
+set(TESSERA_CUDA_ARCHITECTURES "" CACHE STRING "GPU architectures to compile for (90: code for sm_90, and PTX for later ones); empty: this machine's GPUs, or 80-real;90")
 
 set(TESSERA_HAS_CUDA OFF)
 if(TESSERA_CUDA STREQUAL "ON")
@@ -19,6 +19,17 @@ if(CUDAToolkit_FOUND)
     set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
   endif()
   set(CMAKE_CUDA_ARCHITECTURES ${TESSERA_CUDA_ARCHITECTURES})
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    include(${CMAKE_CURRENT_LIST_DIR}/LocalGpus.cmake)
+    tessera_local_gpus(${CUDAToolkit_NVCC_EXECUTABLE} CMAKE_CUDA_ARCHITECTURES)
+  endif()
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+  endif()
+  # "sm_80, sm_90+PTX": what messages say that the build holds.
+  string(REGEX REPLACE "([0-9]+)(;|$)" "\\1+PTX\\2" TESSERA_CUDA_CODE "${CMAKE_CUDA_ARCHITECTURES}")
+  string(REPLACE "-real" "" TESSERA_CUDA_CODE "${TESSERA_CUDA_CODE}")
+  string(REPLACE ";" ", sm_" TESSERA_CUDA_CODE "sm_${TESSERA_CUDA_CODE}")
   enable_language(CUDA)
   # CMake 3.25 does not know nvcc's flag for C++20.
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
@@ -27,7 +38,7 @@ if(CUDAToolkit_FOUND)
   endif()
   set(CMAKE_CUDA_STANDARD 20)  # after enable_language, not before
   set(TESSERA_HAS_CUDA ON)
-  message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION} for ${TESSERA_CUDA_ARCHITECTURES}")
+  message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION} for ${TESSERA_CUDA_CODE}")
 else()
   message(STATUS "no CUDA (TESSERA_CUDA = ${TESSERA_CUDA}): this build computes on CPUs only")
 endif()
@@ -66,6 +77,7 @@ if(TESSERA_HAS_CUDA)
   add_library(tessera_cuda OBJECT ${TESSERA_CUDA_HOST_SOURCES})
   target_sources(tessera_cuda INTERFACE $<TARGET_OBJECTS:tessera_cuda_kernels>)
   target_include_directories(tessera_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_compile_definitions(tessera_cuda PRIVATE TESSERA_CUDA_CODE="${TESSERA_CUDA_CODE}")
   target_link_libraries(tessera_cuda PUBLIC ${TESSERA_CUDA_MODULES} CUDA::cudart_static PRIVATE tessera_options)
   set(TESSERA_CUDA_LIBRARY tessera_cuda)
 else()

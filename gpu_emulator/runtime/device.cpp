@@ -10,7 +10,7 @@
 
 namespace {
 
-std::atomic<int> device_count{1}, shared_memory{163 * 1024}, major_version{9};
+std::atomic<int> device_count{1}, major_version{9}, minor_version{0};
 std::atomic<std::uint64_t> seed{1};
 thread_local int device = 0;
 /// The devices that the calling thread sees; count 0: all.
@@ -30,9 +30,9 @@ namespace emulator {
 
 void set_device_count(int count) { device_count = count; }
 void see_devices(int first, int count) { mask = {first, count}; }
-void set_shared_memory(int bytes) { shared_memory = bytes; }
-void set_capability(int major) { major_version = major; }
+void set_capability(int major, int minor) { major_version = major, minor_version = minor; }
 int capability() { return major_version; }
+int shared_memory() { return (major_version == 8 && minor_version > 0 ? 99 : 163) * 1024; }
 void set_chaos(std::uint64_t value) { seed = value; }
 std::uint64_t chaos_seed() { return seed; }
 int current_device() { return device; }
@@ -85,11 +85,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
   index += mask.first;
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "emulated GPU");
-  properties->major = major_version;
+  properties->major = major_version, properties->minor = minor_version;
   properties->multiProcessorCount = 4;
   properties->totalGlobalMem = std::size_t{1} << 32;
   properties->sharedMemPerBlock = 48 * 1024;
-  properties->sharedMemPerBlockOptin = static_cast<std::size_t>(shared_memory);
+  properties->sharedMemPerBlockOptin = static_cast<std::size_t>(emulator::shared_memory());
   properties->sharedMemPerMultiprocessor = 228 * 1024;
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = 1024;

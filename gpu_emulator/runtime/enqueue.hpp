@@ -22,12 +22,12 @@ void set_device_count(int count);
 /// With a count of 0 it sees all.
 void see_devices(int first, int count);
 
-/// How much shared memory a block can have (163 KiB at start, as of sm_80; sm_86 and sm_89 have 99 KiB).
-void set_shared_memory(int bytes);
-
-/// The GPUs' compute capability, its first number (9 at start).
-void set_capability(int major);
+/// The GPUs' compute capability (9.0 at start). Below 8.0 they have no code of any kernel.
+void set_capability(int major, int minor);
+/// Its first number.
 int capability();
+/// How much shared memory a block can have: 99 KiB with 8.6 and 8.9, otherwise 163 KiB, as with 8.0.
+int shared_memory();
 
 /// Some pieces of work start late, and nodes of graphs run in other orders that their edges allow, by this seed; 0:
 /// none of it. The start is seed 1.

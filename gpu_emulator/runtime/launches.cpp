@@ -149,12 +149,13 @@ cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, 
   Function* const function = find_function(host);
   if (function == nullptr) return cudaErrorInvalidDeviceFunction;
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaErrorNotSupported;
-  if (value < 0 || function->kernel->static_shared + value > (163 << 10)) return cudaErrorInvalidValue;
+  if (value < 0 || function->kernel->static_shared + value > emulator::shared_memory()) return cudaErrorInvalidValue;
   function->allowed_dynamic = value;
   return cudaSuccess;
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* host, void** arguments) {
+  if (emulator::capability() < 8) return cudaErrorNoKernelImageForDevice;
   const ptx::Kernel* kernel = nullptr;
   {
     const std::lock_guard guard(program().lock);

@@ -110,6 +110,8 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
       monitor != nullptr,
       run.machine.machine_cores,
       session.resources().settings.threads * run.machine.machine_ranks};
+  const std::string account_text =
+      account_before(options, run.planned, *run.data, run.steps, session.resources(), session.player(), run.machine);
   if (recorder != nullptr) {
     if (const std::string dropouts = dropouts_of(options.model.from);
         !dropouts.empty() && !options.is_given("model.dropout")) {
@@ -120,8 +122,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     if (!tuned.empty()) log.info(tuned);
     if (const std::string decided = describe_decisions(run.decisions); !decided.empty())
       log.info("resolved   " + decided);
-    log.info(
-        account_before(options, run.planned, *run.data, run.steps, session.resources(), session.player(), run.machine));
+    log.info(account_text);
     recorder->begin(run.planned, session.step(), session.steps(), account);
   }
   const auto start = Clock::now();

@@ -234,7 +234,7 @@ void add_shard(Rows& rows) {
   shard.value<read_fraction>(
       "shard.offload_fraction", &S::offload_fraction, "number, 0 to 1, or fit", fraction_text,
       "part of the parameters whose state is offloaded, unit by unit, the last ones first; fit: the least "
-      "that fits plan.memory");
+      "that fits plan.memory, or what the device has");
 }
 
 void add_resources(Rows& rows) {
@@ -346,8 +346,8 @@ void add_commands(Rows& rows) {
   const Section bench(rows, &O::bench, Readers::bench);
   plan.integer("plan.ranks", &PlanOptions::ranks, 1, 1 << 24, "world size to plan for");
   plan.bytes("plan.memory", &PlanOptions::memory,
-             "memory of a rank's device: if the plan needs more, fail and say what would fit; shard.offload_fraction = "
-             "fit offloads until it fits; 0: not checked (train: what the device has)")
+             "memory of a rank's device: if the plan needs more, fail and say what would fit; options that say fit "
+             "make it fit; 0: not checked (train: what the device has)")
       .also_by(kTraining);
   plan.choice("plan.view", &PlanOptions::view,
               "table: all strategies side by side; schedule: every operation; units: what is gathered together");

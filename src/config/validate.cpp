@@ -77,11 +77,6 @@ void check_offload(const Options& options) {
         .because("its copies are real")
         .use("memory.emulate_copies = none, or run.device = cpu");
   }
-  if (shard.offload_fraction.fits && options.plan.memory == 0) {
-    throw refuse("shard.offload_fraction", "fit")
-        .because("it needs plan.memory, into which the rest has to fit")
-        .hint("Give plan.memory, or a number from 0 to 1");
-  }
 }
 
 void check_ranges(const Options& options) {

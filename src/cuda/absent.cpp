@@ -26,8 +26,6 @@ std::unique_ptr<DeviceCommBackend> make_device_comm_backend(RankContext&, Device
 
 std::string nccl_version() { return "none (built without CUDA)"; }
 
-void require_cuda_attention(const AttentionShape&, DType) {}
-
 std::unique_ptr<Kernels> make_cuda_kernels(void*, const CudaKernelSettings&) {
   throw refusal("there are no kernels for GPUs")
       .because("this build has no CUDA")

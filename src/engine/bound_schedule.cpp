@@ -248,9 +248,11 @@ class Binder {
       a.gradient = at_bucket(op, v) + in_bucket * size_of(value.dtype());
       a.gradient_dtype = value.dtype();
     }
-    for (const ValueId v : op.writes) {
+    for (const ValueId v : written_values(op)) {
+      if (schedule_.value(v).kind != ValueKind::parameter) continue;
       a.copy_dtype = schedule_.value(v).dtype();
-      a.copy = at(v) + (slice.first + part.first) * size_of(a.copy_dtype);
+      const std::int64_t size = size_of(a.copy_dtype);  // a copy of a whole slice lies in a full one
+      a.copy = op.bucket.count > 0 ? at_bucket(op, v) + in_bucket * size : at(v) + (slice.first + part.first) * size;
     }
     const auto add_padding = [&](std::int64_t end) {  // a copy has it, but an update leaves it alone
       const std::int64_t begin = update.runs.empty() ? 0 : update.runs.back().end;

@@ -6,37 +6,48 @@
 
 #include "tessera/backend/stream.hpp"
 #include "tessera/base/clock.hpp"
+#include "tessera/base/math.hpp"
 #include "tessera/optimizer/rules.hpp"
+#include "tessera/schedule/build.hpp"
 
 namespace tessera {
 
-double host_update_rate(Kernels& kernels) {
-  constexpr std::int64_t elements = std::int64_t{1} << 20;  // 16 MiB: more than what most caches of a core hold
-  constexpr int tries = 4;
-  // No zeros: moments would become subnormal.
-  std::vector<float> master(elements, 0.5F), gradient(elements, 0.02F);
+double host_update_rate(Kernels& kernels, std::int64_t elements, DType compute_type, std::int64_t bytes) {
+  constexpr double filling = 1, shortest = 0.1, longest = 1;  // seconds
   const OptimizerRules& rules = rules_of(OptimizerName::adamw);
-  std::vector<std::vector<float>> states(static_cast<std::size_t>(rules.states()), std::vector<float>(elements, 0.01F));
-  std::vector<float*> addresses;
-  for (std::vector<float>& state : states) addresses.push_back(state.data());
-  const DecayRun all{0, elements, true};
+  const std::int64_t bucket = std::min(elements, kOffloadBucket), vectors = 1 + rules.states();
+  const std::int64_t most = std::max<std::int64_t>(1, bytes / (vectors * bucket * size_of(DType::fp32)));
+  // No zeros: moments would become subnormal.
+  const auto filled = [](std::int64_t n, float x) { return std::vector<float>(static_cast<std::size_t>(n), x); };
+  std::vector<float> gradient = filled(bucket, 0.02F), copy = filled(bucket, 0);
+  std::vector<std::vector<float>> state;
+  auto start = std::chrono::steady_clock::now();
+  while (state.empty() ||
+         (std::ssize(state) < std::min(most, ceil_div(elements, bucket)) && seconds_since(start) < filling))
+    state.push_back(filled(vectors * bucket, 0.01F));
+
+  const DecayRun all{0, bucket, true};
   StepScalars scalars;
   scalars.learning_rate = 1e-3F;
   UpdateArguments a;
-  a.elements = elements;
-  a.master = master.data();
-  a.states = addresses;
+  a.elements = bucket;
   a.gradient = gradient.data();
   a.runs = {&all, 1};
   a.scalars = &scalars;
+  if (compute_type != DType::fp32) a.copy = copy.data(), a.copy_dtype = compute_type;
   const auto stream = make_serial_stream("host");
-  double best = 0;
-  for (int i = 0; i < tries; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+  start = std::chrono::steady_clock::now();
+  std::size_t updated = 0;  // buckets
+  double seconds = 0;
+  while (seconds < (updated < state.size() ? longest : shortest)) {
+    a.master = state[updated++ % state.size()].data();
+    std::vector<float*> states;
+    for (std::int64_t v = 1; v < vectors; ++v) states.push_back(a.master + v * bucket);
+    a.states = states;
     (kernels.*rules.update)(*stream, a);
-    best = std::max(best, static_cast<double>(elements) / seconds_since(start));
+    seconds = seconds_since(start);
   }
-  return best;
+  return static_cast<double>(updated) * static_cast<double>(bucket) / seconds;
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "tessera/record/account.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tessera/backend/cores.hpp"
@@ -96,31 +97,19 @@ std::string offloaded_inputs_line(const Options& options, const StepSchedule& s)
                      counted(s.offloaded_inputs, "input"), format_bytes(copied));
 }
 
-/// Says how much of a step the host's AdamW takes, and how many threads would keep up with a bus of 20 GB/s.
-std::string offloaded_state_line(const StepSchedule& s, const Resources& resources) {
+/// Says how much of a step the host's AdamW takes.
+std::string offloaded_state_line(const StepSchedule& s, const Resources& resources, int machine_ranks) {
   if (s.offload == Offload::none) return {};
-  constexpr double bus = 20e9;
   const OffloadAccount account = offload_account(s);
-  const ResourceSettings& settings = resources.settings;
-  const double rate = host_update_rate(resources.compute->kernels(Queue::host));
-  const double seconds = static_cast<double>(account.elements) / rate;
-  std::string line = fmt::format(
+  const std::int64_t probed = std::min(std::int64_t{4} << 30, usable_memory() / 4) / machine_ranks;
+  const double rate = host_update_rate(resources.compute->kernels(Queue::host), account.elements, s.compute, probed);
+  return fmt::format(
       "offload    {}: the state of {} of {} elements on the host, {} copied per step; AdamW there takes {} per step "
-      "({} "
-      "elements/s on {} of this rank)\n",
+      "({} elements/s on {} of this rank)\n",
       name_of(s.offload), format_count(account.elements), format_count(account.of),
-      format_bytes(s.copied_bytes_per_step() - bytes_of(input_copy_terms(s))), format_seconds(seconds),
-      format_count(std::llround(rate)), counted(settings.threads, "thread"));
-  const double copied = static_cast<double>(account.elements * size_of(DType::fp32)) / bus;
-  const double wanted = std::ceil(settings.threads * seconds / copied);
-  if (traits_of(s.model.device).has_own_memory && wanted > settings.threads) {
-    line += fmt::format(
-        "warning    {} per rank for the host's AdamW: {} would keep up with copies at 20 GB/s (run.threads, fewer "
-        "ranks "
-        "on the machine)\n",
-        counted(settings.threads, "thread"), static_cast<std::int64_t>(wanted));
-  }
-  return line;
+      format_bytes(s.copied_bytes_per_step() - bytes_of(input_copy_terms(s))),
+      format_seconds(static_cast<double>(account.elements) / rate), format_count(std::llround(rate)),
+      counted(resources.settings.threads, "thread"));
 }
 
 /// Says how GELU's and SwiGLU's outputs are handled, if a choice was made.
@@ -182,7 +171,8 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
 std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data, std::int64_t steps,
                            const Resources& resources, const Player& player, const MachineShape& machine) {
   return model_line(planned) + "\n" + grid_line(planned, resources, machine) + "\n" + strategy_line(options, planned) +
-         "\n" + memory_line(planned, resources) + "\n" + offloaded_state_line(planned.schedule, resources) +
+         "\n" + memory_line(planned, resources) + "\n" +
+         offloaded_state_line(planned.schedule, resources, machine.machine_ranks) +
          offloaded_inputs_line(options, planned.schedule) + activated_line(options, planned.schedule.model) +
          data_line(options, planned, data, steps) + "\n" + device_line(options, resources, player);
 }

@@ -105,6 +105,36 @@ class CudaInTheBuild(unittest.TestCase):
         self.assertIn("--cuda-if-driver", done.stderr)
 
 
+class GpusOfThisMachine(unittest.TestCase):
+    """cmake/LocalGpus.cmake with a driver and an nvcc that are played."""
+
+    def chosen(self, nvidia_smi):
+        with tempfile.TemporaryDirectory() as folder:
+            for program, text in {"nvidia-smi": nvidia_smi, "nvcc": "printf 'sm_80\\nsm_90\\nsm_100\\nsm_120\\n'"}.items():
+                (Path(folder) / program).write_text(f"#!/bin/sh\n{text}\n")
+                (Path(folder) / program).chmod(0o755)
+            script = Path(folder) / "ask.cmake"
+            script.write_text(f'include({SOURCE}/cmake/LocalGpus.cmake)\n'
+                              f'tessera_local_gpus({folder}/nvcc found)\nmessage("found <${{found}}>")\n')
+            done = subprocess.run(["cmake", "-P", script], env=os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"},
+                                  capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return re.search("found <(.*)>", done.stderr)[1], done.stdout
+
+    def test_the_driver_tells_them_and_each_counts_once(self):
+        self.assertEqual(self.chosen("printf '9.0\\n9.0\\n'")[0], "90")
+        self.assertEqual(self.chosen("printf '12.0\\n8.0\\n'")[0], "120;80")
+
+    def test_without_a_driver_there_are_none(self):
+        self.assertEqual(self.chosen("echo 'NVIDIA-SMI has failed'; exit 9"), ("", ""))
+
+    def test_what_the_toolkit_or_tessera_does_not_know_is_not_compiled_for(self):
+        for capability in ("7.5", "10.3", "13.0"):
+            found, said = self.chosen(f"printf '9.0\\n{capability}\\n'")
+            self.assertEqual(found, "")
+            self.assertIn(f"does not know sm_{capability.replace('.', '')}", said)
+
+
 class MissingLibraries(unittest.TestCase):
     def test_one_message_names_all_of_them_as_packages(self):
         with tempfile.TemporaryDirectory() as build:

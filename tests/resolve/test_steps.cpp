@@ -60,6 +60,20 @@ TEST_CASE("What memory decides is noted as the choice that it took") {
   CHECK(noted->step == "fit");
 }
 
+TEST_CASE("The least offload that fits is decided by plan.memory, or by what the device has") {
+  const std::vector<std::string> fit{"--shard.offload=optimizer", "--shard.offload_fraction=fit"};
+  std::vector<std::string> given = fit;
+  given.insert(given.end(), {"--model.preset=nano", "--train.micro_batch=8", "--run.device=cpu"});
+  const ResolvedRun run = planned(given, Purpose::sweep);
+  CHECK_FALSE(run.options.shard.offload_fraction.fits);
+  const auto [options, decisions] = trained(fit);  // a machine has enough for all of it
+  CHECK_FALSE(options.shard.offload_fraction.fits);
+  CHECK(options.shard.offload_fraction.value == 0);
+  const auto noted = std::ranges::find(decisions, "shard.offload_fraction", &Decision::option);
+  REQUIRE(noted != decisions.end());
+  CHECK(noted->step == "fit");
+}
+
 TEST_CASE("A training's options are what repeats it, and every change is noted with its step") {
   const auto [options, decisions] = trained({"--shard.strategy=zero3"});
   CHECK(options.train.seq_len > 0);

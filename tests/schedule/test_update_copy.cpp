@@ -74,23 +74,58 @@ TEST_CASE("an update writes the 16-bit copy that stays, or that the next segment
   }
 }
 
-TEST_CASE("small tensors have a copy that their update writes; updates on the host have none") {
+TEST_CASE("an update on the host writes the cast of its bucket: into a buffer, or into what each gather loads") {
+  for (const Offload offload : {Offload::optimizer, Offload::params}) {
+    SchedulePolicy policy;
+    policy.compute = DType::bf16;
+    policy.persistence_threshold = 9;  // norms
+    policy.offload = offload, policy.offload_fraction = 0.3, policy.offload_bucket = 64;
+    const StepSchedule s = built_over(policy, 4);
+    REQUIRE(verify_schedule(s).empty());
+    int into_buffer = 0, into_slice = 0, on_device = 0;
+    for (const OperationId id : in_update(s, OperationKind::update)) {
+      const Operation& op = s.operation(id);
+      if (op.queue != Queue::host) {
+        on_device += op.writes.empty() ? 0 : 1;
+        continue;
+      }
+      REQUIRE(op.writes.size() + op.updates.size() == 3);  // master, moments and the cast
+      const ValueId cast = op.writes.empty() ? op.updates.back().after : op.writes[0];
+      CHECK(s.value(cast).kind == ValueKind::parameter);
+      CHECK(s.value(cast).dtype() == DType::bf16);
+      CHECK(s.storage_of(cast).space == MemorySpace::host);
+      ++(s.value(cast).first == op.bucket.first ? into_buffer : into_slice);
+    }
+    CHECK(on_device > 1);
+    CHECK((into_buffer > 0) == (offload == Offload::optimizer));
+    CHECK((into_slice > 0) == (offload == Offload::params));
+    for (const OperationId id : in_update(s, OperationKind::gather)) CHECK(s.operation(id).queue == Queue::gather);
+    policy.compute = DType::fp32;
+    const StepSchedule uncast = built_over(policy, 4);
+    for (const OperationId id : in_update(uncast, OperationKind::update)) CHECK(uncast.operation(id).writes.empty());
+  }
+}
+
+TEST_CASE("an update on the host that casts another bucket, type or placement is refused") {
   SchedulePolicy policy;
   policy.compute = DType::bf16;
-  policy.persistence_threshold = 9;  // norms
-  policy.offload = Offload::optimizer, policy.offload_fraction = 0.3;
-  const StepSchedule s = built_over(policy, 4);
-  REQUIRE(verify_schedule(s).empty());
-  int on_host = 0, with_copy = 0;
-  for (const OperationId id : in_update(s, OperationKind::update)) {
-    const Operation& op = s.operation(id);
-    if (op.queue == Queue::host) ++on_host;
-    if (op.writes.empty()) continue;
-    ++with_copy;
-    CHECK(op.queue == Queue::compute);
-  }
-  CHECK(on_host > 0);
-  CHECK(with_copy > 1);
+  policy.offload = Offload::optimizer, policy.offload_bucket = 64;
+  const StepSchedule right = built_over(policy, 4);
+  REQUIRE(verify_schedule(right).empty());
+  const ValueId cast = a_copy(right);
+  const auto wrong = [&](auto change) {
+    StepSchedule mutant = right;
+    change(mutant.values[cast]);
+    return mutant;
+  };
+  const std::string other = "casts other elements than those of its bucket";
+  CHECK(rejected(wrong([](Value& v) { v.first += 64; }), other));
+  CHECK(rejected(wrong([](Value& v) { v.elements /= 2; }), other));
+  const std::string slice = "a cast master is a slice of parameters in the compute type";
+  CHECK(rejected(wrong([](Value& v) { ++v.unit; }), slice));
+  CHECK(rejected(wrong([](Value& v) { v.kind = ValueKind::master; }), slice));
+  CHECK(rejected(wrong([](Value& v) { v.placement.dtype = DType::fp16; }), slice));
+  CHECK(rejected(wrong([](Value& v) { v.placement.shard = {}; }), slice));
 }
 
 TEST_CASE("an update of a copy of another unit, size, type or placement is refused") {
@@ -105,12 +140,12 @@ TEST_CASE("an update of a copy of another unit, size, type or placement is refus
     change(mutant.values[copy]);
     return mutant;
   };
-  const std::string slice = "the copy is not the updated slice in the compute type";
+  const std::string slice = "a cast master is a slice of parameters in the compute type";
   CHECK(rejected(wrong([](Value& v) { ++v.unit; }), slice));
-  CHECK(rejected(wrong([](Value& v) { v.elements *= 2; }), slice));
+  CHECK(rejected(wrong([](Value& v) { v.elements *= 2; }), "casts other elements than its slice's"));
   CHECK(rejected(wrong([](Value& v) { v.placement.dtype = DType::fp16; }), slice));
   CHECK(rejected(wrong([](Value& v) { v.kind = ValueKind::master; }), slice));
-  CHECK(rejected(wrong([](Value& v) { v.placement.shard = {}; }), "the copy is not split like the master"));
+  CHECK(rejected(wrong([](Value& v) { v.placement.shard = {}; }), slice));
   StepSchedule narrow = right;
   narrow.storages[right.value(copy).storage].bytes /= 4;
   CHECK(rejected(narrow, "the slice of a copy lies in a full one"));

@@ -22,10 +22,6 @@ struct CudaKernelSettings {
   bool dropout = false, documents = false;
 };
 
-/// UsageError if the current device cannot compute such attention with Tessera's own kernels (a block's shared memory).
-/// Call it before anything is computed.
-void require_cuda_attention(const AttentionShape& shape, DType dtype);
-
 /// Makes kernels for the current device. Opens cuBLASLt (UsageError where it is not found). `workspace` is
 /// KernelNeeds::workspace() of device memory, aligned to 256 bytes, for these kernels alone; their calls must be on one
 /// stream (or ordered). cuDNN computes attention if settings.attention wants or allows it and a capable library is

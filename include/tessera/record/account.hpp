@@ -11,7 +11,8 @@
 
 namespace tessera {
 
-/// Describes model, parameters, grid, strategy, memory per category, tokens per step, data: a few lines.
+/// Describes model, parameters, grid, strategy, memory per category, tokens per step, data: a few lines. Call it on all
+/// ranks at once: with offloaded state it times the host's AdamW, whose memory they share.
 std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data, std::int64_t steps,
                            const Resources& resources, const Player& player, const MachineShape& machine);
 

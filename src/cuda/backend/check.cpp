@@ -19,6 +19,16 @@ void cuda_call_failed(cudaError_t code, const char* call, const char* file, int 
           .because("there is no NVIDIA driver, or one older than this build's CUDA {}.{}: {}", CUDART_VERSION / 1000,
                    CUDART_VERSION % 1000 / 10, text)
           .use("run.device = cpu, or a machine with a GPU and a driver for that version");
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion: {
+      int device = 0;
+      cudaDeviceProp gpu{};
+      static_cast<void>(cudaGetDevice(&device));
+      static_cast<void>(cudaGetDeviceProperties(&gpu, device));
+      throw refusal("{} (sm_{}{}) cannot be used", static_cast<const char*>(gpu.name), gpu.major, gpu.minor)
+          .because("this build has code only for {}", TESSERA_CUDA_CODE)
+          .use("a build for it (from sm_80 on, TESSERA_CUDA_ARCHITECTURES), a newer driver, or run.device = cpu");
+    }
     case cudaErrorNoDevice:
       throw refusal("{} failed", call)
           .because("there is no GPU: {}", text)

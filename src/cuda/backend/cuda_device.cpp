@@ -89,6 +89,7 @@ class CudaDevice final : public Device {
     TESSERA_CHECK_CUDA(cudaFree(nullptr));
     copies_ = std::make_unique<CudaStream>();
     count_ = std::make_unique<CudaMemory>(MemoryKind::device, sizeof(std::int64_t));
+    fill_pattern(*copies_, {count_->data(), sizeof(std::int64_t)});  // fails if the build has no code for this GPU
     free_at_start_ = free_memory();
   }
 

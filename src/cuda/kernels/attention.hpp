@@ -11,13 +11,9 @@
 namespace tessera {
 
 inline constexpr std::int64_t kWidestHead = 256, kWidestTensorCoreHead = 128;
-/// UsageError for heads that are wider.
-void require_narrow_heads(const AttentionShape& shape);
 
 void attention_forward_by_tensor_cores(cudaStream_t stream, const AttentionForward& a);
 void attention_forward_plain(cudaStream_t stream, const AttentionForward& a);
-/// Returns the most shared memory that a block of the plain kernels takes, in bytes.
-std::int64_t plain_attention_shared_bytes(std::int64_t head_width);
 
 /// Computes gradients from delta[batch, heads, sequence] = dot(output, output_gradient) of each row.
 void attention_backward_by_tensor_cores(cudaStream_t stream, const AttentionBackward& a, const float* delta);

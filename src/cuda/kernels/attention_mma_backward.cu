@@ -8,6 +8,7 @@
 
 #include "cuda/kernels/attention.hpp"
 #include "cuda/kernels/attention_tiles.cuh"
+#include "cuda/kernels/shared_memory.hpp"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {
@@ -32,6 +33,7 @@ struct BackwardTiles {
   using Pass = AttentionTile<T, kPass<D>, D>;
   static constexpr int kStatistics = 2 * 2 * (kStay > kPass<D> ? kStay : kPass<D>)*static_cast<int>(sizeof(float));
   static constexpr std::size_t kBytes = 2 * Stay::kBytes + 4 * Pass::kBytes + kStatistics;
+  static_assert(kBytes <= kSharedBytesEverywhere);
 
   T* memory;
 

@@ -3,6 +3,7 @@
 
 #include "cuda/kernels/attention.hpp"
 #include "cuda/kernels/attention_tiles.cuh"
+#include "cuda/kernels/shared_memory.hpp"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {
@@ -21,6 +22,7 @@ struct ForwardTiles {
   using Queries = AttentionTile<T, Shape::kQueries, D>;
   using Keys = AttentionTile<T, Shape::kKeys, D>;
   static constexpr std::size_t kBytes = Queries::kBytes + 4 * Keys::kBytes;
+  static_assert(kBytes <= kSharedBytesEverywhere);
 
   T* memory;
 

@@ -1,25 +1,31 @@
 // Causal attention in fp32 arithmetic, for any storage and heads of up to 256. Tiles of 32 queries and 32 keys are in
-// shared memory; eight threads have a row. Forward is an online softmax (Milakov & Gimelshein 2018; Dao et al. 2022).
-// Backward is one kernel in two roles. Keys stay and queries pass by (gradients of keys and values), or the other way
-// round (gradient of queries). Each role recomputes the probabilities, so nothing is added between blocks.
-
-#include <algorithm>
+// shared memory, and eight threads have a row; of heads above 128, tiles of 16 and sixteen threads. Forward is an
+// online softmax (Milakov & Gimelshein 2018; Dao et al. 2022). Backward is one kernel in two roles. Keys stay and
+// queries pass by (gradients of keys and values), or the other way round (gradient of queries). Each role recomputes
+// the probabilities, so nothing is added between blocks.
 
 #include "cuda/kernels/attention.hpp"
 #include "cuda/kernels/attention_problem.cuh"
+#include "cuda/kernels/shared_memory.hpp"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {
 
 namespace {
 
-constexpr int kTile = 32, kShare = 8, kThreads = kTile * kShare;
+constexpr int kThreads = 256;
+/// Rows of a tile of heads of D, so that a block's tiles fit every GPU, and threads that share a row.
+template <int D>
+constexpr int kTileOf = D <= 128 ? 32 : 16;
+template <int D>
+constexpr int kShareOf = kThreads / kTileOf<D>;
 
-/// Loads rows [first, first + 32) of one head as fp32 with `D` columns; zeros beyond the sequence and the head's width.
+/// Loads the tile's rows from `first` on of one head as fp32 with `D` columns; zeros beyond the sequence and the head's
+/// width.
 template <int D, class T>
 __device__ void load_tile(float* tile, const Rows<const T>& rows, std::int64_t sample_row, int first, int sequence,
                           std::int64_t head_column, int width) {
-  for (int i = static_cast<int>(threadIdx.x); i < kTile * D; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kTileOf<D> * D; i += kThreads) {
     const int row = i / D, column = i % D;
     const bool inside = first + row < sequence && column < width;
     tile[row * (D + 1) + column] = inside ? to_float(*rows.at(sample_row + first + row, head_column + column)) : 0.0f;
@@ -34,24 +40,28 @@ __device__ float dot(const float* x, const float* y) {
   return sum;
 }
 
-/// Sums over the eight threads that share a row.
+/// Sums over the threads that share a row.
+template <int D>
 __device__ __forceinline__ float share_sum(float x) {
-  for (int half = kShare / 2; half >= 1; half /= 2) x += __shfl_xor_sync(kAllLanes, x, half);
+  for (int half = kShareOf<D> / 2; half >= 1; half /= 2) x += __shfl_xor_sync(kAllLanes, x, half);
   return x;
 }
+template <int D>
 __device__ __forceinline__ float share_maximum(float x) {
-  for (int half = kShare / 2; half >= 1; half /= 2) x = larger(x, __shfl_xor_sync(kAllLanes, x, half));
+  for (int half = kShareOf<D> / 2; half >= 1; half /= 2) x = larger(x, __shfl_xor_sync(kAllLanes, x, half));
   return x;
 }
 
 template <int D>
 constexpr std::size_t forward_shared_bytes() {
-  return sizeof(float) * (3 * kTile * (D + 1) + kTile * (kTile + 1)) + sizeof(int) * kTile;
+  constexpr std::size_t tile = kTileOf<D>;
+  return sizeof(float) * (3 * tile * (D + 1) + tile * (tile + 1)) + sizeof(int) * tile;
 }
 
 /// Packed documents have their own instance because of the registers that they need.
 template <class T, int D, bool Packed>
 __global__ void __launch_bounds__(kThreads) forward_kernel(const AttentionForwardRows<T> a) {
+  constexpr int kTile = kTileOf<D>, kShare = kShareOf<D>;
   auto* queries = dynamic_shared<float>();
   float *keys = queries + kTile * (D + 1), *values = keys + kTile * (D + 1), *p = values + kTile * (D + 1);
   int* first_key = reinterpret_cast<int*>(p + kTile * (kTile + 1));  // of the tile's queries
@@ -85,7 +95,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const AttentionForwar
       score[j] = visible ? s.scale * dot<D>(queries + row * (D + 1), keys + key * (D + 1)) : -HUGE_VALF;
       tile_top = larger(tile_top, score[j]);
     }
-    const float new_top = larger(top, share_maximum(tile_top)), shrink = expf(top - new_top);
+    const float new_top = larger(top, share_maximum<D>(tile_top)), shrink = expf(top - new_top);
     float tile_sum = 0;
 #pragma unroll
     for (int j = 0; j < kTile / kShare; ++j) {
@@ -95,9 +105,9 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const AttentionForwar
       if (s.dropout.on() && e != 0) e *= s.mask(sample_key, head, query, key_first + key);
       p[row * (kTile + 1) + key] = e;
     }
-    sum = sum * shrink + share_sum(tile_sum);
+    sum = sum * shrink + share_sum<D>(tile_sum);
     top = new_top;
-    __syncwarp();  // a row's eight threads are in one warp
+    __syncwarp();  // a row's threads are in one warp
 #pragma unroll
     for (int j = 0; j < D / kShare; ++j) {
       float add = 0;
@@ -121,13 +131,17 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const AttentionForwar
 
 template <int D>
 constexpr std::size_t backward_shared_bytes() {
-  return sizeof(float) * (4 * kTile * (D + 1) + 2 * kTile * (kTile + 1) + 2 * kTile) + sizeof(int) * kTile;
+  constexpr std::size_t tile = kTileOf<D>;
+  return sizeof(float) * (4 * tile * (D + 1) + 2 * tile * (tile + 1) + 2 * tile) + sizeof(int) * tile;
 }
+static_assert(backward_shared_bytes<128>() <= kSharedBytesEverywhere &&
+              backward_shared_bytes<256>() <= kSharedBytesEverywhere);
 
 /// KeysStay: blockIdx.y is a key/value head, and its query heads pass one after the other. Otherwise a query head. With
 /// documents one block per multiprocessor must do, because with fewer registers a thread would spill.
 template <class T, int D, bool KeysStay, bool Packed>
 __global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) backward_kernel(const AttentionBackwardRows<T> a) {
+  constexpr int kTile = kTileOf<D>, kShare = kShareOf<D>;
   auto* x = dynamic_shared<float>();  // stay: key, value; or query, d output
   float *y = x + kTile * (D + 1), *u = y + kTile * (D + 1), *w = u + kTile * (D + 1);
   float *p = w + kTile * (D + 1), *ds = p + kTile * (kTile + 1);
@@ -196,7 +210,7 @@ __global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) backward_kernel(cons
         p[row * (kTile + 1) + other] = probability;
         ds[row * (kTile + 1) + other] = gradient;
       }
-      __syncwarp();  // a row's eight threads are in one warp
+      __syncwarp();  // a row's threads are in one warp
 #pragma unroll
       for (int j = 0; j < D / kShare; ++j) {
         const int column = share + kShare * j;
@@ -228,9 +242,9 @@ template <class T, int D, bool Packed>
 void launch_roles(cudaStream_t stream, const AttentionBackward& a, const float* delta) {
   const AttentionShape& s = a.shape;
   const AttentionBackwardRows<T> rows = rows_of<T>(a, delta);
-  launch(stream, blocks_for(s.sequence, kTile, s.kv_heads, s.batch), dim3(kThreads), backward_shared_bytes<D>(),
+  launch(stream, blocks_for(s.sequence, kTileOf<D>, s.kv_heads, s.batch), dim3(kThreads), backward_shared_bytes<D>(),
          backward_kernel<T, D, true, Packed>, rows);
-  launch(stream, blocks_for(s.sequence, kTile, s.heads, s.batch), dim3(kThreads), backward_shared_bytes<D>(),
+  launch(stream, blocks_for(s.sequence, kTileOf<D>, s.heads, s.batch), dim3(kThreads), backward_shared_bytes<D>(),
          backward_kernel<T, D, false, Packed>, rows);
 }
 
@@ -243,16 +257,10 @@ void with_width(std::int64_t width, F f) {
 
 }  // namespace
 
-std::int64_t plain_attention_shared_bytes(std::int64_t head_width) {
-  std::size_t bytes = 0;
-  with_width(head_width, [&]<int D>() { bytes = std::max(forward_shared_bytes<D>(), backward_shared_bytes<D>()); });
-  return static_cast<std::int64_t>(bytes);
-}
-
 void attention_forward_plain(cudaStream_t stream, const AttentionForward& a) {
-  const dim3 grid = blocks_for(a.shape.sequence, kTile, a.shape.heads, a.shape.batch);
   with_float_type(a.query.dtype, [&]<class T>() {
     with_width(a.shape.head_width, [&]<int D>() {
+      const dim3 grid = blocks_for(a.shape.sequence, kTileOf<D>, a.shape.heads, a.shape.batch);
       const auto kernel = a.positions != nullptr ? forward_kernel<T, D, true> : forward_kernel<T, D, false>;
       launch(stream, grid, dim3(kThreads), forward_shared_bytes<D>(), kernel, rows_of<T>(a));
     });

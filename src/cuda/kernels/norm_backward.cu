@@ -7,6 +7,7 @@
 #include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/norm_width.hpp"
 #include "cuda/kernels/packs.cuh"
+#include "cuda/kernels/shared_memory.hpp"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {
@@ -240,6 +241,8 @@ void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int6
   const std::int64_t needed = round_up(ceil_div(rows.width, Packs * kPack), 32);
   const auto x = kSharesBlock<Packs> ? static_cast<unsigned>(needed) : kWarpsOf<Packs> * 32u;
   const unsigned y = kSharesBlock<Packs> ? std::max(1u, std::min(kWarpsOf<Packs> * 32 / x, 8u)) : 1;
+  constexpr std::size_t most_slots = kPack * (kWarpsOf<Packs> * 32 * Packs + 4);  // of ColumnSlots
+  static_assert(!kSharesBlock<Packs> || (Sums * most_slots + 4 * kMostWarps) * sizeof(float) <= kSharedBytesEverywhere);
   const auto slots = static_cast<std::size_t>(ColumnSlots(x * Packs).count());
   launch(stream, blocks_for(groups, 1), dim3(x, y), kSharesBlock<Packs> ? Sums * slots * sizeof(float) : 0,
          whole ? norm_backward_kernel<T, Packs, true, Sums> : norm_backward_kernel<T, Packs, false, Sums>, rows);

@@ -52,33 +52,36 @@ void Parameters::update_stored() {
     after.version = 1;
     w_.update(update, before, after);
   }
+  const ValueId cast = write_cast(update);
   gradient_buffers_.read_by(w_.emit(std::move(update)), gradient);
-  bring_up(unit, bucket);
+  bring_up(unit, bucket, cast);
   if (is_last) gather_what_stays(unit);
 }
 
-void Parameters::bring_up(UnitId unit, const Bucket& bucket) {
+void Parameters::bring_up_first(UnitId unit, const Bucket& bucket) {
+  Operation op = on_bucket(OperationKind::gather, Queue::host, unit, bucket);
+  op.reads = {master(unit)};
+  const ValueId cast = write_cast(op);
+  if (cast) w_.emit(std::move(op));
+  bring_up(unit, bucket, cast);
+}
+
+ValueId Parameters::write_cast(Operation& op) {
+  if (loaded_.dtype == sharded_.dtype) return {};
+  if (const StorageId whole = units_[op.unit].on_host) return write_bucket(op, whole, loaded_);
+  Value value = part_of(w_.value(master(op.unit)), op.bucket);
+  value.kind = ValueKind::parameter;
+  value.placement = loaded_;
+  return parameter_buffers_.write(op, value);
+}
+
+void Parameters::bring_up(UnitId unit, const Bucket& bucket, ValueId cast) {
   OfUnit& of = units_[unit];
-  const bool is_cast = loaded_.dtype != sharded_.dtype, is_loaded = !is_loaded_to_gather(of);
-  ValueId source = master(unit);
-  if (is_cast) {
-    Operation cast = on_bucket(OperationKind::gather, Queue::host, unit, bucket);
-    cast.reads = {source};
-    Value value = part_of(w_.value(source), bucket);
-    value.kind = ValueKind::parameter;
-    value.placement = loaded_;
-    if (of.on_host) {
-      write_bucket(cast, of.on_host, loaded_);
-    } else {
-      source = parameter_buffers_.write(cast, value);
-    }
-    w_.emit(std::move(cast));
-  }
-  if (!is_loaded) return;
+  if (is_loaded_to_gather(of)) return;
   if (!of.shard_rests && bucket.first == 0)
     of.shard = w_.add(local("shard " + w_.schedule().unit(unit).name, Category::parameters), 0);
-  const OperationId loaded = load(unit, bucket, source, {});
-  if (is_cast) parameter_buffers_.read_by(loaded, source);
+  const OperationId loaded = load(unit, bucket, cast ? cast : master(unit), {});
+  if (cast) parameter_buffers_.read_by(loaded, cast);
 }
 
 void Parameters::load_slice(UnitId unit, std::vector<Edge> after) {
@@ -98,7 +101,7 @@ OperationId Parameters::load(UnitId unit, const Bucket& bucket, ValueId source, 
   return w_.emit(std::move(op));
 }
 
-void Parameters::write_bucket(Operation& op, StorageId storage, const Placement& placement) {
+ValueId Parameters::write_bucket(Operation& op, StorageId storage, const Placement& placement) {
   Value slice = w_.value(master(op.unit));
   slice.kind = ValueKind::parameter;
   slice.maker = {};
@@ -107,11 +110,8 @@ void Parameters::write_bucket(Operation& op, StorageId storage, const Placement&
   const bool is_there = w_.schedule().storage(storage).always_live && w_.role() != SegmentRole::prologue;
   slice.version = w_.role() == SegmentRole::update ? 1 : 0;
   w_.enlarge(storage, slice.bytes());
-  if (op.bucket.first == 0 && !is_there) {
-    w_.write(op, storage, slice);
-  } else {
-    w_.update(op, w_.current(storage), slice);
-  }
+  if (op.bucket.first == 0 && !is_there) return w_.write(op, storage, slice);
+  return w_.update(op, w_.current(storage), slice);
 }
 
 }  // namespace tessera

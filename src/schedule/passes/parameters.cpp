@@ -205,7 +205,7 @@ SegmentId Parameters::write_prologue() {
   for (const UnitId unit : units_.ids()) {
     const OfUnit& of = units_[unit];
     if (of.offloaded) {
-      for (const Bucket& bucket : buckets_of(unit)) bring_up(unit, bucket);
+      for (const Bucket& bucket : buckets_of(unit)) bring_up_first(unit, bucket);
     }
     gather_what_stays(unit);
   }

@@ -81,14 +81,17 @@ class Parameters {
   void update_on_host(UnitId unit, ValueId gradient, ValueId clipped);
   /// Emits the operations that follow the bucket that was stored last.
   void update_stored();
-  /// Emits the operations that make a bucket of the master into parameters as they are gathered: a cast, and the load,
-  /// unless each gather loads.
-  void bring_up(UnitId unit, const Bucket& bucket);
+  /// Makes a bucket of the master into parameters as they are gathered, before the first step.
+  void bring_up_first(UnitId unit, const Bucket& bucket);
+  /// Lets `op` write its bucket of the master in the type that is loaded, and returns it: none if that is the master's.
+  ValueId write_cast(Operation& op);
+  /// Emits the load of a bucket, from its cast or from the master, unless each gather loads.
+  void bring_up(UnitId unit, const Bucket& bucket, ValueId cast);
   /// Emits the load of the whole slice, to be gathered.
   void load_slice(UnitId unit, std::vector<Edge> after);
   OperationId load(UnitId unit, const Bucket& bucket, ValueId source, std::vector<Edge> after);
   /// Lets `op` write its bucket of a slice of parameters in `storage`: into the value that is there, or as its first.
-  void write_bucket(Operation& op, StorageId storage, const Placement& placement);
+  ValueId write_bucket(Operation& op, StorageId storage, const Placement& placement);
 
   Writer& w_;
   Offload offload_ = Offload::none;

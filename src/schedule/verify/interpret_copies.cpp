@@ -143,16 +143,13 @@ std::optional<std::int64_t> Interpreter::version_of_bucket(const State& source, 
   return std::nullopt;
 }
 
-void Interpreter::write_bucket(const Operation& op, ValueKind kind, std::int64_t version) {
-  if (op.writes.size() + op.updates.size() != 1) return complain("writes more than one slice");
-  const bool fresh = !op.writes.empty();
-  const ValueId result = fresh ? op.writes[0] : op.updates[0].after;
-  const Value& out = schedule_.value(result);
+void Interpreter::write_bucket(const Operation& op, const Update& to, ValueKind kind, std::int64_t version) {
+  const Value& out = schedule_.value(to.after);
   demand(out.kind == kind && out.unit == op.unit && out.first < 0, "writes another slice than its unit's");
   State state;
   state.version = version - 1;
-  if (!fresh) {
-    const State* before = read(op.updates[0].before);
+  if (to.before) {
+    const State* before = read(to.before);
     if (before == nullptr) return;
     state = *before;
   }
@@ -161,7 +158,7 @@ void Interpreter::write_bucket(const Operation& op, ValueKind kind, std::int64_t
          "writes a bucket that does not follow those before it");
   state.advanced = op.bucket.end();
   if (state.advanced == out.elements) ++state.version, state.advanced = 0;
-  write(result, std::move(state));
+  write(to.after, std::move(state));
 }
 
 /// Copies a bucket of parameters from the host: of the master if it has the type, else of its cast.
@@ -178,30 +175,39 @@ void Interpreter::load_bucket(const Operation& op) {
     demand(value.dtype() == source->type.dtype() && value.placement.shard == source->type.placement.shard,
            "loads into another type or placement");
   }
-  const ValueId out = !op.writes.empty() ? op.writes[0] : op.updates.empty() ? ValueId() : op.updates[0].after;
-  demand(out && schedule_.value(out).dtype() == schedule_.compute, "loads parameters in another type than is gathered");
-  write_bucket(op, ValueKind::parameter, *version);
+  if (op.writes.size() + op.updates.size() != 1) return complain("loads more than one slice");
+  const Update to = op.writes.empty() ? op.updates[0] : Update{{}, op.writes[0]};
+  demand(schedule_.value(to.after).dtype() == schedule_.compute, "loads parameters in another type than is gathered");
+  write_bucket(op, to, ValueKind::parameter, *version);
 }
 
-/// Casts a bucket of a master to the type that is loaded: into a buffer, or into the parameters kept on the host.
+/// Casts a bucket of a master to the type that is loaded, before the first step.
 void Interpreter::cast_on_host(const Operation& op) {
   const State* master = op.reads.size() == 1 ? find_read(op, ValueKind::master, op.unit) : nullptr;
   if (master == nullptr || op.writes.size() + op.updates.size() != 1)
     return complain("a cast on the host reads the master of its unit and writes one value");
   const auto version = version_of_bucket(*master, op);
   if (!version) return complain("casts a bucket that is updated in part");
-  const ValueId result = op.writes.empty() ? op.updates[0].after : op.writes[0];
-  const Value& out = schedule_.value(result);
-  demand(out.dtype() == schedule_.compute && out.placement.shard == master->type.placement.shard &&
-             out.placement.partial == master->type.placement.partial,
+  write_cast(op, op.writes.empty() ? op.updates[0] : Update{{}, op.writes[0]}, master->type, *version);
+}
+
+void Interpreter::write_cast(const Operation& op, const Update& to, const Value& master, std::int64_t version) {
+  const Value& out = schedule_.value(to.after);
+  const Bucket& bucket = op.bucket;
+  demand(out.kind == ValueKind::parameter && out.unit == op.unit && out.dtype() == schedule_.compute &&
+             out.placement.shard == master.placement.shard && out.placement.partial == master.placement.partial,
          "a cast master is a slice of parameters in the compute type");
-  if (out.first < 0) return write_bucket(op, ValueKind::parameter, *version);
-  demand(out.kind == ValueKind::parameter && out.unit == op.unit && out.first == op.bucket.first &&
-             out.elements == op.bucket.count,
-         "casts other elements than those of its bucket");
+  if (bucket.count > 0 && out.first < 0) return write_bucket(op, to, ValueKind::parameter, version);
+  if (bucket.count > 0) {
+    demand(out.first == bucket.first && out.elements == bucket.count, "casts other elements than those of its bucket");
+  } else {
+    demand(out.elements == master.elements && out.first < 0 && !to.before, "casts other elements than its slice's");
+    demand(schedule_.storage_of(to.after).bytes == schedule_.unit(op.unit).padded * size_of(schedule_.compute),
+           "the slice of a copy lies in a full one");
+  }
   State state;
-  state.version = *version;
-  write(result, std::move(state));
+  state.version = version;
+  write(to.after, std::move(state));
 }
 
 /// Keeps a rank's part of full parameters, without any other rank.

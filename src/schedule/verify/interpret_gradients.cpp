@@ -148,21 +148,6 @@ void Interpreter::clip(const Operation& op) {
   for (const ValueId id : op.writes) write(id, state);
 }
 
-/// Writes the copy of its new master that an update makes for compute: at its place in a full copy.
-void Interpreter::write_copy(const Operation& op, ValueId id, const Value& slice) {
-  const Value& out = schedule_.value(id);
-  demand(op.bucket.count == 0 && out.kind == ValueKind::parameter && out.unit == op.unit &&
-             out.dtype() == schedule_.compute && out.elements == slice.elements && out.first < 0,
-         "the copy is not the updated slice in the compute type");
-  demand(out.placement.shard == slice.placement.shard && out.placement.partial.empty(),
-         "the copy is not split like the master");
-  demand(schedule_.storage_of(id).bytes == schedule_.unit(op.unit).padded * size_of(schedule_.compute),
-         "the slice of a copy lies in a full one");
-  State state;
-  state.version = step_ + 1;
-  write(id, std::move(state));
-}
-
 const Interpreter::State* Interpreter::finished_gradient(const Operation& op) {
   const State* gradient = find_read(op, ValueKind::gradient, op.unit);
   bool clipped = false;
@@ -197,9 +182,15 @@ void Interpreter::update(const Operation& op) {
                  : gradient->type.first < 0,
          "updates with another bucket of the gradient");
   bool master = false, moments = false, done = false;
+  std::vector<Update> copies;
+  for (const ValueId id : op.writes) copies.push_back({{}, id});
   for (const Update& u : op.updates) {
     const State* before = read(u.before);
     if (before == nullptr) continue;
+    if (before->type.kind == ValueKind::parameter) {
+      copies.push_back(u);
+      continue;
+    }
     demand(before->version == step_, "updates state of another version");
     demand(before->type.placement.shard == gradient->type.placement.shard, "the gradient is not split like the master");
     const bool is_master = before->type.kind == ValueKind::master;
@@ -218,8 +209,8 @@ void Interpreter::update(const Operation& op) {
     write(u.after, std::move(state));
   }
   demand(master && moments, "an update advances master and moments");
-  demand(op.writes.size() <= 1, "an update makes one copy at most");
-  for (const ValueId id : op.writes) write_copy(op, id, gradient->type);
+  demand(copies.size() <= 1, "an update makes one copy at most");
+  for (const Update& copy : copies) write_cast(op, copy, gradient->type, step_ + 1);
   if (done) demand(updated_.insert(op.unit).second, "updates a unit twice");
 }
 

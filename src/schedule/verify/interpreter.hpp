@@ -68,7 +68,10 @@ class Interpreter {
   /// Returns the version of an operation's bucket in a slice (or bucket) that it reads; none if it has several.
   std::optional<std::int64_t> version_of_bucket(const State& source, const Operation& op);
   /// Sets the version of an operation's bucket in the slice that it writes or updates; buckets come in order.
-  void write_bucket(const Operation& op, ValueKind kind, std::int64_t version);
+  void write_bucket(const Operation& op, const Update& to, ValueKind kind, std::int64_t version);
+  /// Writes the cast of a master of `version`: of an operation's bucket into a buffer or a slice, or of the whole slice
+  /// at its place in a full copy.
+  void write_cast(const Operation& op, const Update& to, const Value& master, std::int64_t version);
   void store_result(const Operation& op);
   void gather(const Operation& op);
   void slice(const Operation& op);
@@ -80,7 +83,6 @@ class Interpreter {
   void norm(const Operation& op);
   void clip(const Operation& op);
   void update(const Operation& op);
-  void write_copy(const Operation& op, ValueId id, const Value& slice);
   void direct(const Operation& op);
   void exchange(const Operation& op);
   /// Returns how many of a slice's elements have a direction, for the fullest member.

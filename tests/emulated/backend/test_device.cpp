@@ -70,6 +70,15 @@ TEST_CASE("without a GPU that is a usage error") {
   emulator::set_device_count(1);
 }
 
+TEST_CASE("a GPU that the build has no code for is a usage error that names both") {
+  emulator::set_capability(7, 5);
+  CHECK_THROWS_WITH(make_cuda_device(0), Catch::Contains("emulated GPU (sm_75)") && Catch::Contains("sm_90+PTX") &&
+                                             Catch::Contains("a build for it (from sm_80 on"));
+  CHECK_THROWS_AS(make_cuda_device(0), UsageError);
+  emulator::set_capability(9, 0);
+  CHECK_NOTHROW(make_cuda_device(0));
+}
+
 TEST_CASE("device memory is zeroed, aligned, counted and limited") {
   const auto device = make_cuda_device(0);
   const std::int64_t before = emulator::allocated_bytes();

@@ -1,0 +1,21 @@
+# tessera_local_gpus(NVCC RESULT): the architectures of this machine's GPUs ("90" for compute capability 9.0), as the driver
+# tells them; nothing without a driver, or if NVCC does not know one of them.
+function(tessera_local_gpus nvcc result)
+  set(${result} "" PARENT_SCOPE)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE answer RESULT_VARIABLE status ERROR_QUIET)
+  if(NOT status EQUAL 0)
+    return()
+  endif()
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]+" gpus "${answer}")
+  list(TRANSFORM gpus REPLACE "\\." "")
+  list(REMOVE_DUPLICATES gpus)
+  execute_process(COMMAND ${nvcc} --list-gpu-code OUTPUT_VARIABLE known COMMAND_ERROR_IS_FATAL ANY)
+  foreach(gpu ${gpus})
+    if(gpu LESS 80 OR NOT known MATCHES "sm_${gpu}[^0-9]")
+      message(STATUS "compiling for other GPUs than this machine's: the toolkit or Tessera does not know sm_${gpu}")
+      return()
+    endif()
+  endforeach()
+  set(${result} ${gpus} PARENT_SCOPE)
+endfunction()
