@@ -18,7 +18,6 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
   wanted.dtype = model.compute;
   wanted.dropout = a.dropout > 0;
   wanted.documents = model.documents;
-  require_cuda_attention(wanted.shape, wanted.dtype);
   wanted.gemm.choices = &algorithms_;
   wanted.gemm.chooses = peers.rank() == 0;
   if (peers.size() > 1)
