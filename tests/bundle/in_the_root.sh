@@ -101,3 +101,14 @@ for test in "$bundle"/test_gpu_*; do # of a bundle of tests: they start; without
   echo "${test##*/}: $(cat said)"
   [ "$code" -eq 77 ] || [ "$code" -eq 0 ] || fail "$test ended with $code"
 done
+
+if [ -e "$bundle/ctest" ]; then # none of CMake's files are here
+  mkdir stages
+  cat >stages/CTestTestfile.cmake <<'END'
+find_program(shell sh)
+execute_process(COMMAND ${shell} -c "echo starts" OUTPUT_VARIABLE said OUTPUT_STRIP_TRAILING_WHITESPACE)
+add_test("a shell ${said}" ${shell} -c "exit 77")
+set_tests_properties("a shell ${said}" PROPERTIES SKIP_RETURN_CODE 77)
+END
+  says 0 'a shell starts.*Skipped' "$bundle/ctest" --test-dir stages
+fi
