@@ -1,14 +1,41 @@
 #include "tessera/bench/commands.hpp"
 
+#include "bench/calibrate.hpp"
 #include "bench/result.hpp"
 #include "bench/tables.hpp"
+#include "tessera/base/clock.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/comm/mpi_communicator.hpp"
 #include "tessera/engine/backend.hpp"
+#include "tessera/files/fresh_output.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 
 namespace tessera {
+
+int run_bench_calibrate(World& world, const Options& given) {
+  const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
+  if (given.bench.output.empty())
+    throw refusal("bench calibrate has no file for what it measures").hint("Name one with --bench.output=FILE.ini");
+  std::optional<FreshFile> file;
+  if (world.rank() == 0) file.emplace(given.bench.output);
+  const ResolvedRun here(given, {Purpose::machine, world});
+  const auto start = std::chrono::steady_clock::now();
+  const Cluster cluster =
+      calibrate(world, here.options, here.machine, ladder_sizes(device_of(here.options.run), here.machine));
+  if (!file) return 0;
+  const std::string text = cluster_text(
+      cluster, fmt::format("# Prices of {} {} of {} {}, all measured at once by `tessera bench calibrate` in {}.\n",
+                           world.size(), world.size() == 1 ? "rank" : "ranks", cluster.threads,
+                           cluster.threads == 1 ? "thread" : "threads", format_seconds(seconds_since(start))));
+  SequentialFile writer(file->beside());
+  writer.append(text.data(), std::ssize(text));
+  writer.finish();
+  file->finish();
+  log.info(fmt::format("{} prices of {}\nwritten    {}", cluster.prices.size(), cluster.name, given.bench.output));
+  return 0;
+}
 
 int run_bench_comm(World& world, const Options& given, const Invocation& invocation) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));

@@ -15,10 +15,10 @@ namespace {
 /// Gives out timed kernels of the device.
 class TimedCompute final : public RankCompute {
  public:
-  TimedCompute(std::unique_ptr<RankCompute> inner, KernelTimes& times, StreamClock& clock)
+  TimedCompute(std::unique_ptr<RankCompute> inner, KernelTimes& times)
       : RankCompute(1, 1),
         inner_(std::move(inner)),
-        timed_(make_timed_kernels(inner_->kernels(Queue::compute), times, clock)) {}
+        timed_(make_observed_kernels(&inner_->kernels(Queue::compute), times)) {}
 
   Kernels& kernels(Queue queue) const override {
     Kernels& kernels = inner_->kernels(queue);
@@ -60,7 +60,8 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
       bound_(bind(run_.schedule, resources_, optimizer_)),
       runner_(run_.schedule, bound_, resources_, optimizer_, 0),
       operations_(counted_operations(run_.schedule, run_.schedule.step)),
-      clock_(device(), *stream_) {
+      clock_(device(), *stream_),
+      times_(&clock_) {
   set_constants(run_.schedule, resources_);
   set_weights(static_cast<std::uint64_t>(options.run.seed));
   set_tokens(static_cast<std::uint64_t>(options.run.seed));
@@ -70,7 +71,7 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
   device().copy(bound_.scalars, &optimizer_.scalars(), sizeof(StepScalars));
   for (const CountedOperation& one : counted_operations(run_.schedule, run_.schedule.prologue)) play(one.operation);
   stream_->synchronize();
-  resources_.compute = std::make_unique<TimedCompute>(std::move(resources_.compute), times_, clock_);
+  resources_.compute = std::make_unique<TimedCompute>(std::move(resources_.compute), times_);
 }
 
 void KernelPlayer::set_weights(std::uint64_t seed) {

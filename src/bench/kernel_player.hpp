@@ -46,8 +46,8 @@ class KernelPlayer {
   BoundSchedule bound_;
   OperationRunner runner_;
   std::vector<CountedOperation> operations_;
-  KernelTimes times_;
   StreamClock clock_;
+  KernelTimes times_;
 };
 
 }  // namespace tessera

@@ -7,6 +7,13 @@
 
 namespace tessera {
 
+void KernelTimes::call(const KernelCall& call, const std::function<void()>& run) {
+  clock_->time(run);
+  add(call);
+}
+
+void KernelTimes::clear() { *this = KernelTimes(clock_); }
+
 void KernelTimes::add(const KernelCall& call) {
   auto it = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.sum.name == call.name && entry.sum.shape == call.shape;

@@ -6,14 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/kernel_cost.hpp"
 #include "bench/stream_clock.hpp"
-#include "tessera/kernels/kernels.hpp"
+#include "tessera/kernels/observed_kernels.hpp"
 
 namespace tessera {
-
-/// The main work of a kernel. The head is one kernel: norm, vocabulary matmuls and cross-entropy.
-enum class KernelGroup : std::uint8_t { linear, attention, head, other };
 
 /// All calls of one kernel on one shape, per optimizer step.
 struct KernelRow {
@@ -24,23 +20,19 @@ struct KernelRow {
   double seconds = 0;  ///< median over repetitions
 };
 
-/// The work of one call.
-struct KernelCall {
-  std::string name, shape;
-  KernelGroup group = KernelGroup::other;
-  KernelCost cost;
-};
-
 /// Adds calls up, repetition by repetition.
-class KernelTimes {
+class KernelTimes final : public KernelObserver {
  public:
+  /// `clock` times observed calls, and must outlive this; null where calls are only added.
+  explicit KernelTimes(StreamClock* clock = nullptr) : clock_(clock) {}
+  void call(const KernelCall& call, const std::function<void()>& run) override;
   /// Later calls stand for `count` calls of a step.
   void set_count(std::int64_t count) { count_ = static_cast<double>(count); }
   void add(const KernelCall& call);
   /// Ends a repetition of the step; `seconds` are those of its calls, in order.
   void finish_repetition(const std::vector<double>& seconds);
   /// Forgets everything (after warming up).
-  void clear() { *this = {}; }
+  void clear();
   /// Returns the rows in order of first appearance; at least one repetition.
   std::vector<KernelRow> rows() const;
 
@@ -53,13 +45,11 @@ class KernelTimes {
     std::size_t entry = 0;
     double count = 1;
   };
+  StreamClock* clock_;
   std::vector<Entry> entries_;
   std::vector<Pending> pending_;  ///< calls of this repetition
   std::size_t repetitions_ = 0;
   double count_ = 1;
 };
-
-/// Decorator that times every call of `inner` with `clock` and reports it to `times`; all must outlive it.
-std::unique_ptr<Kernels> make_timed_kernels(Kernels& inner, KernelTimes& times, StreamClock& clock);
 
 }  // namespace tessera

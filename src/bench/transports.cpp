@@ -14,8 +14,10 @@ namespace {
 /// Communicators of the ranks' cores, through shared memory.
 class HostTransports final : public Transports {
  public:
-  HostTransports(RankContext& context, const Options& options, const MachineShape& machine, std::int64_t bytes)
-      : threads_(threads_of(options, machine)),
+  HostTransports(RankContext& context, const Options& options, const MachineShape& machine, std::int64_t bytes,
+                 Group group)
+      : group_(group),
+        threads_(threads_of(options, machine)),
         serial_(queue_mode_of(options, threads_, machine) == QueueMode::serial),
         threads_on_cores_(threads_on_cores(threads_, machine)),
         pool_(threads_, threads_on_cores_),
@@ -23,7 +25,7 @@ class HostTransports final : public Transports {
         stream_(make_serial_stream("bench")),
         region_(context, bytes) {
     const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
-    if (grid.within_node(Group::world)) open("shared memory", context, grid, options, false);
+    if (grid.within_node(group)) open("shared memory", context, grid, options, false);
     open("messages", context, grid, options, true);
   }
 
@@ -43,12 +45,13 @@ class HostTransports final : public Transports {
     wanted.force_pairwise = pairwise;
     wanted.threads_on_cores = threads_on_cores_;
     wanted.pool = serial_ ? &pool_ : nullptr;
-    auto made = make_communicator(context, grid, Group::world, region_, "bench", wanted);
+    auto made = make_communicator(context, grid, group_, region_, "bench", wanted);
     const Emulation& slow = options.comm.emulate;
     if (slow.on()) made = make_emulated(std::move(made), slow.latency, slow.bandwidth > 0 ? slow.bandwidth : 1e18);
     communicators_.emplace_back(name, std::move(made));
   }
 
+  Group group_;
   int threads_;
   bool serial_;  ///< a collective may use all compute threads, as in a session
   int threads_on_cores_;
@@ -62,8 +65,9 @@ class HostTransports final : public Transports {
 /// Communicators of GPUs.
 class DeviceTransports final : public Transports {
  public:
-  DeviceTransports(RankContext& context, const Options& options, std::int64_t bytes)
-      : device_(backend_of(options).open_device(context, options.run.share_gpu)),
+  DeviceTransports(RankContext& context, const Options& options, std::int64_t bytes, Group group)
+      : group_(group),
+        device_(backend_of(options).open_device(context, options.run.share_gpu)),
         stream_(device_->make_stream("bench")) {
     if (options.comm.backend != CommBackend::staged) open("NCCL", CommBackend::nccl, context, options, bytes);
     open("staged", CommBackend::staged, context, options, bytes);
@@ -103,11 +107,12 @@ class DeviceTransports final : public Transports {
     DeviceTransport transport{name, make_device_comm_backend(context, *device_, settings), {}, {}};
     transport.memory = transport.backend->allocate_shared(bytes);
     const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
-    transport.communicator = transport.backend->open(grid, Group::world, "bench", bytes);
+    transport.communicator = transport.backend->open(grid, group_, "bench", bytes);
     transport.backend->warm_up(*stream_);
     transports_.push_back(std::move(transport));
   }
 
+  Group group_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::vector<DeviceTransport> transports_;
@@ -133,10 +138,10 @@ class HostTransport final : public Transports {
 }  // namespace
 
 std::unique_ptr<Transports> make_transports(RankContext& context, const Options& options, const MachineShape& machine,
-                                            std::int64_t bytes) {
+                                            std::int64_t bytes, Group group) {
   if (traits_of(device_of(options.run)).uses_mpi)
-    return std::make_unique<HostTransports>(context, options, machine, bytes);
-  return std::make_unique<DeviceTransports>(context, options, bytes);
+    return std::make_unique<HostTransports>(context, options, machine, bytes, group);
+  return std::make_unique<DeviceTransports>(context, options, bytes, group);
 }
 
 std::unique_ptr<Transports> make_host_transport(const std::string& name, Communicator& communicator,

@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// Communicators over the world, with their memory.
+/// Communicators over a group, with their memory.
 class Transports {
  public:
   virtual ~Transports() = default;
@@ -21,10 +21,10 @@ class Transports {
 };
 
 /// Makes the communicators of run.device, which is cpu or cuda here, for buffers of up to `bytes`. CPU: shared memory
-/// if the world is one node, and messages. GPU: NCCL, unless comm.backend = staged, and staged. Collective. Throws the
-/// errors of Backend::open_device and make_device_comm_backend.
+/// if the group is within one node, and messages. GPU: NCCL, unless comm.backend = staged, and staged. Collective.
+/// Throws the errors of Backend::open_device and make_device_comm_backend.
 std::unique_ptr<Transports> make_transports(RankContext& context, const Options& options, const MachineShape& machine,
-                                            std::int64_t bytes);
+                                            std::int64_t bytes, Group group = Group::world);
 
 /// Makes a contender from a communicator that works on the host's memory, with its own buffers: MPI's.
 std::unique_ptr<Transports> make_host_transport(const std::string& name, Communicator& communicator,

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,12 +11,15 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/refuse.hpp"
+#include "tessera/base/text_table.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/fit/fit.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 #include "tessera/schedule/print_json.hpp"
 #include "tessera/schedule/verify.hpp"
+#include "tessera/simulate/predict.hpp"
 
 namespace tessera {
 
@@ -23,6 +27,25 @@ namespace {
 
 std::string plan_memory_text(const Options& options) {
   return fmt::format("plan.memory = {}", format_bytes(options.plan.memory));
+}
+
+/// A file of prices belongs to a machine, which has a device and memory.
+Options on_cluster(Options options, const Cluster& cluster) {
+  const DeviceChoice asked = options.run.device;
+  if (asked && *asked != cluster.device)
+    throw refuse("run.device", name_of(*asked))
+        .because("plan.cluster = {} has the prices of {}", cluster.file, name_of(cluster.device))
+        .hint("Leave it out");
+  options.run.device = cluster.device;
+  if (options.plan.memory == 0) options.plan.memory = cluster.memory;
+  if (options.grid.ranks_per_node == 0 && cluster.ranks_per_node > 0)
+    options.grid.ranks_per_node = std::min(options.plan.ranks, cluster.ranks_per_node);
+  return options;
+}
+
+std::optional<Cluster> cluster_of(const Options& options) {
+  if (options.plan.cluster.empty()) return std::nullopt;
+  return read_cluster(options.plan.cluster);
 }
 
 ResolvedRun resolved(const Options& options) {
@@ -69,6 +92,39 @@ std::string strategy_table(const RunShape& shape) {
          print_strategy_peaks(rows);
 }
 
+/// One strategy's step at a cluster's prices.
+std::vector<std::string> prediction_cells(const Prediction& p) {
+  const auto percent = [&](double share) { return fmt::format("{:.1f}%", 100 * share); };
+  return {format_seconds(p.step_seconds),
+          fmt::format("{:.0f}%", 100 * p.uncertainty),
+          format_count(static_cast<std::int64_t>(p.tokens_per_second)),
+          std::isnan(p.mfu) ? "" : percent(p.mfu),
+          percent(exposed_seconds(p) / p.step_seconds),
+          p.limit};
+}
+
+std::string prediction_table(const ResolvedRun& run, const Cluster& cluster) {
+  TextTable table({{"strategy", Align::left},
+                   {"step", Align::right},
+                   {"+-", Align::right},
+                   {"tokens/s", Align::right},
+                   {"MFU", Align::right},
+                   {"exposed", Align::right},
+                   {"limited by", Align::left}});
+  for (const StrategyRow& row : strategy_rows(run.shape)) {
+    std::vector<std::string> cells{fmt::format("{}{}", name_of(row.strategy), row.chosen ? " *" : "")};
+    if (!row.impossible.empty()) {
+      table.line(cells[0] + ": " + row.impossible);
+      continue;
+    }
+    for (std::string& cell : prediction_cells(predict(row.schedule, row.plan, run.options, cluster)))
+      cells.push_back(std::move(cell));
+    table.row(std::move(cells));
+  }
+  return fmt::format("all strategies: time of a step, predicted with {} ({})\n{}", cluster.file, cluster.name,
+                     table.text());
+}
+
 std::string reduction_costs(const RunShape& shape) {
   const std::vector<ReductionRow> rows = reduction_rows(shape);
   if (rows.empty()) return "";
@@ -93,7 +149,7 @@ std::string recomputation_costs(const RunShape& shape) {
   return text;
 }
 
-std::string view_text(const ResolvedRun& run) {
+std::string view_text(const ResolvedRun& run, const std::optional<Cluster>& cluster) {
   const auto& [schedule, plan] = run.planned;
   switch (run.options.plan.view) {
     case PlanView::schedule:
@@ -101,8 +157,9 @@ std::string view_text(const ResolvedRun& run) {
     case PlanView::units:
       return print_units(schedule);
     case PlanView::table:
-      return strategy_table(run.shape) + "\n" + describe_grid(schedule) + "\n" + print_memory(schedule, plan) +
-             reduction_costs(run.shape) + recomputation_costs(run.shape);
+      return strategy_table(run.shape) + "\n" + (cluster ? prediction_table(run, *cluster) + "\n" : "") +
+             describe_grid(schedule) + "\n" + print_memory(schedule, plan) + reduction_costs(run.shape) +
+             recomputation_costs(run.shape);
   }
   throw InternalError("no such view of a plan");
 }
@@ -114,12 +171,13 @@ std::optional<FitAnswer> fit_of(const ResolvedRun& run) {
 }
 
 /// Returns the output that precedes an answer about plan.memory given as text.
-std::string output_of(const ResolvedRun& run, const std::optional<FitAnswer>& fit) {
+std::string output_of(const ResolvedRun& run, const std::optional<Cluster>& cluster,
+                      const std::optional<FitAnswer>& fit) {
   switch (run.options.plan.format) {
     case PlanFormat::text:
-      return headline(run) + "\n" + view_text(run);
+      return headline(run) + "\n" + view_text(run, cluster);
     case PlanFormat::json:
-      return json_text(plan_json(model_name(run.options), run, fit)) + "\n";
+      return json_text(plan_json(model_name(run.options), run, cluster, fit)) + "\n";
   }
   throw InternalError("no such format of a plan");
 }
@@ -127,8 +185,9 @@ std::string output_of(const ResolvedRun& run, const std::optional<FitAnswer>& fi
 }  // namespace
 
 std::string plan_text(const Options& options) {
-  const ResolvedRun run = resolved(options);
-  return output_of(run, fit_of(run));
+  const std::optional<Cluster> cluster = cluster_of(options);
+  const ResolvedRun run = resolved(cluster ? on_cluster(options, *cluster) : options);
+  return output_of(run, cluster, fit_of(run));
 }
 
 int run_plan(Options options, const std::filesystem::path& input) {
@@ -140,11 +199,13 @@ int run_plan(Options options, const std::filesystem::path& input) {
                                  counted(*ranks, "rank"), input.string()));
     }
   }
+  const std::optional<Cluster> cluster = cluster_of(options);
+  if (cluster) options = on_cluster(std::move(options), *cluster);
   const ResolvedRun run = resolved(options);
   const bool is_text = options.plan.format == PlanFormat::text;
   std::optional<FitAnswer> fit;
   if (!is_text) fit = fit_of(run);
-  std::fputs(output_of(run, fit).c_str(), stdout);
+  std::fputs(output_of(run, cluster, fit).c_str(), stdout);
   std::fflush(stdout);  // before output on stderr, and before a search that may take long
   if (is_text) fit = fit_of(run);
   if (fit) {

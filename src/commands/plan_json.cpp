@@ -4,6 +4,7 @@
 
 #include "commands/plan_rows.hpp"
 #include "tessera/schedule/print_json.hpp"
+#include "tessera/simulate/predict.hpp"
 
 namespace tessera {
 
@@ -52,14 +53,24 @@ Json fit_json(const FitAnswer& answer) {
 
 }  // namespace
 
-Json plan_json(const std::string& model, const ResolvedRun& run, const std::optional<FitAnswer>& fit) {
+Json plan_json(const std::string& model, const ResolvedRun& run, const std::optional<Cluster>& cluster,
+               const std::optional<FitAnswer>& fit) {
   const RunShape& shape = run.shape;
   Json json = schedule_json(run.planned.schedule, run.planned.plan);
   json["model"] = model;
-  json["strategies"] = strategies_json(strategy_rows(shape));
+  const std::vector<StrategyRow> rows = strategy_rows(shape);
+  json["strategies"] = strategies_json(rows);
   json["reductions"] = reductions_json(reduction_rows(shape));
   json["recomputations"] = recomputations_json(recomputation_rows(shape));
   json["fit"] = fit ? fit_json(*fit) : Json();
+  json["prediction"] = Json();
+  if (!cluster) return json;
+  json["prediction"] = prediction_json(predict(run.planned.schedule, run.planned.plan, run.options, *cluster));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].impossible.empty())
+      json["strategies"][i]["prediction"] =
+          prediction_json(predict(rows[i].schedule, rows[i].plan, run.options, *cluster));
+  }
   return json;
 }
 

@@ -6,12 +6,14 @@
 #include <string>
 
 #include "tessera/resolve/resolved_run.hpp"
+#include "tessera/simulate/cluster.hpp"
 
 namespace tessera {
 
 /// Returns schedule_json, followed by the model's name, all strategies and both settings of
-/// shard.reduce. Last comes whether the run fits into plan.memory, or null if that is not
-/// asked.
-nlohmann::ordered_json plan_json(const std::string& model, const ResolvedRun& run, const std::optional<FitAnswer>& fit);
+/// shard.reduce. Last come whether the run fits into plan.memory, and the step's time at a cluster's prices, which each
+/// strategy has too; both are null if they are not asked.
+nlohmann::ordered_json plan_json(const std::string& model, const ResolvedRun& run,
+                                 const std::optional<Cluster>& cluster, const std::optional<FitAnswer>& fit);
 
 }  // namespace tessera

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "config/option_table.hpp"
-#include "config/value_text.hpp"
+#include "tessera/config/value_text.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/config/readers.hpp"
 #include "tessera/config/settings.hpp"

@@ -3,7 +3,7 @@
 #include <sstream>
 #include <tuple>
 
-#include "config/value_text.hpp"
+#include "tessera/config/value_text.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/config/settings.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "config/option_entry.hpp"
-#include "config/value_text.hpp"
+#include "tessera/config/value_text.hpp"
 #include "tessera/config/choices.hpp"
 
 namespace tessera {

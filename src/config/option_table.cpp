@@ -349,6 +349,9 @@ void add_commands(Rows& rows) {
              "memory of a rank's device: if the plan needs more, fail and say what would fit; options that say fit "
              "make it fit; 0: not checked (train: what the device has)")
       .also_by(kTraining);
+  plan.text("plan.cluster", &PlanOptions::cluster, "file",
+            "prices of a machine (inputs/clusters, or bench calibrate): predicts the step's time, and gives device and "
+            "memory where they are left open");
   plan.choice("plan.view", &PlanOptions::view,
               "table: all strategies side by side; schedule: every operation; units: what is gathered together");
   plan.choice("plan.format", &PlanOptions::format,
@@ -368,7 +371,8 @@ void add_commands(Rows& rows) {
       .only_by(Readers::bench_messages);
   bench
       .text("bench.output", &BenchOptions::output, "file",
-            "bench comm, step, kernels, memory: HDF5 file for the tables, which must not exist; empty: none")
+            "bench comm, step, kernels, memory: HDF5 file for the tables, which must not exist; empty: none. "
+            "bench calibrate: cluster file for the prices")
       .only_by(Readers::bench_tables);
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "config/option_table.hpp"
-#include "config/value_text.hpp"
+#include "tessera/config/value_text.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"

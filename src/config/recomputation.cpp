@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "config/value_text.hpp"
+#include "tessera/config/value_text.hpp"
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"

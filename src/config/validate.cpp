@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "config/option_table.hpp"
-#include "config/value_text.hpp"
+#include "tessera/config/value_text.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"

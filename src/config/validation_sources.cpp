@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "config/value_text.hpp"
+#include "tessera/config/value_text.hpp"
 #include "tessera/base/refuse.hpp"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "config/value_text.hpp"
+#include "tessera/config/value_text.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

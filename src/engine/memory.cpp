@@ -13,6 +13,18 @@ RankMemory::RankMemory(Device& device, const StepSchedule& schedule, const Memor
   }
 }
 
+RankMemory::RankMemory(const StepSchedule& schedule, const MemoryPlan& plan) : address_(schedule.storages.size()) {
+  std::uintptr_t base = 0;
+  for (const MemorySpace space : {MemorySpace::device, MemorySpace::host}) {
+    for (const RegionKind kind : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
+      base += std::uintptr_t{1} << 44;
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): nobody reads there
+      set_region(schedule, plan, kind, space,
+                 {reinterpret_cast<std::byte*>(base), static_cast<std::size_t>(plan.region(space, kind).bytes)});
+    }
+  }
+}
+
 void RankMemory::attach_shared(const StepSchedule& schedule, const MemoryPlan& plan, std::span<std::byte> device,
                                std::span<std::byte> host) {
   set_region(schedule, plan, RegionKind::shared, MemorySpace::device, device);

@@ -1,4 +1,4 @@
-#include "engine/operation_log.hpp"
+#include "tessera/engine/operation_log.hpp"
 
 namespace tessera {
 

@@ -17,6 +17,16 @@ Resources::Resources(const Backend& backend, RankContext& rank_context, const St
   memory->attach_shared(schedule, plan, communicators->device_shared(), communicators->host_shared());
 }
 
+Resources::Resources(RankContext& rank_context, const ProcessGrid& process_grid, std::unique_ptr<Device> its_device,
+                     std::unique_ptr<RankMemory> its_memory, std::unique_ptr<RankCompute> its_compute,
+                     std::unique_ptr<Communicators> its_communicators)
+    : context(rank_context),
+      grid(process_grid),
+      device(std::move(its_device)),
+      memory(std::move(its_memory)),
+      compute(std::move(its_compute)),
+      communicators(std::move(its_communicators)) {}
+
 std::int64_t Resources::index_in(Group group) const { return grid.index_in(group, context.rank()); }
 
 }  // namespace tessera

@@ -27,8 +27,10 @@ PARTS = {
     "resolve/test_steps.cpp": ["resolve/resolved_run.cpp"],
     "cli/test_data.py": ["commands/data_inspect.cpp", "commands/data_prepare.cpp"],
     # what benches measure with
+    "bench/test_calibrate.cpp": ["bench/calibration.cpp", "bench/kernel_ladder.cpp", "bench/priced_calls.cpp"],
     "bench/test_comm.cpp": ["bench/collective_times.cpp", "bench/comm_table.cpp", "bench/transports.cpp"],
-    "bench/test_kernels.cpp": ["bench/kernel_*.cpp", "bench/one_block.cpp", "bench/timed_kernels.cpp"],
+    "bench/test_kernels.cpp": ["bench/kernel_*.cpp", "bench/one_block.cpp", "kernels/kernel_cost.cpp",
+                              "kernels/observed_kernels.cpp"],
     "mpi/test_bench_memory.cpp": ["bench/memory_table.cpp", "bench/memory_use.cpp"],
     "bench/test_used_bytes.cpp": ["engine/fill.cpp", "engine/used_bytes.cpp"],
     # devices, streams and events are one thing to their users

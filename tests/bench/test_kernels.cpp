@@ -163,8 +163,8 @@ TEST_CASE("timed kernels report every call, weighed by its count") {
   const auto device = make_cpu_device();
   const auto stream = device->make_caller_stream("bench");
   StreamClock clock(*device, *stream);
-  KernelTimes times;
-  const auto timed = make_timed_kernels(*kernels, times, clock);
+  KernelTimes times(&clock);
+  const auto timed = make_observed_kernels(kernels.get(), times);
   const std::vector<float> source{1, 2, 3, 4};
   std::vector<float> copy(4);
   for (int repetition = 0; repetition < 3; ++repetition) {

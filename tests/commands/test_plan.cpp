@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "simulate/simulated_run.hpp"
+#include "temporary_folder.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/commands/commands.hpp"
@@ -14,6 +16,7 @@
 #include "tessera/training/session.hpp"
 
 using namespace tessera;
+using namespace tessera::testing;
 
 namespace {
 
@@ -246,4 +249,29 @@ TEST_CASE("a plan with state on the host says what moves and what is copied, and
   CHECK(fitted.at("limited").get<std::int64_t>() <= (all + least) / 2);
   CHECK(fitted.at("offload").at("elements").get<std::int64_t>() > 0);
   CHECK(fitted.at("offload").at("elements") < fitted.at("offload").at("of"));
+}
+
+TEST_CASE("plan.cluster predicts every strategy's step, on the file's device and in its memory") {
+  const TemporaryFolder folder;
+  Cluster cluster = machine_of({});
+  cluster.memory = std::int64_t{24} << 30, cluster.ranks_per_node = 4;
+  folder.write("machine.ini", cluster_text(cluster, "# a machine of rates\n"));
+  const std::string file = "--plan.cluster=" + (folder.path() / "machine.ini").string();
+  const std::string text = plan({file, "--plan.ranks=8", "--model.preset=nano", "--shard.strategy=zero3"});
+  CHECK(contains(text, "predicted with " + (folder.path() / "machine.ini").string()));
+  CHECK(contains(text, "8 ranks (4 per node)"));
+  const auto json = nlohmann::json::parse(
+      plan({file, "--plan.ranks=8", "--model.preset=nano", "--shard.strategy=zero3", "--plan.format=json"}));
+  const auto& prediction = json.at("prediction");
+  CHECK(prediction.at("step_seconds").get<double>() > 0);
+  CHECK(json.at("fit").at("allowed") == cluster.memory);
+  for (const auto& row : json.at("strategies")) {
+    INFO(row.dump());
+    const auto& one = row.at("prediction");
+    CHECK(one.at("limit").is_string());
+    if (row.at("chosen").get<bool>()) CHECK(one == prediction);
+  }
+  CHECK(nlohmann::json::parse(plan({"--plan.format=json", "--model.preset=nano"})).at("prediction").is_null());
+  CHECK_THAT(refused({file, "--run.device=cuda"}), Catch::Contains("has the prices of cpu"));
+  CHECK_THAT(refused({"--plan.cluster=" + (folder.path() / "none.ini").string()}), Catch::Contains("none.ini"));
 }

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "config/value_text.hpp"
+#include "tessera/config/value_text.hpp"
 #include "tessera/base/shown.hpp"
 
 using namespace tessera;

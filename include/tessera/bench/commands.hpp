@@ -1,12 +1,16 @@
 #pragma once
-// The subcommands `tessera bench WHAT`. Collective; rank 0 prints a table. All except bench checkpoint also write their
-// tables to bench.output. Each returns the exit code.
+// The subcommands `tessera bench WHAT`. Collective; rank 0 prints a table. All except bench checkpoint
+// and bench calibrate also write their tables to bench.output. Each returns the exit code.
 
 #include "tessera/comm/world.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/record/run_facts.hpp"
 
 namespace tessera {
+
+/// Measures the prices of this machine (simulate/cluster.hpp) for at most a minute and writes them to bench.output, a
+/// cluster file, which must be named and not exist. One rank has no prices of collectives.
+int run_bench_calibrate(World& world, const Options& options);
 
 /// Measures checkpoints of the options' run, bench.steps times: write, load at the same shape, load at another one.
 /// Compares them with plain sequential writes (with fsync) and cold reads of the same bytes on the same disk. Then

@@ -210,6 +210,7 @@ struct MetricsOptions {
 struct PlanOptions {
   std::int64_t ranks = 8;
   std::int64_t memory = 0;  ///< bytes per rank that must suffice; 0 = not checked
+  std::string cluster;      ///< file with a machine's prices; empty: times are not predicted
   PlanView view = PlanView::table;
   PlanFormat format = PlanFormat::text;
   bool operator==(const PlanOptions&) const = default;

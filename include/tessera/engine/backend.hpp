@@ -26,6 +26,12 @@ class Backend {
   /// and `share` does not allow it. Collective over the world.
   virtual std::unique_ptr<Device> open_device(RankContext& context, bool share) const = 0;
 
+  /// Makes threads and kernels. `workspace`: KernelNeeds::workspace() bytes of the device. `model`: whose attention the
+  /// kernels are chosen for; null: at each call. `peers`: who agrees on the GPUs' algorithms; null: a rank alone.
+  virtual std::unique_ptr<RankCompute> make_compute(Device& device, const ResourceSettings& settings,
+                                                    std::byte* workspace, const ModelParts* model,
+                                                    RankContext* peers) const = 0;
+
   /// Opens what `resources` still lacks: compute and communicators. Collective over the world. Throws UsageError if
   /// ranks have other libraries than rank 0.
   virtual void open(Resources& resources, const StepSchedule& schedule, const MemoryPlan& plan) const = 0;

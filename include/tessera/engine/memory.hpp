@@ -17,6 +17,8 @@ class RankMemory {
   /// Allocates every region but the shared ones, which belong to the communicators. Throws UsageError or IoError if
   /// there is not enough memory. `device` must outlive this.
   RankMemory(Device& device, const StepSchedule& schedule, const MemoryPlan& plan);
+  /// Gives addresses without memory, to bind a schedule that is only looked at.
+  RankMemory(const StepSchedule& schedule, const MemoryPlan& plan);
   /// Gives the storages of the shared regions their addresses: those of the device, and those of the host (staging of
   /// collectives; may be empty). The caller keeps ownership of the regions.
   void attach_shared(const StepSchedule& schedule, const MemoryPlan& plan, std::span<std::byte> device,

@@ -49,6 +49,12 @@ struct Resources {
   Resources(const Backend& backend, RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan,
             const ResourceSettings& settings);
 
+  /// Takes parts that are already there. A schedule that is only looked at has addresses without memory, and kernels
+  /// that compute nothing.
+  Resources(RankContext& context, const ProcessGrid& grid, std::unique_ptr<Device> device,
+            std::unique_ptr<RankMemory> memory, std::unique_ptr<RankCompute> compute,
+            std::unique_ptr<Communicators> communicators);
+
   /// This rank's place in a group.
   std::int64_t index_in(Group group) const;
   std::byte* address(StorageId storage) const { return memory->address(storage); }

@@ -92,6 +92,11 @@ class CpuBackend final : public Backend {
  public:
   std::unique_ptr<Device> open_device(RankContext&, bool) const override { return make_cpu_device(); }
 
+  std::unique_ptr<RankCompute> make_compute(Device&, const ResourceSettings& settings, std::byte*, const ModelParts*,
+                                            RankContext*) const override {
+    return std::make_unique<CpuCompute>(settings, false);
+  }
+
   void open(Resources& all, const StepSchedule& schedule, const MemoryPlan& plan) const override {
     all.compute = std::make_unique<CpuCompute>(all.settings, copies_in_steps(schedule));
     all.description = all.compute->description();

@@ -5,7 +5,7 @@
 
 #include "engine/cpu/touch_guard.hpp"
 #include "engine/fill.hpp"
-#include "engine/operation_log.hpp"
+#include "tessera/engine/operation_log.hpp"
 #include "engine/poison.hpp"
 
 namespace tessera {

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <vector>
 
-#include "engine/operation_log.hpp"
+#include "tessera/engine/operation_log.hpp"
 #include "engine/queues.hpp"
 #include "tessera/engine/bound_schedule.hpp"
 #include "tessera/engine/operation_runner.hpp"

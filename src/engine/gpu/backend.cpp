@@ -47,6 +47,11 @@ class GpuBackend final : public Backend {
     return device;
   }
 
+  std::unique_ptr<RankCompute> make_compute(Device& device, const ResourceSettings& settings, std::byte* workspace,
+                                            const ModelParts* model, RankContext* peers) const override {
+    return std::make_unique<GpuCompute>(device, settings, workspace, model, peers);
+  }
+
   void open(Resources& all, const StepSchedule& schedule, const MemoryPlan& plan) const override {
     std::int64_t counted = 0;
     const auto taken_since = [&] {
@@ -55,7 +60,7 @@ class GpuBackend final : public Backend {
     };
     all.taken.regions = taken_since();
     all.compute = std::make_unique<GpuCompute>(*all.device, all.settings, all.address(schedule.kernel_workspace),
-                                               schedule.model, all.context);
+                                               &schedule.model, &all.context);
     require_same_kernels(all);
     all.taken.compute = taken_since();
     all.communicators = open_gpu_communicators(all, schedule, plan);

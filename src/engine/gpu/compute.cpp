@@ -4,24 +4,28 @@
 
 namespace tessera {
 
-GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts& model,
-                       RankContext& peers)
+GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts* model,
+                       RankContext* peers)
     : RankCompute(settings.threads, settings.threads_on_cores), device_(device), measures_(settings.measure) {
   CudaKernelSettings wanted;
   wanted.attention = settings.attention;
   wanted.deterministic = settings.deterministic;
   wanted.gemm.times = !settings.deterministic;
   wanted.gemm.rounds_to_tf32 = settings.matmul == MatmulPrecision::tf32;
-  const Architecture& a = model.architecture;
-  wanted.shape = {model.batch, model.sequence, a.heads, a.kv_heads, a.head_width()};
-  wanted.query_stride = a.query_stride(), wanted.key_stride = a.key_stride();
-  wanted.dtype = model.compute;
-  wanted.dropout = a.dropout > 0;
-  wanted.documents = model.documents;
-  wanted.gemm.choices = &algorithms_;
-  wanted.gemm.chooses = peers.rank() == 0;
-  if (peers.size() > 1)
-    wanted.gemm.agree = [&peers](std::span<std::byte> choice) { peers.control().broadcast(choice, 0); };
+  if (model != nullptr) {
+    const Architecture& a = model->architecture;
+    wanted.shape = {model->batch, model->sequence, a.heads, a.kv_heads, a.head_width()};
+    wanted.query_stride = a.query_stride(), wanted.key_stride = a.key_stride();
+    wanted.dtype = model->compute;
+    wanted.dropout = a.dropout > 0;
+    wanted.documents = model->documents;
+  }
+  if (peers != nullptr) {
+    wanted.gemm.choices = &algorithms_;
+    wanted.gemm.chooses = peers->rank() == 0;
+    if (peers->size() > 1)
+      wanted.gemm.agree = [peers](std::span<std::byte> choice) { peers->control().broadcast(choice, 0); };
+  }
   kernels_ = make_cuda_kernels(workspace, wanted);
   host_kernels_ = make_cpu_kernels(pool());
   take_kept(settings.kept_algorithms);

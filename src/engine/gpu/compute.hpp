@@ -9,10 +9,9 @@ namespace tessera {
 
 class GpuCompute final : public RankCompute {
  public:
-  /// `workspace`: KernelNeeds::workspace() bytes of the device. `model`: whose attention the kernels are chosen for.
-  /// `peers` agree on the algorithms.
-  GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts& model,
-             RankContext& peers);
+  /// As Backend::make_compute.
+  GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts* model,
+             RankContext* peers);
 
   Kernels& kernels(Queue queue) const override { return queue == Queue::host ? *host_kernels_ : *kernels_; }
   void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override;

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "engine/operation_log.hpp"
+#include "tessera/engine/operation_log.hpp"
 #include "engine/queues.hpp"
 
 namespace tessera {

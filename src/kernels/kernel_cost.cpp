@@ -1,4 +1,4 @@
-#include "bench/kernel_cost.hpp"
+#include "tessera/kernels/kernel_cost.hpp"
 
 #include <cmath>
 

@@ -1,0 +1,80 @@
+#pragma once
+// The prices of a machine: how long its kernels, collectives and copies take. `tessera bench calibrate` measures them,
+// inputs/clusters/ has those of known machines.
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/backend/device_kind.hpp"
+#include "tessera/kernels/observed_kernels.hpp"
+
+namespace tessera {
+
+/// What a price may depend on. The first three are the sizes of a kernel call (KernelCall::sizes).
+enum class PriceAxis : std::uint8_t { size0, size1, size2, flops, bytes, ranks };
+inline constexpr int kPriceAxes = 6;
+
+/// The quantities of one piece of work, by PriceAxis; those that it does not have are 0.
+using WorkSize = std::array<double, kPriceAxes>;
+
+/// Seconds over a grid of sizes. Between its points the logarithm of the time is linear in the logarithms of the sizes;
+/// beyond its ends it goes on as between the last two points, or in proportion if there is only one.
+class PriceTable {
+ public:
+  struct Axis {
+    PriceAxis axis = PriceAxis::bytes;
+    std::vector<double> values;  ///< ascending, above 0
+  };
+  PriceTable() = default;
+  /// `seconds`: one per point of the grid, the last axis fastest.
+  PriceTable(std::vector<Axis> axes, std::vector<double> seconds);
+
+  double seconds(const WorkSize& size) const;
+  const std::vector<Axis>& axes() const { return axes_; }
+  std::span<const double> points() const { return seconds_; }
+  /// The relative error that a price may have.
+  double uncertainty = 0;
+  /// Where the price comes from, if it was not measured with the rest: "predicted from bytes", "published: ...".
+  std::string source;
+
+ private:
+  std::vector<Axis> axes_;
+  std::vector<double> seconds_;
+};
+
+/// A machine, or a cluster of them, as read from an INI file.
+struct Cluster {
+  std::string name, file;
+  std::string measured;  ///< date, versions and clocks, as the file says
+  DeviceKind device = DeviceKind::cpu;
+  std::int64_t memory = 0;                          ///< bytes per rank; 0: not said
+  std::int64_t ranks_per_node = 0;                  ///< 0: not said
+  std::int64_t threads = 1;                         ///< compute threads per rank that the prices are for; CPU
+  std::map<std::string, double, std::less<>> peak;  ///< FLOP/s per rank by type of compute: the reference for MFU
+  double issue = 0;    ///< seconds of the host per operation that it hands to another queue
+  double segment = 0;  ///< seconds of a segment's begin and end
+  double step = 0;     ///< seconds of the host between two steps
+  /// Factors of time: compute under a collective, or under copies; collectives under compute.
+  double compute_under_collectives = 1, compute_under_copies = 1, collectives_under_compute = 1;
+  std::map<std::string, PriceTable, std::less<>> prices;  ///< "linear forward.fp32", "all-gather.node", "copy.to_host"
+
+  /// Returns a price. UsageError with the file and the names that it has if there is none.
+  const PriceTable& price(std::string_view name) const;
+};
+
+/// Returns the name of a kernel call's price: "linear forward gelu.bf16".
+std::string price_name(const KernelCall& call);
+
+/// Reads a file. UsageError with file and line for unknown sections and keys, bad numbers and incomplete grids.
+Cluster read_cluster(const std::filesystem::path& file);
+
+/// Writes it so that read_cluster gives it back; `comment` stands at its top.
+std::string cluster_text(const Cluster& cluster, const std::string& comment);
+
+}  // namespace tessera

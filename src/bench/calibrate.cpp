@@ -1,0 +1,152 @@
+#include "bench/calibrate.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <set>
+
+#include "bench/calibration.hpp"
+#include "tessera/backend/cores.hpp"
+#include "tessera/backend/device_monitor.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/telemetry/provenance.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+
+/// Returns the first core's clock now, in Hz; 0 if the system does not tell.
+double core_clock() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("cpu MHz")) return 1e6 * std::strtod(line.c_str() + line.find(':') + 1, nullptr);
+  }
+  return 0;
+}
+
+void append(std::vector<PricedCalls>& to, std::vector<PricedCalls> more) {
+  for (PricedCalls& one : more) to.push_back(std::move(one));
+}
+
+/// Measures kernels and copies.
+void add_kernels(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster) {
+  KernelLadder ladder(*bench.device, bench.compute->kernels(Queue::compute), sizes);
+  RotatingMemory on_host(*bench.device, MemoryKind::pinned, sizes.memory);
+  RotatingMemory on_device(*bench.device, MemoryKind::device, sizes.memory);
+  std::vector<PricedCalls> calls;
+  for (const DType dtype : std::set{DType::fp32, DType::bf16, bench.options.precision.compute})
+    append(calls, ladder.all(dtype));
+  PricedCalls down{"copy.to_host", {{PriceAxis::bytes, {}}}, {}}, up{"copy.to_device", {{PriceAxis::bytes, {}}}, {}};
+  for (const std::int64_t bytes : sizes.messages) {
+    down.axes[0].values.push_back(static_cast<double>(bytes)), up.axes[0].values.push_back(static_cast<double>(bytes));
+    down.calls.push_back([&, bytes](Stream& s) { bench.copy(s, on_host.next(bytes), on_device.next(bytes), bytes); });
+    up.calls.push_back([&, bytes](Stream& s) { bench.copy(s, on_device.next(bytes), on_host.next(bytes), bytes); });
+  }
+  append(calls, {down, up});
+  time_calls(bench.context, *bench.device, *bench.stream, calls, sizes.seconds);
+  add_prices(bench, calls, cluster);
+  for (const auto& [name, table] : cluster.prices) {
+    if (!name.starts_with("linear forward.")) continue;
+    double& peak = cluster.peak[name.substr(name.find('.') + 1)];
+    std::size_t i = 0;
+    for (const double tokens : table.axes()[0].values) {
+      for (const double in : table.axes()[1].values) {
+        for (const double out : table.axes()[2].values)
+          peak = std::max(peak, 2 * tokens * in * out / table.points()[i++]);
+      }
+    }
+  }
+}
+
+/// Measures what the host runs for a GPU; on cores that is the device's own.
+void add_host(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster) {
+  const auto host = make_cpu_device();
+  const auto stream = host->make_caller_stream("host");
+  KernelLadder ladder(*host, bench.compute->kernels(Queue::host), sizes);
+  std::vector<PricedCalls> calls = ladder.of_host(DType::fp32);
+  append(calls, ladder.of_host(DType::bf16));
+  time_calls(bench.context, *host, *stream, calls, sizes.seconds / 8);
+  add_prices(bench, calls, cluster);
+}
+
+/// Returns "2026-11-25, version 0.1.0 (0123abc), clock 2.4 GHz".
+std::string when_and_with_what(const Device& device) {
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  gmtime_r(&now, &day);
+  std::string text = fmt::format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
+  for (const auto& [name, value] : build_facts()) {
+    if (name == "version" || name == "git_revision") text += fmt::format(", {} {}", name, value);
+  }
+  std::string why;
+  const auto monitor = device.identity().empty() ? nullptr : open_device_monitor(device.identity(), why);
+  const double clock = monitor == nullptr ? core_clock() : monitor->sample().clock;
+  if (clock > 0) text += fmt::format(", clock {:.2f} GHz", clock * 1e-9);
+  if (device.identity().empty()) text += fmt::format(", load {:.1f}", load_average());
+  return text;
+}
+
+}  // namespace
+
+LadderSizes ladder_sizes(DeviceKind device, const MachineShape& machine) {
+  LadderSizes sizes;
+  if (device == DeviceKind::cpu) {
+    const std::int64_t cache = std::max<std::int64_t>(0, sysconf(_SC_LEVEL3_CACHE_SIZE));
+    sizes = {{128, 512, 2048},
+             {64, 256, 1024},
+             {128, 512},
+             {64, 512},
+             {256, 2048, 16384},
+             {2, 16},
+             {64, 256, 1024},
+             {32, 128},
+             {1 << 14, 1 << 17, 1 << 20, 1 << 23},
+             {64, 256},
+             {1 << 12, 1 << 16, 1 << 20, 1 << 24},
+             0,
+             30};
+    // All that the ranks of a machine walk through together is twice its last cache.
+    sizes.memory = std::clamp(2 * cache / (3 * machine.machine_ranks), 128 * kMebibyte, 512 * kMebibyte);
+  } else {
+    sizes = {{2048, 8192, 32768},
+             {256, 1024, 4096, 16384},
+             {2048, 8192},
+             {1024, 4096},
+             {8192, 32768, 131072},
+             {64, 512},
+             {512, 2048, 8192},
+             {64, 128},
+             {1 << 16, 1 << 20, 1 << 24, 1 << 27},
+             {512, 2048},
+             {1 << 14, 1 << 18, 1 << 22, 1 << 26, 1 << 28},
+             2048 * kMebibyte,
+             25};
+  }
+  return sizes;
+}
+
+Cluster calibrate(RankContext& context, const Options& options, const MachineShape& machine, const LadderSizes& sizes) {
+  MeasuredRank bench(context, options, machine);
+  Cluster cluster;
+  cluster.device = bench.device->kind();
+  cluster.name = bench.device->identity().empty() ? cpu_model() : bench.device->model();
+  cluster.memory =
+      bench.device->total_memory() > 0 ? bench.device->total_memory() : usable_memory() / machine.machine_ranks;
+  cluster.ranks_per_node = context.ranks_per_node();
+  cluster.threads = bench.settings.threads;
+  add_kernels(bench, sizes, cluster);
+  cluster.measured = when_and_with_what(*bench.device);  // at once, before the clock rises again
+  add_host(bench, sizes, cluster);
+  add_collectives(bench, Group::world, sizes, cluster);
+  if (context.ranks_per_node() < context.size()) add_collectives(bench, Group::node, sizes, cluster);
+  add_slowdowns(bench, sizes, cluster);
+  add_host_times(bench, cluster);
+  return cluster;
+}
+
+}  // namespace tessera

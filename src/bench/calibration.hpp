@@ -1,0 +1,50 @@
+#pragma once
+// The parts of a calibration. Each adds what it measures to the cluster; all are collective.
+
+#include "bench/calibrate.hpp"
+#include "tessera/engine/backend.hpp"
+#include "tessera/grid/grid.hpp"
+#include "tessera/kernels/needs.hpp"
+
+namespace tessera {
+
+/// A rank's device with what computes on it.
+struct MeasuredRank {
+  MeasuredRank(RankContext& ranks, const Options& given, const MachineShape& machine_shape)
+      : context(ranks),
+        options(given),
+        machine(machine_shape),
+        settings(resource_settings(given, machine_shape)),
+        device(backend_of(given).open_device(ranks, given.run.share_gpu)),
+        stream(device->make_caller_stream("bench")),
+        workspace(device->allocate(MemoryKind::device, kernel_needs(device->kind()).workspace())),
+        compute(backend_of(given).make_compute(*device, settings, workspace->data(), nullptr, nullptr)) {}
+
+  /// As the engine copies in steps: with all threads where queues are serial.
+  void copy(Stream& on, void* to, const void* from, std::int64_t bytes) const {
+    if (settings.queue_mode == QueueMode::serial) return compute->copy(Queue::load, on, to, from, bytes);
+    device->copy(on, to, from, bytes);
+  }
+
+  RankContext& context;
+  const Options& options;
+  const MachineShape& machine;
+  ResourceSettings settings;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<DeviceMemory> workspace;  ///< of the kernels
+  std::unique_ptr<RankCompute> compute;
+};
+
+/// Measures collectives of a group, by the bytes that a rank sends; nothing for a group of one.
+void add_collectives(MeasuredRank& bench, Group group, const LadderSizes& sizes, Cluster& cluster);
+/// Measures how much a matmul and a gather slow each other down, and copies a matmul.
+void add_slowdowns(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster);
+/// Measures what the host does between operations, segments and steps.
+void add_host_times(MeasuredRank& bench, Cluster& cluster);
+
+inline void add_prices(MeasuredRank& bench, const std::vector<PricedCalls>& measured, Cluster& cluster) {
+  for (const PricedCalls& one : measured) cluster.prices.insert_or_assign(one.name, price_of(bench.context, one));
+}
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#pragma once
+// The kernels of a step at a ladder of shapes, as calls whose prices are measured.
+
+#include <array>
+
+#include "bench/priced_calls.hpp"
+#include "tessera/kernels/observed_kernels.hpp"
+
+namespace tessera {
+
+/// The sizes at which prices are measured, ascending.
+struct LadderSizes {
+  std::vector<std::int64_t> tokens, widths;                   ///< of linears: in and out
+  std::vector<std::int64_t> head_tokens, head_widths, vocab;  ///< of the head
+  std::vector<std::int64_t> rows, sequences, head_width;      ///< of attention
+  std::vector<std::int64_t> elements;  ///< of all other kernels: multiples of kLadderWidth * kLadderSequence
+  std::vector<std::int64_t> sides;     ///< of matrices that Muon makes orthogonal
+  std::vector<std::int64_t> messages;  ///< bytes of collectives and copies
+  std::int64_t memory = 0;             ///< bytes that calls walk through: to read, to write, and of optimizer state
+  double seconds = 0;                  ///< for which kernels are measured
+};
+
+inline constexpr std::int64_t kLadderWidth = 256, kLadderSequence = 64;
+
+class KernelLadder final : private KernelObserver {
+ public:
+  /// References must outlive the ladder, and the ladder its calls.
+  KernelLadder(Device& device, Kernels& kernels, const LadderSizes& sizes);
+
+  /// Returns the calls of the kernels of one type. All of Muon's matrices are fp32.
+  std::vector<PricedCalls> all(DType dtype);
+  /// Returns those that the host runs for a GPU, with names that begin with "host ".
+  std::vector<PricedCalls> of_host(DType dtype);
+
+ private:
+  using Call = std::function<void(Kernels&, Stream&)>;
+
+  /// Asks the call what it is, and adds it to the price of that name.
+  void add(Call call);
+  void call(const KernelCall& call, const std::function<void()>& run) override;
+
+  ConstView read(DType t, std::int64_t rows, std::int64_t columns) {
+    return {from_.next(rows * columns * size_of(t)), t, columns};
+  }
+  View write(DType t, std::int64_t rows, std::int64_t columns) {
+    return {to_.next(rows * columns * size_of(t)), t, columns};
+  }
+  static float* floats(RotatingMemory& memory, std::int64_t count) {
+    return reinterpret_cast<float*>(memory.next(count * size_of(DType::fp32)));
+  }
+  /// Returns scratch. It grows while calls are asked, so that it suffices for all of them when they run.
+  void* need(std::int64_t bytes);
+
+  void add_activations(DType t, std::int64_t elements);
+  void add_state(DType t, std::int64_t elements);
+  void add_elements(DType t, std::int64_t elements);
+  void add_linear(DType t, std::int64_t tokens, std::int64_t in, std::int64_t out);
+  void add_attention(DType t, const AttentionShape& shape);
+  void add_head(DType t, std::int64_t tokens, std::int64_t width, std::int64_t vocab);
+  void add_matrix(std::int64_t side);
+  UpdateArguments update(DType t, std::int64_t elements, std::size_t states);
+
+  Device& device_;
+  Kernels& kernels_;
+  LadderSizes sizes_;
+  RotatingMemory from_, to_, state_;
+  std::unique_ptr<DeviceMemory> scratch_, scalars_, sum_, few_tokens_, tokens_;
+  std::unique_ptr<Kernels> asked_;
+  std::unique_ptr<Stream> stream_;
+  std::string prefix_;
+  std::vector<PricedCalls> prices_;
+  StreamWork work_;  ///< of the call that is asked
+  DecayRun run_;
+  std::array<float*, 2> states_{};
+};
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+#pragma once
+// Calls whose prices are measured, and the memory that they work on.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tessera/backend/device.hpp"
+#include "tessera/comm/rank_context.hpp"
+#include "tessera/simulate/cluster.hpp"
+
+namespace tessera {
+
+using StreamWork = std::function<void(Stream&)>;
+
+/// One price: a grid of sizes, with a call for each of its points, the last axis fastest.
+struct PricedCalls {
+  std::string name;
+  std::vector<PriceTable::Axis> axes;
+  std::vector<StreamWork> calls;
+  std::vector<std::vector<double>> seconds = {};  ///< by call, of every repetition
+};
+
+/// Memory that calls walk through, so that they find their data in memory and not in a cache.
+class RotatingMemory {
+ public:
+  /// Fills it with bytes that read as 0.0115 in fp32 and bf16, and as 1.06 in fp16: zeros would make moments subnormal.
+  RotatingMemory(Device& device, MemoryKind kind, std::int64_t bytes);
+  /// Returns the next `bytes`, which do not exceed the whole.
+  std::byte* next(std::int64_t bytes);
+
+ private:
+  std::unique_ptr<DeviceMemory> memory_;
+  std::int64_t at_ = 0;
+};
+
+/// Makes all calls in turns, on all ranks at once, for `seconds`, and at least three times after they have warmed up.
+/// Collectives: `together` times in a row, because graphs of theirs would have other lengths on other ranks.
+/// Collective.
+void time_calls(RankContext& context, Device& device, Stream& stream, std::vector<PricedCalls>& prices, double seconds,
+                int together = 0);
+
+/// Returns the medians of each call's repetitions, as the mean over ranks. The uncertainty is half the interquartile
+/// range over the median, in the mean over calls, and at least 2%. Collective.
+PriceTable price_of(RankContext& context, const PricedCalls& calls);
+
+}  // namespace tessera

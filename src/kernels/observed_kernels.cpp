@@ -1,0 +1,241 @@
+#include "tessera/kernels/observed_kernels.hpp"
+
+#include <fmt/format.h>
+
+namespace tessera {
+
+namespace {
+
+/// Formats "[4096, 768]"
+std::string matrix(std::int64_t rows, std::int64_t columns) { return fmt::format("[{}, {}]", rows, columns); }
+
+std::string text_of(const AttentionShape& s) {
+  return fmt::format("{} x {} heads of {}, {} tokens", s.batch, s.heads, s.head_width, s.sequence);
+}
+
+class ObservedKernels final : public Kernels {
+ public:
+  ObservedKernels(Kernels* inner, KernelObserver& observer) : inner_(inner), observer_(observer) {}
+
+  void embedding_forward(Stream& stream, const EmbeddingForward& a) override {
+    observe({"embedding forward",
+             matrix(a.batch * a.sequence, a.width),
+             KernelGroup::other,
+             cost_of(a),
+             a.output.dtype,
+             {}},
+            [&] { inner_->embedding_forward(stream, a); });
+  }
+
+  void embedding_backward(Stream& stream, const EmbeddingBackward& a) override {
+    observe({"embedding backward",
+             matrix(a.batch * a.sequence, a.width),
+             KernelGroup::other,
+             cost_of(a),
+             a.output_gradient.dtype,
+             {}},
+            [&] { inner_->embedding_backward(stream, a); });
+  }
+
+  void norm_forward(Stream& stream, const NormForward& a) override {
+    observe({"norm forward", matrix(a.tokens, a.width), KernelGroup::other, cost_of(a), a.input.dtype, {}},
+            [&] { inner_->norm_forward(stream, a); });
+  }
+
+  void norm_backward(Stream& stream, const NormBackward& a) override {
+    observe({"norm backward", matrix(a.tokens, a.width), KernelGroup::other, cost_of(a), a.input.dtype, {}},
+            [&] { inner_->norm_backward(stream, a); });
+  }
+
+  void linear_forward(Stream& stream, const LinearForward& a) override {
+    observe({"linear forward",
+             fmt::format("{} to {}{}{}", matrix(a.tokens, a.in), a.out, a.activated ? ", gelu" : "",
+                         a.residual ? ", residual" : ""),
+             KernelGroup::linear,
+             cost_of(a),
+             a.input.dtype,
+             {a.tokens, a.in, a.out},
+             static_cast<bool>(a.activated)},
+            [&] { inner_->linear_forward(stream, a); });
+  }
+
+  void linear_backward(Stream& stream, const LinearBackward& a) override {
+    const char* half = !a.weight_gradient ? ", input" : !a.input_gradient ? ", weight" : "";
+    observe({"linear backward",
+             fmt::format("{} to {}{}{}", matrix(a.tokens, a.in), a.out, a.before_gelu ? ", gelu" : "", half),
+             KernelGroup::linear,
+             cost_of(a),
+             a.output_gradient.dtype,
+             {a.tokens, a.in, a.out},
+             static_cast<bool>(a.before_gelu)},
+            [&] { inner_->linear_backward(stream, a); });
+  }
+
+  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) override {
+    observe(
+        {"gelu", matrix(rows, columns), KernelGroup::other, moves(2 * rows * columns, input.dtype), input.dtype, {}},
+        [&] { inner_->gelu(stream, input, output, rows, columns); });
+  }
+
+  void attention_forward(Stream& stream, const AttentionForward& a) override {
+    observe(
+        {"attention forward", text_of(a.shape), KernelGroup::attention, cost_of(a), a.query.dtype, sizes_of(a.shape)},
+        [&] { inner_->attention_forward(stream, a); });
+  }
+
+  void attention_cached(Stream& stream, const AttentionCached& a) override {
+    observe(
+        {"attention cached", text_of(a.shape), KernelGroup::attention, cost_of(a), a.query.dtype, sizes_of(a.shape)},
+        [&] { inner_->attention_cached(stream, a); });
+  }
+
+  void attention_backward(Stream& stream, const AttentionBackward& a) override {
+    observe(
+        {"attention backward", text_of(a.shape), KernelGroup::attention, cost_of(a), a.query.dtype, sizes_of(a.shape)},
+        [&] { inner_->attention_backward(stream, a); });
+  }
+
+  void rotary(Stream& stream, const RotaryArguments& a) override {
+    observe({a.inverse ? "rotary backward" : "rotary",
+             matrix(a.batch * a.sequence, a.heads * a.head_width),
+             KernelGroup::other,
+             cost_of(a),
+             a.input.dtype,
+             {}},
+            [&] { inner_->rotary(stream, a); });
+  }
+
+  void swiglu_forward(Stream& stream, const SwigluForward& a) override {
+    observe({"swiglu", matrix(a.tokens, a.width), KernelGroup::other, cost_of(a), a.gate.dtype, {}},
+            [&] { inner_->swiglu_forward(stream, a); });
+  }
+
+  void swiglu_backward(Stream& stream, const SwigluBackward& a) override {
+    observe({"swiglu backward", matrix(a.tokens, a.width), KernelGroup::other, cost_of(a), a.gate.dtype, {}},
+            [&] { inner_->swiglu_backward(stream, a); });
+  }
+
+  void head(Stream& stream, const HeadArguments& a) override {
+    observe(call_of(a), [&] { inner_->head(stream, a); });
+  }
+
+  void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
+               const Dropout& dropout) override {
+    observe(
+        {"dropout", matrix(rows, columns), KernelGroup::other, moves(2 * rows * columns, input.dtype), input.dtype, {}},
+        [&] { inner_->dropout(stream, input, output, rows, columns, dropout); });
+  }
+
+  void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) override {
+    observe({"cast",
+             fmt::format("{} to {}", name_of(src_dtype), name_of(dst_dtype)),
+             KernelGroup::other,
+             {0, bytes_of(n, src_dtype) + bytes_of(n, dst_dtype)},
+             dst_dtype,
+             {}},
+            [&] { inner_->cast(stream, src, src_dtype, dst, dst_dtype, n); });
+  }
+
+  void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
+           std::int64_t n) override {
+    observe({"add",
+             fmt::format("{} + {}", name_of(a_dtype), name_of(b_dtype)),
+             KernelGroup::other,
+             {0, bytes_of(n, a_dtype) + bytes_of(n, b_dtype) + bytes_of(n, out_dtype)},
+             out_dtype,
+             {}},
+            [&] { inner_->add(stream, a, a_dtype, b, b_dtype, out, out_dtype, n); });
+  }
+
+  void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override {
+    observe({"square sum", std::string(name_of(dtype)), KernelGroup::other, moves(n, dtype), dtype, {}},
+            [&] { inner_->square_sum(stream, x, dtype, n, sum); });
+  }
+
+  void adamw(Stream& stream, const UpdateArguments& a) override {
+    const std::string copy = a.copy != nullptr ? fmt::format(", {} copy", name_of(a.copy_dtype)) : "";
+    observe({"adamw",
+             fmt::format("{} gradients{}", name_of(a.gradient_dtype), copy),
+             KernelGroup::other,
+             cost_of(a),
+             a.gradient_dtype,
+             {}},
+            [&] { inner_->adamw(stream, a); });
+  }
+
+  void muon_direction(Stream& stream, const DirectionArguments& a) override {
+    observe({"muon direction",
+             std::string(name_of(a.gradient_dtype)),
+             KernelGroup::other,
+             cost_of(a),
+             a.gradient_dtype,
+             {}},
+            [&] { inner_->muon_direction(stream, a); });
+  }
+
+  void muon(Stream& stream, const UpdateArguments& a) override {
+    observe({"muon",
+             fmt::format("{} gradients", name_of(a.gradient_dtype)),
+             KernelGroup::other,
+             cost_of(a),
+             a.gradient_dtype,
+             {}},
+            [&] { inner_->muon(stream, a); });
+  }
+
+  void orthogonalize(Stream& stream, const OrthogonalizeArguments& a) override {
+    if (!a.input) return pass_on([&] { inner_->orthogonalize(stream, a); });  // another rank's
+    observe({"orthogonalize",
+             matrix(a.rows, a.columns),
+             KernelGroup::other,
+             cost_of(a),
+             DType::fp32,
+             {a.rows, a.columns, 0}},
+            [&] { inner_->orthogonalize(stream, a); });
+  }
+
+  // A few hundred operations on numbers, and zeros in padding: too short to measure.
+  void fill_zero(Stream& stream, void* data, std::int64_t bytes) override {
+    pass_on([&] { inner_->fill_zero(stream, data, bytes); });
+  }
+  void accumulate_loss(Stream& stream, const AccountArguments& a) override {
+    pass_on([&] { inner_->accumulate_loss(stream, a); });
+  }
+  void clip(Stream& stream, const ClipArguments& a) override {
+    pass_on([&] { inner_->clip(stream, a); });
+  }
+
+  std::string description() const override { return inner_ != nullptr ? inner_->description() : "observed"; }
+
+ private:
+  static KernelCost moves(std::int64_t elements, DType dtype) { return {0, bytes_of(elements, dtype)}; }
+  static KernelCall call_of(const HeadArguments& a) {
+    return {a.training() ? "head, all" : "head loss",
+            fmt::format("{} to {}", matrix(a.tokens, a.width), a.vocab),
+            KernelGroup::head,
+            cost_of(a),
+            a.input.dtype,
+            {a.tokens, a.width, a.vocab}};
+  }
+
+  static std::array<std::int64_t, 3> sizes_of(const AttentionShape& s) {
+    return {s.batch * s.heads, s.sequence, s.head_width};
+  }
+
+  template <class F>
+  void pass_on(F&& run) {
+    if (inner_ != nullptr) run();
+  }
+  void observe(const KernelCall& call, const std::function<void()>& run) { observer_.call(call, run); }
+
+  Kernels* inner_;
+  KernelObserver& observer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> make_observed_kernels(Kernels* inner, KernelObserver& observer) {
+  return std::make_unique<ObservedKernels>(inner, observer);
+}
+
+}  // namespace tessera

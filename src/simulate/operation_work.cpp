@@ -1,0 +1,110 @@
+#include "simulate/operation_work.hpp"
+
+#include "tessera/engine/operation_runner.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// A rank that is alone in its process, and speaks to nobody.
+class PretendedRank final : public RankContext {
+ public:
+  explicit PretendedRank(const ProcessGrid& grid) : grid_(grid) {}
+  std::int64_t rank() const override { return 0; }
+  std::int64_t size() const override { return grid_.world(); }
+  std::int64_t ranks_per_node() const override { return grid_.ranks_per_node(); }
+  const std::string& host() const override { return host_; }
+  ControlPlane& control() override { throw nobody(); }
+  FailureNotice& notice() override { throw nobody(); }
+  MemoryExchange& memory() override { throw nobody(); }
+  std::unique_ptr<Transport> open_transport(const std::vector<std::int64_t>&) override { throw nobody(); }
+
+ private:
+  static InternalError nobody() { return InternalError("a pretended rank has no peers"); }
+  const ProcessGrid& grid_;
+  std::string host_ = "nowhere";
+};
+
+/// Collectives are priced by their operation, so a call has nothing to add.
+class SilentCommunicator final : public Communicator {
+ public:
+  explicit SilentCommunicator(std::int64_t size) : size_(static_cast<int>(size)) {}
+  int rank() const override { return 0; }
+  int size() const override { return size_; }
+  void all_gather(Stream&, void*, std::int64_t, DType) override {}
+  void reduce_scatter(Stream&, const void*, DType, void*, DType, std::int64_t) override {}
+  void all_reduce_sum(Stream&, std::int64_t*, std::int64_t) override {}
+  void broadcast(Stream&, void*, std::int64_t, int) override {}
+  void exchange(Stream&, const void*, void*, std::span<const ExchangeRun>, DType) override {}
+  void barrier(Stream&) override {}
+  CommunicationCount count(Collective) const override { return {}; }
+
+ private:
+  int size_;
+};
+
+class NotedCompute final : public RankCompute, public KernelObserver {
+ public:
+  NotedCompute() : RankCompute(1, 1), kernels_(make_observed_kernels(nullptr, *this)) {}
+  void begin(std::vector<KernelCall>& calls) { calls_ = &calls; }
+
+  void call(const KernelCall& call, const std::function<void()>&) override { calls_->push_back(call); }
+  Kernels& kernels(Queue) const override { return *kernels_; }
+  void copy(Queue, Stream&, void*, const void*, std::int64_t) const override {}
+  std::int64_t measured_bytes(std::span<const std::byte>, std::int64_t) const override { return -1; }
+  std::string description() const override { return "noted"; }
+
+ private:
+  std::unique_ptr<Kernels> kernels_;
+  std::vector<KernelCall>* calls_ = nullptr;
+};
+
+std::string_view collective_of(const Operation& op) {
+  switch (op.kind) {
+    case OperationKind::gather:
+      return "all-gather";
+    case OperationKind::reduce_scatter:
+      return "reduce-scatter";
+    case OperationKind::all_reduce:
+      return "all-reduce";
+    case OperationKind::exchange:
+      return "exchange";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+IndexedVector<OperationId, OperationWork> work_of(const StepSchedule& schedule, const MemoryPlan& plan,
+                                                  const Options& options) {
+  PretendedRank rank(schedule.grid);
+  auto noted = std::make_unique<NotedCompute>();
+  NotedCompute& compute = *noted;
+  auto communicators = std::make_unique<Communicators>(nullptr);
+  for (const QueueGroup& key : wanted_communicators(schedule))
+    communicators->add(key, std::make_unique<SilentCommunicator>(schedule.grid.size(key.second)));
+  const Resources resources(rank, schedule.grid, make_cpu_device(), std::make_unique<RankMemory>(schedule, plan),
+                            std::move(noted), std::move(communicators));
+  const Optimizer optimizer({options.optim, 1, schedule.compute == DType::fp16}, 1);
+  const BoundSchedule bound = bind(schedule, resources, optimizer);
+  OperationRunner runner(schedule, bound, resources, optimizer, 1);
+  const auto stream = resources.device->make_caller_stream("noted");
+  IndexedVector<OperationId, OperationWork> work(schedule.operations.size());
+  for (const OperationId id : schedule.operations.ids()) {
+    const Operation& op = schedule.operation(id);
+    OperationWork& one = work[id];
+    one.copied_bytes = copied_bytes(schedule, op);
+    if (takes_input(op)) continue;
+    compute.begin(one.kernels);
+    runner.run(id, *stream);
+    if (!schedule.communicates(op)) continue;
+    one.collective = collective_of(op);
+    one.ranks = schedule.grid.size(op.group);
+    one.within_node = schedule.grid.within_node(op.group);
+    one.wire_bytes = op.wire_bytes;
+  }
+  return work;
+}
+
+}  // namespace tessera

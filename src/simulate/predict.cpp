@@ -1,0 +1,187 @@
+#include "tessera/simulate/predict.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "simulate/operation_work.hpp"
+#include "tessera/engine/operation_log.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// The parts of a machine that a step can be limited by.
+enum class Limit : std::uint8_t { compute, memory, link, host };
+constexpr std::array<std::string_view, 4> kLimits = {"compute", "memory bandwidth", "link", "host"};
+
+struct Price {
+  double seconds = 0;
+  double error = 0;  ///< seconds
+  std::array<double, kLimits.size()> limits{};
+};
+
+class Pricing {
+ public:
+  Pricing(const Options& options, const Cluster& cluster) : options_(options), cluster_(cluster) {}
+
+  Price of(const Operation& op, const OperationWork& work) const {
+    Price price;
+    for (const KernelCall& call : work.kernels) add_kernel(op, call, price);
+    if (!work.collective.empty()) add_collective(work, price);
+    if (work.copied_bytes > 0) add_copy(op, work, price);
+    return price;
+  }
+
+ private:
+  void add(std::string_view name, const WorkSize& size, Limit limit, Price& price, double share = 1,
+           double least = 0) const {
+    const PriceTable& table = cluster_.price(name);
+    const double seconds = std::max(share * table.seconds(size), least);
+    price.seconds += seconds;
+    price.error += seconds * table.uncertainty;
+    price.limits[static_cast<std::size_t>(limit)] += seconds;
+  }
+
+  void add_kernel(const Operation& op, const KernelCall& call, Price& price) const {
+    const bool on_host = op.queue == Queue::host;
+    WorkSize size{};
+    for (std::size_t i = 0; i < call.sizes.size(); ++i) size[i] = static_cast<double>(call.sizes[i]);
+    size[static_cast<std::size_t>(PriceAxis::flops)] = call.cost.flops;
+    size[static_cast<std::size_t>(PriceAxis::bytes)] = call.cost.bytes;
+    double share = 1;
+    if (call.name == "linear backward") {  // priced with both gradients, which may come one at a time
+      const double both = 4.0 * size[0] * size[1] * size[2];
+      share = call.cost.flops / both;
+      size[static_cast<std::size_t>(PriceAxis::flops)] = both;
+    }
+    add((on_host ? "host " : "") + price_name(call), size,
+        on_host                            ? Limit::host
+        : call.group == KernelGroup::other ? Limit::memory
+                                           : Limit::compute,
+        price, share);
+  }
+
+  void add_collective(const OperationWork& work, Price& price) const {
+    WorkSize size{};
+    size[static_cast<std::size_t>(PriceAxis::bytes)] = static_cast<double>(work.wire_bytes);
+    size[static_cast<std::size_t>(PriceAxis::ranks)] = static_cast<double>(work.ranks);
+    add(fmt::format("{}.{}", work.collective, work.within_node ? "node" : "network"), size, Limit::link, price, 1,
+        slowed(options_.comm.emulate, work.wire_bytes));
+  }
+
+  void add_copy(const Operation& op, const OperationWork& work, Price& price) const {
+    WorkSize size{};
+    size[static_cast<std::size_t>(PriceAxis::bytes)] = static_cast<double>(work.copied_bytes);
+    add(op.kind == OperationKind::load ? "copy.to_device" : "copy.to_host", size, Limit::link, price, 1,
+        slowed(options_.memory.emulate_copies, work.copied_bytes));
+  }
+
+  static double slowed(const Emulation& emulate, std::int64_t bytes) {
+    if (!emulate.on()) return 0;
+    return emulate.latency + (emulate.bandwidth > 0 ? static_cast<double>(bytes) / emulate.bandwidth : 0);
+  }
+
+  const Options& options_;
+  const Cluster& cluster_;
+};
+
+/// As the run itself decides (queue_mode_of), on cores without one to spare.
+QueueMode queues_of(const Options& options, const Cluster& cluster) {
+  if (options.run.queues != QueueMode::automatic) return options.run.queues;
+  const bool sleeps = options.comm.emulate.on() || options.memory.emulate_copies.on();
+  return traits_of(cluster.device).is_accelerator || sleeps ? QueueMode::parallel : QueueMode::serial;
+}
+
+QueueRules rules_of(const Options& options, const Cluster& cluster) {
+  return {cluster.device,
+          queues_of(options, cluster),
+          traits_of(cluster.device).has_graphs && options.run.graph,
+          cluster.issue,
+          cluster.segment,
+          cluster.step,
+          cluster.compute_under_collectives,
+          cluster.compute_under_copies,
+          cluster.collectives_under_compute};
+}
+
+constexpr std::array kExposed = {TimeCategory::exposed_gather, TimeCategory::exposed_reduce_scatter,
+                                 TimeCategory::exposed_all_reduce, TimeCategory::exposed_other};
+
+/// What most of a step's time goes to: the work of the compute queue, what it waited for, or the host.
+std::string_view limit_of(const IndexedVector<OperationId, Price>& prices, const Timeline& timeline) {
+  std::array<double, kLimits.size()> seconds{};
+  for (const TimelineSpan& span : timeline.spans) {
+    if (span.stream != 0) continue;
+    for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] += prices[span.operation].limits[i];
+  }
+  if (std::ranges::any_of(timeline.spans, [](const TimelineSpan& span) { return span.stream != 0; })) {
+    for (const TimeCategory category : kExposed)
+      seconds[static_cast<std::size_t>(Limit::link)] += timeline.time[static_cast<std::size_t>(category)];
+  }
+  seconds[static_cast<std::size_t>(Limit::host)] += timeline.host;
+  return kLimits[static_cast<std::size_t>(std::ranges::max_element(seconds) - seconds.begin())];
+}
+
+}  // namespace
+
+Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const Options& options,
+                   const Cluster& cluster) {
+  const auto work = work_of(schedule, plan, options);
+  const Pricing pricing(options, cluster);
+  IndexedVector<OperationId, Price> prices(schedule.operations.size());
+  for (const OperationId id : schedule.operations.ids()) prices[id] = pricing.of(schedule.operation(id), work[id]);
+  Prediction result;
+  result.timeline = play_in_time(
+      schedule, [&](OperationId id) { return prices[id].seconds; }, rules_of(options, cluster));
+  const Timeline& timeline = result.timeline;
+  // What compute does is as uncertain as its prices, and a wait as what is waited for.
+  std::array<double, kTimeCategories> errors{}, seconds{}, waits = timeline.time;
+  double error = 0;
+  for (const TimelineSpan& span : timeline.spans) {
+    const Price& price = prices[span.operation];
+    const auto category = static_cast<std::size_t>(category_of(schedule, schedule.operation(span.operation)));
+    errors[category] += price.error, seconds[category] += price.seconds;
+    if (span.stream == 0) error += price.error, waits[category] -= span.end - span.begin;
+  }
+  for (std::size_t i = 0; i < kTimeCategories; ++i) {
+    result.class_uncertainty[i] = seconds[i] > 0 ? errors[i] / seconds[i] : 0;
+    error += std::max(waits[i], 0.0) * result.class_uncertainty[i];
+  }
+  result.step_seconds = timeline.seconds;
+  result.uncertainty = error / timeline.seconds;
+  const double tokens = static_cast<double>(schedule.grid.world() * schedule.accumulation * schedule.model.tokens());
+  result.tokens_per_second = tokens / timeline.seconds;
+  const auto peak = cluster.peak.find(name_of(schedule.compute));
+  const double flops = static_cast<double>(schedule.model.training_flops() * schedule.accumulation);
+  result.mfu =
+      peak == cluster.peak.end() ? std::numeric_limits<double>::quiet_NaN() : flops / timeline.seconds / peak->second;
+  result.limit = limit_of(prices, timeline);
+  return result;
+}
+
+double exposed_seconds(const Prediction& prediction) {
+  double seconds = 0;
+  for (const TimeCategory category : kExposed) seconds += prediction.timeline.time[static_cast<std::size_t>(category)];
+  return seconds;
+}
+
+nlohmann::ordered_json prediction_json(const Prediction& p) {
+  using Json = nlohmann::ordered_json;
+  Json classes = Json::object();
+  for (std::size_t i = 0; i < kTimeCategories; ++i) {
+    classes[name_of(static_cast<TimeCategory>(i))] = {{"seconds", p.timeline.time[i]},
+                                                      {"operations", p.timeline.operations[i]},
+                                                      {"uncertainty", p.class_uncertainty[i]}};
+  }
+  return {{"step_seconds", p.step_seconds},
+          {"uncertainty", p.uncertainty},
+          {"tokens_per_second", p.tokens_per_second},
+          {"mfu", std::isnan(p.mfu) ? Json() : Json(p.mfu)},
+          {"limit", p.limit},
+          {"host_seconds", p.timeline.host},
+          {"classes", std::move(classes)}};
+}
+
+}  // namespace tessera

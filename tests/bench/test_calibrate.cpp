@@ -1,0 +1,180 @@
+// A calibration over a tiny ladder. No time is asserted.
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "bench/bench_options.hpp"
+#include "bench/calibrate.hpp"
+#include "local_world/local_world.hpp"
+#include "temporary_folder.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+using tessera::testing::TemporaryFolder;
+
+namespace {
+
+LadderSizes tiny() {
+  return {{16, 32}, {16, 32},           {16},     {16, 32},           {64, 128}, {2}, {16, 32},
+          {16},     {1 << 14, 1 << 15}, {16, 32}, {1 << 12, 1 << 14}, 16 << 20,  0};
+}
+
+Cluster calibrated(std::int64_t ranks, std::int64_t per_node) {
+  Cluster result;
+  run_ranks(ranks, per_node, [&](RankContext& context) {
+    MachineShape machine;
+    machine.machine_ranks = static_cast<int>(ranks);
+    const Cluster mine = calibrate(context, small_run(), machine, tiny());
+    if (context.rank() == 0) result = mine;
+  });
+  return result;
+}
+
+/// Takes the name of every call that it sees.
+class Names final : public KernelObserver {
+ public:
+  void call(const KernelCall& call, const std::function<void()>&) override { names.push_back(price_name(call)); }
+  std::vector<std::string> names;
+};
+
+/// Returns the price of every kernel of the interface that a step may call, in fp32.
+std::vector<std::string> every_kernel() {
+  Names seen;
+  const auto kernels = make_observed_kernels(nullptr, seen);
+  const auto device = make_cpu_device();
+  const auto stream = device->make_caller_stream("asked");
+  Stream& s = *stream;
+  float number = 0;
+  const View view{&number, DType::fp32, 1};
+  kernels->embedding_forward(s, {});
+  kernels->embedding_backward(s, {});
+  kernels->norm_forward(s, {});
+  kernels->norm_backward(s, {});
+  LinearForward forward;
+  kernels->linear_forward(s, forward);
+  forward.activated = view;
+  kernels->linear_forward(s, forward);
+  LinearBackward backward;
+  kernels->linear_backward(s, backward);
+  backward.before_gelu = view;
+  kernels->linear_backward(s, backward);
+  kernels->gelu(s, view, view, 1, 1);
+  kernels->attention_forward(s, {});
+  kernels->attention_backward(s, {});
+  RotaryArguments rotary;
+  kernels->rotary(s, rotary);
+  rotary.inverse = true;
+  kernels->rotary(s, rotary);
+  kernels->swiglu_forward(s, {});
+  kernels->swiglu_backward(s, {});
+  HeadArguments head;
+  kernels->head(s, head);
+  head.input_gradient = view;
+  kernels->head(s, head);
+  kernels->dropout(s, view, view, 1, 1, {});
+  kernels->cast(s, &number, DType::fp32, &number, DType::fp32, 1);
+  kernels->add(s, &number, DType::fp32, &number, DType::fp32, &number, DType::fp32, 1);
+  kernels->square_sum(s, &number, DType::fp32, 1, nullptr);
+  kernels->adamw(s, {});
+  kernels->muon_direction(s, {});
+  kernels->muon(s, {});
+  kernels->orthogonalize(s, {});
+  return seen.names;
+}
+
+}  // namespace
+
+TEST_CASE("names of prices") {
+  KernelCall call;
+  call.name = "linear forward", call.dtype = DType::bf16;
+  CHECK(price_name(call) == "linear forward.bf16");
+  call.has_gelu = true;
+  CHECK(price_name(call) == "linear forward gelu.bf16");
+  const std::vector<std::string> names = every_kernel();
+  for (const char* name : {"head.fp32", "head loss.fp32", "rotary.fp32", "linear backward gelu.fp32"}) {
+    INFO(name);
+    CHECK(std::ranges::count(names, name) >= 1);
+  }
+}
+
+TEST_CASE("a calibration has a price for everything that a step does") {
+  const int ranks = GENERATE(1, 2);
+  const Cluster cluster = calibrated(ranks, ranks);
+  for (const std::string& name : every_kernel()) {
+    INFO(name);
+    CHECK(cluster.prices.contains(name));
+    const auto dot = name.find(".fp32");
+    if (dot != std::string::npos && !name.starts_with("orthogonalize"))
+      CHECK(cluster.prices.contains(name.substr(0, dot) + ".bf16"));
+  }
+  for (const char* name :
+       {"host adamw.fp32", "host adamw.bf16", "host cast.fp32", "host cast.bf16", "copy.to_host", "copy.to_device"}) {
+    INFO(name);
+    CHECK(cluster.prices.contains(name));
+  }
+  for (const char* name : {"all-gather.node", "reduce-scatter.node", "all-reduce.node", "exchange.node"}) {
+    INFO(name);
+    CHECK(cluster.prices.contains(name) == (ranks > 1));
+  }
+  for (const auto& [name, table] : cluster.prices) {
+    INFO(name);
+    CHECK(table.uncertainty >= 0.02);
+    for (const double seconds : table.points()) CHECK((seconds > 0 && std::isfinite(seconds)));
+  }
+  CHECK(cluster.peak.at("fp32") > 0);
+  CHECK(cluster.peak.at("bf16") > 0);
+  CHECK(cluster.threads == 1);
+  CHECK(cluster.memory > 0);
+  CHECK(cluster.compute_under_copies >= 1);
+  CHECK(cluster.compute_under_collectives >= 1);
+  CHECK(cluster.segment >= cluster.issue);
+  CHECK(cluster.step > 0);
+  CHECK(cluster.step < 1);
+}
+
+TEST_CASE("axes of a calibration are those of the ladder") {
+  const Cluster cluster = calibrated(2, 2);
+  const PriceTable& linear = cluster.price("linear backward.bf16");
+  REQUIRE(linear.axes().size() == 3);
+  CHECK(linear.axes()[0].axis == PriceAxis::size0);
+  CHECK(linear.axes()[0].values == std::vector<double>{16, 32});
+  const PriceTable& head = cluster.price("head.fp32");
+  CHECK(head.axes()[2].values == std::vector<double>{64, 128});
+  const PriceTable& cast = cluster.price("cast.bf16");
+  CHECK(cast.axes()[0].axis == PriceAxis::bytes);
+  CHECK(cast.axes()[0].values == std::vector<double>{6 << 14, 6 << 15});
+  CHECK(cluster.price("adamw.bf16").axes()[0].values == std::vector<double>{26 << 14, 26 << 15});
+  CHECK(cluster.price("orthogonalize.fp32").axes()[0].axis == PriceAxis::flops);
+  const PriceTable& gather = cluster.price("all-gather.node");
+  CHECK(gather.axes()[0].values == std::vector<double>{2});
+  CHECK(gather.axes()[1].values == std::vector<double>{2048, 8192});  // half of each message
+}
+
+TEST_CASE("ranks on several nodes have prices within a node and across") {
+  const Cluster cluster = calibrated(4, 2);
+  CHECK(cluster.price("all-gather.node").axes()[0].values == std::vector<double>{2});
+  CHECK(cluster.price("all-gather.network").axes()[0].values == std::vector<double>{4});
+  CHECK(cluster.ranks_per_node == 2);
+}
+
+TEST_CASE("what a calibration measured reads back") {
+  const Cluster cluster = calibrated(1, 1);
+  const std::string text = cluster_text(cluster, "# One rank.\n");
+  const TemporaryFolder folder;
+  const Cluster again = read_cluster(folder.write("machine.ini", text));
+  CHECK(cluster_text(again, "# One rank.\n") == text);
+  CHECK(again.prices.size() == cluster.prices.size());
+}
+
+TEST_CASE("memory that calls walk through is used again only after all of it") {
+  const auto device = make_cpu_device();
+  RotatingMemory memory(*device, MemoryKind::device, 1024);
+  std::byte* const first = memory.next(100);
+  CHECK(memory.next(512) == first + 256);
+  CHECK(memory.next(512) == first);
+  CHECK(memory.next(1024) == first);
+  CHECK_THROWS_AS(memory.next(1025), InternalError);
+  float value = 0;
+  std::memcpy(&value, first, sizeof value);
+  CHECK(value == Approx(0.0115).epsilon(0.01));
+}

@@ -1,0 +1,99 @@
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "simulated_run.hpp"
+#include "tessera/simulate/predict.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+using Catch::Contains;
+
+namespace {
+
+Prediction predicted(const PlannedRun& run, const Rates& rates, QueueMode queues = QueueMode::parallel) {
+  Options options;
+  options.run.queues = queues;
+  return predict(run.schedule, run.plan, options, machine_of(rates));
+}
+
+}  // namespace
+
+TEST_CASE("A serial step takes its FLOPs, bytes and sent bytes at the machine's rates") {
+  const PlannedRun run = planned("nano", Strategy::zero3, 4);
+  const auto seconds = [&](Rates rates) { return predicted(run, rates, QueueMode::serial).step_seconds; };
+  const double all = seconds({});
+  // What a rate is doubled for takes half of its time, so the halves add up to half of the whole.
+  const double compute = all - seconds({2e11, 1e10, 1e9}), memory = all - seconds({1e11, 2e10, 1e9}),
+               link = all - seconds({1e11, 1e10, 2e9});
+  CHECK(compute + memory + link == Approx(all / 2));
+  const auto flops = static_cast<double>(run.schedule.model.training_flops() * run.schedule.accumulation);
+  CHECK(2 * compute == Approx(flops / 1e11));
+  CHECK(2 * link >= static_cast<double>(run.schedule.wire_bytes_per_step()) / 1e9);
+  CHECK(2 * link < 1.01 * static_cast<double>(run.schedule.wire_bytes_per_step()) / 1e9);
+  const Prediction p = predicted(run, {}, QueueMode::serial);
+  CHECK(p.mfu == Approx(flops / 1e11 / all));
+  CHECK(p.tokens_per_second == Approx(4 * 2 * 2 * 64 / all));
+  CHECK(p.uncertainty == Approx(0.1).epsilon(1e-6));
+}
+
+TEST_CASE("What limits a step is named") {
+  const PlannedRun run = planned("nano", Strategy::zero3, 4);
+  CHECK(predicted(run, {1e9, 1e12, 1e12}).limit == "compute");
+  CHECK(predicted(run, {1e15, 1e8, 1e12}).limit == "memory bandwidth");
+  CHECK(predicted(run, {1e12, 1e12, 1e7}).limit == "link");
+}
+
+TEST_CASE("Sharding more sends more: a slow link ranks the strategies by their bytes") {
+  double last = 0;
+  for (const Strategy strategy : {Strategy::zero1, Strategy::zero2, Strategy::zero3}) {
+    const double seconds = predicted(planned("nano", strategy, 4), {1e12, 1e12, 1e7}).step_seconds;
+    CHECK(seconds > last);
+    last = seconds;
+  }
+}
+
+TEST_CASE("comm.emulate is the least that a collective takes") {
+  const PlannedRun run = planned("nano", Strategy::zero3, 4);
+  Options options;
+  options.run.queues = QueueMode::serial;
+  const double before = predict(run.schedule, run.plan, options, machine_of({1e11, 1e10, 1e15})).step_seconds;
+  options.comm.emulate = {1e-3, 0};
+  std::int64_t collectives = 0;
+  for (const Play& play : run.schedule.step)
+    for (const OperationId id : run.schedule.segments[play.segment].operations())
+      collectives += run.schedule.communicates(run.schedule.operation(id));
+  const double after = predict(run.schedule, run.plan, options, machine_of({1e11, 1e10, 1e15})).step_seconds;
+  CHECK(after - before == Approx(1e-3 * static_cast<double>(collectives)).epsilon(1e-3));
+}
+
+TEST_CASE("A missing price is named with its file") {
+  const PlannedRun run = planned("nano", Strategy::ddp, 2);
+  Cluster cluster = machine_of({});
+  cluster.prices.erase("norm backward.fp32");
+  CHECK_THROWS_WITH(predict(run.schedule, run.plan, {}, cluster),
+                    Contains("rates.ini") && Contains("norm backward.fp32"));
+}
+
+TEST_CASE("16,384 ranks of a 70B shape are predicted without memory for it") {
+  RunShape shape;
+  shape.architecture = preset("llama-8b");
+  shape.architecture.layers = 80, shape.architecture.width = 8192, shape.architecture.heads = 64;
+  shape.architecture.ffn_width = 28672;
+  shape.micro_batch = 1, shape.sequence = 4096, shape.world = 16384, shape.ranks_per_node = 8;
+  shape.policy.strategy = Strategy::hsdp;
+  shape.policy.compute = DType::bf16;
+  shape.device = DeviceKind::cuda;
+  const PlannedRun run = plan_shape(shape, {false, 0});
+  Cluster cluster = machine_of({4e14, 2e12, 2e11});
+  cluster.device = DeviceKind::cuda;
+  cluster.peak["bf16"] = 9.89e14;
+  const Prediction p = predict(run.schedule, run.plan, {}, cluster);
+  CHECK(p.mfu > 0.1);
+  CHECK(p.mfu < 0.41);
+  const auto json = prediction_json(p);
+  CHECK(json["limit"] == p.limit);
+  double booked = json["host_seconds"];
+  for (const auto& [name, one] : json["classes"].items()) booked += one["seconds"].get<double>();
+  CHECK(booked == Approx(p.step_seconds));
+}

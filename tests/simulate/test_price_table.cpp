@@ -1,0 +1,57 @@
+// Prices between the points of a grid, and beyond them.
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "tessera/simulate/cluster.hpp"
+
+using namespace tessera;
+
+namespace {
+
+WorkSize size_of(std::initializer_list<std::pair<PriceAxis, double>> quantities) {
+  WorkSize size{};
+  for (const auto& [axis, value] : quantities) size[static_cast<std::size_t>(axis)] = value;
+  return size;
+}
+
+}  // namespace
+
+TEST_CASE("a price at a point of its grid is what was measured there") {
+  const PriceTable table({{PriceAxis::size0, {64, 256}}, {PriceAxis::size1, {8, 16, 64}}}, {1, 2, 7, 3, 5, 11});
+  const double seconds[2][3] = {{1, 2, 7}, {3, 5, 11}};
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t j = 0; j < 3; ++j) {
+      const WorkSize size =
+          size_of({{PriceAxis::size0, table.axes()[0].values[i]}, {PriceAxis::size1, table.axes()[1].values[j]}});
+      CHECK(table.seconds(size) == Approx(seconds[i][j]));
+    }
+  }
+}
+
+TEST_CASE("between points the logarithm of a price is linear in the logarithms of the sizes") {
+  const PriceTable line({{PriceAxis::bytes, {100, 10000}}}, {1e-6, 4e-6});
+  CHECK(line.seconds(size_of({{PriceAxis::bytes, 1000}})) == Approx(2e-6));
+  const PriceTable grid({{PriceAxis::size0, {1, 4}}, {PriceAxis::size1, {1, 4}}}, {1, 2, 8, 64});
+  const double middle = grid.seconds(size_of({{PriceAxis::size0, 2}, {PriceAxis::size1, 2}}));
+  CHECK(middle == Approx(std::pow(1.0 * 2 * 8 * 64, 0.25)));
+}
+
+TEST_CASE("beyond its ends a price goes on as between the last two points") {
+  const PriceTable table({{PriceAxis::bytes, {10, 100, 1000}}}, {5, 10, 100});
+  CHECK(table.seconds(size_of({{PriceAxis::bytes, 10000}})) == Approx(1000));
+  CHECK(table.seconds(size_of({{PriceAxis::bytes, 1}})) == Approx(2.5));
+  CHECK(table.seconds(size_of({{PriceAxis::bytes, 0}})) < 1e-6);  // and does not fail on no work
+}
+
+TEST_CASE("an axis with one point makes a price proportional") {
+  const PriceTable table({{PriceAxis::ranks, {2}}, {PriceAxis::bytes, {10, 100}}}, {3, 30});
+  CHECK(table.seconds(size_of({{PriceAxis::ranks, 2}, {PriceAxis::bytes, 100}})) == Approx(30));
+  CHECK(table.seconds(size_of({{PriceAxis::ranks, 8}, {PriceAxis::bytes, 100}})) == Approx(120));
+}
+
+TEST_CASE("a price reads the quantities of its own axes alone") {
+  const PriceTable table({{PriceAxis::flops, {1e9, 1e12}}}, {1e-3, 1});
+  CHECK(table.seconds(size_of({{PriceAxis::flops, 1e10}, {PriceAxis::bytes, 1e9}, {PriceAxis::size0, 7}})) ==
+        Approx(1e-2));
+}
