@@ -110,7 +110,6 @@ TEST_CASE("Unknown commands") {
   CHECK_THAT(command_error({"train", "--eval.format=json"}), Contains("tessera train does not read it"));
   CHECK_THAT(command_error({"verify", "a", "b"}), Contains("'b' stands after all that verify takes"));
   CHECK_THAT(command_error({"bench"}), Contains("step, comm, kernels, memory"));
-  CHECK_THAT(command_error({"bench", "calibrate"}), Contains("step, comm, kernels, memory"));
   CHECK_THAT(command_error({"bench", "all"}), Contains("step, comm, kernels, memory"));
   CHECK_THAT(command_error({"--run.seed=1", "train"}), Contains("where a command belongs"));
   CHECK_THAT(command_error({"train", "missing.ini"}), Contains("missing.ini"));

@@ -5,8 +5,8 @@
 
 #include "engine/cpu/touch_guard.hpp"
 #include "engine/fill.hpp"
-#include "tessera/engine/operation_log.hpp"
 #include "engine/poison.hpp"
+#include "tessera/engine/operation_log.hpp"
 
 namespace tessera {
 

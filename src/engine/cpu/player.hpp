@@ -5,9 +5,9 @@
 #include <atomic>
 #include <vector>
 
-#include "tessera/engine/operation_log.hpp"
 #include "engine/queues.hpp"
 #include "tessera/engine/bound_schedule.hpp"
+#include "tessera/engine/operation_log.hpp"
 #include "tessera/engine/operation_runner.hpp"
 #include "tessera/engine/player.hpp"
 

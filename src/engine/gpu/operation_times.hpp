@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "tessera/engine/operation_log.hpp"
 #include "engine/queues.hpp"
+#include "tessera/engine/operation_log.hpp"
 
 namespace tessera {
 
