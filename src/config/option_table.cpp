@@ -234,7 +234,7 @@ void add_shard(Rows& rows) {
   shard.value<read_fraction>(
       "shard.offload_fraction", &S::offload_fraction, "number, 0 to 1, or fit", fraction_text,
       "part of the parameters whose state is offloaded, unit by unit, the last ones first; fit: the least "
-      "that fits plan.memory, or what the device has");
+      "that fits plan.memory (train: or its device)");
 }
 
 void add_resources(Rows& rows) {
