@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "tessera/base/instruction_set.hpp"
+
 namespace tessera::detail {
 
 /// A tensor's numbers, see normal_block().
@@ -17,14 +19,11 @@ struct NormalStream {
 
 /// Computes out[i] = scale * number 4 first_block + i of the stream, i < 4 blocks. Returns how many blocks were left to
 /// normal_block() because a value was too near to the border between two floats.
-using FillNormals = std::int64_t (*)(const NormalStream& stream, std::uint64_t first_block, std::int64_t blocks,
-                                     float scale, float* out);
-std::int64_t fill_normals_baseline(const NormalStream&, std::uint64_t, std::int64_t, float, float*);
-std::int64_t fill_normals_avx2(const NormalStream&, std::uint64_t, std::int64_t, float, float*);
-std::int64_t fill_normals_avx512(const NormalStream&, std::uint64_t, std::int64_t, float, float*);
+using FillNormals = std::int64_t(const NormalStream& stream, std::uint64_t first_block, std::int64_t blocks,
+                                 float scale, float* out);
+/// Returns the version for a set that this processor supports.
+FillNormals* fill_normals_of(InstructionSet set);
 /// One block of them, by normal_block().
 void fill_block(const NormalStream& stream, std::uint64_t block, float scale, float* out);
-/// Returns the version for this processor.
-FillNormals best_fill_normals();
 
 }  // namespace tessera::detail

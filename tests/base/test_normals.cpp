@@ -19,29 +19,15 @@
 #include "tessera/base/counter_rng.hpp"
 
 // The parts of the kernel as they are for any processor.
-#define FILL_NORMALS_NAME fill_normals_tested
-#define FILL_NORMALS_LANES 2
+#define TESSERA_SET tested
+#define TESSERA_BYTES 16
+#define TESSERA_INTRINSIC(name) _mm_##name
 #include "base/normals/normals_kernel.inc"
 
 using namespace tessera;
 using detail::FillNormals;
 
 namespace {
-
-struct Variant {
-  const char* name;
-  FillNormals fill;
-};
-
-std::vector<Variant> variants() {
-  std::vector<Variant> result{{"baseline", detail::fill_normals_baseline}};
-#if defined(__x86_64__)
-  const FillNormals best = detail::best_fill_normals();
-  if (best != detail::fill_normals_baseline) result.push_back({"AVX2", detail::fill_normals_avx2});
-  if (best == detail::fill_normals_avx512) result.push_back({"AVX-512", detail::fill_normals_avx512});
-#endif
-  return result;
-}
 
 bool same(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 
@@ -65,10 +51,10 @@ std::vector<std::uint32_t> words(int drawn) {
   return result;
 }
 
-detail::Words lanes(std::uint32_t word) { return std::uint64_t{word} - detail::Words{}; }
+tested::Words lanes(std::uint32_t word) { return std::uint64_t{word} - tested::Words{}; }
 
 /// Returns how many elements differ from normal_block()'s, and adds the blocks that were left to it.
-std::int64_t different(FillNormals fill, std::uint64_t first_block, std::int64_t blocks, std::int64_t& left) {
+std::int64_t different(FillNormals* fill, std::uint64_t first_block, std::int64_t blocks, std::int64_t& left) {
   std::vector<float> out(static_cast<std::size_t>(4 * blocks), NAN);
   left += fill({42, 5}, first_block, blocks, 0.02f, out.data());
   std::int64_t wrong = 0;
@@ -85,15 +71,17 @@ TEST_CASE("normals have normal_block's bits on every instruction set") {
   // TESSERA_LONG=1 asks for the full count (tests/long.sh).
   const bool all = std::getenv("TESSERA_LONG") != nullptr;
   const std::int64_t blocks = all ? std::int64_t{1} << 26 : testing::kSanitized ? 1 << 14 : 1 << 17, at_once = 1 << 14;
-  for (const auto& [name, fill] : variants()) {
-    INFO(name);
+  for (const auto set : {InstructionSet::scalar, InstructionSet::avx2, InstructionSet::avx512}) {
+    if (!is_supported(set)) continue;
+    INFO(name_of(set));
+    FillNormals* const fill = detail::fill_normals_of(set);
     std::int64_t left = 0, wrong = 0;
     for (std::int64_t done = 0; done < blocks; done += at_once)
       wrong += different(fill, static_cast<std::uint64_t>(done), at_once, left);
     CHECK(wrong == 0);
     CHECK((left > 0 || blocks < 1 << 17));
     CHECK(left < blocks / 1000);
-    if (all) fmt::print("long: {}: {} numbers, {} blocks left to libm\n", name, 4 * blocks, left);
+    if (all) fmt::print("long: {}: {} numbers, {} blocks left to libm\n", name_of(set), 4 * blocks, left);
     for (std::int64_t count = 0; count < 20; ++count)  // counts that are no multiple of the lanes, high counters
       CHECK(different(fill, (std::uint64_t{1} << 32) - 7, count, left) == 0);
   }
@@ -118,9 +106,9 @@ TEST_CASE("normals: logarithm, sine and cosine are as near as the margin assumes
   constexpr long double kTurn = 2 * std::numbers::pi_v<long double> * 0x1p-32L;
   for (const std::uint32_t word : words(testing::kSanitized ? 1000 : 200'000)) {
     const long double log = std::log((word + 1.0L) * 0x1p-32L);
-    const double found = detail::log_of_uniform(lanes(word))[1];
+    const double found = tested::log_of_uniform(lanes(word))[1];
     REQUIRE(std::abs(found - log) <= -0x1p-44L * log);
-    const auto [sine, cosine] = detail::sine_cosine_of_turn(lanes(word));
+    const auto [sine, cosine] = tested::sine_cosine_of_turn(lanes(word));
     REQUIRE(std::abs(sine[0] - std::sin(word * kTurn)) < 0x1p-45L);
     REQUIRE(std::abs(cosine[1] - std::cos(word * kTurn)) < 0x1p-45L);
   }
@@ -131,9 +119,9 @@ TEST_CASE("normals: a number without doubt is libm's, also at the borders") {
   std::int64_t doubtful = 0, wrong = 0, unseen_zeros = 0;
   for (const std::uint32_t radius : edges) {
     for (const std::uint32_t angle : edges) {
-      const detail::Pair pair = detail::normal_pair(lanes(radius), lanes(angle));
+      const tested::Pair pair = tested::normal_pair(lanes(radius), lanes(angle));
       const std::array<float, 2> expected = reference(radius, angle);
-      const auto count = [&](const detail::Rounded& found, float libm) {
+      const auto count = [&](const tested::Rounded& found, float libm) {
         doubtful += found.doubt[0] != 0 ? 1 : 0;
         wrong += found.doubt[0] == 0 && !same(found.value[0], libm) ? 1 : 0;
         unseen_zeros += found.doubt[0] == 0 && std::abs(libm) < 1e-15f ? 1 : 0;

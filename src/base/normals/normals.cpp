@@ -2,24 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "tessera/base/counter_rng.hpp"
-#include "tessera/base/instruction_set.hpp"
+
+#define TESSERA_KERNEL "base/normals/normals_kernel.inc"
+#include "tessera/base/each_instruction_set.inc"
 
 namespace tessera {
 
-detail::FillNormals detail::best_fill_normals() {
-#if defined(__x86_64__)
-  switch (best_instruction_set()) {
-    case InstructionSet::avx512:
-      return fill_normals_avx512;
-    case InstructionSet::avx2:
-      return fill_normals_avx2;
-    case InstructionSet::scalar:
-      break;
-  }
-#endif
-  return fill_normals_baseline;
+detail::FillNormals* detail::fill_normals_of(InstructionSet set) {
+  constexpr FillNormals* versions[] = TESSERA_VERSIONS(fill_blocks);
+  return versions[static_cast<std::size_t>(set)];
 }
 
 void detail::fill_block(const NormalStream& stream, std::uint64_t block, float scale, float* out) {
@@ -28,7 +22,7 @@ void detail::fill_block(const NormalStream& stream, std::uint64_t block, float s
 }
 
 void fill_normals(std::uint64_t seed, std::uint32_t stream, std::uint64_t first, float scale, std::span<float> out) {
-  static const detail::FillNormals best = detail::best_fill_normals();
+  static detail::FillNormals* const best = detail::fill_normals_of(best_instruction_set());
   const detail::NormalStream numbers{seed, stream};
   const std::uint64_t end = first + out.size();
   float* next = out.data();
