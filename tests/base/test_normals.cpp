@@ -22,7 +22,7 @@
 #define TESSERA_SET tested
 #define TESSERA_BYTES 16
 #define TESSERA_INTRINSIC(name) _mm_##name
-#include "base/normals_kernel.inc"
+#include "base/normals/normals_kernel.inc"
 
 using namespace tessera;
 using detail::FillNormals;

@@ -6,27 +6,10 @@
 
 namespace tessera {
 
-namespace {
-
-const VectorKernels& table_of(InstructionSet set) {
-  switch (set) {
-#if defined(__x86_64__)
-    case InstructionSet::avx512:
-      return kAvx512Kernels;
-    case InstructionSet::avx2:
-      return kAvx2Kernels;
-#endif
-    default:
-      return kScalarKernels;
-  }
-}
-
-}  // namespace
-
 CpuKernels::CpuKernels(ThreadPool& pool, InstructionSet set)
     : pool_(pool),
       set_(set),
-      vector_(table_of(set)),
+      vector_(vector_kernels(set)),
       workers_(static_cast<std::size_t>(pool.threads())),
       worker_sums_(static_cast<std::size_t>(pool.threads())) {}
 

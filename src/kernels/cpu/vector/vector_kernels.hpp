@@ -1,10 +1,11 @@
 #pragma once
 // The inner loops of the CPU kernels as a table of functions, one table per instruction set. Each loop works on one row
-// (or a small tile) and is written once over a vector of 16 lanes (lanes_*.hpp). Sums always use 16 lanes and one fixed
-// tree, so that all tables give the same bits. This header is included by translation units with wider instructions
-// enabled: it must not define inline functions.
+// (or a small tile) and is written once over a vector of 16 lanes (lanes.inc). Sums always use 16 lanes and one fixed
+// tree, so that all tables give the same bits.
 
 #include <cstdint>
+
+#include "tessera/base/instruction_set.hpp"
 
 namespace tessera {
 
@@ -91,11 +92,7 @@ struct VectorKernels {
   ByStorage<void (*)(const void* x, std::int64_t n, double* out)> square_chunks;
 };
 
-/// The tables. The x86 ones exist only in x86-64 builds.
-extern const VectorKernels kScalarKernels;
-#if defined(__x86_64__)
-extern const VectorKernels kAvx2Kernels;
-extern const VectorKernels kAvx512Kernels;
-#endif
+/// Returns the table for a set that this processor supports.
+const VectorKernels& vector_kernels(InstructionSet set);
 
 }  // namespace tessera

@@ -6,7 +6,7 @@
 
 #include "tessera/base/counter_rng.hpp"
 
-#define TESSERA_KERNEL "base/normals_kernel.inc"
+#define TESSERA_KERNEL "base/normals/normals_kernel.inc"
 #include "tessera/base/each_instruction_set.inc"
 
 namespace tessera {
