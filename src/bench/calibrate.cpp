@@ -95,7 +95,7 @@ std::string when_and_with_what(const Device& device) {
 
 LadderSizes ladder_sizes(DeviceKind device, const MachineShape& machine) {
   LadderSizes sizes;
-  if (device == DeviceKind::cpu) {
+  if (!traits_of(device).has_own_memory) {
     const std::int64_t cache = std::max<std::int64_t>(0, sysconf(_SC_LEVEL3_CACHE_SIZE));
     sizes = {{128, 512, 2048},
              {64, 256, 1024},

@@ -95,7 +95,7 @@ QueueMode queues_of(const Options& options, const Cluster& cluster) {
 }
 
 QueueRules rules_of(const Options& options, const Cluster& cluster) {
-  return {cluster.device,
+  return {traits_of(cluster.device).is_accelerator,
           queues_of(options, cluster),
           traits_of(cluster.device).has_graphs && options.run.graph,
           cluster.issue,

@@ -15,7 +15,7 @@ std::array<int, kQueues> streams_of(const StepSchedule& schedule, const QueueRul
   std::array<int, kQueues> streams{};
   if (rules.queues == QueueMode::serial) return streams;
   int next = 1;
-  const bool shared = rules.device == DeviceKind::cpu && rules.queues != QueueMode::chaos;
+  const bool shared = !rules.runs_ahead && rules.queues != QueueMode::chaos;
   for (const Queue queue : {Queue::gather, Queue::reduce, Queue::replica})
     streams[static_cast<std::size_t>(queue)] = shared ? 1 : next++;
   next = shared ? 2 : next;
@@ -95,7 +95,7 @@ class QueuePlay {
   /// Returns when the host hands an operation over. On cores the thread that computes hands over, so it comes to an
   /// operation after all the work before it; a GPU's host runs ahead.
   double issue() {
-    if (rules_.device == DeviceKind::cpu) return now();
+    if (!rules_.runs_ahead) return now();
     if (!rules_.replays) issued_ += rules_.issue;
     return issued_;
   }
@@ -111,7 +111,7 @@ class QueuePlay {
       timeline_.host += begin - free;
       begin = wait(id, begin);
     } else {
-      if (rules_.device == DeviceKind::cpu) add_host(rules_.issue);
+      if (!rules_.runs_ahead) add_host(rules_.issue);
       for (const OperationId other : waits_of(schedule_, id)) begin = std::max(begin, ends_[other]);
     }
     const double end = on_compute(op)

@@ -68,7 +68,7 @@ TEST_CASE("The best checkpoints need evaluations at the steps of checkpoints") {
 }
 
 TEST_CASE("A name that no version reads yet is an unknown name, and so is a value") {
-  for (const std::string option : {"memory.offload_gradients=false", "plan.cluster=a"}) {
+  for (const std::string option : {"memory.offload_gradients=false", "plan.links=a"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--" + option}), Contains("unknown option '" + option.substr(0, option.find('=')) + "'"));
   }

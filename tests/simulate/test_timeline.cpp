@@ -24,11 +24,10 @@ StepSchedule zero3(std::int64_t prefetch, std::int64_t layers = 4) {
   return build_schedule(toy_model(shape), grid_for(Strategy::zero3, 2, 2, 0), policy);
 }
 
-QueueRules parallel(DeviceKind device = DeviceKind::cpu) {
+QueueRules parallel(bool runs_ahead = false) {
   QueueRules rules;
-  rules.device = device;
   rules.queues = QueueMode::parallel;
-  rules.replays = device == DeviceKind::cuda;
+  rules.runs_ahead = rules.replays = runs_ahead;
   return rules;
 }
 
@@ -78,8 +77,8 @@ TEST_CASE("A timeline keeps the order of every schedule, and accounts for the wh
       return;
     }
     INFO(c.describe());
-    for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
-      QueueRules rules = parallel(device);
+    for (const bool runs_ahead : {false, true}) {
+      QueueRules rules = parallel(runs_ahead);
       rules.segment = 2e-3, rules.step = 5e-3, rules.issue = 1e-4;
       const Timeline overlapped = play_in_time(s, seconds_of, rules);
       check_order(s, overlapped);
@@ -114,8 +113,7 @@ TEST_CASE("On cores the thread that computes hands over, a GPU's host runs ahead
   // Free gathers but one: with prefetch it is in the list before a forward, and behind another one.
   const StepSchedule s = zero3(2);
   const auto seconds = [&](OperationId id) { return is_communication(s.operation(id)) ? 3.0 : 1.0; };
-  CHECK(play_in_time(s, seconds, parallel(DeviceKind::cuda)).seconds <
-        play_in_time(s, seconds, parallel(DeviceKind::cpu)).seconds);
+  CHECK(play_in_time(s, seconds, parallel(true)).seconds < play_in_time(s, seconds, parallel(false)).seconds);
 }
 
 TEST_CASE("Compute is slower while a collective runs, and only then") {

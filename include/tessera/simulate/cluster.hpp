@@ -52,7 +52,7 @@ class PriceTable {
 struct Cluster {
   std::string name, file;
   std::string measured;  ///< date, versions and clocks, as the file says
-  DeviceKind device = DeviceKind::cpu;
+  DeviceKind device{};
   std::int64_t memory = 0;                          ///< bytes per rank; 0: not said
   std::int64_t ranks_per_node = 0;                  ///< 0: not said
   std::int64_t threads = 1;                         ///< compute threads per rank that the prices are for; CPU

@@ -7,7 +7,6 @@
 #include <functional>
 #include <vector>
 
-#include "tessera/backend/device_kind.hpp"
 #include "tessera/config/enums.hpp"
 #include "tessera/schedule/schedule.hpp"
 #include "tessera/telemetry/step_times.hpp"
@@ -33,7 +32,7 @@ struct Timeline {
 
 /// How a machine plays queues, and how much they slow each other down (Cluster has the same).
 struct QueueRules {
-  DeviceKind device = DeviceKind::cpu;
+  bool runs_ahead = false;  ///< a GPU: its host hands work over ahead of time, and each queue has a stream
   QueueMode queues = QueueMode::serial;
   bool replays = false;  ///< a GPU: segments are graphs, and the host issues nothing within them
   double issue = 0, segment = 0, step = 0;
