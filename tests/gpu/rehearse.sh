@@ -7,7 +7,8 @@
 # Python: $PYTHON, or python3; with PyTorch in it the peers are played too, on the CPU. Fails where a stage fails, or
 # leaves no line of results. NCCL must fail, for the emulated one knows one process only; then the stage is played once
 # more with the staged communicator in NCCL's place, as it goes on where NCCL works. Without stages named, what run.sh
-# does when things go wrong is played too: a case that hangs, a tool that cannot be used, a sanitizer with findings.
+# does when things go wrong is played too: a case that hangs, one that leaves a process, a tool that cannot be used,
+# a sanitizer with findings.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(realpath "$1")
@@ -150,6 +151,7 @@ else
   # The calls of README.md.
   expect 0 smoke kernels golden bench_kernels strategies comm memcheck racecheck
   expect 1 speed_124m text nccl profile
+  ! grep '"result":"failed"' "$results" | grep -v '"stage":"nccl"' || fail "not only NCCL failed"
   expect 0 speed_qwen speed_1558m
   TESSERA_GPU_REHEARSAL_NCCL=staged expect 0 nccl
   [[ -s $work/gpu_logs.tar.gz ]] || fail "no logs were kept"

@@ -39,20 +39,20 @@ for stage in "${stages[@]}"; do
   [[ " ${all[*]} " == *" $stage "* ]] || { echo "run.sh: no stage is called $stage: ${all[*]}" >&2; exit 2; }
 done
 
-export results work=${TMPDIR:-/tmp}/tessera_gpu.$UID bundle gpus call=$$ nccl=${TESSERA_GPU_REHEARSAL_NCCL:-nccl} stage end
+export results work=${TMPDIR:-/tmp}/tessera_gpu.$UID binaries gpus call=$$ nccl=${TESSERA_GPU_REHEARSAL_NCCL:-nccl} stage end
 results=$(realpath -m "${TESSERA_GPU_RESULTS:-${OUT:-build}/gpu_results.jsonl}")
 mkdir -p "$work" "${results%/*}"
 archive=${TESSERA_BUNDLE:-$(ls -t build/*/tessera-bundle-tests.tar.xz 2>/dev/null | head -n 1)}
 [[ -e $archive ]] || { echo "run.sh: no bundle $archive: build the target bundle-tests, or set TESSERA_BUNDLE" >&2; exit 2; }
-bundle=$work/tessera-bundle-tests
+binaries=$work/tessera-bundle-tests
 if [[ -d $archive ]]; then
-  bundle=$(realpath "$archive")
-elif [[ ! $bundle/.unpacked -nt $archive ]]; then
-  rm -rf "$bundle"
+  binaries=$(realpath "$archive")
+elif [[ ! $binaries/.unpacked -nt $archive ]]; then
+  rm -rf "$binaries"
   # Where there is no xz, Python has one.
   tar -C "$work" -xf "$archive" || python3 -m tarfile -e "$archive" "$work" ||
     { echo "run.sh: $archive cannot be unpacked" >&2; exit 2; }
-  touch "$bundle/.unpacked"
+  touch "$binaries/.unpacked"
 fi
 
 # Folders of Python's packages: the first place where cuBLASLt, cuDNN and NCCL are looked for.
@@ -101,11 +101,11 @@ flags & 1 or fcntl.ioctl(lo, 0x8914, struct.pack("16sh", b"lo", flags | 1))  # S
 ' 2>/dev/null || echo "run.sh: whether the loopback is up is not known"
 timeout 60 bash -c facts >"$work/machine.log" 2>&1 </dev/null
 
-version=$(timeout 60 "$bundle/tessera" version 2>&1) || unusable "the bundle" "$version"
+version=$(timeout 60 "$binaries/tessera" version 2>&1) || unusable "the bundle" "$version"
 result machine "$version"
 gpus=$(sed -n 's/^gpus  *\([0-9]*\).*/\1/p' <<<"$version")
 ((gpus > 0)) || unusable "the GPU" "$(grep ^gpus <<<"$version")"
-cases=$(timeout 60 "$bundle/bin/test_gpu_kernels" --list-test-names-only ${TESSERA_GPU_CASES:+"$TESSERA_GPU_CASES"} 2>&1)
+cases=$(timeout 60 "$binaries/bin/test_gpu_kernels" --list-test-names-only ${TESSERA_GPU_CASES:+"$TESSERA_GPU_CASES"} 2>&1)
 [[ $cases != skipped:* ]] || unusable "the GPU" "${cases#skipped: }"
 [[ -n $cases && ! $cases =~ error\ while\ loading|not\ found\ \(required\ by ]] ||
   unusable "the bundle" "test_gpu_kernels says no cases: $cases"
@@ -127,7 +127,7 @@ for stage in "${stages[@]}"; do
   echo "include($here/stages.cmake)" >"$work/ctest/CTestTestfile.cmake"
   end=$(($(date +%s) + left))
   # The stop time is one of a day, and CTest knows no time zones of half an hour.
-  TZ=UTC0 "$bundle/ctest" --test-dir "$work/ctest" -V -L "^$stage\$" -j "$jobs" --stop-time "$(date -u -d "@$end" +%T)" \
+  TZ=UTC0 "$binaries/ctest" --test-dir "$work/ctest" -V -L "^$stage\$" -j "$jobs" --stop-time "$(date -u -d "@$end" +%T)" \
     2>&1 </dev/null | tee "$work/$stage.log" | result stage "$stage" &
   wait $! || status=1
   "$here/steps.sh" sweep "$call-.*"

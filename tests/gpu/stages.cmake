@@ -1,10 +1,10 @@
 # The stages of tests/gpu/run.sh as tests of CTest: one for each attempt, labelled with its stage and called "STAGE: NAME", or
 # "STAGE/CASE" for a case of the kernel suite. run.sh sets the environment that is read here; steps.sh has the steps.
 set(work $ENV{work})
-set(tessera $ENV{bundle}/tessera)
-set(mpiexec $ENV{bundle}/mpiexec -n)
-set(comm $ENV{bundle}/test_gpu_comm)
-set(suite $ENV{bundle}/bin/test_gpu_kernels)
+set(tessera $ENV{binaries}/tessera)
+set(mpiexec $ENV{binaries}/mpiexec -n)
+set(comm $ENV{binaries}/test_gpu_comm)
+set(suite $ENV{binaries}/bin/test_gpu_kernels)
 set(steps ${CMAKE_CURRENT_LIST_DIR}/steps.sh)
 
 # How large and how often. Models: preset, tokens of a sequence, sequences of a micro-batch.
@@ -15,9 +15,8 @@ set(toy --train.steps=12)
 set(repetitions --bench.steps=10 --bench.warmup=3)
 set(comm_bytes 64MiB)
 set(nccl_bytes 16MiB)
-set(token_values 32768)
-# PyTorch's settings, the most promising first.
-set(peer --peer-device cuda --steps 20)
+# For PyTorch: its device, steps, different tokens; settings, the most promising first.
+set(peer cuda 20 32768)
 set(settings_small fsdp2,blocks,whole-cudnn)
 set(settings_large blocks,blocks-cudnn,whole)
 set(is_rehearsal $ENV{TESSERA_GPU_REHEARSAL})
@@ -29,8 +28,7 @@ if(is_rehearsal)  # rehearse.sh: the same way through, in little
   set(repetitions --bench.steps=1 --bench.warmup=0)
   set(comm_bytes 4KiB)
   set(nccl_bytes 4KiB)
-  set(token_values 256)
-  set(peer --peer-device cpu --steps 1)
+  set(peer cpu 1 256)
   set(settings_small eager)
   set(settings_large fsdp2-eager)
 endif()
@@ -187,7 +185,7 @@ attempt(profile gpt2-124m 100000 profile ${small} kernels --run.deterministic=tr
 
 # Tessera, then PyTorch as fast as its users make it, on the same tokens and batch.
 function(speed stage name settings)
-  attempt(${stage} ${name} 100000 speed ${token_values} ${settings} ${ARGN} ${peer})
+  attempt(${stage} ${name} 100000 speed ${peer} ${settings} ${ARGN})
 endfunction()
 speed(speed_124m gpt2-124m ${settings_small} ${small})
 speed(speed_qwen qwen2-1.5b ${settings_large} ${qwen})

@@ -2,7 +2,7 @@
 # What the attempts of stages.cmake do: steps.sh STEP WORD... exits with 77 where this machine cannot do it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-tessera=$bundle/tessera
+tessera=$binaries/tessera
 
 run() { "$@"; }
 kernel_case() { "$@"; }
@@ -108,7 +108,7 @@ profile() {
   python3 -B "$here/kernel_profile.py" "$ncu.csv"
 }
 
-# speed PEER_DEVICE STEPS TOKEN_VALUES SETTINGS PRESET SEQUENCE BATCH: on a file of random tokens, which every model has.
+# speed PEER_DEVICE STEPS TOKENS SETTINGS PRESET SEQUENCE BATCH: on a file of random tokens below TOKENS, which every model has.
 speed() {
   local tokens=$work/tokens.$3.bin settings=$4
   [[ -e $tokens ]] || python3 -c 'import array, random, sys
