@@ -21,9 +21,15 @@ template <int D>
 constexpr int kPass = D == 64 ? 64 : 32;  ///< rows of a tile that passes by
 constexpr int kPart = 32;                 ///< rows of it at a time, to save registers
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000  // keys that stay take more registers there
+constexpr bool kKeysTakeMore = true;
+#else
+constexpr bool kKeysTakeMore = false;
+#endif
+
 /// Blocks on a multiprocessor for which registers must suffice: as many as the compiler finds without spills.
 template <int D, bool KeysStay, bool Drops, bool Packed>
-constexpr int kBlocks = D == 64    ? (KeysStay ? 3 : 4) - (Drops || (Packed && !KeysStay) ? 1 : 0)
+constexpr int kBlocks = D == 64    ? (KeysStay ? 3 : 4) - (Drops || (KeysStay ? kKeysTakeMore : Packed) ? 1 : 0)
                         : KeysStay ? 2
                                    : (Packed ? 2 : 3);
 
