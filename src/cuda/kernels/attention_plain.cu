@@ -60,7 +60,7 @@ constexpr std::size_t forward_shared_bytes() {
 
 /// Packed documents have their own instance because of the registers that they need.
 template <class T, int D, bool Packed>
-__global__ void __launch_bounds__(kThreads) forward_kernel(const AttentionForwardRows<T> a) {
+__global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) forward_kernel(const AttentionForwardRows<T> a) {
   constexpr int kTile = kTileOf<D>, kShare = kShareOf<D>;
   auto* queries = dynamic_shared<float>();
   float *keys = queries + kTile * (D + 1), *values = keys + kTile * (D + 1), *p = values + kTile * (D + 1);
