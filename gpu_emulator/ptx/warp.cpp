@@ -235,7 +235,8 @@ void Block::pass_barrier() {
 namespace {
 
 void check(const Launch& launch) {
-  constexpr std::int64_t kMostStatic = 48 << 10, kMostThreads = 1024, kMostDepth = 64;
+  // kMostShared: of compute capability 8.0, the most that an emulated GPU has.
+  constexpr std::int64_t kMostShared = 163 << 10, kMostStatic = 48 << 10, kMostThreads = 1024, kMostDepth = 64;
   constexpr std::int64_t kMostX = 0x7fffffff, kMostYZ = 65535;
   const Kernel& k = *launch.kernel;
   const std::int64_t threads = launch.block.product();
@@ -244,6 +245,7 @@ void check(const Launch& launch) {
   if (threads > k.most_threads) wrong = "more threads than __launch_bounds__";
   if (launch.grid.x > kMostX || launch.grid.y > kMostYZ || launch.grid.z > kMostYZ) wrong = "a grid of so many blocks";
   if (k.static_shared > kMostStatic) wrong = "more than 48 KB of shared arrays";
+  if (k.static_shared + launch.dynamic_shared > kMostShared) wrong = "more shared memory than a block can have";
   if (!wrong.empty()) throw std::runtime_error("PTX: a launch with " + wrong + ", kernel " + k.name);
 }
 
