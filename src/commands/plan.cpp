@@ -80,8 +80,7 @@ std::string headline(const ResolvedRun& run) {
          (decided.empty() ? "" : fmt::format("resolved: {}\n", decided));
 }
 
-std::string strategy_table(const RunShape& shape) {
-  const std::vector<StrategyRow> rows = strategy_rows(shape);
+std::string strategy_table(const RunShape& shape, const std::vector<StrategyRow>& rows) {
   const bool offloads = std::ranges::any_of(rows, [](const StrategyRow& row) { return copies_in_steps(row.schedule); });
   return "all strategies: memory per rank at the peak, which adds up to what it allocates (* as chosen)\n" +
          print_strategy_table(rows) + (offloads ? "  host: in addition to what is allocated on the device\n" : "") +
@@ -103,7 +102,7 @@ std::vector<std::string> prediction_cells(const Prediction& p) {
           p.limit};
 }
 
-std::string prediction_table(const ResolvedRun& run, const Cluster& cluster) {
+std::string prediction_table(const Options& options, const std::vector<StrategyRow>& rows, const Cluster& cluster) {
   TextTable table({{"strategy", Align::left},
                    {"step", Align::right},
                    {"+-", Align::right},
@@ -111,13 +110,13 @@ std::string prediction_table(const ResolvedRun& run, const Cluster& cluster) {
                    {"MFU", Align::right},
                    {"exposed", Align::right},
                    {"limited by", Align::left}});
-  for (const StrategyRow& row : strategy_rows(run.shape)) {
+  for (const StrategyRow& row : rows) {
     std::vector<std::string> cells{fmt::format("{}{}", name_of(row.strategy), row.chosen ? " *" : "")};
     if (!row.impossible.empty()) {
       table.line(cells[0] + ": " + row.impossible);
       continue;
     }
-    for (std::string& cell : prediction_cells(predict(row.schedule, row.plan, run.options, cluster)))
+    for (std::string& cell : prediction_cells(predict(row.schedule, row.plan, options, cluster)))
       cells.push_back(std::move(cell));
     table.row(std::move(cells));
   }
@@ -156,10 +155,12 @@ std::string view_text(const ResolvedRun& run, const std::optional<Cluster>& clus
       return print_schedule(schedule, plan);
     case PlanView::units:
       return print_units(schedule);
-    case PlanView::table:
-      return strategy_table(run.shape) + "\n" + (cluster ? prediction_table(run, *cluster) + "\n" : "") +
-             describe_grid(schedule) + "\n" + print_memory(schedule, plan) + reduction_costs(run.shape) +
-             recomputation_costs(run.shape);
+    case PlanView::table: {
+      const std::vector<StrategyRow> rows = strategy_rows(run.shape);
+      return strategy_table(run.shape, rows) + "\n" +
+             (cluster ? prediction_table(run.options, rows, *cluster) + "\n" : "") + describe_grid(schedule) + "\n" +
+             print_memory(schedule, plan) + reduction_costs(run.shape) + recomputation_costs(run.shape);
+    }
   }
   throw InternalError("no such view of a plan");
 }

@@ -109,17 +109,16 @@ QueueRules rules_of(const Options& options, const Cluster& cluster) {
 constexpr std::array kExposed = {TimeCategory::exposed_gather, TimeCategory::exposed_reduce_scatter,
                                  TimeCategory::exposed_all_reduce, TimeCategory::exposed_other};
 
-/// What most of a step's time goes to: the work of the compute queue, what it waited for, or the host.
-std::string_view limit_of(const IndexedVector<OperationId, Price>& prices, const Timeline& timeline) {
+/// Returns the part of the machine to which most of a step's time goes. `waits`: of compute, by what it waited for.
+std::string_view limit_of(const IndexedVector<OperationId, Price>& prices, const Timeline& timeline,
+                          const std::array<double, kTimeCategories>& waits) {
   std::array<double, kLimits.size()> seconds{};
   for (const TimelineSpan& span : timeline.spans) {
     if (span.stream != 0) continue;
     for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] += prices[span.operation].limits[i];
   }
-  if (std::ranges::any_of(timeline.spans, [](const TimelineSpan& span) { return span.stream != 0; })) {
-    for (const TimeCategory category : kExposed)
-      seconds[static_cast<std::size_t>(Limit::link)] += timeline.time[static_cast<std::size_t>(category)];
-  }
+  for (const TimeCategory category : kExposed)
+    seconds[static_cast<std::size_t>(Limit::link)] += waits[static_cast<std::size_t>(category)];
   seconds[static_cast<std::size_t>(Limit::host)] += timeline.host;
   return kLimits[static_cast<std::size_t>(std::ranges::max_element(seconds) - seconds.begin())];
 }
@@ -157,7 +156,7 @@ Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const O
   const double flops = static_cast<double>(schedule.model.training_flops() * schedule.accumulation);
   result.mfu =
       peak == cluster.peak.end() ? std::numeric_limits<double>::quiet_NaN() : flops / timeline.seconds / peak->second;
-  result.limit = limit_of(prices, timeline);
+  result.limit = limit_of(prices, timeline, waits);
   return result;
 }
 
