@@ -98,16 +98,28 @@ void KernelRehearsal::open_part(PartId id) {
   for (const std::int32_t number : part.constants)
     memory.constants.push_back(constants_[static_cast<std::size_t>(number)]);
   for (const TensorId tensor : part.tensors) {
-    const ParameterTensor& declared = model.tensors[tensor];
-    if (tensor_[tensor] == nullptr) {
-      std::vector<float> initial(static_cast<std::size_t>(declared.padded_elements()));
-      initialize_slice(declared, tensor, seed_, 0,
-                       std::span(initial).first(static_cast<std::size_t>(declared.elements)));
-      tensor_[tensor] = device_.upload_as(model.compute, initial);
-      gradient_[tensor] = device_.take(declared.padded_elements() * size_of(model.gradient));
-    }
+    if (tensor_[tensor] == nullptr) open_tensors(model.stack_of(tensor));
     memory.parameters.push_back(tensor_[tensor]);
     memory.gradients.push_back(gradient_[tensor]);
+  }
+}
+
+void KernelRehearsal::open_tensors(const std::vector<TensorId>& stack) {
+  const ModelParts& model = schedule_.model;
+  std::vector<float> initial;
+  for (const TensorId id : stack) {
+    const ParameterTensor& tensor = model.tensors[id];
+    const std::size_t begin = initial.size();
+    initial.resize(begin + static_cast<std::size_t>(tensor.padded_elements()));
+    initialize_slice(tensor, id, seed_, 0,
+                     std::span(initial).subspan(begin, static_cast<std::size_t>(tensor.elements)));
+  }
+  std::byte* parameter = device_.upload_as(model.compute, initial);
+  std::byte* gradient = device_.take(std::ssize(initial) * size_of(model.gradient));
+  for (const TensorId id : stack) {
+    tensor_[id] = parameter, gradient_[id] = gradient;
+    parameter += model.tensors[id].elements * size_of(model.compute);
+    gradient += model.tensors[id].elements * size_of(model.gradient);
   }
 }
 

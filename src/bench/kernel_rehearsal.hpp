@@ -35,6 +35,7 @@ class KernelRehearsal {
   };
 
   void open_part(PartId id);
+  void open_tensors(const std::vector<TensorId>& stack);
   void draw_tokens();
   void open_flat(const KernelWork& work);
   void play_update(Kernels& kernels, const FlatWork& work, const OptimizerRules& rules);
