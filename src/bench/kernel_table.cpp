@@ -5,6 +5,7 @@
 #include "bench/kernel_rehearsal.hpp"
 #include "bench/kernel_times.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/fit/decide_fit.hpp"
 #include "tessera/resolve/architecture.hpp"
 #include "tessera/schedule/planned_run.hpp"
 
@@ -27,6 +28,7 @@ struct Sitting {
 StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node, DeviceKind device) {
   RunShape shape = run_shape(options, resolve_architecture(options.model), world, ranks_per_node);
   shape.device = device;
+  if (drops_own_copies(shape)) shape = with_copies_kept(shape, {});
   shape.documents = false;  // texts are drawn, without document borders
   return plan_shape(shape, {false, 0}).schedule;
 }

@@ -167,6 +167,7 @@ PlannedRun plan_run(const Options& options, const Architecture& architecture, st
 
 RunShape with_strategy(RunShape shape, Strategy strategy) {
   shape.policy.strategy = strategy;
+  shape.policy.keeps_copies = false;
   const ParameterLife life = rules_of(strategy).life;
   if (life != ParameterLife::phase) shape.reshard_ranks = 0;
   if (life == ParameterLife::rest) shape.policy.persistence_threshold = 0;

@@ -161,6 +161,10 @@ std::vector<PolicyCase> subjects() {
       p.reshard_after_forward = strategy != Strategy::zero3;
     });
     add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
+    add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) {
+      p.accumulation = 3, p.compute = DType::bf16, p.deterministic = false;
+      p.keeps_copies = true;
+    });
     add(strategy, 4, group, [&](SchedulePolicy& p) { p.optimizer = OptimizerName::muon, p.snapshot = true; });
     add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) {
       p.optimizer = OptimizerName::muon, p.accumulation = 2, p.compute = p.reduce = DType::bf16;

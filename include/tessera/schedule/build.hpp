@@ -32,6 +32,7 @@ struct SchedulePolicy {
   std::int64_t min_params = 1'000'000;
   std::int64_t persistence_threshold = 0;  ///< elements; smaller tensors stay full
   bool reshard_after_forward = true;
+  bool keeps_copies = false;  ///< where one rank has all state, copies in the compute type stay, whatever the strategy
   std::int64_t prefetch_forward = 1, prefetch_backward = 1;  ///< block units ahead; 0 = off
   std::int64_t limit_all_gathers = 2;                        ///< block units gathered at a time (zero3, hsdp)
   bool reduce_each_micro_step = true;
@@ -58,7 +59,7 @@ struct SchedulePolicy {
 
 /// Returns how long the policy lets the full parameters of units live, apart from units that stay full.
 inline ParameterLife life_of(const SchedulePolicy& policy) {
-  return rules_of(policy.strategy).life_with(policy.reshard_after_forward);
+  return policy.keeps_copies ? ParameterLife::rest : rules_of(policy.strategy).life_with(policy.reshard_after_forward);
 }
 
 /// Returns how long the policy lets the full parameters of this unit live.
