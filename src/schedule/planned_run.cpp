@@ -31,6 +31,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.compute = options.precision.compute;
   policy.reduce = options.precision.reduce;
   policy.deterministic = is_deterministic(options.run);
+  policy.adds_in_backward = !policy.deterministic && traits_of(device_of(options.run)).is_accelerator;
   policy.evaluation = options.data.has_validation();
   policy.snapshot = options.checkpoint.async;
   policy.unit_norms = options.metrics.layer_norms;

@@ -40,11 +40,12 @@ struct SchedulePolicy {
   Recomputation recomputation = {};
   std::int64_t accumulation = 1;
   DType compute = DType::fp32, reduce = DType::fp32;
-  bool deterministic = true;  ///< the fixed tree over micro-steps (several accumulators) instead of a running sum
-  bool evaluation = true;     ///< include the evaluation segment
-  bool snapshot = false;      ///< include the snapshot segment (checkpoint.async)
-  bool unit_norms = false;    ///< norms leave what they have summed up after each unit (metrics.layer_norms)
-  bool token_losses = false;  ///< norms also leave their sums after each unit (metrics.layer_norms)
+  bool deterministic = true;      ///< the fixed tree over micro-steps (several accumulators) instead of a running sum
+  bool adds_in_backward = false;  ///< a running sum: backward adds to it what it makes, where no sum over ranks is due
+  bool evaluation = true;         ///< include the evaluation segment
+  bool snapshot = false;          ///< include the snapshot segment (checkpoint.async)
+  bool unit_norms = false;        ///< norms leave what they have summed up after each unit (metrics.layer_norms)
+  bool token_losses = false;      ///< norms also leave their sums after each unit (metrics.layer_norms)
   bool training = true;  ///< false: the only state is the parameters in the compute type, for evaluation or generation
   std::optional<GenerationShape> generation;  ///< include the segments that generate text
   Offload offload = Offload::none;            ///< what is kept on the host
