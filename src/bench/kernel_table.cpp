@@ -3,6 +3,7 @@
 #include "bench/kernel_player.hpp"
 #include "bench/tables.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/fit/decide_fit.hpp"
 #include "tessera/resolve/architecture.hpp"
 
 namespace tessera {
@@ -23,6 +24,7 @@ struct Sitting {
 
 StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {
   RunShape shape = run_shape(options, resolve_architecture(options.model), world, ranks_per_node);
+  if (drops_own_copies(shape)) shape = with_copies_kept(shape, {});
   shape.documents = false;  // texts are drawn, without document borders
   shape.policy.evaluation = shape.policy.snapshot = false;
   shape.policy.generation.reset();

@@ -145,4 +145,17 @@ Options with_fit_decided(Options options, const Architecture& architecture, std:
   return fits(shape, shape.policy.recomputation, limits) ? keeping : options;
 }
 
+bool drops_own_copies(const RunShape& shape) {
+  const SchedulePolicy& policy = shape.policy;
+  const ProcessGrid grid = grid_for(policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
+  return grid.size(rules_of(policy.strategy).state) == 1 && life_of(policy) != ParameterLife::rest &&
+         policy.compute != DType::fp32 && policy.offload == Offload::none;
+}
+
+RunShape with_copies_kept(RunShape shape, const FitLimits& limits) {
+  shape.policy.keeps_copies = true;
+  shape.policy.keeps_copies = limits.device <= 0 || fits(shape, shape.policy.recomputation, limits);
+  return shape;
+}
+
 }  // namespace tessera

@@ -8,6 +8,18 @@ namespace tessera {
 
 namespace {
 
+/// Checks that tensors which follow others do so: the linear that reads them knows only the first one's address.
+template <class Pointer>
+void check_stacks(const PartCall& call, std::span<Pointer const> tensors, DType dtype) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const ParameterTensor& tensor = call.model.tensors[call.part.tensors[i]];
+    if (!tensor.follows || tensors[i] == nullptr) continue;
+    const ParameterTensor& before = call.model.tensors[tensor.follows];
+    const ConstView end{tensors[call.place_of(before.role)], dtype, 1};
+    TESSERA_ASSERT(end.at(before.elements) == tensors[i], "{} does not follow {}", tensor.name, before.name);
+  }
+}
+
 void check(const PartCall& call, bool backward) {
   const Part& part = call.part;
   const PartBuffers& b = call.buffers;
@@ -17,6 +29,7 @@ void check(const PartCall& call, bool backward) {
                  b.saved.size(), part.saved.size());
   TESSERA_ASSERT(b.constants.size() == part.constants.size(), "{}: {} constants given, {} declared", part.name,
                  b.constants.size(), part.constants.size());
+  check_stacks(call, b.parameters, call.model.compute);
   const bool places = part.kind == PartKind::embedding || part.kind == PartKind::attention;
   TESSERA_ASSERT(!places || !call.model.documents || b.positions != nullptr,
                  "{}: no positions of its documents' tokens", part.name);
@@ -25,6 +38,7 @@ void check(const PartCall& call, bool backward) {
                  b.gradients.size(), part.tensors.size());
   TESSERA_ASSERT(b.gradient_dtype == call.model.gradient, "{}: gradients of dtype {} given, {} declared", part.name,
                  name_of(b.gradient_dtype), name_of(call.model.gradient));
+  check_stacks(call, b.gradients, b.gradient_dtype);
 }
 
 void forward(const PartCall& call) {

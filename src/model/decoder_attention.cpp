@@ -21,7 +21,11 @@ struct Projection {
 struct AttentionCall : PartCall {
   std::int64_t width() const { return architecture().width; }
   std::int64_t query_width() const { return architecture().query_width(); }
-  Projection all() const { return {Role::qkv_weight, Role::qkv_weight, 0, architecture().qkv_width()}; }
+  /// All three: their weights are one tensor, or one behind the other.
+  Projection all() const {
+    const Role weight = has(Role::qkv_weight) ? Role::qkv_weight : Role::query_weight;
+    return {weight, weight, 0, architecture().qkv_width()};
+  }
   Projection query() const { return {Role::query_weight, Role::query_norm_gain, 0, query_width()}; }
   Projection key() const { return {Role::key_weight, Role::key_norm_gain, query_width(), architecture().key_width()}; }
   Projection value() const {
@@ -31,18 +35,17 @@ struct AttentionCall : PartCall {
   bool has_norm(const Projection& p) const { return p.norm_gain != p.weight && has(p.norm_gain); }
   /// Returns the output of a projection, in memory for all of them (Architecture::query_stride).
   View view(void* memory, const Projection& p) const {
-    if (!architecture().head_norms) return write(memory, architecture().qkv_width()).columns_from(p.column);
+    if (architecture().has_one_qkv()) return write(memory, architecture().qkv_width()).columns_from(p.column);
     return {write(memory, 1).at(model.tokens() * p.column), model.compute, p.width};
   }
   View saved_view(const Projection& p) const { return view(saved(SavedRole::qkv), p); }
   void* heads_output() const { return saved(SavedRole::attention_output); }
 
-  /// Calls `function` with the projections that the family has: one of all three, or one each.
+  /// Calls `function` with each linear's projection.
   template <class Function>
-  void each_projection(const Function& function) const {
-    for (const Projection& projection : {all(), query(), key(), value()}) {
-      if (has(projection.weight)) function(projection);
-    }
+  void each_linear(const Function& function) const {
+    if (architecture().has_one_qkv()) return function(all());
+    for (const Projection& projection : {query(), key(), value()}) function(projection);
   }
   /// Calls it with those whose heads have norms.
   template <class Function>
@@ -70,7 +73,7 @@ void apply_rotary(const AttentionCall& call, void* memory, bool inverse) {
   const Architecture& a = call.architecture();
   if (a.positions != PositionKind::rotary) return;
   const View query = call.view(memory, call.query());
-  if (!a.head_norms) return rotate(call, query, a.heads + a.kv_heads, inverse);
+  if (a.has_one_qkv()) return rotate(call, query, a.heads + a.kv_heads, inverse);
   rotate(call, query, a.heads, inverse);
   rotate(call, call.view(memory, call.key()), a.kv_heads, inverse);
 }
@@ -88,7 +91,7 @@ Arguments head_norm(const AttentionCall& call, const Projection& p) {
 }
 
 void project_qkv(const AttentionCall& call, const void* normalized) {
-  call.each_projection([&](const Projection& projection) {
+  call.each_linear([&](const Projection& projection) {
     LinearForward l = linear_forward(call, projection.weight, call.width(), projection.width);
     l.input = call.read(normalized, call.width());
     l.output = call.view(call.saved(call.has_norm(projection) ? SavedRole::projected : SavedRole::qkv), projection);
@@ -184,11 +187,11 @@ void project_qkv_backward(const AttentionCall& call, const AttentionBackwardScra
   };
   const View sum = call.write(s.width_gradient, call.width());
   bool adds = false;  // the first one writes
-  call.each_projection(
+  call.each_linear(
       [&](const Projection& projection) { input_gradient(call, linear(projection), sum, std::exchange(adds, true)); });
   normalize_input_backward(call, Role::attention_norm_gain, s.width_gradient, s.normalized, s.norm);
   const ConstView normalized = call.read(s.normalized, call.width());
-  call.each_projection([&](const Projection& projection) { weight_gradients(call, linear(projection), normalized); });
+  call.each_linear([&](const Projection& projection) { weight_gradients(call, linear(projection), normalized); });
 }
 
 }  // namespace

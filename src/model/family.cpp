@@ -179,6 +179,11 @@ std::string_view without_prefix(std::string_view name) {
   return name;
 }
 
+Role followed_by(Role role) {
+  const bool follows = role >= key_weight && role <= value_bias;
+  return follows ? static_cast<Role>(static_cast<int>(role) - 2) : role;
+}
+
 PartKind part_of(Role role) {
   if (role <= Role::position_table) return PartKind::embedding;
   if (role <= Role::output_bias) return PartKind::attention;

@@ -35,7 +35,13 @@ IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& a
   IndexedVector<TensorId, ParameterTensor> tensors;
   const auto add = [&](PartKind part, int block) {
     for (const TensorRow& row : rules_of(architecture.family).tensors) {
-      if (part_of(row.role) == part && row.is_in(architecture)) tensors.push_back(tensor_of(row, block, architecture));
+      if (part_of(row.role) != part || !row.is_in(architecture)) continue;
+      ParameterTensor tensor = tensor_of(row, block, architecture);
+      if (architecture.has_one_qkv() && followed_by(row.role) != row.role) {
+        tensor.follows = tensors.end_id() - 1;
+        while (tensors[tensor.follows].role != followed_by(row.role)) --tensor.follows;
+      }
+      tensors.push_back(std::move(tensor));
     }
   };
   add(PartKind::embedding, -1);
@@ -55,6 +61,14 @@ std::int64_t ModelParts::parameter_count() const {
   std::int64_t count = 0;
   for (const ParameterTensor& tensor : tensors) count = checked_add(count, tensor.elements);
   return count;
+}
+
+std::vector<TensorId> ModelParts::stack_of(TensorId first) const {
+  std::vector<TensorId> stack{first};
+  for (const TensorId id : tensors.ids()) {
+    if (tensors[id].follows == stack.back()) stack.push_back(id);
+  }
+  return stack;
 }
 
 std::int64_t ModelParts::training_flops() const {

@@ -126,15 +126,23 @@ StepSchedule least_schedule(const ResolvedRun& run) {
   return plan_shape(run_shape(least, run.architecture, run.world, run.ranks_per_node), {false, 0}).schedule;
 }
 
-void decide_by_memory(ResolvedRun& run, const ResolveSite& site) {
-  if (!is_decided_by_memory(run.options)) return;
+FitLimits limits_of_least(const ResolvedRun& run, const ResolveSite& site) {
   FitLimits limits = site.ranks == nullptr ? site.limits : limits_of(run, site, least_schedule(run));
   limits.machine = std::max<std::int64_t>(limits.machine, 0);
+  return limits;
+}
+
+void decide_by_memory(ResolvedRun& run, const ResolveSite& site) {
+  if (!is_decided_by_memory(run.options)) return;
+  const FitLimits limits = limits_of_least(run, site);
   run.options = with_fit_decided(run.options, run.architecture, run.world, run.ranks_per_node, limits);
 }
 
 void plan_schedule(ResolvedRun& run, const ResolveSite& site) {
   run.shape = run_shape(run.options, run.architecture, run.world, run.ranks_per_node);
+  const bool asks_to_drop =
+      run.options.shard.reshard_after_forward.drops && run.options.is_given("shard.reshard_after_forward");
+  if (!asks_to_drop && drops_own_copies(run.shape)) run.shape = with_copies_kept(run.shape, limits_of_least(run, site));
   run.planned = plan_shape(run.shape);
   if (site.purpose == Purpose::sweep) return;  // its process verifies it
   require_verified(run.planned.schedule, run.planned.plan, [&] {

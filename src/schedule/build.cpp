@@ -126,6 +126,8 @@ StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, co
                  "a schedule trains, evaluates or generates");
   TESSERA_ASSERT(grid.size(Group::sub) == 1 || life_of(policy) == ParameterLife::phase,
                  "slices stay where units are gathered for each phase");
+  TESSERA_ASSERT(!policy.keeps_copies || grid.size(rules_of(policy.strategy).state) == 1,
+                 "copies stay where one rank has all state");
   StepSchedule schedule = described(model, grid, policy);
   Writer writer(schedule, policy.transfer);
   Parameters parameters(writer, policy);

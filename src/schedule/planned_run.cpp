@@ -31,6 +31,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.compute = options.precision.compute;
   policy.reduce = options.precision.reduce;
   policy.deterministic = is_deterministic(options.run);
+  policy.adds_in_backward = !policy.deterministic && traits_of(device_of(options.run)).is_accelerator;
   policy.evaluation = options.data.has_validation();
   policy.snapshot = options.checkpoint.async;
   policy.unit_norms = options.metrics.layer_norms;
@@ -167,6 +168,7 @@ PlannedRun plan_run(const Options& options, const Architecture& architecture, st
 
 RunShape with_strategy(RunShape shape, Strategy strategy) {
   shape.policy.strategy = strategy;
+  shape.policy.keeps_copies = false;
   const ParameterLife life = rules_of(strategy).life;
   if (life != ParameterLife::phase) shape.reshard_ranks = 0;
   if (life == ParameterLife::rest) shape.policy.persistence_threshold = 0;

@@ -35,7 +35,8 @@ std::vector<Piece> pieces_of(const ModelParts& model) {
       if (tensor.is_table || part.kind == PartKind::embedding) {
         pieces.push_back({short_name(tensor.name), {id}, -1, true, false});
       } else {
-        rest.tensors.push_back(id);
+        const auto before = std::ranges::find(rest.tensors, tensor.follows);
+        rest.tensors.insert(before == rest.tensors.end() ? before : before + 1, id);
       }
     }
     if (part.kind == PartKind::head && !rest.tensors.empty()) {
@@ -52,18 +53,23 @@ std::int64_t elements_of(const ModelParts& model, const std::vector<TensorId>& t
 }
 
 /// Takes the tensors of fewer than `small` elements out of the pieces that it leaves in `pieces`. Those that several
-/// parts read are left there, because parts contribute to their gradients one after the other.
+/// parts read are left there, because parts contribute to their gradients one after the other. A tensor that follows
+/// another goes where that goes.
 Piece take_small(const ModelParts& model, std::vector<Piece>& pieces, std::int64_t small) {
   IndexedVector<TensorId, int> readers(model.tensors.size(), 0);
   for (const Part& part : model.parts) {
     for (const TensorId id : part.tensors) ++readers[id];
   }
   Piece taken{"small", {}, -1, true, true};
+  IndexedVector<TensorId, bool> is_small(model.tensors.size(), false);
+  for (const TensorId id : model.tensors.ids()) {
+    const ParameterTensor& tensor = model.tensors[id];
+    is_small[id] = tensor.follows ? is_small[tensor.follows] : tensor.elements < small && readers[id] == 1;
+  }
   for (Piece& piece : pieces) {
     std::erase_if(piece.tensors, [&](TensorId id) {
-      const bool is_taken = model.tensors[id].elements < small && readers[id] == 1;
-      if (is_taken) taken.tensors.push_back(id);
-      return is_taken;
+      if (is_small[id]) taken.tensors.push_back(id);
+      return is_small[id];
     });
   }
   std::erase_if(pieces, [](const Piece& piece) { return piece.tensors.empty(); });
@@ -187,7 +193,7 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
     unit.stays_full = piece.stays_full;
     std::int64_t end = 0;
     for (const TensorId id : piece.tensors) {
-      end = round_up(end, kTensorAlignment);
+      if (!model.tensors[id].follows) end = round_up(end, kTensorAlignment);
       unit.tensors.push_back({id, end});
       layout.unit_of[id] = layout.units.end_id();
       layout.offset_of[id] = end;

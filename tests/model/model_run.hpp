@@ -24,12 +24,18 @@ class ModelRun {
         stream(make_serial_stream("test")) {
     for (const TensorId id : model.tensors.ids()) {
       const ParameterTensor& t = model.tensors[id];
+      std::int64_t elements = 0;
+      if (!t.follows) {
+        for (const TensorId one : model.stack_of(id)) elements += model.tensors[one].padded_elements();
+      }
+      parameter_memory.emplace_back(elements * size_of(compute));
+      gradient_memory.emplace_back(elements * size_of(gradient));
+      kernels->fill_zero(*stream, parameter_memory.back().data(), elements * size_of(compute));
+      parameters.push_back(t.follows ? end_of(parameters, t.follows, compute) : parameter_memory.back().data());
+      gradients.push_back(t.follows ? end_of(gradients, t.follows, gradient) : gradient_memory.back().data());
       std::vector<float> values(static_cast<std::size_t>(t.elements));
       initialize_slice(t, id, seed, 0, values);
-      parameters.emplace_back(t.padded_elements() * size_of(compute));
-      kernels->fill_zero(*stream, parameters.back().data(), t.padded_elements() * size_of(compute));
-      kernels->cast(*stream, values.data(), DType::fp32, parameters.back().data(), compute, t.elements);
-      gradients.emplace_back(t.padded_elements() * size_of(gradient));
+      kernels->cast(*stream, values.data(), DType::fp32, parameters.back(), compute, t.elements);
     }
     const std::int64_t stream_bytes = model.residual_elements() * size_of(compute);
     for (const Part& part : model.parts) {
@@ -68,8 +74,8 @@ class ModelRun {
     for (std::size_t i = 0; i < part.tensors.size(); ++i) {
       const TensorId id = part.tensors[i];
       const bool readable = direction != Direction::backward || part.read_in_backward[i];
-      parameter_pointers.push_back(readable ? parameters[id].data() : nullptr);
-      gradient_pointers.push_back(gradients[id].data());
+      parameter_pointers.push_back(readable ? parameters[id] : nullptr);
+      gradient_pointers.push_back(gradients[id]);
       flags[i] = adds || (part.kind == PartKind::embedding && i == 0 && model.architecture.tied_head);
     }
     b.saved = saved_pointers, b.parameters = parameter_pointers;
@@ -110,10 +116,15 @@ class ModelRun {
     return loss;
   }
 
+  /// Returns where a tensor ends.
+  void* end_of(const IndexedVector<TensorId, void*>& memory, TensorId id, DType dtype) const {
+    return static_cast<std::byte*>(memory[id]) + model.tensors[id].elements * size_of(dtype);
+  }
+
   bool intact() const {
     bool good = scratch_intact && residual_gradient.intact();
-    for (const std::vector<Guarded>* list :
-         std::initializer_list<const std::vector<Guarded>*>{&parameters, &gradients, &activations, &constants}) {
+    for (const std::vector<Guarded>* list : std::initializer_list<const std::vector<Guarded>*>{
+             &parameter_memory, &gradient_memory, &activations, &constants}) {
       for (const Guarded& g : *list) good = good && g.intact();
     }
     for (const auto& list : saved) {
@@ -126,7 +137,8 @@ class ModelRun {
   ThreadPool pool;
   std::unique_ptr<Kernels> kernels;
   std::unique_ptr<Stream> stream;
-  IndexedVector<TensorId, Guarded> parameters, gradients;
+  IndexedVector<TensorId, void*> parameters, gradients;  ///< a tensor that follows another, in its memory
+  std::vector<Guarded> parameter_memory, gradient_memory;
   std::vector<Guarded> activations, constants;
   std::vector<std::vector<Guarded>> saved;
   Guarded residual_gradient;

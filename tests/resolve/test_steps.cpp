@@ -50,6 +50,28 @@ TEST_CASE("A plan goes through the steps that need neither ranks nor data") {
   CHECK_THAT(describe_decisions(run.decisions), Contains("run.device = c"));
 }
 
+TEST_CASE("A rank that has all state keeps its 16-bit copies where they fit, unless it is told to drop them") {
+  const auto keeps = [](std::int64_t ranks, std::int64_t limit, std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--model.preset=nano", "--run.device=cpu"});
+    const ResolvedRun run(parse_arguments(arguments), {Purpose::plan, ranks, {.device = limit, .name = "a limit"}});
+    const bool kept = run.shape.policy.keeps_copies;
+    CHECK((life_of(run.shape.policy) == ParameterLife::rest) == kept);
+    return std::pair(kept, limited_bytes(run.planned.schedule, run.planned.plan));
+  };
+  const std::string bf16 = "--precision.compute=bf16", drop = "--shard.reshard_after_forward=true";
+  const auto [kept, most] = keeps(1, 0, {bf16});
+  CHECK(kept);
+  const auto [dropped, least] = keeps(1, 0, {bf16, drop});
+  CHECK_FALSE(dropped);
+  REQUIRE(least < most);
+  CHECK(keeps(1, least + (most - least) / 2, {bf16}) == std::pair(false, least));
+  CHECK(keeps(1, 2 * most, {bf16}) == std::pair(true, most));
+  CHECK(keeps(2, 0, {bf16, "--shard.strategy=hsdp", "--shard.group_size=1"}).first);
+  CHECK_FALSE(keeps(2, 0, {bf16}).first);
+  CHECK_FALSE(keeps(1, 0, {}).first);
+  CHECK_FALSE(keeps(1, 0, {bf16, "--shard.offload=optimizer"}).first);
+}
+
 TEST_CASE("What memory decides is noted as the choice that it took") {
   const ResolvedRun run = planned(
       {"--model.preset=nano", "--memory.checkpoint=fit", "--train.micro_batch=8", "--run.device=cpu"}, Purpose::sweep);

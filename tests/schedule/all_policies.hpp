@@ -16,14 +16,14 @@ struct PolicyCase {
     return fmt::format(
         "{} {} wrap={} world={} F={} K={} each={} ckpt={} prefetch={}/{} limit={} reshard={} compute={} reduce={} "
         "tied={} "
-        "det={} snapshot={} offload={} of {} in {} sub={} small={} activations={}",
+        "det={} snapshot={} offload={} of {} in {} sub={} small={} activations={} copies={} adds={}",
         name_of(policy.strategy), name_of(policy.optimizer), name_of(policy.wrap), grid.world(),
         grid.size(Group::shard), policy.accumulation, policy.reduce_each_micro_step,
         tessera::describe(policy.recomputation), policy.prefetch_forward, policy.prefetch_backward,
         policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute), name_of(policy.reduce),
         name_of(policy.tied_reduce), policy.deterministic, policy.snapshot, name_of(policy.offload),
         policy.offload_fraction, policy.offload_bucket, grid.size(Group::sub), policy.persistence_threshold,
-        policy.offload_activations);
+        policy.offload_activations, policy.keeps_copies, policy.adds_in_backward);
   }
 };
 
@@ -66,6 +66,9 @@ inline void for_each_policy(const std::function<void(const PolicyCase&)>& f) {
             c.grid = grid_for(strategy, world, world, group, group % 2 == 0 ? 2 : group);
           p.offload_activations = pick(2) == 0;
           if (p.offload == Offload::none && pick(3) == 0) p.optimizer = OptimizerName::muon;
+          if (c.grid.size(rules.state) == 1 && c.grid.size(Group::sub) == 1 && p.offload == Offload::none)
+            p.keeps_copies = pick(2) == 0;
+          p.adds_in_backward = !p.deterministic && pick(2) == 0;
           f(c);
         }
       }

@@ -4,6 +4,10 @@
 #include <string>
 
 #include "schedule/accumulation.hpp"
+#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/memory_plan.hpp"
+#include "tessera/schedule/verify.hpp"
+#include "toy_model.hpp"
 
 using namespace tessera;
 
@@ -71,4 +75,26 @@ TEST_CASE("without determinism a running sum waits in slot 0") {
     CHECK((kind.first == (k == 0) && kind.last == (k == 4)));
   }
   CHECK(micro_step_kind(1, 5, false) == micro_step_kind(3, 5, false));  // one segment
+}
+
+TEST_CASE("backward adds to a running sum itself, except before a sum over ranks that reads another type or place") {
+  const auto sums_in = [](const StepSchedule& s, const Play& play) {
+    return std::ranges::count_if(s.segments[play.segment].operations(),
+                                 [&](OperationId id) { return s.operation(id).kind == OperationKind::accumulate; });
+  };
+  for (const std::int64_t world : {1, 2}) {
+    SchedulePolicy policy;
+    policy.strategy = Strategy::ddp, policy.reduce_each_micro_step = false, policy.accumulation = 4;
+    policy.deterministic = false, policy.adds_in_backward = true;
+    const StepSchedule s = build_schedule(testing::toy_model(), grid_for(policy.strategy, world, world, 0), policy);
+    INFO(world << " ranks");
+    REQUIRE(verify_schedule(s).empty());
+    REQUIRE(check_memory_plan(s, plan_memory(s)).empty());
+    for (std::size_t k = 0; k < 3; ++k) CHECK(sums_in(s, s.step[k]) == 0);
+    CHECK(sums_in(s, s.step[3]) == (world == 1 ? 0 : std::ssize(s.layout.units)));
+    policy.adds_in_backward = false;
+    const StepSchedule apart = build_schedule(testing::toy_model(), s.grid, policy);
+    CHECK(sums_in(apart, apart.step[1]) == std::ssize(s.layout.units));
+    CHECK(plan_memory(s).total() <= plan_memory(apart).total());
+  }
 }

@@ -161,6 +161,13 @@ std::vector<PolicyCase> subjects() {
       p.reshard_after_forward = strategy != Strategy::zero3;
     });
     add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
+    add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) {
+      p.accumulation = 3, p.compute = DType::bf16, p.deterministic = false;
+      p.keeps_copies = p.adds_in_backward = true;
+    });
+    add(strategy, 4, group, [&](SchedulePolicy& p) {
+      p.reduce_each_micro_step = false, p.accumulation = 3, p.deterministic = false, p.adds_in_backward = true;
+    });
     add(strategy, 4, group, [&](SchedulePolicy& p) { p.optimizer = OptimizerName::muon, p.snapshot = true; });
     add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) {
       p.optimizer = OptimizerName::muon, p.accumulation = 2, p.compute = p.reduce = DType::bf16;

@@ -20,7 +20,7 @@ void check_layout(const ModelParts& model, const UnitLayout& layout) {
     for (const TensorPlace& place : unit.tensors) {
       REQUIRE(seen.insert(place.tensor).second);
       REQUIRE(place.offset >= end);
-      REQUIRE(place.offset % kTensorAlignment == 0);
+      REQUIRE((model.tensors[place.tensor].follows ? place.offset == end : place.offset % kTensorAlignment == 0));
       REQUIRE(layout.unit_of[place.tensor] == UnitId(u));
       REQUIRE(layout.offset_of[place.tensor] == place.offset);
       end = place.offset + model.tensors[place.tensor].padded_elements();
@@ -75,6 +75,36 @@ TEST_CASE("rows of zeros behind a table are in its unit and in no run") {
   std::int64_t in_runs = 0;
   for (const TensorRun& run : runs_in_slice(model, unit, 0, unit.padded)) in_runs += run.count;
   CHECK(in_runs == model.parameter_count());
+}
+
+TEST_CASE("queries, keys and values follow each other without a gap, whatever the wrap, threshold and optimizer") {
+  Architecture a = preset("qwen2-0.5b");
+  a.layers = 2, a.heads = 3, a.kv_heads = 1, a.width = 18, a.ffn_width = 13, a.vocab = 17, a.context = 9;
+  const ModelParts model = declare_parts(a, 1, 4, DType::fp32);
+  const std::int64_t query = 18 * 18, key = 6 * 18;                    // no multiples of 64
+  for (const std::int64_t small : {0, 1, 7, 19, 109, 325, 100'000}) {  // between biases of k, q, weights of k, q
+    for (const bool matrices_first : {false, true}) {
+      for (const Wrap wrap : {Wrap::block, Wrap::size, Wrap::model}) {
+        const UnitLayout layout = divide_into_units(model, wrap, 100, 3, small, matrices_first);
+        check_layout(model, layout);
+        for (const TensorId id : model.tensors.ids()) {
+          if (model.tensors[id].role != Role::query_weight) continue;
+          INFO(small << ", " << model.tensors[id].name);
+          const TensorId bias = id + 1;
+          CHECK(model.stack_of(id) == std::vector<TensorId>{id, id + 2, id + 4});
+          CHECK(layout.offset_of[id + 2] == layout.offset_of[id] + query);
+          CHECK(layout.offset_of[id + 4] == layout.offset_of[id] + query + key);
+          CHECK(layout.offset_of[bias + 2] == layout.offset_of[bias] + 18);
+          CHECK(layout.offset_of[bias + 4] == layout.offset_of[bias] + 18 + 6);
+          for (const TensorId other : {id, bias}) {
+            CHECK(layout.unit_of[other + 2] == layout.unit_of[other]);
+            CHECK(layout.unit_of[other + 4] == layout.unit_of[other]);
+          }
+        }
+      }
+    }
+  }
+  CHECK(std::ranges::none_of(parameter_tensors(preset("qwen3-0.6b")), [](const auto& t) { return bool(t.follows); }));
 }
 
 TEST_CASE("block wrap: tables, blocks, final norm") {

@@ -41,6 +41,27 @@ TEST_CASE("bf16 and fp16 follow fp32, the same bits under every strategy of one 
   }
 }
 
+TEST_CASE("copies that one rank keeps from step to step have the bits of those that it casts for each phase") {
+  Options options = base_options();
+  options.train.steps = 5, options.train.accumulation = 2;
+  options.precision.compute = DType::bf16;
+  options.shard.reduce = ReduceWhen::step;
+  options.shard.strategy = Strategy::ddp;
+  const RunOutcome ddp = train_locally(options, small_model(Family::qwen2), 1, 1);
+  for (const StrategyRules& rules : all_strategies()) {
+    options.shard.strategy = rules.strategy, options.shard.group_size = rules.is_hybrid() ? 1 : 0;
+    for (const bool asks_to_drop : {false, true}) {
+      options.given.clear();
+      if (asks_to_drop) options.given.insert("shard.reshard_after_forward");
+      const RunOutcome run = train_locally(options, small_model(Family::qwen2), 1, 1);
+      INFO(rules.name << (asks_to_drop ? ", dropped" : ", kept"));
+      CHECK(run.losses == ddp.losses);
+      CHECK(run.evaluations == ddp.evaluations);
+      CHECK((run.weights == ddp.weights));
+    }
+  }
+}
+
 TEST_CASE("16-bit logits are rounded, fp32 ones are not") {
   Options options = base_options();
   options.train.steps = 3;

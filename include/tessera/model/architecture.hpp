@@ -47,10 +47,12 @@ struct Architecture : ModelSizes, ModelForm {
   std::int64_t key_width() const { return kv_heads * head_width(); }  ///< of values too
   /// Returns the columns of queries, keys and values side by side.
   std::int64_t qkv_width() const { return query_width() + 2 * key_width(); }
-  /// Return the elements from row to row of queries, of keys and of values. They lie side by side in rows; where heads
-  /// have norms they lie one after the other, so that heads are rows without gaps.
-  std::int64_t query_stride() const { return head_norms ? query_width() : qkv_width(); }
-  std::int64_t key_stride() const { return head_norms ? key_width() : qkv_width(); }
+  /// Returns whether one linear makes queries, keys and values, side by side in rows. Where heads have norms there are
+  /// three, and their outputs lie one after the other, so that heads are rows without gaps.
+  bool has_one_qkv() const { return !head_norms; }
+  /// Return the elements from row to row of queries, of keys and of values.
+  std::int64_t query_stride() const { return has_one_qkv() ? qkv_width() : query_width(); }
+  std::int64_t key_stride() const { return has_one_qkv() ? qkv_width() : key_width(); }
   bool subtracts_mean() const { return norm == NormKind::layer_norm; }
   bool operator==(const Architecture&) const = default;
 };

@@ -33,6 +33,10 @@ enum class Role : std::uint8_t {
 };
 // clang-format on
 
+/// Returns the role of the tensor that a tensor follows in memory without a gap. With weights of [out, in] it then
+/// continues that tensor's rows: queries, keys and values are one linear. The role itself if it follows none.
+Role followed_by(Role role);
+
 /// Returns the part that reads a parameter. (A tied head reads the token table as well.)
 PartKind part_of(Role role);
 

@@ -31,6 +31,7 @@ struct ParameterTensor {
   double standard_deviation = 0.0;  ///< of Initialization::normal
   bool decays = false;              ///< AdamW's weight decay applies (two or more dimensions)
   bool is_table = false;            ///< vocabulary-sized: its unit does not count in shard.limit_all_gathers
+  TensorId follows = {};            ///< the tensor behind which it lies in memory without a gap (followed_by), or none
 
   /// Returns whether it is a matrix of a block, which an optimizer may update as a whole.
   bool is_block_matrix() const { return block >= 0 && shape.size() == 2; }
@@ -124,6 +125,8 @@ struct ModelParts {
   /// sequence]; or what GenerationInputs says.
   std::int64_t input_integers() const { return (documents ? 3 : 2) * tokens() + (generates() ? 2 * batch : 0); }
   std::int64_t parameter_count() const;
+  /// Returns a tensor and those that lie behind it in memory without a gap.
+  std::vector<TensorId> stack_of(TensorId first) const;
   /// Returns the FLOPs of one micro-batch's forward and backward, without recomputation.
   std::int64_t training_flops() const;
 };

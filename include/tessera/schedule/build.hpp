@@ -32,6 +32,7 @@ struct SchedulePolicy {
   std::int64_t min_params = 1'000'000;
   std::int64_t persistence_threshold = 0;  ///< elements; smaller tensors stay full
   bool reshard_after_forward = true;
+  bool keeps_copies = false;  ///< where one rank has all state, copies in the compute type stay, whatever the strategy
   std::int64_t prefetch_forward = 1, prefetch_backward = 1;  ///< block units ahead; 0 = off
   std::int64_t limit_all_gathers = 2;                        ///< block units gathered at a time (zero3, hsdp)
   bool reduce_each_micro_step = true;
@@ -39,11 +40,12 @@ struct SchedulePolicy {
   Recomputation recomputation = {};
   std::int64_t accumulation = 1;
   DType compute = DType::fp32, reduce = DType::fp32;
-  bool deterministic = true;  ///< the fixed tree over micro-steps (several accumulators) instead of a running sum
-  bool evaluation = true;     ///< include the evaluation segment
-  bool snapshot = false;      ///< include the snapshot segment (checkpoint.async)
-  bool unit_norms = false;    ///< norms leave what they have summed up after each unit (metrics.layer_norms)
-  bool token_losses = false;  ///< norms also leave their sums after each unit (metrics.layer_norms)
+  bool deterministic = true;      ///< the fixed tree over micro-steps (several accumulators) instead of a running sum
+  bool adds_in_backward = false;  ///< a running sum: backward adds to it what it makes, where no sum over ranks is due
+  bool evaluation = true;         ///< include the evaluation segment
+  bool snapshot = false;          ///< include the snapshot segment (checkpoint.async)
+  bool unit_norms = false;        ///< norms leave what they have summed up after each unit (metrics.layer_norms)
+  bool token_losses = false;      ///< norms also leave their sums after each unit (metrics.layer_norms)
   bool training = true;  ///< false: the only state is the parameters in the compute type, for evaluation or generation
   std::optional<GenerationShape> generation;  ///< include the segments that generate text
   Offload offload = Offload::none;            ///< what is kept on the host
@@ -58,7 +60,7 @@ struct SchedulePolicy {
 
 /// Returns how long the policy lets the full parameters of units live, apart from units that stay full.
 inline ParameterLife life_of(const SchedulePolicy& policy) {
-  return rules_of(policy.strategy).life_with(policy.reshard_after_forward);
+  return policy.keeps_copies ? ParameterLife::rest : rules_of(policy.strategy).life_with(policy.reshard_after_forward);
 }
 
 /// Returns how long the policy lets the full parameters of this unit live.

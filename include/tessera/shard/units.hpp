@@ -1,9 +1,9 @@
 #pragma once
 // Units: which parameters are gathered and released together, and where each element lies in the unit's flat parameter.
 //
-// A flat parameter lays a unit's tensors end to end, each starting on a multiple of 64 elements; a table has rows of
-// zeros at its end (kTableRows). It is padded to a multiple of world x 64, so that it splits evenly over any group of
-// the world. Padding is zero and stays zero.
+// A flat parameter lays a unit's tensors end to end, each starting on a multiple of 64 elements, except those that
+// follow another without a gap (followed_by); a table has rows of zeros at its end (kTableRows). It is padded to a
+// multiple of world x 64, so that it splits evenly over any group of the world. Padding is zero and stays zero.
 
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ using UnitId = Id<struct Unit>;
 /// Where a tensor lies in its unit's flat parameter.
 struct TensorPlace {
   TensorId tensor;
-  std::int64_t offset = 0;  ///< elements, a multiple of 64
+  std::int64_t offset = 0;  ///< elements
 };
 
 struct Unit {
@@ -51,9 +51,10 @@ struct UnitLayout {
 /// Divides a model into units. `block`: a block each; `size`: neighbouring parts merged until they hold min_params
 /// elements (a remainder joins the unit before it); `model`: one unit. Except under `model`, vocabulary tables and the
 /// position table are separate units. Tensors of fewer than `small` elements form one unit that stays full, whatever
-/// the wrap. It is one for all blocks, because a block's alone would be too small for a collective. Its full parameters
-/// are there all the time, so their order of use does not matter. A tied table is never in it (shard.tied_reduce). With
-/// `matrices_first` the matrices of blocks lie before a unit's other tensors.
+/// the wrap; one that follows another goes with it. The unit is one for all blocks, because a block's alone would be
+/// too small for a collective. Its full parameters are there all the time, so their order of use does not matter. A
+/// tied table is never in it (shard.tied_reduce). With `matrices_first` the matrices of blocks lie before a unit's
+/// other tensors.
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
                              std::int64_t small = 0, bool matrices_first = false);
 

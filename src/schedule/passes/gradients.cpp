@@ -20,6 +20,7 @@ Gradients::Gradients(Writer& writer, const SchedulePolicy& policy, const Placeme
       accumulation_(policy.accumulation),
       reduces_each_micro_step_(policy.reduce_each_micro_step),
       tied_apart_(policy.tied_reduce == TiedReduce::twice),
+      adds_in_backward_(policy.adds_in_backward),
       updated_(updated) {
   const ProcessGrid& grid = w_.schedule().grid;
   const Groups inner = grid.larger_than_one({inner_});
@@ -42,6 +43,11 @@ void Gradients::begin(const MicroStepKind& kind, const MicroStepKind& before) {
 bool Gradients::contributes_apart(UnitId unit) const {
   const Unit& of = w_.schedule().unit(unit);
   return pieces_.contains(unit) || (tied_apart_ && !of.is_block && !of.stays_full && contributors_.at(unit).size() > 1);
+}
+
+bool Gradients::adds_in_backward(UnitId unit) const {
+  return adds_in_backward_ && contributed_.dtype == DType::fp32 && !kind_.merged_slots.empty() && !reduces_at_once() &&
+         !contributes_apart(unit) && !(kind_.last && goes_on_wire(contributed_));
 }
 
 bool Gradients::is_deferred(UnitId unit) const {
@@ -84,7 +90,7 @@ void Gradients::contribute(Operation& op) {
     const auto before = gradient_.find(unit);
     if (before != gradient_.end()) {
       Value after = w_.value(before->second);
-      after.covers.push_back(op.part);
+      if (std::ranges::count(after.covers, op.part) == 0) after.covers.push_back(op.part);
       before->second = w_.update(op, before->second, std::move(after));
       continue;
     }
@@ -96,6 +102,11 @@ void Gradients::contribute(Operation& op) {
     gradient.covers = {op.part};
     if (const auto pending = pending_.find(unit); pending != pending_.end() && is_deferred(unit)) {
       gradient_[unit] = w_.write(op, pending->second, gradient);
+      continue;
+    }
+    if (adds_in_backward(unit)) {
+      const ValueId sum = w_.current(accumulator(unit, kind_.result_slot, gradient));
+      gradient_[unit] = w_.update(op, sum, w_.value(sum));
       continue;
     }
     const bool is_sum = begins_sum(kind_) && !reduces_at_once() && gradient.dtype() == DType::fp32;
@@ -201,6 +212,7 @@ ValueId Gradients::join(UnitId unit) {
 }
 
 ValueId Gradients::accumulate(UnitId unit, ValueId gradient, const MicroStepKind& kind) {
+  if (adds_in_backward(unit)) return gradient;
   Value sum = w_.value(gradient);
   sum.placement.dtype = DType::fp32;
   if (kind.merged_slots.empty()) {

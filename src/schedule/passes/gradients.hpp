@@ -48,6 +48,8 @@ class Gradients {
   }
   /// Returns true for a tied table whose two contributions are reduced separately (shard.tied_reduce = twice).
   bool contributes_apart(UnitId unit) const;
+  /// Returns whether the parts of this micro-step add to the running sum itself what they make.
+  bool adds_in_backward(UnitId unit) const;
   /// Returns the placement in which the norm reads a gradient: complete, each element on one rank.
   Placement measured(const Placement& gradient) const;
   /// Returns whether the last part to contribute is the embedding, after which no compute is left to hide a reduction.
@@ -73,7 +75,7 @@ class Gradients {
   Scalars& scalars_;
   Group inner_;
   std::int64_t accumulation_;
-  bool reduces_each_micro_step_, tied_apart_;
+  bool reduces_each_micro_step_, tied_apart_, adds_in_backward_;
   Placement contributed_;  ///< as backward makes it: full, partial over the inner and the outer group
   Placement waiting_;      ///< between micro-steps
   Placement updated_;

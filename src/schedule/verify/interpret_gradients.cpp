@@ -44,7 +44,13 @@ void Interpreter::contribute(const Operation& op, const Part& part) {
     if (before == nullptr) continue;
     State state = *before;
     demand(wanted.erase(v.unit) == 1, "updates a gradient of a unit that is not its own");
-    demand(state.from == micro_step_ && state.to == micro_step_ + 1, "adds to a gradient of another micro-step");
+    if (state.to == micro_step_ && !schedule_.deterministic) {  // a running sum takes up one more micro-step
+      demand(state.covers == parts_of(v.unit), "adds to a sum that does not cover everything");
+      demand(state.type.dtype() == DType::fp32, "adds to a sum that is not in fp32");
+      state.to = micro_step_ + 1, state.covers.clear();
+    }
+    demand(state.to == micro_step_ + 1 && (state.from == micro_step_ || !schedule_.deterministic),
+           "adds to a gradient of another micro-step");
     demand(state.covers.insert(op.part).second, "contributes twice to one gradient");
     write(u.after, std::move(state));
   }

@@ -40,6 +40,24 @@ TEST_CASE("one GPU follows the CPU") {
   CHECK(distance(gpu.weights, cpu.weights) < 1e-4);
 }
 
+TEST_CASE("gradients that backward adds to a running sum follow those that are summed in order") {
+  Options options = gpu_options();
+  options.train.micro_batch = 1, options.train.accumulation = 3;
+  const Architecture architecture = GENERATE(tiny_gpt2(), small_model(Family::qwen2));
+  const RunOutcome summed = train_locally(options, architecture, 1, 1);
+  CHECK_FALSE(policy_from(options).adds_in_backward);
+  options.run.deterministic = Deterministic::no;
+  CHECK(policy_from(options).adds_in_backward);
+  MachineShape poisoned;
+  poisoned.poison = true;
+  const RunOutcome added = train_locally(options, architecture, 1, 1, poisoned);
+  for (std::size_t i = 0; i < summed.losses.size(); ++i) {
+    CHECK(added.losses[i] == Approx(summed.losses[i]).epsilon(1e-5));
+    CHECK(added.norms[i] == Approx(summed.norms[i]).epsilon(2e-5));
+  }
+  CHECK(distance(added.gradients, summed.gradients) < 1e-5);
+}
+
 TEST_CASE("graphs, queues, chaos and poison leave no trace", "[long]") {
   Options options = gpu_options();
   options.train.accumulation = 3;
