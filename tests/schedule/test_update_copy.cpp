@@ -80,22 +80,22 @@ TEST_CASE("a rank that has all state may keep its copies: then nothing is cast b
     policy.strategy = rules.strategy, policy.accumulation = 2;
     policy.compute = policy.reduce = DType::bf16, policy.keeps_copies = true;
     INFO(rules.name);
-    const StepSchedule s = built(policy, 1);
+    const StepSchedule s = built_over(policy, 1);
     REQUIRE(verify_schedule(s).empty());
     REQUIRE(check_memory_plan(s, plan_memory(s)).empty());
-    CHECK(units_of(s, in_update(s, OperationKind::update)) == "wte wpe h.0 h.1 h.2 h.3 ln_f");
+    CHECK(units_read_by(s, in_update(s, OperationKind::update)) == "wte wpe h.0 h.1 h.2 h.3 ln_f");
     for (const Segment& segment : s.segments) {
       if (segment.role == SegmentRole::prologue) continue;
       for (const OperationId id : segment.operations()) CHECK(s.operation(id).kind != OperationKind::gather);
     }
     policy.strategy = Strategy::ddp, policy.keeps_copies = false;
     policy.reduce_each_micro_step = true;
-    const StepSchedule ddp = built(policy, 1);
+    const StepSchedule ddp = built_over(policy, 1);
     CHECK(limited_bytes(s, plan_memory(s)) == limited_bytes(ddp, plan_memory(ddp)));
   }
   SchedulePolicy split;
   split.keeps_copies = true, split.compute = DType::bf16;
-  CHECK_THROWS_AS(built(split, 2), InternalError);
+  CHECK_THROWS_AS(built_over(split, 2), InternalError);
 }
 
 TEST_CASE("an update on the host writes the cast of its bucket: into a buffer, or into what each gather loads") {
