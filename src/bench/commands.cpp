@@ -14,6 +14,17 @@
 
 namespace tessera {
 
+namespace {
+
+void write_fresh(FreshFile& file, const std::string& text) {
+  SequentialFile writer(file.beside());
+  writer.append(text.data(), std::ssize(text));
+  writer.finish();
+  file.finish();
+}
+
+}  // namespace
+
 int run_bench_calibrate(World& world, const Options& given) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   if (given.bench.output.empty())
@@ -29,10 +40,7 @@ int run_bench_calibrate(World& world, const Options& given) {
       cluster, fmt::format("# Prices of {} {} of {} {}, all measured at once by `tessera bench calibrate` in {}.\n",
                            world.size(), world.size() == 1 ? "rank" : "ranks", cluster.threads,
                            cluster.threads == 1 ? "thread" : "threads", format_seconds(seconds_since(start))));
-  SequentialFile writer(file->beside());
-  writer.append(text.data(), std::ssize(text));
-  writer.finish();
-  file->finish();
+  write_fresh(*file, text);
   log.info(fmt::format("{} prices of {}\nwritten    {}", cluster.prices.size(), cluster.name, given.bench.output));
   return 0;
 }
@@ -58,10 +66,20 @@ int run_bench_comm(World& world, const Options& given, const Invocation& invocat
 }
 
 int run_bench_kernels(World& world, const Options& given, const Invocation& invocation) {
-  const ResolvedRun here(given, {Purpose::machine, world});
+  ResolveSite site(Purpose::machine, world);
+  site.makes_algorithms = true;
+  const ResolvedRun here(given, site);
   const Options& options = here.options;
+  std::optional<FreshFile> algorithms;
+  if (here.machine.algorithm_source == AlgorithmSource::timed && world.rank() == 0)
+    algorithms.emplace(options.run.algorithms);
   BenchOutput output(world, options, invocation);
-  output.write(kernel_table(world, options, here.machine));
+  const BenchResult result = kernel_table(world, options, here.machine);
+  output.write(result);
+  if (algorithms) {
+    write_fresh(*algorithms, result.algorithms);
+    Log(0, 1).info(fmt::format("written    {}", options.run.algorithms));
+  }
   return 0;
 }
 

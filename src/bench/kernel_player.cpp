@@ -31,6 +31,7 @@ class TimedCompute final : public RankCompute {
     return inner_->measured_bytes(memory, offset);
   }
   std::string description() const override { return inner_->description(); }
+  std::string gemm_algorithms() const override { return inner_->gemm_algorithms(); }
 
  private:
   std::unique_ptr<RankCompute> inner_;
@@ -60,6 +61,7 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
       bound_(bind(run_.schedule, resources_, optimizer_)),
       runner_(run_.schedule, bound_, resources_, optimizer_, 0),
       operations_(counted_operations(run_.schedule, run_.schedule.step)),
+      evaluation_(counted_operations(run_.schedule, run_.schedule.evaluation)),
       clock_(device(), *stream_),
       times_(&clock_) {
   set_constants(run_.schedule, resources_);
@@ -98,11 +100,13 @@ void KernelPlayer::set_tokens(std::uint64_t seed) {
     targets.push_back(static_cast<std::int32_t>(bits[1] % model.architecture.vocab));
   }
   tokens.insert(tokens.end(), targets.begin(), targets.end());
-  for (const CountedOperation& one : operations_) {
-    const Operation& op = schedule().operation(one.operation);
-    if (!takes_tokens(schedule(), op)) continue;
-    device().copy(resources_.address(schedule().value(op.writes[0]).storage), tokens.data(),
-                  static_cast<std::int64_t>(tokens.size() * sizeof tokens[0]));
+  for (const auto* operations : {&operations_, &evaluation_}) {
+    for (const CountedOperation& one : *operations) {
+      const Operation& op = schedule().operation(one.operation);
+      if (!takes_tokens(schedule(), op)) continue;
+      device().copy(resources_.address(schedule().value(op.writes[0]).storage), tokens.data(),
+                    static_cast<std::int64_t>(tokens.size() * sizeof tokens[0]));
+    }
   }
 }
 
@@ -116,6 +120,11 @@ void KernelPlayer::play() {
   for (const CountedOperation& one : operations_) times_.set_count(one.count), play(one.operation);
   if (auto* const transport = resources_.communicators->transport())
     transport->watch_until_done(*stream_, "the kernels of a step");
+}
+
+void KernelPlayer::play_evaluation() {
+  for (const CountedOperation& one : evaluation_) play(one.operation);
+  clock_.take();
 }
 
 void KernelPlayer::play(OperationId id) {

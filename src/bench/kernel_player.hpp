@@ -21,6 +21,8 @@ class KernelPlayer {
   /// Plays one of each kind of the step's operations, in list order on one stream. Its kernels are added to times() and
   /// are stretches of clock(). Collective over the world.
   void play();
+  /// Plays one of each kind of an evaluation's operations, if the schedule has them. They are not timed. Collective.
+  void play_evaluation();
 
   KernelTimes& times() { return times_; }
   StreamClock& clock() { return clock_; }
@@ -45,7 +47,7 @@ class KernelPlayer {
   Optimizer optimizer_;
   BoundSchedule bound_;
   OperationRunner runner_;
-  std::vector<CountedOperation> operations_;
+  std::vector<CountedOperation> operations_, evaluation_;
   StreamClock clock_;
   KernelTimes times_;
 };

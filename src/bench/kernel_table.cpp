@@ -22,11 +22,11 @@ struct Sitting {
   double nothing = 0;  ///< seconds that a stretch without work takes
 };
 
-StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {
+StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node, bool evaluates) {
   RunShape shape = run_shape(options, resolve_architecture(options.model), world, ranks_per_node);
   if (drops_own_copies(shape)) shape = with_copies_kept(shape, {});
   shape.documents = false;  // texts are drawn, without document borders
-  shape.policy.evaluation = shape.policy.snapshot = false;
+  shape.policy.evaluation = evaluates, shape.policy.snapshot = false;
   shape.policy.generation.reset();
   return plan_shape(shape, {false, 0}).schedule;
 }
@@ -196,11 +196,14 @@ Table rates_table(const Rates& rates, double datasheet, double nothing) {
 
 BenchResult kernel_table(RankContext& context, const Options& options, const MachineShape& machine,
                          const std::optional<RateSizes>& sizes) {
-  KernelPlayer player(context, options, machine, schedule_of(options, context.size(), context.ranks_per_node()));
+  const bool makes_algorithms = machine.algorithm_source == AlgorithmSource::timed;
+  KernelPlayer player(context, options, machine,
+                      schedule_of(options, context.size(), context.ranks_per_node(), makes_algorithms));
   const StepSchedule& schedule = player.schedule();
   const Device& device = player.device();
   const Sitting sitting = measure(context, options, player, sizes ? *sizes : rate_sizes(device));
   const auto& [rows, rates, nothing] = sitting;
+  if (makes_algorithms) player.play_evaluation();
   double step = 0;
   for (const KernelRow& row : rows) step += row.seconds;
   std::string text = fmt::format(
@@ -226,7 +229,8 @@ BenchResult kernel_table(RankContext& context, const Options& options, const Mac
           {kernels_table(rows, step, rates),
            rates_table(rates, datasheet_rate(device.model(), options.precision), nothing)},
           gpu_facts(device),
-          player.description()};
+          player.description(),
+          makes_algorithms ? player.resources().compute->gemm_algorithms() : ""};
 }
 
 }  // namespace tessera

@@ -159,7 +159,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   ResolveSite site(Purpose::train, world);
   site.machine.measure = true;
   site.machine.timed_steps = 10;
-  if (world.rank() == 0) site.machine.kept_algorithms = KeptAlgorithms(run_folder(given)).read();
+  if (world.rank() == 0) site.machine.algorithms = KeptAlgorithms(run_folder(given)).read();
   site.stop = [&] { return signals.received(); };
   const ResolvedRun run(given, site);
   const Options& options = run.options;                          // config.ini and manifests hold the same

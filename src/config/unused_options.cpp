@@ -103,7 +103,7 @@ void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
 /// Options of [run] that a device of this kind has no use for.
 void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out) {
   const char* const reason = "run.device = cpu, or auto without a GPU, has no such choice";
-  if (!device.has_attention_choice) out.push_back({"run.attention", reason});
+  if (!device.has_library_choice) add_unused(out, reason, {"run.attention", "run.algorithms", "run.algorithms_hash"});
   if (!device.has_graphs) out.push_back({"run.graph", reason});
   if (!device.is_accelerator) add_unused(out, reason, {"run.share_gpu", "precision.matmul"});
 }

@@ -44,7 +44,8 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   settings.force_pairwise = machine.force_pairwise;
   settings.measure = machine.measure || machine.fill;
   settings.fill = machine.fill;
-  settings.kept_algorithms = machine.kept_algorithms;
+  settings.algorithms = machine.algorithms;
+  settings.algorithm_source = machine.algorithm_source;
   return settings;
 }
 

@@ -1,9 +1,13 @@
 // The steps from a user's options to a run, in order.
+#include <xxhash.h>
+
 #include <algorithm>
+#include <filesystem>
 
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/config/validation_sources.hpp"
@@ -11,6 +15,7 @@
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/engine/step_trace.hpp"
+#include "tessera/files/json_file.hpp"
 #include "tessera/fit/decide_fit.hpp"
 #include "tessera/resolve/architecture.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
@@ -31,6 +36,31 @@ void choose_device(ResolvedRun& run, const ResolveSite& site) {
   if (!asked) validate(run.options);
   const bool speaks = site.ranks == nullptr || site.ranks->rank() == 0;
   if (const std::string why = unused_gpu(asked, used); speaks && !why.empty()) Log(0, 1).warn(why);
+}
+
+/// Every rank reads the file; the hashes are then compared with the other options.
+void take_algorithms(ResolvedRun& run, const ResolveSite& site) {
+  RunOptions& options = run.options.run;
+  if (options.algorithms.empty()) {
+    if (options.algorithms_hash.empty()) return;
+    throw refuse("run.algorithms_hash", options.algorithms_hash).because("run.algorithms names no file");
+  }
+  std::error_code none;
+  if (site.makes_algorithms && !std::filesystem::exists(options.algorithms, none)) {
+    run.machine.algorithm_source = AlgorithmSource::timed;
+    return;
+  }
+  constexpr std::int64_t kMostBytes = 16 << 20;
+  run.machine.algorithms = read_text_file(options.algorithms, kMostBytes);
+  run.machine.algorithm_source = AlgorithmSource::given;
+  const std::string& text = run.machine.algorithms;
+  const std::string hash = fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+  if (!options.algorithms_hash.empty() && options.algorithms_hash != hash) {
+    throw refuse("run.algorithms", options.algorithms)
+        .because("the file's hash is {}, and run.algorithms_hash asks for {}", hash, options.algorithms_hash)
+        .use("the file with which the run began");
+  }
+  options.algorithms_hash = hash;
 }
 
 void find_nodes(ResolvedRun& run, const ResolveSite& site) {
@@ -195,6 +225,8 @@ constexpr Purpose kPlanned = kRanked | Purpose::plan | Purpose::sweep;  ///< has
 constexpr ResolveStep kSteps[] = {
     {"device", "auto takes a GPU if there is one, and sums have a fixed order on CPUs", StepNeeds::device,
      kRanked | kUsing | Purpose::plan | Purpose::machine, choose_device},
+    {"algorithms", "a file of matmuls' algorithms is read, and named by its hash", StepNeeds::files,
+     kRanked | Purpose::machine, take_algorithms},
     {"grid", "ranks form nodes, and the options must be possible on so many", StepNeeds::ranks,
      kPlanned | kUsing | Purpose::machine, find_nodes},
     {"origin", "a run that goes on from a checkpoint has its model and batch", StepNeeds::files, kTrain, take_origin},

@@ -86,7 +86,7 @@ TEST_CASE("write_ini gives the same options again, and is itself stable") {
   for (int round = 0; round < 12000 && accepted < 2000; ++round) {
     std::vector<std::string> words;
     for (const auto& row : option_table()) {
-      if (random() % 9 == 0) words.push_back("--" + row.name + "=" + random_value(row, random));
+      if (random() % 12 == 0) words.push_back("--" + row.name + "=" + random_value(row, random));
     }
     Options options;
     try {

@@ -1,6 +1,10 @@
 // The steps from options to a run: their order, whom they are for, and what they note.
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "local_world/local_world.hpp"
 #include "tessera/base/error.hpp"
@@ -141,4 +145,26 @@ TEST_CASE("A run that does not fit is an error of its own kind") {
                  Contains("plan.memory = 100 kB is too little, so the run does not fit in it. The run needs"));
     }
   });
+}
+
+TEST_CASE("A file of algorithms is named by its hash, and another file is refused") {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / fmt::format("algorithms-{}", ::getpid());
+  const auto step = std::ranges::find(resolve_steps(), "algorithms", &ResolveStep::name);
+  ResolvedRun run = planned({"--model.preset=nano", "--run.device=cuda", "--precision.compute=bf16"});
+  run.options.run.algorithms = file.string();
+  ResolveSite site{Purpose::bench, 1, {}};
+  CHECK_THROWS_WITH(step->apply(run, site), Contains(file.string()));
+  site.makes_algorithms = true;
+  step->apply(run, site);
+  CHECK(run.machine.algorithm_source == AlgorithmSource::timed);
+  std::ofstream(file) << "GPU, cuBLASLt 13.1.0\n";
+  step->apply(run, site);
+  CHECK(run.machine.algorithm_source == AlgorithmSource::given);
+  CHECK(run.options.run.algorithms_hash.size() == 16);
+  step->apply(run, site);  // the same file again
+  std::ofstream(file) << "GPU, cuBLASLt 13.2.0\n";
+  CHECK_THROWS_WITH(step->apply(run, site), Contains("asks for " + run.options.run.algorithms_hash));
+  run.options.run.algorithms.clear();
+  CHECK_THROWS_WITH(step->apply(run, site), Contains("run.algorithms names no file"));
+  std::filesystem::remove(file);
 }

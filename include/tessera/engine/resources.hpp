@@ -9,6 +9,7 @@
 #include "tessera/engine/communicators.hpp"
 #include "tessera/engine/compute.hpp"
 #include "tessera/engine/memory.hpp"
+#include "tessera/kernels/gemm_algorithms.hpp"
 
 namespace tessera {
 
@@ -24,9 +25,10 @@ struct ResourceSettings {
   AttentionChoice attention = AttentionChoice::automatic;  ///< on a GPU
   MatmulPrecision matmul = MatmulPrecision::fp32;          ///< of fp32 matmuls on a GPU
   bool share_device = false;                               ///< several ranks may compute on one GPU
-  std::string kept_algorithms;  ///< rank 0, GPU: RankCompute::gemm_algorithms() of an earlier part of the run
-  bool measure = false;         ///< a GPU's memory is filled with a pattern first, to be read back (measured_bytes.hpp)
-  bool fill = false;            ///< a CPU's regions are, too (used_bytes.hpp): all their pages are then in memory
+  std::string algorithms;  ///< GPU: RankCompute::gemm_algorithms() of the run's earlier part, or of a file
+  AlgorithmSource algorithm_source = AlgorithmSource::kept;
+  bool measure = false;  ///< a GPU's memory is filled with a pattern first, to be read back (measured_bytes.hpp)
+  bool fill = false;     ///< a CPU's regions are, too (used_bytes.hpp): all their pages are then in memory
 };
 
 /// Memory that a rank takes or keeps free outside its plan. NCCL's own buffers are not in it.

@@ -40,6 +40,13 @@ class GemmAlgorithms {
   std::map<Key, GemmAlgorithm> all_;
 };
 
+/// Where a rank's table of algorithms comes from.
+enum class AlgorithmSource : std::uint8_t {
+  kept,   ///< by the run's earlier part, if any; what it lacks, or cannot run here, is chosen
+  timed,  ///< made now, by timing the library's candidates even if the run is deterministic
+  given   ///< a file (run.algorithms); what it lacks, or cannot run here, is an error
+};
+
 /// How a rank's kernels select algorithms.
 struct GemmSettings {
   GemmAlgorithms* choices = nullptr;  ///< kept choices, to which new ones are added; outlives the kernels; may be null
@@ -48,6 +55,7 @@ struct GemmSettings {
   std::function<void(std::span<std::byte>)> agree;
   bool chooses = true;  ///< whether this is rank 0
   bool times = false;  ///< selects the fastest of the library's candidates on this GPU, not the one that it ranks first
+  bool only_kept = false;       ///< a kind that the table lacks, or whose algorithm the library refuses, is an error
   bool rounds_to_tf32 = false;  ///< fp32 factors go through tensor cores with 10 bits of mantissa; sums stay fp32
 };
 

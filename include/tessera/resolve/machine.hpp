@@ -21,7 +21,8 @@ struct MachineShape {
   std::int64_t timed_steps = 0;  ///< at least this many of the run's steps are timed, whatever metrics.time_every says
   bool measure = false;          ///< make measured_bytes() possible on a GPU
   bool fill = false;             ///< make used_bytes() possible
-  std::string kept_algorithms;   ///< rank 0, GPU: RankCompute::gemm_algorithms() of the run's earlier part
+  std::string algorithms;  ///< GPU: RankCompute::gemm_algorithms() of the run's earlier part (rank 0), or a file's
+  AlgorithmSource algorithm_source = AlgorithmSource::kept;
 };
 
 /// Returns the compute threads of a rank: run.threads, or the machine's cores / its ranks, limited to this rank's

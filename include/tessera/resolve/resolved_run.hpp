@@ -53,7 +53,8 @@ struct ResolveSite {
   std::int64_t planned_ranks = 1;
   FitLimits limits;
   MachineShape machine;
-  StopReason stop;  ///< may end the preparation of text, and the verification of the schedule
+  bool makes_algorithms = false;  ///< the file of run.algorithms is made if it is not there
+  StopReason stop;                ///< may end the preparation of text, and the verification of the schedule
 };
 
 /// A value with which a step replaced what the options said.

@@ -203,6 +203,13 @@ GemmAlgorithm Matmuls::choose(cudaStream_t stream, const Matmul& p, const Plan& 
     GemmAlgorithm again = *kept;
     if (again.possible == 0 || accepts(plan, again)) return again;
   }
+  if (settings_.only_kept) {
+    throw refusal("a matmul {} x {} x {} of {} into {} does not work", p.m, p.n, p.k, name_of(p.a.view.dtype),
+                  name_of(p.d.dtype))
+        .because("the file of run.algorithms has {} for it",
+                 kept == nullptr ? "no algorithm" : "an algorithm that the library refuses")
+        .hint("Make the file again, with bench kernels and all options of this run");
+  }
   if (settings_.times &&
       p.c.data == p.d.data) {  // a matmul added to its own result cannot be timed: it is timed as stored
     Matmul stored = p;

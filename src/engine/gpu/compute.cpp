@@ -1,5 +1,7 @@
 #include "engine/gpu/compute.hpp"
 
+#include "tessera/base/refuse.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
 
 namespace tessera {
@@ -10,7 +12,8 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
   CudaKernelSettings wanted;
   wanted.attention = settings.attention;
   wanted.deterministic = settings.deterministic;
-  wanted.gemm.times = !settings.deterministic;
+  wanted.gemm.times = !settings.deterministic || settings.algorithm_source == AlgorithmSource::timed;
+  wanted.gemm.only_kept = settings.algorithm_source == AlgorithmSource::given;
   wanted.gemm.rounds_to_tf32 = settings.matmul == MatmulPrecision::tf32;
   if (model != nullptr) {
     const Architecture& a = model->architecture;
@@ -28,7 +31,10 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
   }
   kernels_ = make_cuda_kernels(workspace, wanted);
   host_kernels_ = make_cpu_kernels(pool());
-  take_kept(settings.kept_algorithms);
+  if (settings.algorithm_source == AlgorithmSource::given)
+    take_given(settings.algorithms);
+  else
+    take_kept(settings.algorithms);
 }
 
 void GpuCompute::copy(Queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const {
@@ -56,6 +62,17 @@ void GpuCompute::take_kept(const std::string& kept) {
   } catch (const IoError& error) {
     remark_ = fmt::format("GEMM algorithms chosen anew ({})", error.what());
   }
+}
+
+void GpuCompute::take_given(const std::string& given) {
+  const std::string made_for = given.substr(0, given.find('\n'));
+  if (made_for != header()) {
+    throw refusal("the algorithms of run.algorithms cannot run here")
+        .because("they are for '{}', and this is '{}'", printable(made_for), header())
+        .hint("Make a file for this GPU with bench kernels, or leave the option out");
+  }
+  algorithms_ = GemmAlgorithms::parse(given.substr(made_for.size() + 1));
+  remark_ = fmt::format("{} GEMM algorithms as given", algorithms_.size());
 }
 
 }  // namespace tessera

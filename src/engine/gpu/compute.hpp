@@ -23,6 +23,8 @@ class GpuCompute final : public RankCompute {
  private:
   std::string header() const;
   void take_kept(const std::string& kept);
+  /// UsageError if the file is for another GPU or library; IoError if it is damaged.
+  void take_given(const std::string& given);
 
   Device& device_;
   bool measures_;  ///< memory was filled with a pattern, to be read back

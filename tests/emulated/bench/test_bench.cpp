@@ -93,6 +93,34 @@ TEST_CASE("bench kernels times matmuls with the algorithms that training would c
   CHECK(tried_others == !deterministic);
 }
 
+TEST_CASE("bench kernels times the algorithms of all matmuls of a training and its evaluation") {
+  Options options = tiny_run(DeviceKind::cuda, GENERATE("gpt2", "qwen2"));
+  options.run.deterministic = Deterministic::yes;
+  MachineShape machine;
+  machine.algorithm_source = AlgorithmSource::timed;
+  run_ranks(1, 1, [&](RankContext& context) {
+    emulator::take_matmul_launches();
+    machine.algorithms = kernel_table(context, options, machine, kSmall).algorithms;
+  });
+  bool tried_others = false;
+  for (const auto& [place, launches] : emulator::take_matmul_launches()) tried_others |= place.second != 0;
+  CHECK(tried_others);
+  machine.algorithm_source = AlgorithmSource::given;
+  options.train.steps = 1;
+  const Architecture architecture = resolve_architecture(options.model);
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero3}) {
+    options.shard.strategy = strategy;
+    const PlannedRun planned = plan_run(options, architecture, 1, 1);
+    run_ranks(1, 1, [&](RankContext& context) {
+      const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
+      TrainingSession session(context, options, planned, data, machine);
+      session.train_step();
+      session.evaluate(1);
+      CHECK(session.resources().compute->gemm_algorithms() == machine.algorithms);
+    });
+  }
+}
+
 TEST_CASE("bench kernels computes the same loss on a GPU as on cores, however often it repeats calls") {
   double losses[2] = {};
   for (const DeviceChoice device : {DeviceKind::cpu, DeviceKind::cuda}) {

@@ -21,14 +21,16 @@ struct Left {
 };
 
 Left run(const Options& options, std::int64_t world, const std::string& kept = {},
-         const Architecture& architecture = tiny_gpt2()) {
+         const Architecture& architecture = tiny_gpt2(), AlgorithmSource source = AlgorithmSource::kept) {
   const PlannedRun planned = plan_run(options, architecture, world, world);
   Left left;
   static_cast<void>(emulator::take_matmul_launches());
   run_ranks(world, world, [&](RankContext& context) {
     const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     MachineShape machine;
-    if (context.rank() == 0) machine.kept_algorithms = kept;
+    if (context.rank() == 0) machine.algorithms = kept;
+    machine.algorithm_source = source;
+    if (source == AlgorithmSource::given) machine.algorithms = kept;
     TrainingSession session(context, options, planned, data, machine);
     session.train_step();
     session.evaluate(1);
@@ -122,6 +124,32 @@ TEST_CASE("algorithms of another library, or damaged ones, are chosen anew, and 
     CHECK(left.variants == Devices{{0, {1}}});
     CHECK_THAT(left.description, Catch::Contains("chosen anew") && Catch::Contains("is damaged"));
   }
+}
+
+TEST_CASE("given algorithms serve every strategy and world, and what they lack or refuse is an error") {
+  const GpuCount gpus(2);
+  const Favourites favourites(1, 1);
+  Options options = one_step();
+  emulator::set_fast_matmul(2);
+  const Left made = run(options, 1, {}, tiny_gpt2(), AlgorithmSource::timed);
+  emulator::set_fast_matmul(-1);
+  const auto given = [&](const std::string& text, std::int64_t world) {
+    return run(options, world, text, tiny_gpt2(), AlgorithmSource::given);
+  };
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero3}) {
+    options.shard.strategy = strategy;
+    const Left left = given(made.kept, 2);
+    CHECK(left.variants.at(0) == left.variants.at(1));
+    CHECK(left.variants.at(0).contains(2));  // the matmuls that could be timed
+    CHECK(left.kept == made.kept);
+    CHECK_THAT(left.description, Catch::Contains("GEMM algorithms as given"));
+  }
+  std::string other = made.kept;
+  other.replace(other.find("cuBLASLt "), 9, "cuBLASLt 9");
+  CHECK_THROWS_WITH(given(other, 1), Catch::Contains("cuBLASLt 9") && Catch::Contains("cannot run here"));
+  CHECK_THROWS_AS(given(made.kept.substr(0, made.kept.size() - 7), 1), IoError);
+  const std::string shorter = made.kept.substr(0, made.kept.rfind('\n', made.kept.size() - 2) + 1);
+  CHECK_THROWS_WITH(given(shorter, 1), Catch::Contains("has no algorithm for it"));
 }
 
 TEST_CASE("without run.deterministic candidates are timed, and the fastest is kept") {
