@@ -38,6 +38,20 @@ constexpr bool kSharesBlock = Packs <= 2;
 template <class T, int Packs>
 constexpr bool kReadsAhead = sizeof(T) == 2 && Packs <= 2;
 
+// Other GPUs than those of compute capability 9.0 have their own registers to save, so that nothing spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+constexpr int kSlotsAtOnce = 2;  ///< of warps' sums that are read at once
+#else
+constexpr int kSlotsAtOnce = 4;
+#endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+constexpr int kBlocksOfThree = 1;  ///< of a multiprocessor, where a thread has three sums
+constexpr bool kBiasLast = true;   ///< a bias that is not kept is read when the gradient has been stored
+#else
+constexpr int kBlocksOfThree = 2;
+constexpr bool kBiasLast = false;
+#endif
+
 /// Returns the column of a thread's p-th pack.
 template <int Packs>
 __device__ __forceinline__ int column_of(int p) {
@@ -128,7 +142,7 @@ __device__ __forceinline__ void write_own_sums(const BackwardRows<T>& a, const f
 /// Thread (x, y): x has `Packs` packs of columns, y every blockDim.y-th row of the block's group. `Sums`: the first of
 /// BackwardRows::sums, 2 or all 3.
 template <class T, int Packs, bool Whole, int Sums>
-__global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? 2 : 1)
+__global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? (Sums == 3 ? kBlocksOfThree : 2) : 1)
     norm_backward_kernel(const BackwardRows<T> a) {
   __shared__ __align__(16) float partial[2 * kMostWarps * 2];
   const int y = kSharesBlock<Packs> ? static_cast<int>(threadIdx.y) : 0;
@@ -194,7 +208,7 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? 2 
     if (threadIdx.x % 32 == 0) slots[2 * warp] = sum, slots[2 * warp + 1] = projected;
     __syncthreads();
     sum = 0, projected = 0;
-#pragma unroll 4
+#pragma unroll(kSlotsAtOnce)
     for (int i = 0; i < row_warps; ++i) {
       sum += slots[2 * (first_warp + i)], projected += slots[2 * (first_warp + i) + 1];
     }
@@ -207,7 +221,7 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? 2 
       const int held = p % kHeld;
       T* const to = a.input_gradient.at(row, column);
       if constexpr (!kAhead) {
-        now[0].load(a, row, column, left), columns[0].load(a, column, left);
+        now[0].load(a, row, column, left), columns[0].load(a, column, left);  // a bias that is not used is not read
         before[0] = load_pack<Whole, T>(to, a.adds ? left : 0);
       }
       float dx[kPack], normalized[kPack];
@@ -221,6 +235,7 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? 2 
       const StoredPack<T> stored = store_pack<Whole>(to, left, Whole, dx);
 #pragma unroll
       for (int i = 0; Sums == 3 && i < kPack; ++i) sums[Sums - 1][p][i] += stored[i];
+      if constexpr (!kAhead && kBiasLast) columns[0].load(a, column, left);
 #pragma unroll
       for (int i = 0; i < kPack; ++i) {  // forward's bits, when dx has left its registers
         const float gain = columns[held].gain[i], h = __fmul_rn(__fsub_rn(now[held].input[i], mean), rstd);
