@@ -74,6 +74,20 @@ void add_host(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster) {
   add_prices(bench, calls, cluster);
 }
 
+/// Measures attention by own kernels, where a library's can take their place.
+void add_own_attention(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster) {
+  if (!traits_of(cluster.device).has_library_choice) return;
+  ResourceSettings settings = bench.settings;
+  settings.attention = AttentionChoice::own;
+  const auto compute =
+      backend_of(bench.options).make_compute(*bench.device, settings, bench.workspace->data(), nullptr, nullptr);
+  KernelLadder ladder(*bench.device, compute->kernels(Queue::compute), sizes);
+  std::vector<PricedCalls> calls = ladder.of_own_attention(DType::fp32);
+  append(calls, ladder.of_own_attention(DType::bf16));
+  time_calls(bench.context, *bench.device, *bench.stream, calls, sizes.seconds / 8);
+  add_prices(bench, calls, cluster);
+}
+
 /// Returns "2026-11-25, version 0.1.0 (0123abc), clock 2.4 GHz".
 std::string when_and_with_what(const Device& device) {
   const std::time_t now = std::time(nullptr);
@@ -142,6 +156,7 @@ Cluster calibrate(RankContext& context, const Options& options, const MachineSha
   add_kernels(bench, sizes, cluster);
   cluster.measured = when_and_with_what(*bench.device);  // at once, before the clock rises again
   add_host(bench, sizes, cluster);
+  add_own_attention(bench, sizes, cluster);
   add_collectives(bench, Group::world, sizes, cluster);
   if (context.ranks_per_node() < context.size()) add_collectives(bench, Group::node, sizes, cluster);
   add_slowdowns(bench, sizes, cluster);

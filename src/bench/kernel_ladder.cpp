@@ -101,11 +101,7 @@ std::vector<PricedCalls> KernelLadder::all(DType t) {
       for (const std::int64_t out : sizes_.widths) add_linear(t, tokens, in, out);
     }
   }
-  for (const std::int64_t rows : sizes_.rows) {
-    for (const std::int64_t sequence : sizes_.sequences) {
-      for (const std::int64_t width : sizes_.head_width) add_attention(t, {1, sequence, rows, rows, width});
-    }
-  }
+  add_attentions(t);
   for (const std::int64_t tokens : sizes_.head_tokens) {
     for (const std::int64_t width : sizes_.head_widths) {
       for (const std::int64_t vocab : sizes_.vocab) add_head(t, tokens, width, vocab);
@@ -118,6 +114,13 @@ std::vector<PricedCalls> KernelLadder::all(DType t) {
 std::vector<PricedCalls> KernelLadder::of_host(DType t) {
   prefix_ = "host ";
   for (const std::int64_t elements : sizes_.elements) add_state(t, elements);
+  prefix_.clear();
+  return std::move(prices_);
+}
+
+std::vector<PricedCalls> KernelLadder::of_own_attention(DType t) {
+  prefix_ = "own ";
+  add_attentions(t);
   prefix_.clear();
   return std::move(prices_);
 }
@@ -201,6 +204,14 @@ void KernelLadder::add_linear(DType t, std::int64_t n, std::int64_t in, std::int
           on,
           {n, in, out, r(n, in), r(in, out), {}, r(n, out), o(n, in), false, before, {}, {o(in, out)}, {o(1, out)}});
     });
+  }
+}
+
+void KernelLadder::add_attentions(DType t) {
+  for (const std::int64_t rows : sizes_.rows) {
+    for (const std::int64_t sequence : sizes_.sequences) {
+      for (const std::int64_t width : sizes_.head_width) add_attention(t, {1, sequence, rows, rows, width});
+    }
   }
 }
 

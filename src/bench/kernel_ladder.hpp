@@ -31,6 +31,8 @@ class KernelLadder final : private KernelObserver {
   std::vector<PricedCalls> all(DType dtype);
   /// Returns those that the host runs for a GPU, with names that begin with "host ".
   std::vector<PricedCalls> of_host(DType dtype);
+  /// Returns attention, with names that begin with "own ".
+  std::vector<PricedCalls> of_own_attention(DType dtype);
 
  private:
   using Call = std::function<void(Kernels&, Stream&)>;
@@ -55,6 +57,7 @@ class KernelLadder final : private KernelObserver {
   void add_state(DType t, std::int64_t elements);
   void add_elements(DType t, std::int64_t elements);
   void add_linear(DType t, std::int64_t tokens, std::int64_t in, std::int64_t out);
+  void add_attentions(DType t);
   void add_attention(DType t, const AttentionShape& shape);
   void add_head(DType t, std::int64_t tokens, std::int64_t width, std::int64_t vocab);
   void add_matrix(std::int64_t side);

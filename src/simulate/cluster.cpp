@@ -100,6 +100,7 @@ constexpr Key kSlowdown[] = {
     number_key<&Cluster::compute_under_collectives>("compute_under_collectives"),
     number_key<&Cluster::compute_under_copies>("compute_under_copies"),
     number_key<&Cluster::collectives_under_compute>("collectives_under_compute"),
+    number_key<&Cluster::untimed_matmuls>("untimed_matmuls"),
 };
 
 void read_key(std::span<const Key> keys, const Setting& setting, Cluster& cluster) {

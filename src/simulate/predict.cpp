@@ -24,7 +24,8 @@ struct Price {
 
 class Pricing {
  public:
-  Pricing(const Options& options, const Cluster& cluster) : options_(options), cluster_(cluster) {}
+  Pricing(const ModelParts& model, const Options& options, const Cluster& cluster)
+      : model_(model), options_(options), cluster_(cluster) {}
 
   Price of(const Operation& op, const OperationWork& work) const {
     Price price;
@@ -56,11 +57,31 @@ class Pricing {
       share = call.cost.flops / both;
       size[static_cast<std::size_t>(PriceAxis::flops)] = both;
     }
-    add((on_host ? "host " : "") + price_name(call), size,
+    const bool is_matmul = call.group != KernelGroup::other && call.group != KernelGroup::attention;
+    if (is_matmul && is_untimed()) share *= cluster_.untimed_matmuls;
+    add((on_host                  ? "host "
+         : is_own_attention(call) ? "own "
+                                  : "") +
+            price_name(call),
+        size,
         on_host                            ? Limit::host
         : call.group == KernelGroup::other ? Limit::memory
                                            : Limit::compute,
         price, share);
+  }
+
+  bool is_ordered_on_gpu() const {
+    return traits_of(cluster_.device).has_library_choice && is_deterministic(options_.run);
+  }
+  bool is_untimed() const { return is_ordered_on_gpu() && options_.run.algorithms.empty(); }
+
+  /// Whether attention is by own kernels where a library has some, too: src/cuda/kernels/attention_choice.cpp decides.
+  bool is_own_attention(const KernelCall& call) const {
+    if (call.group != KernelGroup::attention || !traits_of(cluster_.device).has_library_choice) return false;
+    const std::int64_t width = model_.architecture.head_width();
+    return options_.run.attention == AttentionChoice::own || call.dtype == DType::fp32 || width % 8 != 0 ||
+           width > 128 || model_.documents || model_.architecture.dropout > 0 ||
+           (call.name == "attention backward" && is_ordered_on_gpu());
   }
 
   void add_collective(const OperationWork& work, Price& price) const {
@@ -83,6 +104,7 @@ class Pricing {
     return emulate.latency + (emulate.bandwidth > 0 ? static_cast<double>(bytes) / emulate.bandwidth : 0);
   }
 
+  const ModelParts& model_;
   const Options& options_;
   const Cluster& cluster_;
 };
@@ -128,7 +150,7 @@ std::string_view limit_of(const IndexedVector<OperationId, Price>& prices, const
 Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const Options& options,
                    const Cluster& cluster) {
   const auto work = work_of(schedule, plan, options);
-  const Pricing pricing(options, cluster);
+  const Pricing pricing(schedule.model, options, cluster);
   IndexedVector<OperationId, Price> prices(schedule.operations.size());
   for (const OperationId id : schedule.operations.ids()) prices[id] = pricing.of(schedule.operation(id), work[id]);
   Prediction result;

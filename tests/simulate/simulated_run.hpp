@@ -45,8 +45,9 @@ inline Cluster machine_of(const Rates& rates) {
     table.uncertainty = 0.1;
     return table;
   };
-  for (const char* kernel : {"linear forward", "linear forward gelu", "linear backward", "linear backward gelu",
-                             "attention forward", "attention backward", "head", "head loss", "orthogonalize"})
+  for (const char* kernel :
+       {"linear forward", "linear forward gelu", "linear backward", "linear backward gelu", "attention forward",
+        "attention backward", "own attention forward", "own attention backward", "head", "head loss", "orthogonalize"})
     for (const char* type : {"fp32", "bf16"})
       cluster.prices[std::string(kernel) + "." + type] = proportional(PriceAxis::flops, rates.flops);
   for (const char* kernel : {"embedding forward", "embedding backward", "norm forward", "norm backward", "gelu",

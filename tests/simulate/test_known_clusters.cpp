@@ -68,6 +68,8 @@ TEST_CASE("known clusters have prices for a step in 16 bits") {
       CHECK_FALSE(table.source.empty());  // not all of it was measured together
     }
     CHECK(cluster.prices.contains("all-gather.network"));
+    CHECK(cluster.prices.contains("own attention forward.bf16"));
+    CHECK(cluster.prices.contains("own attention backward.bf16"));
   }
   CHECK(files == 4);
 }

@@ -62,6 +62,7 @@ struct Cluster {
   double step = 0;     ///< seconds of the host between two steps
   /// Factors of time: compute under a collective, or under copies; collectives under compute.
   double compute_under_collectives = 1, compute_under_copies = 1, collectives_under_compute = 1;
+  double untimed_matmuls = 1;  ///< factor of matmuls whose algorithm the library chose by shape; GPU
   std::map<std::string, PriceTable, std::less<>> prices;  ///< "linear forward.fp32", "all-gather.node", "copy.to_host"
 
   /// Returns a price. UsageError with the file and the names that it has if there is none.
