@@ -67,6 +67,39 @@ TEST_CASE("comm.emulate is the least that a collective takes") {
   CHECK(after - before == Approx(1e-3 * static_cast<double>(collectives)).epsilon(1e-3));
 }
 
+TEST_CASE("On a GPU a deterministic step takes own attention backward, and matmuls that nobody timed") {
+  const PlannedRun run = planned("nano", Strategy::ddp, 1);
+  Cluster cluster = machine_of({});
+  cluster.device = DeviceKind::cuda, cluster.untimed_matmuls = 1.5;
+  PriceTable& own = cluster.prices["own attention backward.fp32"];
+  own = PriceTable(own.axes(), {3 * own.points()[0]});
+  Options options;
+  options.run.graph = true;
+  const auto seconds = [&](Deterministic mode, const char* algorithms) {
+    options.run.deterministic = mode, options.run.algorithms = algorithms;
+    return predict(run.schedule, run.plan, options, cluster).step_seconds;
+  };
+  const double fast = seconds(Deterministic::no, ""), timed = seconds(Deterministic::yes, "FILE"),
+               ordered = seconds(Deterministic::yes, "");
+  CHECK(timed == Approx(fast));  // in fp32 attention is by own kernels anyway
+  cluster.untimed_matmuls = 2;
+  CHECK(seconds(Deterministic::yes, "") - ordered == Approx(ordered - timed));
+  CHECK(ordered > 1.2 * timed);
+  const PlannedRun half = [] {
+    SchedulePolicy policy;
+    policy.strategy = Strategy::ddp, policy.compute = policy.reduce = DType::bf16;
+    return planned("nano", policy, 1);
+  }();
+  own = cluster.prices["attention backward.bf16"];
+  PriceTable& own_half = cluster.prices["own attention backward.bf16"];
+  own_half = PriceTable(own.axes(), {3 * own.points()[0]});
+  const auto half_seconds = [&](Deterministic mode) {
+    options.run.deterministic = mode, options.run.algorithms = "FILE";
+    return predict(half.schedule, half.plan, options, cluster).step_seconds;
+  };
+  CHECK(half_seconds(Deterministic::yes) > 1.01 * half_seconds(Deterministic::no));
+}
+
 TEST_CASE("A missing price is named with its file") {
   const PlannedRun run = planned("nano", Strategy::ddp, 2);
   Cluster cluster = machine_of({});

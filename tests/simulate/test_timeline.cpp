@@ -116,6 +116,22 @@ TEST_CASE("On cores the thread that computes hands over, a GPU's host runs ahead
   CHECK(play_in_time(s, seconds, parallel(true)).seconds < play_in_time(s, seconds, parallel(false)).seconds);
 }
 
+TEST_CASE("A GPU that replays no graph waits for the host, where work is shorter than handing it over") {
+  const StepSchedule s = zero3(2);
+  QueueRules rules = parallel(true);
+  const auto shorter = [](OperationId) { return 1e-7; };
+  const double replayed = play_in_time(s, shorter, rules).seconds;
+  rules.replays = false, rules.issue = 1e-3;
+  std::int64_t operations = 0;
+  for (const Play& play : s.step) {
+    for ([[maybe_unused]] const OperationId id : s.segments[play.segment].operations()) ++operations;
+  }
+  const Timeline issued = play_in_time(s, shorter, rules);
+  CHECK(replayed < 1e-7 * static_cast<double>(operations) + 1e-9);
+  CHECK(issued.seconds == Approx(1e-3 * static_cast<double>(operations)).epsilon(0.01));
+  CHECK(issued.host > 0.5 * issued.seconds);
+}
+
 TEST_CASE("Compute is slower while a collective runs, and only then") {
   const StepSchedule s = zero3(1);
   const auto seconds = [&](OperationId id) { return is_communication(s.operation(id)) ? 0.5 : 1.0; };
