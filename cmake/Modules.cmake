@@ -16,6 +16,9 @@ if(TESSERA_SANITIZE)
   target_compile_options(tessera_options INTERFACE -O1 -g1 -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined -Wno-maybe-uninitialized)
   target_link_options(tessera_options INTERFACE -fsanitize=address,undefined)
 endif()
+if(TESSERA_FUZZ)
+  target_compile_options(tessera_options INTERFACE -fsanitize=fuzzer-no-link -Wno-unknown-warning-option)
+endif()
 
 # With TESSERA_UNITY a target's sources are compiled as one: the headers of the standard library, fmt and json cost more than
 # most sources. (Sources with options of their own stay apart.)

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Fuzzes the readers of data from outside, each for some seconds, from the seeds and what earlier runs here have found
+# interesting. Prints a line for each: inputs tried, edges and features covered. A finding stays in
+# build/fuzz/findings/; once it is mended it belongs into seeds/TARGET/, which every run of the tests replays.
+#
+#   tests/fuzz/run.sh SECONDS [TARGET...]     exits 1 where something was found, 77 where no Clang can be installed
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+seconds=${1:?tests/fuzz/run.sh SECONDS [TARGET...]}
+shift
+
+jobs/setup.sh --packages clang-19 libclang-rt-19-dev libomp-19-dev || {
+  echo "fuzz: no Clang 19 can be installed: nothing is fuzzed" >&2
+  exit 77
+}
+jobs/setup.sh fuzz
+
+if [[ $# -eq 0 ]]; then
+  mapfile -t targets < <(find build/fuzz/bin -name 'fuzz_*' -printf '%f\n' | sed 's/^fuzz_//' | sort)
+else
+  targets=("$@")
+fi
+mkdir -p build/fuzz/findings build/fuzz/logs
+
+# Limits of memory catch sizes that are believed before they are checked.
+fuzz_one() {
+  local target=$1 seconds=$2 corpus=build/fuzz/corpus/$1 log=build/fuzz/logs/$1 status=0 leaks=1 last
+  mkdir -p "$corpus"
+  [[ $target != metrics ]] || leaks=0  # libhdf5 leaks what it made of a damaged file
+  build/fuzz/bin/"fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=512 -detect_leaks=$leaks \
+    -artifact_prefix="build/fuzz/findings/$target-" "$corpus" "tests/fuzz/seeds/$target" >"$log" 2>&1 || status=$?
+  last=$(grep -E '^#[0-9]+' "$log" | tail -n 1 | sed -E 's/^#([0-9]+).*cov: ([0-9]+) ft: ([0-9]+).*/\1 inputs, \2 edges, \3 features/') || true
+  if [[ $status -eq 0 ]]; then
+    echo "fuzz: $target: $last"
+  elif grep -qE '^ *#[0-4] .*libhdf5' "$log"; then
+    echo "fuzz: $target: libhdf5 itself fails, on $(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)"
+  else
+    echo "fuzz: $target: FOUND (exit code $status), see $log"
+    grep -E 'ERROR|runtime error|what\(\)|Test unit written' "$log" || tail -n 5 "$log"
+    return 1
+  fi
+}
+export -f fuzz_one
+
+status=0
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz_one {} '"$seconds" || status=1
+exit "$status"
