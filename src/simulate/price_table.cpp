@@ -18,7 +18,7 @@ struct Place {
 Place place_of(const PriceTable::Axis& axis, double size) {
   const std::vector<double>& values = axis.values;
   size = std::max(size, 1e-30);
-  if (values.size() == 1) return {0, 0, size / values[0]};
+  if (values.size() == 1) return {0, 0, axis.axis == PriceAxis::ranks ? 1 : size / values[0]};
   const auto above = std::upper_bound(values.begin() + 1, values.end() - 1, size);
   const auto first = static_cast<std::size_t>(above - values.begin()) - 1;
   return {first, std::log(size / values[first]) / std::log(values[first + 1] / values[first]), 1};

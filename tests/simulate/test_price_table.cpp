@@ -44,10 +44,12 @@ TEST_CASE("beyond its ends a price goes on as between the last two points") {
   CHECK(table.seconds(size_of({{PriceAxis::bytes, 0}})) < 1e-6);  // and does not fail on no work
 }
 
-TEST_CASE("an axis with one point makes a price proportional") {
-  const PriceTable table({{PriceAxis::ranks, {2}}, {PriceAxis::bytes, {10, 100}}}, {3, 30});
-  CHECK(table.seconds(size_of({{PriceAxis::ranks, 2}, {PriceAxis::bytes, 100}})) == Approx(30));
-  CHECK(table.seconds(size_of({{PriceAxis::ranks, 8}, {PriceAxis::bytes, 100}})) == Approx(120));
+TEST_CASE("an axis with one point makes a price proportional, but for ranks") {
+  const PriceTable table({{PriceAxis::flops, {2}}, {PriceAxis::bytes, {10, 100}}}, {3, 30});
+  CHECK(table.seconds(size_of({{PriceAxis::flops, 2}, {PriceAxis::bytes, 100}})) == Approx(30));
+  CHECK(table.seconds(size_of({{PriceAxis::flops, 8}, {PriceAxis::bytes, 100}})) == Approx(120));
+  const PriceTable of_two({{PriceAxis::ranks, {2}}, {PriceAxis::bytes, {1000}}}, {3e-6});
+  CHECK(of_two.seconds(size_of({{PriceAxis::ranks, 8}, {PriceAxis::bytes, 2000}})) == Approx(6e-6));
 }
 
 TEST_CASE("a price reads the quantities of its own axes alone") {

@@ -24,7 +24,8 @@ inline constexpr int kPriceAxes = 6;
 using WorkSize = std::array<double, kPriceAxes>;
 
 /// Seconds over a grid of sizes. Between its points the logarithm of the time is linear in the logarithms of the sizes;
-/// beyond its ends it goes on as between the last two points, or in proportion if there is only one.
+/// beyond its ends it goes on as between the last two points. If there is only one, it goes on in proportion, but ranks
+/// make no difference then, because bytes are those that a rank sends.
 class PriceTable {
  public:
   struct Axis {
