@@ -51,6 +51,15 @@ void add_run(Rows& rows) {
            "the hash that the file of run.algorithms must have; config.ini and checkpoints say it");
   run.integer("run.dump", &S::dump, 0, kAnyCount,
               "step whose loss, gradients and updated weights go to a file, dump-STEP.h5; 0: none");
+  run.choice(
+         "run.on_bad_step", &S::on_bad_step,
+         "a step whose loss or gradient norm is infinite or not a number ends the run, or is skipped: weights stay, "
+         "and the run goes on with the next samples")
+      .only_by(Readers::train | Readers::sweep);
+  run.choice("run.locate_nan", &S::locate_nan,
+             "play such a step again, and name the rank, the samples and the part of the model where the first such "
+             "number appears")
+      .only_by(Readers::train | Readers::sweep);
   run.value<read_step_range>(
          "run.trace", &S::trace, "none, or a:b, steps from 1 such as 10:12", step_range_text,
          "steps a to b go to trace/steps-a-b.json, for Perfetto: when every operation ran on every rank, "

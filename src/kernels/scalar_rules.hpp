@@ -30,10 +30,10 @@ TESSERA_HOST_DEVICE inline void clip_rule(const ClipArguments& a) {
   o.grad_norm = std::sqrt(a.reduced->square_norm.value()) / scale;
   o.stop_requests = a.reduced->stop_requested;
   const bool overflow = !is_finite(o.grad_norm);
-  o.skipped = overflow && a.scales_loss ? 1 : 0;
   // An overflow that no smaller loss scale can cure is a failure, not a step to skip.
   o.finite = is_finite(o.loss) && (!overflow || (a.scales_loss && scale > 1.0)) ? 1 : 0;
   s.skip = overflow || o.finite == 0 ? 1 : 0;
+  o.skipped = (overflow && a.scales_loss) || (o.finite == 0 && a.skips_failures) ? 1 : 0;
   if (a.scales_loss) {
     double next = scale;
     s.good_steps = overflow ? 0 : s.good_steps + 1;

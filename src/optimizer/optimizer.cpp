@@ -56,6 +56,7 @@ ClipArguments Optimizer::clip_arguments(const ReducedScalars* reduced, StepScala
   a.beta1 = settings_.options.beta1;
   a.beta2 = settings_.options.beta2;
   a.scales_loss = settings_.scales_loss;
+  a.skips_failures = settings_.skips_failures;
   return a;
 }
 

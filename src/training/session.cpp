@@ -9,6 +9,7 @@
 #include "tessera/model/initialize.hpp"
 #include "tessera/schedule/verify.hpp"
 #include "tessera/training/stop.hpp"
+#include "training/nan_search.hpp"
 
 namespace tessera {
 
@@ -59,6 +60,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   OptimizerSettings settings;
   settings.options = options.optim;
   settings.global_tokens = micro_batches * schedule.model.tokens();
+  settings.skips_failures = options.run.on_bad_step == OnError::skip;
   settings.scales_loss = schedule.compute == DType::fp16 || schedule.reduce == DType::fp16;
   const auto seed = static_cast<std::uint64_t>(options.run.seed);
   optimizer_ = std::make_unique<Optimizer>(settings, seed);
@@ -158,8 +160,10 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
     std::copy(batch.targets.begin(), batch.targets.end(), targets);
     if (planned_.schedule.model.documents)
       std::copy(batch.positions.begin(), batch.positions.end(), targets + batch.targets.size());
+    if (options_.run.locate_nan) fed_.push_back(fed_again(batch.first_sample, tokens, targets));
     return batch.first_sample;
   };
+  fed_.clear();
   for (const Play& play : schedule.step) {
     const bool updates = schedule.segments[play.segment].role == SegmentRole::update;
     begun_ = updates ? schedule.accumulation : play.micro_step;
@@ -179,6 +183,40 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
   player_->receive_scalars();
   ++step_;
   return optimizer_->result();
+}
+
+/// Returns a feed of the same micro-batch.
+TokenFeed TrainingSession::fed_again(std::int64_t first_sample, const std::int32_t* tokens,
+                                     const std::int32_t* targets) const {
+  const ModelParts& model = planned_.schedule.model;
+  const std::int64_t count = model.tokens(), behind = model.documents ? 2 * count : count;
+  return [first_sample, fed = std::vector(tokens, tokens + count), wanted = std::vector(targets, targets + behind)](
+             std::int32_t* to_tokens, std::int32_t* to_targets) {
+    std::ranges::copy(fed, to_tokens);
+    std::ranges::copy(wanted, to_targets);
+    return first_sample;
+  };
+}
+
+std::string TrainingSession::locate_nan() {
+  NanSearch search(planned_.schedule, *resources_);
+  const StepScalars after = optimizer_->scalars();  // the inputs are still those of the step
+  std::size_t next = 0;
+  player_->watch([&](OperationId id) { search.look(id); });
+  player_->send_inputs();
+  for (const Play& play : planned_.schedule.step) {
+    search.begin(play);
+    player_->play(play, [&](std::int32_t* tokens, std::int32_t* targets) { return fed_[next++](tokens, targets); });
+    player_->synchronize();
+  }
+  player_->receive_scalars();
+  player_->watch({});
+  player_->times().take();  // of no step
+  optimizer_->scalars() = after;
+  player_->send_scalars();
+  const std::int64_t samples =
+      planned_.schedule.grid.world() * planned_.schedule.accumulation * planned_.schedule.model.batch;
+  return search.found(context_, start_.next_sample + (step_ - 1 - start_.step) * samples);
 }
 
 void TrainingSession::take_snapshot() {

@@ -229,16 +229,9 @@ std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
     if (dumps) dump->write_gradients();
   });
   if (result.given_up) return std::nullopt;
-  if (!result.finite) {
-    // fp16 ends at 65504: an overflow in the first forward happens at any learning rate.
-    const char* advice = options_.precision.compute == DType::fp16
-                             ? "precision.compute = bf16, whose range is fp32's, or a lower optim.lr"
-                             : "a lower optim.lr, a longer optim.warmup_steps, or optim.clip";
-    throw NumericalError("step {}: the loss is {} and the gradient norm {} (numerical failure). Try {}.", step,
-                         result.loss, result.grad_norm, advice);
-  }
+  judge(step, result);
   if (dumps) dump->write_weights(step, result);
-  loss_ = result.loss;
+  if (result.finite) loss_ = result.loss;
   step_seconds_ = progress_.seconds();
   if (step < session_.steps()) begin_progress(step + 1);  // a signal from now on stops the run after that one
   StepReport report;
@@ -256,11 +249,41 @@ std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
   report.learning_rate = result.learning_rate;
   report.seconds = step_seconds_;
   recorder_->record_step(report, session_.global_tokens());
-  if (result.skipped) {
+  if (result.skipped && result.finite) {
     recorder_->say(fmt::format("step {}: skipped, the gradient overflowed (loss scale {}; {} skipped so far)", step,
                                result.loss_scale, session_.optimizer().skipped_steps()));
   }
   return result.stop_requests;
+}
+
+/// Ends the run for a step that is not finite, or says that it is skipped. The same on every rank.
+void TrainLoop::judge(std::int64_t step, const StepResult& result) {
+  if (result.finite) {
+    bad_steps_ = 0;
+    return;
+  }
+  std::string what = fmt::format("step {}: the loss is {} and the gradient norm {} (numerical failure).", step,
+                                 result.loss, result.grad_norm);
+  if (options_.run.locate_nan) {
+    const std::string where = session_.locate_nan();
+    what += where.empty() ? " Played again, all that was looked at is finite." : " The first is on " + where + ".";
+  }
+  if (options_.run.on_bad_step == OnError::stop) {
+    // fp16 ends at 65504: an overflow in the first forward happens at any learning rate.
+    const char* advice = options_.precision.compute == DType::fp16
+                             ? "precision.compute = bf16, whose range is fp32's, or a lower optim.lr"
+                             : "a lower optim.lr, a longer optim.warmup_steps, or optim.clip";
+    throw NumericalError("{} Try {}.", what, advice);
+  }
+  constexpr int kMostInARow = 10;
+  if (++bad_steps_ == kMostInARow) {
+    throw NumericalError(
+        "{} So were the {} steps before it, which were skipped: other samples do not help. Go on from "
+        "an earlier checkpoint, with a lower optim.lr.",
+        what, kMostInARow - 1);
+  }
+  if (recorder_ != nullptr)
+    recorder_->say(fmt::format("{} It is skipped ({} so far)", what, session_.optimizer().skipped_steps()));
 }
 
 /// Sends every rank's values to rank 0. Ranks have just met in the step's last sum, so they hardly wait.

@@ -30,10 +30,12 @@ struct RunOptions {
   bool graph = true;
   bool share_gpu = false;
   AttentionChoice attention = AttentionChoice::automatic;
-  std::string algorithms;       ///< a file with the algorithms of matmuls; empty: they are chosen
-  std::string algorithms_hash;  ///< of that file: XXH3 in 16 hexadecimal digits
-  std::int64_t dump = 0;        ///< the step (from 1) whose loss, gradients and weights are written; 0 = none
-  StepRange trace;              ///< the steps whose operations are written with their times
+  std::string algorithms;               ///< a file with the algorithms of matmuls; empty: they are chosen
+  std::string algorithms_hash;          ///< of that file: XXH3 in 16 hexadecimal digits
+  std::int64_t dump = 0;                ///< the step (from 1) whose loss, gradients and weights are written; 0 = none
+  OnError on_bad_step = OnError::stop;  ///< whose loss or gradient norm is not finite
+  bool locate_nan = false;
+  StepRange trace;  ///< the steps whose operations are written with their times
   bool operator==(const RunOptions&) const = default;
 };
 

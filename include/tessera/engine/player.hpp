@@ -73,11 +73,17 @@ class Player {
 
   virtual StepTimes& times() = 0;
 
+  /// Calls `seen` after each operation but loads, when its results are in memory, on the thread that runs it: with
+  /// queues in parallel several at once. Segments are played eagerly then. Empty: no more.
+  void watch(std::function<void(OperationId)> seen) { seen_ = std::move(seen); }
+
  protected:
+  const std::function<void(OperationId)>& seen() const { return seen_; }
   StepWish wish() const { return wish_source_ ? wish_source_() : StepWish(); }
 
  private:
   WishSource wish_source_;
+  std::function<void(OperationId)> seen_;
 };
 
 }  // namespace tessera

@@ -288,7 +288,8 @@ struct ClipArguments {
   StepScalars* scalars = nullptr;
   double clip = 0;  ///< largest norm; 0: no clipping
   double beta1 = 0.9, beta2 = 0.999;
-  bool scales_loss = false;  ///< fp16: dynamic loss scaling
+  bool scales_loss = false;     ///< fp16: dynamic loss scaling
+  bool skips_failures = false;  ///< a step that is not finite counts as skipped
 };
 
 }  // namespace tessera

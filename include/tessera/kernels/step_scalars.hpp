@@ -25,7 +25,7 @@ struct StepOutcome {
   double loss_scale = 1;           ///< the scale of this step's gradients
   std::int64_t stop_requests = 0;  ///< the sum of the ranks' requests
   std::int32_t finite = 1;         ///< loss and norm are finite, except for fp16 overflow that a smaller scale can cure
-  std::int32_t skipped = 0;        ///< fp16: the gradient overflowed, nothing was updated
+  std::int32_t skipped = 0;        ///< nothing was updated: fp16's gradient overflowed, or run.on_bad_step = skip
 };
 
 /// All of it. Kernels read it when they run, not when they are submitted.

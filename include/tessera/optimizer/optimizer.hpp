@@ -13,7 +13,7 @@ namespace tessera {
 struct StepResult {
   double loss = 0;                 ///< mean over the counted tokens of the global batch
   double grad_norm = 0;            ///< of the full gradient, before clipping
-  bool skipped = false;            ///< fp16: the gradient overflowed, nothing was updated
+  bool skipped = false;            ///< as StepOutcome::skipped
   bool finite = true;              ///< loss and norm are finite (fp16 overflow aside)
   bool given_up = false;           ///< ranks wished to stop, and its rest took too long: nothing was updated
   std::int64_t stop_requests = 0;  ///< the sum of what ranks asked for: training/stop.hpp
@@ -33,6 +33,7 @@ struct OptimizerSettings {
   OptimOptions options;
   std::int64_t global_tokens = 0;  ///< tokens of the global batch
   bool scales_loss = false;        ///< fp16: dynamic loss scaling
+  bool skips_failures = false;     ///< run.on_bad_step = skip
 };
 
 /// The host's side of the step's scalars: its decisions before a step, and the results that it reads after one. In

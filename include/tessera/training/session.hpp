@@ -60,6 +60,10 @@ class TrainingSession {
   /// as before the step, and nothing but a checkpoint may follow.
   StepResult train_step(const std::function<void()>& before_update = {});
 
+  /// Plays the last step again, whose numbers are not finite, and returns where the first such number is (NanSearch);
+  /// empty if all that it looks at is finite. Only with run.locate_nan. Collective.
+  std::string locate_nan();
+
   /// Copies this rank's share of the state to the host, where snapshot_slice() finds it until the next call; returns
   /// when the copy is complete. Only with checkpoint.async.
   void take_snapshot();
@@ -80,6 +84,7 @@ class TrainingSession {
   std::int64_t first_sample(std::int64_t request) const;
   bool is_given_up(const Play& play);
   std::int64_t counted_tokens_of_step();
+  TokenFeed fed_again(std::int64_t first_sample, const std::int32_t* tokens, const std::int32_t* targets) const;
   void compare_plans(RankContext& context) const;
 
   const Options& options_;
@@ -96,6 +101,7 @@ class TrainingSession {
   std::unique_ptr<BatchReader> reader_;
   std::unique_ptr<Evaluator> evaluator_;  ///< from the first evaluation on
   std::vector<std::int32_t> row_;         ///< scratch for counting targets
+  std::vector<TokenFeed> fed_;            ///< run.locate_nan: what this step was fed
 };
 
 /// Opens the session of a run, which must outlive it: allocates, initialises or reads weights, or goes on from the

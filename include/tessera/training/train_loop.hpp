@@ -46,6 +46,7 @@ class TrainLoop {
   bool trace_is_due(std::int64_t step, std::int64_t requests) const;
   void trace(std::int64_t step);
   void keep_algorithms();
+  void judge(std::int64_t step, const StepResult& result);
   void evaluate(std::int64_t step);
   void write_sample(std::int64_t step);
   void begin_checkpoint(std::int64_t step);
@@ -67,6 +68,7 @@ class TrainLoop {
   StopNotice* notice_;
   CheckpointWriter checkpoints_;
   StopConditions conditions_;
+  int bad_steps_ = 0;  ///< in a row, skipped
   KeptAlgorithms algorithms_;
   std::vector<Evaluation> evaluations_;                                      ///< after step `evaluated_step_`
   std::int64_t evaluated_step_ = -1, reported_step_ = -1, saved_step_ = -1;  ///< the latest ones

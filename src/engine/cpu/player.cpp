@@ -138,6 +138,7 @@ void CpuPlayer::execute(OperationId id, Stream& stream) {
   {
     const TouchGuard touch(SegmentGuard::current(), schedule_, *resources_.memory, op);
     runner_.run(id, stream);
+    if (seen()) seen()(id);
     if (settings_.poison) release(id, stream);  // while its storages are open to it
   }
   log_.ran(id, queues_.stream_number(op.queue), start, steady_nanoseconds());

@@ -56,7 +56,8 @@ void Submitter::join() {
   }
 }
 
-void Submitter::submit(IdRange<OperationId> operations, OperationTimes* times) {
+void Submitter::submit(IdRange<OperationId> operations, OperationTimes* times,
+                       const std::function<void(OperationId)>& seen) {
   fork();
   for (const OperationId id : operations) {
     const Operation& op = schedule_.operation(id);
@@ -75,6 +76,7 @@ void Submitter::submit(IdRange<OperationId> operations, OperationTimes* times) {
     if (times != nullptr) times->begin(id, stream);
     run(id, stream);
     if (times != nullptr) times->end(id, stream);
+    if (seen) stream.synchronize(), seen(id);
     order_.submitted(id, stream);
   }
   join();

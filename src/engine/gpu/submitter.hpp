@@ -1,6 +1,7 @@
 #pragma once
 // Submits operations to a GPU's streams; the host goes on before they run.
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,7 +18,9 @@ class Submitter {
             StreamOrder& order, bool poison);
 
   /// Submits operations except loads, from compute stream to compute stream. `times`: of timed operations, or null.
-  void submit(IdRange<OperationId> operations, OperationTimes* times);
+  /// `seen` is called with each that is done; it may be empty.
+  void submit(IdRange<OperationId> operations, OperationTimes* times,
+              const std::function<void(OperationId)>& seen = {});
   /// Runs one operation, in order after the stream's others.
   void run(OperationId id, Stream& stream);
 

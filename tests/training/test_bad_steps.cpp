@@ -1,0 +1,39 @@
+// Steps whose loss is not a number: skipped, and located.
+
+#include <catch2/catch.hpp>
+
+#include "training/bad_step_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+using Catch::Contains;
+
+TEST_CASE("a skipped step leaves no trace but its samples, whether the bad number is located or not") {
+  Options options = base_options();
+  options.shard.strategy = Strategy::zero2;
+  options.train.accumulation = 2;
+  const BadStepOutcome plain = train_around_bad_step(options, 2, "h.1", false);
+  CHECK_FALSE(plain.finite);
+  CHECK(plain.skipped);
+  CHECK(plain.skipped_steps == 1);
+  for (const double loss : plain.losses) CHECK(std::isfinite(loss));
+  const BadStepOutcome located = train_around_bad_step(options, 2, "h.1", true);
+  CHECK(located.losses == plain.losses);
+  CHECK(located.skipped_steps == 1);
+}
+
+TEST_CASE("a bad number is located by rank, samples, and the operation that makes it") {
+  const auto [strategy, world] =
+      GENERATE(table<Strategy, std::int64_t>({{Strategy::ddp, 1}, {Strategy::zero3, 3}, {Strategy::zero1, 2}}));
+  Options options = base_options();
+  options.shard.strategy = strategy;
+  options.run.queues = GENERATE(QueueMode::serial, QueueMode::parallel);
+  INFO(name_of(strategy));
+  // The third step of two samples a rank. A gather brings the weight where ranks share it, else forward meets it.
+  const std::string where = train_around_bad_step(options, world, "h.1", true).where;
+  CHECK_THAT(where,
+             Contains("rank ") && Contains("micro-step 0 (samples ") && Contains("h.1") && Contains("makes nan"));
+  CHECK_THAT(where, Contains(fmt::format("(samples {} to ", 4 * world)) || Contains("rank 1") || Contains("rank 2"));
+  const std::string last = train_around_bad_step(options, world, "ln_f", true).where;
+  CHECK_THAT(last, Contains("makes nan") && !Contains("h.1"));
+}
