@@ -29,20 +29,6 @@ std::string plan_memory_text(const Options& options) {
   return fmt::format("plan.memory = {}", format_bytes(options.plan.memory));
 }
 
-/// A file of prices belongs to a machine, which has a device and memory.
-Options on_cluster(Options options, const Cluster& cluster) {
-  const DeviceChoice asked = options.run.device;
-  if (asked && *asked != cluster.device)
-    throw refuse("run.device", name_of(*asked))
-        .because("plan.cluster = {} has the prices of {}", cluster.file, name_of(cluster.device))
-        .hint("Leave it out");
-  options.run.device = cluster.device;
-  if (options.plan.memory == 0) options.plan.memory = cluster.memory;
-  if (options.grid.ranks_per_node == 0 && cluster.ranks_per_node > 0)
-    options.grid.ranks_per_node = std::min(options.plan.ranks, cluster.ranks_per_node);
-  return options;
-}
-
 std::optional<Cluster> cluster_of(const Options& options) {
   if (options.plan.cluster.empty()) return std::nullopt;
   return read_cluster(options.plan.cluster);
@@ -187,7 +173,7 @@ std::string output_of(const ResolvedRun& run, const std::optional<Cluster>& clus
 
 std::string plan_text(const Options& options) {
   const std::optional<Cluster> cluster = cluster_of(options);
-  const ResolvedRun run = resolved(cluster ? on_cluster(options, *cluster) : options);
+  const ResolvedRun run = resolved(cluster ? on_cluster(options, *cluster, options.plan.ranks) : options);
   return output_of(run, cluster, fit_of(run));
 }
 
@@ -201,7 +187,7 @@ int run_plan(Options options, const std::filesystem::path& input) {
     }
   }
   const std::optional<Cluster> cluster = cluster_of(options);
-  if (cluster) options = on_cluster(std::move(options), *cluster);
+  if (cluster) options = on_cluster(options, *cluster, options.plan.ranks);
   const ResolvedRun run = resolved(options);
   const bool is_text = options.plan.format == PlanFormat::text;
   std::optional<FitAnswer> fit;

@@ -52,6 +52,7 @@ struct ResolveSite {
   World* processes = nullptr;
   std::int64_t planned_ranks = 1;
   FitLimits limits;
+  MemoryPlanOptions effort = {};  ///< of the memory plan
   MachineShape machine;
   StopReason stop;  ///< may end the preparation of text, and the verification of the schedule
 };
