@@ -353,9 +353,12 @@ void add_commands(Rows& rows) {
             "prices of a machine (inputs/clusters, or bench calibrate): predicts the step's time, and gives device and "
             "memory where they are left open");
   plan.choice("plan.view", &PlanOptions::view,
-              "table: all strategies side by side; schedule: every operation; units: what is gathered together");
+              "table: all strategies side by side; schedule: every operation; units: what is gathered together; "
+              "timeline: a predicted step, drawn; fit: the fastest configurations that fit plan.memory; largest: the "
+              "largest model of the family that does, by strategy");
   plan.choice("plan.format", &PlanOptions::format,
-              "json: one document with every view, numbers in bytes (postprocess/README.md)");
+              "json: one document with the first three views and the chosen one, numbers in bytes "
+              "(postprocess/README.md)");
   export_.choice("export.optimizer", &ExportOptions::optimizer,
                  "write state.h5 as well: full parameters, the optimizer's state and its scalars");
   export_.choice("export.dtype", &ExportOptions::dtype, "type of exported weights");

@@ -50,7 +50,7 @@ enum class OptimizerName : std::uint8_t { adamw, muon };
 /// The factor of Muon's rate: it makes updates as large as AdamW's, or follows from the linear's shape.
 enum class MuonScale : std::uint8_t { match_rms_adamw, original };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
-enum class PlanView : std::uint8_t { table, schedule, units };
+enum class PlanView : std::uint8_t { table, schedule, units, timeline, fit, largest };
 enum class PlanFormat : std::uint8_t { text, json };
 enum class ResultFormat : std::uint8_t { text, json };
 /// The action of `tessera sweep`. `row`: the one row of an array's task, which `submit` has started.
