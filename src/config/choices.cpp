@@ -70,6 +70,7 @@ TESSERA_CHOICES(SweepAction, {{SweepAction::print, "print"},
                               {SweepAction::status, "status"},
                               {SweepAction::retry, "retry"},
                               {SweepAction::row, "row"}})
+TESSERA_CHOICES(SweepOrder, {{SweepOrder::file, "file"}, {SweepOrder::fastest, "fastest"}})
 TESSERA_CHOICES(DType, {{DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp16, "fp16"}})
 
 #undef TESSERA_NAMED

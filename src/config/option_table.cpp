@@ -438,6 +438,10 @@ void add_sweep(Rows& rows) {
   sweep.text("sweep.launcher", &S::launcher, "auto|mpiexec|srun, or words of a command",
              "what starts a row's ranks, {ranks} their number; auto: srun in a Slurm job, else mpiexec");
   sweep.text("sweep.only", &S::only, "pattern, as of file names", "only rows with such a name; empty: all");
+  sweep.text("sweep.cluster", &S::cluster, "file",
+             "prices of the machine (inputs/clusters, or bench calibrate): predicts each row's time; empty: none");
+  sweep.choice("sweep.order", &S::order,
+               "rows as in the file, or those first that sweep.cluster predicts to end soonest");
   sweep.list<read_count_list>("sweep.ranks", &S::ranks, "list of whole numbers above 0, for example 1,2,4",
                               count_list_text,
                               "numbers of ranks for every row, instead of the file's; empty: the file's");

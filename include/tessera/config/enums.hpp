@@ -56,6 +56,9 @@ enum class ResultFormat : std::uint8_t { text, json };
 /// The action of `tessera sweep`. `row`: the one row of an array's task, which `submit` has started.
 enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row };
 
+/// The order of a sweep's rows: that of the file, or by predicted time, the shortest first.
+enum class SweepOrder : std::uint8_t { file, fastest };
+
 /// Returns the user's spelling: "hsdp-zero2", "micro_step", ...
 std::string_view name_of(DeviceChoice value);
 std::string_view name_of(CommBackend value);
