@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "commands/plan_fit.hpp"
 #include "commands/plan_json.hpp"
+#include "commands/plan_largest.hpp"
 #include "commands/plan_rows.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
@@ -19,7 +21,9 @@
 #include "tessera/resolve/resolved_run.hpp"
 #include "tessera/schedule/print_json.hpp"
 #include "tessera/schedule/verify.hpp"
+#include "tessera/simulate/drawing.hpp"
 #include "tessera/simulate/predict.hpp"
+#include "tessera/telemetry/progress.hpp"
 
 namespace tessera {
 
@@ -27,20 +31,6 @@ namespace {
 
 std::string plan_memory_text(const Options& options) {
   return fmt::format("plan.memory = {}", format_bytes(options.plan.memory));
-}
-
-/// A file of prices belongs to a machine, which has a device and memory.
-Options on_cluster(Options options, const Cluster& cluster) {
-  const DeviceChoice asked = options.run.device;
-  if (asked && *asked != cluster.device)
-    throw refuse("run.device", name_of(*asked))
-        .because("plan.cluster = {} has the prices of {}", cluster.file, name_of(cluster.device))
-        .hint("Leave it out");
-  options.run.device = cluster.device;
-  if (options.plan.memory == 0) options.plan.memory = cluster.memory;
-  if (options.grid.ranks_per_node == 0 && cluster.ranks_per_node > 0)
-    options.grid.ranks_per_node = std::min(options.plan.ranks, cluster.ranks_per_node);
-  return options;
 }
 
 std::optional<Cluster> cluster_of(const Options& options) {
@@ -148,9 +138,42 @@ std::string recomputation_costs(const RunShape& shape) {
   return text;
 }
 
-std::string view_text(const ResolvedRun& run, const std::optional<Cluster>& cluster) {
+/// A run to plan: as asked, with what a cluster's file adds, and resolved.
+struct Planning {
+  explicit Planning(const Options& options)
+      : cluster(cluster_of(options)),
+        asked(cluster ? on_cluster(options, *cluster, options.plan.ranks) : options),
+        run(resolved(asked)) {}
+
+  const Cluster& prices() const {
+    if (cluster) return *cluster;
+    throw refuse("plan.view", asked.plan.view == PlanView::fit ? "fit" : "timeline")
+        .because("it needs the prices of a machine")
+        .hint("Give plan.cluster = FILE, one of inputs/clusters or what tessera bench calibrate writes");
+  }
+  FitSearch search() const { return search_fit(asked, prices(), searched_options(asked)); }
+  Timeline timeline() const { return predict(run.planned.schedule, run.planned.plan, run.options, prices()).timeline; }
+  /// Returns whether the run itself must fit plan.memory, and not what a view finds instead.
+  bool is_judged() const { return asked.plan.view != PlanView::fit && asked.plan.view != PlanView::largest; }
+
+  std::optional<Cluster> cluster;
+  Options asked;
+  ResolvedRun run;
+};
+
+std::string view_text(const Planning& planning) {
+  const auto& [cluster, asked, run] = planning;
   const auto& [schedule, plan] = run.planned;
   switch (run.options.plan.view) {
+    case PlanView::timeline: {
+      const Timeline timeline = planning.timeline();
+      return fmt::format("a step of {}, predicted with {} ({})\n{}", format_seconds(timeline.seconds), cluster->file,
+                         cluster->name, draw_timeline(schedule, timeline, terminal_width(stdout)));
+    }
+    case PlanView::fit:
+      return fit_search_text(planning.search(), asked);
+    case PlanView::largest:
+      return largest_text(largest_models(run, asked), run);
     case PlanView::schedule:
       return print_schedule(schedule, plan);
     case PlanView::units:
@@ -171,14 +194,25 @@ std::optional<FitAnswer> fit_of(const ResolvedRun& run) {
   return examine_fit(run.shape, run.planned.schedule, run.planned.plan, memory);
 }
 
+/// Returns the document, with what a view adds to it.
+nlohmann::ordered_json document_of(const Planning& planning, const std::optional<FitAnswer>& fit) {
+  const ResolvedRun& run = planning.run;
+  nlohmann::ordered_json json = plan_json(model_name(run.options), run, planning.cluster, fit);
+  if (run.options.plan.view == PlanView::timeline)
+    json["timeline"] = timeline_json(run.planned.schedule, planning.timeline());
+  if (run.options.plan.view == PlanView::fit) json["fit"].update(fit_search_json(planning.search(), planning.asked));
+  if (run.options.plan.view == PlanView::largest)
+    json["largest"] = largest_json(largest_models(run, planning.asked), run);
+  return json;
+}
+
 /// Returns the output that precedes an answer about plan.memory given as text.
-std::string output_of(const ResolvedRun& run, const std::optional<Cluster>& cluster,
-                      const std::optional<FitAnswer>& fit) {
-  switch (run.options.plan.format) {
+std::string output_of(const Planning& planning, const std::optional<FitAnswer>& fit) {
+  switch (planning.asked.plan.format) {
     case PlanFormat::text:
-      return headline(run) + "\n" + view_text(run, cluster);
+      return headline(planning.run) + "\n" + view_text(planning);
     case PlanFormat::json:
-      return json_text(plan_json(model_name(run.options), run, cluster, fit)) + "\n";
+      return json_text(document_of(planning, fit)) + "\n";
   }
   throw InternalError("no such format of a plan");
 }
@@ -186,9 +220,8 @@ std::string output_of(const ResolvedRun& run, const std::optional<Cluster>& clus
 }  // namespace
 
 std::string plan_text(const Options& options) {
-  const std::optional<Cluster> cluster = cluster_of(options);
-  const ResolvedRun run = resolved(cluster ? on_cluster(options, *cluster) : options);
-  return output_of(run, cluster, fit_of(run));
+  const Planning planning(options);
+  return output_of(planning, fit_of(planning.run));
 }
 
 int run_plan(Options options, const std::filesystem::path& input) {
@@ -200,17 +233,16 @@ int run_plan(Options options, const std::filesystem::path& input) {
                                  counted(*ranks, "rank"), input.string()));
     }
   }
-  const std::optional<Cluster> cluster = cluster_of(options);
-  if (cluster) options = on_cluster(std::move(options), *cluster);
-  const ResolvedRun run = resolved(options);
+  const Planning planning(options);
   const bool is_text = options.plan.format == PlanFormat::text;
   std::optional<FitAnswer> fit;
-  if (!is_text) fit = fit_of(run);
-  std::fputs(output_of(run, cluster, fit).c_str(), stdout);
+  if (!is_text) fit = fit_of(planning.run);
+  std::fputs(output_of(planning, fit).c_str(), stdout);
   std::fflush(stdout);  // before output on stderr, and before a search that may take long
-  if (is_text) fit = fit_of(run);
+  if (!planning.is_judged()) return static_cast<int>(ExitCode::finished);
+  if (is_text) fit = fit_of(planning.run);
   if (fit) {
-    require_fit(*fit, plan_memory_text(options));
+    require_fit(*fit, plan_memory_text(planning.asked));
     if (is_text) std::fputs(fmt::format("\nplan.memory: {}\n", describe_fit(*fit)).c_str(), stdout);
   }
   return static_cast<int>(ExitCode::finished);

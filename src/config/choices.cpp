@@ -56,7 +56,12 @@ TESSERA_CHOICES(LearningRateSchedule, {{LearningRateSchedule::constant, "constan
                                        {LearningRateSchedule::cosine, "cosine"},
                                        {LearningRateSchedule::linear, "linear"},
                                        {LearningRateSchedule::wsd, "wsd"}})
-TESSERA_CHOICES(PlanView, {{PlanView::table, "table"}, {PlanView::schedule, "schedule"}, {PlanView::units, "units"}})
+TESSERA_CHOICES(PlanView, {{PlanView::table, "table"},
+                           {PlanView::schedule, "schedule"},
+                           {PlanView::units, "units"},
+                           {PlanView::timeline, "timeline"},
+                           {PlanView::fit, "fit"},
+                           {PlanView::largest, "largest"}})
 TESSERA_CHOICES(PlanFormat, {{PlanFormat::text, "text"}, {PlanFormat::json, "json"}})
 TESSERA_CHOICES(ResultFormat, {{ResultFormat::text, "text"}, {ResultFormat::json, "json"}})
 TESSERA_CHOICES(SweepAction, {{SweepAction::print, "print"},
@@ -65,6 +70,7 @@ TESSERA_CHOICES(SweepAction, {{SweepAction::print, "print"},
                               {SweepAction::status, "status"},
                               {SweepAction::retry, "retry"},
                               {SweepAction::row, "row"}})
+TESSERA_CHOICES(SweepOrder, {{SweepOrder::file, "file"}, {SweepOrder::fastest, "fastest"}})
 TESSERA_CHOICES(DType, {{DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp16, "fp16"}})
 
 #undef TESSERA_NAMED

@@ -6,11 +6,11 @@
 #include <fstream>
 
 #include "config/option_table.hpp"
-#include "tessera/config/value_text.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/config/readers.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/config/value_text.hpp"
 
 namespace tessera {
 
@@ -70,6 +70,20 @@ std::vector<OptionValue> flat_options(const Options& options) {
   std::vector<OptionValue> out;
   for (const auto& row : option_table()) out.push_back({row.name, row.get(options), options.is_given(row.name)});
   return out;
+}
+
+std::vector<std::string> train_arguments(const Options& options) {
+  std::vector<std::string> words;
+  const std::vector<OptionValue> defaults = flat_options(Options{});
+  const std::vector<OptionValue> all = flat_options(options);
+  const std::vector<UnusedOption> unused = unused_options(options);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool asked = all[i].given || all[i].value != defaults[i].value;
+    const bool of_run = read_option(Readers::train, all[i].name);
+    const bool used = std::ranges::find(unused, all[i].name, &UnusedOption::name) == unused.end();
+    if (asked && of_run && used) words.push_back("--" + all[i].name + "=" + all[i].value);
+  }
+  return words;
 }
 
 std::string help_text(const std::function<bool(std::string_view)>& is_shown) {

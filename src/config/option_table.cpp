@@ -367,9 +367,12 @@ void add_commands(Rows& rows) {
             "prices of a machine (inputs/clusters, or bench calibrate): predicts the step's time, and gives device and "
             "memory where they are left open");
   plan.choice("plan.view", &PlanOptions::view,
-              "table: all strategies side by side; schedule: every operation; units: what is gathered together");
+              "table: all strategies side by side; schedule: every operation; units: what is gathered together; "
+              "timeline: a predicted step, drawn; fit: the fastest configurations that fit plan.memory; largest: the "
+              "largest model of the family that does, by strategy");
   plan.choice("plan.format", &PlanOptions::format,
-              "json: one document with every view, numbers in bytes (postprocess/README.md)");
+              "json: one document with the first three views and the chosen one, numbers in bytes "
+              "(postprocess/README.md)");
   export_.choice("export.optimizer", &ExportOptions::optimizer,
                  "write state.h5 as well: full parameters, the optimizer's state and its scalars");
   export_.choice("export.dtype", &ExportOptions::dtype, "type of exported weights");
@@ -449,6 +452,10 @@ void add_sweep(Rows& rows) {
   sweep.text("sweep.launcher", &S::launcher, "auto|mpiexec|srun, or words of a command",
              "what starts a row's ranks, {ranks} their number; auto: srun in a Slurm job, else mpiexec");
   sweep.text("sweep.only", &S::only, "pattern, as of file names", "only rows with such a name; empty: all");
+  sweep.text("sweep.cluster", &S::cluster, "file",
+             "prices of the machine (inputs/clusters, or bench calibrate): predicts each row's time; empty: none");
+  sweep.choice("sweep.order", &S::order,
+               "rows as in the file, or those first that sweep.cluster predicts to end soonest");
   sweep.list<read_count_list>("sweep.ranks", &S::ranks, "list of whole numbers above 0, for example 1,2,4",
                               count_list_text,
                               "numbers of ranks for every row, instead of the file's; empty: the file's");

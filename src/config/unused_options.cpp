@@ -75,7 +75,9 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   } else {
     out.push_back({"precision.matmul", "a 16-bit precision.compute leaves no fp32 matrices to multiply"});
   }
-  if (options.plan.format == PlanFormat::json) out.push_back({"plan.view", "plan.format = json always has every view"});
+  const bool adds = options.plan.view >= PlanView::timeline;
+  if (options.plan.format == PlanFormat::json && !adds)
+    out.push_back({"plan.view", "plan.format = json always has the table, the schedule and the units"});
 }
 
 /// Options of [comm] that only ranks on GPUs have a use for.

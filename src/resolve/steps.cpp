@@ -173,7 +173,7 @@ void plan_schedule(ResolvedRun& run, const ResolveSite& site) {
   const bool asks_to_drop =
       run.options.shard.reshard_after_forward.drops && run.options.is_given("shard.reshard_after_forward");
   if (!asks_to_drop && drops_own_copies(run.shape)) run.shape = with_copies_kept(run.shape, limits_of_least(run, site));
-  run.planned = plan_shape(run.shape);
+  run.planned = plan_shape(run.shape, site.effort);
   if (site.purpose == Purpose::sweep) return;  // its process verifies it
   require_verified(run.planned.schedule, run.planned.plan, [&] {
     if (const std::string why = site.stop ? site.stop() : ""; !why.empty())

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "simulate/operation_work.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/engine/operation_log.hpp"
 
 namespace tessera {
@@ -146,6 +147,19 @@ std::string_view limit_of(const IndexedVector<OperationId, Price>& prices, const
 }
 
 }  // namespace
+
+Options on_cluster(Options options, const Cluster& cluster, std::int64_t ranks) {
+  const DeviceChoice asked = options.run.device;
+  if (asked && *asked != cluster.device)
+    throw refuse("run.device", name_of(*asked))
+        .because("{} has the prices of {}", cluster.file, name_of(cluster.device))
+        .hint("Leave it out");
+  options.run.device = cluster.device;
+  if (options.plan.memory == 0) options.plan.memory = cluster.memory;
+  if (options.grid.ranks_per_node == 0 && cluster.ranks_per_node > 0)
+    options.grid.ranks_per_node = std::min(ranks, cluster.ranks_per_node);
+  return options;
+}
 
 Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const Options& options,
                    const Cluster& cluster) {

@@ -108,7 +108,7 @@ std::string SweepFolder::config_text(const SweepRow& row) const {
       fmt::format("# Row {} of {}, on {}.\n", row.name, file_.path.filename().string(), counted(row.ranks, "rank"));
   if (!row.trains()) text += fmt::format("# command = {}\n", row.command);
   std::string section;
-  for (const std::string& word : row_arguments(row)) {  // --section.key=value
+  for (const std::string& word : train_arguments(row.options)) {  // --section.key=value
     const std::size_t dot = word.find('.'), equals = word.find('=');
     if (const std::string here = word.substr(2, dot - 2); here != section)
       text += fmt::format("\n[{}]\n", section = here);

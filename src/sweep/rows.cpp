@@ -14,8 +14,6 @@
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
-#include "tessera/config/describe.hpp"
-#include "tessera/config/readers.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/resolve/architecture.hpp"
 #include "tessera/resolve/machine.hpp"
@@ -227,20 +225,6 @@ std::vector<SweepRow> chosen_rows(const std::vector<SweepRow>& rows, const std::
   if (chosen.empty())
     throw refusal("sweep.only = '{}' is not the name of a row", only).use("one of {}", names_of(rows));
   return chosen;
-}
-
-std::vector<std::string> row_arguments(const SweepRow& row) {
-  std::vector<std::string> words;
-  const std::vector<OptionValue> defaults = flat_options({});
-  const std::vector<OptionValue> all = flat_options(row.options);
-  const std::vector<UnusedOption> unused = unused_options(row.options);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool asked = all[i].given || all[i].value != defaults[i].value;
-    const bool of_run = read_option(Readers::train, all[i].name);
-    const bool used = std::ranges::find(unused, all[i].name, &UnusedOption::name) == unused.end();
-    if (asked && of_run && used) words.push_back("--" + all[i].name + "=" + all[i].value);
-  }
-  return words;
 }
 
 }  // namespace tessera

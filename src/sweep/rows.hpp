@@ -27,7 +27,4 @@ std::vector<SweepRow> rows_of(SweepFile& file);
 /// Returns the rows that sweep.only names. Throws UsageError if there is none.
 std::vector<SweepRow> chosen_rows(const std::vector<SweepRow>& rows, const std::string& only);
 
-/// Returns the given options of a row as arguments, --section.key=value, without those at their defaults.
-std::vector<std::string> row_arguments(const SweepRow& row);
-
 }  // namespace tessera

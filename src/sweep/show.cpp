@@ -10,6 +10,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
+#include "tessera/config/describe.hpp"
 
 namespace tessera {
 
@@ -26,7 +27,7 @@ std::vector<std::string> command_of(const Sweep& sweep, const SweepFolder& folde
   if (!row.trains()) return command_words(row, sweep.file.sweep.launcher, folder.run(row, 1), "TOKENS.bin");
   std::vector<std::string> words = launcher_words(sweep.file.sweep.launcher, row.ranks);
   words.insert(words.end(), {tessera_word(), "train"});
-  const std::vector<std::string> options = row_arguments(row);
+  const std::vector<std::string> options = train_arguments(row.options);
   words.insert(words.end(), options.begin(), options.end());
   words.push_back("--run.dir=" + folder.run(row, 1).string());
   return words;

@@ -63,13 +63,13 @@ std::string bar(const ProgressState& state, int width) {
   return fmt::format("[{}]", text);
 }
 
+}  // namespace
+
 int terminal_width(std::FILE* stream) {
   winsize size{};
   const bool known = ::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return known ? size.ws_col : kWidthWithoutTerminal;
 }
-
-}  // namespace
 
 std::string progress_bar(const ProgressState& state, int width) {
   Pieces pieces = pieces_of(state);

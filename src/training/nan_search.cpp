@@ -6,7 +6,6 @@
 #include <cstring>
 #include <vector>
 
-#include "tessera/kernels/step_scalars.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {

@@ -73,7 +73,7 @@ TEST_CASE("A name that no version reads yet is an unknown name, and so is a valu
     CHECK_THAT(error_of({"--" + option}), Contains("unknown option '" + option.substr(0, option.find('=')) + "'"));
   }
   for (const std::string option : {"shard.reshard_after_forward=0", "shard.reshard_after_forward=-2",
-                                   "memory.checkpoint=some", "plan.view=fit", "plan.view=largest"}) {
+                                   "memory.checkpoint=some", "plan.view=smallest"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--" + option}), Contains("not an allowed value"));
   }

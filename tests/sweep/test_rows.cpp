@@ -2,6 +2,7 @@
 
 #include "sweep/rows.hpp"
 #include "sweep/sweep_case.hpp"
+#include "tessera/config/describe.hpp"
 #include "tessera/config/validate.hpp"
 
 using namespace tessera;
@@ -43,7 +44,7 @@ TEST_CASE("Arguments of a row make its options again") {
   for (const SweepRow& row : c.rows("[sweep.vary]\nshard.strategy = ddp, zero3\noptim.lr = 0.25, 3e-4\n",
                                     {"--train.steps=9", "--sweep.repeat=2"})) {
     INFO(row.name);
-    const Words words = row_arguments(row);
+    const Words words = train_arguments(row.options);
     CHECK(std::ranges::find(words, "--train.steps=9") != words.end());
     for (const std::string& word : words) CHECK_FALSE(word.starts_with("--sweep."));
     const Options again = parse_arguments(words);

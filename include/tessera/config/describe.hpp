@@ -23,6 +23,10 @@ struct OptionValue {
 /// Returns every option, in the order of the sections.
 std::vector<OptionValue> flat_options(const Options& options);
 
+/// Returns what `tessera train` needs to be told, as --section.key=value: options that differ from their defaults or
+/// were given, without those that have no effect.
+std::vector<std::string> train_arguments(const Options& options);
+
 /// Returns the options that `is_shown` by name, by section, with type, default and meaning.
 std::string help_text(const std::function<bool(std::string_view)>& is_shown = [](std::string_view) { return true; });
 

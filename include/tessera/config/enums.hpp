@@ -50,11 +50,14 @@ enum class OptimizerName : std::uint8_t { adamw, muon };
 /// The factor of Muon's rate: it makes updates as large as AdamW's, or follows from the linear's shape.
 enum class MuonScale : std::uint8_t { match_rms_adamw, original };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
-enum class PlanView : std::uint8_t { table, schedule, units };
+enum class PlanView : std::uint8_t { table, schedule, units, timeline, fit, largest };
 enum class PlanFormat : std::uint8_t { text, json };
 enum class ResultFormat : std::uint8_t { text, json };
 /// The action of `tessera sweep`. `row`: the one row of an array's task, which `submit` has started.
 enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row };
+
+/// The order of a sweep's rows: that of the file, or by predicted time, the shortest first.
+enum class SweepOrder : std::uint8_t { file, fastest };
 
 /// Returns the user's spelling: "hsdp-zero2", "micro_step", ...
 std::string_view name_of(DeviceChoice value);

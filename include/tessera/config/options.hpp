@@ -271,6 +271,8 @@ struct SweepOptions {
   std::string dir;                  ///< empty: runs/NAME
   std::string launcher = "auto";    ///< auto, mpiexec, srun, or the words of a command
   std::string only;                 ///< pattern of row names; empty: all
+  std::string cluster;              ///< file with a machine's prices; empty: times are not predicted
+  SweepOrder order = SweepOrder::file;
   std::vector<std::int64_t> ranks;  ///< replaces the rows' ranks; empty: as the file says
   bool exclusive = false;           ///< submit: one row after the other, each alone on its nodes
   std::int64_t parallel = 0;        ///< rows at a time, over all arrays; 0 = all

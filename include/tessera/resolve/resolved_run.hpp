@@ -52,6 +52,7 @@ struct ResolveSite {
   World* processes = nullptr;
   std::int64_t planned_ranks = 1;
   FitLimits limits;
+  MemoryPlanOptions effort = {};  ///< of the memory plan
   MachineShape machine;
   bool makes_algorithms = false;  ///< the file of run.algorithms is made if it is not there
   StopReason stop;                ///< may end the preparation of text, and the verification of the schedule

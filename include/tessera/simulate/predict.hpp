@@ -23,6 +23,10 @@ struct Prediction {
   std::array<double, kTimeCategories> class_uncertainty{};  ///< relative, by category of operation
 };
 
+/// Returns the options of `ranks` ranks on the cluster's machine: its device, and its memory and ranks per node where
+/// they are left open. UsageError if they name another device.
+Options on_cluster(Options options, const Cluster& cluster, std::int64_t ranks);
+
 /// Predicts a step of a schedule with its plan. UsageError if the cluster lacks a price that the step needs.
 Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const Options& options,
                    const Cluster& cluster);

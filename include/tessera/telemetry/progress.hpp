@@ -21,6 +21,9 @@ struct ProgressState {
   double seconds_left = std::numeric_limits<double>::quiet_NaN();
 };
 
+/// Returns the columns of the terminal that a stream writes to; 100 if it writes to none.
+int terminal_width(std::FILE* stream);
+
 /// Formats one line of at most `width` columns for a terminal:
 ///   "step 120/1000 [===>      ]  12%  loss 3.2145  12.3K tokens/s  812 ms/step  exposed 4.1%  11 min 54 s left"
 /// If it is narrow, the bar shrinks; then exposed, step time, tokens/s and the bar are left out, in this order.

@@ -1,0 +1,48 @@
+#pragma once
+// plan.view = fit: the fastest configurations of a run that fit, and why the others lost.
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/simulate/predict.hpp"
+
+namespace tessera {
+
+struct SearchedOption {
+  std::string name, own;  ///< the run's own value need not be typed
+  std::vector<std::string> values;
+  int stage = 0;  ///< if there are too many combinations
+};
+
+/// A configuration: values of the searched options, as far as they have an effect.
+struct FitRow {
+  Options options;
+  std::vector<std::string> words = {};        ///< "--shard.wrap=size": the strategy, and what is not the run's own
+  std::string kind = {};                      ///< the words without those of prefetch
+  std::string refused = {};                   ///< why it is impossible; empty if it is not
+  std::int64_t bytes = 0;                     ///< per rank (limited_bytes), planned quickly if it fits
+  std::optional<Prediction> prediction = {};  ///< if it fits; without spans
+};
+
+struct FitSearch {
+  std::vector<SearchedOption> space;
+  std::int64_t allowed = 0;       ///< bytes per rank
+  std::vector<FitRow> rows = {};  ///< that fit, the fastest first; then the others, the smallest first; then refused
+  bool in_stages = false;         ///< not every combination was tried
+};
+
+/// Returns what is searched, each option with the run's own value too.
+std::vector<SearchedOption> searched_options(const Options& options);
+
+/// Tries all combinations if there are few; else stage after stage, each from the best of the one before. `options`: on
+/// the cluster (on_cluster). UsageError if no memory is known, or all are impossible; DoesNotFit if none fits.
+FitSearch search_fit(const Options& options, const Cluster& cluster, std::vector<SearchedOption> space);
+
+/// Returns the fastest, the losers by reason, and what was searched. The last line is the command of the fastest.
+std::string fit_search_text(const FitSearch& search, const Options& options);
+/// Returns the same facts.
+nlohmann::ordered_json fit_search_json(const FitSearch& search, const Options& options);
+
+}  // namespace tessera
