@@ -44,6 +44,26 @@ TEST_CASE("beyond its ends a price goes on as between the last two points") {
   CHECK(table.seconds(size_of({{PriceAxis::bytes, 0}})) < 1e-6);  // and does not fail on no work
 }
 
+TEST_CASE("beyond the ends of several axes each goes on by itself, and no price falls with its size") {
+  // A constant and a product: steep where all sizes are large, flat where one is small.
+  const auto time = [](double x, double y, double z) { return 1e-5 + 1e-9 * x * y * z; };
+  std::vector<double> seconds;
+  const std::vector<double> points = {16, 64, 256};
+  for (const double x : points)
+    for (const double y : points)
+      for (const double z : points) seconds.push_back(time(x, y, z));
+  const PriceTable table({{PriceAxis::size0, points}, {PriceAxis::size1, points}, {PriceAxis::size2, points}}, seconds);
+  const auto at = [&](double x, double y, double z) {
+    return table.seconds(size_of({{PriceAxis::size0, x}, {PriceAxis::size1, y}, {PriceAxis::size2, z}}));
+  };
+  CHECK(at(2, 2, 2) < time(16, 16, 16));
+  CHECK(at(2, 2, 2) > 0.05 * time(2, 2, 2));
+  CHECK(at(4096, 4096, 4096) == Approx(time(4096, 4096, 4096)).epsilon(0.05));
+  CHECK(at(4096, 2, 4096) == Approx(time(4096, 2, 4096)).epsilon(0.9));
+  const PriceTable noisy({{PriceAxis::bytes, {1000, 2000}}}, {2e-6, 1e-6});
+  CHECK(noisy.seconds(size_of({{PriceAxis::bytes, 1e6}})) == Approx(1e-6));
+}
+
 TEST_CASE("an axis with one point makes a price proportional, but for ranks") {
   const PriceTable table({{PriceAxis::flops, {2}}, {PriceAxis::bytes, {10, 100}}}, {3, 30});
   CHECK(table.seconds(size_of({{PriceAxis::flops, 2}, {PriceAxis::bytes, 100}})) == Approx(30));

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/backend/device_kind.hpp"
@@ -24,8 +25,8 @@ inline constexpr int kPriceAxes = 6;
 using WorkSize = std::array<double, kPriceAxes>;
 
 /// Seconds over a grid of sizes. Between its points the logarithm of the time is linear in the logarithms of the sizes;
-/// beyond its ends it goes on as between the last two points. If there is only one, it goes on in proportion, but ranks
-/// make no difference then, because bytes are those that a rank sends.
+/// beyond an axis's ends it goes on as between its last two points, and never falls. If there is only one, it goes on in
+/// proportion, but ranks make no difference then, because bytes are those that a rank sends.
 class PriceTable {
  public:
   struct Axis {
@@ -45,6 +46,8 @@ class PriceTable {
   std::string source;
 
  private:
+  double logarithm_at(std::span<const std::pair<std::size_t, double>> places) const;
+
   std::vector<Axis> axes_;
   std::vector<double> seconds_;
 };
