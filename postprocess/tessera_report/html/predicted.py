@@ -18,6 +18,7 @@ LEAST = 0.01  # of the predicted step: smaller differences are not worth a sente
 FEW = 4  # rows that are shown by class
 NOISY = 0.05  # quartiles that lie further apart cannot judge a prediction
 TIE = 0.05  # of the slower step: pairs that are closer have no order
+COMPUTE = ("forward", "recompute", "backward", "optimizer")
 SUBJECTS = {"data": "reading tokens", "forward": "forward", "recompute": "recomputation", "backward": "backward",
             "optimizer": "the optimizer", "exposed_gather": "compute's wait for all-gather",
             "exposed_reduce_scatter": "compute's wait for reduce-scatter", "exposed_all_reduce": "compute's wait for all-reduce",
@@ -72,10 +73,10 @@ def sentence(row: Traced, one: Beside) -> Html:
     if one.ratio is None:
         return text("{row}: {subject} took {measured} a step, and nothing was predicted", row=name(row.name), subject=subject,
                     measured=show(one.measured, duration))
-    return text("{row}: {subject} took {ratio} its {what}: {measured} instead of {predicted}, although +- {stated} were stated",
-                row=name(row.name), subject=subject, ratio=show(one.ratio, times), measured=show(one.measured, duration),
-                what="prediction" if one.name == "step" else "price", predicted=show(one.predicted, duration),
-                stated=show(one.uncertainty, rounded))
+    stated = text(", although +- {stated} were stated", stated=show(one.uncertainty, rounded)) if one.uncertainty.value else ""
+    return text("{row}: {subject} took {ratio} its {what}: {measured} instead of {predicted}{stated}", row=name(row.name),
+                subject=subject, ratio=show(one.ratio, times), measured=show(one.measured, duration),
+                what="price" if one.name in COMPUTE else "prediction", predicted=show(one.predicted, duration), stated=stated)
 
 
 def differences(row: Traced) -> list[Beside]:

@@ -15,7 +15,8 @@ from .traced import Traced
 SECTION = TEMPLATES.from_string("""<p>{{ summary }}</p>
 {% for row, found, cells in few %}<h3>{{ name(row.name) }}</h3>{{ table(["time", "predicted", "+-", "measured", "ratio"], cells) }}
 {% if found %}<ul>{% for one in found %}<li>{{ one }}.</li>{% endfor %}</ul>{% endif %}{% endfor %}
-{{ table(["row", "predicted", "+-", "measured", "error", "quartiles apart", "counted"], rows) }}
+{% if rows | length > 1 %}{{ table(["row", "predicted", "+-", "measured", "error", "quartiles apart", "counted"], rows) }}{% endif %}
+
 {% if classes %}<h3>By class, over the rows that count</h3>
 {{ table(["class", "rows", "share of the step", "error, median", "95th percentile", "difference, of the step"], classes) }}{% endif %}
 <details><summary>Prices</summary>{{ table(["row", "cluster file", "hash", "predicted at"], files) }}</details>""")
@@ -76,10 +77,12 @@ def _summary(study: Study) -> Html:
         parts.append(_order([order(group) for group in same_work(counting)], " that do the same work on as many ranks"))
     else:
         parts.append("No row can judge it.")
+    if not any(differences(row) for row in predicted_rows(study)):
+        parts.append(" No time of a step differs from its prediction by more than the prices state.")
     for rows, why in ((noisy, text("whose quartiles lie more than {limit} apart", limit=show(constant(NOISY), rounded))),
                       (crowded, "with more compute threads than cores")):
         if rows:
-            parts.append(text(" Apart from these: {rows} {why}, with a median error of {middle}.",
+            parts.append(text(" Not counted: {rows} {why}, with a median error of {middle}.",
                               rows=number_of([row.name for row in rows]), why=why, middle=show(median(errors(rows)), percent)))
     return join(parts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Optional
 
 import numpy as np
+from matplotlib.ticker import LogLocator
 
 from .. import svg
 from ..predicted import CLASSES, classes_of, judged, predicted_rows, step_of
@@ -27,9 +28,10 @@ def planned_beside_measured(study: Study) -> Optional[Panel]:
     columns = [key for key in CLASSES if any(key in found for found in of_rows.values())]
     most = max(max(step_of(row).predicted.value, step_of(row).measured.value) for row in shown)
     unit, scale = ("ms", 1e-3) if most < 2 else ("s", 1.0)
-    figure, axes = svg.bar_axes([f"{row.name} {what}" for row in shown for what in ("planned", "measured")], 0.6)
+    labels = [label for row in shown for label in (f"{row.name} planned", "measured")]
+    figure, axes = svg.bar_axes(labels, 0.6)
     places = [2 * line + offset for line in range(len(shown)) for offset in (0.08, 0.92)]
-    axes.set_yticks(places)
+    axes.set_yticks(places, labels)
     start = np.zeros(len(places))
     for column in columns:
         found = [of_rows[row.name].get(column) for row in shown]
@@ -67,6 +69,7 @@ def points(study: Study) -> Optional[Panel]:
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured step", ylabel="predicted step")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value * 1e3:g} ms" if value < 1 else f"{value:g} s")
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_minor_formatter(lambda *_: "")
     axes.grid()
     svg.legend(figure, axes)
