@@ -90,6 +90,7 @@ def _missing_package(error: ImportError) -> int:
 def _report(options: argparse.Namespace) -> int:
     from .flags import flag_differences
     from .peaks import add_utilization
+    from .predicted_text import predictions_text
     from .rows import add_speedups
     from .table import render
     if options.wandb:
@@ -105,6 +106,8 @@ def _report(options: argparse.Namespace) -> int:
         flag_differences(rows, baseline)
         width = shutil.get_terminal_size((WIDTH_OF_FILES, 24)).columns
         print(render(rows, baseline, max(40, width), options.warmup))
+        if compared := predictions_text(rows, baseline, max(40, width), options.warmup):
+            print("\n" + compared)
         values = [row.values for row in rows]
         if options.csv:
             _write(options.csv, _csv(values))

@@ -59,6 +59,7 @@ def _measure(row: Row) -> None:
     _losses(row)
     _memory(row)
     _shares(row)
+    _prediction(row)
 
 
 def finite_column(table: pd.DataFrame, name: str) -> np.ndarray:
@@ -133,6 +134,21 @@ def _speed(row: Row) -> None:
         values["batch_seconds"] = values["step_seconds"] / parts if parts else None
         epoch = values["steps_per_epoch"]
         values["epoch_seconds"] = values["step_seconds"] * epoch if epoch else None
+
+
+def _prediction(row: Row) -> None:
+    """The predicted step, unless attempts or repeats were predicted differently: their measured steps are mixed."""
+    told = set().union(*(metrics.predicted for metrics in row.repeats))
+    if told <= {None}:
+        return
+    if len(told) > 1:
+        row.notes.append("its starts have different predictions, or some have none, so it is not compared with them")
+        return
+    values, prediction = row.values, row.metrics.prediction
+    values["predicted_seconds"] = number(prediction.get("step_seconds"))
+    values["predicted_uncertainty"] = number(prediction.get("uncertainty"))
+    if values["predicted_seconds"] and values["step_seconds"]:
+        values["prediction_error"] = values["predicted_seconds"] / values["step_seconds"] - 1
 
 
 def _losses(row: Row) -> None:

@@ -31,9 +31,11 @@ class Metrics:
     comm: list[dict[str, np.ndarray]] = field(default_factory=list)  # "all_gather/bytes": [step], one per attempt
     schedule: Optional[str] = None  # JSON of the planned step, of the last attempt that has one
     samples: dict[int, str] = field(default_factory=dict)  # the text that the model wrote after a step; the later attempt's
-    config: dict[str, Any] = field(default_factory=dict)  # of the last attempt, like the next two
+    config: dict[str, Any] = field(default_factory=dict)  # of the last attempt, like the next three
     provenance: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
+    prediction: dict[str, Any] = field(default_factory=dict)  # "step_seconds", "time/forward"; of the last attempt
+    predicted: set[Any] = field(default_factory=set)  # step_seconds of all attempts; None: without a prediction
     startup_seconds: Optional[float] = None  # of the first attempt that came to its first step
     problems: list[str] = field(default_factory=list)  # files that could not be read
 
@@ -115,7 +117,8 @@ def merge(sources: list[Source]) -> Metrics:
     for source in sources:
         metrics.samples.update(source.samples)
     last = sources[-1]
-    metrics.config, metrics.provenance, metrics.model = (last.attributes[group] for group in GROUPS)
+    metrics.config, metrics.provenance, metrics.model, metrics.prediction = (last.attributes[group] for group in GROUPS)
+    metrics.predicted = {source.attributes["prediction"].get("step_seconds") for source in sources if source.steps}
     metrics.memory = next((source.memory for source in reversed(sources) if _measured(source)), last.memory)
     starts = (source.attributes["provenance"].get("seconds_to_first_step") for source in sources)
     metrics.startup_seconds = next((seconds for seconds in starts if isinstance(seconds, (int, float))), None)

@@ -15,6 +15,7 @@ from .html.panels.measured import measured_timelines
 from .html.panels.memory import at_the_peak
 from .html.panels.overlap import traced_overlap
 from .html.panels.panel import Panel
+from .html.panels.predictions import planned_beside_measured, points
 from .html.panels.progress import progress
 from .html.panels.throughput import throughput
 from .html.panels.timeline import timelines
@@ -39,7 +40,8 @@ def _trace(study: Study) -> Optional[Panel]:
 FILES: dict[str, Callable[[Study], Optional[Figure]]] = {
     "throughput": _file(throughput), "loss": _file(losses), "time": _file(breakdown), "memory": _file(at_the_peak),
     "timeline": _file(lambda study: next(iter(timelines(study)), None)), "trace": _file(_trace), "overlap": traced_overlap,
-    "bandwidth": _file(bandwidth), "progress": _file(progress)
+    "bandwidth": _file(bandwidth), "progress": _file(progress),
+    "predicted": _file(planned_beside_measured), "accuracy": _file(points)
 }
 
 

@@ -14,6 +14,7 @@ KEYS = """row path status code message ranks strategy attempts repeats steps tim
 tokens_per_second tokens_per_second_q1 tokens_per_second_q3 speedup
 final_loss best_loss best_loss_step final_validation_loss best_validation_loss best_validation_loss_step
 step_seconds batch_seconds epoch_seconds
+predicted_seconds predicted_uncertainty prediction_error
 memory_planned memory_planned_average memory_peak memory_average
 exposed_seconds exposed_share data_seconds data_share
 mfu mfu_exact mfu_formula mfu_peak_flops flops_per_token_6n flops_per_token device_peak_flops device_peak_source

@@ -17,7 +17,7 @@ from .errors import Unreadable
 from .opening import open_hdf5
 
 MOST_SECONDS = 120  # for reading one file
-GROUPS = ("config", "provenance", "model")
+GROUPS = ("config", "provenance", "model", "prediction")
 SCHEDULE_FORMAT = "tessera-schedule-1"
 
 
@@ -133,6 +133,14 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
+def _attributes(group: h5py.Group, prefix: str = "") -> dict[str, Any]:
+    """The attributes of a group and of the groups in it, by their path in it."""
+    found = {prefix + name: _plain(value) for name, value in group.attrs.items()}
+    for name, item in group.items():
+        found |= _attributes(item, f"{prefix}{name}/") if isinstance(item, h5py.Group) else {}
+    return found
+
+
 def _read_hdf5(path: Path) -> Source:
     with open_hdf5(path) as file:
         written_by = _plain(file.attrs.get("format", ""))
@@ -152,7 +160,7 @@ def _read_hdf5(path: Path) -> Source:
         source.samples = _samples(file.get("samples"))
         for group in GROUPS:
             if group in file:
-                source.attributes[group] = {name: _plain(value) for name, value in file[group].attrs.items()}
+                source.attributes[group] = _attributes(file[group])
     return source
 
 

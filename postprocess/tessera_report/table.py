@@ -95,6 +95,8 @@ COLUMNS = [
     _of("validation", "final_validation_loss", loss),
     _of("best val.", "best_validation_loss", loss),
     _of("step", "step_seconds", seconds_text),
+    _of("predicted", "predicted_seconds", seconds_text),
+    _of("error", "prediction_error", lambda error: f"{error:+.1%}"),
     _of("batch", "batch_seconds", seconds_text),
     _of("epoch", "epoch_seconds", seconds_text),
     _of("planned", "memory_planned", bytes_text),
@@ -165,6 +167,7 @@ def _legend(titles: set[str], baseline: Optional[Row], warmup: Optional[int]) ->
             against = f"speed-up against {baseline.name}"
         lines.append(f"tokens/s and step: median, without {skipped} of each attempt; {against}")
     meanings = {"loss": "of the last step", "best": "lowest of a step", "validation": "the last",
+                "predicted": "the step, before the run", "error": "of the prediction, of the measured step",
                 "batch": "a micro-batch", "epoch": "an epoch at that pace", "planned": "memory of a rank, the largest",
                 "peak": "measured, the largest of all ranks", "average": "measured, mean of ranks",
                 "exposed": "share of the time in which compute on rank 0 waited for communication",

@@ -8,6 +8,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/model/flops.hpp"
 #include "tessera/record/account.hpp"
+#include "tessera/record/prediction.hpp"
 
 namespace tessera {
 
@@ -22,8 +23,7 @@ double quantile(std::vector<double> values, double q) {
 
 struct Measured {
   std::vector<double> seconds;
-  std::vector<StepTimeTotals> times;  ///< of timed steps: on a GPU perhaps a step of the warm-up
-  double timed_seconds = 0;           ///< all those steps together
+  std::vector<TimedStep> timed;  ///< on a GPU perhaps a step of the warm-up
 };
 
 /// Returns the part of the world's ranks that use this rank's device.
@@ -45,9 +45,8 @@ Measured measure_steps(TrainingSession& session, const BenchOptions& options, Po
       throw NumericalError("a measured step has loss {}. Use a lower optim.lr.", result.loss);
     if (i >= 0) measured.seconds.push_back(seconds), meter.sample();
     if (!times.measured) continue;
-    if (i <= 0) measured.times.clear(), measured.timed_seconds = 0;  // the last of the warm-up's, or all others
-    measured.times.push_back(times);
-    measured.timed_seconds += seconds;
+    if (i <= 0) measured.timed.clear();  // the last of the warm-up's, or all others
+    measured.timed.push_back({seconds, times});
   }
   meter.end(share * static_cast<double>(options.steps * session.global_tokens()));
   return measured;
@@ -61,15 +60,16 @@ struct TimeShares {
 };
 
 TimeShares time_shares(const Measured& measured) {
-  const double total = std::max(1e-12, measured.timed_seconds);
+  double total = 1e-12;
+  for (const TimedStep& step : measured.timed) total += step.seconds;
   TimeShares shares;
   double known = 0;
   for (std::size_t c = 0; c < kTimeCategories; ++c) {
     double seconds = 0;
-    for (const StepTimeTotals& times : measured.times) seconds += times.seconds(static_cast<TimeCategory>(c));
+    for (const TimedStep& step : measured.timed) seconds += step.times.seconds(static_cast<TimeCategory>(c));
     known += seconds;
     shares.category.emplace_back(name_of(static_cast<TimeCategory>(c)));
-    shares.seconds.push_back(seconds / static_cast<double>(measured.times.size()));
+    shares.seconds.push_back(seconds / static_cast<double>(measured.timed.size()));
     shares.share.push_back(seconds / total);
   }
   shares.rest = std::max(0.0, 1 - known / total);
@@ -84,6 +84,23 @@ std::string text_of(const TimeShares& shares) {
                           format_seconds(shares.seconds[c]));
   }
   return text + fmt::format("  {:<24}{:>8}\n", "rest", format_percent(shares.rest));
+}
+
+/// Returns the step and its categories beside their prediction, for bench.output.
+Table prediction_table(const RunPrediction& prediction, const StepMedians& medians) {
+  std::vector<std::string> names;
+  std::vector<double> predicted, measured, uncertainty;
+  for (const PredictedTime& time : beside(prediction.step, medians)) {
+    names.push_back(time.name);
+    predicted.push_back(time.predicted), measured.push_back(time.measured), uncertainty.push_back(time.uncertainty);
+  }
+  return {"prediction",
+          fmt::format("of rank 0, medians of {} steps; predicted with {} (xxh3:{}); uncertainty: relative",
+                      medians.steps, prediction.file, prediction.hash),
+          {{"time", "", names},
+           {"predicted", "s", predicted},
+           {"measured", "s", measured},
+           {"uncertainty", "1", uncertainty}}};
 }
 
 /// FLOP/s of matmuls.
@@ -127,11 +144,15 @@ MatmulCeiling matmul_ceiling(const Resources& resources, DType compute, const Ra
 }  // namespace
 
 StepBench::StepBench(RankContext& context, const Options& options, const MachineShape& machine)
-    : context_(context), run_(options, {Purpose::bench, context, machine}), session_(open_session(context, run_)) {}
+    : context_(context),
+      run_(options, {Purpose::bench, context, machine}),
+      prediction_(context.rank() == 0 ? predict_run(run_.planned, run_.options) : std::nullopt),
+      session_(open_session(context, run_)) {}
 
 std::string StepBench::account() const {
   return account_before(run_.options, run_.planned, *run_.data, run_.steps, session_->resources(), session_->player(),
-                        run_.machine);
+                        run_.machine) +
+         (prediction_ ? "\n" + describe(*prediction_) : "");
 }
 
 BenchResult StepBench::measure(const RateSizes& sizes) {
@@ -168,17 +189,22 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
         {"product_held", "FLOP/s", std::vector{ceiling.held}},
         {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}}}}};
   for (auto& column : meter.columns()) result.tables.back().columns.push_back(std::move(column));
-  if (measured.times.empty()) {
+  if (prediction_) {
+    const StepMedians medians = medians_of(measured.seconds, measured.timed);
+    result.text += "\n" + comparison(*prediction_, medians);
+    result.tables.push_back(prediction_table(*prediction_, medians));
+  }
+  if (measured.timed.empty()) {
     result.text += "\ntimes of operations are not known: all steps were replayed";
     return result;
   }
   const TimeShares shares = time_shares(measured);
   result.text += fmt::format("\ntime of rank {}, of {} steps played operation by operation\n", context_.rank(),
-                             measured.times.size()) +
+                             measured.timed.size()) +
                  text_of(shares);
   result.tables.push_back(
       {"time",
-       fmt::format("of rank 0, mean of {} timed steps", measured.times.size()),
+       fmt::format("of rank 0, mean of {} timed steps", measured.timed.size()),
        {{"category", "", shares.category}, {"seconds", "s", shares.seconds}, {"share", "1", shares.share}}});
   return result;
 }

@@ -11,6 +11,7 @@
 #include "bench/result.hpp"
 #include "tessera/comm/communicator.hpp"
 #include "tessera/config/options.hpp"
+#include "tessera/record/prediction.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera {
@@ -24,15 +25,16 @@ class StepBench {
   /// Describes the coming measurement.
   std::string account() const;
   /// Trains bench.warmup + bench.steps steps. Reports the median of a step, tokens/s, the rate of the model's FLOPs,
-  /// and the step's time by category. A GPU that replays graphs times no operations, so the last warm-up step that was
-  /// not replayed counts. Collective. `sizes`: of the matmuls for comparison. Throws NumericalError when a measured
-  /// step's loss is not finite.
+  /// the step beside its prediction (plan.cluster), and its time by category. A GPU that replays graphs times no
+  /// operations, so the last warm-up step that was not replayed counts. Collective. `sizes`: of the matmuls for
+  /// comparison. Throws NumericalError when a measured step's loss is not finite.
   BenchResult measure(const RateSizes& sizes);
   BenchResult measure() { return measure(rate_sizes(*session_->resources().device)); }
 
  private:
   RankContext& context_;
   ResolvedRun run_;
+  std::optional<RunPrediction> prediction_;  ///< with plan.cluster, on rank 0
   std::unique_ptr<TrainingSession> session_;
 };
 

@@ -53,6 +53,7 @@ std::string summary(const RunRecorder& recorder, const TrainLoop& loop, Training
   if (!loop.last_evaluations().empty()) text += ", " + describe(loop.last_evaluations());
   if (session.optimizer().skipped_steps() > 0)
     text += fmt::format(", {} skipped", counted(session.optimizer().skipped_steps(), "step"));
+  if (const std::string compared = recorder.compared(); !compared.empty()) text += "\n" + compared;
   return text + "\nwritten    " + recorder.written();
 }
 
@@ -82,7 +83,7 @@ void require_same_folder(World& world, const std::filesystem::path& folder, cons
 
 /// Trains after the run folder was taken: a failure is noted in status.json before it is passed on.
 ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocation, const StopSignals& signals,
-               RunRecorder* recorder) {
+               RunRecorder* recorder, const std::optional<RunPrediction>& prediction) {
   const Options& options = run.options;
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   const bool has_datasheet = traits_of(run.planned.schedule.model.device).has_datasheet;
@@ -109,7 +110,8 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
       machine_load(world, device, monitor.get()),
       monitor != nullptr,
       run.machine.machine_cores,
-      session.resources().settings.threads * run.machine.machine_ranks};
+      session.resources().settings.threads * run.machine.machine_ranks,
+      prediction};
   const std::string account_text =
       account_before(options, run.planned, *run.data, run.steps, session.resources(), session.player(), run.machine);
   if (recorder != nullptr) {
@@ -123,6 +125,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     if (const std::string decided = describe_decisions(run.decisions); !decided.empty())
       log.info("resolved   " + decided);
     log.info(account_text);
+    if (prediction) log.info(describe(*prediction));
     recorder->begin(run.planned, session.step(), session.steps(), account);
   }
   const auto start = Clock::now();
@@ -162,9 +165,13 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   if (world.rank() == 0) site.machine.algorithms = KeptAlgorithms(run_folder(given)).read();
   site.stop = [&] { return signals.received(); };
   const ResolvedRun run(given, site);
-  const Options& options = run.options;                          // config.ini and manifests hold the same
-  if (world.rank() == 0) require_fitting(resume_settings(run));  // all compare them when they load
-  world.control().barrier();                                     // bad input on any rank leaves no run folder behind
+  const Options& options = run.options;  // config.ini and manifests hold the same
+  std::optional<RunPrediction> prediction;
+  if (world.rank() == 0) {
+    require_fitting(resume_settings(run));  // all compare them when they load
+    prediction = predict_run(run.planned, options);
+  }
+  world.control().barrier();  // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
   if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(options, run_folder(options), world.size());
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
@@ -177,7 +184,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
     }
     if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
     if (recorder != nullptr) keep_companions(options);
-    return static_cast<int>(train(world, run, invocation, signals, recorder.get()));
+    return static_cast<int>(train(world, run, invocation, signals, recorder.get(), prediction));
   } catch (const Error& error) {
     if (recorder != nullptr) recorder->finish(RunState::failed, error.code(), error.what());
     throw;

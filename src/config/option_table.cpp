@@ -364,8 +364,9 @@ void add_commands(Rows& rows) {
              "make it fit; 0: not checked (train: what the device has)")
       .also_by(kTraining);
   plan.text("plan.cluster", &PlanOptions::cluster, "file",
-            "prices of a machine (inputs/clusters, or bench calibrate): predicts the step's time, and gives device and "
-            "memory where they are left open");
+            "prices of a machine (inputs/clusters, or bench calibrate): predicts the step's time (train, bench step: "
+            "before the run, and compares it at the end), and gives plan device and memory where they are left open")
+      .also_by(kTraining);
   plan.choice("plan.view", &PlanOptions::view,
               "table: all strategies side by side; schedule: every operation; units: what is gathered together; "
               "timeline: a predicted step, drawn; fit: the fastest configurations that fit plan.memory; largest: the "

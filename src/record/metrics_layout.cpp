@@ -56,6 +56,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
                     {"gpu_foreign_processes_start", account.load.gpu_foreign_processes},
                     {kForeignAtEnd, kLater}};
   layout.model = model_attributes(account.model);
+  if (account.prediction) layout.prediction = prediction_groups(*account.prediction);
   layout.schedule = schedule_json_text(planned.schedule, planned.plan);
   layout.schedule_format = kScheduleFormat;
   if (planned.schedule.unit_sums) {

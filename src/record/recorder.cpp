@@ -79,6 +79,7 @@ RunRecorder::~RunRecorder() = default;
 void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps,
                         const RunAccount& account) {
   has_monitor_ = account.has_monitor;
+  prediction_ = account.prediction;
   MetricsLayout layout = metrics_layout(options_, planned, account);
   try {
     const bool goes_back_by_hand = options_.checkpoint.resume != "auto";
@@ -170,6 +171,7 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   row.times.push_back(std::exchange(recording_seconds_, 0.0));
   row.communication = report.communication;
   const Stopwatch recording(recording_seconds_);
+  if (prediction_) measured_.add(report.seconds, report.times);
   with_metrics([&](MetricsFile& metrics) { metrics.append_step(std::move(row)); });
   append_events(report.step, {{"train/loss", report.result.loss},
                               {"train/grad_norm", report.result.grad_norm},

@@ -18,6 +18,11 @@ void write_attribute(hid_t group, const std::string& name, const AttributeValue&
   }
 }
 
+void write_attributes(hid_t file, const AttributeGroup& attributes) {
+  const Hdf5Group group = hdf5_create_group(file, attributes.path);
+  for (const auto& [name, value] : attributes.values) write_attribute(group.id(), name, value);
+}
+
 }  // namespace
 
 MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLayout& layout)
@@ -29,8 +34,8 @@ MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLay
   provenance_ = hdf5_create_group(file_.id(), "provenance");
   write_attributes(provenance_.id(), layout.provenance);
   for (const auto& [name, value] : layout.numbers) hdf5_write_attribute(provenance_.id(), name, value);
-  const Hdf5Group model = hdf5_create_group(file_.id(), "model");
-  for (const auto& [name, value] : layout.model) write_attribute(model.id(), name, value);
+  write_attributes(file_.id(), {"model", layout.model});
+  for (const AttributeGroup& group : layout.prediction) write_attributes(file_.id(), group);
   if (!layout.schedule.empty()) {
     const Hdf5Dataset schedule = hdf5_write_text(file_.id(), "schedule", layout.schedule);
     hdf5_write_attribute(schedule.id(), "format", std::string_view(layout.schedule_format));

@@ -1,6 +1,8 @@
 // Cluster files: a section [machine], a section [slowdown], and one for each price.
 #include "tessera/simulate/cluster.hpp"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <functional>
 
@@ -205,9 +207,11 @@ std::string price_name(const KernelCall& call) {
 }
 
 Cluster read_cluster(const std::filesystem::path& file) {
-  const IniFile ini = read_ini(read_ini_text(file), file.string());
+  const std::string text = read_ini_text(file);
+  const IniFile ini = read_ini(text, file.string());
   Cluster cluster;
   cluster.file = file.string();
+  cluster.hash = fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
   std::map<std::string, Section> sections;
   for (const IniSection& section : ini.sections) {
     if (section.name != "machine" && section.name != "peak" && section.name != "slowdown")

@@ -91,7 +91,7 @@ class Planned(Case):
         return job.out
 
     def test_there_are_no_others(self):
-        files = {path.stem for path in SWEEPS.glob("*.ini")} - {"strategies", "pytorch"}
+        files = {path.stem for path in SWEEPS.glob("*.ini")} - {"strategies", "pytorch", "foresight"}
         self.assertEqual(files, set(ROWS))
         for version in "small", "real":
             self.assertEqual({path.stem for path in (SWEEPS / version).glob("*.ini")}, set(ROWS))
@@ -124,6 +124,16 @@ class Planned(Case):
                 real = self.printed(file, f"--sweep.base=real/{name}.ini")
                 file.write_text(text)
                 self.assertEqual(self.printed(file), real)
+
+    def test_foresight_predicts_every_row_half_of_them_over_a_link(self):
+        job = Job(["sweep", SWEEPS / "foresight.ini"], cwd=ROOT)  # its prices have a path from there
+        self.assertEqual(job.code, 0, job.everything())
+        lines = commands(job.out)
+        judged = [row for row, (ranks, *_) in planned(job.out).items() if int(ranks) <= 2]
+        self.assertEqual((len(lines), len(judged)), (51, 48))
+        self.assertTrue(all(" --plan.cluster=inputs/clusters/cores.ini " in line for line in lines.values()))
+        self.assertEqual(sum(" --comm.emulate=2ms,1GB/s " in lines[row] for row in judged), 24)
+        self.assertIn("each 5 times", job.out)
 
     def test_pytorch_gets_the_options_of_its_row(self):
         lines = commands(self.printed(SWEEPS / "manual_vs_official.ini", "--sweep.base=real/manual_vs_official.ini"))
@@ -242,6 +252,12 @@ class AllSmallVersions(Studies):
         for tokens in 64, 256, 1024:
             self.alike(rows, [row for row in ROWS["overlap"] if row.startswith(f"{tokens}-")])
         self.assertIn('id="panel-overlap"', (self.folder / "overlap.html").read_text())
+
+    def test_foresight(self):
+        self.run_study("foresight", "--sweep.repeat=1", timeout=3000)
+        report = Report(self.folder / "foresight", json_file=self.folder / "rows.json")
+        self.assertEqual((report.code, report.err), (0, ""))
+        self.assertEqual(sum(row["prediction_error"] is not None for row in report.rows.values()), 51)
 
     def test_optimizers(self):
         rows = self.whole("optimizers")

@@ -97,8 +97,10 @@ def run(folder,
         parameters=PARAMETERS,
         host=None,
         utilization=None,
-        straggler=None):
-    """A run of 30 steps: rates around `rate` whose quartiles lie `spread` apart; a rank's peak of memory; shares of the time."""
+        straggler=None,
+        prediction=None):
+    """A run of 30 steps: rates around `rate` whose quartiles lie `spread` apart; a rank's peak of memory; shares of the time;
+    `prediction`: see predicted()."""
     losses = 5 / np.sqrt(STEPS) if losses is None else losses
     rates = rate * (1 + spread * np.linspace(-1, 1, len(STEPS)))
     rates[0] = 10
@@ -150,9 +152,19 @@ def run(folder,
                 "parameters": parameters, "tokens_per_step": tokens, "steps_per_epoch": 12.5,
                 "flops_per_token_6n": 6.0 * parameters, "flops_per_token": 5.0 * parameters, "device_peak_flops": 1e9,
                 "device_peak_source": "datasheet"
-            }
+            }, **(prediction or {})
         }, schedule=json.dumps(plan))
     return path
+
+
+def predicted(step, uncertainty=0.06, **shares):
+    """A prediction of a step's seconds as attributes, with shares of it like those that run() measures: the rest is the host's."""
+    shares = {"data": 0.01, "forward": 0.3, "backward": 0.5, "optimizer": 0.0, "exposed_gather": 0.05, **shares}
+    times = {key: share * step for key, share in shares.items()}
+    facts = {"step_seconds": step, "uncertainty": uncertainty, "limit": "compute", "host_seconds": step - sum(times.values()),
+             "cluster": "machine.ini", "cluster_hash": "xxh3:0123456789abcdef", "predicted_at": "2026-11-25T07:00:00Z"}
+    return {"prediction": facts, "prediction/time": times, "prediction/operations": times,
+            "prediction/uncertainty": dict.fromkeys(times, uncertainty)}
 
 
 class Made:

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 
 from html_case import Html, plain, study_of
-from made_sweep import Made
+from made_sweep import Made, predicted
 
 from tessera_report.html.findings import listed as findings
 from tessera_report.html.recommendation import recommend, sentence
@@ -185,6 +185,7 @@ class Findings(Html):
             ("crowded", {"host": {"cores": 2.0, "compute_threads": 2.0}}, {"host": {"cores": 2.0, "compute_threads": 8.0}},
              {"host": {"cores": 2.0, "compute_threads": 2.0}}, "1 row had more compute threads than cores, most row: 8 on 2."),
             ("busy_machine", {}, {"host": {"load_average_start": 12.0}}, {}, "row at 12.0."),
+            ("beyond_price", {}, {"prediction": predicted(0.77)}, {"prediction": predicted(0.52)}, "row: a step took 0.66x its prediction"),
             ("start_up", {"host": {"seconds_to_first_step": 1.0}}, {}, {"host": {"seconds_to_first_step": 1.0}},
              "12.5 s, the time of 24 steps."),
         ]:

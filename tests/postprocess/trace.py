@@ -21,7 +21,8 @@ class Sweep:
         self.names = {name: getattr(self, name) for name in FUNCTIONS}
         self.names |= {
             "max": largest, "median": lambda *values: np.median(values), "mean": np.mean, "quantile": np.quantile, "size": np.size,
-            "count": lambda *rows: len(set(rows))
+            "count": lambda *rows: len(set(rows)), "abs": abs,
+            "quantile_of": lambda share, *values: np.quantile(values, share)
         }
 
     def evaluate(self, source):
@@ -118,8 +119,25 @@ class Sweep:
         return values[np.isfinite(values) & (values >= 0)]
 
     def attribute(self, row, path):
-        _, group, key = path.split("/", 2)
+        group, _, key = path.rpartition("/")
         return float(str(self.last_file(row)[group].attrs[key]).split()[0])
+
+    def rest_of_step(self, row, warmup="default"):
+        names = [f"/steps/time/{name}" for name in self.last_file(row)["steps/time"] if name != "recording"]
+        table = self.shares(row, names, warmup)
+        return np.maximum(table[-1] - table[:-1].sum(axis=0), 0)
+
+    def orders(self, apart, rows):
+        """Of all pairs whose median steps are further apart than a share of the slower one: was the faster one foretold?"""
+        steps = [(np.median(self.timed(row, "/steps/seconds")), self.attribute(row, "/prediction/step_seconds")) for row in rows]
+        pairs = [(a, b) for place, a in enumerate(steps) for b in steps[place + 1:] if abs(a[0] - b[0]) > apart * max(a[0], b[0])]
+        return [(a[0] - b[0]) * (a[1] - b[1]) > 0 for a, b in pairs]
+
+    def pairs(self, apart, *rows):
+        return len(self.orders(apart, rows))
+
+    def pairs_right(self, apart, *rows):
+        return sum(self.orders(apart, rows))
 
     def element_bytes(self, row, path):
         _, group, key = path.split("/", 2)
@@ -252,4 +270,4 @@ def largest(*values):
 
 FUNCTIONS = """timed last first at lowest length above largest_difference share_of_step seconds_a_step dataset measured attribute element_bytes
 startup ranks_asked attempts bytes_a_step bench l2_difference l2_norm schedule units padded_elements largest_unit unit_elements saved_bytes
-scalar_bytes collective_calls drawn_operations cut_operations""".split()
+rest_of_step pairs pairs_right scalar_bytes collective_calls drawn_operations cut_operations""".split()

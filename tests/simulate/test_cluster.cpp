@@ -135,3 +135,9 @@ TEST_CASE("a price that a cluster lacks is refused with the nearest that it has"
                                                         Contains("[linear forward.bf16]") &&
                                                         Contains("tessera bench calibrate"));
 }
+
+TEST_CASE("A cluster knows the hash of its file's bytes") {
+  const std::string text = "[cast.fp32]\nbytes = 1\nseconds = 1\n";
+  CHECK(read(text).hash == "f8db7e0028f4000e");  // XXH3 of these bytes, by xxhash's own header
+  CHECK(read(text + "# measured again\n").hash != read(text).hash);
+}

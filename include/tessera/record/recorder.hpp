@@ -18,6 +18,7 @@
 #include "tessera/data/evaluation.hpp"
 #include "tessera/files/io_thread.hpp"
 #include "tessera/optimizer/optimizer.hpp"
+#include "tessera/record/prediction.hpp"
 #include "tessera/record/run_facts.hpp"
 #include "tessera/record/straggler_notice.hpp"
 #include "tessera/run/event_file.hpp"
@@ -63,10 +64,11 @@ struct MachineLoad {
 struct RunAccount {
   RunFacts facts;
   ModelFacts model;
-  MachineLoad load;          ///< at the start
-  bool has_monitor = false;  ///< rank 0's GPU is monitored (/device, /ranks/device)
-  int cores = 0;             ///< of rank 0's machine, those that its ranks may run on
-  int compute_threads = 0;   ///< of all ranks there
+  MachineLoad load;                              ///< at the start
+  bool has_monitor = false;                      ///< rank 0's GPU is monitored (/device, /ranks/device)
+  int cores = 0;                                 ///< of rank 0's machine, those that its ranks may run on
+  int compute_threads = 0;                       ///< of all ranks there
+  std::optional<RunPrediction> prediction = {};  ///< of this start's step
 };
 
 class RunRecorder {
@@ -100,6 +102,8 @@ class RunRecorder {
   const std::filesystem::path& folder() const { return folder_.path(); }
   /// Lists the run's files that exist, and says which are missing; call after finish().
   std::string written() const;
+  /// Returns the prediction beside the steps of this start; empty without one.
+  std::string compared() const { return prediction_ ? comparison(*prediction_, measured_.medians()) : ""; }
   /// Returns the nonce for folder_has_owner().
   const std::string& nonce() const { return lock_.nonce(); }
   IoThread& io() { return io_; }
@@ -136,6 +140,8 @@ class RunRecorder {
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
   bool has_monitor_ = false;
   bool metrics_given_up_ = false;
+  std::optional<RunPrediction> prediction_;
+  MeasuredSteps measured_;                    ///< with a prediction
   std::string log_warning_, status_warning_;  ///< the last warnings
   StragglerNotice stragglers_;
   std::future<void> status_written_;  ///< on the I/O thread; ready if there is none

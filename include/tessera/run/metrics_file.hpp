@@ -16,6 +16,7 @@
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
 //   /schedule                             the step as JSON, a UTF-8 scalar; its attribute `format` names the layout
 //   /config, /provenance, /model          an attribute per option, per fact
+//   /prediction, /prediction/{time,operations,uncertainty}   with plan.cluster: attributes, known before step 1
 // step, skipped, timed, report, calls, bytes and memory are int64, the rest float64. Each start of a run makes a new
 // file: metrics.h5, metrics.1.h5, ... (run/metrics_history.hpp). Without SWMR others cannot use a file that is being
 // written, so it is metrics.h5.tmp, and metrics.h5 is a copy of it, made whenever rows must be durable.
@@ -114,6 +115,12 @@ struct RankRow {
 /// An attribute's value.
 using AttributeValue = std::variant<std::int64_t, double, std::string>;
 
+/// A group that has attributes only.
+struct AttributeGroup {
+  std::string path;
+  std::vector<std::pair<std::string, AttributeValue>> values;
+};
+
 /// The planned memory of one category.
 struct PlannedMemory {
   std::string category;
@@ -132,6 +139,7 @@ struct MetricsLayout {
   std::vector<std::pair<std::string, std::string>> provenance;  ///< attributes of /provenance
   std::vector<std::pair<std::string, double>> numbers;          ///< more of /provenance; set_number() may change these
   std::vector<std::pair<std::string, AttributeValue>> model;    ///< attributes of /model
+  std::vector<AttributeGroup> prediction;                       ///< /prediction and its groups; empty: there is none
   std::string schedule;                                         ///< /schedule; empty: there is none
   std::string schedule_format;                                  ///< its attribute `format`
   std::int64_t sample_bytes = 0;                                ///< of a row of /samples/text; 0: there is none

@@ -55,6 +55,7 @@ class PriceTable {
 /// A machine, or a cluster of them, as read from an INI file.
 struct Cluster {
   std::string name, file;
+  std::string hash;      ///< XXH3 of the file's bytes: 64 bits in hexadecimal
   std::string measured;  ///< date, versions and clocks, as the file says
   DeviceKind device{};
   std::int64_t memory = 0;                          ///< bytes per rank; 0: not said

@@ -13,6 +13,7 @@ from .checklist import checklist
 from .claims import UNKNOWN, claims
 from .findings.listed import find
 from .panels import listed as panels
+from .prediction_section import predictions
 from .quantity import Html, counted, escaped, join, name, number_of, show, text, whole
 from .recommendation import RULES, recommend, sentence
 from .study import Study, blocks, header, make_study
@@ -37,7 +38,7 @@ def render(study: Study) -> str:
         picture=picture, pictures=[panel for panel in drawn if panel is not picture], rules=RULES,
         reasons=[[name(row.name), best.reasons[row.name]] for row in study.rows if row.name in best.reasons],
         results=results(study, best.row), configuration=configuration(study), provenance=provenance(study),
-        written=_samples(study), claims=_claims(study), checklist=_checklist(study), most_warmup=MOST_WARMUP_STEPS,
+        written=_samples(study), claims=_claims(study), predictions=predictions(study), checklist=_checklist(study), most_warmup=MOST_WARMUP_STEPS,
         brought=[(key, title, content(study)) for key, title, content in brought_sections(study.files)], **_asked(study))
 
 

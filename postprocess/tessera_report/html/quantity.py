@@ -94,6 +94,10 @@ def percent(value: float) -> str:
     return f"{value:.1%}"
 
 
+def signed(value: float) -> str:
+    return f"{value:+.1%}"
+
+
 def whole(value: float) -> str:
     return f"{value:.0f}" if abs(value) < 1e5 else count(value)
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..table import flops_text
-from .quantity import Html, decimals, duration, escaped, join, name, optional, percent, short, show, size, text, times, whole
+from .quantity import Html, decimals, duration, escaped, join, name, optional, percent, short, show, signed, size, text, times, whole
 from .study import Study
 from .traced import NEUTRAL, Traced, link_text
 
@@ -22,6 +22,8 @@ RESULTS: list[tuple[str, str, Callable[[float], str]]] = [("ranks", "ranks", who
                                                           ("best", "best_loss", decimals),
                                                           ("validation", "final_validation_loss", decimals),
                                                           ("step", "step_seconds", duration),
+                                                          ("predicted", "predicted_seconds", duration),
+                                                          ("error", "prediction_error", signed),
                                                           ("batch", "batch_seconds", duration),
                                                           ("epoch", "epoch_seconds", duration),
                                                           ("average", "memory_average", size),

@@ -63,6 +63,10 @@ class Traced:
             return call(nothing, "lowest", row, "/eval/loss" if "validation" in key else "/steps/loss")
         if key == "step_seconds":
             return call(nothing, "quantile", self._timed("/steps/seconds"), 0.5)
+        if key in ("predicted_seconds", "predicted_uncertainty"):
+            return self.attribute("/prediction/" + ("step_seconds" if key == "predicted_seconds" else "uncertainty"))
+        if key == "prediction_error":
+            return self._source("predicted_seconds") / self._source("step_seconds") - 1
         if key == "batch_seconds" and self.micro_steps:
             return self._source("step_seconds") / self.micro_steps
         if key == "epoch_seconds":
@@ -218,6 +222,17 @@ class Traced:
         if not len(values):
             return None
         return call(values.mean(), "mean", self._timed(f"/steps/time/{column}"))
+
+    def median_time(self, column: str) -> Optional[Quantity]:
+        """The median of the same; of "host" what no category has."""
+        if column != "host":
+            values, source = finite_column(self.row.timed, f"time/{column}"), self._timed(f"/steps/time/{column}")
+        else:
+            columns = [name for name in self.row.timed if str(name).startswith("time/") and name != "time/recording"]
+            times = self.row.timed[columns].to_numpy(np.float64).sum(axis=1) if columns else np.nan
+            values = (self.row.timed["seconds"].to_numpy(np.float64) - times).clip(0)
+            values, source = values[np.isfinite(values)], call(math.nan, "rest_of_step", self.name, *self._warmup)
+        return call(np.median(values), "quantile", source, 0.5) if len(values) else None
 
     def _utilization(self) -> Optional[np.ndarray]:
         """Share of the time in which GPUs computed, by their driver, [report, rank]; None where that was not measured."""

@@ -7,6 +7,7 @@ from ..quantity import Html, counted, names, show, text, whole
 from ..study import Study
 from .losses import equal_losses, loss_stands, near_losses, other_precision
 from .options import checkpointing, gather_limit, graphs, prefetch, reshard, unit_size
+from .predictions import beyond_price
 from .resources import least_memory, plan_and_memory, volume
 from .speed import (busy_machine, crowded, fastest, noise, overlapped, reading, start_up, straggler, strong_scaling, waiting,
                     weak_scaling)
@@ -24,7 +25,7 @@ def not_ended(study: Study) -> Optional[Html]:
 FINDINGS: list[Callable[[Study], Optional[Html]]] = [
     not_ended, prefetch, strong_scaling, fastest, least_memory, weak_scaling, equal_losses, near_losses, other_precision,
     loss_stands, waiting, straggler, reading, reshard, checkpointing, gather_limit, unit_size, graphs, volume,
-    plan_and_memory, start_up, noise, overlapped, crowded, busy_machine
+    plan_and_memory, beyond_price, start_up, noise, overlapped, crowded, busy_machine
 ]
 ANSWERS = 3  # findings that stand with the recommendation
 
