@@ -12,16 +12,16 @@ using namespace tessera::testing;
 
 namespace {
 
-struct TimedStep {
+struct GpuStepTimes {
   StepTimeTotals times;
   double seconds = 0;  ///< by the host's clock
 };
 
 /// Rank 0's steps.
-std::vector<TimedStep> timed_steps(const Options& options, std::int64_t world) {
+std::vector<GpuStepTimes> timed_steps(const Options& options, std::int64_t world) {
   const Architecture architecture = tiny_gpt2();
   const PlannedRun planned = plan_run(options, architecture, world, world);
-  std::vector<TimedStep> steps;
+  std::vector<GpuStepTimes> steps;
   run_ranks(world, world, [&](RankContext& context) {
     const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data, {});
@@ -50,7 +50,7 @@ TEST_CASE("collectives that nothing hides are exposed communication, and no time
   Options options = gpu_options();
   options.shard.strategy = Strategy::zero3;
   options.comm.emulate.latency = 0.03;  // of every collective
-  const std::vector<TimedStep> steps = timed_steps(options, 2);
+  const std::vector<GpuStepTimes> steps = timed_steps(options, 2);
   REQUIRE(steps.size() == 4);
   for (std::size_t i = 0; i < 2; ++i) {
     const StepTimeTotals& times = steps[i].times;
@@ -98,7 +98,7 @@ TEST_CASE("seconds of collectives are measured, or no number where nobody measur
 
 TEST_CASE("one GPU exposes no communication; replayed steps have no times") {
   Options options = gpu_options();
-  const std::vector<TimedStep> steps = timed_steps(options, 1);
+  const std::vector<GpuStepTimes> steps = timed_steps(options, 1);
   REQUIRE(steps.size() == 4);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const StepTimeTotals& times = steps[i].times;
