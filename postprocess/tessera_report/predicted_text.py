@@ -41,7 +41,7 @@ def _together(study, width: int) -> str:
     text = f"predictions: {len(counting)} of {len(predicted_rows(study))} rows can judge theirs"
     if counting:
         middle, high = typical(errors(counting))
-        pairs, right = order(counting)
+        pairs, right = order([counting])
         text += f"; median error {share(middle.value)}, 95th percentile {share(high.value)}"
         if pairs.value:
             text += f"; of {pairs.value:.0f} pairs that differ, the faster one is named right in {share(right.value / pairs.value)}"

@@ -11,6 +11,7 @@
 #include "tessera/model/flops.hpp"
 #include "tessera/record/account.hpp"
 #include "tessera/record/machine_load.hpp"
+#include "tessera/record/prediction.hpp"
 #include "tessera/record/run_facts.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
 #include "tessera/resolve/origin.hpp"

@@ -1,8 +1,6 @@
 // A prediction before the first step: how it is made, described and recorded.
 #include "tessera/record/prediction.hpp"
 
-#include <cmath>
-
 #include "tessera/base/clock.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"

@@ -1,11 +1,10 @@
 """Predicted beside measured: table, findings, pictures and section, of metrics made by hand."""
-import json
 import unittest
 
 import h5py
 import numpy as np
 
-from html_case import Html, Page, as_number, plain, study_of
+from html_case import Html, Page, plain, study_of
 from made_sweep import Made, predicted
 from reporting import Report
 from trace import Sweep
@@ -60,7 +59,7 @@ class Predictions(Html):
         counting, noisy, crowded = judged(study)
         self.assertEqual([[row.name for row in rows] for rows in (counting, noisy, crowded)],
                          [["row-0", "row-1", "row-2", "row-3"], ["noisy"], ["crowded"]])
-        pairs, right = order(counting)
+        pairs, right = order([counting])
         # Rows 2 and 3 differ by 4%. Row 1 (0.64 s) is predicted below row 0 never: 0.576 s against 0.522 s.
         self.assertEqual((pairs.value, right.value), (5, 5))
         page = self.page()
@@ -82,7 +81,7 @@ class Predictions(Html):
     def test_wrong_order_is_counted(self):
         self.add("fast", rate=1000, step=0.9)
         self.add("slow", rate=500, step=0.8)
-        pairs, right = order(predicted_rows(study_of(self.folder)))
+        pairs, right = order([predicted_rows(study_of(self.folder))])
         self.assertEqual((pairs.value, right.value), (1, 0))
 
     def test_starts_that_were_predicted_differently_are_not_compared(self):

@@ -105,37 +105,31 @@ def size_of_error(error: Quantity) -> Quantity:
     return call(abs(error.value), "abs", error)
 
 
-def quantile_of(quantities: Sequence[Quantity], share: float) -> Quantity:
-    return call(float(np.quantile([one.value for one in quantities], share)), "quantile_of", constant(share), *quantities)
-
-
 def errors(rows: Sequence[Traced]) -> list[Quantity]:
     """Sizes of the errors of the rows' steps."""
     return [size_of_error(row.key("prediction_error")) for row in rows]
 
 
-def typical(quantities: Sequence[Quantity]) -> tuple[Quantity, Quantity]:
+def typical(quantities: list[Quantity]) -> tuple[Quantity, Quantity]:
     """The median and the 95th percentile."""
-    return median(list(quantities)), quantile_of(quantities, 0.95)
+    high = float(np.quantile([one.value for one in quantities], 0.95))
+    return median(quantities), call(high, "quantile_of", 0.95, *quantities)
 
 
-def order(rows: Sequence[Traced]) -> tuple[Quantity, Quantity]:
-    """Pairs of rows whose steps differ by more than TIE, and those of them whose faster one was predicted to be faster."""
-    all_pairs = right = 0
-    for one, other in combinations(rows, 2):
-        a, b = one.values["step_seconds"], other.values["step_seconds"]
-        if abs(a - b) <= TIE * max(a, b):
-            continue
-        all_pairs += 1
-        right += (one.values["predicted_seconds"] < other.values["predicted_seconds"]) == (a < b)
-    names = [row.name for row in rows]
-    return call(all_pairs, "pairs", TIE, *names), call(right, "pairs_right", TIE, *names)
+def order(groups: list[list[Traced]]) -> tuple[Quantity, Quantity]:
+    """Pairs of rows within the groups whose steps differ by more than TIE, and those whose faster one was predicted to be faster."""
+    pairs, right = constant(0), constant(0)
+    for rows in groups:
+        steps = [(row.values["step_seconds"], row.values["predicted_seconds"]) for row in rows]
+        told = [(a[0] - b[0]) * (a[1] - b[1]) > 0 for a, b in combinations(steps, 2) if abs(a[0] - b[0]) > TIE * max(a[0], b[0])]
+        names = [row.name for row in rows]
+        pairs, right = pairs + call(len(told), "pairs", TIE, *names), right + call(sum(told), "pairs_right", TIE, *names)
+    return pairs, right
 
 
 def same_work(rows: Sequence[Traced]) -> list[list[Traced]]:
     """Rows that do the same work on as many ranks, so that only options tell their speeds apart."""
     found: dict[tuple, list[Traced]] = {}
     for row in rows:
-        key = (*(row.values[key] for key in ("parameters", "tokens_per_step", "ranks")), row.option("train.seq_len"))
-        found.setdefault(key, []).append(row)
+        found.setdefault((row.option("train.seq_len"), *map(row.values.get, ("parameters", "tokens_per_step", "ranks"))), []).append(row)
     return [group for group in found.values() if len(group) > 1]

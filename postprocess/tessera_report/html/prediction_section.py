@@ -1,15 +1,13 @@
 """The page's section on predictions: how far off they were, by row and by class."""
 from __future__ import annotations
 
-from typing import Sequence
-
 from .predicted import (CLASSES, FEW, NOISY, TIE, Beside, classes_of, differences, errors, judged, order, predicted_rows, same_work, sentence,
                         size_of_error, step_of, typical)
-from .quantity import (Html, Quantity, constant, counted, duration, join, median, name, number_of, optional, percent, rounded, show, signed,
+from .quantity import (Html, constant, counted, duration, join, median, name, number_of, optional, percent, rounded, show, signed,
                        text, times, whole)
 from .quartiles import spread
 from .study import Study
-from .tables import TEMPLATES, table
+from .tables import TEMPLATES
 from .traced import Traced
 
 SECTION = TEMPLATES.from_string("""<p>{{ summary }}</p>
@@ -50,20 +48,11 @@ def _row(row: Traced, counts: bool, noisy: bool) -> list[Html]:
             show(row.key("prediction_error"), signed), optional(spread(row), percent), text("{why}", why=why)]
 
 
-def _share(pairs: Sequence[tuple[Quantity, Quantity]]) -> tuple[Quantity, Quantity]:
-    """Numbers of pairs added up."""
-    whole_of, right = pairs[0]
-    for more, also in pairs[1:]:
-        whole_of, right = whole_of + more, right + also
-    return whole_of, right
-
-
-def _order(pairs: Sequence[tuple[Quantity, Quantity]], which: str) -> Html:
-    every, right = _share(pairs) if pairs else (constant(0), constant(0))
-    if not every.value:
-        return Html("")
+def _order(groups: list[list[Traced]], which: str) -> Html:
+    pairs, right = order(groups)
     return text(" Of {pairs} pairs{which} whose steps differ by more than {tie}, the faster one was predicted to be faster in {share}.",
-                pairs=show(every, whole), which=which, tie=show(constant(TIE), rounded), share=show(right / every, percent))
+                pairs=show(pairs, whole), which=which, tie=show(constant(TIE), rounded),
+                share=show(right / pairs, percent)) if pairs.value else Html("")
 
 
 def _summary(study: Study) -> Html:
@@ -73,8 +62,8 @@ def _summary(study: Study) -> Html:
         middle, high = typical(errors(counting))
         parts.append(text("{rows} can judge it: the median of the sizes of their errors is {middle}, the ninety-fifth percentile {high}.",
                           rows=number_of([row.name for row in counting]), middle=show(middle, percent), high=show(high, percent)))
-        parts.append(_order([order(counting)], ""))
-        parts.append(_order([order(group) for group in same_work(counting)], " that do the same work on as many ranks"))
+        parts.append(_order([counting], ""))
+        parts.append(_order(same_work(counting), " that do the same work on as many ranks"))
     else:
         parts.append("No row can judge it.")
     if not any(differences(row) for row in predicted_rows(study)):

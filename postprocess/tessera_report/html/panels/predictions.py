@@ -8,9 +8,8 @@ from matplotlib.ticker import LogLocator
 
 from .. import svg
 from ..predicted import CLASSES, classes_of, judged, predicted_rows, step_of
-from ..quantity import Html, duration, name, optional, show, signed, text
+from ..quantity import duration, name, optional, show, signed, text
 from ..study import Study
-from ..traced import Traced
 from .panel import Panel, drawn
 from .times import TIMES
 
@@ -74,10 +73,6 @@ def points(study: Study) -> Optional[Panel]:
     axes.grid()
     svg.legend(figure, axes)
     caption = text("A point for each row, on logarithmic axes: below the line the step took longer than predicted. Open marks are not judged.")
-    return drawn(figure, "accuracy", "Predicted against measured", caption, ["row", "predicted", "measured", "error"],
-                 [_numbers(row) for row in rows])
-
-
-def _numbers(row: Traced) -> list[Html]:
-    step = step_of(row)
-    return [name(row.name), show(step.predicted, duration), show(step.measured, duration), show(row.key("prediction_error"), signed)]
+    cells = [[name(row.name), *(show(row.key(key), form) for key, form in (("predicted_seconds", duration), ("step_seconds", duration),
+                                                                         ("prediction_error", signed)))] for row in rows]
+    return drawn(figure, "accuracy", "Predicted against measured", caption, ["row", "predicted", "measured", "error"], cells)
