@@ -66,25 +66,27 @@ std::string condition(const RankFlight& rank) {
       return "has finished";
     case RankLife::stopped:
       return "is stopped (SIGSTOP)";
-    case RankLife::silent:
-      return "has been silent since its last heartbeat, so its machine is gone, or its process was killed or stopped";
     case RankLife::failed:
       if (!stopped.empty()) return stopped;
       return fmt::format("{} ({})", h.end == FlightEnd::told ? "ended because another rank failed" : "failed",
                          shown({h.message.data(), ::strnlen(h.message.data(), h.message.size())}, 300));
     case RankLife::gone:
+    case RankLife::silent: {
       if (!stopped.empty()) return stopped;
-      if (h.signal == 0) return "is gone: it was killed (SIGKILL), because it left no word";
-      if (was_told_to_end(rank)) return fmt::format("is gone: it was told to end ({})", signal_name(h.signal));
-      return fmt::format("is gone: it died of {}", signal_name(h.signal));
+      const char* const gone = rank.life == RankLife::gone ? "is gone" : "is silent";
+      if (was_told_to_end(rank)) return fmt::format("{}: it was told to end ({})", gone, signal_name(h.signal));
+      if (h.signal != 0) return fmt::format("{}: it died of {}", gone, signal_name(h.signal));
+      return rank.life == RankLife::gone ? "is gone: it was killed (SIGKILL), because it left no word"
+                                         : "is silent: its machine is gone, or it was killed or stopped (SIGSTOP)";
+    }
   }
   return "";
 }
 
 /// Returns whether the rank itself went wrong, and not because of another one.
 bool is_broken(const RankFlight& rank) {
-  if (rank.header.seen_stopped > 0 || rank.life == RankLife::stopped || rank.life == RankLife::silent) return true;
-  return rank.life == RankLife::gone && !was_told_to_end(rank);
+  if (rank.header.seen_stopped > 0 || rank.life == RankLife::stopped) return true;
+  return (rank.life == RankLife::gone || rank.life == RankLife::silent) && !was_told_to_end(rank);
 }
 
 /// Says what the rank does, or did last: "step 12, in gather h.3 for 8.1 s".

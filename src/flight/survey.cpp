@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t kMostOperations = std::int64_t{1} << 24;
 constexpr std::int64_t kSilence =
-    5'000'000'000;  ///< nanoseconds without a heartbeat, on clocks that may differ a little
+    2'000'000'000;  ///< nanoseconds without a heartbeat, on clocks that may differ a little
 constexpr auto kRingBytes = static_cast<std::int64_t>(kFlightRecords * sizeof(FlightRecord));
 
 template <std::size_t N>

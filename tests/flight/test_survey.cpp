@@ -188,3 +188,14 @@ TEST_CASE("a hostile file is refused with a reason") {
     CHECK_THAT(ranks.report(), Contains("2147483646 ranks left no file here"));
   }
 }
+
+TEST_CASE("a rank of another machine is silent once its heartbeat is old") {
+  Ranks ranks;
+  ranks.add().begin(0, 1, seconds_ago(8));
+  ranks.add();
+  const auto path = ranks.folder.path() / "rank-1";
+  overwrite(path, offsetof(FlightHeader, system), "elsewhere");
+  CHECK_THAT(ranks.verdict(), Contains("rank 1 on ") && Contains("It runs; step 12, before its first operation"));
+  overwrite(path, offsetof(FlightHeader, heartbeat_unix), std::string(8, '\0'));
+  CHECK_THAT(ranks.verdict(), Contains("It is silent: its machine is gone, or it was killed or stopped (SIGSTOP)"));
+}
