@@ -45,7 +45,8 @@ class FlightFile {
   }
   const FlightHeader& header() const { return header_; }
 
-  /// Returns the last record of a stream. The rank may be writing, so each is read twice and must not change between.
+  /// Returns the last record of a stream, or the first that is under way: a GPU's operations are noted when they are
+  /// submitted. The rank may be writing, so each is read twice and must not change between.
   FlightOperationSeen last(int stream) const {
     std::array<std::array<FlightRecord, kFlightRecords>, 2> ring;
     for (auto& once : ring) read_at(file_, path_, rings_at() + stream * kRingBytes, &once, kRingBytes);
@@ -55,7 +56,11 @@ class FlightFile {
       const bool is_whole = again.number > 0 && again.number % kFlightRecords == i && first.number == again.number &&
                             first.begin == again.begin && again.operation >= 0 &&
                             again.operation < header_.operations && (again.end == 0 || again.end >= again.begin);
-      if (is_whole && again.number > seen.record.number) seen.record = again;
+      const auto comes_later = [&](const FlightRecord& than) {
+        if (than.number == 0 || (than.end == 0) != (again.end == 0)) return than.number == 0 || again.end == 0;
+        return again.end == 0 ? again.number < than.number : again.number > than.number;
+      };
+      if (is_whole && comes_later(seen.record)) seen.record = again;
     }
     if (seen.record.number == 0) return seen;
     FlightOperation operation;

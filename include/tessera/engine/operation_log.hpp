@@ -35,9 +35,6 @@ class OperationLog {
   void begins(OperationId id, int stream, std::int64_t now) {
     if (flight_ != nullptr) flight_->begin(stream, id.number(), now);
   }
-  void begins(SegmentId segment, std::int64_t now) {
-    if (flight_ != nullptr) flight_->begin(0, std::ssize(schedule_.operations) + segment.number(), now);
-  }
   void done(int stream, std::int64_t now) {
     if (flight_ != nullptr) flight_->end(stream, now);
   }

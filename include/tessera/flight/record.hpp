@@ -65,9 +65,8 @@ struct FlightHeader {
   std::uint32_t signal = 0;  ///< the first that the rank received; 0: none
   FlightEnd end = FlightEnd::none;
   std::uint32_t seen_stopped = 0;   ///< 1 + the rank that saw that this one was stopped (SIGSTOP); 0: none
-  std::int64_t device_done = 0;     ///< on a GPU: the number of the last record of ring 0 whose work is done
   std::array<char, 512> message{};  ///< of a failure
-  std::array<std::byte, 200> unused{};
+  std::array<std::byte, 208> unused{};
 };
 static_assert(sizeof(FlightHeader) == 1024 && offsetof(FlightHeader, heartbeat) == 256);
 

@@ -50,8 +50,10 @@ class FlightRecorder {
     std::atomic_ref(record.number).store(number, std::memory_order_release);
   }
   /// Notes that the stream's last operation is done. One that throws stays under way.
-  void end(int stream, std::int64_t now) {
-    FlightRecord& record = record_at(stream, numbers_[static_cast<std::size_t>(stream)]);
+  void end(int stream, std::int64_t now) { end(stream, numbers_[static_cast<std::size_t>(stream)], now); }
+  /// Notes that an operation is done that may not be the stream's last, but is one of its last kFlightRecords.
+  void end(int stream, std::uint64_t number, std::int64_t now) {
+    FlightRecord& record = record_at(stream, number);
     std::atomic_ref(record.end).store(now, std::memory_order_release);
     Recent& recent = recent_[static_cast<std::size_t>(record.operation)];
     set(recent.nanoseconds[recent.count % recent.nanoseconds.size()], now - record.begin);
