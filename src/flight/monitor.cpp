@@ -20,8 +20,7 @@ constexpr double kLate = 5.0;  ///< seconds
 constexpr double kTimesUsual = 20.0;
 constexpr double kAfterPeers = 1.0;  ///< seconds: ranks that wait in a collective meanwhile report first
 
-}  // namespace
-
+/// Says what is late. With the files of other ranks, also who is missing there; empty if another rank says so.
 std::string late_text(const FlightRecorder& recorder, const FlightRecord& record, const std::string& name,
                       FlightWork work, double seconds, double usual) {
   const std::string late =
@@ -43,6 +42,8 @@ std::string late_text(const FlightRecorder& recorder, const FlightRecord& record
     return late;  // the others' files are on other nodes
   }
 }
+
+}  // namespace
 
 FlightMonitor::FlightMonitor(FlightRecorder& recorder, FlightWatch watch)
     : recorder_(recorder), watch_(std::move(watch)), thread_(start_thread("flight", [this] { run(); })) {}

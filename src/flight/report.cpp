@@ -2,8 +2,10 @@
 
 #include <fmt/ranges.h>
 #include <signal.h>
+#include <string.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 
@@ -29,6 +31,25 @@ std::string shown_ranks(const Ranks& ranks) {
   return fmt::format("{} {}{}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(named, ", "), more);
 }
 
+/// Names the ranks whose files are not here; empty if there are none.
+std::string unseen_ranks(const FlightSurvey& survey) {
+  const std::int64_t world = survey.ranks[0].header.world;
+  const std::int64_t count = world - static_cast<std::int64_t>(survey.ranks.size());
+  std::vector<std::int64_t> named;
+  auto seen = survey.ranks.begin();
+  for (std::int64_t rank = 0; rank < world && named.size() < kNamed; ++rank) {
+    if (seen != survey.ranks.end() && seen->header.rank == rank) {
+      ++seen;
+    } else {
+      named.push_back(rank);
+    }
+  }
+  if (named.empty()) return "";
+  const std::int64_t more = count - static_cast<std::int64_t>(named.size());
+  return fmt::format("{} {}{}", count == 1 ? "rank" : "ranks", fmt::join(named, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 /// Returns whether a signal came that asks a process to end, from a user or a launcher.
 bool was_told_to_end(const RankFlight& rank) {
   const std::uint32_t signal = rank.header.signal;
@@ -36,20 +57,8 @@ bool was_told_to_end(const RankFlight& rank) {
 }
 
 std::string signal_name(std::uint32_t number) {
-  constexpr std::array<std::pair<std::uint32_t, const char*>, 10> kNames{{{SIGTERM, "SIGTERM"},
-                                                                          {SIGINT, "SIGINT"},
-                                                                          {SIGHUP, "SIGHUP"},
-                                                                          {SIGUSR1, "SIGUSR1"},
-                                                                          {SIGXCPU, "SIGXCPU"},
-                                                                          {SIGSEGV, "SIGSEGV"},
-                                                                          {SIGBUS, "SIGBUS"},
-                                                                          {SIGFPE, "SIGFPE"},
-                                                                          {SIGILL, "SIGILL"},
-                                                                          {SIGABRT, "SIGABRT"}}};
-  for (const auto& [known, name] : kNames) {
-    if (known == number) return name;
-  }
-  return fmt::format("signal {}", number);
+  const char* const name = ::strsignal(static_cast<int>(number));  // NOLINT(concurrency-mt-unsafe): the name is copied
+  return fmt::format("signal {}, {}", number, shown(name != nullptr ? name : "unknown"));
 }
 
 /// Says how the rank's process is, as a clause: "is stopped (SIGSTOP)".
@@ -177,7 +186,9 @@ std::string plain(const RankFlight& rank) { return fmt::format("{}; {}", conditi
 Ranks first_to_go(Ranks broken) {
   std::int64_t first = INT64_MAX;
   for (const RankFlight* rank : broken) first = std::min(first, rank->header.heartbeat_unix);
-  std::erase_if(broken, [&](const RankFlight* rank) { return rank->header.heartbeat_unix > first + 600'000'000; });
+  std::erase_if(broken, [&](const RankFlight* rank) {
+    return static_cast<double>(rank->header.heartbeat_unix) > static_cast<double>(first) + 6e8;
+  });
   return broken;
 }
 
@@ -217,37 +228,23 @@ std::string rank_lines(const FlightSurvey& survey) {
   return text;
 }
 
-/// Names the ranks whose files are not here.
-std::string unseen(const FlightSurvey& survey) {
-  const std::int64_t world = survey.ranks[0].header.world;
-  const std::int64_t count = world - static_cast<std::int64_t>(survey.ranks.size());
-  if (count <= 0) return "";
-  std::vector<std::int64_t> named;
-  std::size_t next = 0;
-  for (std::int64_t rank = 0; rank < world && named.size() < kNamed; ++rank) {
-    while (next < survey.ranks.size() && survey.ranks[next].header.rank < rank) ++next;
-    if (next == survey.ranks.size() || survey.ranks[next].header.rank != rank) named.push_back(rank);
-  }
-  return fmt::format("unseen     {} left no file here: {} {}{}\n", counted(count, "rank"),
-                     count == 1 ? "rank" : "ranks", fmt::join(named, ", "),
-                     count > static_cast<std::int64_t>(kNamed) ? ", ..." : "");
-}
-
 }  // namespace
 
 std::string flight_verdict(const FlightSurvey& survey) {
   const Judge judge(survey);
   if (const auto wait = judge.longest_wait(true)) return missing_report(*wait);
   if (const Ranks broken = judge.those(is_broken); !broken.empty()) return sentences(first_to_go(broken), plain);
+  const std::string unseen = unseen_ranks(survey);
+  std::string text;
   if (const auto wait = judge.longest_wait(false)) {
-    const FlightRecord& record = wait->operation->record;
-    return fmt::format(
-        "{} of {} of step {} arrived {} ago, and it is not done: the link is slow, or a message was lost\n",
-        shown_ranks(wait->waiting), wait->operation->name, record.step, format_seconds(wait->seconds));
+    text = fmt::format("{} arrived {} ago in {} of step {}, which is not done: {}\n", shown_ranks(wait->waiting),
+                       format_seconds(wait->seconds), wait->operation->name, wait->operation->record.step,
+                       unseen.empty() ? "the link is slow, or a message was lost"
+                                      : fmt::format("what {} did is not known here", unseen));
+    if (unseen.empty()) return text;
   }
-  if (const Ranks failed = judge.those([](const RankFlight& r) { return r.header.end == FlightEnd::failed; });
-      !failed.empty())
-    return sentences(failed, plain);
+  text += sentences(judge.those([](const RankFlight& rank) { return rank.header.end == FlightEnd::failed; }), plain);
+  if (!text.empty()) return text;
   return sentences(judge.those([](const RankFlight& rank) {
     const FlightOperationSeen* const current = rank.current();
     return current != nullptr && current->is_under_way() && rank.life == RankLife::running &&
@@ -263,7 +260,9 @@ std::string flight_report(const FlightSurvey& survey) {
       fmt::format("flight     {} of {}, started {}\n", survey.ranks.size(),
                   counted(survey.ranks[0].header.world, "rank"), format_utc(static_cast<double>(started) / 1e9));
   for (const std::string& wrong : survey.refused) text += "left out   " + printable(wrong) + "\n";
-  text += unseen(survey) + rank_lines(survey);
+  if (const std::string unseen = unseen_ranks(survey); !unseen.empty())
+    text += fmt::format("unseen     {} left no file here\n", unseen);
+  text += rank_lines(survey);
   const std::string verdict = flight_verdict(survey);
   return text + (verdict.empty() ? "no rank has waited for another in an operation for a second\n" : verdict);
 }

@@ -86,7 +86,7 @@ class Flight(Case):
         running.wait_for(lambda: os.path.exists(self.folder / "run/flight/rank-1"), "flight files")
         running.wait_for(lambda: self.verdict(self.job("postmortem", "run").out), "a wait")
         said = self.postmortem()
-        self.assertRegex(said, r"\nranks 0, 1 of \S+.* of step \d+ arrived \S+ s ago, .*: the link is slow")
+        self.assertRegex(said, r"\nranks 0, 1 arrived \S+ s ago in \S+.* of step \d+, .*: the link is slow")
 
     def test_a_late_operation_is_a_warning_that_names_the_rank(self):
         running = self.start("--run.timeout=60", steps=5)

@@ -78,8 +78,17 @@ TEST_CASE("a link is slow if all ranks have come") {
   Ranks ranks;
   for (int i = 0; i < 2; ++i) ranks.add().begin(0, 1, seconds_ago(8));
   CHECK(ranks.verdict() ==
-        "ranks 0, 1 of gather h.1 of step 12 arrived 8 s ago, and it is not done: the link is slow, or a message was "
+        "ranks 0, 1 arrived 8 s ago in gather h.1 of step 12, which is not done: the link is slow, or a message was "
         "lost\n");
+}
+
+TEST_CASE("of a rank whose file was lost with its node, those that wait for it say what they know") {
+  Ranks ranks;
+  for (int i = 0; i < 2; ++i) ranks.add(3).begin(0, 1, seconds_ago(8));
+  ranks.all[0]->failed("rank 2 did not arrive within 8 s");
+  CHECK_THAT(ranks.verdict(), Contains("ranks 0, 1 arrived 8 s ago in gather h.1 of step 12") &&
+                                  Contains("what rank 2 did is not known here\nrank 0 on ") &&
+                                  Contains("failed (rank 2 did not arrive within 8 s)"));
 }
 
 TEST_CASE("nothing is said about a run that goes on") {
@@ -95,7 +104,8 @@ TEST_CASE("ranks whose files are elsewhere are named, and those of an earlier st
   FlightRecorder early({ranks.folder.path(), false}, 3, 5, "before", 7, table());
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ranks.add(4), ranks.add(4);
-  CHECK_THAT(ranks.report(), Contains("flight     2 of 4 ranks") && Contains("left no file here: ranks 2, 3"));
+  CHECK_THAT(ranks.report(),
+             Contains("flight     2 of 4 ranks") && Contains("unseen     ranks 2, 3 left no file here"));
 }
 
 TEST_CASE("many ranks that are alike share a line") {
@@ -128,7 +138,7 @@ TEST_CASE("processes that are stopped, killed, or end by a fault are told apart"
   FlightSurvey seen = survey({folder.path()});
   CHECK(seen.ranks[0].life == RankLife::stopped);
   CHECK_THAT(flight_report(seen), Contains("is stopped (SIGSTOP); step 0, in forward h.0") &&
-                                      Contains("killed (SIGKILL)") && Contains("it died of SIGSEGV"));
+                                      Contains("killed (SIGKILL)") && Contains("it died of signal 11"));
   note_stopped(folder.path(), seen, 2);
   ::kill(stopped, SIGKILL);
   ::waitpid(stopped, &status, 0);
@@ -176,6 +186,11 @@ TEST_CASE("a hostile file is refused with a reason") {
     overwrite(path, record + static_cast<std::int64_t>(offsetof(FlightRecord, operation)), word(3));
     CHECK_THAT(ranks.report(), Contains("before its first operation"));
   }
+  SECTION("times that cannot be") {
+    overwrite(path, record + static_cast<std::int64_t>(offsetof(FlightRecord, begin)), word(INT64_MIN));
+    overwrite(path, offsetof(FlightHeader, heartbeat_unix), word(INT64_MAX));
+    CHECK_THAT(ranks.report(), Contains("gather h.1"));
+  }
   SECTION("names with control characters and without an end") {
     overwrite(path, row, "\x1b]0;" + std::string(44, '\n'));
     overwrite(path, offsetof(FlightHeader, host), std::string(64, '\x07'));
@@ -185,7 +200,7 @@ TEST_CASE("a hostile file is refused with a reason") {
   }
   SECTION("a world as large as a number can be") {
     overwrite(path, offsetof(FlightHeader, world), std::string("\xff\xff\xff\x7f", 4));
-    CHECK_THAT(ranks.report(), Contains("2147483646 ranks left no file here"));
+    CHECK_THAT(ranks.report(), Contains("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 2147483638 more left no file here"));
   }
 }
 

@@ -16,11 +16,6 @@ struct FlightWatch {
   std::function<void(const std::string&)> end_the_job;  ///< gets why: the data did not come in time
 };
 
-/// Says what is late: the operation's name, its step, how long it has been under way, and how long it usually takes, in
-/// seconds. With the files of other ranks, who is missing there. Empty if another rank says so.
-std::string late_text(const FlightRecorder& recorder, const FlightRecord& record, const std::string& name,
-                      FlightWork work, double seconds, double usual);
-
 class FlightMonitor {
  public:
   /// Starts the thread; `recorder` must outlive the monitor. `watch` is called on it.

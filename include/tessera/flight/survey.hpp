@@ -38,7 +38,7 @@ struct RankFlight {
   /// Returns the operation that the rank is in: a collective before others, the oldest before newer ones. If it is in
   /// none, the one that it did last. Null if there is none at all.
   const FlightOperationSeen* current() const;
-  double seconds_since(std::int64_t time) const { return static_cast<double>(now - time) / 1e9; }
+  double seconds_since(std::int64_t time) const { return (static_cast<double>(now) - static_cast<double>(time)) / 1e9; }
   std::string host() const;
 };
 
