@@ -159,6 +159,22 @@ explain() {
   esac
 }
 
+# postmortem RUN CODE: after a failure that leaves a question, what each rank did last and who held the others up. Files
+# that are local to the nodes are collected first, by a task on each node that still answers.
+postmortem() {
+  local run=$1 folder
+  case $2 in 0 | 2 | 3 | 6 | 75) return ;; esac
+  [[ -d $run/flight ]] || return
+  # A rank of another node counts as silent after two seconds without a heartbeat.
+  ((SLURM_JOB_NUM_NODES == 1)) || sleep 3
+  if folder=$(cat "$run/flight/node-local" 2>/dev/null); then
+    # shellcheck disable=SC2016
+    timeout 60 srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --kill-on-bad-exit=0 \
+      sh -c 'cp "$0"/rank-* "$1" && rm -r "$0"' "$folder" "$run/flight"
+  fi
+  "$TESSERA" postmortem "$run" >&2
+}
+
 # put_back JOB: puts the job into the queue again. Slurm may end what the script runs before scontrol has its answer:
 # scontrol must outlive that.
 put_back() (
@@ -221,6 +237,7 @@ train_job() {
   # shellcheck disable=SC2086
   run_ranks "${launcher[@]}" ${TESSERA_WRAP:-} "$TESSERA" train "${words[@]}"
   if ((code == 75)); then requeue "$run" "$started"; else explain "$code"; fi
+  postmortem "$run" "$code"
   exit "$code"
 }
 
@@ -252,6 +269,7 @@ sweep_job() {
     "--sweep.launcher=${launcher[*]} ${TESSERA_WRAP:-}"
   if ((code != 75)); then
     explain "$code"
+    postmortem "$dir/$row/run" "$code"
   elif [[ $(row_status "$status") != pending ]]; then
     say "stopped with a checkpoint, not requeued: $status says why"
   elif [[ -n $cancelled || $(job_fact JobState) != RUNNING ]]; then

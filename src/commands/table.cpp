@@ -22,6 +22,8 @@ constexpr Command kCommands[] = {
     {"sweep", "", InputFile::of_sweep, "several runs side by side, here or over Slurm, from one file",
      "tessera sweep inputs/sweeps/strategies.ini --sweep.action=run", R::sweep, R::none, false,
      [](Call& call) { return run_sweep(call.input, call.settings); }},
+    {"postmortem", "RUN", InputFile::none, "who waits for whom in a run that hangs or was killed, rank by rank",
+     "tessera postmortem RUN", R::none, R::none, false, [](Call& call) { return run_postmortem(call.path()); }},
     {"generate", "CHECKPOINT_OR_FOLDER", InputFile::none,
      "text from a run, a checkpoint or a Hugging Face folder, on one rank or several",
      "tessera generate RUN --generate.prompt='Once upon a time' --generate.temperature=0", R::generate, R::none, true,

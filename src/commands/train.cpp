@@ -17,6 +17,7 @@
 #include "tessera/resolve/origin.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 #include "tessera/telemetry/process_memory.hpp"
+#include "tessera/training/flight.hpp"
 #include "tessera/training/kept_algorithms.hpp"
 #include "tessera/training/resume.hpp"
 #include "tessera/training/train_loop.hpp"
@@ -71,8 +72,9 @@ ResumeSettings resume_settings(const ResolvedRun& run) {
   return {run.options, run.planned, *run.data, run_folder(run.options), static_cast<int>(run.options.run.threads), {}};
 }
 
-/// UsageError, the same on every rank, if a rank has another folder of this name (on its own disk). Collective.
-void require_same_folder(World& world, const std::filesystem::path& folder, const std::string& nonce_of_rank_0) {
+/// UsageError, the same on every rank, if a rank has another folder of this name (on its own disk). Returns the nonce
+/// of rank 0, which names this start of the run. Collective.
+std::string require_same_folder(World& world, const std::filesystem::path& folder, const std::string& nonce_of_rank_0) {
   const std::string nonce = world.control().broadcast(nonce_of_rank_0);
   const std::string mine = folder_has_owner(folder, nonce) ? "" : world.host();
   for (const std::string& host : world.control().all_gather(mine)) {
@@ -80,11 +82,12 @@ void require_same_folder(World& world, const std::filesystem::path& folder, cons
     throw refusal("run.dir = {} must be the same folder on all nodes, but {} sees another", folder.string(), host)
         .use("a shared file system");
   }
+  return nonce;
 }
 
 /// Trains after the run folder was taken: a failure is noted in status.json before it is passed on.
 ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocation, const StopSignals& signals,
-               RunRecorder* recorder, const std::optional<RunPrediction>& prediction) {
+               RunRecorder* recorder, const std::optional<RunPrediction>& prediction, TrainingFlight& flight) {
   const Options& options = run.options;
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   const bool has_datasheet = traits_of(run.planned.schedule.model.device).has_datasheet;
@@ -99,7 +102,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     notice.emplace(signals, [recorder](const std::string& line) { recorder->announce_stop(line); });
   const auto opened = [&] {
     const WaitPhase phase(waits, "the first state was read", options.checkpoint.timeout, "checkpoint.timeout");
-    return open_session(world, run, state_loader(world, resume));
+    return open_session(world, run, state_loader(world, resume), flight.recorder());
   }();
   TrainingSession& session = *opened;
   const Device& device = *session.resources().device;
@@ -151,6 +154,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     if (!stopped.empty()) log.info("stopped    " + stopped + "; go on with checkpoint.resume = auto");
   }
   world.control().barrier();
+  flight.finished();
   return stopped.empty() ? ExitCode::finished : ExitCode::stopped_early;
 }
 
@@ -176,20 +180,24 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   std::unique_ptr<RunRecorder> recorder;
   if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(options, run_folder(options), world.size());
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
+  std::optional<TrainingFlight> flight;
   try {
-    {
+    const std::string start = [&] {
       // All ranks wait until the folder is known to be free, because rank 0 may wait for a process that is dying.
       const WaitPhase locking(world.control().waits(), "rank 0 took the run folder", options.checkpoint.timeout,
                               "checkpoint.timeout");
-      require_same_folder(world, run_folder(options), recorder != nullptr ? recorder->nonce() : "");
-    }
+      return require_same_folder(world, run_folder(options), recorder != nullptr ? recorder->nonce() : "");
+    }();
     if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
     if (recorder != nullptr) keep_companions(options);
-    return static_cast<int>(train(world, run, invocation, signals, recorder.get(), prediction));
+    flight.emplace(world, run_folder(options), start, run.planned.schedule, options.run.timeout);
+    return static_cast<int>(train(world, run, invocation, signals, recorder.get(), prediction, *flight));
   } catch (const Error& error) {
+    if (flight) flight->failed();
     if (recorder != nullptr) recorder->finish(RunState::failed, error.code(), error.what());
     throw;
   } catch (const std::exception& error) {
+    if (flight) flight->failed();
     if (recorder != nullptr) recorder->finish(RunState::failed, ExitCode::internal, error.what());
     throw;
   }

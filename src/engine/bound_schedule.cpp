@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/engine/operation_log.hpp"
 #include "tessera/engine/state.hpp"
 
 namespace tessera {
@@ -56,9 +57,7 @@ class Binder {
   }
 
   void bind(const Operation& op, BoundOperation& bound) const {
-    bound.name = name_of(op.kind);
-    if (op.unit) bound.name += " " + schedule_.unit(op.unit).name;
-    if (!op.unit && op.part) bound.name += " " + schedule_.part(op.part).name;
+    bound.name = operation_name(schedule_, op);
     switch (op.kind) {
       case OperationKind::forward:
       case OperationKind::recompute:

@@ -1,6 +1,55 @@
 #include "tessera/engine/operation_log.hpp"
 
+#include <algorithm>
+
 namespace tessera {
+
+namespace {
+
+/// Returns the name with what it moves, where no unit or part tells that: "load tokens".
+std::string flight_name(const StepSchedule& schedule, const Operation& op) {
+  std::string name = operation_name(schedule, op);
+  if (op.unit || op.part) return name;
+  if (!op.writes.empty()) return name + " " + name_of_value(schedule, op.writes[0]);
+  return op.updates.empty() ? name : name + " " + name_of_value(schedule, op.updates[0].after);
+}
+
+FlightOperation flight_operation(const std::string& name, std::int64_t bytes, FlightWork work) {
+  FlightOperation row;
+  std::copy_n(name.begin(), std::min(name.size(), row.name.size() - 1), row.name.begin());
+  row.bytes = bytes;
+  row.work = work;
+  return row;
+}
+
+FlightWork work_of(const StepSchedule& schedule, const Operation& op) {
+  if (schedule.communicates(op)) return FlightWork::collective;
+  if (takes_tokens(schedule, op)) return FlightWork::data;
+  const bool copies = op.kind == OperationKind::load || op.kind == OperationKind::store;
+  return copies ? FlightWork::copy : FlightWork::compute;
+}
+
+}  // namespace
+
+std::string operation_name(const StepSchedule& schedule, const Operation& op) {
+  std::string name(name_of(op.kind));
+  if (op.unit) return name + " " + schedule.unit(op.unit).name;
+  return op.part ? name + " " + schedule.part(op.part).name : name;
+}
+
+std::vector<FlightOperation> flight_operations(const StepSchedule& schedule) {
+  std::vector<FlightOperation> rows;
+  for (const Operation& op : schedule.operations) {
+    const std::int64_t bytes = op.wire_bytes > 0 ? op.wire_bytes : copied_bytes(schedule, op);
+    rows.push_back(flight_operation(flight_name(schedule, op), bytes, work_of(schedule, op)));
+  }
+  for (const Segment& segment : schedule.segments) {
+    const bool communicates = std::ranges::any_of(
+        segment.operations(), [&](OperationId id) { return schedule.communicates(schedule.operation(id)); });
+    rows.push_back(flight_operation(segment.name, 0, communicates ? FlightWork::collective : FlightWork::compute));
+  }
+  return rows;
+}
 
 TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
   if (op.queue == Queue::host) return TimeCategory::exposed_other;

@@ -103,10 +103,15 @@ OwnerLife life_of(const ProcessOwner& owner) {
   return has_memory(owner.pid) ? OwnerLife::running : OwnerLife::unknown;
 }
 
-bool has_ended(const ProcessOwner& owner) {
-  if (owner.system != this_system()) return false;
+char state_of(const ProcessOwner& owner) {
+  if (owner.system != this_system()) return '?';
   const std::string state = stat_field(owner.pid, 3);
-  return start_of(owner.pid) != owner.started || state == "Z" || state == "X";
+  return state.empty() || start_of(owner.pid) != owner.started ? 'X' : state[0];
+}
+
+bool has_ended(const ProcessOwner& owner) {
+  const char state = state_of(owner);
+  return state == 'Z' || state == 'X';
 }
 
 }  // namespace tessera

@@ -35,15 +35,16 @@ PlayerSettings player_settings(const Options& options, const MachineShape& machi
 
 }  // namespace
 
-std::unique_ptr<TrainingSession> open_session(RankContext& context, const ResolvedRun& run, const StateLoader& load) {
+std::unique_ptr<TrainingSession> open_session(RankContext& context, const ResolvedRun& run, const StateLoader& load,
+                                              FlightRecorder* flight) {
   return std::make_unique<TrainingSession>(context, run.options, run.planned, *run.data, run.machine,
-                                           run.weights->source(), load);
+                                           run.weights->source(), load, flight);
 }
 
 TrainingSession::TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned,
                                  const Dataset& data, const MachineShape& machine, const TensorSource& weights,
-                                 const StateLoader& load)
-    : options_(options), planned_(planned), data_(data), context_(context) {
+                                 const StateLoader& load, FlightRecorder* flight)
+    : options_(options), planned_(planned), data_(data), context_(context), flight_(flight) {
   compare_plans(context);
   const StepSchedule& schedule = planned.schedule;
   const std::int64_t micro_batches = schedule.grid.world() * schedule.accumulation;
@@ -68,6 +69,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   if (options.run.trace.on())
     trace_ = std::make_unique<StepTrace>(schedule, options.run.trace.first, options.run.trace.last);
   playing.trace = trace_.get();
+  playing.flight = flight;
   player_ = backend.make_player(schedule, *resources_, *optimizer_, playing);
   const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
     initialize_slice(schedule.model.tensors[tensor], tensor, seed, first, out);

@@ -12,6 +12,7 @@
 
 #include "tessera/base/clock.hpp"
 #include "tessera/base/environment.hpp"
+#include "tessera/flight/recorder.hpp"
 
 namespace tessera {
 
@@ -38,6 +39,7 @@ std::int64_t now_in_handler() {
 }
 
 extern "C" void note_signal(int number) {
+  FlightRecorder::note_signal(number);
   if (g_signal.load() == 0) {
     g_received_at.store(now_in_handler());
     g_signal.store(number);

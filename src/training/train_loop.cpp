@@ -5,6 +5,7 @@
 
 #include "tessera/base/clock.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/flight/recorder.hpp"
 #include "tessera/record/trace_writer.hpp"
 #include "tessera/training/dump.hpp"
 
@@ -132,6 +133,7 @@ LastTimes TrainLoop::times(std::int64_t step) const {
 }
 
 void TrainLoop::begin_checkpoint(std::int64_t step) {
+  const FlightScope scope(session_.flight(), FlightPhase::checkpoint);
   if (recorder_ != nullptr && checkpoints_.is_writing())
     recorder_->say(fmt::format("step {}: waiting until the checkpoint before is written", step));
   saved_step_ = step;
@@ -160,6 +162,7 @@ void TrainLoop::note_finished_checkpoints() {
 
 /// Ends the run: checkpoints that are being written are on disk before the end is reported.
 void TrainLoop::finish_checkpoints() {
+  const FlightScope scope(session_.flight(), FlightPhase::checkpoint);
   checkpoints_.wait();
   note_finished_checkpoints();
 }
@@ -219,6 +222,8 @@ std::string TrainLoop::reason_to_stop(const std::string& where) {
 std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
   const CommunicationCounts before = session_.resources().communicators->counts();
   begin_progress(step);
+  const FlightScope scope(session_.flight(), FlightPhase::step);
+  if (session_.flight() != nullptr) session_.flight()->set_step(step);
   const bool dumps = options_.run.dump == step;
   std::optional<StepDump> dump;
   if (dumps) {
@@ -288,6 +293,7 @@ void TrainLoop::judge(std::int64_t step, const StepResult& result) {
 
 /// Sends every rank's values to rank 0. Ranks have just met in the step's last sum, so they hardly wait.
 void TrainLoop::report(std::int64_t step) {
+  const FlightScope scope(session_.flight(), FlightPhase::report);
   reported_step_ = step;
   const bool is_first = step == session_.first_step();
   std::optional<RankRow> row = reports_.gather(step, is_first || step == session_.steps());
@@ -324,6 +330,7 @@ void TrainLoop::keep_algorithms() {
 }
 
 void TrainLoop::evaluate(std::int64_t step) {
+  const FlightScope scope(session_.flight(), FlightPhase::evaluation);
   const auto start = Clock::now();
   evaluations_ = session_.evaluate(options_.train.eval_batches);
   evaluated_step_ = step;
@@ -334,6 +341,7 @@ void TrainLoop::evaluate(std::int64_t step) {
 }
 
 void TrainLoop::write_sample(std::int64_t step) {
+  const FlightScope scope(session_.flight(), FlightPhase::sample);
   const TextSample sample = samples_->write();
   if (recorder_ != nullptr) recorder_->record_sample(step, sample.prompt, sample.text);
 }

@@ -1,8 +1,9 @@
 /* Preloaded by tests: calls that never return, or late. STUCK_FSYNC=RANK: fsync on that rank, as on a disk that is gone.
    STUCK_BACKTRACE: a trace of the stack, as in a process whose heap is damaged. SLOW_MATMULS=RANK: each matmul on that
-   rank takes a millisecond longer. */
+   rank takes a millisecond longer. STUCK_DATA=RANK: the thread that reads ahead there never returns from its 80th lock. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,4 +34,15 @@ int dnnl_sgemm(char a_form, char b_form, long m, long n, long k, float alpha, co
   if (is_on("SLOW_MATMULS")) usleep(1000);
   return ((sgemm)dlsym(RTLD_NEXT, "dnnl_sgemm"))(a_form, b_form, m, n, k, alpha, a, a_stride, b, b_stride, beta, c,
                                                  c_stride);
+}
+
+int pthread_mutex_lock(pthread_mutex_t* mutex) {
+  static int (*real)(pthread_mutex_t*);
+  static int locks;
+  if (real == NULL) real = (int (*)(pthread_mutex_t*))dlsym(RTLD_NEXT, "pthread_mutex_lock");
+  char name[16] = "";
+  if (is_on("STUCK_DATA") && pthread_getname_np(pthread_self(), name, sizeof name) == 0 &&
+      strcmp(name, "batch reader") == 0 && ++locks == 80)
+    hang();
+  return real(mutex);
 }

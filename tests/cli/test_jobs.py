@@ -53,6 +53,18 @@ class Scripts(Case):
         self.assertEqual((code, (self.folder / "requeued").exists()), (75, True), said)
         self.assertIn("job 7: stopped at step 6 with a checkpoint: requeued, restart 1 of at most 3", said)
 
+    def test_a_postmortem_collects_the_files_of_the_nodes(self):
+        self.train(*TINY, *SHORT, "--run.dir=run")
+        run, local = self.folder / "run", self.folder / "local"
+        local.mkdir()
+        (run / "flight/rank-0").rename(local / "rank-0")
+        (run / "flight/node-local").write_text(f"{local}\n")
+        self.program("srun", "while [ $1 != sh ]; do shift; done\nexec \"$@\"\n")
+        script = f"source {SOURCE / 'jobs/job.sh'}; postmortem run 3; postmortem run 5"
+        code, said = self.start("bash", "-c", script, SLURM_JOB_ID="7", SLURM_JOB_NUM_NODES="1").end(timeout=30)
+        self.assertEqual((code, said.count("flight     1 of 1 rank")), (0, 1), said)
+        self.assertTrue((run / "flight/rank-0").exists() and not local.exists())
+
     def test_launch_makes_a_checkpoint_of_a_term(self):
         run = self.start(SOURCE / "jobs/launch.sh", "-n", "2", os.environ["TESSERA"], "train", *TINY, *SHORT,
                          "--train.steps=100000", "--metrics.every=1", "--run.dir=run", TESSERA_GRACE="2")

@@ -98,10 +98,8 @@ TEST_CASE("Unknown commands") {
   CHECK_THAT(command_error({"trian"}),
              Contains("unknown command 'trian': did you mean train?") && Contains("train, plan, sweep"));
   CHECK_THAT(command_error({"tra"}), Contains("unknown command"));
-  for (const std::string later : {"frobnicate", "postmortem"}) {
-    CHECK_THAT(command_error({later}),
-               Contains("unknown command '" + later + "'. The commands are: train, plan, sweep"));
-  }
+  CHECK_THAT(command_error({"frobnicate"}),
+             Contains("unknown command 'frobnicate'. The commands are: train, plan, sweep"));
   CHECK_THAT(command_error({"import", "a"}), Contains("import needs two paths"));
   CHECK_THAT(command_error({"verify"}), Contains("verify needs a path"));
   CHECK_THAT(command_error({"generate"}), Contains("generate needs a path"));

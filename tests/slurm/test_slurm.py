@@ -161,7 +161,8 @@ class Slurm(Jobs):
             job = self.submit("train.sbatch", *RUN, "--train.steps=100000000", **launcher)
             self.wait_for_steps(job, 1)
             os.kill(job.ranks()[1], signal.SIGKILL)
-            self.expect(job, "FAILED", 137, r"job \d+: a rank was killed \(SIGKILL, code 137\)")
+            said = self.expect(job, "FAILED", 137, r"job \d+: a rank was killed \(SIGKILL, code 137\)")
+            self.assertRegex(said.splitlines()[-1], r"rank 1 on \S+ .*is gone: it was killed \(SIGKILL\)")
 
     def test_cancelled(self):
         """Ranks write a checkpoint within Slurm's KillWait; the job does not come back."""

@@ -1,7 +1,9 @@
 #pragma once
 // How a failing rank tells the others. Every wait looks at the notice, so no rank is left in a collective.
 
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "tessera/base/error.hpp"
 
@@ -24,12 +26,21 @@ class FailureNotice {
   /// Returns the failure; only after raised().
   virtual Failure failure() = 0;
 
+  /// Sets what this process does before it ends without unwinding, given the reason. Not while threads may end it.
+  void set_last_words(std::function<void(const std::string& why)> say) { say_ = std::move(say); }
+  void say_last_words(const std::string& why) const {
+    if (say_) say_(why);
+  }
+
   /// Throws PeerError when a rank has failed.
   void check() {
     if (!raised()) return;
     const Failure known = failure();
     throw PeerError(known.code, fmt::format("rank {} failed: {}", known.rank, known.message));
   }
+
+ private:
+  std::function<void(const std::string& why)> say_;
 };
 
 }  // namespace tessera

@@ -31,6 +31,10 @@ std::string plan_text(const Options& options);
 /// `input` is the config.ini of a run, the run is planned for the ranks that it had, unless others are given.
 int run_plan(Options options, const std::filesystem::path& input);
 
+/// `tessera postmortem`: prints what the ranks of a run do or did last, and who holds the others up, from the files in
+/// RUN/flight. IoError if none can be read.
+int run_postmortem(const std::filesystem::path& run);
+
 /// `tessera data prepare`: prepares data.source and data.val_source in the cache, or data.source as the file of
 /// data.output.
 int run_data_prepare(const Options& options);

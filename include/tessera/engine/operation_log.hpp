@@ -2,6 +2,7 @@
 // Where players note times: the sums of /steps/time and the spans of run.trace come from the same clock readings.
 
 #include "tessera/engine/step_trace.hpp"
+#include "tessera/flight/recorder.hpp"
 #include "tessera/schedule/schedule.hpp"
 #include "tessera/telemetry/step_times.hpp"
 
@@ -10,10 +11,17 @@ namespace tessera {
 /// Returns the category of the time in which compute runs, or waits for, an operation.
 TimeCategory category_of(const StepSchedule& schedule, const Operation& op);
 
+/// Returns the name of an operation: "gather h.3".
+std::string operation_name(const StepSchedule& schedule, const Operation& op);
+
+/// Returns the table of a flight recorder: all operations in list order, and then the segments, which a GPU replays.
+std::vector<FlightOperation> flight_operations(const StepSchedule& schedule);
+
 class OperationLog {
  public:
-  /// `trace` may be null. Both must outlive the log.
-  OperationLog(const StepSchedule& schedule, StepTrace* trace) : schedule_(schedule), trace_(trace) {}
+  /// `trace` and `flight` may be null. All must outlive the log.
+  OperationLog(const StepSchedule& schedule, StepTrace* trace, FlightRecorder* flight)
+      : schedule_(schedule), trace_(trace), flight_(flight) {}
 
   StepTimes& times() { return times_; }
   void begin_step(std::int64_t step) {
@@ -21,6 +29,14 @@ class OperationLog {
   }
   void begin_play(SegmentId segment) {
     if (trace_ != nullptr) trace_->begin_play(segment);
+  }
+
+  /// Tells the flight recorder that an operation begins on a stream, or is done there.
+  void begins(OperationId id, int stream, std::int64_t now) {
+    if (flight_ != nullptr) flight_->begin(stream, id.number(), now);
+  }
+  void done(int stream, std::int64_t now) {
+    if (flight_ != nullptr) flight_->end(stream, now);
   }
 
   /// Notes that an operation ran on a stream, 0 being the compute stream. Any thread. Nanoseconds, as below.
@@ -46,6 +62,7 @@ class OperationLog {
 
   const StepSchedule& schedule_;
   StepTrace* trace_;
+  FlightRecorder* flight_;
   StepTimes times_;
 };
 

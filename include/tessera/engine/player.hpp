@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/engine/step_trace.hpp"
+#include "tessera/flight/recorder.hpp"
 #include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/schedule/schedule.hpp"
 #include "tessera/telemetry/step_times.hpp"
@@ -26,7 +27,8 @@ struct PlayerSettings {
   bool graph = true;             ///< GPU: segments are captured as graphs and replayed
   /// Steps 1 and 2 and every so many are timed; a GPU plays those operation by operation and replays the others.
   std::int64_t measure_every = 1;
-  StepTrace* trace = nullptr;  ///< gets the spans of the steps it wants, which are then timed too; may be null
+  StepTrace* trace = nullptr;        ///< gets the spans of the steps it wants, which are then timed too; may be null
+  FlightRecorder* flight = nullptr;  ///< gets all operations; may be null
 
   bool measures(std::int64_t step) const {
     return step <= 2 || step % measure_every == 0 || (trace != nullptr && trace->wants(step));

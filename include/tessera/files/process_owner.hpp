@@ -31,6 +31,9 @@ std::optional<ProcessOwner> read_owner(const std::filesystem::path& path);
 enum class OwnerLife : std::uint8_t { unknown, running, gone };
 OwnerLife life_of(const ProcessOwner& owner);
 
+/// Returns the state of an owner on this system as /proc names it: 'T' stopped, 'Z' ended, 'X' gone; '?' on another.
+char state_of(const ProcessOwner& owner);
+
 /// Returns whether an owner on this system runs no code any more: it is gone, or was not yet waited for by its parent.
 /// Its locks may be held a little longer.
 bool has_ended(const ProcessOwner& owner);

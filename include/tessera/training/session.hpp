@@ -39,9 +39,10 @@ using StateLoader = std::function<std::optional<StartPoint>(const StepSchedule& 
 class TrainingSession {
  public:
   /// Collective. `planned` and `data` must outlive the session. `load` fills in the state; without it weights come from
-  /// `weights`, or are initialised from run.seed.
+  /// `weights`, or are initialised from run.seed. `flight` records what the rank does; may be null.
   TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned, const Dataset& data,
-                  const MachineShape& machine = {}, const TensorSource& weights = {}, const StateLoader& load = {});
+                  const MachineShape& machine = {}, const TensorSource& weights = {}, const StateLoader& load = {},
+                  FlightRecorder* flight = nullptr);
   ~TrainingSession();
 
   std::int64_t steps() const { return steps_; }                ///< of the whole run
@@ -77,6 +78,7 @@ class TrainingSession {
   Optimizer& optimizer() { return *optimizer_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   Player& player() { return *player_; }
+  FlightRecorder* flight() const { return flight_; }
   /// Returns the spans of run.trace; null without that option.
   const StepTrace* trace() const { return trace_.get(); }
 
@@ -91,6 +93,7 @@ class TrainingSession {
   const PlannedRun& planned_;
   const Dataset& data_;
   RankContext& context_;
+  FlightRecorder* flight_;
   std::int64_t steps_ = 0, step_ = 0;
   std::int64_t begun_ = 0;  ///< micro-steps of the step that is being played
   StartPoint start_;
@@ -107,6 +110,6 @@ class TrainingSession {
 /// Opens the session of a run, which must outlive it: allocates, initialises or reads weights, or goes on from the
 /// state of `load`. Collective.
 std::unique_ptr<TrainingSession> open_session(RankContext& context, const ResolvedRun& run,
-                                              const StateLoader& load = {});
+                                              const StateLoader& load = {}, FlightRecorder* flight = nullptr);
 
 }  // namespace tessera

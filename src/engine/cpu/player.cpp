@@ -21,7 +21,7 @@ CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       queues_(*resources.device, resources.settings.queue_mode, resources.settings.queue_mode != QueueMode::chaos,
               copies_in_steps(schedule)),
       order_(schedule, *resources.device, queues_),
-      log_(schedule, settings.trace),
+      log_(schedule, settings.trace, settings.flight),
       touches_left_(schedule.storages.size()) {
   find_border_waits();
   if (settings.poison) passing_ = passing_storages(schedule);
@@ -109,6 +109,7 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
 void CpuPlayer::load(OperationId id, const ModelParts& model, const TokenFeed& feed) {
   const Operation& op = schedule_.operation(id);
   const std::int64_t start = steady_nanoseconds();
+  log_.begins(id, 0, start);
   if (takes_tokens(schedule_, op)) {
     auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
     const std::int64_t first_sample = feed(tokens, tokens + model.tokens());
@@ -118,7 +119,9 @@ void CpuPlayer::load(OperationId id, const ModelParts& model, const TokenFeed& f
   } else {
     bound_.reduced->stop_requested = wish().requests;
   }
-  log_.ran(id, 0, start, steady_nanoseconds());
+  const std::int64_t end = steady_nanoseconds();
+  log_.done(0, end);
+  log_.ran(id, 0, start, end);
 }
 
 void CpuPlayer::run_task(void* self, std::int64_t argument, Stream& stream) {
@@ -134,14 +137,18 @@ void CpuPlayer::run_task(void* self, std::int64_t argument, Stream& stream) {
 void CpuPlayer::execute(OperationId id, Stream& stream) {
   const Operation& op = schedule_.operation(id);
   runner_.delay(id);
+  const int stream_number = queues_.stream_number(op.queue);
   const std::int64_t start = steady_nanoseconds();
+  log_.begins(id, stream_number, start);
   {
     const TouchGuard touch(SegmentGuard::current(), schedule_, *resources_.memory, op);
     runner_.run(id, stream);
     if (seen()) seen()(id);
     if (settings_.poison) release(id, stream);  // while its storages are open to it
   }
-  log_.ran(id, queues_.stream_number(op.queue), start, steady_nanoseconds());
+  const std::int64_t end = steady_nanoseconds();
+  log_.done(stream_number, end);
+  log_.ran(id, stream_number, start, end);
 }
 
 /// Poisons the storages whose last operation in this segment this was.

@@ -33,7 +33,8 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       submitter_(schedule, resources, runner_, queues_, order_, settings.poison),
       graphs_(schedule, resources, queues_, order_, submitter_),
       operation_times_(schedule, *resources.device, queues_, order_),
-      log_(schedule, settings.trace),
+      log_(schedule, settings.trace, settings.flight),
+      segments_(schedule, *resources.device, settings.flight),
       why_no_graphs_(why_no_graphs(*resources.device, settings)),
       played_(schedule.segments.size()) {
   if (auto* const transport = resources.communicators->transport()) transport->warm_up(queues_.compute());
@@ -71,6 +72,7 @@ void GpuPlayer::receive_scalars() {
 
 /// Asks for the wish again while the host waits.
 void GpuPlayer::refresh() {
+  segments_.look();
   exchange_.note(wish().requests);
   std::this_thread::sleep_for(kAskEvery);
 }
@@ -137,6 +139,7 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   if (auto* const transport = resources_.communicators->transport())
     transport->watch_until_done(queues_.compute(), segment.name);
   if (wishes_ > wishes) exchange_.read_wish(queues_.compute(), wishes, bound_.wish);
+  segments_.submitted(play.segment, queues_.compute());
   played_[play.segment] = true;
 }
 
@@ -144,6 +147,7 @@ void GpuPlayer::load(OperationId id, const ModelParts& model, const TokenFeed& f
   const Operation& op = schedule_.operation(id);
   Stream& stream = queues_.compute();
   const std::int64_t start = steady_nanoseconds();
+  log_.begins(id, 0, start);
   if (takes_tokens(schedule_, op)) {
     auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
     std::int64_t* const first_sample = bound_.scalars == nullptr ? nullptr : &bound_.scalars->first_sample;
@@ -154,7 +158,9 @@ void GpuPlayer::load(OperationId id, const ModelParts& model, const TokenFeed& f
     exchange_.note(wish().requests);
     exchange_.send_requests(stream, &bound_.reduced->stop_requested);
   }
-  log_.ran(id, 0, start, steady_nanoseconds());
+  const std::int64_t end = steady_nanoseconds();
+  log_.done(0, end);
+  log_.ran(id, 0, start, end);
 }
 
 }  // namespace tessera

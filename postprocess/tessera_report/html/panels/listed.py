@@ -9,6 +9,7 @@ from ..study import Study
 from ..svg import STYLE
 from .bandwidth import bandwidth
 from .communication import volume
+from .last_second import last_seconds
 from .losses import losses
 from .measured import measured_timelines
 from .memory import at_the_peak, over_batch, over_ranks
@@ -63,6 +64,8 @@ def draw(study: Study) -> tuple[list[Panel], list[tuple[str, str]]]:
                 left_out += [] if made else [(title + part.scale, needs)]
         lines = timelines(study)
         traces, problems = measured_timelines(study)
+        ends, unreadable = last_seconds(study)
     left_out += [] if lines else [TIMELINE]
     left_out += [(MEASURED[0], f"a trace that can be read ({problem})") for problem in problems] or ([] if traces else [MEASURED])
-    return found + aside + lines + traces, left_out
+    left_out += [("The last second", f"flight files that can be read ({problem})") for problem in unreadable]
+    return found + aside + lines + traces + ends, left_out

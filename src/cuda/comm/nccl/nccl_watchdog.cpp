@@ -186,6 +186,7 @@ std::string NcclWatchdog::overdue() const {
 void NcclWatchdog::end(const std::string& message) {
   const auto rank = static_cast<int>(context_.rank());
   if (context_.notice().raise({rank, ExitCode::communication, message})) {
+    context_.notice().say_last_words(message);
     Log(rank, static_cast<int>(context_.size())).error(message);
     static_cast<void>(std::fflush(stderr));
   } else {  // mpiexec ends all ranks once the first is gone, also the one that reports

@@ -1,0 +1,46 @@
+#pragma once
+// The thread that keeps a rank's heartbeat, and notices operations that take too long.
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "tessera/flight/recorder.hpp"
+
+namespace tessera {
+
+struct FlightWatch {
+  double timeout = 0;                                   ///< seconds that a rank may wait for data
+  std::function<void(const std::string&)> warn;         ///< gets a line about a late operation
+  std::function<void(const std::string&)> end_the_job;  ///< gets why: the data did not come in time
+};
+
+class FlightMonitor {
+ public:
+  /// Starts the thread; `recorder` must outlive the monitor. `watch` is called on it.
+  FlightMonitor(FlightRecorder& recorder, FlightWatch watch);
+  ~FlightMonitor();
+  FlightMonitor(const FlightMonitor&) = delete;
+  FlightMonitor& operator=(const FlightMonitor&) = delete;
+
+ private:
+  /// The time for which this thread has watched an operation. It stands still while the process is stopped.
+  struct Watched {
+    std::uint64_t number = 0;
+    double seconds = 0;
+    bool warned = false;
+  };
+  void run();
+  void look(int stream, double passed);
+
+  FlightRecorder& recorder_;
+  FlightWatch watch_;
+  std::array<Watched, kFlightRings> watched_{};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tessera

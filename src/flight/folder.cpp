@@ -1,0 +1,57 @@
+// Where the files of a run's ranks lie.
+
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+
+#include "tessera/base/environment.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/files/durable_file.hpp"
+#include "tessera/flight/recorder.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Returns whether a file system is reached over a network. A mapped file there would be written back over it, again
+/// and again, from every rank.
+bool lies_on_network(const std::filesystem::path& path) {
+  constexpr std::array<std::uint32_t, 7> kTypes = {
+      0x6969,     0x0BD00BD0, 0x47504653, 0x19830326,
+      0x00C36400, 0xFF534D42, 0xFE534D42};  // NFS, Lustre, GPFS, BeeGFS, Ceph, CIFS, SMB 2
+  struct statfs about {};
+  if (::statfs(path.c_str(), &about) != 0) return false;
+  return std::ranges::find(kTypes, static_cast<std::uint32_t>(about.f_type)) != kTypes.end();
+}
+
+std::filesystem::path made(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw IoError("{} cannot be made ({})", folder.string(), error.message());
+  return folder;
+}
+
+}  // namespace
+
+FlightFolder flight_folder(const std::filesystem::path& run, const std::string& start, std::int64_t rank) {
+  return flight_folder(run, start, rank, lies_on_network(run));
+}
+
+FlightFolder flight_folder(const std::filesystem::path& run, const std::string& start, std::int64_t rank,
+                           bool is_on_network) {
+  const std::filesystem::path shared = made(run / "flight");
+  std::error_code ignored;
+  if (!is_on_network) {
+    if (rank == 0) std::filesystem::remove(shared / kNodeLocal, ignored);
+    return {shared, false};
+  }
+  const std::filesystem::path given = variable("TMPDIR");
+  const bool takes_given = std::filesystem::is_directory(given, ignored) && !lies_on_network(given);
+  const auto local = made((takes_given ? given : std::filesystem::path("/dev/shm")) / ("tessera-flight-" + start));
+  if (rank == 0) write_text_atomically(shared / kNodeLocal, local.string() + "\n", false);
+  return {local, true};
+}
+
+}  // namespace tessera

@@ -1,0 +1,92 @@
+#include "tessera/flight/monitor.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "tessera/base/clock.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/shown.hpp"
+#include "tessera/base/threads.hpp"
+#include "tessera/flight/survey.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr auto kBeat = std::chrono::milliseconds(250);
+constexpr double kLate = 5.0;  ///< seconds
+constexpr double kTimesUsual = 20.0;
+constexpr double kAfterPeers = 1.0;  ///< seconds: ranks that wait in a collective meanwhile report first
+
+/// Says what is late. With the files of other ranks, also who is missing there; empty if another rank says so.
+std::string late_text(const FlightRecorder& recorder, const FlightRecord& record, const std::string& name,
+                      FlightWork work, double seconds, double usual) {
+  const std::string late =
+      fmt::format("rank {} has been in {} of step {} for {}, which usually takes {}", recorder.rank(), name,
+                  record.step, format_seconds(seconds), format_seconds(usual));
+  if (work != FlightWork::collective) return late;
+  try {
+    const FlightSurvey known = survey({recorder.folder()});
+    // The first of those that wait in it speaks for all.
+    for (const RankFlight& rank : known.ranks) {
+      const FlightOperationSeen* const current = rank.current();
+      const bool waits = current != nullptr && current->is_under_way() && current->record.number == record.number &&
+                         rank.life == RankLife::running;
+      if (waits && rank.header.rank < recorder.rank()) return {};
+    }
+    const std::string verdict = flight_verdict(known);
+    return verdict.empty() ? late : late + "\n" + verdict.substr(0, verdict.size() - 1);
+  } catch (const Error&) {
+    return late;  // the others' files are on other nodes
+  }
+}
+
+}  // namespace
+
+FlightMonitor::FlightMonitor(FlightRecorder& recorder, FlightWatch watch)
+    : recorder_(recorder), watch_(std::move(watch)), thread_(start_thread("flight", [this] { run(); })) {}
+
+FlightMonitor::~FlightMonitor() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void FlightMonitor::run() {
+  auto before = std::chrono::steady_clock::now();
+  for (std::unique_lock lock(mutex_); !changed_.wait_for(lock, kBeat, [this] { return is_over_; });) {
+    const double passed = std::min(seconds_since(before), 2 * std::chrono::duration<double>(kBeat).count());
+    before = std::chrono::steady_clock::now();
+    recorder_.beat();
+    for (int stream = 0; stream < kFlightRings; ++stream) look(stream, passed);
+  }
+}
+
+void FlightMonitor::look(int stream, double passed) {
+  const FlightRecord record = recorder_.last(stream);
+  Watched& watched = watched_[static_cast<std::size_t>(stream)];
+  if (record.number == 0 || record.end != 0) return;
+  if (std::exchange(watched.number, record.number) != record.number) watched = {record.number, 0, false};
+  watched.seconds += passed;
+  if (watched.seconds < std::min(kLate, watch_.timeout)) return;
+  const FlightOperation& operation = recorder_.operation(record.operation);
+  const std::string name = shown(operation.name.data());
+  if (operation.work == FlightWork::data && watched.seconds > watch_.timeout + kAfterPeers)
+    watch_.end_the_job(
+        fmt::format("rank {} waited for data for more than {} s (run.timeout), in {} of step {}. Its disk "
+                    "or its network does not answer.",
+                    recorder_.rank(), watch_.timeout, name, record.step));
+  const double usual = recorder_.usual_seconds(record.operation);
+  if (watched.warned || usual <= 0 || watched.seconds < std::max(kLate, kTimesUsual * usual)) return;
+  watched.warned = true;
+  if (const std::string text = late_text(recorder_, record, name, operation.work, watched.seconds, usual);
+      !text.empty())
+    watch_.warn(text);
+}
+
+}  // namespace tessera

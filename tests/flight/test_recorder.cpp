@@ -1,0 +1,105 @@
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <fstream>
+
+#include "temporary_folder.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/flight/recorder.hpp"
+#include "tessera/flight/survey.hpp"
+#include "tessera/telemetry/step_times.hpp"
+
+using namespace tessera;
+using testing::TemporaryFolder;
+
+namespace {
+
+FlightOperation named(const char* name, FlightWork work) {
+  FlightOperation operation;
+  std::snprintf(operation.name.data(), operation.name.size(), "%s", name);
+  operation.work = work;
+  return operation;
+}
+
+const std::array kOperations{named("forward h.0", FlightWork::compute), named("gather h.1", FlightWork::collective),
+                             named("load tokens", FlightWork::data)};
+
+}  // namespace
+
+TEST_CASE("a ring keeps the last records, and tells which operation is under way") {
+  const TemporaryFolder folder;
+  FlightRecorder recorder({folder.path(), false}, 0, 1, "a", 7, kOperations);
+  recorder.set_step(3);
+  for (std::int64_t i = 0; i < 1000; ++i) recorder.begin(2, i % 3, 10 * i), recorder.end(2, 10 * i + i % 3 + 1);
+  recorder.begin(5, 1, 77);
+  const RankFlight rank = read_flight(folder.path() / "rank-0");
+  CHECK(rank.header.schedule == 7);
+  CHECK(rank.last[2].record.number == 1000);
+  CHECK(rank.last[2].record.begin == 9990);
+  CHECK(rank.last[2].record.end == 9991);
+  CHECK(rank.last[2].record.step == 3);
+  CHECK(rank.last[2].name == "forward h.0");
+  CHECK(rank.last[0].record.number == 0);
+  CHECK(rank.last[5].is_under_way());
+  CHECK(rank.current() == &rank.last[5]);
+  CHECK(rank.life == RankLife::running);
+  CHECK(recorder.usual_seconds(2) == Approx(3e-9));
+}
+
+TEST_CASE("a record that was being written is not read") {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "rank-0";
+  {
+    FlightRecorder recorder({folder.path(), false}, 0, 1, "a", 7, kOperations);
+    for (std::int64_t i = 1; i <= 9; ++i) recorder.begin(0, 0, i), recorder.end(0, i);
+  }
+  // As SIGKILL leaves it between the two stores of the number: the fields are half of one record and half of another.
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(sizeof(FlightHeader) + sizeof kOperations + 9 * sizeof(FlightRecord)));
+  const std::uint64_t none = 0;
+  file.write(reinterpret_cast<const char*>(&none), sizeof none);
+  file.close();
+  CHECK(read_flight(path).last[0].record.number == 8);
+}
+
+TEST_CASE("the end of a rank is noted once") {
+  const TemporaryFolder folder;
+  FlightRecorder recorder({folder.path(), false}, 1, 2, "a", 7, kOperations);
+  recorder.failed("no disk");
+  recorder.finished();
+  const RankFlight rank = read_flight(folder.path() / "rank-1");
+  CHECK(rank.life == RankLife::failed);
+  CHECK(std::string(rank.header.message.data()) == "no disk");
+}
+
+TEST_CASE("on a network file system the files are the node's") {
+  const TemporaryFolder folder;
+  const FlightFolder local = flight_folder(folder.path(), "0123abcd", 0, true);
+  CHECK(local.is_node_local);
+  CHECK(local.path.filename() == "tessera-flight-0123abcd");
+  {
+    FlightRecorder recorder(local, 0, 1, "0123abcd", 7, kOperations);
+    CHECK(survey_run(folder.path()).ranks.size() == 1);
+    recorder.finished();
+  }
+  CHECK_FALSE(std::filesystem::exists(local.path / "rank-0"));
+  std::filesystem::remove_all(local.path);
+  CHECK_FALSE(flight_folder(folder.path(), "0123abcd", 0, false).is_node_local);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "flight" / kNodeLocal));
+}
+
+// test_flight "[bench]" prints nanoseconds per operation; nothing depends on them.
+TEST_CASE("the price of a record", "[.][bench]") {
+  const TemporaryFolder folder;
+  FlightRecorder recorder({folder.path(), false}, 0, 1, "a", 7, kOperations);
+  constexpr std::int64_t kTimes = 10'000'000;
+  const auto measure = [&](const char* what, auto&& work) {
+    const std::int64_t start = steady_nanoseconds();
+    for (std::int64_t i = 0; i < kTimes; ++i) work(i);
+    std::printf("%-40s %6.1f ns\n", what, static_cast<double>(steady_nanoseconds() - start) / kTimes);
+  };
+  measure("begin and end", [&](std::int64_t i) { recorder.begin(0, i % 3, i), recorder.end(0, i + 1); });
+  measure("begin and end, with two clock readings", [&](std::int64_t i) {
+    recorder.begin(0, i % 3, steady_nanoseconds());
+    recorder.end(0, steady_nanoseconds());
+  });
+}
