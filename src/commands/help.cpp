@@ -54,9 +54,9 @@ std::string usage_text() {
   for (const Command& command : all_commands()) {
     const std::string_view first = command.name.substr(0, command.name.find(' '));
     if (first == command.name) {
-      out += fmt::format("  {:<8} {}\n", command.name, command.help);
+      out += fmt::format("  {:<10} {}\n", command.name, command.help);
     } else if (std::exchange(group, first) != first) {
-      out += fmt::format("  {:<8} {}: see tessera help {}\n", first, fmt::join(words_of_group(first), ", "), first);
+      out += fmt::format("  {:<10} {}: see tessera help {}\n", first, fmt::join(words_of_group(first), ", "), first);
     }
   }
   return out + "\nOptions of a command, with an example: tessera help COMMAND\n";

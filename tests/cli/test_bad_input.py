@@ -190,9 +190,9 @@ class Folders(Case):
 
     def test_a_second_run_into_the_same_folder(self):
         self.train(*TINY, "--run.dir=twice")
-        before = {p.name: p.read_bytes() for p in (self.folder / "twice").iterdir()}
+        before = {p: p.read_bytes() for p in (self.folder / "twice").rglob("*") if p.is_file()}
         self.refused("train", *TINY, "--run.dir=twice", says=r"run\.dir = twice has files in it")
-        self.assertEqual(before, {p.name: p.read_bytes() for p in (self.folder / "twice").iterdir()})
+        self.assertEqual(before, {p: p.read_bytes() for p in (self.folder / "twice").rglob("*") if p.is_file()})
 
     def test_an_empty_folder_is_used(self):
         (self.folder / "fresh").mkdir()

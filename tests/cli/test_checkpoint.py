@@ -267,7 +267,7 @@ class Faults(Case):
                 (place / "filler").unlink()
 
     def test_a_full_disk_and_a_read_only_folder(self):
-        place = self.small_disk("900k")
+        place = self.small_disk("1432k")  # flight files take 266 kB per rank
         run = [*RUN, "--train.steps=20", f"--run.dir={place}/run", "--metrics.swmr=false"]
         # Whether it is written while steps go on or within a step, the end is the same.
         said = []

@@ -32,7 +32,7 @@ class Files(Case):
 
     def test_everything_that_a_run_leaves(self):
         self.assertEqual({p.name for p in self.run_folder.iterdir()},
-                         {"config.ini", "dump-00000005.h5", "log.jsonl", "metrics.h5", "status.json"})
+                         {"config.ini", "dump-00000005.h5", "flight", "log.jsonl", "metrics.h5", "status.json"})
         with h5py.File(self.run_folder / "metrics.h5", "r", swmr=True) as file:
             self.check_steps(file)
             self.check_communication(file)

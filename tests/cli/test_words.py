@@ -19,7 +19,7 @@ class Words(Case):
     def test_usage(self):
         alone = self.job()
         self.assertEqual((alone.code, alone.out), (2, ""), alone.everything())
-        self.assertLess(len(alone.err.splitlines()), 20)
+        self.assertLess(len(alone.err.splitlines()), 21)
         texts = {}
         for words in (["--help"], ["-h"], ["help"], ["train", "--help"], ["train", "--train.steps=3", "-h"], ["help", "train"],
                       ["plan", "--help"]):
