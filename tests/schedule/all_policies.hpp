@@ -28,7 +28,7 @@ struct PolicyCase {
 };
 
 /// Calls f for some thousand cases (a quarter under AddressSanitizer), not all of them possible.
-inline void for_each_policy(const std::function<void(const PolicyCase&)>& f) {
+inline void for_each_policy(const std::function<void(const PolicyCase&)>& f, int draws = kSanitized ? 6 : 24) {
   std::uint64_t state = 12345;
   auto pick = [&](std::uint64_t n) {
     return (state = state * 6364136223846793005ULL + 1442695040888963407ULL) >> 33 & 0x7fffffff ? (state >> 33) % n : 0;
@@ -38,7 +38,7 @@ inline void for_each_policy(const std::function<void(const PolicyCase&)>& f) {
     for (const std::int64_t world : {1, 2, 3, 4, 8}) {
       for (std::int64_t group = 1; group <= world; ++group) {
         if (world % group != 0 || (!rules.is_hybrid() && group != world)) continue;
-        for (int draw = 0; draw < (kSanitized ? 6 : 24); ++draw) {
+        for (int draw = 0; draw < draws; ++draw) {
           PolicyCase c;
           c.grid = grid_for(strategy, world, world, group);
           SchedulePolicy& p = c.policy;
