@@ -23,6 +23,13 @@ struct Price {
   std::array<double, kLimits.size()> limits{};
 };
 
+/// As the run itself decides (queue_mode_of), on cores without one to spare.
+QueueMode queues_of(const Options& options, const Cluster& cluster) {
+  if (options.run.queues != QueueMode::automatic) return options.run.queues;
+  const bool sleeps = options.comm.emulate.on() || options.memory.emulate_copies.on();
+  return traits_of(cluster.device).is_accelerator || sleeps ? QueueMode::parallel : QueueMode::serial;
+}
+
 class Pricing {
  public:
   Pricing(const ModelParts& model, const Options& options, const Cluster& cluster)
@@ -89,8 +96,10 @@ class Pricing {
     WorkSize size{};
     size[static_cast<std::size_t>(PriceAxis::bytes)] = static_cast<double>(work.wire_bytes);
     size[static_cast<std::size_t>(PriceAxis::ranks)] = static_cast<double>(work.ranks);
-    add(fmt::format("{}.{}", work.collective, work.within_node ? "node" : "network"), size, Limit::link, price, 1,
-        slowed(options_.comm.emulate, work.wire_bytes));
+    // A slowed collective sleeps, which compute does not disturb.
+    const bool beside = queues_of(options_, cluster_) != QueueMode::serial;
+    add(fmt::format("{}.{}", work.collective, work.within_node ? "node" : "network"), size, Limit::link, price,
+        beside ? cluster_.collectives_under_compute : 1, slowed(options_.comm.emulate, work.wire_bytes));
   }
 
   void add_copy(const Operation& op, const OperationWork& work, Price& price) const {
@@ -110,13 +119,6 @@ class Pricing {
   const Cluster& cluster_;
 };
 
-/// As the run itself decides (queue_mode_of), on cores without one to spare.
-QueueMode queues_of(const Options& options, const Cluster& cluster) {
-  if (options.run.queues != QueueMode::automatic) return options.run.queues;
-  const bool sleeps = options.comm.emulate.on() || options.memory.emulate_copies.on();
-  return traits_of(cluster.device).is_accelerator || sleeps ? QueueMode::parallel : QueueMode::serial;
-}
-
 QueueRules rules_of(const Options& options, const Cluster& cluster) {
   return {traits_of(cluster.device).is_accelerator,
           queues_of(options, cluster),
@@ -125,8 +127,7 @@ QueueRules rules_of(const Options& options, const Cluster& cluster) {
           cluster.segment,
           cluster.step,
           cluster.compute_under_collectives,
-          cluster.compute_under_copies,
-          cluster.collectives_under_compute};
+          cluster.compute_under_copies};
 }
 
 constexpr std::array kExposed = {TimeCategory::exposed_gather, TimeCategory::exposed_reduce_scatter,

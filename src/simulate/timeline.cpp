@@ -114,9 +114,8 @@ class QueuePlay {
       if (!rules_.runs_ahead) add_host(rules_.issue);
       for (const OperationId other : waits_of(schedule_, id)) begin = std::max(begin, ends_[other]);
     }
-    const double end = on_compute(op)
-                           ? copies_.end_of(begin, collectives_.end_of(begin, seconds) - begin)
-                           : begin + seconds * (schedule_.communicates(op) ? rules_.collectives_under_compute : 1);
+    const double end =
+        on_compute(op) ? copies_.end_of(begin, collectives_.end_of(begin, seconds) - begin) : begin + seconds;
     if (on_compute(op)) {
       book(category, end - begin);
     } else {

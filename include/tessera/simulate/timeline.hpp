@@ -36,7 +36,7 @@ struct QueueRules {
   QueueMode queues = QueueMode::serial;
   bool replays = false;  ///< a GPU: segments are graphs, and the host issues nothing within them
   double issue = 0, segment = 0, step = 0;
-  double compute_under_collectives = 1, compute_under_copies = 1, collectives_under_compute = 1;
+  double compute_under_collectives = 1, compute_under_copies = 1;
 };
 
 /// Plays StepSchedule::step. `seconds` gives an operation's time alone on the machine.
