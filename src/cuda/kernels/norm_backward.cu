@@ -44,7 +44,7 @@ constexpr int kSlotsAtOnce = 2;  ///< of warps' sums that are read at once
 #else
 constexpr int kSlotsAtOnce = 4;
 #endif
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 constexpr int kBlocksOfThree = 1;  ///< of a multiprocessor, where a thread has three sums
 constexpr bool kBiasLast = true;   ///< a bias that is not kept is read when the gradient has been stored
 #else
