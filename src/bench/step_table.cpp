@@ -86,11 +86,11 @@ std::string text_of(const TimeShares& shares) {
   return text + fmt::format("  {:<24}{:>8}\n", "rest", format_percent(shares.rest));
 }
 
-/// Returns the step and its categories beside their prediction, for bench.output.
+/// Returns the step and its categories with their predictions, for bench.output.
 Table prediction_table(const RunPrediction& prediction, const StepMedians& medians) {
   std::vector<std::string> names;
   std::vector<double> predicted, measured, uncertainty;
-  for (const PredictedTime& time : beside(prediction.step, medians)) {
+  for (const PredictedTime& time : compared_times(prediction.step, medians)) {
     names.push_back(time.name);
     predicted.push_back(time.predicted), measured.push_back(time.measured), uncertainty.push_back(time.uncertainty);
   }

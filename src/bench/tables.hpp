@@ -25,7 +25,7 @@ class StepBench {
   /// Describes the coming measurement.
   std::string account() const;
   /// Trains bench.warmup + bench.steps steps. Reports the median of a step, tokens/s, the rate of the model's FLOPs,
-  /// the step beside its prediction (plan.cluster), and its time by category. A GPU that replays graphs times no
+  /// the comparison with its prediction (plan.cluster), and its time by category. A GPU that replays graphs times no
   /// operations, so the last warm-up step that was not replayed counts. Collective. `sizes`: of the matmuls for
   /// comparison. Throws NumericalError when a measured step's loss is not finite.
   BenchResult measure(const RateSizes& sizes);

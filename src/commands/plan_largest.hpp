@@ -30,7 +30,7 @@ std::vector<LargestRow> largest_models(const ResolvedRun& run, const Options& as
 /// Returns the run's row with another model, whether it fits or not. UsageError if the strategy is impossible.
 LargestRow row_of_model(RunShape shape, const Architecture& model, Strategy strategy);
 
-/// Returns the rows with their arithmetic, beside that of 16 bytes a parameter.
+/// Returns the rows with their arithmetic, and that of 16 bytes per parameter.
 std::string largest_text(const std::vector<LargestRow>& rows, const ResolvedRun& run);
 /// Returns the same facts.
 nlohmann::ordered_json largest_json(const std::vector<LargestRow>& rows, const ResolvedRun& run);

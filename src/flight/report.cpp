@@ -24,17 +24,22 @@ constexpr std::size_t kEachHasALine = 16;  ///< of more ranks, those that are al
 
 using Ranks = std::vector<const RankFlight*>;
 
-std::string shown_ranks(const Ranks& ranks) {
-  std::vector<std::int32_t> named;
-  for (std::size_t i = 0; i < std::min(ranks.size(), kNamed); ++i) named.push_back(ranks[i]->header.rank);
-  const std::string more = ranks.size() > kNamed ? fmt::format(" and {} more", ranks.size() - kNamed) : "";
-  return fmt::format("{} {}{}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(named, ", "), more);
+/// Names ranks: "ranks 0, 3 and 12 more". `named`: the first of `count`.
+std::string shown_ranks(const std::vector<std::int64_t>& named, std::int64_t count) {
+  const std::int64_t more = count - std::ssize(named);
+  return fmt::format("{} {}{}", count == 1 ? "rank" : "ranks", fmt::join(named, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-/// Names the ranks whose files are not here; empty if there are none.
+std::string shown_ranks(const Ranks& ranks) {
+  std::vector<std::int64_t> named;
+  for (std::size_t i = 0; i < std::min(ranks.size(), kNamed); ++i) named.push_back(ranks[i]->header.rank);
+  return shown_ranks(named, std::ssize(ranks));
+}
+
+/// Names the ranks whose files are not here; empty if there are none. A damaged file may tell of any number of ranks.
 std::string unseen_ranks(const FlightSurvey& survey) {
   const std::int64_t world = survey.ranks[0].header.world;
-  const std::int64_t count = world - static_cast<std::int64_t>(survey.ranks.size());
   std::vector<std::int64_t> named;
   auto seen = survey.ranks.begin();
   for (std::int64_t rank = 0; rank < world && named.size() < kNamed; ++rank) {
@@ -44,10 +49,7 @@ std::string unseen_ranks(const FlightSurvey& survey) {
       named.push_back(rank);
     }
   }
-  if (named.empty()) return "";
-  const std::int64_t more = count - static_cast<std::int64_t>(named.size());
-  return fmt::format("{} {}{}", count == 1 ? "rank" : "ranks", fmt::join(named, ", "),
-                     more > 0 ? fmt::format(" and {} more", more) : "");
+  return named.empty() ? "" : shown_ranks(named, world - std::ssize(survey.ranks));
 }
 
 /// Returns whether a signal came that asks a process to end, from a user or a launcher.

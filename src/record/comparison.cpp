@@ -1,4 +1,4 @@
-// Predicted times beside measured ones.
+// Compares predicted times with measured ones.
 #include <algorithm>
 #include <cmath>
 
@@ -47,8 +47,8 @@ std::string_view subject(TimeCategory category) {
   }
 }
 
-/// Of what runs beside compute, the operations themselves come first: if they kept their price, compute waited for them
-/// longer because they were hidden less.
+/// For what overlaps with compute, the operations themselves come first: if they kept their price, compute waited for
+/// them longer because they were hidden less.
 std::string difference_of(TimeCategory category, const Prediction& prediction, const StepMedians& medians) {
   const auto i = static_cast<std::size_t>(category);
   const double uncertainty = prediction.class_uncertainty[i];
@@ -109,7 +109,7 @@ StepMedians MeasuredSteps::medians() const {
   return medians_of(std::move(seconds), timed);
 }
 
-std::vector<PredictedTime> beside(const Prediction& prediction, const StepMedians& medians) {
+std::vector<PredictedTime> compared_times(const Prediction& prediction, const StepMedians& medians) {
   std::vector<PredictedTime> times{{"step", prediction.step_seconds, medians.seconds, prediction.uncertainty}};
   for (std::size_t i = 0; i < kTimeCategories; ++i) {
     const double predicted = prediction.timeline.time[i], measured = medians.time[i];
@@ -122,7 +122,7 @@ std::vector<PredictedTime> beside(const Prediction& prediction, const StepMedian
 
 std::vector<std::string> differences(const Prediction& prediction, const StepMedians& medians) {
   std::vector<std::string> found;
-  const std::vector<PredictedTime> times = beside(prediction, medians);
+  const std::vector<PredictedTime> times = compared_times(prediction, medians);
   if (differs(times.front(), prediction.step_seconds))
     found.push_back(fmt::format("a step took {}, beyond +- {:.0f}%", times_as_long(times.front(), "its prediction"),
                                 100 * prediction.uncertainty));
@@ -142,7 +142,7 @@ std::string comparison(const RunPrediction& prediction, const StepMedians& media
                    {"+-", Align::right},
                    {"measured", Align::right},
                    {"ratio", Align::right}});
-  for (const PredictedTime& time : beside(prediction.step, medians)) {
+  for (const PredictedTime& time : compared_times(prediction.step, medians)) {
     const bool known = !std::isnan(time.measured);
     table.row({time.name, format_seconds(time.predicted),
                time.uncertainty > 0 ? fmt::format("{:.0f}%", 100 * time.uncertainty) : "",

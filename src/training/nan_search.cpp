@@ -41,13 +41,6 @@ std::pair<std::int64_t, const char*> first_bad(const std::vector<std::byte>& byt
   }
 }
 
-/// What one rank found, as a line that can be compared: place in the step first.
-struct Finding {
-  std::int64_t play = 0, operation = 0, rank = 0;
-  std::string text;
-  auto place() const { return std::tuple(play, operation, rank); }
-};
-
 }  // namespace
 
 void NanSearch::begin(const Play& play) {
@@ -85,22 +78,19 @@ void NanSearch::look_at(OperationId id, ValueId value) {
 }
 
 std::string NanSearch::found(RankContext& context, std::int64_t first_sample) const {
+  constexpr std::size_t kPlace = 32;  // characters that sort like the place in the step
   std::string mine;
   if (!first_.empty()) {
     const std::int64_t batch = schedule_.model.batch;
-    const std::int64_t number =
-        schedule_.micro_batches.micro_batch(schedule_.grid, schedule_.accumulation, context.rank(), first_micro_step_);
-    const std::int64_t first = first_sample + number * batch;
-    mine = fmt::format("{} {} rank {}, micro-step {} (samples {} to {}): {}", first_play_, first_operation_,
+    const std::int64_t first =
+        first_sample + batch * schedule_.micro_batches.micro_batch(schedule_.grid, schedule_.accumulation,
+                                                                   context.rank(), first_micro_step_);
+    mine = fmt::format("{:016}{:016}rank {}, micro-step {} (samples {} to {}): {}", first_play_, first_operation_,
                        context.rank(), first_micro_step_, first, first + batch - 1, first_);
   }
-  std::vector<Finding> all;
-  for (const std::string& line : context.control().all_gather(mine)) {
-    if (line.empty()) continue;
-    const std::size_t operation = line.find(' ') + 1, text = line.find(' ', operation) + 1;
-    all.push_back({std::stoll(line), std::stoll(line.substr(operation)), std::ssize(all), line.substr(text)});
-  }
-  return all.empty() ? "" : std::ranges::min(all, {}, &Finding::place).text;
+  std::vector<std::string> all = context.control().all_gather(mine);
+  std::erase(all, "");
+  return all.empty() ? "" : std::ranges::min(all).substr(kPlace);
 }
 
 }  // namespace tessera

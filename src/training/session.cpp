@@ -100,6 +100,15 @@ std::int64_t TrainingSession::first_sample(std::int64_t request) const {
   return start_.next_sample + first_sample_of(request / K, schedule.grid.world() * K, number, schedule.model.batch);
 }
 
+std::int64_t TrainingSession::samples_of_step() const {
+  const StepSchedule& schedule = planned_.schedule;
+  return schedule.grid.world() * schedule.accumulation * schedule.model.batch;
+}
+
+std::int64_t TrainingSession::next_sample_after(std::int64_t step) const {
+  return start_.next_sample + (step - start_.step) * samples_of_step();
+}
+
 DataPosition TrainingSession::data_position() const {
   const StepSchedule& schedule = planned_.schedule;
   DataPosition position;
@@ -107,10 +116,10 @@ DataPosition TrainingSession::data_position() const {
   position.fingerprint = fmt::format("{:016x}", data_.fingerprint());
   position.order = name_of(data_.train().order());
   position.sequence = schedule.model.sequence;
-  position.global_batch = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
+  position.global_batch = samples_of_step();
   position.data_seed = options_.data.seed;
   position.run_seed = options_.run.seed;
-  position.next_sample = start_.next_sample + (step_ - start_.step) * position.global_batch;
+  position.next_sample = next_sample_after(step_);
   return position;
 }
 
@@ -134,10 +143,7 @@ void TrainingSession::compare_plans(RankContext& context) const {
 
 /// Counts the targets of the coming step's global batch: every rank reads the masks of all its samples.
 std::int64_t TrainingSession::counted_tokens_of_step() {
-  const StepSchedule& schedule = planned_.schedule;
-  const std::int64_t samples = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
-  const std::int64_t first = start_.next_sample + (step_ - start_.step) * samples;
-  return counted_targets(data_.source(), data_.train(), first, samples, row_);
+  return counted_targets(data_.source(), data_.train(), next_sample_after(step_), samples_of_step(), row_);
 }
 
 void TrainingSession::ask(std::function<StepWish(std::int64_t begun)> source) {
@@ -216,9 +222,7 @@ std::string TrainingSession::locate_nan() {
   player_->times().take();  // of no step
   optimizer_->scalars() = after;
   player_->send_scalars();
-  const std::int64_t samples =
-      planned_.schedule.grid.world() * planned_.schedule.accumulation * planned_.schedule.model.batch;
-  return search.found(context_, start_.next_sample + (step_ - 1 - start_.step) * samples);
+  return search.found(context_, next_sample_after(step_ - 1));
 }
 
 void TrainingSession::take_snapshot() {

@@ -1,6 +1,8 @@
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <fstream>
+#include <thread>
 
 #include "temporary_folder.hpp"
 #include "tessera/base/error.hpp"
@@ -59,6 +61,31 @@ TEST_CASE("a record that was being written is not read") {
   file.write(reinterpret_cast<const char*>(&none), sizeof none);
   file.close();
   CHECK(read_flight(path).last[0].record.number == 8);
+}
+
+TEST_CASE("a record that is read while it is written is whole") {
+  const TemporaryFolder folder;
+  FlightRecorder recorder({folder.path(), false}, 0, 1, "a", 7, kOperations);
+  std::atomic<bool> is_over = false;
+  std::thread writer([&] {
+    for (std::int64_t i = 1; !is_over; ++i) recorder.begin(3, i % 3, 1000 * i), recorder.end(3, 1000 * i + 1);
+  });
+  for (std::int64_t seen = 0, before = 0; seen < 100'000;) {
+    const FlightRecord record = recorder.last(3);
+    if (record.number == 0) continue;
+    const auto number = static_cast<std::int64_t>(record.number);
+    const bool is_whole = record.begin == 1000 * number && record.operation == number % 3 &&
+                          (record.end == 0 || record.end == 1000 * number + 1);
+    if (!is_whole || number < before) {
+      is_over = true;
+      writer.join();
+      FAIL(number << " began at " << record.begin << " and ended at " << record.end << ", after " << before);
+    }
+    seen += number > before;
+    before = number;
+  }
+  is_over = true;
+  writer.join();
 }
 
 TEST_CASE("the end of a rank is noted once") {

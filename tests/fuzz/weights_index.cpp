@@ -1,4 +1,4 @@
-// model.safetensors.index.json, beside a file with one tensor.
+// model.safetensors.index.json, next to a file with one tensor.
 #include "fuzz/target.hpp"
 #include "tessera/formats/hugging_face.hpp"
 

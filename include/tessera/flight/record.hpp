@@ -14,14 +14,14 @@ inline constexpr std::uint32_t kFlightVersion = 1;
 inline constexpr int kFlightRings = 8;                ///< one for each stream of a rank
 inline constexpr std::uint64_t kFlightRecords = 512;  ///< of each ring
 
-/// What a rank is doing around its operations.
+/// The phase of a run that a rank is in, which its operations do not tell.
 enum class FlightPhase : std::uint32_t { start, step, report, evaluation, sample, checkpoint, end };
 inline constexpr std::array kFlightPhases{"start", "step", "report", "evaluation", "sample", "checkpoint", "end"};
 
 /// How a rank ended, if it could say so.
 enum class FlightEnd : std::uint32_t { none, finished, failed, told };  ///< told: another rank failed
 
-/// What an operation does, as far as waiting is concerned.
+/// The kind of an operation: what a rank waits for in it.
 enum class FlightWork : std::uint8_t { compute, collective, data, copy };
 inline constexpr int kFlightWorks = 4;
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the flight files of a run's ranks say, also while it goes on and after its processes were killed.
+// Reads the flight files of a run's ranks, also while it goes on and after its processes were killed.
 
 #include <cstdint>
 #include <filesystem>
@@ -42,7 +42,7 @@ struct RankFlight {
   std::string host() const;
 };
 
-/// Reads one file. IoError if it is no flight file: too short, of another version, or with numbers that cannot be.
+/// Reads one file. IoError if it is not a flight file: too short, of another version, or with impossible numbers.
 RankFlight read_flight(const std::filesystem::path& file);
 
 struct FlightSurvey {

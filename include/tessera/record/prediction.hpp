@@ -53,8 +53,8 @@ struct StepMedians {
 };
 StepMedians medians_of(std::vector<double> seconds, const std::vector<TimedStep>& timed);
 
-/// Keeps the steps that stand beside a prediction: the last 256, and the last 256 that were timed, without a warm-up of
-/// the first fifth, 1 to 10 steps.
+/// Keeps the steps that are compared with a prediction: the last 256, and the last 256 that were timed. The first
+/// fifth, 1 to 10 steps, is a warm-up and left out.
 class MeasuredSteps {
  public:
   void add(double seconds, const StepTimeTotals& times);
@@ -69,20 +69,21 @@ class MeasuredSteps {
   std::deque<Step> last_, timed_;
 };
 
-/// A predicted time beside the measured one, in seconds a step.
+/// A predicted time and the measured one, in seconds per step.
 struct PredictedTime {
   std::string name;  ///< "step", a category as in /steps/time, or "host": what no category has
   double predicted = 0, measured = 0;
   double uncertainty = 0;  ///< relative, as stated; 0: none is stated
 };
 /// Returns the step, then the categories that are predicted or measured, then the host.
-std::vector<PredictedTime> beside(const Prediction& prediction, const StepMedians& medians);
+std::vector<PredictedTime> compared_times(const Prediction& prediction, const StepMedians& medians);
 
 /// Returns a sentence for every time that differs from its prediction by more than the stated uncertainty, and by at
 /// least a hundredth of the predicted step.
 std::vector<std::string> differences(const Prediction& prediction, const StepMedians& medians);
 
-/// Returns the table of beside() and the sentences of differences(), for the end of a run. Empty without a step.
+/// Returns the table of compared_times() and the sentences of differences(), for the end of a run. Empty without a
+/// step.
 std::string comparison(const RunPrediction& prediction, const StepMedians& medians);
 
 }  // namespace tessera

@@ -102,7 +102,7 @@ class RunRecorder {
   const std::filesystem::path& folder() const { return folder_.path(); }
   /// Lists the run's files that exist, and says which are missing; call after finish().
   std::string written() const;
-  /// Returns the prediction beside the steps of this start; empty without one.
+  /// Returns the comparison of the prediction with the steps of this start; empty without one.
   std::string compared() const { return prediction_ ? comparison(*prediction_, measured_.medians()) : ""; }
   /// Returns the nonce for folder_has_owner().
   const std::string& nonce() const { return lock_.nonce(); }

@@ -83,6 +83,8 @@ class TrainingSession {
   const StepTrace* trace() const { return trace_.get(); }
 
  private:
+  std::int64_t samples_of_step() const;
+  std::int64_t next_sample_after(std::int64_t step) const;
   std::int64_t first_sample(std::int64_t request) const;
   bool is_given_up(const Play& play);
   std::int64_t counted_tokens_of_step();
