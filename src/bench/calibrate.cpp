@@ -33,6 +33,19 @@ void append(std::vector<PricedCalls>& to, std::vector<PricedCalls> more) {
   for (PricedCalls& one : more) to.push_back(std::move(one));
 }
 
+/// Returns the highest rate of a table of linears, in FLOP/s.
+double best_rate(const PriceTable& linear) {
+  double best = 0;
+  std::size_t i = 0;
+  for (const double tokens : linear.axes()[0].values) {
+    for (const double in : linear.axes()[1].values) {
+      for (const double out : linear.axes()[2].values)
+        best = std::max(best, 2 * tokens * in * out / linear.points()[i++]);
+    }
+  }
+  return best;
+}
+
 /// Measures kernels and copies.
 void add_kernels(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster) {
   KernelLadder ladder(*bench.device, bench.compute->kernels(Queue::compute), sizes);
@@ -48,18 +61,15 @@ void add_kernels(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster
     up.calls.push_back([&, bytes](Stream& s) { bench.copy(s, on_device.next(bytes), on_host.next(bytes), bytes); });
   }
   append(calls, {down, up});
-  time_calls(bench.context, *bench.device, *bench.stream, calls, sizes.seconds);
-  add_prices(bench, calls, cluster);
-  for (const auto& [name, table] : cluster.prices) {
-    if (!name.starts_with("linear forward.")) continue;
-    double& peak = cluster.peak[name.substr(name.find('.') + 1)];
-    std::size_t i = 0;
-    for (const double tokens : table.axes()[0].values) {
-      for (const double in : table.axes()[1].values) {
-        for (const double out : table.axes()[2].values)
-          peak = std::max(peak, 2 * tokens * in * out / table.points()[i++]);
-      }
-    }
+  if (traits_of(cluster.device).has_own_memory) {
+    time_calls(bench.context, *bench.device, *bench.stream, calls, sizes.seconds);
+    add_prices(bench, calls, cluster);
+  } else {
+    add_shared_prices(bench, *bench.device, *bench.stream, calls, sizes.seconds, cluster);
+  }
+  for (const PricedCalls& one : calls) {
+    if (one.name.starts_with("linear forward."))
+      cluster.peak[one.name.substr(one.name.find('.') + 1)] = best_rate(price_of(bench.context, one));
   }
 }
 
@@ -70,8 +80,7 @@ void add_host(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster) {
   KernelLadder ladder(*host, bench.compute->kernels(Queue::host), sizes);
   std::vector<PricedCalls> calls = ladder.of_host(DType::fp32);
   append(calls, ladder.of_host(DType::bf16));
-  time_calls(bench.context, *host, *stream, calls, sizes.seconds / 8);
-  add_prices(bench, calls, cluster);
+  add_shared_prices(bench, *host, *stream, calls, sizes.seconds / 8, cluster);
 }
 
 /// Measures attention by own kernels, where a library's can take their place.

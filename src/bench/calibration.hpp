@@ -47,4 +47,9 @@ inline void add_prices(MeasuredRank& bench, const std::vector<PricedCalls>& meas
   for (const PricedCalls& one : measured) cluster.prices.insert_or_assign(one.name, price_of(bench.context, one));
 }
 
+/// Measures calls that share a node's memory and caches: by all ranks at once, and by one of them alone, so that their
+/// prices depend on how many work.
+void add_shared_prices(MeasuredRank& bench, Device& device, Stream& stream, std::vector<PricedCalls>& calls,
+                       double seconds, Cluster& cluster);
+
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include "bench/priced_calls.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "bench/median.hpp"
 #include "bench/stream_clock.hpp"
@@ -28,8 +29,9 @@ std::byte* RotatingMemory::next(std::int64_t bytes) {
 }
 
 void time_calls(RankContext& context, Device& device, Stream& stream, std::vector<PricedCalls>& prices, double seconds,
-                int together) {
+                int together, Callers callers) {
   constexpr int kLeast = 3;
+  const bool is_caller = callers == Callers::all || context.rank() == 0;
   const int warmup = device.can_capture() ? 2 : 1;  // until libraries and the clock know the calls
   StreamClock clock(device, stream);
   for (PricedCalls& price : prices) price.seconds.assign(price.calls.size(), {});
@@ -39,6 +41,7 @@ void time_calls(RankContext& context, Device& device, Stream& stream, std::vecto
     for (PricedCalls& price : prices) {
       for (const StreamWork& call : price.calls) {
         if (!device.can_capture()) context.control().barrier();  // ranks share the memory's bandwidth, as in a step
+        if (!is_caller) continue;
         if (together == 0) {
           clock.time([&] { call(stream); });
           continue;
@@ -50,7 +53,7 @@ void time_calls(RankContext& context, Device& device, Stream& stream, std::vecto
     }
     const std::vector<double> times = clock.take();
     auto time = times.begin();
-    for (PricedCalls& price : prices) {
+    for (PricedCalls& price : std::span(prices).first(is_caller ? prices.size() : 0)) {
       for (std::vector<double>& of_call : price.seconds) {
         if (round >= 0) of_call.push_back(*time / std::max(1, together));
         ++time;
@@ -64,10 +67,13 @@ void time_calls(RankContext& context, Device& device, Stream& stream, std::vecto
 PriceTable price_of(RankContext& context, const PricedCalls& calls) {
   std::vector<double> medians;
   double spread = 0;
+  const bool is_caller = !calls.seconds.front().empty();
+  const double callers = context.control().sum(is_caller ? 1.0 : 0.0);
   for (std::vector<double> seconds : calls.seconds) {
+    medians.push_back(std::max(1e-9, context.control().sum(is_caller ? median(seconds) : 0) / callers));
+    if (!is_caller) continue;
     std::ranges::sort(seconds);
     const auto quartile = [&](std::size_t i) { return seconds[i * (seconds.size() - 1) / 4]; };
-    medians.push_back(std::max(1e-9, context.control().sum(median(seconds)) / static_cast<double>(context.size())));
     spread += (quartile(3) - quartile(1)) / (2 * medians.back());
   }
   PriceTable table(calls.axes, medians);

@@ -34,14 +34,16 @@ class RotatingMemory {
   std::int64_t at_ = 0;
 };
 
-/// Makes all calls in turns, on all ranks at once, for `seconds`, and at least three times after they have warmed up.
-/// Collectives: `together` times in a row, because graphs of theirs would have other lengths on other ranks.
-/// Collective.
-void time_calls(RankContext& context, Device& device, Stream& stream, std::vector<PricedCalls>& prices, double seconds,
-                int together = 0);
+/// The ranks that make calls at the same time, while the others sleep.
+enum class Callers : std::uint8_t { all, first };
 
-/// Returns the medians of each call's repetitions, as the mean over ranks. The uncertainty is half the interquartile
-/// range over the median, in the mean over calls, and at least 2%. Collective.
+/// Makes all calls in turns for `seconds`, and at least three times after they have warmed up. Collectives: `together`
+/// times in a row, because graphs of theirs would have other lengths on other ranks. Collective.
+void time_calls(RankContext& context, Device& device, Stream& stream, std::vector<PricedCalls>& prices, double seconds,
+                int together = 0, Callers callers = Callers::all);
+
+/// Returns the medians of each call's repetitions, as the mean over the ranks that made them. The uncertainty is half
+/// the interquartile range over the median, in the mean over calls, and at least 2%. Collective.
 PriceTable price_of(RankContext& context, const PricedCalls& calls);
 
 }  // namespace tessera

@@ -19,7 +19,8 @@ constexpr std::array<std::string_view, 4> kLimits = {"compute", "memory bandwidt
 
 struct Price {
   double seconds = 0;
-  double error = 0;  ///< seconds
+  double asleep = 0;  ///< seconds at the end of a slowed collective or copy
+  double error = 0;   ///< seconds
   std::array<double, kLimits.size()> limits{};
 };
 
@@ -32,8 +33,11 @@ QueueMode queues_of(const Options& options, const Cluster& cluster) {
 
 class Pricing {
  public:
-  Pricing(const ModelParts& model, const Options& options, const Cluster& cluster)
-      : model_(model), options_(options), cluster_(cluster) {}
+  Pricing(const StepSchedule& schedule, const Options& options, const Cluster& cluster)
+      : model_(schedule.model),
+        neighbours_(std::min(schedule.grid.world(), schedule.grid.ranks_per_node())),
+        options_(options),
+        cluster_(cluster) {}
 
   Price of(const Operation& op, const OperationWork& work) const {
     Price price;
@@ -47,7 +51,8 @@ class Pricing {
   void add(std::string_view name, const WorkSize& size, Limit limit, Price& price, double share = 1,
            double least = 0) const {
     const PriceTable& table = cluster_.price(name);
-    const double seconds = std::max(share * table.seconds(size), least);
+    const double busy = share * table.seconds(size), seconds = std::max(busy, least);
+    price.asleep += seconds - busy;
     price.seconds += seconds;
     price.error += seconds * table.uncertainty;
     price.limits[static_cast<std::size_t>(limit)] += seconds;
@@ -55,7 +60,7 @@ class Pricing {
 
   void add_kernel(const Operation& op, const KernelCall& call, Price& price) const {
     const bool on_host = op.queue == Queue::host;
-    WorkSize size{};
+    WorkSize size = of_rank();
     for (std::size_t i = 0; i < call.sizes.size(); ++i) size[i] = static_cast<double>(call.sizes[i]);
     size[static_cast<std::size_t>(PriceAxis::flops)] = call.cost.flops;
     size[static_cast<std::size_t>(PriceAxis::bytes)] = call.cost.bytes;
@@ -78,6 +83,12 @@ class Pricing {
         price, share);
   }
 
+  WorkSize of_rank() const {
+    WorkSize size{};
+    size[static_cast<std::size_t>(PriceAxis::ranks)] = static_cast<double>(neighbours_);
+    return size;
+  }
+
   bool is_ordered_on_gpu() const {
     return traits_of(cluster_.device).has_library_choice && is_deterministic(options_.run);
   }
@@ -96,14 +107,21 @@ class Pricing {
     WorkSize size{};
     size[static_cast<std::size_t>(PriceAxis::bytes)] = static_cast<double>(work.wire_bytes);
     size[static_cast<std::size_t>(PriceAxis::ranks)] = static_cast<double>(work.ranks);
-    // A slowed collective sleeps, which compute does not disturb.
-    const bool beside = queues_of(options_, cluster_) != QueueMode::serial;
-    add(fmt::format("{}.{}", work.collective, work.within_node ? "node" : "network"), size, Limit::link, price,
-        beside ? cluster_.collectives_under_compute : 1, slowed(options_.comm.emulate, work.wire_bytes));
+    std::string name = fmt::format("{}.{}", work.collective, work.within_node ? "node" : "network");
+    double factor = 1;
+    if (queues_of(options_, cluster_) != QueueMode::serial) {
+      const std::string under_compute = "busy " + name;
+      if (cluster_.prices.contains(under_compute)) {
+        name = under_compute;
+      } else {
+        factor = cluster_.collectives_under_compute;
+      }
+    }
+    add(name, size, Limit::link, price, factor, slowed(options_.comm.emulate, work.wire_bytes));
   }
 
   void add_copy(const Operation& op, const OperationWork& work, Price& price) const {
-    WorkSize size{};
+    WorkSize size = of_rank();
     size[static_cast<std::size_t>(PriceAxis::bytes)] = static_cast<double>(work.copied_bytes);
     add(op.kind == OperationKind::load ? "copy.to_device" : "copy.to_host", size, Limit::link, price, 1,
         slowed(options_.memory.emulate_copies, work.copied_bytes));
@@ -115,6 +133,7 @@ class Pricing {
   }
 
   const ModelParts& model_;
+  const std::int64_t neighbours_;  ///< ranks that work on the node, with this one
   const Options& options_;
   const Cluster& cluster_;
 };
@@ -165,12 +184,13 @@ Options on_cluster(Options options, const Cluster& cluster, std::int64_t ranks) 
 Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const Options& options,
                    const Cluster& cluster) {
   const auto work = work_of(schedule, plan, options);
-  const Pricing pricing(schedule.model, options, cluster);
+  const Pricing pricing(schedule, options, cluster);
   IndexedVector<OperationId, Price> prices(schedule.operations.size());
   for (const OperationId id : schedule.operations.ids()) prices[id] = pricing.of(schedule.operation(id), work[id]);
   Prediction result;
   result.timeline = play_in_time(
-      schedule, [&](OperationId id) { return prices[id].seconds; }, rules_of(options, cluster));
+      schedule, [&](OperationId id) { return OperationTime(prices[id].seconds, prices[id].asleep); },
+      rules_of(options, cluster));
   const Timeline& timeline = result.timeline;
   // What compute does is as uncertain as its prices, and a wait as what is waited for.
   std::array<double, kTimeCategories> errors{}, seconds{}, waits = timeline.time;

@@ -57,9 +57,10 @@ class Disturbance {
 
 class QueuePlay {
  public:
-  QueuePlay(const StepSchedule& schedule, const std::function<double(OperationId)>& seconds, const QueueRules& rules)
+  QueuePlay(const StepSchedule& schedule, const std::function<OperationTime(OperationId)>& times,
+            const QueueRules& rules)
       : schedule_(schedule),
-        seconds_(seconds),
+        times_(times),
         rules_(rules),
         streams_(streams_of(schedule, rules)),
         collectives_(rules.compute_under_collectives),
@@ -105,7 +106,7 @@ class QueuePlay {
     const int stream = streams_[static_cast<std::size_t>(op.queue)];
     double& free = free_[static_cast<std::size_t>(stream)];
     const TimeCategory category = category_of(schedule_, op);
-    const double seconds = seconds_(id);
+    const OperationTime time = times_(id);
     double begin = std::max(free, issue());
     if (on_compute(op)) {
       timeline_.host += begin - free;
@@ -115,11 +116,11 @@ class QueuePlay {
       for (const OperationId other : waits_of(schedule_, id)) begin = std::max(begin, ends_[other]);
     }
     const double end =
-        on_compute(op) ? copies_.end_of(begin, collectives_.end_of(begin, seconds) - begin) : begin + seconds;
+        on_compute(op) ? copies_.end_of(begin, collectives_.end_of(begin, time.seconds) - begin) : begin + time.seconds;
     if (on_compute(op)) {
       book(category, end - begin);
     } else {
-      (schedule_.communicates(op) ? collectives_ : copies_).add({begin, end});
+      (schedule_.communicates(op) ? collectives_ : copies_).add({begin, end - time.asleep});
     }
     timeline_.operations[static_cast<std::size_t>(category)] += end - begin;
     timeline_.spans.push_back({id, play, stream, begin, end});
@@ -149,7 +150,7 @@ class QueuePlay {
   }
 
   const StepSchedule& schedule_;
-  const std::function<double(OperationId)>& seconds_;
+  const std::function<OperationTime(OperationId)>& times_;
   const QueueRules& rules_;
   std::array<int, kQueues> streams_;
   std::array<double, kQueues> free_{};  ///< by stream: the end of its last operation
@@ -161,9 +162,9 @@ class QueuePlay {
 
 }  // namespace
 
-Timeline play_in_time(const StepSchedule& schedule, const std::function<double(OperationId)>& seconds,
+Timeline play_in_time(const StepSchedule& schedule, const std::function<OperationTime(OperationId)>& times,
                       const QueueRules& rules) {
-  return QueuePlay(schedule, seconds, rules).play();
+  return QueuePlay(schedule, times, rules).play();
 }
 
 }  // namespace tessera

@@ -115,6 +115,7 @@ TEST_CASE("a calibration has a price for everything that a step does") {
   for (const char* name : {"all-gather.node", "reduce-scatter.node", "all-reduce.node", "exchange.node"}) {
     INFO(name);
     CHECK(cluster.prices.contains(name) == (ranks > 1));
+    CHECK(cluster.prices.contains(std::string("busy ") + name) == (ranks > 1));
   }
   for (const auto& [name, table] : cluster.prices) {
     INFO(name);
@@ -132,8 +133,19 @@ TEST_CASE("a calibration has a price for everything that a step does") {
   CHECK(cluster.step < 1);
 }
 
-TEST_CASE("axes of a calibration are those of the ladder") {
+TEST_CASE("kernels that share a machine are priced alone and together") {
   const Cluster cluster = calibrated(2, 2);
+  for (const char* name : {"linear forward.fp32", "adamw.bf16", "copy.to_host", "host adamw.fp32"}) {
+    INFO(name);
+    const PriceTable& table = cluster.price(name);
+    CHECK(table.axes()[0].axis == PriceAxis::ranks);
+    CHECK(table.axes()[0].values == std::vector<double>{1, 2});
+    CHECK(table.points().size() % 2 == 0);
+  }
+}
+
+TEST_CASE("axes of a calibration are those of the ladder") {
+  const Cluster cluster = calibrated(1, 1);
   const PriceTable& linear = cluster.price("linear backward.bf16");
   REQUIRE(linear.axes().size() == 3);
   CHECK(linear.axes()[0].axis == PriceAxis::size0);
@@ -145,7 +157,8 @@ TEST_CASE("axes of a calibration are those of the ladder") {
   CHECK(cast.axes()[0].values == std::vector<double>{6 << 14, 6 << 15});
   CHECK(cluster.price("adamw.bf16").axes()[0].values == std::vector<double>{26 << 14, 26 << 15});
   CHECK(cluster.price("orthogonalize.fp32").axes()[0].axis == PriceAxis::flops);
-  const PriceTable& gather = cluster.price("all-gather.node");
+  const Cluster pair = calibrated(2, 2);
+  const PriceTable& gather = pair.price("all-gather.node");
   CHECK(gather.axes()[0].values == std::vector<double>{2});
   CHECK(gather.axes()[1].values == std::vector<double>{2048, 8192});  // half of each message
 }

@@ -67,6 +67,61 @@ TEST_CASE("comm.emulate is the least that a collective takes") {
   CHECK(after - before == Approx(1e-3 * static_cast<double>(collectives)).epsilon(1e-3));
 }
 
+TEST_CASE("A kernel's price may depend on how many ranks of a node work") {
+  Cluster cluster = machine_of({});
+  PriceTable& norm = cluster.prices["norm forward.fp32"];
+  const PriceTable::Axis bytes = norm.axes()[0];
+  const double seconds = norm.points()[0];
+  norm = PriceTable({{PriceAxis::ranks, {1, 4}}, bytes}, {seconds, 5 * seconds});
+  const auto norms = [&](std::int64_t ranks) {
+    const PlannedRun run = planned("nano", Strategy::ddp, ranks);
+    const auto norm_time = [&](const Cluster& on) {
+      return predict(run.schedule, run.plan, {}, on).timeline.time[static_cast<std::size_t>(TimeCategory::forward)];
+    };
+    return norm_time(cluster) / norm_time(machine_of({}));
+  };
+  CHECK(norms(1) == Approx(1));
+  CHECK(norms(4) > 1.001);
+}
+
+TEST_CASE("Collectives that overlap with compute have their own prices") {
+  const PlannedRun run = planned("nano", Strategy::zero3, 4);
+  Cluster cluster = machine_of({1e15, 1e15, 1e8});
+  cluster.collectives_under_compute = 2;
+  const auto seconds_with = [&](QueueMode queues) {
+    Options options;
+    options.run.queues = queues;
+    return predict(run.schedule, run.plan, options, cluster).step_seconds;
+  };
+  const double serial = seconds_with(QueueMode::serial);
+  CHECK(seconds_with(QueueMode::parallel) == Approx(2 * serial).epsilon(0.1));
+  for (const char* name : {"all-gather", "reduce-scatter", "all-reduce"}) {
+    const PriceTable alone = cluster.price(name + std::string(".node"));
+    std::vector<double> slower(alone.points().begin(), alone.points().end());
+    for (double& one : slower) one *= 7;
+    cluster.prices[fmt::format("busy {}.node", name)] = PriceTable(alone.axes(), slower);
+  }
+  CHECK(seconds_with(QueueMode::parallel) == Approx(7 * serial).epsilon(0.1));
+  CHECK(seconds_with(QueueMode::serial) == serial);
+}
+
+TEST_CASE("A collective that sleeps does not slow compute down") {
+  const PlannedRun run = planned("nano", Strategy::zero3, 4);
+  Cluster cluster = machine_of({1e9, 1e9, 1e15});
+  Options options;
+  options.run.queues = QueueMode::parallel;
+  options.comm.emulate = {1e-3, 0};
+  const double undisturbed = predict(run.schedule, run.plan, options, cluster).step_seconds;
+  cluster.compute_under_collectives = 10;
+  CHECK(predict(run.schedule, run.plan, options, cluster).step_seconds == Approx(undisturbed).epsilon(0.01));
+  options.comm.emulate = {};
+  for (auto& [name, table] : cluster.prices) {
+    if (!name.ends_with(".node")) continue;
+    table = PriceTable(table.axes(), std::vector<double>(table.points().size(), 1e-3));
+  }
+  CHECK(predict(run.schedule, run.plan, options, cluster).step_seconds > 1.1 * undisturbed);
+}
+
 TEST_CASE("On a GPU a deterministic step takes own attention backward, and matmuls that nobody timed") {
   const PlannedRun run = planned("nano", Strategy::ddp, 1);
   Cluster cluster = machine_of({});

@@ -39,8 +39,15 @@ struct QueueRules {
   double compute_under_collectives = 1, compute_under_copies = 1;
 };
 
-/// Plays StepSchedule::step. `seconds` gives an operation's time alone on the machine.
-Timeline play_in_time(const StepSchedule& schedule, const std::function<double(OperationId)>& seconds,
+/// An operation's time, in seconds.
+struct OperationTime {
+  OperationTime(double all, double last = 0) : seconds(all), asleep(last) {}
+  double seconds = 0;
+  double asleep = 0;  ///< at its end: an emulated link waits, which slows nothing else down
+};
+
+/// Plays StepSchedule::step. `times` gives an operation's time alone on the machine.
+Timeline play_in_time(const StepSchedule& schedule, const std::function<OperationTime(OperationId)>& times,
                       const QueueRules& rules);
 
 }  // namespace tessera
