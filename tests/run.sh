@@ -9,10 +9,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 jobs/setup.sh --packages python3-pip
-jobs/setup.sh --packages chromium chromium-driver python3-selenium ||
-  echo "tests: no Chromium can be installed: the test 'postprocess.html_browser' is skipped" >&2
-jobs/setup.sh --packages munge slurmctld slurmd slurm-client iproute2 ||
-  echo "tests: no Slurm can be installed: the test 'slurm' is skipped" >&2
 
 # NVIDIA's cuobjdump and the nvdisasm that it calls, which not every toolkit brings: for the tests `resources` and
 # `loads`, which are skipped without them.
@@ -22,15 +18,25 @@ if [[ -n $(command -v nvcc || compgen -G '/usr/local/cuda*/bin/nvcc') && ! -e $t
     echo "tests: no cuobjdump can be had: the tests 'resources' and 'loads' are skipped" >&2
 fi
 
-# The readers of event files and offline runs, for the tests `cli.tensorboard` and `postprocess.wandb`. Apart, because they
-# bring a numpy that Debian's h5py cannot take.
-for package in tensorboard wandb; do
-  [[ -e $tools/$package ]] || /usr/bin/python3 -m pip install --quiet --root-user-action=ignore --target "$tools/$package" "$package" ||
-    echo "tests: no $package can be had: its test is skipped" >&2
-done
+# Installs what single tests use and no build needs. The readers of event files and offline runs, for the tests
+# `cli.tensorboard` and `postprocess.wandb`, lie apart, because they bring a numpy that Debian's h5py cannot take.
+install_for_tests() {
+  local package
+  for package in tensorboard wandb; do
+    [[ -e $tools/$package ]] || /usr/bin/python3 -m pip install --quiet --root-user-action=ignore --target "$tools/$package" "$package" ||
+      echo "tests: no $package can be had: its test is skipped" >&2
+  done
+  jobs/setup.sh --packages chromium chromium-driver python3-selenium ||
+    echo "tests: no Chromium can be installed: the test 'postprocess.html_browser' is skipped" >&2
+  jobs/setup.sh --packages munge slurmctld slurmd slurm-client iproute2 ||
+    echo "tests: no Slurm can be installed: the test 'slurm' is skipped" >&2
+}
 
+install_for_tests &
+installing=$!
 jobs/setup.sh ci
 jobs/setup.sh asan
+wait "$installing"
 # shellcheck source=jobs/mpi_env.sh
 source jobs/mpi_env.sh
 
