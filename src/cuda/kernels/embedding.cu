@@ -42,6 +42,12 @@ __global__ void __launch_bounds__(kPlaceThreads)
 }
 
 constexpr unsigned kLanes = 32, kWarps = 8;
+// Compute capability 10 has two blocks a multiprocessor anyway, but spills a register where that is not demanded.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200
+constexpr unsigned kTokenBlocks = 2;
+#else
+constexpr unsigned kTokenBlocks = 0;  ///< the compiler's choice
+#endif
 
 template <class T>
 struct TokenRows {
@@ -80,7 +86,7 @@ __device__ __forceinline__ void add_rows(const TokenRows<T>& a, std::int64_t cou
 /// Runs that end there go to the warps in turn. The last one may go on: each warp takes eight of its rows in turn, and
 /// the warps' sums are then added in order.
 template <class T, class G>
-__global__ void __launch_bounds__(kLanes* kWarps)
+__global__ void __launch_bounds__(kLanes* kWarps, kTokenBlocks)
     token_gradient_kernel(const TokenRows<T> a, Rows<G> gradient, bool adds, bool gradient_aligned) {
   constexpr int kTurn = 8;
   __shared__ __align__(16) float of_warp[kWarps * kLanes * kPack];

@@ -125,15 +125,15 @@ __device__ __forceinline__ void write_sums(const BackwardRows<T>& a, float* shar
 }
 
 /// The same if blockDim.y is 1: a thread's sums are complete.
-template <class T, int Packs, int Sums>
+template <bool Whole, class T, int Packs, int Sums>
 __device__ __forceinline__ void write_own_sums(const BackwardRows<T>& a, const float (&sums)[Sums][Packs][kPack]) {
-  const bool aligned = a.width % (16 / sizeof(float)) == 0;
+  const bool aligned = Whole || a.width % (16 / sizeof(float)) == 0;
 #pragma unroll
   for (int p = 0; p < Packs; ++p) {
     const std::int64_t column = column_of<Packs>(p), at = std::int64_t{blockIdx.x} * a.width + column;
 #pragma unroll
     for (int s = 0; s < Sums; ++s) {
-      if (a.sums[s] != nullptr) store_pack(a.sums[s] + at, a.width - column, aligned, sums[s][p]);
+      if (a.sums[s] != nullptr) store_pack<Whole>(a.sums[s] + at, a.width - column, aligned, sums[s][p]);
     }
   }
 }
@@ -247,7 +247,7 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? (S
   if constexpr (kSharesBlock<Packs>) {
     write_sums(a, dynamic_shared<float>(), sums);
   } else {
-    write_own_sums(a, sums);
+    write_own_sums<Whole>(a, sums);
   }
 }
 
