@@ -70,6 +70,9 @@ OffloadAccount offload_account(const StepSchedule& schedule) {
     account.on_host += share * (state + (loaded_to_gather && is_cast ? compute : 0));
     account.off_device += share * (state - (loaded_to_gather || stays_anyhow ? 0 : compute));
   }
+  if (account.elements > 0)
+    account.gradients =
+        account.elements * size_of(schedule.value(schedule.state[schedule.offloaded_from].gradient).dtype());
   return account;
 }
 

@@ -215,8 +215,7 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
                                                   : "shard ") +
              of;
     case ValueKind::gradient:
-      if (v.first >= 0) return "bucket grad " + of;
-      return (v.placement.shard.empty() ? "grad " : "shard grad ") + of;
+      return host + (v.placement.shard.empty() || on_host ? "grad " : "shard grad ") + of;
     case ValueKind::moments:
       return host + "moments " + of;
     case ValueKind::saved:

@@ -20,9 +20,7 @@ struct MeasuredStep {
 
 const std::vector<MeasuredStep>& measured_steps() {
   const std::string ordered = "--run.deterministic=true", ddp = "--shard.strategy=ddp";
-  const std::vector<std::string> qwen_16 = {"--train.micro_batch=16", "--train.accumulation=16"},
-                                 host = {"--train.micro_batch=4", "--train.seq_len=4096", "--train.accumulation=2",
-                                         "--memory.checkpoint=block", "--shard.offload=optimizer"};
+  const std::vector<std::string> qwen_16 = {"--train.micro_batch=16", "--train.accumulation=16"};
   const auto with = [](std::vector<std::string> options, const std::string& one) {
     options.push_back(one);
     return options;
@@ -35,8 +33,6 @@ const std::vector<MeasuredStep>& measured_steps() {
       {"h100", "qwen2-1.5b", {ddp, "--train.micro_batch=16"}, 0.301},
       {"h100", "qwen2-1.5b", {ddp, "--train.micro_batch=16", ordered}, 0.322},
       {"h100", "qwen2-1.5b", with(qwen_16, "--shard.strategy=zero3"), 4.89},
-      {"h100", "llama-8b", host, 5.12},
-      {"h100", "llama-8b", with(host, "--shard.offload_fraction=0.8"), 4.94},
       {"h200", "gpt2-124m", {ddp, "--train.micro_batch=64"}, 0.117},
       {"h200", "gpt2-1558m", {ddp, "--train.micro_batch=16"}, 0.324},
       {"h200", "qwen2-1.5b", {ddp, "--train.micro_batch=16"}, 0.294},

@@ -134,8 +134,8 @@ struct UnitState {
   ValueId gradient;           ///< the finished gradient, which the update reads
 };
 
-/// Elements [first, first + count) of a rank's slice of a unit. Offloaded state is copied to the host, updated and
-/// copied back bucket by bucket, so that the three overlap.
+/// Elements [first, first + count) of a rank's slice of a unit. Offloaded state is updated and copied back bucket by
+/// bucket, so that the two overlap.
 struct Bucket {
   std::int64_t first = 0, count = 0;  ///< 0 elements: not a bucket, the whole slice
   std::int64_t end() const { return first + count; }

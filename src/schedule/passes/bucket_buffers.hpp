@@ -1,5 +1,5 @@
 #pragma once
-// Two buffers on the host through which buckets pass in turn: while one bucket is worked on, the next one arrives.
+// Two buffers on the host through which buckets pass in turn: while one is copied to the device, the next one is made.
 
 #include <array>
 

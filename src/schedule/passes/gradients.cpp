@@ -163,6 +163,7 @@ void Gradients::sum(UnitId unit, ValueId gradient) {
   gradient = bring(gradient, measured(w_.value(gradient).placement));
   unmeasured_.push_back(gradient);
   gradient = bring(gradient, {updated_.shard, {}, w_.value(gradient).dtype()});
+  if (w_.schedule().is_offloaded(unit)) gradient = store(gradient);
   finished_[unit] = w_.carry(gradient);
 }
 
@@ -188,6 +189,18 @@ ValueId Gradients::bring(ValueId gradient, const Placement& to, int slot) {
     if (was_full && counts) reduced_by_.push_back(w_.value(gradient).maker);
   }
   return gradient;
+}
+
+ValueId Gradients::store(ValueId gradient) {
+  Value copy = w_.value(gradient);
+  Operation op = operation_of(OperationKind::store, Queue::store, copy.unit);
+  op.reads = {gradient};
+  op.bucket = {0, copy.elements};
+  Storage storage = local("gradients " + w_.schedule().unit(copy.unit).name, Category::gradients);
+  storage.space = MemorySpace::host;
+  const ValueId on_host = w_.write(op, std::move(storage), std::move(copy));
+  w_.emit(std::move(op));
+  return on_host;
 }
 
 ValueId Gradients::join(UnitId unit) {

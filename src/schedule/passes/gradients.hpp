@@ -63,6 +63,9 @@ class Gradients {
   void finish(UnitId unit);
   /// Takes it from there to the sum over micro-steps and, after the last, to the update.
   void sum(UnitId unit, ValueId gradient);
+  /// Emits the copy of a finished gradient to the host, where its update reads it. The norm only scales it, so the copy
+  /// need not wait for that.
+  ValueId store(ValueId gradient);
   /// Adds the pieces of a unit that contributes in two pieces.
   ValueId join(UnitId unit);
   /// Adds the gradient of a micro-step of this kind to the slots that are merged, or puts it into its own slot. Returns

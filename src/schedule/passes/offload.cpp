@@ -1,4 +1,4 @@
-// The pass over state on the host: copies gradients to the host, updates the masters there, copies parameters back.
+// The pass over state on the host: updates the masters there and copies parameters back.
 
 #include "schedule/passes/parameters.hpp"
 
@@ -31,31 +31,18 @@ std::vector<Bucket> Parameters::buckets_of(UnitId unit) const {
 
 void Parameters::update_on_host(UnitId unit, ValueId gradient, ValueId clipped) {
   for (const Bucket& bucket : buckets_of(unit)) {
-    Operation store = on_bucket(OperationKind::store, Queue::store, unit, bucket);
-    store.reads = {gradient};
-    const ValueId on_host = gradient_buffers_.write(store, part_of(w_.value(gradient), bucket));
-    w_.emit(std::move(store));
-    // In issue order a bucket is copied to the host before the previous one is updated, so that a host that works in
-    // issue order has the next copy under way.
-    update_stored();
-    stored_ = Stored{unit, bucket, on_host, clipped, bucket == buckets_of(unit).back()};
+    Operation update = on_bucket(OperationKind::update, Queue::host, unit, bucket);
+    update.reads = {gradient, clipped};
+    for (const ValueId before : {master(unit), moments(unit)}) {
+      Value after = w_.value(before);
+      after.version = 1;
+      w_.update(update, before, after);
+    }
+    const ValueId cast = write_cast(update);
+    w_.emit(std::move(update));
+    bring_up(unit, bucket, cast);
   }
-}
-
-void Parameters::update_stored() {
-  if (!stored_) return;
-  const auto [unit, bucket, gradient, clipped, is_last] = *std::exchange(stored_, std::nullopt);
-  Operation update = on_bucket(OperationKind::update, Queue::host, unit, bucket);
-  update.reads = {gradient, clipped};
-  for (const ValueId before : {master(unit), moments(unit)}) {
-    Value after = w_.value(before);
-    after.version = 1;
-    w_.update(update, before, after);
-  }
-  const ValueId cast = write_cast(update);
-  gradient_buffers_.read_by(w_.emit(std::move(update)), gradient);
-  bring_up(unit, bucket, cast);
-  if (is_last) gather_what_stays(unit);
+  gather_what_stays(unit);
 }
 
 void Parameters::bring_up_first(UnitId unit, const Bucket& bucket) {

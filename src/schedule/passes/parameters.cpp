@@ -8,7 +8,6 @@ Parameters::Parameters(Writer& writer, const SchedulePolicy& policy)
     : w_(writer),
       offload_(policy.offload),
       bucket_elements_(policy.offload_bucket),
-      gradient_buffers_(writer, "buffer of gradients", Category::gradients),
       parameter_buffers_(writer, "buffer of parameters", Category::parameters) {
   const StepSchedule& s = w_.schedule();
   const StrategyRules& rules = rules_of(policy.strategy);

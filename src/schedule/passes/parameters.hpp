@@ -37,8 +37,6 @@ class Parameters {
   /// Emits the update of a unit, and the operations that bring its new parameters to where they are kept. `direction`
   /// is the one of its matrices, where they are updated as a whole.
   void update(UnitId unit, ValueId gradient, ValueId clipped, ValueId direction);
-  /// Ends the updates of a step.
-  void finish_updates() { update_stored(); }
   /// Returns whether copies that live from step to step have to be made of the masters before the first step.
   bool need_prologue() const;
   /// Appends the segment that makes those copies.
@@ -77,10 +75,8 @@ class Parameters {
 
   // offload.cpp: state on the host
   std::vector<Bucket> buckets_of(UnitId unit) const;
-  /// Emits the copy of a unit's gradient to the host, its update there, and the copy of the parameters back.
+  /// Emits the update of a unit from its gradient on the host, and the copy of the parameters back.
   void update_on_host(UnitId unit, ValueId gradient, ValueId clipped);
-  /// Emits the operations that follow the bucket that was stored last.
-  void update_stored();
   /// Makes a bucket of the master into parameters as they are gathered, before the first step.
   void bring_up_first(UnitId unit, const Bucket& bucket);
   /// Lets `op` write its bucket of the master in the type that is loaded, and returns it: none if that is the master's.
@@ -101,15 +97,7 @@ class Parameters {
   Placement sliced_;  ///< of the slices that stay after forward
   IndexedVector<UnitId, OfUnit> units_;
   std::vector<UnitId> carried_;
-  /// A bucket of a gradient that is on the host and not yet applied.
-  struct Stored {
-    UnitId unit;
-    Bucket bucket;
-    ValueId gradient, clipped;
-    bool is_last = false;  ///< of its unit
-  };
-  std::optional<Stored> stored_;
-  BucketBuffers gradient_buffers_, parameter_buffers_;
+  BucketBuffers parameter_buffers_;
 };
 
 }  // namespace tessera

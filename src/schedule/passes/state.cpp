@@ -30,7 +30,6 @@ SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradie
     }
   }
   matrices.note_saving();
-  parameters.finish_updates();
   return writer.close_segment();
 }
 

@@ -31,6 +31,7 @@ Json copies_json(const StepSchedule& s) {
           {"of", account.of},
           {"host_bytes", account.on_host},
           {"device_bytes_less", account.off_device},
+          {"host_gradient_bytes", account.gradients},
           {"inputs", s.offloaded_inputs},
           {"input_bytes", s.offloaded_inputs * bytes_of_input(s)},
           {"inputs_in_flight", s.inputs_in_flight},

@@ -132,10 +132,11 @@ std::string print_offloaded_state(const StepSchedule& s) {
   if (account.elements == 0) return "";
   return fmt::format(
       "shard.offload = {}: the state of {} of a rank's {} elements rests on the host ({} from {} on)\n"
-      "  at rest on the host {} more, on the device {} less\n",
+      "  at rest on the host {} more, on the device {} less; from backward to their update {} of gradients on the "
+      "host\n",
       name_of(s.offload), format_count(account.elements), format_count(account.of),
       counted(s.layout.units.end_id() - s.offloaded_from, "unit"), s.unit(s.offloaded_from).name,
-      format_bytes(account.on_host), format_bytes(account.off_device));
+      format_bytes(account.on_host), format_bytes(account.off_device), format_bytes(account.gradients));
 }
 
 /// Returns which inputs of blocks wait on the host; empty if none do.

@@ -56,7 +56,7 @@ void Interpreter::store(const Operation& op) {
   if (op.writes.size() != 1) return complain("a store writes one value");
   switch (schedule_.value(op.writes[0]).kind) {
     case ValueKind::gradient:
-      return store_bucket(op);
+      return store_gradient(op);
     case ValueKind::scalar:
       return store_scalars(op);
     case ValueKind::activation:
@@ -89,18 +89,17 @@ void Interpreter::store_snapshot(const Operation& op) {
   write(op.writes[0], std::move(state));
 }
 
-/// Copies a bucket of a gradient to the host. The update checks what the gradient covers.
-void Interpreter::store_bucket(const Operation& op) {
+/// Copies a gradient to the host. The update checks what it covers.
+void Interpreter::store_gradient(const Operation& op) {
   const State* gradient = op.reads.size() == 1 ? find_read(op, ValueKind::gradient, op.unit) : nullptr;
   if (gradient == nullptr) return complain("a store of a gradient reads one of its unit");
   const Value& out = schedule_.value(op.writes[0]);
   demand(out.unit == op.unit && out.dtype() == gradient->type.dtype() &&
              out.placement.shard == gradient->type.placement.shard &&
              out.placement.partial == gradient->type.placement.partial,
-         "the bucket is of another unit, type or placement than the gradient");
-  demand(gradient->type.first < 0 && op.bucket.count > 0 && out.first == op.bucket.first &&
-             out.elements == op.bucket.count && op.bucket.end() <= gradient->type.elements,
-         "stores other elements than those of its bucket");
+         "the copy is of another unit, type or placement than the gradient");
+  demand(out.elements == gradient->type.elements && op.bucket == Bucket{0, out.elements},
+         "stores other elements than the gradient's");
   State state = *gradient;
   write(op.writes[0], std::move(state));
 }

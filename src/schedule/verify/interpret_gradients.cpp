@@ -184,9 +184,6 @@ void Interpreter::update(const Operation& op) {
            "updates matrices without their orthogonal direction of this step");
   }
   const bool in_part = op.bucket.count > 0;
-  demand(in_part ? gradient->type.first == op.bucket.first && gradient->type.elements == op.bucket.count
-                 : gradient->type.first < 0,
-         "updates with another bucket of the gradient");
   bool master = false, moments = false, done = false;
   std::vector<Update> copies;
   for (const ValueId id : op.writes) copies.push_back({{}, id});

@@ -59,7 +59,7 @@ class Interpreter {
   void load(const Operation& op);
   void store(const Operation& op);
   void store_snapshot(const Operation& op);
-  void store_bucket(const Operation& op);
+  void store_gradient(const Operation& op);
   void store_scalars(const Operation& op);
   /// Copies an activation to the host, or back.
   void copy_activation(const Operation& op);
