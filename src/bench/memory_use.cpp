@@ -43,6 +43,7 @@ Moment now(RankContext& context, const Options& options) {
 }
 
 void take_snapshot(TrainingSession& session) {
+  session.player().finish_step();
   if (!session.schedule().snapshot.empty()) session.take_snapshot();
 }
 

@@ -73,6 +73,7 @@ void set_parameters(const StepSchedule& schedule, const Resources& resources, co
 }
 
 StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
+  TESSERA_ASSERT(!resources.has_left_updates, "state is read before its last update");
   const UnitState& state = schedule.state[unit];
   StateSlice slice = elements_at_rest(schedule, resources, unit);
   const std::vector<StateSpan> spans = state_spans(schedule.optimizer, schedule.unit(unit), slice.first, slice.count);

@@ -34,7 +34,8 @@ void StepTrace::begin_step(std::int64_t step) {
 
 void StepTrace::begin_play(SegmentId segment) {
   const auto next = static_cast<std::size_t>(play_ + 1);
-  is_on_ = wants(step_) && next < schedule_.step.size() && schedule_.step[next].segment == segment;
+  is_on_ = wants(step_) && next < schedule_.step.size() &&
+           (schedule_.step[next].segment == segment || (next == 0 && segment == schedule_.fresh));
   if (is_on_) ++play_;
 }
 

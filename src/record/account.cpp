@@ -105,11 +105,12 @@ std::string offloaded_state_line(const StepSchedule& s, const Resources& resourc
   const double rate = host_update_rate(resources.compute->kernels(Queue::host), account.elements, s.compute, probed);
   return fmt::format(
       "offload    {}: the state of {} of {} elements on the host, {} copied per step; AdamW there takes {} per step "
-      "({} elements/s on {} of this rank)\n",
+      "({} elements/s on {} of this rank){}\n",
       name_of(s.offload), format_count(account.elements), format_count(account.of),
       format_bytes(s.copied_bytes_per_step() - bytes_of(input_copy_terms(s))),
       format_seconds(static_cast<double>(account.elements) / rate), format_count(std::llround(rate)),
-      counted(resources.settings.threads, "thread"));
+      counted(resources.settings.threads, "thread"),
+      traits_of(s.model.device).has_own_memory ? ", while the next step's first forward runs" : "");
 }
 
 /// Says how GELU's and SwiGLU's outputs are handled, if a choice was made.

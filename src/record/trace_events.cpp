@@ -58,9 +58,15 @@ TraceEvents::TraceEvents(const StepSchedule& schedule, std::int64_t first_step, 
   shortest_.assign(static_cast<std::size_t>(last_step - first_step + 1) * play_starts_.back(), kNotSeen);
 }
 
+/// Returns the segment that was played.
+const Segment& TraceEvents::segment_of(std::int64_t step, std::int32_t play) const {
+  const bool is_fresh = play == 0 && fresh_steps_.contains(step);
+  return schedule_.segments[is_fresh ? schedule_.fresh : schedule_.step.at(static_cast<std::size_t>(play)).segment];
+}
+
 std::int64_t& TraceEvents::shortest(std::int64_t step, std::int32_t play, OperationId id) {
   const auto index = static_cast<std::size_t>(play);
-  const OperationId first = schedule_.segments[schedule_.step.at(index).segment].first;
+  const OperationId first = segment_of(step, play).first;
   return shortest_.at(static_cast<std::size_t>(step - first_step_) * play_starts_.back() + play_starts_[index] +
                       static_cast<std::size_t>(id - first));
 }
@@ -92,9 +98,8 @@ void TraceEvents::span_event(Row row, const std::string& name, std::string_view 
 
 /// Says to which step and micro-step a span belongs.
 std::string TraceEvents::where(std::int64_t step, std::int32_t play) const {
-  const Play& played = schedule_.step.at(static_cast<std::size_t>(play));
   return fmt::format(R"("step":{},"play":{},"segment":{},"micro_step":{})", step, play,
-                     quoted(schedule_.segments[played.segment].name), played.micro_step);
+                     quoted(segment_of(step, play).name), schedule_.step.at(static_cast<std::size_t>(play)).micro_step);
 }
 
 void TraceEvents::operation_event(std::int64_t rank, const TraceSpan& span) {
@@ -140,6 +145,10 @@ void TraceEvents::memory_event(std::int64_t rank, const TraceSpan& span) {
 void TraceEvents::step_events(std::int64_t rank, const std::vector<TraceSpan>& spans) {
   std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> steps;
   for (const TraceSpan& span : spans) {
+    if (const auto id = span.operation; schedule_.fresh && id) {
+      const Segment& fresh = schedule_.segments[schedule_.fresh];
+      if (fresh.first <= id && id <= fresh.last()) fresh_steps_.insert(span.step);
+    }
     auto& [begin, end] = steps.try_emplace(span.step, span.begin, span.end).first->second;
     begin = std::min(begin, span.begin);
     end = std::max(end, span.end);
@@ -174,7 +183,7 @@ void TraceEvents::add_plan(std::int64_t ranks) {
   for (const auto& [step, begin] : step_begins_) {
     std::int64_t border = begin;
     for (std::int32_t play = 0; play < static_cast<std::int32_t>(schedule_.step.size()); ++play) {
-      const Segment& segment = schedule_.segments[schedule_.step[static_cast<std::size_t>(play)].segment];
+      const Segment& segment = segment_of(step, play);
       std::array<std::int64_t, kQueues> free{};
       free.fill(border);
       std::map<OperationId, std::int64_t> ends;

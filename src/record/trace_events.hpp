@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,7 @@ class TraceEvents {
   void wait_event(std::int64_t rank, const TraceSpan& span);
   void memory_event(std::int64_t rank, const TraceSpan& span);
   void step_events(std::int64_t rank, const std::vector<TraceSpan>& spans);
+  const Segment& segment_of(std::int64_t step, std::int32_t play) const;
   std::string where(std::int64_t step, std::int32_t play) const;
   std::int64_t& shortest(std::int64_t step, std::int32_t play, OperationId id);
 
@@ -50,6 +52,7 @@ class TraceEvents {
   std::vector<std::size_t> play_starts_;              ///< operations of a step before each play, and in total
   std::vector<std::int64_t> shortest_;                ///< nanoseconds of each operation of each step, over the ranks
   std::map<std::int64_t, std::int64_t> step_begins_;  ///< of rank 0
+  std::set<std::int64_t> fresh_steps_;                ///< began with StepSchedule::fresh
 };
 
 }  // namespace tessera

@@ -114,6 +114,12 @@ void write_training(StepSchedule& schedule, Writer& writer, Parameters& paramete
   if (parameters.need_prologue()) schedule.prologue.push_back({parameters.write_prologue(), 0});
   schedule.step = write_micro_steps(compute, gradients, scalars, policy);
   schedule.step.push_back({write_update(writer, parameters, gradients, scalars), 0});
+  if (schedule.offloaded_from) {
+    const SegmentId updates = write_host_updates(writer, parameters, gradients, scalars);
+    schedule.finish.push_back({updates, 0});
+    schedule.fresh = schedule.step.front().segment;
+    schedule.step.front().segment = write_with_updates(writer, updates, schedule.fresh);
+  }
   if (policy.evaluation) schedule.evaluation.push_back({compute.write_evaluation(scalars), 0});
   if (policy.snapshot) schedule.snapshot.push_back({write_snapshot(writer, parameters), 0});
 }

@@ -100,7 +100,13 @@ IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& 
   Borders borders = borders_of(schedule, touches);
   const StorageSet none(schedule.storages.size());
   // Everything that a step finds is there before the first step, and survives all that is played between two steps.
-  const StorageSet found = flow(schedule.step, true, none, borders);
+  StorageSet found = flow(schedule.step, true, none, borders);
+  if (schedule.fresh) {  // what is left to the next step is done by `finish`, or found by that step
+    std::vector<Play> first_step = schedule.step;
+    first_step.front().segment = schedule.fresh;
+    found = flow(first_step, false, found, borders);
+    flow(schedule.finish, false, found, borders);
+  }
   flow(schedule.prologue, false, found, borders);
   flow(schedule.evaluation, false, found, borders);
   flow(schedule.snapshot, false, found, borders);

@@ -97,7 +97,8 @@ std::uint64_t StepSchedule::hash() const {
                [&](const ExchangeRun& run) { f.add(run.sender, run.receiver, run.source, run.target, run.elements); });
   });
   f.add_list(segments, [&](const Segment& s) { f.add(s.role, s.first, s.count); });
-  for (const auto* plays : {&prologue, &step, &evaluation, &snapshot, &generation}) add_plays(*plays);
+  for (const auto* plays : {&prologue, &step, &finish, &evaluation, &snapshot, &generation}) add_plays(*plays);
+  f.add(fresh);
   return f.value();
 }
 

@@ -120,6 +120,18 @@ OperationId Writer::emit(Operation operation) {
   return id;
 }
 
+void Writer::emit_copy(OperationId original, std::map<OperationId, OperationId>& copies) {
+  const Operation from = schedule_.operation(original);
+  Operation op = from;
+  op.reads.clear(), op.writes.clear(), op.updates.clear();
+  const auto here = [&](ValueId v) { return current(value(v).storage); };
+  for (const ValueId v : from.reads) op.reads.push_back(here(v));
+  for (const Update& u : from.updates) update(op, here(u.before), value(u.after));
+  for (const ValueId v : from.writes) write(op, value(v).storage, value(v));
+  for (Edge& edge : op.after) edge.operation = copies.at(edge.operation);
+  copies[original] = emit(std::move(op));
+}
+
 Value Writer::redistributed(ValueId source, const Redistribution& step) const {
   Value result = schedule_.value(source);
   const std::int64_t ranks = schedule_.grid.size(step.group);

@@ -66,6 +66,9 @@ class Writer {
   // --- operations
   /// Appends an operation to the open segment and makes it the maker of what it writes and updates.
   OperationId emit(Operation operation);
+  /// Appends a copy of another segment's operation, which takes what the open segment holds and waits for the `copies`
+  /// of what the original waits for; adds it to them.
+  void emit_copy(OperationId original, std::map<OperationId, OperationId>& copies);
   /// Returns the value that a collective or a slice makes of another, as yet without a storage.
   Value redistributed(ValueId source, const Redistribution& step) const;
   /// Emits a collective that makes `result` from `source`: in the source's storage if it is an all-reduce, otherwise in

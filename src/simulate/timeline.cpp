@@ -89,6 +89,9 @@ class QueuePlay {
     add_host(rules_.segment);
     free_.fill(now());  // all queues have joined
     issued_ = now();
+    replays_ = rules_.replays && std::ranges::none_of(segment.operations(), [&](OperationId id) {
+                 return schedule_.operation(id).queue == Queue::host;
+               });
     for (const OperationId id : segment.operations()) run(id, play);
     join(segment);
   }
@@ -97,7 +100,7 @@ class QueuePlay {
   /// operation after all the work before it; a GPU's host runs ahead.
   double issue() {
     if (!rules_.runs_ahead) return now();
-    if (!rules_.replays) issued_ += rules_.issue;
+    if (!replays_) issued_ += rules_.issue;
     return issued_;
   }
 
@@ -109,7 +112,9 @@ class QueuePlay {
     const OperationTime time = times_(id);
     double begin = std::max(free, issue());
     if (on_compute(op)) {
-      timeline_.host += begin - free;
+      const double worked = std::clamp(worked_ - free, 0.0, begin - free);
+      book(TimeCategory::exposed_other, worked);
+      timeline_.host += begin - free - worked;
       begin = wait(id, begin);
     } else {
       if (!rules_.runs_ahead) add_host(rules_.issue);
@@ -123,6 +128,7 @@ class QueuePlay {
       (schedule_.communicates(op) ? collectives_ : copies_).add({begin, end - time.asleep});
     }
     timeline_.operations[static_cast<std::size_t>(category)] += end - begin;
+    if (op.queue == Queue::host && rules_.runs_ahead) issued_ = worked_ = end;  // it works where it hands over
     timeline_.spans.push_back({id, play, stream, begin, end});
     free = ends_[id] = end;
   }
@@ -154,7 +160,8 @@ class QueuePlay {
   const QueueRules& rules_;
   std::array<int, kQueues> streams_;
   std::array<double, kQueues> free_{};  ///< by stream: the end of its last operation
-  double issued_ = 0;
+  double issued_ = 0, worked_ = 0;      ///< when the host has handed over, and was done with work of its own
+  bool replays_ = false;                ///< the segment in play
   Disturbance collectives_, copies_;
   IndexedVector<OperationId, double> ends_;
   Timeline timeline_;

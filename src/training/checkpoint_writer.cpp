@@ -236,6 +236,7 @@ CheckpointReport CheckpointWriter::run(const Job& job) {
 void CheckpointWriter::begin(const NamedLosses& evaluation) {
   const auto start = Clock::now();
   const bool has_to_wait = is_writing();
+  session_.player().finish_step();
   wait();
   if (thread_ == nullptr) {
     CheckpointReport report = run(make_job(evaluation));

@@ -73,6 +73,7 @@ void StepDump::write_gradients() {
 }
 
 void StepDump::write_weights(std::int64_t step, const StepResult& result) {
+  session_.player().finish_step();
   for (const UnitId unit : session_.schedule().layout.units.ids()) {
     const StateSlice slice = state_slice(session_.schedule(), session_.resources(), unit);
     std::vector<float> values(static_cast<std::size_t>(slice.count));

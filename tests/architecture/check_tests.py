@@ -50,6 +50,7 @@ PARTS = {
     # a run's memory, binding and playing show in the bits of what it trains
     "optimizer/test_rules.cpp": ["optimizer/state_slice.cpp"],
     "training/test_evaluator.cpp": ["data/evaluation.cpp"],
+    "training/test_offload.cpp": ["engine/player.cpp"],
     "training/test_same_bits.cpp": ["engine/bound_schedule.cpp", "engine/operation_log.cpp",
                                     "engine/cpu/*.cpp", "engine/memory.cpp", "engine/operation_runner.cpp",
                                     "engine/resources.cpp", "engine/state.cpp"],

@@ -32,6 +32,7 @@ std::array<SpaceUse, kMemorySpaces> use_of(const Options& options, const Planned
     session.evaluate(2);
     const UsedBytes bytes(session.schedule(), session.resources());
     session.train_step();
+    session.player().finish_step();
     const auto own = bytes.read();
     if (context.rank() == 0) uses = own;
   });

@@ -20,7 +20,7 @@ NOT_SCHEDULED = {
     "optim.lr": "0.0006",  # a number that an update reads
 }
 SCHEDULE = ("ranks", "ranks_per_node", "groups", "accumulation", "micro_batch", "sequence", "architecture", "compute", "reduce",
-            "units", "segments", "prologue", "step", "evaluation", "snapshot")
+            "units", "segments", "prologue", "step", "finish", "fresh", "evaluation", "snapshot")
 OF_OPERATION = ("kind", "queue", "group", "unit", "part", "reads", "writes", "releases", "waits", "after", "wire_bytes")
 
 

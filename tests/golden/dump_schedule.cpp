@@ -218,6 +218,7 @@ class Dump {
     }
     plays("prologue", s_.prologue), plays("step", s_.step), plays("evaluation", s_.evaluation),
         plays("snapshot", s_.snapshot);
+    if (s_.fresh) plays("finish", s_.finish), plays("fresh", {{s_.fresh, 0}});
     std::vector<std::int64_t> savings;
     for (const Saving& saving : s_.savings) savings.push_back(saving.bytes);
     std::ranges::sort(savings);

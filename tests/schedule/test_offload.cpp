@@ -182,6 +182,60 @@ TEST_CASE("an update on the host reads only what a store brought, and gathers on
   CHECK_FALSE(verify_schedule(early).empty());
 }
 
+TEST_CASE("a unit's forward waits for its own update and for none of a unit that is used later") {
+  for_each_case([](const Case& c) {
+    const StepSchedule s = schedule_of_case(c);
+    const Segment& first = s.segments[s.step.front().segment];
+    const SegmentOrder order(s, first);
+    std::map<UnitId, OperationId> updates, uses;
+    std::vector<UnitId> in_order;
+    for (const OperationId id : first.operations()) {
+      const Operation& op = s.operation(id);
+      if (op.kind == OperationKind::update && updates.insert_or_assign(op.unit, id).second) in_order.push_back(op.unit);
+      if (op.kind != OperationKind::forward) continue;
+      for (const UnitId unit : s.layout.units_of(s.part(op.part).tensors)) uses.try_emplace(unit, id);
+    }
+    REQUIRE(in_order.size() == s.layout.units.size());
+    for (std::size_t i = 0; i < in_order.size(); ++i) {
+      if (!uses.contains(in_order[i])) continue;  // the head's
+      const OperationId use = uses.at(in_order[i]);
+      REQUIRE(order.before(updates.at(in_order[i]), use));
+      // One unit more is gathered ahead.
+      for (std::size_t later = i + 3; later < in_order.size(); ++later)
+        REQUIRE_FALSE(order.before(updates.at(in_order[later]), use));
+    }
+    // Done apart, it is the same work.
+    const auto work_of = [&](std::vector<SegmentId> segments) {
+      std::multiset<std::tuple<OperationKind, Queue, UnitId, PartId, std::int64_t>> work;
+      for (const SegmentId segment : segments) {
+        for (const OperationId id : s.segments[segment].operations()) {
+          const Operation& op = s.operation(id);
+          work.emplace(op.kind, op.queue, op.unit, op.part, op.bucket.first);
+        }
+      }
+      return work;
+    };
+    REQUIRE(work_of({s.step.front().segment}) == work_of({s.finish.front().segment, s.fresh}));
+  });
+  CHECK_FALSE(schedule_of_case({.offload = Offload::none}).fresh);
+}
+
+TEST_CASE("updates that are left are done once, in time") {
+  const StepSchedule right = schedule_of_case({.snapshot = true});
+  StepSchedule twice = right;  // the step after `finish` does them again
+  twice.fresh = right.step.front().segment;
+  CHECK(rejected(twice, "expects host grad wte to be there"));
+  StepSchedule never = right;
+  never.step.front().segment = right.fresh;
+  CHECK(rejected(never, "was not updated in the step"));
+  StepSchedule unfinished = right;
+  unfinished.finish.clear();
+  CHECK(rejected(unfinished, "stores state of another version"));
+  const auto is_store = [](const Operation& op) { return static_cast<bool>(op.unit); };  // of a gradient
+  const StepSchedule stale = without_operation(right, find(right, OperationKind::store, Queue::store, is_store));
+  CHECK_FALSE(verify_schedule(stale).empty());
+}
+
 TEST_CASE("a gradient is copied to the host while the last backward goes on, before it is measured") {
   for_each_case([](const Case& c) {
     const StepSchedule s = schedule_of_case(c);
@@ -222,17 +276,17 @@ TEST_CASE("buffers of buckets are waited for") {
 
 TEST_CASE("a snapshot's store comes before the next update of what it reads") {
   // The stores of the snapshot in the update's own segment, on their queue: without an edge the update overtakes them.
-  StepSchedule s = schedule_of_case({.bucket = 1 << 20, .snapshot = true});
+  StepSchedule s = schedule_of_case({.fraction = 0.3, .snapshot = true});
   const Segment snapshot = s.segments[s.snapshot.at(0).segment];
   const SegmentId updating = s.step.back().segment;
-  const OperationId first_update = find(s, OperationKind::update, Queue::host);
+  const OperationId first_update = find(s, OperationKind::update, Queue::compute);
   const UnitId unit = s.operation(first_update).unit;
   Operation store;
   for (const OperationId id : snapshot.operations()) {
     if (s.operation(id).unit == unit) store = s.operation(id);
   }
   store.reads = {s.operation(first_update).updates[0].before, s.operation(first_update).updates[1].before};
-  // It takes the place of the scalar's store, which moves behind it: everything after shifts by one.
+  // It comes before the update: everything after shifts by one.
   const auto insert = [&](StepSchedule schedule, bool waits) {
     const OperationId at = first_update;
     for (Value& value : schedule.values) {

@@ -171,7 +171,7 @@ TEST_CASE("beside offloaded parameters small tensors come up once a step, after 
         const Operation& op = s.operation(id);
         if (op.kind != OperationKind::load || op.unit != kSmall) continue;
         loaded += copied_bytes(s, op);
-        CHECK(s.segments[play.segment].role == SegmentRole::update);
+        CHECK(play.segment == s.step.front().segment);
       }
     }
     CHECK(loaded == s.unit(kSmall).share(4) * size_of(compute));

@@ -109,6 +109,22 @@ TEST_CASE("Prefetch hides gathers, and without it they are exposed") {
   CHECK(play_in_time(with, equal, parallel()).seconds < play_in_time(with, equal, serial).seconds);
 }
 
+TEST_CASE("A GPU's forward goes on while its host updates the units that are used later") {
+  SchedulePolicy policy;
+  policy.offload = Offload::optimizer;
+  const StepSchedule s = build_schedule(toy_model({.layers = 4}), grid_for(Strategy::zero3, 1, 1, 0), policy);
+  const auto seconds = [&](OperationId id) {
+    const OperationKind kind = s.operation(id).kind;
+    return kind == OperationKind::forward || kind == OperationKind::update ? 1.0 : 0.0;
+  };
+  // Updates of wte, wpe and h.0, then the two parts of four blocks, which the other updates and the embedding hide.
+  const Timeline timeline = play_in_time(s, seconds, parallel(true));
+  CHECK(timeline.seconds == Approx(3 + 8));
+  CHECK(timeline.time[static_cast<std::size_t>(TimeCategory::exposed_other)] == Approx(2));
+  CHECK(timeline.host == Approx(0));
+  CHECK(sum_of(s, [](const Operation& op) { return op.queue == Queue::host; }) > 0);
+}
+
 TEST_CASE("On cores the thread that computes hands over, a GPU's host runs ahead") {
   // Free gathers but one: with prefetch it is in the list before a forward, and behind another one.
   const StepSchedule s = zero3(2);

@@ -85,6 +85,7 @@ inline Outcome run_saving(const Options& base, const Shape& shape, const std::fi
       if (saves.contains(step)) writer.begin();
     }
     writer.wait();
+    session.player().finish_step();
     const std::lock_guard lock(mutex);
     collect_state(session, outcome);
   });

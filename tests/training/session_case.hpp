@@ -6,6 +6,7 @@
 
 #include "local_world/local_world.hpp"
 #include "tessera/fit/decide_fit.hpp"
+#include "tessera/model/initialize.hpp"
 #include "tessera/schedule/verify.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/training/session.hpp"
@@ -70,6 +71,15 @@ inline IndexedVector<TensorId, std::vector<float>> empty_tensors(const ModelPart
   return tensors;
 }
 
+/// Returns the usual initial weights, but another gain of the last norm: gradients of the token table grow with it.
+inline TensorSource with_last_gain(const Architecture& architecture, float gain) {
+  return [tensors = parameter_tensors(architecture), gain](TensorId tensor, std::int64_t first, std::span<float> out) {
+    const ParameterTensor& t = tensors[tensor];
+    initialize_slice(t, tensor, 1, first, out);
+    if (t.name == "transformer.ln_f.weight") std::fill(out.begin(), out.end(), gain);
+  };
+}
+
 /// Copies this rank's master slices into full tensors.
 inline void collect_weights(const StepSchedule& schedule, const Resources& resources,
                             IndexedVector<TensorId, std::vector<float>>& tensors) {
@@ -113,12 +123,15 @@ inline void train_rank(RankContext& context, const Options& options, const Plann
       open_dataset(options, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
   TrainingSession session(context, options, planned, data, machine, weights);
   for (std::int64_t step = 0; step < session.steps(); ++step) {
+    const bool is_last = step + 1 == session.steps();  // whose bytes are counted: with its own updates
+    if (is_last) session.player().finish_step();
     const std::int64_t before = bytes_sent_by(session);
     const StepResult result = session.train_step([&] {
       if (step != 0) return;
       const std::lock_guard lock(mutex);
       collect_gradients(planned.schedule, session.resources(), outcome.gradients);
     });
+    if (is_last) session.player().finish_step();
     const std::int64_t sent = bytes_sent_by(session) - before;
     const bool evaluates = !data.validation().empty() && options.train.eval_every > 0 && step + 1 < session.steps() &&
                            (step + 1) % options.train.eval_every == 0;

@@ -95,17 +95,20 @@ TEST_CASE("a host's queue that fails ends every rank with its message, whoever w
     shape.policy.offload_bucket = 256;
     PlannedRun planned = plan_shape(shape);
     require_verified(planned.schedule, planned.plan);
-    // The third bucket's gradient is of a type that has no kernel.
-    int updates = 0;
-    for (const Operation& op : planned.schedule.operations) {
-      if (op.kind == OperationKind::update && ++updates == 3)
-        planned.schedule.values[op.reads[0]].placement.dtype = DType::int32;
+    // The second unit's gradient is of a type that has no kernel, when the next step finds it.
+    std::vector<ValueId> gradients;
+    for (const OperationId id : planned.schedule.segments[planned.schedule.step.front().segment].operations()) {
+      const Operation& op = planned.schedule.operation(id);
+      if (op.kind == OperationKind::update) gradients.push_back(op.reads[0]);
     }
-    REQUIRE(updates > 10);
+    REQUIRE(gradients.size() > 10);
+    const auto second = std::ranges::find_if(gradients, [&](ValueId v) { return v != gradients[0]; });
+    planned.schedule.values[*second].placement.dtype = DType::int32;
     std::atomic<int> failed = 0;
     run_ranks(2, 2, [&](RankContext& context) {
       const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
       TrainingSession session(context, options, planned, data);
+      session.train_step();
       try {
         session.train_step();
       } catch (const InternalError& error) {
@@ -137,9 +140,55 @@ TEST_CASE("the host's regions are as large as planned, and a step uses all of th
         region(RegionKind::private_)
             .first(static_cast<std::size_t>(planned.plan.region(MemorySpace::host, RegionKind::private_).bytes));
     fill_pattern(buffers);
-    session.train_step();
+    for (int step = 0; step < 2; ++step) session.train_step();
     CHECK(touched_bytes(buffers, 0) == std::ssize(buffers));
   });
+}
+
+TEST_CASE("a step leaves its updates to the next one, and state is not read before") {
+  const Options options = offloading(base_options(), Offload::optimizer);
+  const PlannedRun planned = plan_run(options, small_gpt2(), 1, 1);
+  run_ranks(1, 1, [&](RankContext& context) {
+    const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
+    TrainingSession session(context, options, planned, data);
+    const float* const weight = state_slice(planned.schedule, session.resources(), UnitId(0)).master();
+    const float before = *weight;
+    session.train_step();
+    CHECK(*weight == before);
+    CHECK_THROWS_AS(state_slice(planned.schedule, session.resources(), UnitId(0)), InternalError);
+    session.evaluate(1);
+    const float first = *weight;
+    CHECK(first != before);
+    CHECK(*state_slice(planned.schedule, session.resources(), UnitId(0)).master() == first);
+    session.train_step();
+    CHECK(*weight == first);
+    session.train_step();
+    const float second = *weight;
+    CHECK(second != first);
+    for (int i = 0; i < 2; ++i) session.player().finish_step();
+    CHECK(*weight != second);
+  });
+}
+
+TEST_CASE("steps that are skipped leave nothing to be applied, wherever the state is") {
+  Options options = base_options();
+  options.precision.compute = options.precision.reduce = DType::fp16;
+  options.optim.warmup_steps = 0;
+  options.train.steps = 14;
+  const TensorSource weights = with_last_gain(small_gpt2(), 1e2f);
+  const RunOutcome plain = train_locally(options, small_gpt2(), 1, 1, {}, weights);
+  REQUIRE(plain.skipped > 0);
+  REQUIRE(plain.skipped < options.train.steps);
+  for (const std::int64_t every : {0, 1}) {  // with evaluations in between, too
+    options.train.eval_every = every;
+    for (const double fraction : {1.0, 0.4}) {
+      const RunOutcome other =
+          train_locally(offloading(options, Offload::optimizer, fraction), small_gpt2(), 1, 1, {}, weights, 256);
+      CHECK(other.losses == plain.losses);
+      CHECK(other.weights == plain.weights);
+      CHECK(other.skipped == plain.skipped);
+    }
+  }
 }
 
 TEST_CASE("emulated copies take their time, and leave no trace") {

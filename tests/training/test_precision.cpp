@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "session_case.hpp"
-#include "tessera/model/initialize.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -74,15 +73,6 @@ TEST_CASE("16-bit logits are rounded, fp32 ones are not") {
 }
 
 namespace {
-
-/// Returns the usual initial weights, but another gain of the last norm: gradients of the token table grow with it.
-TensorSource with_last_gain(const Architecture& architecture, float gain) {
-  return [tensors = parameter_tensors(architecture), gain](TensorId tensor, std::int64_t first, std::span<float> out) {
-    const ParameterTensor& t = tensors[tensor];
-    initialize_slice(t, tensor, 1, first, out);
-    if (t.name == "transformer.ln_f.weight") std::fill(out.begin(), out.end(), gain);
-  };
-}
 
 double largest(const std::vector<std::vector<float>>& tensors) {
   double most = 0;

@@ -19,7 +19,7 @@ struct TracedRun {
   std::filesystem::path path;
 };
 
-/// Trains up to `steps` on ranks as threads, with an evaluation after each step, and writes the trace.
+/// Trains up to `steps` on ranks as threads, with an evaluation after the first, and writes the trace.
 inline TracedRun traced_run(const Options& options, const Architecture& architecture, std::int64_t ranks,
                             std::int64_t steps, const std::filesystem::path& folder) {
   TracedRun run{plan_run(options, architecture, ranks, ranks), RankTotals(static_cast<std::size_t>(ranks)), {}};
@@ -34,7 +34,7 @@ inline TracedRun traced_run(const Options& options, const Architecture& architec
         const std::lock_guard lock(mutex);
         run.totals[static_cast<std::size_t>(context.rank())].push_back(totals);
       }
-      session.evaluate(1);
+      if (step == 0) session.evaluate(1);
       session.player().times().take();
     }
     const std::filesystem::path path = write_trace(context, session.schedule(), session.resources().settings.queue_mode,
@@ -79,7 +79,7 @@ inline std::vector<ReadSpan> spans_of(const nlohmann::json& trace) {
   return spans;
 }
 
-/// Returns how many operations the steps' spans of a process lack or have too often.
+/// Returns how many operations the steps' spans of a process lack or have too often. Nothing was left to steps 1 and 2.
 inline std::int64_t wrong_counts(const std::vector<ReadSpan>& spans, std::int64_t process, const StepSchedule& schedule,
                                  std::int64_t first, std::int64_t last) {
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, int> counts;
@@ -88,7 +88,9 @@ inline std::int64_t wrong_counts(const std::vector<ReadSpan>& spans, std::int64_
   std::int64_t wrong = 0;
   for (std::int64_t step = first; step <= last; ++step) {
     for (std::size_t play = 0; play < schedule.step.size(); ++play) {
-      for (const OperationId id : schedule.segments[schedule.step[play].segment].operations())
+      const bool is_fresh = schedule.fresh && play == 0 && step <= 2;
+      for (const OperationId id :
+           schedule.segments[is_fresh ? schedule.fresh : schedule.step[play].segment].operations())
         wrong += --counts[{step, static_cast<std::int64_t>(play), id.number()}] == 0 ? 0 : 1;
     }
   }

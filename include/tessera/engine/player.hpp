@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/engine/resources.hpp"
 #include "tessera/engine/step_trace.hpp"
 #include "tessera/flight/recorder.hpp"
 #include "tessera/kernels/reduced_scalars.hpp"
@@ -40,6 +41,8 @@ using WishSource = std::function<StepWish()>;
 
 class Player {
  public:
+  /// Both outlive the player.
+  Player(const StepSchedule& schedule, Resources& resources) : schedule_(schedule), resources_(resources) {}
   virtual ~Player() = default;
 
   /// Sets the source of this rank's wish. It is asked on the calling thread: before each micro-step of several, when
@@ -52,12 +55,14 @@ class Player {
 
   /// Plays one segment; on a CPU until all is done, on a GPU until all is submitted. `feed` is called once per load
   /// operation, on the calling thread. Rethrows what an operation threw, after telling the other ranks, so that none is
-  /// left waiting.
-  virtual void play(const Play& segment, const TokenFeed& feed) = 0;
+  /// left waiting. What a step leaves to the next one (StepSchedule::finish) is done before anything else is played.
+  void play(const Play& segment, const TokenFeed& feed);
   /// Plays segments one after the other.
   void play(const std::vector<Play>& segments, const TokenFeed& feed) {
     for (const Play& segment : segments) play(segment, feed);
   }
+  /// Does what the last step has left, so that all state may be read; waits for it. Its time is of no step.
+  void finish_step();
 
   /// Sends the optimizer's scalars to the device: all of them, at the start and when a run is resumed. send_inputs
   /// sends only the host's decisions for the next play (StepInputs). Between two sends comes a receive_scalars().
@@ -80,10 +85,13 @@ class Player {
   void watch(std::function<void(OperationId)> seen) { seen_ = std::move(seen); }
 
  protected:
+  virtual void play_segment(const Play& segment, const TokenFeed& feed) = 0;
   const std::function<void(OperationId)>& seen() const { return seen_; }
   StepWish wish() const { return wish_source_ ? wish_source_() : StepWish(); }
 
  private:
+  const StepSchedule& schedule_;
+  Resources& resources_;
   WishSource wish_source_;
   std::function<void(OperationId)> seen_;
 };

@@ -71,6 +71,7 @@ struct Resources {
   std::string description;                 ///< what computes and how it talks, for the log
   std::vector<UnplannedMemory> unplanned;  ///< uses of more than 0 bytes
   TakenMemory taken;                       ///< 0 on cores
+  bool has_left_updates = false;           ///< state is not to be read before Player::finish_step
 };
 
 }  // namespace tessera

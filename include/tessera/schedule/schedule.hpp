@@ -230,8 +230,13 @@ struct StepSchedule {
   IndexedVector<ValueId, Value> values;
   IndexedVector<OperationId, Operation> operations;
   IndexedVector<SegmentId, Segment> segments;
-  std::vector<Play> prologue;    ///< once, before the first step and after a resume
-  std::vector<Play> step;        ///< every step
+  std::vector<Play> prologue;  ///< once, before the first step and after a resume
+  std::vector<Play> step;      ///< every step
+  /// With state on the host its updates are left to the next step, whose first segment does them ahead of each use.
+  /// Where anything but a step comes next, `finish` does them, and the step after it begins with `fresh` instead, like
+  /// the first step.
+  std::vector<Play> finish;
+  SegmentId fresh;
   std::vector<Play> evaluation;  ///< one evaluation batch
   std::vector<Play> snapshot;    ///< between two steps: this rank's share of the state, copied to the host
   std::vector<Play> generation;  ///< chunks of prompts, as many as needed; then a token of each sequence, repeatedly

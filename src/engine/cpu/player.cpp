@@ -12,7 +12,8 @@ namespace tessera {
 
 CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
                      const PlayerSettings& settings)
-    : schedule_(schedule),
+    : Player(schedule, resources),
+      schedule_(schedule),
       resources_(resources),
       optimizer_(optimizer),
       settings_(settings),
@@ -65,7 +66,7 @@ void CpuPlayer::synchronize() {
   play_guarded(resources_.context, queues_, [&] { queues_.synchronize(); });
 }
 
-void CpuPlayer::play(const Play& segment, const TokenFeed& feed) {
+void CpuPlayer::play_segment(const Play& segment, const TokenFeed& feed) {
   play_guarded(resources_.context, queues_, [&] { issue(segment, feed); });
 }
 

@@ -21,8 +21,6 @@ class CpuPlayer final : public Player {
   CpuPlayer(const CpuPlayer&) = delete;
   CpuPlayer& operator=(const CpuPlayer&) = delete;
 
-  using Player::play;
-  void play(const Play& segment, const TokenFeed& feed) override;
   StepWish summed_wish() override { return *bound_.wish; }
   void send_scalars() override;
   void send_inputs() override;
@@ -33,6 +31,7 @@ class CpuPlayer final : public Player {
   StepTimes& times() override { return log_.times(); }
 
  private:
+  void play_segment(const Play& segment, const TokenFeed& feed) override;
   void find_border_waits();
   void issue(const Play& play, const TokenFeed& feed);
   void load(OperationId id, const ModelParts& model, const TokenFeed& feed);

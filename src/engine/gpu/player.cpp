@@ -21,7 +21,8 @@ std::string why_no_graphs(const Device& device, const PlayerSettings& settings) 
 
 GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
                      const PlayerSettings& settings)
-    : schedule_(schedule),
+    : Player(schedule, resources),
+      schedule_(schedule),
       resources_(resources),
       optimizer_(optimizer),
       settings_(settings),
@@ -48,7 +49,7 @@ std::string GpuPlayer::execution_mode() const {
       std::ranges::any_of(schedule_.segments, [&](const Segment& segment) { return works_on_host(segment); });
   return fmt::format("segments replayed as graphs{}, except in steps that are timed{}",
                      graphs_.has_collectives() ? "" : " between staged collectives",
-                     has_host_work ? ", and the one of the host's AdamW" : "");
+                     has_host_work ? ", and those with the host's AdamW" : "");
 }
 
 void GpuPlayer::send_scalars() {
@@ -96,7 +97,7 @@ void GpuPlayer::check() {
   if (auto* const transport = resources_.communicators->transport()) transport->check();
 }
 
-void GpuPlayer::play(const Play& segment, const TokenFeed& feed) {
+void GpuPlayer::play_segment(const Play& segment, const TokenFeed& feed) {
   guarded([&] { submit(segment, feed); });
 }
 
@@ -110,9 +111,8 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   runner_.begin_segment();
   log_.begin_play(play.segment);
   const Segment& segment = schedule_.segments[play.segment];
-  // The host's own work in it would delay this thread, and with it the current wish, so the wish is asked until then.
-  if (segment.role == SegmentRole::update && works_on_host(segment))
-    exchange_.wait(queues_.compute(), [&] { refresh(); });
+  // The host works on what earlier segments have copied to it.
+  if (works_on_host(segment)) exchange_.wait(queues_.compute(), [&] { refresh(); });
   const std::int64_t wishes = wishes_;
   for (const OperationId id : segment.operations()) {
     if (takes_input(schedule_.operation(id))) load(id, schedule_.model_of(segment.role), feed);

@@ -19,8 +19,6 @@ class GpuPlayer final : public Player {
   GpuPlayer(const GpuPlayer&) = delete;
   GpuPlayer& operator=(const GpuPlayer&) = delete;
 
-  using Player::play;
-  void play(const Play& segment, const TokenFeed& feed) override;
   StepWish summed_wish() override;
   void send_scalars() override;
   void send_inputs() override;
@@ -31,6 +29,7 @@ class GpuPlayer final : public Player {
   StepTimes& times() override { return log_.times(); }
 
  private:
+  void play_segment(const Play& segment, const TokenFeed& feed) override;
   template <class Work>
   void guarded(Work&& work) {
     play_guarded(resources_.context, queues_, work);

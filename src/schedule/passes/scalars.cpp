@@ -69,7 +69,7 @@ ValueId Scalars::clip() {
   return clipped;
 }
 
-ValueId Scalars::store(ValueId clipped) {
+void Scalars::store(ValueId clipped) {
   Operation op = operation_of(OperationKind::store, Queue::store, {});
   op.reads.push_back(clipped);
   Value copy = w_.value(clipped);
@@ -81,7 +81,7 @@ ValueId Scalars::store(ValueId clipped) {
   }
   const ValueId stored = w_.write(op, on_host_, copy);
   w_.emit(std::move(op));
-  return stored;
+  w_.carry(stored);
 }
 
 }  // namespace tessera

@@ -24,7 +24,9 @@ class Scalars {
   /// Emits the clip coefficient of the step.
   ValueId clip();
   /// Emits the copy of the clip coefficient to the host, for updates there.
-  ValueId store(ValueId clipped);
+  void store(ValueId clipped);
+  /// Returns that copy.
+  ValueId stored() { return w_.current(on_host_); }
 
  private:
   void sum_over_world(StorageId storage);

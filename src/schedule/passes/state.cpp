@@ -1,5 +1,8 @@
 #include "schedule/passes/state.hpp"
 
+#include <map>
+#include <set>
+
 #include "schedule/passes/matrices.hpp"
 
 namespace tessera {
@@ -10,13 +13,14 @@ SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradie
   scalars.take_wish();
   scalars.reduce();
   const ValueId clipped = scalars.clip();
-  const ValueId on_host = s.offloaded_from ? scalars.store(clipped) : ValueId();
+  if (s.offloaded_from) scalars.store(clipped);
   // In forward order, so that the copies that the next step reads first are made first. While a unit's matrices are
   // being exchanged, those of its neighbours are worked on.
   Matrices matrices(writer, parameters.sharded());
   constexpr std::int64_t kAhead = 2;  // units between a direction and its update
   const auto unit_at = [&](std::int64_t i) {
-    return i >= 0 && i < std::ssize(s.layout.units) ? UnitId(0) + i : UnitId();
+    const bool is_here = i >= 0 && i < std::ssize(s.layout.units) && !s.is_offloaded(UnitId(0) + i);
+    return is_here ? UnitId(0) + i : UnitId();
   };
   for (std::int64_t i = 0; i < std::ssize(s.layout.units) + kAhead; ++i) {
     if (const UnitId unit = unit_at(i)) {
@@ -25,11 +29,45 @@ SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradie
     }
     if (const UnitId unit = unit_at(i - 1)) matrices.orthogonalize(unit);
     if (const UnitId unit = unit_at(i - kAhead)) {
-      parameters.update(unit, writer.state(unit).gradient, s.is_offloaded(unit) ? on_host : clipped,
-                        matrices.orthogonal(unit));
+      parameters.update(unit, writer.state(unit).gradient, clipped, matrices.orthogonal(unit));
     }
   }
   matrices.note_saving();
+  return writer.close_segment();
+}
+
+SegmentId write_host_updates(Writer& writer, Parameters& parameters, Gradients& gradients, Scalars& scalars) {
+  const StepSchedule& s = writer.schedule();
+  writer.open_segment(SegmentRole::update, "updates on the host");
+  std::set<UnitId> done;
+  for (const Part& part : s.model.parts) {
+    for (const UnitId unit : s.layout.units_of(part.tensors)) {
+      if (!s.is_offloaded(unit) || !done.insert(unit).second) continue;
+      writer.state(unit).gradient = gradients.finished(unit);
+      parameters.update(unit, writer.state(unit).gradient, scalars.stored(), {});
+    }
+  }
+  return writer.close_segment();
+}
+
+SegmentId write_with_updates(Writer& writer, SegmentId updates, SegmentId micro_step) {
+  const StepSchedule& s = writer.schedule();
+  const Segment apply = s.segments[updates], compute = s.segments[micro_step];
+  std::map<StorageId, OperationId> last;  // of the updates, by what they touch
+  for (const OperationId id : apply.operations()) {
+    for (const ValueId v : touched_values(s.operation(id))) last[s.value(v).storage] = id;
+  }
+  writer.open_segment(SegmentRole::micro_step, compute.name + " after updates");
+  std::map<OperationId, OperationId> copies;
+  OperationId next = apply.first;
+  for (const OperationId id : compute.operations()) {
+    for (const ValueId v : touched_values(s.operation(id))) {
+      const auto needed = last.find(s.value(v).storage);
+      for (; needed != last.end() && next <= needed->second; ++next) writer.emit_copy(next, copies);
+    }
+    writer.emit_copy(id, copies);
+  }
+  TESSERA_ASSERT(next > apply.last(), "forward reads every unit");
   return writer.close_segment();
 }
 

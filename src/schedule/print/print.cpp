@@ -138,6 +138,9 @@ class SegmentText {
 
 /// Returns how often a segment is played, in words.
 std::string played(const StepSchedule& s, SegmentId id) {
+  if (id == s.fresh)
+    return "played instead of " + s.segments[s.step.front().segment].name + " where no updates are left";
+  if (!s.finish.empty() && id == s.finish.front().segment) return "played after a step if no other step follows";
   switch (s.segments[id].role) {
     case SegmentRole::prologue:
       return "played once, before the first step";

@@ -180,6 +180,8 @@ Json schedule_json(const StepSchedule& s, const MemoryPlan& plan) {
             {"segments", segments_json(s)},
             {"prologue", plays_json(s.prologue)},
             {"step", plays_json(s.step)},
+            {"finish", plays_json(s.finish)},
+            {"fresh", s.fresh ? Json(s.fresh.number()) : Json()},
             {"evaluation", plays_json(s.evaluation)},
             {"snapshot", plays_json(s.snapshot)}};
   if (s.generation_parts) {

@@ -133,7 +133,8 @@ std::string print_offloaded_state(const StepSchedule& s) {
   return fmt::format(
       "shard.offload = {}: the state of {} of a rank's {} elements rests on the host ({} from {} on)\n"
       "  at rest on the host {} more, on the device {} less; from backward to their update {} of gradients on the "
-      "host\n",
+      "host\n"
+      "  updated there in the order of use, each unit ahead of its forward in the next step\n",
       name_of(s.offload), format_count(account.elements), format_count(account.of),
       counted(s.layout.units.end_id() - s.offloaded_from, "unit"), s.unit(s.offloaded_from).name,
       format_bytes(account.on_host), format_bytes(account.off_device), format_bytes(account.gradients));
@@ -167,7 +168,7 @@ std::string print_offload(const StepSchedule& s) {
 
 /// Returns whether a value that a micro-step finds is a sum over micro-steps, not a gradient that is yet to be reduced.
 bool is_accumulator(const StepSchedule& s, const Value& value) {
-  if (value.kind != ValueKind::gradient) return false;
+  if (value.kind != ValueKind::gradient || s.storage(value.storage).space == MemorySpace::host) return false;
   const bool reduced = s.micro_batches.reduced_each_micro_step && s.grid.size(rules_of(s.strategy).inner) > 1;
   return !reduced || !value.placement.shard.empty();
 }

@@ -32,7 +32,7 @@ void Interpreter::contribute(const Operation& op, const Part& part) {
     if (v.kind != ValueKind::gradient) continue;
     State state;
     state.covers = {op.part};
-    state.from = micro_step_, state.to = micro_step_ + 1;
+    state.from = micro_step_, state.to = micro_step_ + 1, state.version = step_;
     demand(wanted.erase(v.unit) == 1, "writes a gradient of a unit that is not its own");
     demand(v.placement.shard.empty() && v.elements == schedule_.unit(v.unit).padded, "backward makes full gradients");
     write(id, std::move(state));
@@ -159,13 +159,14 @@ const Interpreter::State* Interpreter::finished_gradient(const Operation& op) {
   bool clipped = false;
   for (const ValueId id : op.reads) {
     const State* state = schedule_.value(id).kind == ValueKind::scalar ? read(id) : nullptr;
-    clipped = clipped || (state != nullptr && state->version == step_);
+    clipped = clipped || (state != nullptr && state->version == applied_);
   }
   demand(clipped, "updates before the clip coefficient is known");
   if (gradient == nullptr) {
     complain("updates without a gradient");
     return nullptr;
   }
+  demand(gradient->version == applied_, "updates with a gradient of another step");
   demand(gradient->type.placement.partial.empty(), "updates with a gradient whose sum is not complete");
   demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == schedule_.accumulation,
          "updates with a gradient that does not cover everything");
@@ -194,7 +195,7 @@ void Interpreter::update(const Operation& op) {
       copies.push_back(u);
       continue;
     }
-    demand(before->version == step_, "updates state of another version");
+    demand(before->version == applied_, "updates state of another version");
     demand(before->type.placement.shard == gradient->type.placement.shard, "the gradient is not split like the master");
     const bool is_master = before->type.kind == ValueKind::master;
     const UnitState& noted = schedule_.state[op.unit];
@@ -208,12 +209,12 @@ void Interpreter::update(const Operation& op) {
            "updates a bucket that does not follow those before it");
     state.advanced = op.bucket.end();
     done = !in_part || state.advanced == elements;
-    if (done) state.version = step_ + 1, state.advanced = 0;
+    if (done) state.version = applied_ + 1, state.advanced = 0;
     write(u.after, std::move(state));
   }
   demand(master && moments, "an update advances master and moments");
   demand(copies.size() <= 1, "an update makes one copy at most");
-  for (const Update& copy : copies) write_cast(op, copy, gradient->type, step_ + 1);
+  for (const Update& copy : copies) write_cast(op, copy, gradient->type, applied_ + 1);
   if (done) demand(updated_.insert(op.unit).second, "updates a unit twice");
 }
 

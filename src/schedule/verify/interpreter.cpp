@@ -36,23 +36,48 @@ void Interpreter::play_prologue() {
 void Interpreter::play_step() {
   if (!schedule_.trains()) return;
   updated_.clear(), stored_.clear();
-  for (const Play& p : schedule_.step) {
+  const bool is_fresh = schedule_.fresh && !has_left_;
+  for (std::size_t i = 0; i < schedule_.step.size(); ++i) {
+    Play p = schedule_.step[i];
+    if (i == 0 && is_fresh) p.segment = schedule_.fresh;
+    applied_ = i + 1 == schedule_.step.size() ? step_ : step_ - 1;
     play(p);
     if (schedule_.segments[p.segment].role == SegmentRole::micro_step) ++micro_steps_played_;
   }
+  need_updated(true, !is_fresh);
+  ++step_;
+  has_left_ = static_cast<bool>(schedule_.fresh);
+  need_current();
+}
+
+void Interpreter::play_finish() {
+  if (!has_left_) return;
+  has_left_ = false;
+  updated_.clear();
+  applied_ = step_ - 1;
+  for (const Play& p : schedule_.finish) play(p);
+  need_updated(false, true);
+  need_current();
+}
+
+void Interpreter::need_updated(bool on_device, bool on_host) {
   operation_ = {};
   for (const UnitId unit : schedule_.layout.units.ids()) {
-    demand(updated_.contains(unit), fmt::format("unit {} was not updated in the step", schedule_.unit(unit).name));
+    const bool is_due = schedule_.is_offloaded(unit) ? on_host : on_device;
+    demand(updated_.contains(unit) == is_due,
+           fmt::format("unit {} was {}updated in the step", schedule_.unit(unit).name, is_due ? "not " : ""));
   }
-  ++step_;
+}
+
+void Interpreter::need_current() {
   for (const auto& [storage, state] : holds_) {
     const ValueKind kind = state.type.kind;
     const bool of_the_step = kind != ValueKind::constant && kind != ValueKind::snapshot && kind != ValueKind::logits &&
                              kind != ValueKind::token_losses && kind != ValueKind::wish;
-    if (schedule_.storage(storage).always_live && of_the_step) {
-      demand(state.version == step_, fmt::format("{} is stale after the step (version {} of {})",
-                                                 schedule_.storage(storage).name, state.version, step_));
-    }
+    if (!schedule_.storage(storage).always_live || !of_the_step) continue;
+    const std::int64_t wanted = step_ - (has_left_ && schedule_.is_offloaded(state.type.unit) ? 1 : 0);
+    demand(state.version == wanted, fmt::format("{} is stale after the step (version {} of {})",
+                                                schedule_.storage(storage).name, state.version, wanted));
   }
 }
 

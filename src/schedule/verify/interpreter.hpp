@@ -22,6 +22,8 @@ class Interpreter {
   void start();
   void play_prologue();
   void play_step();
+  /// Plays the updates that the last step has left, if any.
+  void play_finish();
   void play_evaluation();
   void play_snapshot();
   /// Plays a chunk of prompts twice and then two tokens, from empty caches.
@@ -54,6 +56,11 @@ class Interpreter {
   };
 
   void play(const Play& play);
+  /// Demands that a step, or `finish`, has updated all units whose state is in the memory spaces that it should work
+  /// on.
+  void need_updated(bool on_device, bool on_host);
+  /// Demands that all state is up to date, except what is left to the next step.
+  void need_current();
   void execute(OperationId id);
   void need_space(const Operation& op);
   void load(const Operation& op);
@@ -125,6 +132,8 @@ class Interpreter {
   std::int32_t micro_step_ = 0;
   std::int64_t micro_steps_played_ = 0;
   std::int64_t step_ = 0;              ///< version that compute must read
+  std::int64_t applied_ = 0;           ///< version that the updates of the segment in play must find
+  bool has_left_ = false;              ///< the last step has left updates to the next one
   std::int64_t generation_plays_ = 0;  ///< since the caches were empty
   std::set<UnitId> updated_;
   std::set<UnitId> stored_;

@@ -51,13 +51,16 @@ struct SegmentFacts {
     return of_value == readers.end() ? OperationId() : of_value->second.front();
   }
 
-  /// Returns whether an operation gathers a unit, or loads or updates one that needs no gather.
+  /// Returns whether an operation gathers a unit, or loads or updates one that needs no gather. What always stays, and
+  /// the buckets that come up for it, count in no limit.
   bool makes_full_parameters(const Operation& op) const {
     const bool brings = op.kind == OperationKind::gather || op.kind == OperationKind::update ||
                         (op.kind == OperationKind::load && !takes_input(op));
     if (!brings || op.writes.empty()) return false;
     const Value& made = schedule.value(op.writes[0]);
-    return made.kind == ValueKind::parameter && made.placement.shard.empty();
+    const bool in_part = made.first >= 0 || (!op.reads.empty() && schedule.value(op.reads[0]).first >= 0);
+    return made.kind == ValueKind::parameter && made.placement.shard.empty() && !in_part &&
+           !schedule.storage(made.storage).always_live;
   }
 
   /// Returns the compute operation before `id`, if any.

@@ -138,10 +138,13 @@ std::vector<std::string> verify_schedule(const StepSchedule& schedule, const Pol
   interpreter.start();
   interpreter.play_prologue();
   interpreter.play_step();
+  interpreter.play_finish();
   interpreter.play_snapshot();
   interpreter.play_evaluation();
   interpreter.play_generation();
   interpreter.play_step();
+  if (schedule.fresh) interpreter.play_step();  // that one found no updates that were left
+  interpreter.play_finish();
   interpreter.play_snapshot();
   interpreter.play_generation();
   problems = interpreter.problems();

@@ -49,6 +49,25 @@ TEST_CASE("a GPU whose state rests on the host has the bits of one that keeps it
   }
 }
 
+TEST_CASE("a GPU's skipped steps leave nothing to be applied to state on the host") {
+  Options options = gpu_options();
+  options.train.steps = 6;
+  options.train.accumulation = 2;
+  options.optim.warmup_steps = 0;
+  options.precision.compute = options.precision.reduce = DType::fp16;
+  const TensorSource weights = with_last_gain(tiny_gpt2(), 30);
+  const RunOutcome plain = train_locally(options, tiny_gpt2(), 1, 1, {}, weights);
+  CHECK((plain.skipped > 0 && plain.skipped < 6));
+  options.shard.offload = Offload::optimizer;
+  for (const double fraction : {1.0, 0.5}) {
+    options.shard.offload_fraction.value = fraction;
+    const RunOutcome other = train_locally(options, tiny_gpt2(), 1, 1, {}, weights, 256);
+    CHECK(other.losses == plain.losses);
+    CHECK((other.weights == plain.weights));
+    CHECK(other.skipped == plain.skipped);
+  }
+}
+
 TEST_CASE("several GPUs whose shards rest on the host have the bits of one that does not offload") {
   check_two_gpus(Strategy::zero3, Offload::params, 1);
 }

@@ -5,23 +5,9 @@
 #include <cmath>
 
 #include "gpu_case.hpp"
-#include "tessera/model/initialize.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
-
-namespace {
-
-/// The usual initial weights, but the last norm's gain: gradients of the token table grow with it.
-TensorSource with_last_gain(const Architecture& architecture, float gain) {
-  return [tensors = parameter_tensors(architecture), gain](TensorId tensor, std::int64_t first, std::span<float> out) {
-    const ParameterTensor& t = tensors[tensor];
-    initialize_slice(t, tensor, 1, first, out);
-    if (t.name == "transformer.ln_f.weight") std::fill(out.begin(), out.end(), gain);
-  };
-}
-
-}  // namespace
 
 TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have its bits", "[long]") {
   const GpuCount gpus(2);
