@@ -231,9 +231,17 @@ TEST_CASE("updates that are left are done once, in time") {
   StepSchedule unfinished = right;
   unfinished.finish.clear();
   CHECK(rejected(unfinished, "stores state of another version"));
-  const auto is_store = [](const Operation& op) { return static_cast<bool>(op.unit); };  // of a gradient
-  const StepSchedule stale = without_operation(right, find(right, OperationKind::store, Queue::store, is_store));
-  CHECK_FALSE(verify_schedule(stale).empty());
+  // A step that leaves the gradient of the step before.
+  const Segment& first = right.segments[right.step.front().segment];
+  const auto is_store = [&](OperationId id) { return right.operation(id).kind == OperationKind::store; };
+  const OperationId store = *std::ranges::find_if(first.operations(), is_store);
+  const ValueId stored = right.operation(store).writes[0];
+  const auto found = std::ranges::find_if(
+      first.carried_in, [&](ValueId v) { return right.value(v).storage == right.value(stored).storage; });
+  REQUIRE(found != first.carried_in.end());
+  StepSchedule stale = right;
+  redirect(stale, stored, *found);
+  CHECK(rejected(without_operation(stale, store), "updates with a gradient of another step"));
 }
 
 TEST_CASE("a gradient is copied to the host while the last backward goes on, before it is measured") {
