@@ -191,6 +191,8 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
     if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
     if (recorder != nullptr) keep_companions(options);
     flight.emplace(world, run_folder(options), start, run.planned.schedule, options.run.timeout);
+    if (prediction && flight->recorder() != nullptr)
+      flight->recorder()->expect(expected_seconds(prediction->step, run.planned.schedule));
     return static_cast<int>(train(world, run, invocation, signals, recorder.get(), prediction, *flight));
   } catch (const Error& error) {
     if (flight) flight->failed();

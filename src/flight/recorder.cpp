@@ -44,7 +44,10 @@ std::int64_t unix_nanoseconds() { return static_cast<std::int64_t>(unix_time() *
 FlightRecorder::FlightRecorder(const FlightFolder& folder, std::int64_t rank, std::int64_t world,
                                const std::string& start, std::uint64_t schedule,
                                std::span<const FlightOperation> operations)
-    : folder_(folder), path_(folder.path / fmt::format("rank-{}", rank)), recent_(operations.size()) {
+    : folder_(folder),
+      path_(folder.path / fmt::format("rank-{}", rank)),
+      recent_(operations.size()),
+      expected_(operations.size()) {
   const auto rings = static_cast<std::int64_t>(kFlightRings * kFlightRecords * sizeof(FlightRecord));
   const auto bytes = static_cast<std::int64_t>(sizeof(FlightHeader) + operations.size_bytes()) + rings;
   const auto check = [&](bool works, int why) {
@@ -118,7 +121,12 @@ FlightRecord FlightRecorder::last(int stream) const {
   return get(place.number) == number ? record : FlightRecord();
 }
 
+void FlightRecorder::expect(std::span<const double> seconds) {
+  for (std::size_t i = 0; i < std::min(seconds.size(), expected_.size()); ++i) set(expected_[i], seconds[i]);
+}
+
 double FlightRecorder::usual_seconds(std::int64_t operation) const {
+  if (const double expected = get(expected_[static_cast<std::size_t>(operation)]); expected > 0) return expected;
   const Recent& recent = recent_[static_cast<std::size_t>(operation)];
   const auto count = std::min<std::uint64_t>(get(recent.count), recent.nanoseconds.size());
   if (count < 3) return 0;

@@ -1,6 +1,9 @@
 // A prediction before the first step: how it is made, described and recorded.
 #include "tessera/record/prediction.hpp"
 
+#include <algorithm>
+#include <limits>
+
 #include "tessera/base/clock.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
@@ -34,6 +37,20 @@ std::string describe(const RunPrediction& prediction) {
     line += fmt::format("\nwarning    the prices are for {} per rank, and this run has {}",
                         counted(prediction.threads, "thread"), prediction.run_threads);
   return line;
+}
+
+std::vector<double> expected_seconds(const Prediction& prediction, const StepSchedule& schedule) {
+  std::vector<double> seconds(schedule.operations.size() + schedule.segments.size());
+  const auto note = [&](std::size_t row, double took) { seconds[row] = std::max(seconds[row], took); };
+  std::vector<double> began(schedule.step.size(), std::numeric_limits<double>::infinity());
+  for (const TimelineSpan& span : prediction.timeline.spans) {
+    const auto play = static_cast<std::size_t>(span.play);
+    began[play] = std::min(began[play], span.begin);
+    note(static_cast<std::size_t>(span.operation.number()), span.end - span.begin);
+    note(schedule.operations.size() + static_cast<std::size_t>(schedule.step[play].segment.number()),
+         span.end - began[play]);
+  }
+  return seconds;
 }
 
 std::vector<AttributeGroup> prediction_groups(const RunPrediction& prediction) {

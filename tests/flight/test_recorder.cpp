@@ -45,6 +45,11 @@ TEST_CASE("a ring keeps the last records, and tells which operation is under way
   CHECK(rank.current() == &rank.last[5]);
   CHECK(rank.life == RankLife::running);
   CHECK(recorder.usual_seconds(2) == Approx(3e-9));
+  const double before = recorder.usual_seconds(1);
+  recorder.expect(std::vector<double>{0.25, 0, 0.5});
+  CHECK(recorder.usual_seconds(0) == 0.25);
+  CHECK(recorder.usual_seconds(1) == before);
+  CHECK(recorder.usual_seconds(2) == 0.5);
 }
 
 TEST_CASE("a record that was being written is not read") {

@@ -5,6 +5,7 @@
 #include "printed_to.hpp"
 #include "record/predicted_run.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/engine/operation_log.hpp"
 #include "tessera/files/hdf5_data.hpp"
 #include "tessera/record/recorder.hpp"
 
@@ -53,4 +54,21 @@ TEST_CASE("there is no prediction without plan.cluster, of another device, or wi
   CHECK_THROWS_WITH(c.prediction(), Contains("less.ini") && Contains("norm backward.fp32"));
   c.options.plan.cluster.clear();
   CHECK_FALSE(predict_run(c.run, c.options));
+}
+
+TEST_CASE("operations and segments are expected to take their predicted times") {
+  const PredictedRun c;
+  const StepSchedule& s = c.run.schedule;
+  const Prediction step = c.prediction().step;
+  const std::vector<double> seconds = expected_seconds(step, s);
+  REQUIRE(seconds.size() == flight_operations(s).size());
+  double sum = 0;
+  for (const Play& play : s.step) {
+    double of_segment = 0;
+    for (const OperationId id : s.segments[play.segment].operations())
+      of_segment += seconds[static_cast<std::size_t>(id.number())];
+    CHECK(seconds[s.operations.size() + static_cast<std::size_t>(play.segment.number())] == Approx(of_segment));
+    sum += of_segment;
+  }
+  CHECK(sum == Approx(step.step_seconds - step.timeline.host));
 }

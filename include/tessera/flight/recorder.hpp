@@ -71,8 +71,10 @@ class FlightRecorder {
   /// Returns the last record of a stream; number 0 if there is none.
   FlightRecord last(int stream) const;
   const FlightOperation& operation(std::int64_t row) const { return operations_[row]; }
-  /// Returns how long an operation usually takes: the median of its last seven times, in seconds; 0 if it has run less
-  /// than three times.
+  /// Notes how long each operation should take, in seconds; 0: nobody knows.
+  void expect(std::span<const double> seconds);
+  /// Returns how long an operation usually takes, in seconds: as expected, or else the median of its last seven times;
+  /// 0 if it has run less than three times.
   double usual_seconds(std::int64_t operation) const;
   std::int64_t rank() const { return header().rank; }
   const std::filesystem::path& folder() const { return folder_.path; }
@@ -105,7 +107,8 @@ class FlightRecorder {
   FlightOperation* operations_ = nullptr;
   FlightRecord* records_ = nullptr;
   std::array<std::uint64_t, kFlightRings> numbers_{};
-  std::vector<Recent> recent_;  ///< by operation
+  std::vector<Recent> recent_;    ///< by operation
+  std::vector<double> expected_;  ///< the same
 };
 
 /// A phase, from its construction to the end of its scope; then the one before it goes on. `flight` may be null.

@@ -33,6 +33,9 @@ std::optional<RunPrediction> predict_run(const PlannedRun& planned, const Option
 /// Returns "predicted  123 ms a step +- 6%, ...": the line before the first step.
 std::string describe(const RunPrediction& prediction);
 
+/// Returns the predicted seconds of the rows of flight_operations(): of operations, then of segments. 0: not in a step.
+std::vector<double> expected_seconds(const Prediction& prediction, const StepSchedule& schedule);
+
 /// Returns the groups of /prediction in metrics.h5.
 std::vector<AttributeGroup> prediction_groups(const RunPrediction& prediction);
 
