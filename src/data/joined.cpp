@@ -42,6 +42,14 @@ class Joined final : public TokenSource {
     });
   }
 
+  std::string place(std::int64_t first, std::int64_t count) const override {
+    std::string places;
+    for_parts(first, count, [&](const TokenSource& part, std::int64_t inside, std::int64_t here) {
+      places += (places.empty() ? "" : "; ") + part.place(inside, here);
+    });
+    return places;
+  }
+
   void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
     TESSERA_ASSERT(first >= 0 && count >= 0 && first <= size_ - count, "tokens {}+{} of {}", first, count, size_);
     for_parts(first, count, [&](const TokenSource& part, std::int64_t inside, std::int64_t here) {

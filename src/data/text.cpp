@@ -20,6 +20,9 @@ namespace {
 /// Linux allows a process 65,530 mappings by default. Files beyond this many are opened for each copy instead.
 constexpr std::size_t kMostMappings = 16384;
 
+/// A place in a longer file is said in bytes, because its lines are counted from the start.
+constexpr std::size_t kLongestCounted = std::size_t{1} << 24;
+
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 /// One file's bytes from `begin` on, at offset `first` of the corpus.
@@ -47,18 +50,45 @@ class Text final : public TokenSource {
 
   std::string skipped() const override { return skipped_; }
 
+  std::string place(std::int64_t first, std::int64_t count) const override {
+    std::string places;
+    for_parts(first, count, [&](const TextPart& part, std::int64_t inside, std::int64_t here) {
+      places += (places.empty() ? "" : "; ") + lines_of(part, inside, here);
+    });
+    return places;
+  }
+
   void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
-    TESSERA_ASSERT(first >= 0 && count >= 0 && first <= size_ - count, "tokens {}+{} of {}", first, count, size_);
-    auto part = std::ranges::upper_bound(parts_, first, {}, &TextPart::first) - 1;
-    while (count > 0) {
-      const std::int64_t inside = first - part->first;
-      const std::int64_t here = std::min(count, part->size - inside);
-      copy_part(*part, inside, here, out);
-      first += here, count -= here, out += here, ++part;
-    }
+    for_parts(first, count, [&](const TextPart& part, std::int64_t inside, std::int64_t here) {
+      copy_part(part, inside, here, out);
+      out += here;
+    });
   }
 
  private:
+  /// Calls f(part, first byte in it, bytes) for each file that has some of these tokens.
+  template <class F>
+  void for_parts(std::int64_t first, std::int64_t count, const F& f) const {
+    TESSERA_ASSERT(first >= 0 && count >= 0 && first <= size_ - count, "tokens {}+{} of {}", first, count, size_);
+    for (auto part = std::ranges::upper_bound(parts_, first, {}, &TextPart::first) - 1; count > 0; ++part) {
+      const std::int64_t inside = first - part->first;
+      const std::int64_t here = std::min(count, part->size - inside);
+      f(*part, inside, here);
+      first += here, count -= here;
+    }
+  }
+
+  static std::string lines_of(const TextPart& part, std::int64_t inside, std::int64_t count) {
+    if (!part.mapped || part.mapped->bytes().size() > kLongestCounted)
+      return fmt::format("{}, bytes {} to {}", part.file.string(), part.begin + inside,
+                         part.begin + inside + count - 1);
+    const auto bytes = part.mapped->bytes();
+    const auto begin = bytes.begin() + part.begin + inside;
+    const auto before = std::count(bytes.begin(), begin, std::byte('\n'));
+    const auto within = std::count(begin, begin + count - 1, std::byte('\n'));  // a line's end is on the line
+    return fmt::format("{}, lines {} to {}", part.file.string(), before + 1, before + within + 1);
+  }
+
   void add(const fs::path& file) {
     TextPart part{.file = file, .begin = 0, .first = size_, .size = 0, .mapped = std::nullopt};
     if (parts_.size() < kMostMappings) {

@@ -44,6 +44,10 @@ void check_range(const TokenSource& source, std::int64_t first, std::int64_t cou
 
 std::int64_t TokenSource::document_end(std::int64_t) const { throw InternalError("{} has no documents", describe()); }
 
+std::string TokenSource::place(std::int64_t first, std::int64_t count) const {
+  return fmt::format("{}, tokens {} to {}", describe(), first, first + count - 1);
+}
+
 void TokenSource::mask_targets(std::int64_t, std::int64_t, std::int32_t*) const {}
 
 void fill_positions(const TokenSource& source, std::int64_t first, std::int64_t count, std::int32_t* out) {

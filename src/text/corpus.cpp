@@ -27,12 +27,19 @@ class PreparedTokens final : public TokenDecorator {
         name_(fmt::format("{} ({}, {})", job.sources.name,
                           counted(static_cast<std::int64_t>(job.sources.files.size()), "file"),
                           job.tokenizer->describe())),
-        skipped_(job.sources.skipped) {}
+        skipped_(job.sources.skipped),
+        index_(folder / kPreparedDocuments) {}
   std::string describe() const override { return name_; }
   std::string skipped() const override { return skipped_; }
+  std::string place(std::int64_t first, std::int64_t count) const override {
+    const DocumentIndex index(index_, size());  // rarely asked for
+    return fmt::format("{}, documents {} to {}", name_, index.document_of(first) + 1,
+                       index.document_of(first + count - 1) + 1);
+  }
 
  private:
   std::string name_, skipped_;
+  fs::path index_;
 };
 
 std::unique_ptr<TokenSource> open_token_files(const SourceList& list, bool documents) {

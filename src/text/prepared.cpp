@@ -78,10 +78,15 @@ std::int64_t DocumentIndex::end(std::int64_t document) const {
   return end;
 }
 
-std::int64_t DocumentIndex::end_of_token(std::int64_t token) const {
+std::int64_t DocumentIndex::document_of(std::int64_t token) const {
   const auto documents = std::views::iota(std::int64_t{0}, documents_);
   const auto found = std::ranges::partition_point(documents, [&](std::int64_t i) { return end(i) <= token; });
-  return found == documents.end() ? tokens_ : end(*found);
+  return found == documents.end() ? documents_ : *found;
+}
+
+std::int64_t DocumentIndex::end_of_token(std::int64_t token) const {
+  const std::int64_t document = document_of(token);
+  return document == documents_ ? tokens_ : end(document);
 }
 
 namespace {

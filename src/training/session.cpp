@@ -100,13 +100,8 @@ std::int64_t TrainingSession::first_sample(std::int64_t request) const {
   return start_.next_sample + first_sample_of(request / K, schedule.grid.world() * K, number, schedule.model.batch);
 }
 
-std::int64_t TrainingSession::samples_of_step() const {
-  const StepSchedule& schedule = planned_.schedule;
-  return schedule.grid.world() * schedule.accumulation * schedule.model.batch;
-}
-
 std::int64_t TrainingSession::next_sample_after(std::int64_t step) const {
-  return start_.next_sample + (step - start_.step) * samples_of_step();
+  return start_.next_sample + (step - start_.step) * global_batch();
 }
 
 DataPosition TrainingSession::data_position() const {
@@ -116,11 +111,21 @@ DataPosition TrainingSession::data_position() const {
   position.fingerprint = fmt::format("{:016x}", data_.fingerprint());
   position.order = name_of(data_.train().order());
   position.sequence = schedule.model.sequence;
-  position.global_batch = samples_of_step();
+  position.global_batch = global_batch();
   position.data_seed = options_.data.seed;
   position.run_seed = options_.run.seed;
   position.next_sample = next_sample_after(step_);
   return position;
+}
+
+std::string TrainingSession::places_of_samples() const {
+  const std::int64_t first = first_sample_of_step();
+  std::string lines;
+  for (std::int64_t sample = first; sample < first + global_batch(); ++sample) {
+    const std::int64_t token = data_.train().first_token(sample);
+    lines += fmt::format("sample {}: {}\n", sample, data_.source().place(token, planned_.schedule.model.sequence + 1));
+  }
+  return lines;
 }
 
 /// Finds ranks that would compute something different from rank 0, before anything runs.
@@ -143,7 +148,7 @@ void TrainingSession::compare_plans(RankContext& context) const {
 
 /// Counts the targets of the coming step's global batch: every rank reads the masks of all its samples.
 std::int64_t TrainingSession::counted_tokens_of_step() {
-  return counted_targets(data_.source(), data_.train(), next_sample_after(step_), samples_of_step(), row_);
+  return counted_targets(data_.source(), data_.train(), next_sample_after(step_), global_batch(), row_);
 }
 
 void TrainingSession::ask(std::function<StepWish(std::int64_t begun)> source) {
@@ -222,7 +227,7 @@ std::string TrainingSession::locate_nan() {
   player_->times().take();  // of no step
   optimizer_->scalars() = after;
   player_->send_scalars();
-  return search.found(context_, next_sample_after(step_ - 1));
+  return search.found(context_, first_sample_of_step());
 }
 
 void TrainingSession::take_snapshot() {

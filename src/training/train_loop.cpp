@@ -5,6 +5,7 @@
 
 #include "tessera/base/clock.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/files/durable_file.hpp"
 #include "tessera/flight/recorder.hpp"
 #include "tessera/record/trace_writer.hpp"
 #include "tessera/training/dump.hpp"
@@ -235,6 +236,7 @@ std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
   });
   if (result.given_up) return std::nullopt;
   judge(step, result);
+  if (recorder_ != nullptr && result.finite) warn_of_odd(step, result);
   if (dumps) dump->write_weights(step, result);
   if (result.finite) loss_ = result.loss;
   step_seconds_ = progress_.seconds();
@@ -289,6 +291,28 @@ void TrainLoop::judge(std::int64_t step, const StepResult& result) {
   }
   if (recorder_ != nullptr)
     recorder_->say(fmt::format("{} It is skipped ({} so far)", what, session_.optimizer().skipped_steps()));
+}
+
+/// Warns of a step whose loss or gradient norm lies far outside its recent spread, and writes down its samples.
+void TrainLoop::warn_of_odd(std::int64_t step, const StepResult& result) {
+  const double of_loss = loss_spread_.distance(result.loss), of_norm = norm_spread_.distance(result.grad_norm);
+  const bool is_loss = of_loss > RecentSpread::kFar;
+  if ((!is_loss && of_norm <= RecentSpread::kFar) || step < warned_step_ + RecentSpread::kSteps) return;
+  warned_step_ = step;
+  const RecentSpread& spread = is_loss ? loss_spread_ : norm_spread_;
+  const std::filesystem::path file = run_folder(options_) / fmt::format("samples-{:08}.txt", step);
+  std::string places = fmt::format("{} says where they come from", file.string());
+  try {
+    write_text_atomically(file, session_.places_of_samples());
+  } catch (const IoError& error) {
+    places = fmt::format("{}, so that it is not written down where they come from", error.what());
+  }
+  const std::int64_t first = session_.first_sample_of_step();
+  recorder_->say(fmt::format(
+      "step {}: {} {:.4g} is far from the {:.4g} of the last {} steps ({:.0f} deviations). Its samples are {} to {}; "
+      "{}",
+      step, is_loss ? "the loss" : "the gradient norm", is_loss ? result.loss : result.grad_norm, spread.median(),
+      RecentSpread::kSteps, is_loss ? of_loss : of_norm, first, first + session_.global_batch() - 1, places));
 }
 
 /// Sends every rank's values to rank 0. Ranks have just met in the step's last sum, so they hardly wait.

@@ -23,6 +23,9 @@ TEST_CASE("Joined sources are read as one, over their borders") {
       REQUIRE(out == expected);
     }
   }
+  CHECK(joined->place(1, 2) == "tokens in memory, tokens 1 to 2");
+  CHECK(joined->place(2, 3) ==
+        "tokens in memory, tokens 2 to 2; tokens in memory, tokens 0 to 0; tokens in memory, tokens 0 to 0");
   std::int32_t one = 0;
   CHECK_THROWS_AS(joined->copy(6, 1, &one), InternalError);
   CHECK_FALSE(joined->has_documents());

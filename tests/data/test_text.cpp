@@ -32,3 +32,15 @@ TEST_CASE("More files than may be mapped at once are read all the same, without 
   CHECK_THAT(usage_message([&] { open_text_files("none", {folder.write("e.txt", "\xef\xbb\xbf")}); }),
              Contains("none has no text") && Contains(".txt files are empty, 1 in all"));
 }
+
+TEST_CASE("A place in text is said by file and line, also over the border of files") {
+  const TemporaryFolder folder;
+  const auto a = folder.write("a.txt", "\xef\xbb\xbfone\ntwo\nthree"), b = folder.write("b.txt", "four\nfive\n");
+  const auto source = open_text_files("two", {a, b});
+  CHECK(source->place(0, 4) == a.string() + ", lines 1 to 1");  // with its end
+  CHECK(source->place(4, 5) == a.string() + ", lines 2 to 3");
+  CHECK(source->place(10, 8) == a.string() + ", lines 3 to 3; " + b.string() + ", lines 1 to 1");
+  CHECK(source->place(18, 5) == b.string() + ", lines 2 to 2");
+  const auto large = folder.write("large.txt", std::string((1 << 24) + 1, '\n'));
+  CHECK(open_text_files("large", {large})->place(3, 7) == large.string() + ", bytes 3 to 9");
+}

@@ -52,6 +52,8 @@ TEST_CASE("Text is read as it stands where that gives its tokens, and prepared e
   const auto separated = open_corpus(options, 256);
   CHECK(text_of(*separated) == "one\r\n|two|");
   CHECK_THAT(separated->describe(), Contains("texts (2 files, bytes)"));
+  CHECK_THAT(separated->place(0, 3), Contains("texts (2 files, bytes), documents 1 to 1"));
+  CHECK_THAT(separated->place(5, 2), Contains("documents 1 to 2"));
   CHECK_THAT(usage_message([&] { open_corpus(options, 120); }), Contains("token 124 at position 5"));
   folder.write("texts/c.jsonl", "{\"text\": \"three\"}\n");
   options.data.separator = "none";

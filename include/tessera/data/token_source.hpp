@@ -36,6 +36,10 @@ class TokenSource {
   /// Puts kUncountedToken in the place of those among targets first .. first+count-1, which are in ids [count].
   virtual void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const;
 
+  /// Says where tokens first .. first+count-1 come from, for a person who looks for them: "a.txt, lines 3 to 7",
+  /// "corpus/, documents 12 to 13", "train.bin, tokens 512 to 1024".
+  virtual std::string place(std::int64_t first, std::int64_t count) const;
+
   /// Returns one human-readable line: "3 text files in corpus/", "synthetic text".
   virtual std::string describe() const = 0;
 

@@ -33,6 +33,8 @@ class DocumentIndex {
   /// Returns the first token of a document, and the token after its last.
   std::int64_t begin(std::int64_t document) const { return document == 0 ? 0 : end(document - 1); }
   std::int64_t end(std::int64_t document) const;
+  /// Returns the document that holds a token; size() for tokens behind the last document.
+  std::int64_t document_of(std::int64_t token) const;
   /// Returns the end of the document that holds a token. Tokens behind the last document are one document.
   std::int64_t end_of_token(std::int64_t token) const;
 

@@ -50,6 +50,13 @@ class TrainingSession {
   std::int64_t first_step() const { return start_.step + 1; }  ///< the first of this session
   /// Returns the run's position in its data, after step().
   DataPosition data_position() const;
+  /// Returns the number of the first sample of the last step, and of the samples that all ranks read in a step.
+  std::int64_t first_sample_of_step() const { return next_sample_after(step_ - 1); }
+  std::int64_t global_batch() const {
+    return planned_.schedule.grid.world() * planned_.schedule.accumulation * planned_.schedule.model.batch;
+  }
+  /// Returns a line for each sample of the last step: its number, and where it comes from (TokenSource::place).
+  std::string places_of_samples() const;
   std::int64_t global_tokens() const { return optimizer_->settings().global_tokens; }
 
   /// Sets the source of this rank's wish to stop (training/stop.hpp). It gets the number of the step's micro-steps that
@@ -84,7 +91,6 @@ class TrainingSession {
   const StepTrace* trace() const { return trace_.get(); }
 
  private:
-  std::int64_t samples_of_step() const;
   std::int64_t next_sample_after(std::int64_t step) const;
   std::int64_t first_sample(std::int64_t request) const;
   bool is_given_up(const Play& play);

@@ -11,6 +11,7 @@
 #include "tessera/telemetry/provenance.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
 #include "tessera/training/kept_algorithms.hpp"
+#include "tessera/training/recent_spread.hpp"
 #include "tessera/training/sample_writer.hpp"
 #include "tessera/training/session.hpp"
 #include "tessera/training/stop.hpp"
@@ -47,6 +48,7 @@ class TrainLoop {
   void trace(std::int64_t step);
   void keep_algorithms();
   void judge(std::int64_t step, const StepResult& result);
+  void warn_of_odd(std::int64_t step, const StepResult& result);
   void evaluate(std::int64_t step);
   void write_sample(std::int64_t step);
   void begin_checkpoint(std::int64_t step);
@@ -69,6 +71,8 @@ class TrainLoop {
   CheckpointWriter checkpoints_;
   StopConditions conditions_;
   int bad_steps_ = 0;  ///< in a row, skipped
+  RecentSpread loss_spread_, norm_spread_;
+  std::int64_t warned_step_ = 0;  ///< of the last warning of an odd step
   KeptAlgorithms algorithms_;
   std::vector<Evaluation> evaluations_;                                      ///< after step `evaluated_step_`
   std::int64_t evaluated_step_ = -1, reported_step_ = -1, saved_step_ = -1;  ///< the latest ones
