@@ -152,6 +152,11 @@ class ObservedKernels final : public Kernels {
             [&] { inner_->square_sum(stream, x, dtype, n, sum); });
   }
 
+  void checksum(Stream& stream, const void* data, std::int64_t words, std::int64_t first, std::uint64_t* sum) override {
+    observe({"checksum", "words", KernelGroup::other, moves(words, DType::fp32), DType::fp32, {}},
+            [&] { inner_->checksum(stream, data, words, first, sum); });
+  }
+
   void adamw(Stream& stream, const UpdateArguments& a) override {
     const std::string copy = a.copy != nullptr ? fmt::format(", {} copy", name_of(a.copy_dtype)) : "";
     observe({"adamw",

@@ -221,6 +221,10 @@ struct HeadArguments {
   }
 };
 
+/// The weight of word i of 32 bits in a checksum, which is the sum of word * weight mod 2^64. Weights are odd, so that
+/// one flipped bit always changes the sum; they differ, so that words cannot change places. A sum has no order.
+constexpr std::uint64_t checksum_weight(std::int64_t i) { return 2 * static_cast<std::uint64_t>(i) + 1; }
+
 /// Elements [begin, end) of an updated range, with or without weight decay.
 struct DecayRun {
   std::int64_t begin = 0, end = 0;
@@ -244,6 +248,10 @@ struct UpdateArguments {
   void* copy = nullptr;  ///< stored: the new master as cast() converts it, or the old one of a skipped step
   DType copy_dtype = DType::fp32;
   const StepScalars* scalars = nullptr;
+  /// Checksums of the master and of each state, which change with them: what is read is taken off, what is written is
+  /// added. Null: they are not kept. Device memory.
+  std::uint64_t* sums = nullptr;
+  std::int64_t first = 0;  ///< the number of the first element in what the sums are of
 };
 
 /// The direction that Muon makes orthogonal, with the momentum that its update will leave behind (Nesterov). With g =

@@ -60,6 +60,9 @@ class Kernels {
   /// chunks exactly, so that the result is the same for every split of x at multiples of 64. A chunk with NaN or
   /// infinity counts as non_finite.
   virtual void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) = 0;
+  /// Adds the checksum of `words` words of 32 bits, numbered from `first` on, to *sum.
+  virtual void checksum(Stream& stream, const void* data, std::int64_t words, std::int64_t first,
+                        std::uint64_t* sum) = 0;
   /// AdamW with decoupled decay (Loshchilov & Hutter 2019), in PyTorch's order, with states m and v, g = gradient *
   /// clip_coefficient:
   ///   p -= lr wd p;  m += (1 - beta1)(g - m);  v = beta2 v + (1 - beta2) g^2;  p -= lr/bc1 * m / (sqrt(v / bc2) + eps)

@@ -1,5 +1,6 @@
 // AdamW with the CPU's bits: every rounding of kernels/cpu/vector/optimizer_rows.hpp is spelt out.
 
+#include "cuda/kernels/checksum.cuh"
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/packs.cuh"
@@ -53,10 +54,11 @@ struct Moments {
   float *master, *first, *second;
 };
 
-template <class T, class Copy>
-__global__ void __launch_bounds__(kThreads)
-    adamw_kernel(Moments state, const T* gradient, Copy* copy, const __grid_constant__ Runs runs,
-                 const Constants constants, const StepScalars* scalars, bool aligned) {
+/// Updates the elements of one thread. `first`: of the state, for checksums.
+template <class T, class Copy, bool kept>
+__device__ __forceinline__ void adamw_of_thread(const Moments& state, const T* gradient, Copy* copy, const Runs& runs,
+                                                const Constants& constants, const StepScalars* scalars, bool aligned,
+                                                std::int64_t first, ChecksumChanges<3, kept>& changes) {
   int number = 0;
   for (int i = 1; i < runs.count; ++i) number += std::int64_t{blockIdx.x} >= runs.first_block[i] ? 1 : 0;
   const DecayRun run = runs.run[number];
@@ -73,13 +75,17 @@ __global__ void __launch_bounds__(kThreads)
                  : -0.0f;
   const float minus_step = -__fdiv_rn(scalars->learning_rate, scalars->bias_correction1);
   const float inverse_correction2 = __fdiv_rn(1.0f, scalars->bias_correction2);
-  const auto update = [&](float g, float& p, float& m, float& v) {
+  const auto update = [&](std::int64_t j, float g, float& p, float& m, float& v) {
+    const float p_old = p, m_old = m, v_old = v;
     g = __fmul_rn(g, clip);
     m = __fmaf_rn(constants.one_minus_beta1, __fsub_rn(g, m), m);
     v = __fmaf_rn(__fmul_rn(constants.one_minus_beta2, g), g, __fmul_rn(constants.beta2, v));
     p = __fmaf_rn(minus_decay, p, p);
     const float root = __fsqrt_rn(__fmul_rn(v, inverse_correction2));
     p = __fmaf_rn(minus_step, __fdiv_rn(m, __fadd_rn(root, constants.epsilon)), p);
+    changes.note(0, first + j, p_old, p);
+    changes.note(1, first + j, m_old, m);
+    changes.note(2, first + j, v_old, v);
   };
   if (aligned && i >= run.begin && i + kFour <= run.end) {
     float g[kFour], p[kFour], m[kFour], v[kFour];
@@ -89,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
     load_four(state.second + i, v);
     if (!keeps) {
 #pragma unroll
-      for (int j = 0; j < kFour; ++j) update(g[j], p[j], m[j], v[j]);
+      for (int j = 0; j < kFour; ++j) update(i + j, g[j], p[j], m[j], v[j]);
       store_four(state.first + i, m);
       store_four(state.second + i, v);
       store_four(state.master + i, p);
@@ -97,10 +103,20 @@ __global__ void __launch_bounds__(kThreads)
     if (copy != nullptr) store_four(copy + i, p);
   } else {
     for (std::int64_t j = i < run.begin ? run.begin : i; j < run.end && j < i + kFour; ++j) {
-      if (!keeps) update(to_float(gradient[j]), state.master[j], state.first[j], state.second[j]);
+      if (!keeps) update(j, to_float(gradient[j]), state.master[j], state.first[j], state.second[j]);
       if (copy != nullptr) copy[j] = from_float<Copy>(state.master[j]);
     }
   }
+}
+
+template <class T, class Copy, bool kept>
+__global__ void __launch_bounds__(kThreads)
+    adamw_kernel(Moments state, const T* gradient, Copy* copy, const __grid_constant__ Runs runs,
+                 const Constants constants, const StepScalars* scalars, bool aligned, std::int64_t first,
+                 Checksum* sums) {
+  ChecksumChanges<3, kept> changes;
+  adamw_of_thread(state, gradient, copy, runs, constants, scalars, aligned, first, changes);
+  if constexpr (kept) add_block_sums<kThreads>(changes.of, sums);
 }
 
 }  // namespace
@@ -123,8 +139,10 @@ void CudaKernels::adamw(Stream& stream, const UpdateArguments& a) {
     }
     with_float_type(a.gradient_dtype, [&]<class T>() {
       with_float_type(a.copy_dtype, [&]<class Copy>() {
-        launch(cuda_stream(stream), blocks_for(blocks, 1), dim3(kThreads), 0, adamw_kernel<T, Copy>, state,
-               static_cast<const T*>(a.gradient), static_cast<Copy*>(a.copy), runs, constants, a.scalars, aligned);
+        const auto kernel = a.sums != nullptr ? adamw_kernel<T, Copy, true> : adamw_kernel<T, Copy, false>;
+        launch(cuda_stream(stream), blocks_for(blocks, 1), dim3(kThreads), 0, kernel, state,
+               static_cast<const T*>(a.gradient), static_cast<Copy*>(a.copy), runs, constants, a.scalars, aligned,
+               a.first, reinterpret_cast<Checksum*>(a.sums));
       });
     });
   }

@@ -49,6 +49,7 @@ class CudaKernels final : public Kernels {
   void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
            std::int64_t n) override;
   void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override;
+  void checksum(Stream& stream, const void* data, std::int64_t words, std::int64_t first, std::uint64_t* sum) override;
   void adamw(Stream& stream, const UpdateArguments& a) override;
   void muon_direction(Stream& stream, const DirectionArguments& a) override;
   void muon(Stream& stream, const UpdateArguments& a) override;

@@ -1,5 +1,6 @@
 // Muon's element-wise kernels: the direction that is made orthogonal, and the update by it.
 
+#include "cuda/kernels/checksum.cuh"
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/packs.cuh"
@@ -34,11 +35,12 @@ __global__ void __launch_bounds__(kThreads)
   store_pack(output + i, n - i, aligned, out);
 }
 
-/// A run's elements.
-template <class T, class Copy>
-__global__ void __launch_bounds__(kThreads)
-    muon_kernel(float* master, float* state, const T* gradient, const float* direction, Copy* copy, const DecayRun run,
-                double weight_decay, float one_minus_momentum, const StepScalars* scalars, bool aligned) {
+/// Updates the elements of one thread in a run. `first`: of the state, for checksums.
+template <class T, class Copy, bool kept>
+__device__ __forceinline__ void muon_of_thread(float* master, float* state, const T* gradient, const float* direction,
+                                               Copy* copy, const DecayRun& run, double weight_decay,
+                                               float one_minus_momentum, const StepScalars* scalars, bool aligned,
+                                               std::int64_t first, ChecksumChanges<2, kept>& changes) {
   const std::int64_t i = run.begin + (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack;
   const std::int64_t left = run.end - i;
   const bool keeps = scalars->skip != 0 || run.is_padding;
@@ -58,11 +60,26 @@ __global__ void __launch_bounds__(kThreads)
     for (int j = 0; j < kPack; ++j) {
       next[j] = moved(m[j], __fmul_rn(g[j], clip), one_minus_momentum);
       p[j] = __fmaf_rn(-scaled, o[j], __fmaf_rn(-decay, p[j], p[j]));
+      if (j >= left) continue;
+      changes.note(0, first + i + j, old[j], p[j]);
+      changes.note(1, first + i + j, m[j], next[j]);
     }
     store_pack(state + i, left, aligned, next);
     store_pack(master + i, left, aligned, p);
   }
   if (copy != nullptr) store_pack(copy + i, left, aligned, p);
+}
+
+/// A run's elements.
+template <class T, class Copy, bool kept>
+__global__ void __launch_bounds__(kThreads)
+    muon_kernel(float* master, float* state, const T* gradient, const float* direction, Copy* copy, const DecayRun run,
+                double weight_decay, float one_minus_momentum, const StepScalars* scalars, bool aligned,
+                std::int64_t first, Checksum* sums) {
+  ChecksumChanges<2, kept> changes;
+  muon_of_thread(master, state, gradient, direction, copy, run, weight_decay, one_minus_momentum, scalars, aligned,
+                 first, changes);
+  if constexpr (kept) add_block_sums<kThreads>(changes.of, sums);
 }
 
 }  // namespace
@@ -88,9 +105,10 @@ void CudaKernels::muon(Stream& stream, const UpdateArguments& a) {
         const std::int64_t at = run.begin;
         const bool aligned = is_aligned(a.master + at) && is_aligned(a.states[0] + at) && is_aligned(gradient + at) &&
                              is_aligned(a.direction + at) && (copy == nullptr || is_aligned(copy + at));
-        launch(cuda_stream(stream), blocks_for(run.end - run.begin, kThreads * kPack), dim3(kThreads), 0,
-               muon_kernel<T, Copy>, a.master, a.states[0], gradient, a.direction, copy, run, a.weight_decay,
-               static_cast<float>(1.0 - a.momentum), a.scalars, aligned);
+        const auto kernel = a.sums != nullptr ? muon_kernel<T, Copy, true> : muon_kernel<T, Copy, false>;
+        launch(cuda_stream(stream), blocks_for(run.end - run.begin, kThreads * kPack), dim3(kThreads), 0, kernel,
+               a.master, a.states[0], gradient, a.direction, copy, run, a.weight_decay,
+               static_cast<float>(1.0 - a.momentum), a.scalars, aligned, a.first, reinterpret_cast<Checksum*>(a.sums));
       });
     });
   }

@@ -34,9 +34,11 @@ void CpuKernels::adamw(Stream&, const UpdateArguments& a) {
       const std::int64_t begin = std::max(run.begin, tile.begin), end = std::min(run.end, tile.end);
       if (begin >= end) continue;
       if (!skips && !run.is_padding) {
-        update(run.decays ? with_decay : without_decay,
-               static_cast<const std::byte*>(a.gradient) + begin * size_of(a.gradient_dtype), a.master + begin,
-               a.states[0] + begin, a.states[1] + begin, end - begin);
+        with_sums(a, begin, end, [&](std::int64_t from, std::int64_t to) {
+          update(run.decays ? with_decay : without_decay,
+                 static_cast<const std::byte*>(a.gradient) + from * size_of(a.gradient_dtype), a.master + from,
+                 a.states[0] + from, a.states[1] + from, to - from);
+        });
       }
       if (a.copy != nullptr) {  // of what the cache still holds
         vector_.from_float[storage_index(a.copy_dtype)](

@@ -36,6 +36,7 @@ class CpuKernels final : public Kernels {
   void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
            std::int64_t n) override;
   void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override;
+  void checksum(Stream& stream, const void* data, std::int64_t words, std::int64_t first, std::uint64_t* sum) override;
   void adamw(Stream& stream, const UpdateArguments& a) override;
   void muon_direction(Stream& stream, const DirectionArguments& a) override;
   void muon(Stream& stream, const UpdateArguments& a) override;
@@ -45,6 +46,20 @@ class CpuKernels final : public Kernels {
   std::string description() const override;
 
  private:
+  /// Calls update(begin, end) on pieces of [begin, end) and keeps the update's checksums, if it has any.
+  template <class Update>
+  void with_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, const Update& update) const {
+    if (a.sums == nullptr) return update(begin, end);
+    constexpr std::int64_t kCached = 16384;  // elements that a cache holds until they are summed again
+    for (; begin < end; begin += kCached) {
+      const std::int64_t piece = std::min(end, begin + kCached);
+      add_to_sums(a, begin, piece, -std::uint64_t{1});
+      update(begin, piece);
+      add_to_sums(a, begin, piece, 1);
+    }
+  }
+  /// Adds sign * the checksums of elements [begin, end) to those of an update.
+  void add_to_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, std::uint64_t sign) const;
   ScratchLayout scratch_of(int worker) { return workers_[static_cast<std::size_t>(worker)].scratch(); }
 
   ThreadPool& pool_;

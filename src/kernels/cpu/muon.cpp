@@ -42,10 +42,13 @@ void CpuKernels::muon(Stream&, const UpdateArguments& a) {
       for (const DecayRun& run : a.runs) {
         const std::int64_t begin = std::max(run.begin, tile.begin), end = std::min(run.end, tile.end);
         const float kept = run.decays ? decay : 0.0f, step = rate * run.scale;
-        for (std::int64_t i = begin; !skips && !run.is_padding && i < end; ++i) {
-          a.states[0][i] = moved(a.states[0][i], static_cast<float>(gradient[i]) * clip, rest);
-          a.master[i] = (a.master[i] - kept * a.master[i]) - step * a.direction[i];
-        }
+        const auto update = [&](std::int64_t from, std::int64_t to) {
+          for (std::int64_t i = from; i < to; ++i) {
+            a.states[0][i] = moved(a.states[0][i], static_cast<float>(gradient[i]) * clip, rest);
+            a.master[i] = (a.master[i] - kept * a.master[i]) - step * a.direction[i];
+          }
+        };
+        if (!skips && !run.is_padding) with_sums(a, begin, end, update);
         if (a.copy == nullptr || begin >= end) continue;
         vector_.from_float[storage_index(a.copy_dtype)](
             a.master + begin, static_cast<std::byte*>(a.copy) + begin * size_of(a.copy_dtype), end - begin);

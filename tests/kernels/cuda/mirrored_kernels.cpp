@@ -283,6 +283,12 @@ class MirroredKernels final : public Kernels {
     kernels_.square_sum(stream, x, dtype, n, sum);
     m.finish();
   }
+  void checksum(Stream& stream, const void* data, std::int64_t words, std::int64_t first, std::uint64_t* sum) override {
+    Mirror m(device_, stream);
+    const void* const mirrored = m.read(data, 4 * words);
+    kernels_.checksum(stream, mirrored, words, first, m.write(sum, sizeof *sum));
+    m.finish();
+  }
   void adamw(Stream& stream, const UpdateArguments& arguments) override { update(stream, arguments, &Kernels::adamw); }
   void muon_direction(Stream& stream, const DirectionArguments& arguments) override {
     Mirror m(device_, stream);
@@ -331,6 +337,7 @@ class MirroredKernels final : public Kernels {
     a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
     if (a.copy != nullptr) a.copy = m.write(a.copy, a.elements * size_of(a.copy_dtype));
     a.scalars = m.read(a.scalars, sizeof(StepScalars));
+    a.sums = m.write(a.sums, std::ssize(states) * 8 + 8);
     (kernels_.*kernel)(stream, a);
     m.finish();
   }

@@ -90,6 +90,9 @@ struct VectorKernels {
       adamw;
   /// out[i] = sum of squares of x[64 i .. 64 i + 64) in double; the last chunk may be short.
   ByStorage<void (*)(const void* x, std::int64_t n, double* out)> square_chunks;
+
+  /// Returns the sum of word i of n * (weight + 2 i) mod 2^64.
+  std::uint64_t (*checksum)(const void* words, std::int64_t n, std::uint64_t weight);
 };
 
 /// Returns the table for a set that this processor supports.
