@@ -148,6 +148,7 @@ explain() {
     4) say "input or output failed (code 4): see the line that begins with 'tessera:'" ;;
     5) say "a rank failed, or did not answer (code 5): see the line that begins with 'tessera:'" ;;
     6) say "does not fit in memory (code 6): the line that begins with 'tessera:' says by how much, and what would fit" ;;
+    7) say "bits were changed by a fault of the hardware (code 7): the line that begins with 'tessera:' says on which host" ;;
     137) say "a rank was killed (SIGKILL, code 137): for want of memory (--mem; see tessera plan), or by somebody" ;;
     *)
       if (($1 > 128)) && kill -l $(($1 - 128)) >/dev/null 2>&1; then
@@ -163,7 +164,7 @@ explain() {
 # that are local to the nodes are collected first, by a task on each node that still answers.
 postmortem() {
   local run=$1 folder
-  case $2 in 0 | 2 | 3 | 6 | 75) return ;; esac
+  case $2 in 0 | 2 | 3 | 6 | 7 | 75) return ;; esac
   [[ -d $run/flight ]] || return
   # A rank of another node counts as silent after two seconds without a heartbeat.
   ((SLURM_JOB_NUM_NODES == 1)) || sleep 3

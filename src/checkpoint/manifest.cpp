@@ -194,6 +194,7 @@ Manifest parse_manifest(const nlohmann::json& json, const std::filesystem::path&
     if (!name) optimizer.refuse("name", "an optimizer of this program is needed");
     manifest.updated_by = *name;
   }
+  manifest.checked = json.contains("checked") && json["checked"] == true;
   manifest.evaluation = read_evaluation(fields);
   manifest.options = fields.texts("options");
   manifest.provenance = fields.texts("provenance");
@@ -228,6 +229,7 @@ std::string manifest_text(const Manifest& manifest) {
                        {"skipped_steps", manifest.optimizer.skipped_steps},
                        {"loss_scale", manifest.optimizer.loss_scale}};
   if (manifest.updated_by != OptimizerName::adamw) json["optimizer"]["name"] = name_of(manifest.updated_by);
+  if (manifest.checked) json["checked"] = true;
   if (!manifest.evaluation.empty()) json["evaluation"] = evaluation_json(manifest.evaluation);
   json["options"] = texts_json(manifest.options);
   json["provenance"] = texts_json(manifest.provenance);

@@ -60,6 +60,10 @@ void add_run(Rows& rows) {
              "play such a step again, and name the rank, the samples and the part of the model where the first such "
              "number appears")
       .only_by(Readers::train | Readers::sweep);
+  run.integer("run.check_every", &S::check_every, 0, kAnyCount,
+              "updates keep checksums of weights and optimizer state, and every so many steps, and before checkpoints, "
+              "memory and replicas are compared with them, to find bits that flipped; 0: none")
+      .also_by(kPlan);
   run.value<read_step_range>(
          "run.trace", &S::trace, "none, or a:b, steps from 1 such as 10:12", step_range_text,
          "steps a to b go to trace/steps-a-b.json, for Perfetto: when every operation ran on every rank, "

@@ -237,6 +237,9 @@ class Binder {
         update.states.push_back(state.at(part.first));
     }
     a.states = update.states;
+    const StorageId sums = schedule_.is_offloaded(op.unit) ? schedule_.host_state_sums : schedule_.state_sums;
+    if (sums) a.sums = (address_of<StateSums>(sums) + op.unit.number())->data();
+    a.first = part.first;
     const std::int64_t in_bucket = part.first - op.bucket.first;
     for (const ValueId v : op.reads) {
       const Value& value = schedule_.value(v);

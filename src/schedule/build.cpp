@@ -109,6 +109,7 @@ void write_training(StepSchedule& schedule, Writer& writer, Parameters& paramete
   Gradients gradients(writer, policy, parameters.sharded(), scalars);
   schedule.gradient_limit = gradients.limit();
   writer.add_kernel_workspace();
+  if (policy.state_sums) writer.add_state_sums();
 
   parameters.carry(compute.units_gathered_first());
   if (parameters.need_prologue()) schedule.prologue.push_back({parameters.write_prologue(), 0});

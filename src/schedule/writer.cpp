@@ -200,6 +200,16 @@ void Writer::add_unit_sums(std::int64_t bytes) {
   schedule_.unit_sums = add(reserved("norms of units", Category::communication, bytes));
 }
 
+void Writer::add_state_sums() {
+  const auto units = static_cast<std::int64_t>(schedule_.layout.units.size());
+  constexpr std::int64_t kKept = sizeof(StateSums), kFound = sizeof(FoundSums);
+  schedule_.state_sums = add(reserved("checksums of state", Category::optimizer_state, units * (kKept + kFound)));
+  if (!schedule_.offloaded_from) return;
+  Storage on_host = reserved("checksums of offloaded state", Category::optimizer_state, units * kKept);
+  on_host.space = MemorySpace::host;
+  schedule_.host_state_sums = add(std::move(on_host));
+}
+
 void Writer::add_kernel_workspace() {
   const std::int64_t bytes = kernel_needs(schedule_.model.device).workspace();
   if (bytes > 0) schedule_.kernel_workspace = add(reserved("workspace of kernels", Category::workspace, bytes));

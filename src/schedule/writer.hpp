@@ -93,6 +93,8 @@ class Writer {
   StorageId add_scalars(std::int64_t bytes);
   /// Adds the memory for the sums that norms leave after each unit.
   void add_unit_sums(std::int64_t bytes);
+  /// Adds the memory for checksums of the state, where it is.
+  void add_state_sums();
   /// Adds the host memory that a GPU's collectives and steps pass through, once all operations have been added.
   void add_host_memory();
 

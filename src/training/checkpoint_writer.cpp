@@ -112,6 +112,7 @@ Manifest CheckpointWriter::manifest_of(const Job& job, StateContent content) con
   manifest.updated_by = schedule.optimizer;
   manifest.data = job.data;
   manifest.optimizer = job.optimizer;
+  manifest.checked = bool(session_.schedule().state_sums);
   manifest.evaluation = job.evaluation;
   manifest.options = settings_.all_options;
   manifest.provenance = settings_.provenance;

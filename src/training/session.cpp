@@ -10,6 +10,7 @@
 #include "tessera/schedule/verify.hpp"
 #include "tessera/training/stop.hpp"
 #include "training/nan_search.hpp"
+#include "training/state_check.hpp"
 
 namespace tessera {
 
@@ -83,6 +84,8 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   } else {
     set_masters(schedule, *resources_, weights ? weights : initial);
   }
+  checked_ = step_;
+  if (schedule.state_sums) check_ = std::make_unique<StateCheck>(schedule, *resources_);
   player_->send_scalars();
   player_->play(schedule.prologue, {});
   player_->times().take();  // of no step
@@ -191,6 +194,7 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
       player_->synchronize();
       before_update();
     }
+    if (updates && check_ && (step_ + 1) % options_.run.check_every == 0) check_state();
     player_->play(play, feed);
   }
   player_->receive_scalars();
@@ -228,6 +232,22 @@ std::string TrainingSession::locate_nan() {
   optimizer_->scalars() = after;
   player_->send_scalars();
   return search.found(context_, first_sample_of_step());
+}
+
+void TrainingSession::check_state() {
+  if (!check_) return;
+  player_->synchronize();
+  const std::vector<std::string> found = check_->differences();
+  if (found.empty()) {
+    checked_ = step_;
+    return;
+  }
+  constexpr std::size_t kNamed = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamed, found.size()); ++i) text += (i > 0 ? "; " : "") + found[i];
+  if (found.size() > kNamed) text += fmt::format("; and {} more", found.size() - kNamed);
+  throw CorruptionError("memory or a processor changed bits, after step {} and at the latest in step {}: {}", checked_,
+                        step_ + 1, text);
 }
 
 void TrainingSession::take_snapshot() {

@@ -61,7 +61,12 @@ std::string TrainLoop::run() {
   try {
     return run_steps();
   } catch (const NumericalError&) {
-    throw;  // on all ranks alike; a checkpoint that is being written is still finished
+    throw;                                  // on all ranks alike; a checkpoint that is being written is still finished
+  } catch (const CorruptionError& error) {  // likewise
+    if (saved_step_ < 0) throw CorruptionError("{}. This start has written no checkpoint", error.what());
+    throw CorruptionError(
+        "{}. The checkpoint of step {} was written after a check: go on from there, without the machine", error.what(),
+        saved_step_);
   } catch (...) {
     checkpoints_.give_up();
     throw;
@@ -102,6 +107,7 @@ std::string TrainLoop::run_steps() {
       return reason_to_stop(fmt::format("after step {} of {}", step, session_.steps()));
     }
   }
+  session_.check_state();
   finish_checkpoints();
   conditions_.stopped();  // the end of the last step fulfils a request during that step
   return {};
@@ -135,6 +141,7 @@ LastTimes TrainLoop::times(std::int64_t step) const {
 
 void TrainLoop::begin_checkpoint(std::int64_t step) {
   const FlightScope scope(session_.flight(), FlightPhase::checkpoint);
+  session_.check_state();
   if (recorder_ != nullptr && checkpoints_.is_writing())
     recorder_->say(fmt::format("step {}: waiting until the checkpoint before is written", step));
   saved_step_ = step;
@@ -269,6 +276,7 @@ void TrainLoop::judge(std::int64_t step, const StepResult& result) {
     bad_steps_ = 0;
     return;
   }
+  session_.check_state();  // a flipped bit is a better reason than a high learning rate
   std::string what = fmt::format("step {}: the loss is {} and the gradient norm {} (numerical failure).", step,
                                  result.loss, result.grad_norm);
   if (options_.run.locate_nan) {

@@ -49,9 +49,11 @@ TEST_CASE("a manifest comes back with every field") {
   manifest.architecture.dropout = 0.125;
   manifest.evaluation = {{"wiki", 1.0 / 3}, {"code", 2.5}};
   std::ranges::sort(manifest.options);  // a reader has them in the order of their names
+  manifest.checked = true;
   const std::string text = manifest_text(manifest);
   const Manifest read = manifest_from(text, "folder");
   CHECK(manifest_text(read) == text);
+  CHECK(read.checked);
   CHECK(read.step == 3);
   CHECK(read.grid.strategy == "hsdp");
   CHECK(read.grid.replicas == 2);

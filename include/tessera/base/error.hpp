@@ -20,6 +20,7 @@ enum class ExitCode : int {
   input_output = 4,    ///< files, disks
   communication = 5,   ///< a peer failed or did not answer
   does_not_fit = 6,    ///< the run needs more memory than there is
+  corrupted = 7,       ///< memory or replicas hold other bits than were computed: a fault of the hardware
   stopped_early = 75,  ///< stopped with a valid checkpoint
 };
 
@@ -47,6 +48,14 @@ class NumericalError : public Error {
   template <class... Args>
   explicit NumericalError(fmt::format_string<Args...> text, Args&&... args)
       : Error(ExitCode::numerical, fmt::format(text, std::forward<Args>(args)...)) {}
+};
+
+/// Bits of weights or optimizer state changed by themselves, or replicas computed different ones.
+class CorruptionError : public Error {
+ public:
+  template <class... Args>
+  explicit CorruptionError(fmt::format_string<Args...> text, Args&&... args)
+      : Error(ExitCode::corrupted, fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
 /// A file cannot be read or written.

@@ -100,6 +100,7 @@ struct Manifest {
   DataPosition data;
   OptimizerName updated_by = OptimizerName::adamw;
   OptimizerRecord optimizer;
+  bool checked = false;    ///< the state had passed a check (run.check_every) when it was written
   NamedLosses evaluation;  ///< after this step; empty if there was none before the checkpoint
   NamedTexts options, provenance;
   std::vector<FileRecord> files;

@@ -35,7 +35,8 @@ struct RunOptions {
   std::int64_t dump = 0;                ///< the step (from 1) whose loss, gradients and weights are written; 0 = none
   OnError on_bad_step = OnError::stop;  ///< whose loss or gradient norm is not finite
   bool locate_nan = false;
-  StepRange trace;  ///< the steps whose operations are written with their times
+  std::int64_t check_every = 0;  ///< steps between checks of the state's checksums; 0 = none are kept
+  StepRange trace;               ///< the steps whose operations are written with their times
   bool operator==(const RunOptions&) const = default;
 };
 
@@ -268,10 +269,10 @@ struct SweepOptions {
   std::int64_t requeues = 3;
   double limit = 0.0;  ///< seconds of an attempt; 0 = none
   SweepAction action = SweepAction::print;
-  std::string dir;                  ///< empty: runs/NAME
-  std::string launcher = "auto";    ///< auto, mpiexec, srun, or the words of a command
-  std::string only;                 ///< pattern of row names; empty: all
-  std::string cluster;              ///< file with a machine's prices; empty: times are not predicted
+  std::string dir;                ///< empty: runs/NAME
+  std::string launcher = "auto";  ///< auto, mpiexec, srun, or the words of a command
+  std::string only;               ///< pattern of row names; empty: all
+  std::string cluster;            ///< file with a machine's prices; empty: times are not predicted
   SweepOrder order = SweepOrder::file;
   std::vector<std::int64_t> ranks;  ///< replaces the rows' ranks; empty: as the file says
   bool exclusive = false;           ///< submit: one row after the other, each alone on its nodes

@@ -45,6 +45,7 @@ struct SchedulePolicy {
   bool evaluation = true;         ///< include the evaluation segment
   bool snapshot = false;          ///< include the snapshot segment (checkpoint.async)
   bool unit_norms = false;        ///< norms leave what they have summed up after each unit (metrics.layer_norms)
+  bool state_sums = false;        ///< updates keep checksums of the state (run.check_every)
   bool token_losses = false;      ///< norms also leave their sums after each unit (metrics.layer_norms)
   bool training = true;  ///< false: the only state is the parameters in the compute type, for evaluation or generation
   std::optional<GenerationShape> generation;  ///< include the segments that generate text

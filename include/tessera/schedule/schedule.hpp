@@ -11,6 +11,7 @@
 // reads and updates, and for its `after` edges, which always point backwards. All queues join at a segment's
 // border.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -123,6 +124,14 @@ struct Value {
 
   DType dtype() const { return placement.dtype; }
   std::int64_t bytes() const { return elements * size_of(dtype()); }  ///< on this rank
+};
+
+/// Checksums of a unit's state on this rank (kernels/arguments.hpp), by kind. Updates keep them.
+using StateSums = std::array<std::uint64_t, kStateKinds>;
+/// The same as found in memory, and of the full parameters at rest next to the master.
+struct FoundSums {
+  StateSums state{};
+  std::uint64_t copy = 0;
 };
 
 /// Where a unit's state is, noted by the passes that decide it; the operations say the same.
@@ -251,6 +260,8 @@ struct StepSchedule {
   StorageId kernel_workspace;  ///< what kernels keep for themselves, at rest
   StorageId scalars;           ///< StepScalars, at rest (kernels/step_scalars.hpp); none if the run only generates text
   StorageId unit_sums;         ///< with metrics.layer_norms: the squared norm after each unit, at rest
+  StorageId state_sums;        ///< with run.check_every, at rest: a StateSums for each unit, then a FoundSums for each
+  StorageId host_state_sums;   ///< if state is offloaded, at rest on the host: a StateSums for each unit
   StorageId exchange;          ///< on the host: what host and GPU pass to each other (kernels/host_exchange.hpp)
   StorageId staging;           ///< on the host, shared: staged collectives pass through it one at a time
   StorageId messages;          ///< on the host: sums of staged collectives between nodes

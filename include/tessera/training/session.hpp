@@ -21,6 +21,8 @@
 
 namespace tessera {
 
+class StateCheck;
+
 /// Returns the steps between timed steps: metrics.time_every, or a value that suits the device. A GPU's timed steps are
 /// slower, because they are not replayed as graphs. At least `wanted` of `steps` are timed.
 std::int64_t steps_between_timed(const Options& options, DeviceKind device, std::int64_t steps, std::int64_t wanted);
@@ -73,6 +75,11 @@ class TrainingSession {
   /// empty if all that it looks at is finite. Only with run.locate_nan. Collective.
   std::string locate_nan();
 
+  /// Compares the state between two steps with its checksums and with that of ranks that hold the same. With
+  /// run.check_every, every so many steps do so themselves, before their update. CorruptionError, on every rank, if
+  /// bits differ, which names them. Collective; does nothing without that option.
+  void check_state();
+
   /// Copies this rank's share of the state to the host, where snapshot_slice() finds it until the next call; returns
   /// when the copy is complete. Only with checkpoint.async.
   void take_snapshot();
@@ -111,6 +118,8 @@ class TrainingSession {
   std::unique_ptr<StepTrace> trace_;
   std::unique_ptr<Player> player_;
   std::unique_ptr<BatchReader> reader_;
+  std::unique_ptr<StateCheck> check_;     ///< with run.check_every
+  std::int64_t checked_ = 0;              ///< the state after this step had passed a check
   std::unique_ptr<Evaluator> evaluator_;  ///< from the first evaluation on
   std::vector<std::int32_t> row_;         ///< scratch for counting targets
   std::vector<TokenFeed> fed_;            ///< run.locate_nan: what this step was fed
