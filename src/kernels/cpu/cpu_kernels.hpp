@@ -46,17 +46,12 @@ class CpuKernels final : public Kernels {
   std::string description() const override;
 
  private:
-  /// Calls update(begin, end) on pieces of [begin, end) and keeps the update's checksums, if it has any.
+  /// Calls update(begin, end) on a tile that caches hold, and keeps the update's checksums, if it has any.
   template <class Update>
   void with_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, const Update& update) const {
-    if (a.sums == nullptr) return update(begin, end);
-    constexpr std::int64_t kCached = 16384;  // elements that a cache holds until they are summed again
-    for (; begin < end; begin += kCached) {
-      const std::int64_t piece = std::min(end, begin + kCached);
-      add_to_sums(a, begin, piece, -std::uint64_t{1});
-      update(begin, piece);
-      add_to_sums(a, begin, piece, 1);
-    }
+    if (a.sums != nullptr) add_to_sums(a, begin, end, -std::uint64_t{1});
+    update(begin, end);
+    if (a.sums != nullptr) add_to_sums(a, begin, end, 1);
   }
   /// Adds sign * the checksums of elements [begin, end) to those of an update.
   void add_to_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, std::uint64_t sign) const;
