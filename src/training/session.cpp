@@ -236,6 +236,7 @@ std::string TrainingSession::locate_nan() {
 
 void TrainingSession::check_state() {
   if (!check_) return;
+  player_->finish_step();
   player_->synchronize();
   const std::vector<std::string> found = check_->differences();
   if (found.empty()) {

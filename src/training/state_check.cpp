@@ -109,9 +109,9 @@ StateCheck::StateCheck(const StepSchedule& schedule, Resources& resources)
       hosts_(resources.context.control().all_gather(resources.context.host())),
       copies_(schedule.layout.units.size(), ValueId()),
       sums_(schedule.layout.units.size()) {
-  for (const ValueId id : schedule.segments[schedule.step.back().segment].carried_out) {
+  for (const ValueId id : schedule.values.ids()) {
     const Value& value = schedule.value(id);
-    const bool is_full = value.kind == ValueKind::parameter && value.placement.shard.empty();
+    const bool is_full = value.kind == ValueKind::parameter && value.placement.shard.empty() && value.first < 0;
     if (is_full && schedule.storage_of(id).always_live && schedule.storage_of(id).space == MemorySpace::device)
       copies_[value.unit] = id;
   }

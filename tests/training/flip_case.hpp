@@ -84,7 +84,10 @@ inline std::vector<std::string> train_with_flip(const Drawn& drawn, std::uint64_
     TrainingSession session(context, drawn.options, planned, data, drawn.machine);
     try {
       for (std::int64_t step = 0; step < session.steps(); ++step) {
-        if (seed > 0 && step == flipped.after_step && context.rank() == flipped.rank) flip(session, seed, flipped);
+        if (seed > 0 && step == flipped.after_step) {
+          session.player().finish_step();  // what a step has left may not be looked at
+          if (context.rank() == flipped.rank) flip(session, seed, flipped);
+        }
         session.train_step();
         if (!data.validation().empty() && step == 1) session.evaluate(1);
         if (!planned.schedule.snapshot.empty()) session.take_snapshot();
