@@ -22,8 +22,13 @@ NO_DRIVER(cuLinkAddData)
 NO_DRIVER(cuLinkComplete)
 NO_DRIVER(cuLinkCreate)
 NO_DRIVER(cuLinkDestroy)
+NO_DRIVER(cuModuleGetFunction)
+NO_DRIVER(cuModuleLoadData)
+NO_DRIVER(cuModuleUnload)
 NO_DRIVER(cuOccupancyMaxPotentialClusterSize)
 NO_DRIVER(cuStreamGetCtx)
+NO_DRIVER(cuTensorMapEncodeIm2col)
+NO_DRIVER(cuTensorMapEncodeTiled)
 #undef NO_DRIVER
 
 namespace {

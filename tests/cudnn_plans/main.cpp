@@ -20,16 +20,18 @@ namespace {
 
 using namespace tessera;
 
-/// GPUs in the words of cuDNN's own serialisation.
+/// GPUs in the words of cuDNN's own serialisation, 9.28's new words too.
 constexpr const char* kH200 = R"({"deviceVer":900,"driverVer":13000,"cudaDeviceId":0,"totalGlobalMem":150000000000,
 "maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"multiProcessorCount":132,
-"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,
+"smCountOrigin":0,
+"oversizedSharedMemoryPerBlock":0,"memoryBusWidth":5120,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,
 "maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,
 "isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1980000,"memClockRateKHz":3201000,"l2CacheSize":62914560,
 "deviceName":"NVIDIA H200"})";
 constexpr const char* kA100 = R"({"deviceVer":800,"driverVer":13000,"cudaDeviceId":0,"totalGlobalMem":80000000000,
 "maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"multiProcessorCount":108,
-"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":166912,"reservedSharedMemoryPerBlock":1024,
+"smCountOrigin":0,
+"oversizedSharedMemoryPerBlock":0,"memoryBusWidth":5120,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":166912,"reservedSharedMemoryPerBlock":1024,
 "maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,
 "isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1410000,"memClockRateKHz":1593000,"l2CacheSize":41943040,
 "deviceName":"NVIDIA A100"})";
@@ -58,14 +60,18 @@ AttentionProblem backward(AttentionProblem p) {
 
 /// Returns empty when there is a plan within its workspace, otherwise why not.
 std::string try_plan(const Cudnn& library, const CudnnTarget& target, const AttentionShape& shape, DType dtype,
-                     bool back) {
+                     bool back, bool ordered) {
   constexpr std::int64_t kForwardWorkspace = 4096;  // (its kernels have 32 MiB)
   const AttentionProblem p = problem(shape, dtype);
   try {
     const AttentionGraph graph =
         back ? attention_backward_graph(library, target, backward(p)) : attention_forward_graph(library, target, p);
-    make_cudnn_plan(library, target, graph.graph,
-                    back ? CudnnAttentionBackwardLayout::workspace_bytes(shape) : kForwardWorkspace);
+    const std::int64_t most = back ? CudnnAttentionBackwardLayout::workspace_bytes(shape) : kForwardWorkspace;
+    const CudnnPlan plan = ordered ? make_cudnn_plan(library, target, graph.graph, most, ordered_backward_engine())
+                                   : make_cudnn_plan(library, target, graph.graph, most);
+    if (ordered)
+      fmt::print("in order, {} x {}, heads {}/{} of {}: {} bytes of workspace\n", shape.batch, shape.sequence,
+                 shape.heads, shape.kv_heads, shape.head_width, plan.workspace_bytes);
     return {};
   } catch (const std::exception& error) {
     return error.what();
@@ -93,14 +99,19 @@ int main() {
     device.finalize();
     for (const AttentionShape& shape : shapes) {
       for (const DType dtype : {DType::bf16, DType::fp16}) {
-        for (const bool back : {false, true}) {
+        for (const int kind : {0, 1, 2}) {  // forward, backward, backward in order
+          const bool back = kind > 0, ordered = kind > 1;
+          if (ordered && library->version() < 92500) continue;
           // An A100's backward needs a second sum of query gradients; Tessera's own kernels do it there.
           if (back && gpu == kA100) continue;
           if (dtype == DType::fp16 && !all) continue;
-          const std::string outcome = try_plan(*library, {nullptr, &device}, shape, dtype, back);
+          const std::string outcome = try_plan(*library, {nullptr, &device}, shape, dtype, back, ordered);
           ++(outcome.empty() ? made : refused);
           if (outcome.empty()) continue;
-          fmt::print("{} {} x {}, heads {}/{} of {}, {}, compute capability {}: {}\n", back ? "backward" : "forward",
+          fmt::print("{} {} x {}, heads {}/{} of {}, {}, compute capability {}: {}\n",
+                     ordered ? "backward in order"
+                     : back  ? "backward"
+                             : "forward",
                      shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_width, name_of(dtype),
                      gpu == kH200 ? 9.0 : 8.0, outcome);
         }

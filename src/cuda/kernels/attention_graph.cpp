@@ -274,4 +274,15 @@ AttentionGraph attention_backward_graph(const Cudnn& library, const CudnnTarget&
   return b.finish(target);
 }
 
+CudnnEngine ordered_backward_engine() {
+  using cudnn::Knob;
+  return {6,
+          {{Knob::tile_m, 2},
+           {Knob::tile_n, 1},
+           {Knob::kernel_config, 2},
+           {Knob::stream_k, 0},
+           {Knob::tile_cga_m, 0},
+           {Knob::stages, 4}}};
+}
+
 }  // namespace tessera

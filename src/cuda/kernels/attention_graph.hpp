@@ -50,5 +50,8 @@ struct AttentionGraph {
 /// `target`: the graph gets its handle. CudnnRefusal if the library does not accept a part of it.
 AttentionGraph attention_forward_graph(const Cudnn& library, const CudnnTarget& target, const AttentionProblem& p);
 AttentionGraph attention_backward_graph(const Cudnn& library, const CudnnTarget& target, const AttentionProblem& p);
+/// The engine that adds up query gradients in one order, from 9.25 on for compute capability 9.0: tiles of 64 x 64,
+/// whose blocks wait for each other (four stages), as its frontend asks for it.
+CudnnEngine ordered_backward_engine();
 
 }  // namespace tessera

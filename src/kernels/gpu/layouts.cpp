@@ -46,7 +46,8 @@ bool CudnnAttentionBackwardLayout::is_possible(const AttentionShape& shape, DTyp
 std::int64_t CudnnAttentionBackwardLayout::workspace_bytes(const AttentionShape& shape) {
   constexpr std::int64_t kAnything = std::int64_t{64} << 10;
   const std::int64_t every_head = shape.batch * shape.heads * shape.sequence * shape.head_width * 2;
-  return kAnything + (shape.heads == shape.kv_heads ? 0 : 2 * every_head);
+  const std::int64_t turns = shape.batch * shape.heads * ceil_div(shape.sequence, 64) * 8;  // of an ordered backward
+  return kAnything + turns + (shape.heads == shape.kv_heads ? 0 : 2 * every_head);
 }
 
 CudaOrthogonalizeLayout::CudaOrthogonalizeLayout(ScratchLayout& scratch, std::int64_t rows, std::int64_t columns)
