@@ -35,6 +35,7 @@ PARTS = {
     "bench/test_kernels.cpp": ["bench/kernel_*.cpp", "bench/one_block.cpp", "kernels/kernel_cost.cpp",
                               "kernels/observed_kernels.cpp"],
     "mpi/test_bench_memory.cpp": ["bench/memory_table.cpp", "bench/memory_use.cpp"],
+    "emulated/training/test_ordered_backward.cpp": ["kernels/attention_verdicts.cpp"],
     "bench/test_used_bytes.cpp": ["engine/fill.cpp", "engine/used_bytes.cpp"],
     # devices, streams and events are one thing to their users
     "backend/test_streams.cpp": ["backend/cpu/*.cpp"],

@@ -56,6 +56,16 @@ TEST_CASE("attention forward and backward: gradients in longer rows, after one i
   CHECK(long_rows.gradient.same_bits(short_rows.gradient));
 }
 
+TEST_CASE("attention forward and backward: the same bits each time", "[attention]") {
+  if (!attention_is_ordered()) return;
+  Device device;
+  const Problem p{{2, 200, 4, 2, 16}, DType::bf16};  // four tiles of keys add to a query's gradient
+  const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1),
+               upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
+  const Result first = run_attention(device, p, qkv, upstream);
+  for (int i = 0; i < 4; ++i) CHECK(run_attention(device, p, qkv, upstream).gradient.same_bits(first.gradient));
+}
+
 TEST_CASE("attention survives scores that overflow exp, and passes NaN on", "[attention]") {
   Device device;
   for (const DType dtype : kFloatTypes) {

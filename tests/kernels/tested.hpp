@@ -26,9 +26,11 @@ struct Tested {
 /// own memory, and copy (kernels/cuda/mirrored_kernels.hpp).
 Tested open_tested(int threads, InstructionSet set, Pieces pieces);
 
-/// Returns whether attention is demanded of cuDNN (TESSERA_TEST_ATTENTION=cudnn): UsageError for unsupported problems.
-/// Otherwise Tessera's own kernels are tested.
+/// Returns whether attention is demanded of cuDNN (TESSERA_TEST_ATTENTION=cudnn, or cudnn-ordered for a backward in a
+/// fixed order): UsageError for unsupported problems. Otherwise Tessera's own kernels are tested.
 bool attention_is_of_library();
+/// Returns whether attention must have the same bits each time.
+bool attention_is_ordered();
 
 /// Scratch of the head as kernels opened with `pieces` divide it.
 std::int64_t head_scratch_of_tested(const HeadShape& shape, Pieces pieces);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cuda/kernels/ordered_trial.hpp"
+#include "kernels/gpu/layouts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
 
@@ -29,6 +31,11 @@ AttentionProblem problem_of_run(const CudaKernelSettings& settings, bool backwar
   return p;
 }
 
+std::vector<std::int64_t> key_of(const AttentionProblem& p) {
+  const auto numbers = p.key_numbers();
+  return {numbers.begin(), numbers.end()};
+}
+
 }  // namespace
 
 AttentionByChoice::AttentionByChoice(const CudaKernelSettings& settings, void* workspace, std::int64_t workspace_bytes)
@@ -38,7 +45,7 @@ AttentionByChoice::AttentionByChoice(const CudaKernelSettings& settings, void* w
     return;
   }
   try {
-    library_ = std::make_unique<CudnnAttention>();
+    library_ = std::make_unique<CudnnAttention>(settings_.deterministic);
   } catch (const UsageError& error) {
     if (demanded()) throw;
     const std::string reason = error.what();  // without the paths that were tried
@@ -53,8 +60,8 @@ bool AttentionByChoice::demanded() const { return settings_.attention == Attenti
 
 void AttentionByChoice::choose() {
   const bool of_a_run = settings_.shape.batch > 0;
-  backward_ = !settings_.deterministic;
-  std::string backward_obstacle = "run.deterministic";
+  std::string backward_obstacle = order_obstacle();
+  backward_ = backward_obstacle.empty();
   if (of_a_run) {
     std::string obstacle = mask_obstacle(settings_.dropout, settings_.documents);
     if (obstacle.empty()) obstacle = library_->forward_obstacle(problem_of_run(settings_, false), workspace_bytes_);
@@ -66,7 +73,7 @@ void AttentionByChoice::choose() {
     }
     if (backward_) {
       backward_obstacle = library_->backward_obstacle(problem_of_run(settings_, true));
-      if (!backward_obstacle.empty() && demanded()) refuse(backward_obstacle);
+      if (!backward_obstacle.empty() && (demanded() || settings_.deterministic)) refuse(backward_obstacle);
       backward_ = backward_obstacle.empty();
     }
   }
@@ -74,6 +81,28 @@ void AttentionByChoice::choose() {
   description_ = "attention by " + library_->name();
   if (!must_) description_ += " where it can, by own kernels elsewhere";
   if (!backward_) description_ += fmt::format(", its backward by own kernels ({})", backward_obstacle);
+  if (backward_ && settings_.deterministic) description_ += ", its backward in a fixed order";
+}
+
+std::string AttentionByChoice::order_obstacle() const {
+  if (!settings_.deterministic || settings_.trusts_ordered) return {};
+  if (settings_.verdicts == nullptr) return "run.deterministic";
+  const auto found = settings_.verdicts->find(key_of(problem_of_run(settings_, true)));
+  if (found == settings_.verdicts->end()) return "run.deterministic";
+  return found->second.takes_ordered() ? "" : fmt::format("run.algorithms: {}", found->second.description());
+}
+
+void AttentionByChoice::try_order(cudaStream_t stream, const AttentionBackward& a, const std::function<void()>& own) {
+  settings_.tries_ordered = false;
+  AttentionVerdict verdict;
+  if (settings_.gemm.chooses && library_->backward_obstacle(AttentionProblem::of(a)).empty()) {
+    const std::int64_t scratch = gpu_kernel_needs().attention_backward(a.shape, a.query.dtype);
+    const std::span beside(static_cast<std::byte*>(workspace_), static_cast<std::size_t>(workspace_bytes_));
+    verdict = try_ordered(stream, a, scratch, beside, own, [&] { library_->backward(stream, a); });
+  }
+  if (settings_.gemm.agree) settings_.gemm.agree(std::as_writable_bytes(std::span(&verdict, 1)));
+  (*settings_.verdicts)[key_of(AttentionProblem::of(a))] = verdict;
+  choose();
 }
 
 void AttentionByChoice::refuse(const std::string& obstacle) const {
@@ -92,8 +121,10 @@ bool AttentionByChoice::run(cudaStream_t stream, const AttentionForward& a) {
   return true;
 }
 
-bool AttentionByChoice::run(cudaStream_t stream, const AttentionBackward& a) {
-  if (library_ == nullptr || !backward_) return false;
+bool AttentionByChoice::run(cudaStream_t stream, const AttentionBackward& a, const std::function<void()>& own) {
+  if (library_ == nullptr) return false;
+  if (settings_.tries_ordered && settings_.verdicts != nullptr) try_order(stream, a, own);
+  if (!backward_) return false;
   std::string obstacle = mask_obstacle(a);
   if (obstacle.empty()) obstacle = library_->backward_obstacle(AttentionProblem::of(a));
   if (!obstacle.empty() && must_) refuse(obstacle);

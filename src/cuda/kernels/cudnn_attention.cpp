@@ -98,7 +98,7 @@ std::array<std::int64_t, 14> AttentionProblem::key_numbers() const {
           value_gradient};
 }
 
-CudnnAttention::CudnnAttention() : handle_(nullptr, DestroyHandle{library_.destroy}) {
+CudnnAttention::CudnnAttention(bool ordered) : handle_(nullptr, DestroyHandle{library_.destroy}) {
   if (library_.version() < kOldest) {
     throw refusal("{} is too old for attention", library_.name())
         .use("9.{} or newer instead of {}", kOldest / 100 % 100, library_.library.path());
@@ -110,10 +110,11 @@ CudnnAttention::CudnnAttention() : handle_(nullptr, DestroyHandle{library_.destr
         .use("another version, or own kernels");
   }
   handle_.reset(made);
+  if (ordered) ordered_ = ordered_backward_engine();
 }
 
 const CudnnAttention::Entry& CudnnAttention::entry(Plans& plans, MakeGraph* make, const AttentionProblem& p,
-                                                   std::int64_t most_workspace_bytes) {
+                                                   std::int64_t most_workspace_bytes, const CudnnEngine* engine) {
   const auto key = p.key_numbers();
   if (const auto found = plans.find(key); found != plans.end()) return found->second;
   Entry made;
@@ -122,7 +123,9 @@ const CudnnAttention::Entry& CudnnAttention::entry(Plans& plans, MakeGraph* make
     try {
       const CudnnTarget target{handle_.get(), nullptr};
       made.graph = make(library_, target, p);
-      made.plan = make_cudnn_plan(library_, target, made.graph->graph, most_workspace_bytes);
+      made.plan = engine == nullptr
+                      ? make_cudnn_plan(library_, target, made.graph->graph, most_workspace_bytes)
+                      : make_cudnn_plan(library_, target, made.graph->graph, most_workspace_bytes, *engine);
     } catch (const CudnnRefusal& refusal) {
       made.obstacle = refusal.what();
     }
@@ -131,11 +134,14 @@ const CudnnAttention::Entry& CudnnAttention::entry(Plans& plans, MakeGraph* make
 }
 
 std::string CudnnAttention::forward_obstacle(const AttentionProblem& p, std::int64_t workspace_bytes) {
-  return entry(forward_, attention_forward_graph, p, workspace_bytes).obstacle;
+  return entry(forward_, attention_forward_graph, p, workspace_bytes, nullptr).obstacle;
 }
 
 std::string CudnnAttention::backward_obstacle(const AttentionProblem& p) {
-  return entry(backward_, attention_backward_graph, p, CudnnAttentionBackwardLayout::workspace_bytes(p.shape)).obstacle;
+  if (ordered_ && library_.version() < kOldestOrdered) return "it has no ordered backward before 9.25";
+  return entry(backward_, attention_backward_graph, p, CudnnAttentionBackwardLayout::workspace_bytes(p.shape),
+               ordered_ ? &*ordered_ : nullptr)
+      .obstacle;
 }
 
 void CudnnAttention::forward(cudaStream_t stream, const AttentionForward& a, void* workspace) {

@@ -14,9 +14,11 @@ class CudnnAttention {
   /// The first version whose backward takes every sequence length without a padding mask. (Its frontend works around
   /// 9.15.0 and older.)
   static constexpr std::size_t kOldest = 91600;
+  static constexpr std::size_t kOldestOrdered = 92500;  ///< whose backward can add up in a fixed order
 
-  /// Opens the library for the current device. UsageError if it is not found, too old, or not for this driver.
-  CudnnAttention();
+  /// Opens the library for the current device. `ordered`: query gradients are summed in a fixed order. UsageError if
+  /// it is not found, too old, or not for this driver.
+  explicit CudnnAttention(bool ordered);
 
   std::string name() const { return library_.name(); }
 
@@ -27,7 +29,7 @@ class CudnnAttention {
 
   /// Only for problems without an obstacle. `workspace`: aligned to 256 bytes, of the size given to forward_obstacle.
   void forward(cudaStream_t stream, const AttentionForward& a, void* workspace);
-  /// Works within a.scratch. Sums of query gradients come in no fixed order.
+  /// Works within a.scratch.
   void backward(cudaStream_t stream, const AttentionBackward& a);
 
  private:
@@ -39,7 +41,9 @@ class CudnnAttention {
   using Plans = std::map<std::array<std::int64_t, 14>, Entry>;
   using MakeGraph = AttentionGraph(const Cudnn&, const CudnnTarget&, const AttentionProblem&);
 
-  const Entry& entry(Plans& plans, MakeGraph* make, const AttentionProblem& p, std::int64_t most_workspace_bytes);
+  /// `engine`: null: the best one.
+  const Entry& entry(Plans& plans, MakeGraph* make, const AttentionProblem& p, std::int64_t most_workspace_bytes,
+                     const CudnnEngine* engine);
   void execute(cudaStream_t stream, const CudnnPlan& plan, const std::vector<std::int64_t>& names,
                const std::vector<void*>& addresses, void* workspace) const;
 
@@ -50,6 +54,7 @@ class CudnnAttention {
   Cudnn library_;
   std::unique_ptr<cudnnContext, DestroyHandle> handle_;
   Plans forward_, backward_;
+  std::optional<CudnnEngine> ordered_;  ///< backward's engine; empty: the best one
 };
 
 }  // namespace tessera

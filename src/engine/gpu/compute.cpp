@@ -25,16 +25,20 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
   }
   if (peers != nullptr) {
     wanted.gemm.choices = &algorithms_;
+    wanted.verdicts = &verdicts_;
+    wanted.tries_ordered = settings.deterministic && settings.algorithm_source == AlgorithmSource::timed;
     wanted.gemm.chooses = peers->rank() == 0;
     if (peers->size() > 1)
       wanted.gemm.agree = [peers](std::span<std::byte> choice) { peers->control().broadcast(choice, 0); };
   }
   kernels_ = make_cuda_kernels(workspace, wanted);
+  header_ = fmt::format("{}, {}", device_.model(), kernels_->description());
   host_kernels_ = make_cpu_kernels(pool());
   if (settings.algorithm_source == AlgorithmSource::given)
     take_given(settings.algorithms);
   else
     take_kept(settings.algorithms);
+  if (!verdicts_.empty()) kernels_ = make_cuda_kernels(workspace, wanted);  // attention's are chosen by them
 }
 
 void GpuCompute::copy(Queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const {
@@ -45,19 +49,22 @@ std::int64_t GpuCompute::measured_bytes(std::span<const std::byte> memory, std::
   return measures_ ? device_.touched_bytes(memory, offset) : -1;
 }
 
-/// Algorithms are meaningful only to the same library on the same kind of GPU.
-std::string GpuCompute::header() const { return fmt::format("{}, {}", device_.model(), kernels_->description()); }
+void GpuCompute::take(std::string rows) {
+  verdicts_ = take_verdicts(rows);
+  algorithms_ = GemmAlgorithms::parse(rows);
+}
 
-/// Selects again the saved algorithms that no longer apply, with a remark in the log.
+/// Selects again the saved algorithms that no longer apply, with a remark in the log. They are meaningful only to the
+/// same library on the same kind of GPU.
 void GpuCompute::take_kept(const std::string& kept) {
   if (kept.empty()) return;
   const std::string kept_header = kept.substr(0, kept.find('\n'));
-  if (kept_header != header()) {
+  if (kept_header != header_) {
     remark_ = fmt::format("GEMM algorithms chosen anew (those kept are for {})", kept_header);
     return;
   }
   try {
-    algorithms_ = GemmAlgorithms::parse(kept.substr(kept_header.size() + 1));
+    take(kept.substr(kept_header.size() + 1));
     remark_ = fmt::format("{} GEMM algorithms as kept", algorithms_.size());
   } catch (const IoError& error) {
     remark_ = fmt::format("GEMM algorithms chosen anew ({})", error.what());
@@ -66,12 +73,12 @@ void GpuCompute::take_kept(const std::string& kept) {
 
 void GpuCompute::take_given(const std::string& given) {
   const std::string made_for = given.substr(0, given.find('\n'));
-  if (made_for != header()) {
+  if (made_for != header_) {
     throw refusal("the algorithms of run.algorithms cannot run here")
-        .because("they are for '{}', and this is '{}'", printable(made_for), header())
+        .because("they are for '{}', and this is '{}'", printable(made_for), header_)
         .hint("Make a file for this GPU with bench kernels, or leave the option out");
   }
-  algorithms_ = GemmAlgorithms::parse(given.substr(made_for.size() + 1));
+  take(given.substr(made_for.size() + 1));
   remark_ = fmt::format("{} GEMM algorithms as given", algorithms_.size());
 }
 

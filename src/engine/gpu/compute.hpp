@@ -3,6 +3,7 @@
 
 #include "tessera/comm/rank_context.hpp"
 #include "tessera/engine/resources.hpp"
+#include "tessera/kernels/attention_verdicts.hpp"
 #include "tessera/kernels/gemm_algorithms.hpp"
 
 namespace tessera {
@@ -17,18 +18,20 @@ class GpuCompute final : public RankCompute {
   void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override;
   std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const override;
   std::string description() const override { return device_.description() + ", " + kernels_->description(); }
-  std::string gemm_algorithms() const override { return header() + "\n" + algorithms_.text(); }
+  std::string gemm_algorithms() const override { return header_ + "\n" + text_of(verdicts_) + algorithms_.text(); }
   std::string gemm_remark() const override { return remark_; }
 
  private:
-  std::string header() const;
   void take_kept(const std::string& kept);
   /// UsageError if the file is for another GPU or library; IoError if it is damaged.
   void take_given(const std::string& given);
+  void take(std::string rows);
 
   Device& device_;
   bool measures_;  ///< memory was filled with a pattern, to be read back
   GemmAlgorithms algorithms_;
+  AttentionVerdicts verdicts_;
+  std::string header_;  ///< GPU and libraries, before any verdict
   std::string remark_;
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<Kernels> host_kernels_;  ///< on the rank's threads, for offloaded state

@@ -96,13 +96,15 @@ TEST_CASE("bench kernels times matmuls with the algorithms that training would c
 TEST_CASE("bench kernels times the algorithms of all matmuls of a training and its evaluation") {
   Options options = tiny_run(DeviceKind::cuda, GENERATE("gpt2", "qwen2"));
   options.run.deterministic = Deterministic::yes;
-  options.precision.compute = DType::bf16;  // with GELUs in matmuls, which an evaluation does not keep
+  // In bf16 attention's backward is tried, too, and GELUs are in matmuls, which an evaluation does not keep.
+  options.precision.compute = GENERATE(DType::fp32, DType::bf16);
   MachineShape machine;
   machine.algorithm_source = AlgorithmSource::timed;
   run_ranks(1, 1, [&](RankContext& context) {
     emulator::take_matmul_launches();
     machine.algorithms = kernel_table(context, options, machine, kSmall).algorithms;
   });
+  CHECK((machine.algorithms.find("\nattention ") != std::string::npos) == (options.precision.compute == DType::bf16));
   bool tried_others = false;
   for (const auto& [place, launches] : emulator::take_matmul_launches()) tried_others |= place.second != 0;
   CHECK(tried_others);

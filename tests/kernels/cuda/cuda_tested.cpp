@@ -13,6 +13,11 @@ namespace tessera::testing {
 
 namespace {
 
+std::string_view wished_attention() {
+  const char* const wish = std::getenv("TESSERA_TEST_ATTENTION");  // NOLINT(concurrency-mt-unsafe): nobody changes it
+  return wish != nullptr ? wish : "";
+}
+
 /// A GPU, its kernels and their workspace.
 struct Gpu {
   Gpu(const CudaKernels::Limits& limits, bool deterministic)
@@ -23,6 +28,7 @@ struct Gpu {
     CudaKernelSettings settings;
     settings.attention = attention_is_of_library() ? AttentionChoice::cudnn : AttentionChoice::own;
     settings.deterministic = deterministic;
+    settings.trusts_ordered = wished_attention() == "cudnn-ordered";
     return settings;
   }
   /// Before sm_90 cuDNN's backward needs more workspace than it gets: its forward is tested there.
@@ -39,7 +45,8 @@ struct Gpu {
 constexpr std::int64_t kFewLogitBytes = 80000, kFewFloats = 4000, kSomeFloats = 300000;
 
 /// One of each for all tests: its memory and cuBLASLt's state are reused. They are never destroyed: at the process's
-/// end the libraries, which came in later, are gone before any static object. (cuDNN's backward is not deterministic.)
+/// end the libraries, which came in later, are gone before any static object. (cuDNN's backward is not deterministic,
+/// except where that is asked for.)
 std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
   const CudaKernels::Limits usual{CudaHeadLayout::kLogitBytes, kSomeFloats, library_workspace_bytes()};
   static auto& all = *new std::map<Pieces, std::shared_ptr<Gpu>>;
@@ -47,7 +54,7 @@ std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
   if (gpu == nullptr) {
     gpu = std::make_shared<Gpu>(
         pieces == Pieces::small ? CudaKernels::Limits{kFewLogitBytes, kFewFloats, library_workspace_bytes()} : usual,
-        pieces != Pieces::loose && !(attention_is_of_library() && Gpu::has_library_backward()));
+        pieces != Pieces::loose && !(wished_attention() == "cudnn" && Gpu::has_library_backward()));
   }
   return gpu;
 }
@@ -56,10 +63,8 @@ std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
 
 DeviceKind tested_kind() { return DeviceKind::cuda; }
 
-bool attention_is_of_library() {
-  const char* const wish = std::getenv("TESSERA_TEST_ATTENTION");  // NOLINT(concurrency-mt-unsafe): nobody changes it
-  return wish != nullptr && std::string_view(wish) == "cudnn";
-}
+bool attention_is_of_library() { return wished_attention().starts_with("cudnn"); }
+bool attention_is_ordered() { return wished_attention() != "cudnn"; }
 
 Tested open_tested(int threads, InstructionSet, Pieces pieces) {
   prepare_test_device(threads);
