@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "sanitized.hpp"
 #include "training/checkpoint_case.hpp"
 #include "training/flip_case.hpp"
 #include "training/state_check.hpp"
@@ -30,12 +31,12 @@ TEST_CASE("a flipped bit of the state or of a copy is found and located, 200 tim
   const char* const given = std::getenv("TESSERA_FLIP_SEED");
   const std::uint64_t first = given != nullptr ? std::stoull(given) : 1;
   std::fprintf(stderr, "flips from TESSERA_FLIP_SEED=%llu\n", static_cast<unsigned long long>(first));
-  for (std::uint64_t seed = first; seed < first + 200; ++seed)
+  for (std::uint64_t seed = first; seed < first + (kSanitized ? 30 : 200); ++seed)
     require_found(checked(seed, 1 + static_cast<std::int64_t>(seed % 2 * 2 + seed % 5 % 2)), seed);
 }
 
 TEST_CASE("runs without a flip are not interrupted") {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= (kSanitized ? 10 : 40); ++seed) {
     Drawn drawn = checked(seed, 0);
     drawn.options.run.check_every = 1 + static_cast<std::int64_t>(seed % 3);
     INFO(drawn.text);
@@ -44,7 +45,7 @@ TEST_CASE("runs without a flip are not interrupted") {
 }
 
 TEST_CASE("with a check every third step, a flip of the state is found by the next one, whenever it happens") {
-  for (std::uint64_t seed = 300; seed < 330; ++seed) {
+  for (std::uint64_t seed = 300; seed < (kSanitized ? 306 : 330); ++seed) {
     Drawn drawn = checked(seed, 1 + static_cast<std::int64_t>(seed % 2));
     drawn.options.run.check_every = 3;
     drawn.options.train.steps = 7;
