@@ -246,7 +246,7 @@ int finalize_config(Descriptor& d) {
   const std::map<int, std::int64_t> in_order = {{14, 4}, {24, 2}, {27, 0}, {38, 0}, {40, 2}, {41, 1}};
   d.program = engine->program;
   d.ordered = true;
-  const bool known = workspace_of(*d.program) && matmuls_of(*d.program) == 5 && knobs == in_order && version >= 92500 &&
+  const bool known = workspace_of(*d.program) && matmuls_of(*d.program) == 5 && knobs == in_order &&
                      engine->one<std::int64_t>(Attribute::engine_index) == 6 && emulator::capability() == 9;
   return known ? kSuccess : refuse(kNotSupported, "no such engine for this graph");
 }
