@@ -126,7 +126,7 @@ LadderSizes ladder_sizes(DeviceKind device, const MachineShape& machine) {
              {64, 512},
              {256, 2048, 16384},
              {2, 16},
-             {64, 256, 1024},
+             {64, 128, 256, 1024},
              {32, 128},
              {1 << 14, 1 << 17, 1 << 20, 1 << 23},
              {64, 256},

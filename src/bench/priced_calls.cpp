@@ -40,8 +40,9 @@ void time_calls(RankContext& context, Device& device, Stream& stream, std::vecto
   for (int round = -warmup; round < kLeast || spent + last < seconds; ++round) {
     for (PricedCalls& price : prices) {
       for (const StreamWork& call : price.calls) {
-        if (!device.can_capture()) context.control().barrier();  // ranks share the memory's bandwidth, as in a step
-        if (!is_caller) continue;
+        if (!is_caller) continue;  // and sleep until the round ends
+        // Ranks share the memory's bandwidth, as in a step.
+        if (!device.can_capture() && callers == Callers::all) context.control().barrier();
         if (together == 0) {
           clock.time([&] { call(stream); });
           continue;

@@ -109,7 +109,8 @@ class Pricing {
     size[static_cast<std::size_t>(PriceAxis::ranks)] = static_cast<double>(work.ranks);
     std::string name = fmt::format("{}.{}", work.collective, work.within_node ? "node" : "network");
     double factor = 1;
-    if (queues_of(options_, cluster_) != QueueMode::serial) {
+    // A slowed collective sleeps most of its time, and compute waits for it, so its thread finds a core.
+    if (queues_of(options_, cluster_) != QueueMode::serial && !options_.comm.emulate.on()) {
       const std::string under_compute = "busy " + name;
       if (cluster_.prices.contains(under_compute)) {
         name = under_compute;

@@ -88,9 +88,9 @@ TEST_CASE("Collectives that overlap with compute have their own prices") {
   const PlannedRun run = planned("nano", Strategy::zero3, 4);
   Cluster cluster = machine_of({1e15, 1e15, 1e8});
   cluster.collectives_under_compute = 2;
-  const auto seconds_with = [&](QueueMode queues) {
+  const auto seconds_with = [&](QueueMode queues, Emulation emulate = {}) {
     Options options;
-    options.run.queues = queues;
+    options.run.queues = queues, options.comm.emulate = emulate;
     return predict(run.schedule, run.plan, options, cluster).step_seconds;
   };
   const double serial = seconds_with(QueueMode::serial);
@@ -103,6 +103,7 @@ TEST_CASE("Collectives that overlap with compute have their own prices") {
   }
   CHECK(seconds_with(QueueMode::parallel) == Approx(7 * serial).epsilon(0.1));
   CHECK(seconds_with(QueueMode::serial) == serial);
+  CHECK(seconds_with(QueueMode::parallel, {1e-9, 0}) == Approx(serial).epsilon(0.1));  // an emulated link sleeps
 }
 
 TEST_CASE("A collective that sleeps does not slow compute down") {
