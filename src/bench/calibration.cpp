@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <thread>
 
 #include "bench/median.hpp"
 #include "bench/stream_clock.hpp"
@@ -16,72 +15,6 @@ namespace tessera {
 
 namespace {
 
-/// Runs `work` `count` times as work of a stream.
-struct Repeated {
-  StreamWork work;
-  void submit(Stream& stream, std::int64_t count) {
-    stream.submit({[](void* self, std::int64_t times, Stream& on) {
-                     for (std::int64_t i = 0; i < times; ++i) static_cast<Repeated*>(self)->work(on);
-                   },
-                   this, count});
-  }
-};
-
-/// A matmul, again and again on its own stream.
-class BusyCompute {
- public:
-  BusyCompute(MeasuredRank& bench, const LadderSizes& sizes)
-      : ladder_(*bench.device, bench.compute->kernels(Queue::compute), sizes),
-        stream_(bench.device->make_stream("compute")) {
-    for (PricedCalls& one : ladder_.all(bench.options.precision.compute)) {
-      if (!one.name.starts_with("linear forward.")) continue;
-      matmul_.work = std::move(one.calls[one.calls.size() / 2]);
-      large_ = std::move(one.calls.back());
-    }
-    StreamClock clock(*bench.device, *stream_);
-    matmul_.work(*stream_);
-    clock.begin(), matmul_.submit(*stream_, 1), clock.end();
-    seconds_ = std::max(1e-7, clock.take()[0]);
-  }
-  /// Begins to compute for `seconds`; returns once that has begun.
-  void compute(double seconds) {
-    matmul_.submit(*stream_, 2 + std::llround(seconds / seconds_));
-    std::this_thread::sleep_for(std::chrono::microseconds(500));
-  }
-  void finish() { stream_->synchronize(); }
-  const StreamWork& large_matmul() const { return large_; }
-
- private:
-  KernelLadder ladder_;
-  std::unique_ptr<Stream> stream_;
-  Repeated matmul_;
-  StreamWork large_;
-  double seconds_ = 0;
-};
-
-/// Times calls while compute is busy, and replaces their seconds by means. On cores they wait for a thread of each rank
-/// to have its turn, so one takes as long as another only in the mean. Collective.
-void time_under_compute(MeasuredRank& bench, BusyCompute& busy, std::vector<PricedCalls>& prices) {
-  constexpr int kMeans = 4, kRounds = 4;
-  constexpr double kLonger = 30, kLeast = 0.02;
-  const auto stream = bench.device->make_stream("collectives");
-  StreamClock clock(*bench.device, *stream);
-  for (PricedCalls& price : prices) {
-    for (std::size_t i = 0; i < price.calls.size(); ++i) {
-      const double alone = bench.context.control().maximum(median(price.seconds[i]));
-      Repeated call{price.calls[i]};
-      price.seconds[i].assign(kMeans, 0);
-      for (int round = 0; round < kMeans * kRounds; ++round) {
-        bench.context.control().barrier();
-        busy.compute(std::max(kLeast, kLonger * alone));
-        clock.begin(), call.submit(*stream, 1), clock.end();
-        price.seconds[i][static_cast<std::size_t>(round % kMeans)] += clock.take()[0] / kRounds;
-        busy.finish();
-      }
-    }
-  }
-}
-
 /// One way to talk: a communicator with its buffer, and memory for results.
 struct Talk {
   Talk(MeasuredRank& bench, Group group, std::int64_t bytes)
@@ -93,10 +26,6 @@ struct Talk {
   Contender contender;
   std::unique_ptr<DeviceMemory> result;
 };
-
-}  // namespace
-
-namespace {
 
 /// Returns both tables as one, with an axis of ranks.
 PriceTable joined(const PriceTable& alone, const PriceTable& together, std::int64_t ranks) {
@@ -158,13 +87,20 @@ void add_collectives(MeasuredRank& bench, Group group, const LadderSizes& sizes,
   }
   time_calls(bench.context, *talk.contender.device, *talk.contender.stream, calls, sizes.seconds / 8, 4);
   add_prices(bench, calls, cluster);
-  BusyCompute busy(bench, sizes);
-  time_under_compute(bench, busy, calls);
-  for (PricedCalls& one : calls) one.name = "busy " + one.name;
-  add_prices(bench, calls, cluster);
 }
 
 namespace {
+
+/// Runs `work` `count` times as work of a stream.
+struct Repeated {
+  StreamWork work;
+  void submit(Stream& stream, std::int64_t count) {
+    stream.submit({[](void* self, std::int64_t times, Stream& on) {
+                     for (std::int64_t i = 0; i < times; ++i) static_cast<Repeated*>(self)->work(on);
+                   },
+                   this, count});
+  }
+};
 
 /// Returns how much longer a work takes while another one runs on its own stream. Collective.
 double slowdown(MeasuredRank& bench, StreamWork of, StreamWork under) {
@@ -192,8 +128,11 @@ double slowdown(MeasuredRank& bench, StreamWork of, StreamWork under) {
 }  // namespace
 
 void add_slowdowns(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster) {
-  BusyCompute busy(bench, sizes);
-  const StreamWork& matmul = busy.large_matmul();
+  KernelLadder ladder(*bench.device, bench.compute->kernels(Queue::compute), sizes);
+  std::vector<PricedCalls> kernels = ladder.all(bench.options.precision.compute);
+  const auto linear =
+      std::ranges::find_if(kernels, [](const auto& k) { return k.name.starts_with("linear forward."); });
+  const StreamWork matmul = linear->calls.back();
   const std::int64_t bytes = sizes.messages.back();
   const auto host = bench.device->allocate(MemoryKind::pinned, bytes);
   const auto memory = bench.device->allocate(MemoryKind::device, bytes);
@@ -202,9 +141,11 @@ void add_slowdowns(MeasuredRank& bench, const LadderSizes& sizes, Cluster& clust
   if (bench.context.size() == 1) return;
   Talk talk(bench, Group::world, bytes);
   const auto elements = bytes / size_of(DType::fp32) / bench.context.size();
-  cluster.compute_under_collectives = slowdown(bench, matmul, [&](Stream& s) {
+  const StreamWork gather = [&](Stream& s) {
     talk.contender.communicator->all_gather(s, talk.contender.buffer, elements, DType::fp32);
-  });
+  };
+  cluster.compute_under_collectives = slowdown(bench, matmul, gather);
+  cluster.collectives_under_compute = slowdown(bench, gather, matmul);
 }
 
 namespace {

@@ -107,18 +107,10 @@ class Pricing {
     WorkSize size{};
     size[static_cast<std::size_t>(PriceAxis::bytes)] = static_cast<double>(work.wire_bytes);
     size[static_cast<std::size_t>(PriceAxis::ranks)] = static_cast<double>(work.ranks);
-    std::string name = fmt::format("{}.{}", work.collective, work.within_node ? "node" : "network");
-    double factor = 1;
     // A slowed collective sleeps most of its time, and compute waits for it, so its thread finds a core.
-    if (queues_of(options_, cluster_) != QueueMode::serial && !options_.comm.emulate.on()) {
-      const std::string under_compute = "busy " + name;
-      if (cluster_.prices.contains(under_compute)) {
-        name = under_compute;
-      } else {
-        factor = cluster_.collectives_under_compute;
-      }
-    }
-    add(name, size, Limit::link, price, factor, slowed(options_.comm.emulate, work.wire_bytes));
+    const bool is_disturbed = queues_of(options_, cluster_) != QueueMode::serial && !options_.comm.emulate.on();
+    add(fmt::format("{}.{}", work.collective, work.within_node ? "node" : "network"), size, Limit::link, price,
+        is_disturbed ? cluster_.collectives_under_compute : 1, slowed(options_.comm.emulate, work.wire_bytes));
   }
 
   void add_copy(const Operation& op, const OperationWork& work, Price& price) const {

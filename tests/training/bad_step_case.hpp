@@ -27,6 +27,7 @@ inline BadStepOutcome train_around_bad_step(Options options, std::int64_t ranks,
     TrainingSession session(context, options, planned, data, {});
     std::vector<double> losses;
     for (int step = 0; step < 2; ++step) losses.push_back(session.train_step().loss);
+    session.player().finish_step();
     float* spoiled = nullptr;
     for (const UnitId id : planned.schedule.layout.units.ids()) {
       if (planned.schedule.unit(id).name != unit || context.rank() != ranks - 1) continue;

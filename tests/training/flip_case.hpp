@@ -8,7 +8,7 @@
 
 namespace tessera::testing {
 
-/// What a flip should be found as.
+/// A planted flip, as a check should name it.
 struct Flip {
   std::int64_t rank = 0, after_step = 0;
   std::string what, text;

@@ -11,6 +11,7 @@ using Catch::Contains;
 TEST_CASE("a skipped step leaves no trace but its samples, whether the bad number is located or not") {
   Options options = base_options();
   options.shard.strategy = Strategy::zero2;
+  options.shard.offload = GENERATE(Offload::none, Offload::params);
   options.train.accumulation = 2;
   const BadStepOutcome plain = train_around_bad_step(options, 2, "h.1", false);
   CHECK_FALSE(plain.finite);
@@ -27,6 +28,7 @@ TEST_CASE("a bad number is located by rank, samples, and the operation that make
       GENERATE(table<Strategy, std::int64_t>({{Strategy::ddp, 1}, {Strategy::zero3, 3}, {Strategy::zero1, 2}}));
   Options options = base_options();
   options.shard.strategy = strategy;
+  if (strategy == Strategy::zero3) options.shard.offload = GENERATE(Offload::none, Offload::params);
   options.run.queues = GENERATE(QueueMode::serial, QueueMode::parallel);
   INFO(name_of(strategy));
   // The third step of two samples a rank. A gather brings the weight where ranks share it, else forward meets it.

@@ -294,7 +294,8 @@ int finalize(Descriptor& d) {
 
 Descriptor& own(void* descriptor) { return *static_cast<Descriptor*>(descriptor); }
 
-/// Of a plan; in order, blocks take turns by eight bytes for every 64 queries of a head.
+/// Returns the workspace of a plan. In a fixed order blocks take turns, for which they need eight bytes for every 64
+/// queries of a head.
 std::int64_t workspace_bytes(const GraphProgram& program, bool ordered) {
   const Four& queries = program.front().x.sizes;
   return *workspace_of(program) + (ordered ? queries[0] * queries[1] * ((queries[2] + 63) / 64) * 8 : 0);

@@ -8,8 +8,8 @@ namespace emulator {
 /// Its number (92500 at start).
 void set_cudnn_version(std::size_t version);
 
-/// What the ordered backward does: what it promises (at start); other bits from its seventh call on (see
-/// take_ordered_backwards); another gradient.
+/// The behaviour of the ordered backward, for tests: it has the same bits each time (at the start), has other bits from
+/// its seventh call on (see take_ordered_backwards), or computes a wrong gradient.
 enum class OrderedBackward { holds, drifts, errs };
 void set_ordered_backward(OrderedBackward how);
 

@@ -61,7 +61,8 @@ class Player {
   void play(const std::vector<Play>& segments, const TokenFeed& feed) {
     for (const Play& segment : segments) play(segment, feed);
   }
-  /// Does what the last step has left, so that all state may be read; waits for it. Its time is of no step.
+  /// Does the updates that the last step has left, so that all state may be read, and waits for them. No step's times
+  /// include them.
   void finish_step();
 
   /// Sends the optimizer's scalars to the device: all of them, at the start and when a run is resumed. send_inputs

@@ -1,6 +1,6 @@
 #pragma once
-// What a GPU showed of cuDNN's attention backward in a fixed order. Deterministic runs take it where it had the same
-// bits in each repetition and was faster than our own (docs/numerics.md, contract 2).
+// The verdict on cuDNN's attention backward in a fixed order, from repetitions on the GPU itself. Deterministic runs
+// take it where all had the same bits and it was faster than our own (docs/numerics.md, contract 2).
 
 #include <cstdint>
 #include <map>

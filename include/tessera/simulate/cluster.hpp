@@ -65,12 +65,11 @@ struct Cluster {
   double issue = 0;    ///< seconds of the host per operation that it hands to another queue
   double segment = 0;  ///< seconds of a segment's begin and end
   double step = 0;     ///< seconds of the host between two steps
-  /// Factors of time: compute under a collective, or under copies; collectives under compute, where there is no price
-  /// "busy ...".
+  /// Factors of time: compute under a collective, or under copies; collectives under compute.
   double compute_under_collectives = 1, compute_under_copies = 1, collectives_under_compute = 1;
   double untimed_matmuls = 1;  ///< factor of matmuls whose algorithm the library chose by shape; GPU
-  /// "linear forward.fp32", "all-gather.node", "busy all-gather.node" (while compute runs), "copy.to_host". Where a
-  /// node's ranks share memory and caches, kernels and copies have an axis of the ranks that work on the node.
+  /// "linear forward.fp32", "all-gather.node", "copy.to_host". Where a node's ranks share memory and caches, kernels
+  /// and copies have an axis of the ranks that work on the node.
   std::map<std::string, PriceTable, std::less<>> prices;
 
   /// Returns a price. UsageError with the file and the names that it has if there is none.

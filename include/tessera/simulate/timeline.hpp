@@ -41,9 +41,9 @@ struct QueueRules {
 
 /// An operation's time, in seconds.
 struct OperationTime {
-  OperationTime(double all, double last = 0) : seconds(all), asleep(last) {}
-  double seconds = 0;
-  double asleep = 0;  ///< at its end: an emulated link waits, which slows nothing else down
+  OperationTime(double whole, double slept = 0) : seconds(whole), asleep(slept) {}
+  double seconds;
+  double asleep;  ///< the last part, in which an emulated link waits and slows nothing down
 };
 
 /// Plays StepSchedule::step. `times` gives an operation's time alone on the machine.

@@ -97,8 +97,8 @@ void AttentionByChoice::try_order(cudaStream_t stream, const AttentionBackward& 
   AttentionVerdict verdict;
   if (settings_.gemm.chooses && library_->backward_obstacle(AttentionProblem::of(a)).empty()) {
     const std::int64_t scratch = gpu_kernel_needs().attention_backward(a.shape, a.query.dtype);
-    const std::span beside(static_cast<std::byte*>(workspace_), static_cast<std::size_t>(workspace_bytes_));
-    verdict = try_ordered(stream, a, scratch, beside, own, [&] { library_->backward(stream, a); });
+    const std::span spare(static_cast<std::byte*>(workspace_), static_cast<std::size_t>(workspace_bytes_));
+    verdict = try_ordered(stream, a, scratch, spare, own, [&] { library_->backward(stream, a); });
   }
   if (settings_.gemm.agree) settings_.gemm.agree(std::as_writable_bytes(std::span(&verdict, 1)));
   (*settings_.verdicts)[key_of(AttentionProblem::of(a))] = verdict;

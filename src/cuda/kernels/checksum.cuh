@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "cuda/kernels/intrinsics.cuh"
+#include "tessera/kernels/arguments.hpp"
 
 namespace tessera {
 
@@ -11,7 +12,7 @@ using Checksum = unsigned long long;
 
 /// Returns what word number `i` adds to a checksum, or takes from it: modulo 2^64 that is the same.
 __device__ __forceinline__ Checksum checksum_of(std::uint32_t word, std::int64_t i) {
-  return Checksum{word} * (2 * static_cast<Checksum>(i) + 1);
+  return word * Checksum{checksum_weight(i)};
 }
 
 /// What one thread's update changes of the checksums of `kSums` arrays; nothing if they are not kept.

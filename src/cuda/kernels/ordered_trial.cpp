@@ -68,24 +68,24 @@ std::int64_t nanoseconds_of(cudaStream_t stream, const std::function<void()>& wo
 }  // namespace
 
 AttentionVerdict try_ordered(cudaStream_t stream, const AttentionBackward& a, std::int64_t scratch_bytes,
-                             std::span<std::byte> beside, const std::function<void()>& own,
+                             std::span<std::byte> spare, const std::function<void()>& own,
                              const std::function<void()>& ordered) {
   AttentionVerdict verdict;
   verdict.own = nanoseconds_of(stream, own);
   const Bits expected = gradients_of(stream, a);
   verdict.ordered = nanoseconds_of(stream, ordered);
   CudaStream other;
-  const auto beside_stream = static_cast<cudaStream_t>(other.native());
+  const auto other_stream = static_cast<cudaStream_t>(other.native());
   Bits first;
   for (std::int64_t i = 0; i < AttentionVerdict::kRepetitions; ++i) {
     own();  // leaves other gradients, and other contents of the caches
     TESSERA_CHECK_CUDA(
         cudaMemsetAsync(a.scratch, i % 2 == 0 ? 0xff : 0, static_cast<std::size_t>(scratch_bytes), stream));
     TESSERA_CHECK_CUDA(cudaStreamSynchronize(stream));
-    for (int k = 0; k < 16; ++k) TESSERA_CHECK_CUDA(cudaMemsetAsync(beside.data(), k, beside.size(), beside_stream));
+    for (int k = 0; k < 16; ++k) TESSERA_CHECK_CUDA(cudaMemsetAsync(spare.data(), k, spare.size(), other_stream));
     ordered();
     Bits bits = gradients_of(stream, a);
-    TESSERA_CHECK_CUDA(cudaStreamSynchronize(beside_stream));
+    TESSERA_CHECK_CUDA(cudaStreamSynchronize(other_stream));
     if (i == 0) first = std::move(bits);
     verdict.same += i == 0 || bits == first ? 1 : 0;
   }

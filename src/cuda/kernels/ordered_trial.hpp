@@ -12,10 +12,10 @@
 namespace tessera {
 
 /// Times both ways to compute `a` (which write the same gradients, and work within a.scratch), and repeats the ordered
-/// one after other work, beside other work, and over other contents of its scratch. `beside`: device memory that a
-/// second stream may write meanwhile. Waits for the stream, which must not be captured.
+/// one: after other work, while a second stream works, and with other contents in its scratch. `spare`: device memory
+/// that the second stream may write. Waits for the stream, which must not be captured.
 AttentionVerdict try_ordered(cudaStream_t stream, const AttentionBackward& a, std::int64_t scratch_bytes,
-                             std::span<std::byte> beside, const std::function<void()>& own,
+                             std::span<std::byte> spare, const std::function<void()>& own,
                              const std::function<void()>& ordered);
 
 }  // namespace tessera

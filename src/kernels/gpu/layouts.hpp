@@ -39,9 +39,9 @@ struct CudaAttentionBackwardLayout {
 };
 
 /// Attention backward by cuDNN: its graph's results in memory, and a bound for the library's own workspace. The bound
-/// was read off plans of 9.19, 9.26 and 9.28 (tests/cudnn_plans): 256 bytes, in a fixed order (9.28) 8 more for every
-/// 64 queries of a head. With shared heads there is also a gradient for every query head of both keys and values. A
-/// plan that needs more is refused.
+/// was read off plans of 9.19, 9.26 and 9.28 (tests/cudnn_plans): 256 bytes, and 8 for every 64 queries of a head if
+/// sums have a fixed order (9.28). With shared heads there is also a gradient for every query head of both keys and
+/// values. A plan that needs more is refused.
 struct CudnnAttentionBackwardLayout {
   CudnnAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape);
   /// Returns whether cuDNN is tried for this storage and these heads.

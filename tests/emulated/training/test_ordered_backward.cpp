@@ -39,7 +39,7 @@ struct Tried {
   std::string table, description;
 };
 
-/// What the last rank's session says after a step.
+/// Trains one step, and returns what the last rank's session says of its attention.
 Tried tried_session(const Options& options, std::int64_t world, const std::string& text, AlgorithmSource source) {
   const Architecture architecture = tiny_gpt2();
   const PlannedRun planned = plan_run(options, architecture, world, world);
