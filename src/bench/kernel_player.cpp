@@ -61,7 +61,6 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
       bound_(bind(run_.schedule, resources_, optimizer_)),
       runner_(run_.schedule, bound_, resources_, optimizer_, 0),
       operations_(counted_operations(run_.schedule, run_.schedule.step)),
-      evaluation_(counted_operations(run_.schedule, run_.schedule.evaluation)),
       clock_(device(), *stream_),
       times_(&clock_) {
   set_constants(run_.schedule, resources_);
@@ -71,7 +70,11 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
   optimizer_.begin_step(1, 1, optimizer_.settings().global_tokens);
   optimizer_.scalars().learning_rate = 0;
   device().copy(bound_.scalars, &optimizer_.scalars(), sizeof(StepScalars));
-  for (const CountedOperation& one : counted_operations(run_.schedule, run_.schedule.prologue)) play(one.operation);
+  // Untimed, because a clock that knows a stretch plays its graph instead of the call. An evaluation has matmuls of its
+  // own, whose algorithms are chosen by this.
+  for (const auto* plays : {&run_.schedule.prologue, &run_.schedule.evaluation}) {
+    for (const CountedOperation& one : counted_operations(run_.schedule, *plays)) play(one.operation);
+  }
   stream_->synchronize();
   resources_.compute = std::make_unique<TimedCompute>(std::move(resources_.compute), times_);
 }
@@ -100,8 +103,8 @@ void KernelPlayer::set_tokens(std::uint64_t seed) {
     targets.push_back(static_cast<std::int32_t>(bits[1] % model.architecture.vocab));
   }
   tokens.insert(tokens.end(), targets.begin(), targets.end());
-  for (const auto* operations : {&operations_, &evaluation_}) {
-    for (const CountedOperation& one : *operations) {
+  for (const auto* plays : {&schedule().step, &schedule().evaluation}) {
+    for (const CountedOperation& one : counted_operations(schedule(), *plays)) {
       const Operation& op = schedule().operation(one.operation);
       if (!takes_tokens(schedule(), op)) continue;
       device().copy(resources_.address(schedule().value(op.writes[0]).storage), tokens.data(),
@@ -120,11 +123,6 @@ void KernelPlayer::play() {
   for (const CountedOperation& one : operations_) times_.set_count(one.count), play(one.operation);
   if (auto* const transport = resources_.communicators->transport())
     transport->watch_until_done(*stream_, "the kernels of a step");
-}
-
-void KernelPlayer::play_evaluation() {
-  for (const CountedOperation& one : evaluation_) play(one.operation);
-  clock_.take();
 }
 
 void KernelPlayer::play(OperationId id) {

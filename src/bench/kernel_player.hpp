@@ -14,15 +14,13 @@ namespace tessera {
 
 class KernelPlayer {
  public:
-  /// Opens this rank's device with initial weights and drawn tokens. Collective over the world. Throws UsageError if
-  /// there is too little memory.
+  /// Opens this rank's device with initial weights and drawn tokens, and plays the schedule's evaluation once, if it
+  /// has one. Collective over the world. Throws UsageError if there is too little memory.
   KernelPlayer(RankContext& context, const Options& options, const MachineShape& machine, StepSchedule schedule);
 
   /// Plays one of each kind of the step's operations, in list order on one stream. Its kernels are added to times() and
   /// are stretches of clock(). Collective over the world.
   void play();
-  /// Plays one of each kind of an evaluation's operations, if the schedule has them. They are not timed. Collective.
-  void play_evaluation();
 
   KernelTimes& times() { return times_; }
   StreamClock& clock() { return clock_; }
@@ -47,7 +45,7 @@ class KernelPlayer {
   Optimizer optimizer_;
   BoundSchedule bound_;
   OperationRunner runner_;
-  std::vector<CountedOperation> operations_, evaluation_;
+  std::vector<CountedOperation> operations_;
   StreamClock clock_;
   KernelTimes times_;
 };

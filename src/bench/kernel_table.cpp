@@ -203,7 +203,6 @@ BenchResult kernel_table(RankContext& context, const Options& options, const Mac
   const Device& device = player.device();
   const Sitting sitting = measure(context, options, player, sizes ? *sizes : rate_sizes(device));
   const auto& [rows, rates, nothing] = sitting;
-  if (makes_algorithms) player.play_evaluation();
   double step = 0;
   for (const KernelRow& row : rows) step += row.seconds;
   std::string text = fmt::format(

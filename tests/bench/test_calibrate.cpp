@@ -143,6 +143,21 @@ TEST_CASE("kernels that share a machine are priced alone and together") {
   }
 }
 
+TEST_CASE("calls of the first rank alone are made by no other, and are its price") {
+  std::array<std::int64_t, 3> made{};
+  run_ranks(3, 3, [&](RankContext& context) {
+    const auto device = make_cpu_device();
+    const auto stream = device->make_caller_stream("timed");
+    std::int64_t& mine = made[static_cast<std::size_t>(context.rank())];
+    std::vector<PricedCalls> calls{{"wait", {{PriceAxis::bytes, {1}}}, {[&](Stream&) { ++mine; }}}};
+    time_calls(context, *device, *stream, calls, 0, 0, Callers::first);
+    CHECK(calls[0].seconds[0].empty() == (context.rank() > 0));
+    CHECK(price_of(context, calls[0]).points()[0] > 0);
+  });
+  CHECK(made[0] >= 3);
+  CHECK(made[1] + made[2] == 0);
+}
+
 TEST_CASE("axes of a calibration are those of the ladder") {
   const Cluster cluster = calibrated(1, 1);
   const PriceTable& linear = cluster.price("linear backward.bf16");

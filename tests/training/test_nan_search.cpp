@@ -7,6 +7,7 @@
 using namespace tessera;
 using namespace tessera::testing;
 using Catch::Contains;
+using Catch::StartsWith;
 
 TEST_CASE("a skipped step leaves no trace but its samples, whether the bad number is located or not") {
   Options options = base_options();
@@ -33,9 +34,11 @@ TEST_CASE("a bad number is located by rank, samples, and the operation that make
   INFO(name_of(strategy));
   // The third step of two samples a rank. A gather brings the weight where ranks share it, else forward meets it.
   const std::string where = train_around_bad_step(options, world, "h.1", true).where;
-  CHECK_THAT(where,
-             Contains("rank ") && Contains("micro-step 0 (samples ") && Contains("h.1") && Contains("makes nan"));
-  CHECK_THAT(where, Contains(fmt::format("(samples {} to ", 4 * world)) || Contains("rank 1") || Contains("rank 2"));
+  CHECK_THAT(where, Contains("micro-step 0 (samples ") && Contains("h.1") && Contains("makes nan"));
+  // The first rank of those that meet it in the same operation; with state on the host, the last one loads it alone.
+  const std::int64_t rank = options.shard.offload == Offload::none ? 0 : world - 1;
+  CHECK_THAT(where, StartsWith(fmt::format("rank {}, ", rank)));
+  CHECK_THAT(where, Contains(fmt::format("(samples {} to ", 4 * world + 2 * rank)));
   const std::string last = train_around_bad_step(options, world, "ln_f", true).where;
   CHECK_THAT(last, Contains("makes nan") && !Contains("h.1"));
 }
