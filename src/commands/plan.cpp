@@ -56,6 +56,7 @@ std::string activated_text(const ModelParts& model) {
 
 std::string headline(const ResolvedRun& run) {
   const std::string decided = describe_decisions(run.decisions);
+  const std::int64_t every = run.options.run.replay_every;
   const RunShape& shape = run.shape;
   const ModelParts& model = run.planned.schedule.model;
   const Architecture& a = shape.architecture;
@@ -67,7 +68,8 @@ std::string headline(const ResolvedRun& run) {
              format_count(shape.world * shape.policy.accumulation * model.tokens()), counted(shape.world, "rank"),
              shape.ranks_per_node, counted(shape.policy.accumulation, "micro-step"), counted(model.batch, "sequence"),
              model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce), activated_text(model)) +
-         (decided.empty() ? "" : fmt::format("resolved: {}\n", decided));
+         (decided.empty() ? "" : fmt::format("resolved: {}\n", decided)) +
+         (every == 0 ? "" : fmt::format("replay: {}\n", describe_replays(run.planned.schedule, every)));
 }
 
 std::string strategy_table(const RunShape& shape, const std::vector<StrategyRow>& rows) {

@@ -65,6 +65,11 @@ void add_run(Rows& rows) {
               "updates keep checksums of weights and optimizer state, and every so many steps, and before checkpoints, "
               "memory and replicas are compared with them, to find bits that flipped; 0: none")
       .also_by(kPlan);
+  run.integer("run.replay_every", &S::replay_every, 0, kAnyCount,
+              "every so many steps two ranks play each micro-batch of the first micro-step, and what they make is "
+              "compared, to find a processor that computes wrongly; needs run.check_every and run.deterministic; 0: "
+              "never")
+      .also_by(kPlan);
   run.value<read_step_range>(
          "run.trace", &S::trace, "none, or a:b, steps from 1 such as 10:12", step_range_text,
          "steps a to b go to trace/steps-a-b.json, for Perfetto: when every operation ran on every rank, "

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "config/option_table.hpp"
-#include "tessera/config/value_text.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
@@ -14,6 +13,7 @@
 #include "tessera/base/shown.hpp"
 #include "tessera/config/recomputation.hpp"
 #include "tessera/config/validation_sources.hpp"
+#include "tessera/config/value_text.hpp"
 
 namespace tessera {
 
@@ -79,12 +79,27 @@ void check_offload(const Options& options) {
   }
 }
 
+void check_replay(const RunOptions& run) {
+  if (run.replay_every > 0 && run.check_every == 0) {
+    throw refusal("run.replay_every = {} needs run.check_every, but run.check_every = 0", run.replay_every)
+        .because("what a replay finds is worth little where checkpoints are not checked")
+        .use("run.check_every = {}, for example", run.replay_every);
+  }
+  if (run.replay_every > 0 && run.device && !is_deterministic(run)) {
+    throw refusal("run.replay_every = {} does not work with run.deterministic = {}", run.replay_every,
+                  spelling(run.deterministic))
+        .because("two GPUs then make different bits without being wrong")
+        .use("run.deterministic = true");
+  }
+}
+
 void check_ranges(const Options& options) {
   const auto& optim = options.optim;
   if (optim.min_lr > optim.lr) {
     throw refusal("optim.min_lr = {} is above optim.lr = {}, from which the rate falls to it", optim.min_lr, optim.lr)
         .use("0 to {}", optim.lr);
   }
+  check_replay(options.run);
   if (options.train.epochs == 0.0) validate_for_steps(options, options.train.steps);
   if (options.comm.max_ctas > 0 && options.comm.min_ctas > options.comm.max_ctas) {
     throw refusal("comm.min_ctas = {} is above comm.max_ctas = {}", options.comm.min_ctas, options.comm.max_ctas)

@@ -124,6 +124,11 @@ std::string activated_line(const Options& options, const ModelParts& model) {
                      shows ? " (memory.keep_activated = false: other bits than with true)" : "");
 }
 
+std::string replay_line(const Options& options, const StepSchedule& schedule) {
+  if (options.run.replay_every == 0) return {};
+  return fmt::format("replay     {}\n", describe_replays(schedule, options.run.replay_every));
+}
+
 /// Describes the device, and on a GPU how its collectives and segments run.
 std::string device_line(const Options& options, const Resources& resources, const Player& player) {
   const std::string mode = player.execution_mode();
@@ -174,8 +179,9 @@ std::string account_before(const Options& options, const PlannedRun& planned, co
   return model_line(planned) + "\n" + grid_line(planned, resources, machine) + "\n" + strategy_line(options, planned) +
          "\n" + memory_line(planned, resources) + "\n" +
          offloaded_state_line(planned.schedule, resources, machine.machine_ranks) +
-         offloaded_inputs_line(options, planned.schedule) + activated_line(options, planned.schedule.model) +
-         data_line(options, planned, data, steps) + "\n" + device_line(options, resources, player);
+         offloaded_inputs_line(options, planned.schedule) + replay_line(options, planned.schedule) +
+         activated_line(options, planned.schedule.model) + data_line(options, planned, data, steps) + "\n" +
+         device_line(options, resources, player);
 }
 
 }  // namespace tessera

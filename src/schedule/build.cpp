@@ -8,6 +8,7 @@
 #include "schedule/passes/compute.hpp"
 #include "schedule/passes/state.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/schedule/made_values.hpp"
 
 namespace tessera {
 
@@ -121,6 +122,7 @@ void write_training(StepSchedule& schedule, Writer& writer, Parameters& paramete
     schedule.fresh = schedule.step.front().segment;
     schedule.step.front().segment = write_with_updates(writer, updates, schedule.fresh);
   }
+  if (policy.replays) writer.add_replay_sums(std::ssize(made_values(schedule, schedule.step.front().segment)));
   if (policy.evaluation) schedule.evaluation.push_back({compute.write_evaluation(scalars), 0});
   if (policy.snapshot) schedule.snapshot.push_back({write_snapshot(writer, parameters), 0});
 }

@@ -36,6 +36,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.snapshot = options.checkpoint.async;
   policy.unit_norms = options.metrics.layer_norms;
   policy.state_sums = options.run.check_every > 0;
+  policy.replays = options.run.replay_every > 0;
   policy.offload = options.shard.offload;
   TESSERA_ASSERT(!options.shard.offload_fraction.fits, "shard.offload_fraction = fit is decided before a plan");
   policy.offload_fraction = options.shard.offload_fraction.value;

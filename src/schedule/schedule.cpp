@@ -74,6 +74,7 @@ std::uint64_t StepSchedule::hash() const {
         micro_batches.reduced_each_micro_step);
   f.add(sums, wish, kernel_workspace, scalars, unit_sums, exchange, staging, messages);
   if (state_sums) f.add(state_sums, host_state_sums);
+  if (replay_sums) f.add(replay_sums);
   add_shape(model);
   f.add(generation_parts.has_value());
   if (generation_parts) add_shape(generation_parts->prefill), add_shape(generation_parts->decode);

@@ -210,6 +210,11 @@ void Writer::add_state_sums() {
   schedule_.host_state_sums = add(std::move(on_host));
 }
 
+void Writer::add_replay_sums(std::int64_t values) {
+  constexpr std::int64_t kSum = sizeof(std::uint64_t);
+  schedule_.replay_sums = add(reserved("checksums of a micro-step", Category::workspace, values * kSum));
+}
+
 void Writer::add_kernel_workspace() {
   const std::int64_t bytes = kernel_needs(schedule_.model.device).workspace();
   if (bytes > 0) schedule_.kernel_workspace = add(reserved("workspace of kernels", Category::workspace, bytes));

@@ -95,6 +95,7 @@ class Writer {
   void add_unit_sums(std::int64_t bytes);
   /// Adds the memory for checksums of the state, where it is.
   void add_state_sums();
+  void add_replay_sums(std::int64_t values);
   /// Adds the host memory that a GPU's collectives and steps pass through, once all operations have been added.
   void add_host_memory();
 

@@ -10,6 +10,7 @@
 #include "tessera/schedule/verify.hpp"
 #include "tessera/training/stop.hpp"
 #include "training/nan_search.hpp"
+#include "training/replay.hpp"
 #include "training/state_check.hpp"
 
 namespace tessera {
@@ -86,20 +87,22 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   }
   checked_ = step_;
   if (schedule.state_sums) check_ = std::make_unique<StateCheck>(schedule, *resources_);
+  if (schedule.replay_sums) replay_ = std::make_unique<Replay>(schedule, *resources_, *player_);
+  replayed_ = step_;
   player_->send_scalars();
   player_->play(schedule.prologue, {});
   player_->times().take();  // of no step
   reader_ = std::make_unique<BatchReader>(data.source(), data.train(), data.vocab(), schedule.model.batch,
-                                          [this](std::int64_t request) { return first_sample(request); });
+                                          [this](std::int64_t q) { return first_sample(q, context_.rank()); });
 }
 
 TrainingSession::~TrainingSession() = default;
 
-/// Maps request q of the reader to micro-step q mod K of step q div K, counted from where the session started.
-std::int64_t TrainingSession::first_sample(std::int64_t request) const {
+/// Maps request q of a rank's reader to micro-step q mod K of step q div K, counted from where the session started.
+std::int64_t TrainingSession::first_sample(std::int64_t request, std::int64_t rank) const {
   const StepSchedule& schedule = planned_.schedule;
   const std::int64_t K = schedule.accumulation;
-  const std::int64_t number = schedule.micro_batches.micro_batch(schedule.grid, K, context_.rank(), request % K);
+  const std::int64_t number = schedule.micro_batches.micro_batch(schedule.grid, K, rank, request % K);
   return start_.next_sample + first_sample_of(request / K, schedule.grid.world() * K, number, schedule.model.batch);
 }
 
@@ -195,11 +198,41 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
       before_update();
     }
     if (updates && check_ && (step_ + 1) % options_.run.check_every == 0) check_state();
-    player_->play(play, feed);
+    const bool replays = replay_ && &play == schedule.step.data() && (step_ + 1) % options_.run.replay_every == 0;
+    if (replays && !(trace_ && trace_->wants(step_ + 1))) {  // a trace shows each operation once
+      play_twice(feed);
+    } else {
+      player_->play(play, feed);
+    }
   }
   player_->receive_scalars();
   ++step_;
   return optimizer_->result();
+}
+
+/// Plays the first micro-step, after another rank's, and throws CorruptionError if two ranks make different bits.
+void TrainingSession::play_twice(const TokenFeed& own) {
+  const StepSchedule& schedule = planned_.schedule;
+  const auto feed_of = [&](std::int64_t ahead) -> TokenFeed {
+    const std::int64_t request = (step_ - start_.step) * schedule.accumulation;
+    const std::int64_t first = first_sample(request, (context_.rank() + ahead) % schedule.grid.world());
+    return [this, first](std::int32_t* tokens, std::int32_t* targets) {
+      const ModelParts& model = planned_.schedule.model;
+      fill_batch(data_.source(), data_.train(), data_.vocab(), first, model.batch, row_, tokens, targets,
+                 model.documents ? targets + model.tokens() : nullptr);
+      return first;
+    };
+  };
+  replay_->play(1, feed_of(1));
+  player_->times().take();  // of no step
+  replay_->play(0, own);
+  const std::string found = replay_->difference([&] { replay_->play(2, feed_of(2)); });
+  if (!found.empty()) {
+    trusted_ = replayed_;
+    throw CorruptionError("a processor or memory made wrong bits in the first micro-step of step {}: {}", step_ + 1,
+                          found);
+  }
+  replayed_ = step_ + 1;
 }
 
 /// Returns a feed of the same micro-batch.

@@ -63,7 +63,14 @@ std::string TrainLoop::run() {
   } catch (const NumericalError&) {
     throw;                                  // on all ranks alike; a checkpoint that is being written is still finished
   } catch (const CorruptionError& error) {  // likewise
+    const std::int64_t trusted = session_.trusted_step();
     if (saved_step_ < 0) throw CorruptionError("{}. This start has written no checkpoint", error.what());
+    if (saved_step_ > trusted) {
+      throw CorruptionError(
+          "{}. Checkpoints after step {}, the last one that was compared, may hold wrong results, too: go on from an "
+          "earlier one, without the machine",
+          error.what(), trusted);
+    }
     throw CorruptionError(
         "{}. The checkpoint of step {} was written after a check: go on from there, without the machine", error.what(),
         saved_step_);

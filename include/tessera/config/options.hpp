@@ -35,8 +35,9 @@ struct RunOptions {
   std::int64_t dump = 0;                ///< the step (from 1) whose loss, gradients and weights are written; 0 = none
   OnError on_bad_step = OnError::stop;  ///< whose loss or gradient norm is not finite
   bool locate_nan = false;
-  std::int64_t check_every = 0;  ///< steps between checks of the state's checksums; 0 = none are kept
-  StepRange trace;               ///< the steps whose operations are written with their times
+  std::int64_t check_every = 0;   ///< steps between checks of the state's checksums; 0 = none are kept
+  std::int64_t replay_every = 0;  ///< steps between replays of a micro-step by another rank; 0 = none
+  StepRange trace;                ///< the steps whose operations are written with their times
   bool operator==(const RunOptions&) const = default;
 };
 

@@ -82,8 +82,11 @@ class Player {
   virtual StepTimes& times() = 0;
 
   /// Calls `seen` after each operation but loads, when its results are in memory, on the thread that runs it: with
-  /// queues in parallel several at once. Segments are played eagerly then. Empty: no more.
-  void watch(std::function<void(OperationId)> seen) { seen_ = std::move(seen); }
+  /// queues in parallel several at once. Segments are played eagerly then. Empty: no more. Returns what was called
+  /// until now.
+  std::function<void(OperationId)> watch(std::function<void(OperationId)> seen) {
+    return std::exchange(seen_, std::move(seen));
+  }
 
  protected:
   virtual void play_segment(const Play& segment, const TokenFeed& feed) = 0;

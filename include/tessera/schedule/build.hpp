@@ -46,6 +46,7 @@ struct SchedulePolicy {
   bool snapshot = false;          ///< include the snapshot segment (checkpoint.async)
   bool unit_norms = false;        ///< norms leave what they have summed up after each unit (metrics.layer_norms)
   bool state_sums = false;        ///< updates keep checksums of the state (run.check_every)
+  bool replays = false;           ///< checksums of what a micro-step computes have a place (run.replay_every)
   bool token_losses = false;      ///< norms also leave their sums after each unit (metrics.layer_norms)
   bool training = true;  ///< false: the only state is the parameters in the compute type, for evaluation or generation
   std::optional<GenerationShape> generation;  ///< include the segments that generate text

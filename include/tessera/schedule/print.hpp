@@ -69,6 +69,9 @@ std::int64_t accumulator_bytes(const StepSchedule& schedule);
 /// Returns "zero3 over 8 ranks", "hsdp over 16 ranks (2 replicas of shard groups of 8)"; remarks on a single replica.
 std::string describe_grid(const StepSchedule& schedule);
 
+/// Returns what run.replay_every = `every` (above 0) costs, and after how many steps all ranks have been compared.
+std::string describe_replays(const StepSchedule& schedule, std::int64_t every);
+
 /// Returns an operation in two words: "backward h.11.mlp", "reduce-scatter h.3".
 std::string describe_operation(const StepSchedule& schedule, OperationId id);
 

@@ -262,6 +262,7 @@ struct StepSchedule {
   StorageId unit_sums;         ///< with metrics.layer_norms: the squared norm after each unit, at rest
   StorageId state_sums;        ///< with run.check_every, at rest: a StateSums for each unit, then a FoundSums for each
   StorageId host_state_sums;   ///< if state is offloaded, at rest on the host: a StateSums for each unit
+  StorageId replay_sums;       ///< with run.replay_every, at rest: a checksum for each made value of a micro-step
   StorageId exchange;          ///< on the host: what host and GPU pass to each other (kernels/host_exchange.hpp)
   StorageId staging;           ///< on the host, shared: staged collectives pass through it one at a time
   StorageId messages;          ///< on the host: sums of staged collectives between nodes

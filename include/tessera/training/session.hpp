@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -21,6 +22,7 @@
 
 namespace tessera {
 
+class Replay;
 class StateCheck;
 
 /// Returns the steps between timed steps: metrics.time_every, or a value that suits the device. A GPU's timed steps are
@@ -79,6 +81,8 @@ class TrainingSession {
   /// run.check_every, every so many steps do so themselves, before their update. CorruptionError, on every rank, if
   /// bits differ, which names them. Collective; does nothing without that option.
   void check_state();
+  /// Returns the last step whose checkpoint may be trusted after a CorruptionError, if it was written after a check.
+  std::int64_t trusted_step() const { return trusted_; }
 
   /// Copies this rank's share of the state to the host, where snapshot_slice() finds it until the next call; returns
   /// when the copy is complete. Only with checkpoint.async.
@@ -99,8 +103,9 @@ class TrainingSession {
 
  private:
   std::int64_t next_sample_after(std::int64_t step) const;
-  std::int64_t first_sample(std::int64_t request) const;
+  std::int64_t first_sample(std::int64_t request, std::int64_t rank) const;
   bool is_given_up(const Play& play);
+  void play_twice(const TokenFeed& own);
   std::int64_t counted_tokens_of_step();
   TokenFeed fed_again(std::int64_t first_sample, const std::int32_t* tokens, const std::int32_t* targets) const;
   void compare_plans(RankContext& context) const;
@@ -118,8 +123,11 @@ class TrainingSession {
   std::unique_ptr<StepTrace> trace_;
   std::unique_ptr<Player> player_;
   std::unique_ptr<BatchReader> reader_;
-  std::unique_ptr<StateCheck> check_;     ///< with run.check_every
-  std::int64_t checked_ = 0;              ///< the state after this step had passed a check
+  std::unique_ptr<StateCheck> check_;  ///< with run.check_every
+  std::int64_t checked_ = 0;           ///< the state after this step had passed a check
+  std::unique_ptr<Replay> replay_;     ///< with run.replay_every
+  std::int64_t replayed_ = 0;          ///< the step of the last replay, which found nothing
+  std::int64_t trusted_ = std::numeric_limits<std::int64_t>::max();
   std::unique_ptr<Evaluator> evaluator_;  ///< from the first evaluation on
   std::vector<std::int32_t> row_;         ///< scratch for counting targets
   std::vector<TokenFeed> fed_;            ///< run.locate_nan: what this step was fed

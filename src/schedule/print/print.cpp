@@ -173,6 +173,14 @@ std::string played(const StepSchedule& s, SegmentId id) {
 
 }  // namespace
 
+std::string describe_replays(const StepSchedule& schedule, std::int64_t every) {
+  const std::int64_t a_percent = (100 + schedule.accumulation - 1) / schedule.accumulation;  // steps
+  return fmt::format(
+      "every {} steps two ranks play each micro-batch of the first micro-step, which compares all ranks and units: one "
+      "micro-step more, {:.2g}% of the time (1% with run.replay_every = {})",
+      every, 100.0 / static_cast<double>(every * schedule.accumulation), a_percent);
+}
+
 std::string describe_operation(const StepSchedule& schedule, OperationId id) {
   const Operation& op = schedule.operation(id);
   return verb_of(schedule, op) +

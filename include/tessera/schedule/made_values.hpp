@@ -1,0 +1,20 @@
+#pragma once
+// What the operations of a micro-step compute, as opposed to what they move, sum over ranks or keep.
+
+#include <vector>
+
+#include "tessera/schedule/schedule.hpp"
+
+namespace tessera {
+
+/// A value that an operation has made, as it is when the operation ends.
+struct MadeValue {
+  OperationId operation;
+  ValueId value;
+};
+
+/// Returns what forward, recomputation and backward of a segment make, in list order: activations and their gradients,
+/// values saved for backward, and the gradient of each unit, once the last part has added to it.
+std::vector<MadeValue> made_values(const StepSchedule& schedule, SegmentId segment);
+
+}  // namespace tessera
