@@ -12,11 +12,12 @@
 namespace tessera {
 
 BlockPipeline::BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record,
-                             DirectWrites direct)
+                             DirectWrites direct, NearFile* near)
     : file_(file),
       path_(path),
       record_(record),
       wanted_(direct),
+      near_(near),
       direct_(direct == DirectWrites::no ? FileDescriptor(-1) : open_direct(path)),
       memory_(static_cast<std::int64_t>(kSlots) * record.block_bytes) {
   if (direct == DirectWrites::yes && !direct_) {
@@ -77,6 +78,7 @@ void BlockPipeline::write(std::int64_t block) {
   const auto start = std::chrono::steady_clock::now();
   write_direct(is_direct ? direct_ : none_, file_, path_, block * record_.block_bytes, bytes, count);
   if (is_direct && wanted_ == DirectWrites::automatic && count == kBlockBytes) judge_direct(seconds_since(start));
+  if (near_ != nullptr) near_->write(block * record_.block_bytes, bytes, count);
 }
 
 bool BlockPipeline::through_cache() {

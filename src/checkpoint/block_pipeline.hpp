@@ -15,6 +15,7 @@
 
 #include "tessera/backend/region.hpp"
 #include "tessera/base/file_descriptor.hpp"
+#include "tessera/checkpoint/near.hpp"
 #include "tessera/checkpoint/records.hpp"
 #include "tessera/config/enums.hpp"
 
@@ -22,10 +23,11 @@ namespace tessera {
 
 class BlockPipeline {
  public:
-  /// Fills in record.blocks as blocks go by. All three must outlive the pipeline; `file` is open for writing. Throws
-  /// IoError if `direct` is `yes` and the file system cannot do that.
+  /// Fills in record.blocks as blocks go by. All three must outlive the pipeline; `file` is open for writing. Blocks
+  /// are written to `near` as well, if there is one. Throws IoError if `direct` is `yes` and the file system cannot do
+  /// that.
   BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record,
-                DirectWrites direct = DirectWrites::automatic);
+                DirectWrites direct = DirectWrites::automatic, NearFile* near = nullptr);
   /// Drops unwritten blocks, unless finish() was called.
   ~BlockPipeline();
   BlockPipeline(const BlockPipeline&) = delete;
@@ -58,6 +60,7 @@ class BlockPipeline {
   const std::filesystem::path& path_;
   FileRecord& record_;
   const DirectWrites wanted_;
+  NearFile* const near_;
   const FileDescriptor direct_;  ///< the same file past the page cache; invalid if not possible
   const FileDescriptor none_{-1};
   const Region memory_;

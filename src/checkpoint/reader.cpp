@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "checkpoint/block_file.hpp"
 #include "checkpoint/open_files.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/checkpoint/manifest.hpp"
+#include "tessera/checkpoint/near.hpp"
 
 namespace tessera {
 
@@ -31,13 +33,20 @@ struct CheckpointReader::Piece {
 CheckpointReader::CheckpointReader(const std::filesystem::path& folder, FileShare share)
     : CheckpointReader(folder, read_manifest(folder), share) {}
 
-CheckpointReader::CheckpointReader(std::filesystem::path folder, Manifest manifest, FileShare share)
-    : folder_(std::move(folder)), manifest_(std::move(manifest)), files_(std::make_unique<OpenFiles>(kKeptOpen)) {
+CheckpointReader::CheckpointReader(std::filesystem::path folder, Manifest manifest, FileShare share,
+                                   const std::filesystem::path& near)
+    : folder_(std::move(folder)),
+      manifest_(std::move(manifest)),
+      near_(near_step(near, manifest_.step)),
+      files_(std::make_unique<OpenFiles>(kKeptOpen)) {
   for (auto& places : places_) places.resize(manifest_.tensors.size());
   for (std::size_t file = 0; file < manifest_.files.size(); ++file) {
     const FileRecord& record = manifest_.files[file];
+    std::error_code error;  // with which the size is none
+    is_near_.push_back(!near_.empty() && static_cast<std::int64_t>(
+                                             std::filesystem::file_size(near_ / record.name, error)) == record.bytes);
     if (!record.is_shard()) continue;  // made from the shards, so nothing is read from it
-    if (file % share.every == share.first) check_size(record);
+    if (file % share.every == share.first && !is_near_[file]) check_size(record);
     for (const StateKind kind : kinds_of(manifest_.content)) {
       std::int64_t offset = 0;
       for (const ElementRun& run : record.runs) {
@@ -98,13 +107,15 @@ std::vector<CheckpointReader::Piece> CheckpointReader::pieces_of(std::span<const
   return pieces;
 }
 
-void CheckpointReader::read(std::span<const WantedRun> wanted, int threads, const CopyIn& copy) const {
+ReadReport CheckpointReader::read(std::span<const WantedRun> wanted, int threads, const CopyIn& copy) const {
   threads = std::max(threads, kLeastThreads);
   const std::vector<Piece> pieces = pieces_of(wanted);
   std::vector<std::size_t> starts;  // of the blocks in `pieces`
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (i == 0 || pieces[i].file != pieces[i - 1].file || pieces[i].block != pieces[i - 1].block) starts.push_back(i);
   }
+  ReadReport report;
+  std::mutex mutex;  // for it
   std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(threads));
   on_threads(static_cast<std::int64_t>(starts.size()), threads, [&](std::int64_t i, int thread) {
     const std::size_t begin = starts[static_cast<std::size_t>(i)];
@@ -113,8 +124,26 @@ void CheckpointReader::read(std::span<const WantedRun> wanted, int threads, cons
     const FileRecord& record = manifest_.files[pieces[begin].file];
     auto& buffer = buffers[static_cast<std::size_t>(thread)];
     buffer.resize(static_cast<std::size_t>(record.block_bytes));
-    const std::filesystem::path path = folder_ / record.name;
-    read_block(*files_->get(path), path, record, pieces[begin].block, buffer.data());
+    const auto read_in = [&](const std::filesystem::path& place) {
+      const std::filesystem::path path = place / record.name;
+      read_block(*files_->get(path), path, record, pieces[begin].block, buffer.data());
+    };
+    bool near = is_near_[pieces[begin].file];
+    std::string damage;
+    try {
+      if (near) read_in(near_);
+    } catch (const IoError& error) {
+      damage = error.what();
+      near = false;
+    }
+    if (!near) read_in(folder_);
+    {
+      const std::lock_guard lock(mutex);
+      const std::int64_t bytes = bytes_in_block(record, pieces[begin].block);
+      report.bytes += bytes;
+      if (near) report.near += bytes;
+      if (!damage.empty()) report.damaged_near = damage;
+    }
     for (std::size_t k = begin; k < end; ++k) {
       const std::byte* from = buffer.data() + pieces[k].first;
       const auto bytes = static_cast<std::size_t>(pieces[k].bytes);
@@ -125,6 +154,7 @@ void CheckpointReader::read(std::span<const WantedRun> wanted, int threads, cons
       }
     }
   });
+  return report;
 }
 
 }  // namespace tessera

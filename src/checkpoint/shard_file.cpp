@@ -96,7 +96,8 @@ std::string shard_name(std::int64_t writer) { return fmt::format("shard-{:05}.h5
 
 FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
                        const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs,
-                       const ElementSource& source, const RunHdf5& hdf5, DirectWrites direct, StateContent content) {
+                       const ElementSource& source, const RunHdf5& hdf5, DirectWrites direct, StateContent content,
+                       NearFile* near) {
   const std::filesystem::path path = folder / shard_name(writer);
   FileRecord record;
   hdf5([&] { record = create_shard_layout(path, writer, tensors, runs, content); });
@@ -105,7 +106,7 @@ FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
   reserve_space(file, path, record.bytes);
   {
     BlockFiller filler(file, path, record, tensors, source);
-    BlockPipeline pipeline(file, path, record, direct);
+    BlockPipeline pipeline(file, path, record, direct, near);
     for (std::int64_t first = 0; first < record.bytes; first += record.block_bytes) {
       std::byte* block = pipeline.begin();
       filler.fill(first, std::min(record.block_bytes, record.bytes - first), block);

@@ -30,13 +30,21 @@ struct FileShare {
   std::size_t first = 0, every = 1;
 };
 
+/// What a reading took.
+struct ReadReport {
+  std::int64_t bytes = 0, near = 0;  ///< of blocks: all, and of them from the copy near
+  std::string damaged_near;          ///< what was wrong with a block near, for which the disk's was read
+};
+
 class CheckpointReader {
  public:
   /// Reads the manifest and checks the sizes of shards. Throws IoError, which names the file that is missing, too
   /// short, too long or broken, and UnreadableError if the system denies access.
   explicit CheckpointReader(const std::filesystem::path& folder, FileShare share = {});
-  /// The same with the folder's manifest, which another rank may have read.
-  CheckpointReader(std::filesystem::path folder, Manifest manifest, FileShare share);
+  /// The same with the folder's manifest, which another rank may have read. Files are read from NEAR (near_folder) if
+  /// they lie there undamaged; the disk's are then not looked at.
+  CheckpointReader(std::filesystem::path folder, Manifest manifest, FileShare share,
+                   const std::filesystem::path& near = {});
   ~CheckpointReader();
   CheckpointReader(const CheckpointReader&) = delete;
   CheckpointReader& operator=(const CheckpointReader&) = delete;
@@ -46,7 +54,7 @@ class CheckpointReader {
 
   /// Reads on `threads` threads, each with one block of memory, in the order of the files. Opens only files that hold
   /// wanted elements. IoError names file and bytes of a wrong checksum; UnreadableError as above.
-  void read(std::span<const WantedRun> wanted, int threads, const CopyIn& copy = {}) const;
+  ReadReport read(std::span<const WantedRun> wanted, int threads, const CopyIn& copy = {}) const;
 
  private:
   /// A run of a tensor in a file.
@@ -61,6 +69,8 @@ class CheckpointReader {
 
   std::filesystem::path folder_;
   Manifest manifest_;
+  std::filesystem::path near_;
+  std::vector<bool> is_near_;  ///< by file
   std::unique_ptr<OpenFiles> files_;
   std::array<std::vector<std::vector<Place>>, kStateKinds> places_;  ///< by kind and tensor, ascending
 };

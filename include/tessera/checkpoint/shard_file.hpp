@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/checkpoint/near.hpp"
 #include "tessera/checkpoint/records.hpp"
 #include "tessera/config/enums.hpp"
 
@@ -24,11 +25,13 @@ void run_hdf5_here(const std::function<void()>& task);
 /// Returns "shard-00007.h5".
 std::string shard_name(std::int64_t writer);
 
-/// Writes a shard and makes it durable, past the page cache if `direct` says so. `folder` must exist. Throws IoError.
+/// Writes a shard and makes it durable, past the page cache if `direct` says so. `folder` must exist. `near` gets the
+/// same bytes from the same blocks, so that the disk is not read again. Throws IoError.
 FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
                        const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs,
                        const ElementSource& source, const RunHdf5& hdf5 = run_hdf5_here,
-                       DirectWrites direct = DirectWrites::automatic, StateContent content = StateContent::full);
+                       DirectWrites direct = DirectWrites::automatic, StateContent content = StateContent::full,
+                       NearFile* near = nullptr);
 
 /// Makes FOLDER/tensors.h5 of a published checkpoint, and lists it in the manifest; returns false if a sound one is
 /// there. Throws IoError.
