@@ -4,6 +4,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/bench/device_peak.hpp"
+#include "tessera/checkpoint/near.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/fine_tuning.hpp"
@@ -19,6 +20,7 @@
 #include "tessera/telemetry/process_memory.hpp"
 #include "tessera/training/flight.hpp"
 #include "tessera/training/kept_algorithms.hpp"
+#include "tessera/training/near_decision.hpp"
 #include "tessera/training/resume.hpp"
 #include "tessera/training/train_loop.hpp"
 
@@ -97,6 +99,8 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
   ResumeSettings resume = resume_settings(run);
   resume.say = [&](const std::string& line) { log.info(line); };
   PeerWaits& waits = world.control().waits();
+  Options kept = options;  // less copies near that do not fit
+  const std::string near = decide_near(world, kept, run.planned);
   std::optional<StopNotice> notice;
   if (recorder != nullptr)
     notice.emplace(signals, [recorder](const std::string& line) { recorder->announce_stop(line); });
@@ -105,6 +109,8 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     return open_session(world, run, state_loader(world, resume), flight.recorder());
   }();
   TrainingSession& session = *opened;
+  if (kept.checkpoint.keep_near != options.checkpoint.keep_near && world.node_rank() == 0)
+    prune_near(near_folder(options.checkpoint.keep_near, run_folder(options) / "checkpoints"), -1);
   const Device& device = *session.resources().device;
   if (has_datasheet) peak = datasheet_peak(device, options.precision);
   const auto monitor = open_monitor(device, log);
@@ -129,6 +135,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     if (const std::string decided = describe_decisions(run.decisions); !decided.empty())
       log.info("resolved   " + decided);
     log.info(account_text);
+    if (!near.empty()) log.info(near);
     if (prediction) log.info(describe(*prediction));
     recorder->begin(run.planned, session.step(), session.steps(), account);
   }
@@ -139,7 +146,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
   std::optional<SampleWriter> samples;
   if (options.train.sample_every > 0)
     samples.emplace(world, session, options, tokenizer_of_training(options, run.architecture.vocab));
-  TrainLoop loop(world, options, invocation, session, account.facts, signals, recorder, reports,
+  TrainLoop loop(world, kept, invocation, session, account.facts, signals, recorder, reports,
                  samples ? &*samples : nullptr, notice ? &*notice : nullptr);
   const std::string stopped = loop.run();
   notice.reset();

@@ -344,6 +344,12 @@ void add_files(Rows& rows) {
   checkpoint.choice(
       "checkpoint.direct", &C::direct,
       "write past the page cache (O_DIRECT); auto: where the file system can and the first blocks are not slow");
+  checkpoint
+      .text(
+          "checkpoint.keep_near", &C::keep_near, "none|auto|FOLDER",
+          "keep the newest checkpoint also on the nodes that wrote it, where a restart reads it first; auto: in memory "
+          "(/dev/shm), if twice its bytes fit beside the plan; FOLDER: on a disk of each node")
+      .also_by(kPlan);
   checkpoint.choice("checkpoint.tensors", &C::tensors,
                     "write tensors.h5, which shows whole tensors to HDF5 readers, with each checkpoint; false: tessera "
                     "index makes it when it is wanted");

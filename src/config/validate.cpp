@@ -139,6 +139,8 @@ void check_kept_weights(const CheckpointOptions& options) {
 }  // namespace
 
 void validate(const Options& options) {
+  if (options.checkpoint.keep_near.empty())
+    throw refusal("checkpoint.keep_near is empty").use("none, auto, or a folder on each node");
   check_used(options);
   check_resharding(options.shard.reshard_after_forward);
   check_sizes(options.model);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <utility>
 
 #include "tessera/base/clock.hpp"
 #include "tessera/checkpoint/manifest.hpp"
+#include "tessera/checkpoint/near.hpp"
 #include "tessera/engine/peers.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/run/folder.hpp"
@@ -49,7 +51,11 @@ CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& sessio
       settings_(std::move(settings)),
       folder_(settings_.folder),
       judged_(folder_),
+      near_(near_folder(settings_.options.keep_near, settings_.folder)),
+      writes_near_(!near_.empty()),
       newest_(session.step()) {
+  // What a process left that was killed. All ranks have read their state.
+  if (context.node_rank() == 0) prune_near(near_, session.step());
   std::vector<std::int64_t> world(static_cast<std::size_t>(context.size()));
   std::iota(world.begin(), world.end(), 0);
   transport_ = context.open_transport(world);
@@ -147,8 +153,21 @@ FileRecord CheckpointWriter::write_own_file(const Job& job, const std::filesyste
   const std::int64_t writers_per_node = (context_.ranks_per_node() + share - 1) / share;
   const std::int64_t number = context_.node() * writers_per_node + context_.node_rank() / share;
   const StepSchedule& schedule = session_.schedule();
-  return write_shard(folder, number, tensor_records(schedule.model.tensors, schedule.optimizer), runs, source,
-                     settings_.hdf5, settings_.options.direct, content);
+  std::optional<NearFile> near;
+  if (writes_near_ && content == StateContent::full) near.emplace(near_, job.step, shard_name(number));
+  FileRecord record = write_shard(folder, number, tensor_records(schedule.model.tensors, schedule.optimizer), runs,
+                                  source, settings_.hdf5, settings_.options.direct, content, near ? &*near : nullptr);
+  if (near) near_failure_ = near->finish();
+  return record;
+}
+
+/// Tells rank 0 of copies near that failed. The rank writes none any more: its next one would fail alike.
+void CheckpointWriter::note_near_failures(std::vector<std::string>& notes) {
+  if (!near_failure_.empty()) writes_near_ = false;
+  for (const std::string& failure : plane_->gather(std::exchange(near_failure_, {}))) {
+    if (!failure.empty())
+      notes.push_back(fmt::format("{}: that rank keeps no copy near any more; the disk's is complete", failure));
+  }
 }
 
 void CheckpointWriter::send_to_writer(const Job& job, StateContent content) {
@@ -207,11 +226,14 @@ std::int64_t CheckpointWriter::write_collectively(const Job& job, std::vector<st
   plane_->barrier();
   std::int64_t bytes = keeps ? write_files(job, weights, StateContent::weights) : 0;
   bytes += write_files(job, job.beside, StateContent::full);
+  if (!near_.empty()) note_near_failures(notes);
   if (context_.rank() == 0) {
     if (keeps) sync_folder(weights);
     publish(job, notes);
   }
   plane_->barrier();
+  // Only now is the one before of no use.
+  if (context_.node_rank() == 0) prune_near(near_, job.step);
   return bytes;
 }
 
@@ -273,6 +295,10 @@ std::optional<CheckpointReport> CheckpointWriter::finished() {
 
 void CheckpointWriter::wait() {
   if (running_.valid()) reports_.push_back(running_.get());
+}
+
+void CheckpointWriter::remove_near() const {
+  if (context_.node_rank() == 0) prune_near(near_, -1);
 }
 
 CheckpointReport CheckpointWriter::write() {

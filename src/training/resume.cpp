@@ -5,9 +5,12 @@
 #include <sstream>
 #include <thread>
 
+#include "tessera/base/clock.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/manifest.hpp"
+#include "tessera/checkpoint/near.hpp"
 #include "tessera/checkpoint/reader.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "training/checkpoint_comparison.hpp"
@@ -118,11 +121,25 @@ std::vector<std::filesystem::path> common_candidates(RankContext& context, const
   return paths;
 }
 
-/// The point at which a run continues, and the settings that changed.
+/// The point at which a run continues, the settings that changed, and what was read.
 struct Loaded {
   StartPoint start;
   std::string changes;
+  ReadReport read;  ///< by this rank
+  double seconds = 0;
 };
+
+/// Says on rank 0 what all ranks read, and where. Collective.
+void say_what_was_read(RankContext& context, const Loaded& loaded, const std::filesystem::path& path,
+                       const std::function<void(const std::string&)>& say) {
+  ControlPlane& control = context.control();
+  const std::int64_t bytes = control.sum(loaded.read.bytes), near = control.sum(loaded.read.near);
+  say(fmt::format("resume     step {} from {} ({} in {}, of it {} near)", loaded.start.step, path.string(),
+                  format_bytes(bytes), format_seconds(control.maximum(loaded.seconds)), format_bytes(near)));
+  const std::string& damage = loaded.read.damaged_near;
+  const Verdict first = agree(context, {damage.empty() ? Verdict::good : Verdict::damaged, damage});
+  if (first.kind != Verdict::good) say(fmt::format("near       {}: the disk's file was read", first.text));
+}
 
 /// Loads a checkpoint into `resources`; the ranks agree on the result. Rank 0 reads the manifest for all, because
 /// thousands of ranks would ask the file system for the same bytes.
@@ -134,16 +151,19 @@ Verdict load(RankContext& context, const ResumeSettings& settings, const std::fi
   };
   if (Verdict verdict = agree(context, tried(context, read_text)); verdict.kind != Verdict::good) return verdict;
   text = context.control().broadcast(text);
+  const std::filesystem::path near = near_folder(settings.options.checkpoint.keep_near, path / "..");
+  const auto begun = std::chrono::steady_clock::now();
   const FileShare share{static_cast<std::size_t>(context.rank()), static_cast<std::size_t>(context.size())};
   return agree(context, tried(context, [&] {
-                 const CheckpointReader reader(path, manifest_from(text, path), share);
+                 const CheckpointReader reader(path, manifest_from(text, path), share, near);
                  require_fit(path, settings, reader.manifest());
-                 reader.read(wanted_runs(schedule, resources), settings.threads,
-                             [&](void* to, const void* from, std::size_t bytes) {
-                               resources.device->copy(to, from, static_cast<std::int64_t>(bytes));
-                             });
+                 out.read = reader.read(wanted_runs(schedule, resources), settings.threads,
+                                        [&](void* to, const void* from, std::size_t bytes) {
+                                          resources.device->copy(to, from, static_cast<std::int64_t>(bytes));
+                                        });
                  out.changes = changes_since(path, settings, reader.manifest());
                  out.start = {reader.manifest().step, reader.manifest().data.next_sample, reader.manifest().optimizer};
+                 out.seconds = seconds_since(begun);
                }));
 }
 
@@ -160,7 +180,7 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
     failure = verdict.text;
     if (verdict.kind == Verdict::good) {
       clear_padding(schedule, resources);
-      say(fmt::format("resume     step {} from {}", loaded.start.step, path.string()));
+      say_what_was_read(context, loaded, path, say);
       if (!loaded.changes.empty()) say(fmt::format("changed    {}", loaded.changes));
       if (context.rank() != 0) return loaded.start;
       const std::string left = leave_newer(settings.run, path, loaded.start.step);

@@ -116,6 +116,7 @@ std::string TrainLoop::run_steps() {
   }
   session_.check_state();
   finish_checkpoints();
+  checkpoints_.remove_near();
   conditions_.stopped();  // the end of the last step fulfils a request during that step
   return {};
 }

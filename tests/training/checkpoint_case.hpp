@@ -39,7 +39,7 @@ inline Options shaped(Options options, const Shape& shape) {
 struct Outcome {
   std::map<std::int64_t, double> losses;
   std::array<IndexedVector<TensorId, std::vector<float>>, kStateKinds> state;
-  std::vector<std::string> said;
+  std::vector<std::string> said, notes;  ///< of the start, and of checkpoints
   std::int64_t first_step = 0;
 };
 
@@ -87,6 +87,8 @@ inline Outcome run_saving(const Options& base, const Shape& shape, const std::fi
     writer.wait();
     session.player().finish_step();
     const std::lock_guard lock(mutex);
+    while (const auto report = writer.finished())
+      outcome.notes.insert(outcome.notes.end(), report->notes.begin(), report->notes.end());
     collect_state(session, outcome);
   });
   return outcome;

@@ -197,7 +197,8 @@ struct CheckpointOptions {
   std::string allow;
   std::int64_t writers_per_node = 0;
   DirectWrites direct = DirectWrites::automatic;
-  bool tensors = true;      ///< tensors.h5 with each checkpoint
+  std::string keep_near = "none";  ///< none, auto or a folder
+  bool tensors = true;             ///< tensors.h5 with each checkpoint
   double timeout = 1800.0;  ///< seconds that a rank waits for a peer that reads or writes a checkpoint; 0 = no limit
   bool operator==(const CheckpointOptions&) const = default;
 };

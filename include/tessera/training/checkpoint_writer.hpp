@@ -57,6 +57,8 @@ class CheckpointWriter {
   std::optional<CheckpointReport> finished();
   /// Waits until nothing is being written. Rethrows as finished().
   void wait();
+  /// Deletes the copy near, for which a run that has done all its steps has no use. Call it after wait().
+  void remove_near() const;
   /// Calls begin() and wait(). Returns the report, when it is complete and durable.
   CheckpointReport write();
 
@@ -71,6 +73,7 @@ class CheckpointWriter {
   FileRecord write_own_file(const Job& job, const std::filesystem::path& folder, StateContent content);
   void send_to_writer(const Job& job, StateContent content);
   std::int64_t write_files(const Job& job, const std::filesystem::path& folder, StateContent content);
+  void note_near_failures(std::vector<std::string>& notes);
   void publish(const Job& job, std::vector<std::string>& notes);
   Manifest manifest_of(const Job& job, StateContent content) const;
   std::int64_t write_collectively(const Job& job, std::vector<std::string>& notes);
@@ -81,6 +84,9 @@ class CheckpointWriter {
   CheckpointSettings settings_;
   CheckpointFolder folder_;
   JudgedCheckpoints judged_;
+  const std::filesystem::path near_;      ///< empty: none
+  bool writes_near_ = false;              ///< until it fails
+  std::string near_failure_;              ///< of the last file
   std::int64_t newest_ = 0;               ///< the step that this run continued from, or wrote last (rank 0)
   std::set<std::string> noted_;           ///< each line only once
   std::unique_ptr<Transport> transport_;  ///< separate, because the writing may go on during steps
