@@ -230,6 +230,7 @@ train_job() {
   # Whatever the first attempt began with, later ones go on from this run's own checkpoint.
   if ((${SLURM_RESTART_COUNT:-0} > 0 && started > 0)); then without checkpoint.resume "$@"; fi
   given checkpoint.resume "${words[@]}" || words+=(--checkpoint.resume=auto)
+  given checkpoint.keep_near "${words[@]}" || words+=(--checkpoint.keep_near=auto)
   given run.dir "${words[@]}" || words+=("--run.dir=$run")
   set_end_time
   choose_launcher

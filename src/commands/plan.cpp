@@ -15,6 +15,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/text_table.hpp"
+#include "tessera/checkpoint/near.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/fit/fit.hpp"
@@ -163,6 +164,15 @@ struct Planning {
   ResolvedRun run;
 };
 
+/// States the memory of a node that copies of checkpoints take (checkpoint.keep_near).
+std::string near_text(const Options& options, const StepSchedule& schedule) {
+  if (options.checkpoint.keep_near != "auto") return "";
+  const std::int64_t bytes = most_bytes_near(tensor_records(schedule.model.tensors, schedule.optimizer),
+                                             schedule.grid.ranks_per_node(), schedule.grid.world());
+  return fmt::format("  on the host of a node, for two checkpoints near: {} (checkpoint.keep_near = auto)\n",
+                     format_bytes(bytes));
+}
+
 std::string view_text(const Planning& planning) {
   const auto& [cluster, asked, run] = planning;
   const auto& [schedule, plan] = run.planned;
@@ -184,7 +194,8 @@ std::string view_text(const Planning& planning) {
       const std::vector<StrategyRow> rows = strategy_rows(run.shape);
       return strategy_table(run.shape, rows) + "\n" +
              (cluster ? prediction_table(run.options, rows, *cluster) + "\n" : "") + describe_grid(schedule) + "\n" +
-             print_memory(schedule, plan) + reduction_costs(run.shape) + recomputation_costs(run.shape);
+             print_memory(schedule, plan) + near_text(run.options, schedule) + reduction_costs(run.shape) +
+             recomputation_costs(run.shape);
     }
   }
   throw InternalError("no such view of a plan");

@@ -251,6 +251,14 @@ TEST_CASE("a plan with state on the host says what moves and what is copied, and
   CHECK(fitted.at("offload").at("elements") < fitted.at("offload").at("of"));
 }
 
+TEST_CASE("a plan counts the copies of checkpoints that a node keeps in memory") {
+  const std::vector<std::string> arguments{"--model.preset=gpt2-124m", "--plan.ranks=16",
+                                           "--checkpoint.keep_near=auto"};
+  // 8 of 16 ranks, two copies: the bytes of one checkpoint, 124.44M parameters of 12 bytes.
+  CHECK(contains(plan(arguments), "on the host of a node, for two checkpoints near: 1.49 GB (checkpoint.keep_near ="));
+  CHECK_FALSE(contains(plan({"--plan.ranks=16"}), "checkpoints near"));
+}
+
 TEST_CASE("plan.cluster predicts every strategy's step, on the file's device and in its memory") {
   const TemporaryFolder folder;
   Cluster cluster = machine_of({});

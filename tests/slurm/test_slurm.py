@@ -128,6 +128,9 @@ class Slurm(Jobs):
             steps = max(logged(run))
             job.wait("RUNNING")
         said = self.expect(job, "COMPLETED", 0, f"requeued, restart {times} of at most 20", restarts=times)
+        # Each restart reads the copy that the attempt before left in the node's memory; the end deletes it.
+        self.assertEqual(len(re.findall(r"resume +step \d+ from .*, of it [1-9].* near\)", said)), times, said)
+        self.assertFalse(Path(re.search(r"near +(/dev/shm/\S+): ", said)[1]).exists())
         self.assertEqual(len(re.findall(r"stopped +after step \d+ of \d+ \(SIGUSR1\)", said)), times, said)
         self.assertEqual(logged(run), self.losses(*LONGER, ranks=2))
 
