@@ -13,6 +13,8 @@
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/bench/commands.hpp"
+#include "tessera/checkpoint/manifest.hpp"
+#include "tessera/checkpoint/near.hpp"
 #include "tessera/checkpoint/reader.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
@@ -146,7 +148,8 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
   const UnitLayout& same = session->schedule().layout;
   const UnitLayout other = divide_into_units(model, Wrap::model, 1, world.size());
   const int threads = threads_of(options, machine);
-  std::vector<double> plain_write, write, plain_read, load, reshard;
+  const std::filesystem::path near = near_folder(options.checkpoint.keep_near, settings.folder);
+  std::vector<double> plain_write, write, plain_read, load, reshard, load_near;
   std::int64_t bytes = 0;
   for (std::int64_t i = 0; i < options.bench.steps; ++i) {
     std::filesystem::path folder;
@@ -170,17 +173,19 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
     // used for a while cost more time than the disk.
     PlainFile(plain, O_RDONLY).forget();
     plain_read.push_back(bench.seconds([&] { PlainFile(plain, O_RDONLY).read(); }));
-    const auto cold_load = [&](const UnitLayout& layout) {
+    const auto cold_load = [&](const UnitLayout& layout, const std::filesystem::path& copy = {}) {
       std::vector<float> memory;
       const auto wanted = wanted_of(session->schedule(), layout, world.rank(), memory);
       PlainFile(plain, O_RDONLY).forget();
       if (world.rank() == 0) forget_folder(folder);
-      return bench.seconds([&] { CheckpointReader(folder).read(wanted, threads); });
+      return bench.seconds([&] { CheckpointReader(folder, read_manifest(folder), {}, copy).read(wanted, threads); });
     };
     // They take turns, so that neither is always the first.
     for (const bool resharded : {i % 2 != 0, i % 2 == 0})
       (resharded ? reshard : load).push_back(cold_load(resharded ? other : same));
+    if (!near.empty()) load_near.push_back(cold_load(same, near));
   }
+  writer.remove_near();
   const auto line = [&](const char* what, const std::vector<double>& seconds, const std::vector<double>& against,
                         const char* reference) {
     const double one = median(seconds);
@@ -195,6 +200,7 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
   line("plain read, cold", plain_read, plain_read, "itself");
   line("load, same shape, cold", load, plain_read, "plain read");
   line("load, other shape, cold", reshard, load, "load, same shape");
+  if (!near.empty()) line("load, same shape, near", load_near, load, "load, same shape");
   return median(write);
 }
 
@@ -209,6 +215,7 @@ void bench_async(World& world, const Options& options, const MachineShape& machi
   const auto session = open_session(world, run);
   CheckpointSettings settings;
   settings.options = async.checkpoint;
+  settings.options.keep_near = "none";
   settings.options.keep = 1;
   settings.folder = bench.folder() / "async";
   CheckpointWriter writer(world, *session, settings);
