@@ -2,11 +2,13 @@
 // The streams that play a schedule's queues, and what an operation waits for on other streams.
 
 #include <array>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tessera/backend/device.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/engine/peers.hpp"
 #include "tessera/schedule/schedule.hpp"
@@ -55,17 +57,22 @@ class Queues {
     for (auto& other : others_) other->synchronize();
   }
 
-  /// Waits for all streams after a failure, and ignores what they throw, because that is known already.
-  void drain() {
-    const auto quietly = [](Stream& stream) {
+  /// Waits for all streams after a failure. Returns what the first threw that is not a peer's failure; null if none
+  /// did.
+  std::exception_ptr drain() {
+    std::exception_ptr own;
+    const auto quietly = [&own](Stream& stream) {
       try {
         stream.synchronize();
-      } catch (const std::exception&) {
+      } catch (const PeerError&) {
         return;
+      } catch (...) {
+        if (!own) own = std::current_exception();
       }
     };
     quietly(*compute_);
     for (auto& other : others_) quietly(*other);
+    return own;
   }
 
  private:
@@ -80,6 +87,10 @@ template <class Work>
 void play_guarded(RankContext& context, Queues& queues, Work&& work) {
   try {
     work();
+  } catch (const PeerError&) {
+    // The peer may be this rank itself: one of its streams failed, and another heard of it first.
+    if (const std::exception_ptr own = queues.drain()) std::rethrow_exception(own);
+    throw;
   } catch (...) {
     tell_peers(context);
     queues.drain();
