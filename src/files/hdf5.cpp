@@ -111,6 +111,10 @@ Hdf5File Hdf5File::create(const std::filesystem::path& path, Create mode, Format
   const Hdf5Properties access = file_access(what);
   const H5F_libver_t version = format == Format::v18 ? H5F_LIBVER_V18 : H5F_LIBVER_LATEST;
   hdf5_check(H5Pset_libver_bounds(access.id(), version, version), what);
+  // By default every dataset holds up to 1 MiB of what was written, and files of metrics have a hundred, which grow for
+  // days. Here and not per dataset, because the start of SWMR opens them anew.
+  constexpr std::size_t kSlots = 7, kHeldBytes = 16 << 10;
+  hdf5_check(H5Pset_cache(access.id(), 0, kSlots, kHeldBytes, 1.0), what);
   Hdf5File file;
   const unsigned flags = mode == Create::exclusive ? H5F_ACC_EXCL : H5F_ACC_TRUNC;
   file.file_ = Hdf5Handle<&H5Fclose>(hdf5_check_id(H5Fcreate(path.c_str(), flags, H5P_DEFAULT, access.id()), what));
