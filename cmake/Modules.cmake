@@ -10,7 +10,11 @@ target_compile_options(tessera_options INTERFACE
 if(TESSERA_WERROR)
   target_compile_options(tessera_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
-if(TESSERA_SANITIZE)
+if(TESSERA_SANITIZE STREQUAL "thread")
+  # -Wtsan: it does not follow fences; the flight recorder's only order what other processes read.
+  target_compile_options(tessera_options INTERFACE -O1 -g1 -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
+  target_link_options(tessera_options INTERFACE -fsanitize=thread)
+elseif(TESSERA_SANITIZE)
   # -O1 and line numbers only: higher levels take twice as long to compile these checks.
   # -Wmaybe-uninitialized: a false alarm in <regex> under AddressSanitizer in GCC 12.
   target_compile_options(tessera_options INTERFACE -O1 -g1 -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined -Wno-maybe-uninitialized)

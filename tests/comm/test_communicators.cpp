@@ -7,6 +7,7 @@
 #include "comm/collective_cases.hpp"
 #include "comm/faulty.hpp"
 #include "local_world/local_world.hpp"
+#include "sanitized.hpp"
 #include "tessera/comm/emulated.hpp"
 
 using namespace tessera;
@@ -180,9 +181,10 @@ TEST_CASE("what is counted is what the design's formulas count") {
 
 TEST_CASE("a rank that never comes is named when the time is up") {
   const auto stream = make_serial_stream("test");
+  const double timeout = testing::kSanitized ? 1 : 0.05;  // seconds, within which all come to the first
   for (const bool pairwise : {false, true}) {
     const auto play = [&] {
-      with_world(4, pairwise, 4096, 0.05, [&](auto& context, auto& group, auto& region) {
+      with_world(4, pairwise, 4096, timeout, [&](auto& context, auto& group, auto& region) {
         group.all_gather(*stream, region.data(), 10, DType::fp32);
         if (context.rank() == 2) {
           while (true) {  // busy elsewhere until the others give up

@@ -2,7 +2,7 @@
 // with malloc inside each matmul; that is the library's own and not seen here.
 #include <atomic>
 // Not in sanitizer builds: opening an operation's memory allocates there.
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <new>
