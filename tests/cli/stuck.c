@@ -1,11 +1,14 @@
 /* Preloaded by tests: calls that never return, or late. STUCK_FSYNC=RANK: fsync on that rank, as on a disk that is gone.
    STUCK_BACKTRACE: a trace of the stack, as in a process whose heap is damaged. SLOW_MATMULS=RANK: each matmul on that
-   rank takes a millisecond longer. STUCK_DATA=RANK: the thread that reads ahead there never returns from its 80th lock. */
+   rank takes a millisecond longer. STUCK_DATA=RANK: the thread that reads ahead there never returns from its 80th lock.
+   CLOCK_JUMPS=RANK: the time of day on that rank is a day ahead in every other half second. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static void hang(void) {
@@ -45,4 +48,10 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) {
       strcmp(name, "batch reader") == 0 && ++locks == 80)
     hang();
   return real(mutex);
+}
+
+int clock_gettime(clockid_t clock, struct timespec* now) {
+  const long result = syscall(SYS_clock_gettime, clock, now);
+  if (result == 0 && clock == CLOCK_REALTIME && is_on("CLOCK_JUMPS") && now->tv_nsec >= 500000000) now->tv_sec += 86400;
+  return (int)result;
 }

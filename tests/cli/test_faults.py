@@ -3,47 +3,25 @@ import json
 import os
 import signal
 import subprocess
-import time
-from pathlib import Path
 
 import h5py
 import numpy as np
 
 from job import TIMEOUT, TINY, Case, command, main, status
+from running import Running
 
 ENDLESS = ["train", "--run.dir=run"] + TINY + ["--train.steps=1000000", "--metrics.every=1", "--train.eval_every=50"]
 DIVERGES = TINY + ["--train.steps=50", "--optim.lr=1e6", "--optim.weight_decay=1e6", "--optim.clip=0"]
 
 
-def children(process):
-    """Ranks that mpiexec started: process number by rank."""
-    ranks = {}
-    for entry in Path("/proc").iterdir():
-        try:
-            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if not entry.name.isdigit() or parent != process.pid:
-                continue
-            for variable in (entry / "environ").read_bytes().split(b"\0"):
-                if variable.startswith(b"OMPI_COMM_WORLD_RANK="):
-                    ranks[int(variable.split(b"=")[1])] = int(entry.name)
-        except (OSError, IndexError, ValueError):
-            continue
-    return ranks
-
-
 class Killed(Case):
-    """A job from whose middle something is taken away."""
+    """A job that is ended from outside. (tests/faults kills single ranks.)"""
 
     def start(self, ranks):
-        process = subprocess.Popen(command(ENDLESS, ranks), cwd=self.folder, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-        self.addCleanup(self.remove, process)
-        deadline = time.monotonic() + TIMEOUT
-        while self.rows_written() < 100:
-            self.assertIsNone(process.poll(), "the run ended by itself")
-            self.assertLess(time.monotonic(), deadline, "no steps")
-            time.sleep(0.02)
-        return process
+        running = Running(ENDLESS, ranks, self.folder)
+        self.addCleanup(running.remove)
+        running.wait_for(lambda: self.rows_written() >= 100, "steps")
+        return running
 
     def rows_written(self):
         """The number of steps that a reader of the running job sees; 0 before there is a file."""
@@ -52,12 +30,6 @@ class Killed(Case):
                 return min(len(data) for data in file["steps"].values() if isinstance(data, h5py.Dataset))
         except OSError:
             return 0
-
-    @staticmethod
-    def remove(process):
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
 
     def check_files(self):
         """Rows that had time to be written are there and agree with the log, line by line. Returns the state of the run."""
@@ -72,29 +44,19 @@ class Killed(Case):
             self.assertEqual(loss, logged.get(int(step), loss))
         return status(self.folder / "run")["state"]
 
-    def test_a_killed_rank_ends_the_job(self):
-        for ranks, victim in ((2, 1), (2, 0), (3, 2)):
-            with self.subTest(ranks=ranks, victim=victim):
-                process = self.start(ranks)
-                os.kill(children(process)[victim], signal.SIGKILL)
-                output, _ = process.communicate(timeout=TIMEOUT)
-                self.assertNotEqual(process.returncode, 0, output.decode())
-                self.assertIn(self.check_files(), ("running", "failed"))
-            os.rename(self.folder / "run", self.folder / f"killed-{ranks}-{victim}")
-
     def test_a_killed_single_process(self):
-        process = self.start(0)
-        process.kill()
-        process.communicate(timeout=TIMEOUT)
+        running = self.start(0)
+        running.process.kill()
+        running.end()
         self.assertEqual(self.check_files(), "running")
 
     def test_an_interrupted_job(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number):
-                process = self.start(2)
-                process.send_signal(number)
-                output, _ = process.communicate(timeout=TIMEOUT)
-                self.assertNotEqual(process.returncode, 0, output.decode())
+                running = self.start(2)
+                running.process.send_signal(number)
+                code, output = running.end()
+                self.assertNotEqual(code, 0, output)
                 # mpirun gives its ranks a second, which may or may not be enough to stop with a checkpoint.
                 state = self.check_files()
                 self.assertIn(state, ("running", "failed", "stopped"))

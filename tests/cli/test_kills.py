@@ -9,7 +9,7 @@ import time
 from job import SHORT, TINY, Case, main
 from running import Running, checkpoints, history, logged, ranks_of
 
-KILLS = 200 if "TESSERA_LONG" in os.environ else 12
+KILLS = 200 if "TESSERA_LONG" in os.environ else 6
 RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
     "--run.dir=run", "--metrics.every=1", "--optim.schedule=constant", "--train.eval_every=4", "--train.eval_batches=1"]
 
