@@ -227,6 +227,7 @@ std::int64_t CheckpointWriter::write_collectively(const Job& job, std::vector<st
   std::int64_t bytes = keeps ? write_files(job, weights, StateContent::weights) : 0;
   bytes += write_files(job, job.beside, StateContent::full);
   if (!near_.empty()) note_near_failures(notes);
+  if (thread_ == nullptr) session_.check_state();  // after the last read: a bit may flip while it is written
   if (context_.rank() == 0) {
     if (keeps) sync_folder(weights);
     publish(job, notes);
@@ -269,6 +270,7 @@ void CheckpointWriter::begin(const NamedLosses& evaluation) {
   }
   const double waited = has_to_wait ? seconds_since(start) : 0.0;
   session_.take_snapshot();
+  session_.check_state();
   auto task = std::make_shared<std::packaged_task<CheckpointReport()>>(
       [this, job = make_job(evaluation), waited, blocked = seconds_since(start), copied = Clock::now()] {
         CheckpointReport report = run(job);

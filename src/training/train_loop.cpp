@@ -149,12 +149,11 @@ LastTimes TrainLoop::times(std::int64_t step) const {
 
 void TrainLoop::begin_checkpoint(std::int64_t step) {
   const FlightScope scope(session_.flight(), FlightPhase::checkpoint);
-  session_.check_state();
   if (recorder_ != nullptr && checkpoints_.is_writing())
     recorder_->say(fmt::format("step {}: waiting until the checkpoint before is written", step));
-  saved_step_ = step;
   conditions_.checkpoint_begins();
   checkpoints_.begin(evaluation_of(step));
+  saved_step_ = step;
   note_finished_checkpoints();
 }
 

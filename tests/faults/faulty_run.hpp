@@ -218,7 +218,6 @@ class FaultyRun {
     const bool reports = context.rank() == 0;
     if (reports) outcome_.losses[step] = result.loss;
     if (step % drawn_.options.checkpoint.every == 0) {
-      session.check_state();
       if (reports) outcome_.saving = step;
       writer.begin();
       session.evaluate(1);

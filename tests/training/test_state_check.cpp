@@ -81,6 +81,33 @@ TEST_CASE("steps that are skipped, and a start from a checkpoint, leave the sums
   require_found(drawn, 7);
 }
 
+TEST_CASE("a bit that flips while it is written leaves no checkpoint behind") {
+  Options options = base_options();
+  options.run.check_every = 1;
+  const PlannedRun planned = plan_run(options, small_gpt2(), 2, 2);
+  const RunPlace place;
+  Flip planted;
+  planted.rank = 1;
+  CHECK_THROWS_AS(run_ranks(2, 2,
+                            [&](RankContext& context) {
+                              const Dataset data =
+                                  open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
+                              TrainingSession session(context, options, planned, data);
+                              CheckpointSettings settings;
+                              settings.folder = place.path() / "checkpoints";
+                              if (context.rank() == 1)
+                                settings.hdf5 = [&, flipped = false](const std::function<void()>& task) mutable {
+                                  if (!std::exchange(flipped, true)) flip(session, 3, planted);
+                                  task();
+                                };
+                              CheckpointWriter writer(context, session, settings);
+                              session.train_step();
+                              writer.begin();
+                            }),
+                  CorruptionError);
+  CHECK(CheckpointFolder(place.path() / "checkpoints").steps().empty());
+}
+
 TEST_CASE("among replicas the majority is right, and without one all are named") {
   const UnitId unit = UnitId(1);
   const std::vector<std::string> names{"wte", "h.0", "h.1"};

@@ -45,8 +45,9 @@ class CheckpointWriter {
   /// Makes a checkpoint of the session's state between two steps. Returns when it is complete and durable; with
   /// checkpoint.async, when the state is copied, while the files are written as steps go on. First waits for a
   /// checkpoint that is still being written, so that none is left out and one copy of the state is enough. Collective.
-  /// Throws IoError, of this checkpoint or of the previous one; no complete checkpoint is lost then. `evaluation` is
-  /// that of this step, for the manifest; checkpoint.keep_best uses it.
+  /// Throws IoError, of this checkpoint or of the previous one; no complete checkpoint is lost then. With
+  /// run.check_every the state is checked after it was read (CorruptionError), and only then is it a checkpoint.
+  /// `evaluation` is that of this step, for the manifest; checkpoint.keep_best uses it.
   void begin(const NamedLosses& evaluation = {});
   /// Returns the bytes that this rank writes for each checkpoint; 0 if another rank writes for it.
   std::int64_t bytes_to_write() const;
