@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, then configures and builds one CMake preset into build/PRESET.
 #
-#   jobs/setup.sh [PRESET]                   PRESET: release (default), bundle, dev, asan, fuzz, cuda, ci
+#   jobs/setup.sh [PRESET]                   PRESET: release (default), bundle, dev, asan, tsan, fuzz, cuda, ci
 #   jobs/setup.sh [PRESET] --cuda-if-driver  a new build folder gets CUDA only where an NVIDIA driver runs
 #   jobs/setup.sh --packages [P..]           only the packages (and the further packages P)
 #
@@ -97,7 +97,7 @@ case ${1:-release} in
   -h | --help)
     usage
     ;;
-  release | bundle | dev | asan | fuzz | cuda | ci)
+  release | bundle | dev | asan | tsan | fuzz | cuda | ci)
     if [[ $# -gt 2 || ${2:---cuda-if-driver} != --cuda-if-driver ]]; then
       echo "setup: ${*:2} after a preset: --cuda-if-driver or nothing" >&2
       exit 2
@@ -106,7 +106,7 @@ case ${1:-release} in
     build "${1:-release}" "${@:2}"
     ;;
   *)
-    echo "setup: unknown preset '$1': release, bundle, dev, asan, fuzz, cuda or ci" >&2
+    echo "setup: unknown preset '$1': release, bundle, dev, asan, tsan, fuzz, cuda or ci" >&2
     exit 2
     ;;
 esac

@@ -1,7 +1,7 @@
 // Faults at random operations of random runs, on ranks as threads: every rank ends in time and says why, and a second
 // start goes on from the last checkpoint to the bits that an undisturbed run has.
 //
-//   TESSERA_FAULT_SEED=N TESSERA_FAULT_CASES=M    cases N to N + M - 1: a failing case names its number
+//   TESSERA_FAULT_SEED=N TESSERA_FAULT_CASES=M    cases N to N + M - 1: a failing case names its number (threads.sh)
 
 #include <condition_variable>
 #include <cstdio>
@@ -172,9 +172,8 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 }  // namespace
 
 TEST_CASE("a fault at any operation ends all ranks in time, names the rank, and costs no step before the checkpoint") {
-  const bool is_long = std::getenv("TESSERA_LONG") != nullptr;
   const std::uint64_t first = number_from("TESSERA_FAULT_SEED", 1);
-  const std::uint64_t cases = number_from("TESSERA_FAULT_CASES", kSanitized ? 24 : is_long ? 304 : 64);
+  const std::uint64_t cases = number_from("TESSERA_FAULT_CASES", kSanitized ? 24 : 64);
   std::printf("faults from TESSERA_FAULT_SEED=%llu\n", static_cast<unsigned long long>(first));
   Tally tally;
   for (std::uint64_t seed = first; seed < first + cases; ++seed) try_case(seed, tally);

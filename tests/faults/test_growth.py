@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 from job import SHORT, TINY, Case, main, status  # noqa: E402
 from running import Running, ranks_of  # noqa: E402
 
-STEPS = 10000 if "TESSERA_LONG" in os.environ else 600
-START = STEPS // 10 if STEPS > 1000 else 200
+STEPS = 10000 if "TESSERA_LONG" in os.environ else 400
+START = STEPS // 10 if STEPS > 1000 else 150
 MOST_BYTES = 2 << 20  # of growth per rank: buffers of files that are written now and then
 
 
