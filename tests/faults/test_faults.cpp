@@ -57,16 +57,24 @@ std::set<std::int64_t> named_ranks(const std::string& text, bool at_starts) {
   return ranks;
 }
 
-/// Requires that ranks which gave up named the silent one, or an end of the cut connection.
+/// Requires that the report of the flight recorders names the silent rank, or an end of the cut connection. Where ranks
+/// gave up outside of operations, the message of one does. (The one next to it should be the first and only one, by 2%
+/// of the timeout, which is little here.)
 void require_named(const FaultyOutcome& hit, const std::set<std::int64_t>& guilty) {
+  const auto is_right = [&](const std::set<std::int64_t>& named) {
+    return !named.empty() && std::ranges::includes(guilty, named);
+  };
+  std::string said;
+  bool is_named = false;
   for (const RankEnd& end : hit.ends) {
     if (end.kind != RankEnd::Kind::own_error) continue;
-    CAPTURE(end.said);
-    std::set<std::int64_t> named = named_ranks(hit.verdict, true);
-    if (named.empty()) named = named_ranks(end.said, false);
-    const bool lost = hit.cut_from >= 0 && hit.verdict.find("a message was lost") != std::string::npos;
-    CHECK((lost || (!named.empty() && std::ranges::includes(guilty, named))));
+    said += end.said + "\n";
+    is_named = is_named || is_right(named_ranks(end.said, false));
   }
+  CAPTURE(said);
+  const bool is_lost = hit.cut_from >= 0 && hit.verdict.find("a message was lost") != std::string::npos;
+  if (hit.verdict.find("never arrived") != std::string::npos) is_named = is_right(named_ranks(hit.verdict, true));
+  REQUIRE((is_named || is_lost));
 }
 
 void require_shown(const FaultKind& kind, const Case& c, const FaultyOutcome& hit) {
