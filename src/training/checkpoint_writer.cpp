@@ -243,14 +243,19 @@ CheckpointReport CheckpointWriter::run(const Job& job) {
   CheckpointReport report;
   report.step = job.step;
   report.folder = folder_.of_step(job.step);
+  const auto remove_files = [&] {  // a checkpoint that is not published is useless and may fill the disk
+    std::error_code ignored;
+    if (context_.rank() == 0) std::filesystem::remove_all(job.beside, ignored);
+  };
   try {
     report.bytes = write_collectively(job, report.notes);
+  } catch (const CorruptionError&) {
+    remove_files();
+    throw;  // on all ranks alike
   } catch (...) {
     const bool is_first = !context_.notice().raised();
     tell_peers(context_);  // before the folder goes away, and at once: peers may go on with their steps for long
-    // A half-written checkpoint is useless and may fill the disk.
-    std::error_code ignored;
-    if (context_.rank() == 0) std::filesystem::remove_all(job.beside, ignored);
+    remove_files();
     if (!is_first) context_.notice().check();  // later errors are consequences, such as a folder that is gone
     throw;
   }

@@ -14,7 +14,7 @@ using namespace tessera::testing;
 
 namespace {
 
-constexpr int kDeadline = kSanitized ? 120 : 20;  ///< seconds of a start; less than the run.timeout of other cases
+constexpr int kDeadline = kSanitized ? 120 : 60;  ///< seconds of a start; less than the run.timeout of other cases
 
 /// Ends the test where a run does not end.
 class Deadline {
