@@ -9,6 +9,24 @@ using namespace tessera;
 using namespace tessera::test;
 using Catch::Matchers::Contains;
 
+TEST_CASE("no memory is taken for elements that a file cannot hold") {
+  const TemporaryFolder folder;
+  {
+    const Hdf5File file = Hdf5File::create(folder / "a.h5");
+    const hsize_t elements = hsize_t{1} << 40, chunk = 1024;
+    const Hdf5Space space(H5Screate_simple(1, &elements, nullptr));
+    const Hdf5Properties properties(H5Pcreate(H5P_DATASET_CREATE));
+    H5Pset_chunk(properties.id(), 1, &chunk);
+    const Hdf5Type text = hdf5_text_type();
+    for (const auto& [name, type] : {std::pair{"numbers", H5T_STD_I64LE}, {"texts", text.id()}})
+      const Hdf5Dataset dataset(
+          H5Dcreate2(file.id(), name, type, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT));
+  }
+  const Hdf5File file = Hdf5File::open(folder / "a.h5");
+  CHECK_THROWS_WITH(hdf5_read<std::int64_t>(file.id(), "numbers"), Contains("it claims 1099511627776 elements"));
+  CHECK_THROWS_WITH(hdf5_read_strings(file.id(), "texts"), Contains("it claims 1099511627776 elements"));
+}
+
 TEST_CASE("arrays, strings and attributes come back as they were written") {
   const TemporaryFolder folder;
   const auto path = folder / "a.h5";
