@@ -119,14 +119,19 @@ def run_test(test):
     return passed, said.getvalue()
 
 
-def main(at_once=3):
+def main(at_once=3, alone=()):
     """Runs the script's tests, or those that the command line names, and ends the script. Several at a time: they wait
-    for processes, which mostly wait themselves (Open MPI gives the ranks of a failed job a second to go)."""
+    for processes, which mostly wait themselves (Open MPI gives the ranks of a failed job a second to go). Those named
+    in `alone` come last, one by one."""
     script, loader = sys.modules["__main__"], unittest.defaultTestLoader
     suite = loader.loadTestsFromNames(sys.argv[1:], script) if sys.argv[1:] else loader.loadTestsFromModule(script)
+    tests = {False: [], True: []}
+    for test in single_tests(suite):
+        tests[test.id().rsplit(".", 1)[-1] in alone].append(test)
     passed = []
-    with ThreadPoolExecutor(at_once) as pool:
-        for ok, said in pool.map(run_test, single_tests(suite)):
-            print(said, flush=True)
-            passed.append(ok)
+    for is_alone, several in tests.items():
+        with ThreadPoolExecutor(1 if is_alone else at_once) as pool:
+            for ok, said in pool.map(run_test, several):
+                print(said, flush=True)
+                passed.append(ok)
     sys.exit(0 if passed and all(passed) else 1)

@@ -378,4 +378,6 @@ if __name__ == "__main__":
         with (JOBS / "site.sh").open("a") as site:
             site.write(SITE)
         Cluster(Path(home) / "slurm")
-        main(at_once=4)
+        # Open MPI 4.1 may call a null pointer in MPI_Init when a TCP message of another node comes early (its btl/tcp, in
+        # one of four runs beside other jobs), and nodes of users do not share two cores.
+        main(at_once=4, alone=["test_two_nodes"])
