@@ -80,6 +80,15 @@ class Candidates {
   std::vector<std::string> paths_;
 };
 
+// Never unmapped, because GPU libraries leave handlers behind that run when the process ends.
+constexpr int kKept = RTLD_LOCAL | RTLD_NODELETE;
+
+/// Opens the parts of the library `path` that lie beside it. Without one the library says itself what it lacks.
+void open_parts(const fs::path& path, const std::vector<std::string>& parts) {
+  if (!path.has_parent_path()) return;
+  for (const std::string& part : parts) dlopen((path.parent_path() / part).c_str(), RTLD_LAZY | kKept);
+}
+
 }  // namespace
 
 std::vector<std::string> library_candidates(const LibrarySearch& search) {
@@ -109,11 +118,10 @@ std::vector<std::string> library_candidates(const LibrarySearch& search) {
 }
 
 DynamicLibrary DynamicLibrary::open(const LibrarySearch& search) {
-  // Never unmapped, because GPU libraries leave handlers behind that run when the process ends.
-  constexpr int kHowToOpen = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   std::string tried;
   for (const std::string& candidate : library_candidates(search)) {
-    if (void* const handle = dlopen(candidate.c_str(), kHowToOpen)) return {handle, candidate};
+    open_parts(candidate, search.parts);
+    if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | kKept)) return {handle, candidate};
     const char* const reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread's last call
     tried += fmt::format("\n  {}: {}", candidate, reason != nullptr ? reason : "?");
   }

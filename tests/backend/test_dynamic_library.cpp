@@ -1,5 +1,7 @@
 // Libraries that are searched for at run time, and the messages when they are missing.
 
+#include <dlfcn.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -49,4 +51,25 @@ TEST_CASE("a missing library is named with what was tried") {
   CHECK_THROWS_WITH(DynamicLibrary::open(search), Catch::Contains("Nowhere cannot be loaded") &&
                                                       Catch::Contains((folder.path / name).string()) &&
                                                       Catch::Contains("TESSERA_LIBRARY_PATH"));
+}
+
+TEST_CASE(
+    "a library's parts come from its own folder, in the order of their names, and one that is not there is none") {
+  const SearchFolder folder;
+  const auto place = [&](const char* name) {
+    const DynamicLibrary known = DynamicLibrary::open({"mathematics", {"libm.so.6"}, {}});
+    Dl_info where{};
+    REQUIRE(dladdr(known.find("floor"), &where) != 0);
+    fs::copy_file(fs::canonical(where.dli_fname), folder.path / name);
+  };
+  const auto is_open = [&](const char* name) {
+    return dlopen((folder.path / name).c_str(), RTLD_LAZY | RTLD_NOLOAD) != nullptr;
+  };
+  place("libtessera_whole.so"), place("libtessera_part.so"), place("libtessera_other.so");
+  CHECK_FALSE(is_open("libtessera_part.so"));
+  const DynamicLibrary library =
+      DynamicLibrary::open({"Whole", {"libtessera_whole.so"}, {}, {"libtessera_nowhere.so", "libtessera_part.so"}});
+  CHECK(library.path() == (folder.path / "libtessera_whole.so").string());
+  CHECK(is_open("libtessera_part.so"));
+  CHECK_FALSE(is_open("libtessera_other.so"));
 }

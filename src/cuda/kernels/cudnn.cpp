@@ -10,7 +10,13 @@ using cudnn::Attribute;
 using cudnn::Kind;
 using cudnn::Type;
 
-Cudnn::Cudnn() : library(open_cuda_library({"cuDNN", {"libcudnn.so.9"}, {"cudnn", "cu13"}})) {}
+Cudnn::Cudnn()
+    : library(open_cuda_library({"cuDNN",
+                                 {"libcudnn.so.9"},
+                                 {"cudnn", "cu13"},
+                                 {"libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9",
+                                  "libcudnn_heuristic.so.9", "libcudnn_engines_runtime_compiled.so.9",
+                                  "libcudnn_engines_precompiled.so.9"}})) {}
 
 std::string Cudnn::name() const {
   const std::size_t number = version();
