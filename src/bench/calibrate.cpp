@@ -148,7 +148,7 @@ LadderSizes ladder_sizes(DeviceKind device, const MachineShape& machine) {
              {512, 2048},
              {1 << 14, 1 << 18, 1 << 22, 1 << 26, 1 << 28},
              2048 * kMebibyte,
-             25};
+             20};
   }
   return sizes;
 }

@@ -61,6 +61,11 @@ KernelLadder::KernelLadder(Device& device, Kernels& kernels, const LadderSizes& 
   few_tokens_ = random_tokens(device, sizes.head_tokens.back(), sizes.vocab.front());
 }
 
+std::span<const std::int64_t> KernelLadder::of_matmuls(const std::vector<std::int64_t>& sizes, DType t) const {
+  const bool is_slow = t == DType::fp32 && traits_of(device_.kind()).has_own_memory;
+  return std::span(sizes).first(sizes.size() - (is_slow && sizes.size() > 1 ? 1 : 0));
+}
+
 void KernelLadder::add(Call call) {
   work_ = [this, call](Stream& stream) { call(kernels_, stream); };
   call(*asked_, *stream_);
@@ -96,14 +101,14 @@ void* KernelLadder::need(std::int64_t bytes) {
 std::vector<PricedCalls> KernelLadder::all(DType t) {
   for (const std::int64_t elements : sizes_.elements)
     add_activations(t, elements), add_state(t, elements), add_elements(t, elements);
-  for (const std::int64_t tokens : sizes_.tokens) {
-    for (const std::int64_t in : sizes_.widths) {
-      for (const std::int64_t out : sizes_.widths) add_linear(t, tokens, in, out);
+  for (const std::int64_t tokens : of_matmuls(sizes_.tokens, t)) {
+    for (const std::int64_t in : of_matmuls(sizes_.widths, t)) {
+      for (const std::int64_t out : of_matmuls(sizes_.widths, t)) add_linear(t, tokens, in, out);
     }
   }
   add_attentions(t);
-  for (const std::int64_t tokens : sizes_.head_tokens) {
-    for (const std::int64_t width : sizes_.head_widths) {
+  for (const std::int64_t tokens : of_matmuls(sizes_.head_tokens, t)) {
+    for (const std::int64_t width : of_matmuls(sizes_.head_widths, t)) {
       for (const std::int64_t vocab : sizes_.vocab) add_head(t, tokens, width, vocab);
     }
   }
@@ -209,7 +214,7 @@ void KernelLadder::add_linear(DType t, std::int64_t n, std::int64_t in, std::int
 
 void KernelLadder::add_attentions(DType t) {
   for (const std::int64_t rows : sizes_.rows) {
-    for (const std::int64_t sequence : sizes_.sequences) {
+    for (const std::int64_t sequence : of_matmuls(sizes_.sequences, t)) {
       for (const std::int64_t width : sizes_.head_width) add_attention(t, {1, sequence, rows, rows, width});
     }
   }

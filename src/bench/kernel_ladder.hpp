@@ -2,6 +2,7 @@
 // The kernels of a step at a ladder of shapes, as calls whose prices are measured.
 
 #include <array>
+#include <span>
 
 #include "bench/priced_calls.hpp"
 #include "tessera/kernels/observed_kernels.hpp"
@@ -36,6 +37,10 @@ class KernelLadder final : private KernelObserver {
 
  private:
   using Call = std::function<void(Kernels&, Stream&)>;
+
+  /// Returns the sizes at which matmuls and attention of a type are measured. In fp32 GPUs take some twelve times as
+  /// long as in 16 bits, a minute at the largest sizes, whose prices follow from their FLOPs.
+  std::span<const std::int64_t> of_matmuls(const std::vector<std::int64_t>& sizes, DType t) const;
 
   /// Asks the call what it is, and adds it to the price of that name.
   void add(Call call);
