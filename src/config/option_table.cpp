@@ -348,7 +348,7 @@ void add_files(Rows& rows) {
       .text(
           "checkpoint.keep_near", &C::keep_near, "none|auto|FOLDER",
           "keep the newest checkpoint also on the nodes that wrote it, where a restart reads it first; auto: in memory "
-          "(/dev/shm), if twice its bytes fit beside the plan; FOLDER: on a disk of each node")
+          "(/dev/shm), if twice its bytes fit in addition to the plan; FOLDER: on a disk of each node")
       .also_by(kPlan);
   checkpoint.choice("checkpoint.tensors", &C::tensors,
                     "write tensors.h5, which shows whole tensors to HDF5 readers, with each checkpoint; false: tessera "

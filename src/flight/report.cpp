@@ -119,23 +119,39 @@ std::string activity(const RankFlight& rank) {
          fmt::format(", {} {} for {}", verb, current->name, format_seconds(rank.seconds_since(current->record.begin)));
 }
 
-/// Who waits in a collective, and who has not begun it. Every rank plays the same operations in the same order on each
-/// stream, so the number of an operation on its stream says who has come how far.
+/// Who waits where, and who has not come there.
 struct Wait {
-  const FlightOperationSeen* operation = nullptr;
+  std::string where;  ///< "gather h.3 of step 12"
   double seconds = 0;
   Ranks waiting, missing;
 };
+
+bool is_in_step(const FlightHeader& h) { return h.phase == FlightPhase::start || h.phase == FlightPhase::step; }
+
+/// Returns whether `rank` has not done an operation that `other` has done, or has begun after it.
+bool is_behind(const RankFlight& rank, const RankFlight& other) {
+  for (std::size_t stream = 0; stream < kFlightRings; ++stream) {
+    const FlightOperationSeen &mine = rank.last[stream], &theirs = other.last[stream];
+    const bool is_same = mine.record.number == theirs.record.number;
+    if (mine.record.number < theirs.record.number || (is_same && mine.is_under_way() && !theirs.is_under_way()))
+      return true;
+  }
+  return false;
+}
 
 class Judge {
  public:
   explicit Judge(const FlightSurvey& survey) : survey_(survey) {}
 
-  /// Returns the rank's wait, if it is in a collective.
+  /// Returns the rank's wait, if it is in a collective. Every rank plays the same operations in the same order on each
+  /// stream, so the number of an operation on its stream says who has come how far.
   std::optional<Wait> wait_of(const RankFlight& rank) const {
     const FlightOperationSeen* const current = rank.current();
     if (current == nullptr || !current->is_under_way() || current->work != FlightWork::collective) return std::nullopt;
-    Wait wait{current, rank.seconds_since(current->record.begin), {}, {}};
+    Wait wait{fmt::format("{} of step {}", current->name, current->record.step),
+              rank.seconds_since(current->record.begin),
+              {},
+              {}};
     const auto stream = static_cast<std::size_t>(current - rank.last.data());
     std::uint64_t least = current->record.number;
     for (const RankFlight& other : survey_.ranks) least = std::min(least, other.last[stream].record.number);
@@ -155,6 +171,28 @@ class Judge {
       auto wait = wait_of(rank);
       if (!wait || wait->seconds < kPatience || wait->missing.empty() == somebody_is_missing) continue;
       if (!longest || wait->seconds > longest->seconds) longest = std::move(wait);
+    }
+    return longest;
+  }
+
+  /// Returns the longest wait outside of operations, as in a checkpoint, for ranks that are still in the step before
+  /// it.
+  std::optional<Wait> longest_wait_after_a_step() const {
+    std::optional<Wait> longest;
+    for (const RankFlight& rank : survey_.ranks) {
+      const FlightHeader& h = rank.header;
+      const double seconds = rank.seconds_since(h.phase_since);
+      if (is_in_step(h) || seconds < kPatience || (longest && seconds <= longest->seconds)) continue;
+      if (const auto* const current = rank.current(); current != nullptr && current->is_under_way()) continue;
+      const char* const phase = kFlightPhases[static_cast<std::size_t>(h.phase)];
+      Wait wait{fmt::format("the {} of step {}", phase, h.step), seconds, {}, {}};
+      wait.waiting =
+          those([&](const RankFlight& other) { return other.header.step == h.step && other.header.phase == h.phase; });
+      wait.missing = those([&](const RankFlight& other) {
+        const FlightHeader& o = other.header;
+        return o.step < h.step || (o.step == h.step && is_in_step(o) && is_behind(other, rank));
+      });
+      if (!wait.missing.empty()) longest = std::move(wait);
     }
     return longest;
   }
@@ -198,9 +236,8 @@ std::string missing_report(const Wait& wait) {
   Ranks named = wait.missing;
   if (std::ranges::any_of(named, [](const RankFlight* rank) { return is_broken(*rank); }))
     std::erase_if(named, [](const RankFlight* rank) { return !is_broken(*rank); });
-  const FlightRecord& record = wait.operation->record;
   return sentences(named, [&](const RankFlight& rank) {
-    return fmt::format("never arrived in {} of step {}, where {} for {}. It {}", wait.operation->name, record.step,
+    return fmt::format("never arrived in {}, where {} for {}. It {}", wait.where,
                        shown_ranks(wait.waiting) + (wait.waiting.size() == 1 ? " waits" : " wait"),
                        format_seconds(wait.seconds), plain(rank));
   });
@@ -236,11 +273,12 @@ std::string flight_verdict(const FlightSurvey& survey) {
   const Judge judge(survey);
   if (const auto wait = judge.longest_wait(true)) return missing_report(*wait);
   if (const Ranks broken = judge.those(is_broken); !broken.empty()) return sentences(first_to_go(broken), plain);
+  if (const auto wait = judge.longest_wait_after_a_step()) return missing_report(*wait);
   const std::string unseen = unseen_ranks(survey);
   std::string text;
   if (const auto wait = judge.longest_wait(false)) {
-    text = fmt::format("{} arrived {} ago in {} of step {}, which is not done: {}\n", shown_ranks(wait->waiting),
-                       format_seconds(wait->seconds), wait->operation->name, wait->operation->record.step,
+    text = fmt::format("{} arrived {} ago in {}, which is not done: {}\n", shown_ranks(wait->waiting),
+                       format_seconds(wait->seconds), wait->where,
                        unseen.empty() ? "the link is slow, or a message was lost"
                                       : fmt::format("what {} did is not known here", unseen));
     if (unseen.empty()) return text;

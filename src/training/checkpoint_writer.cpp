@@ -54,7 +54,7 @@ CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& sessio
       near_(near_folder(settings_.options.keep_near, settings_.folder)),
       writes_near_(!near_.empty()),
       newest_(session.step()) {
-  // What a process left that was killed. All ranks have read their state.
+  // A process that was killed may have left files. By now all ranks have read their state.
   if (context.node_rank() == 0) prune_near(near_, session.step());
   std::vector<std::int64_t> world(static_cast<std::size_t>(context.size()));
   std::iota(world.begin(), world.end(), 0);

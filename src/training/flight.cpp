@@ -43,7 +43,10 @@ void TrainingFlight::failed() {
   } catch (const PeerError& error) {
     note(error.what(), FlightEnd::told);
   } catch (const CommunicationError& error) {
-    report(error.what());
+    // Of several ranks that gave up waiting the first one reports.
+    context_.notice().raise({context_.rank(), error.code(), error.what()});
+    if (context_.notice().failure().rank == context_.rank()) return report(error.what());
+    note(error.what(), FlightEnd::failed);
   } catch (const std::exception& error) {
     note(error.what(), FlightEnd::failed);
   }

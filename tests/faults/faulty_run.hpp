@@ -219,8 +219,12 @@ class FaultyRun {
     if (reports) outcome_.losses[step] = result.loss;
     if (step % drawn_.options.checkpoint.every == 0) {
       if (reports) outcome_.saving = step;
+      {
+        const FlightScope scope(session.flight(), FlightPhase::evaluation);
+        session.evaluate(1);
+      }
+      const FlightScope scope(session.flight(), FlightPhase::checkpoint);
       writer.begin();
-      session.evaluate(1);
     }
     note_saved(context, writer);
   }

@@ -40,11 +40,13 @@ class Growth(Case):
         (*first, files), (*last, files_at_end) = seen.values()
         for rank, (before, after) in enumerate(zip(first, last)):
             self.assertLess(after[0] - before[0], MOST_BYTES, f"rank {rank}: {seen}")
-            self.assertEqual(after[2], before[2], f"threads of rank {rank}: {seen}")
-            self.assertLessEqual(after[1], before[1], f"open files of rank {rank}: {seen}")
-        self.assertLessEqual(files_at_end, files + 3, "files of the run, one of whose checkpoints may be being written")
+            # A slow disk may be writing a checkpoint in every look; what leaks per checkpoint leaks sixty times.
+            self.assertLessEqual(after[1], before[1] + 3, f"open files of rank {rank}: {seen}")
+            self.assertLessEqual(after[2], before[2] + 1, f"threads of rank {rank}: {seen}")
+        self.assertLessEqual(files_at_end, files + 10, "files of the run, one of whose checkpoints may be being written")
         growth = ", ".join(f"{(after[0] - before[0]) / 1024:.0f} KiB" for before, after in zip(first, last))
-        print(f"long: {STEPS} steps, growth per rank {growth}, 0 open files, 0 threads", flush=True)
+        files, threads = (max(after[i] - before[i] for before, after in zip(first, last)) for i in (1, 2))
+        print(f"long: {STEPS} steps, growth per rank {growth}, {files} open files, {threads} threads", flush=True)
 
     def step(self):
         """Of status.json, which the run writes now and then."""

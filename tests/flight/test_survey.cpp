@@ -75,6 +75,32 @@ TEST_CASE("a rank that did not come to a collective is named, with what it does"
   }
 }
 
+TEST_CASE("a rank that did not come to a checkpoint is named, though others wait for those that wait for it") {
+  Ranks ranks;
+  for (int i = 0; i < 3; ++i) ranks.add(3).begin(0, 0, seconds_ago(2));
+  for (const int i : {0, 2}) ranks.all[static_cast<std::size_t>(i)]->end(0, seconds_ago(1.9));
+  for (const int i : {0, 2}) ranks.all[static_cast<std::size_t>(i)]->enter(FlightPhase::checkpoint);
+  CHECK(ranks.verdict().find("never arrived") == std::string::npos);  // not yet for a second
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  CHECK_THAT(ranks.verdict(), Contains("rank 1 on ") && Contains("never arrived in the checkpoint of step 12") &&
+                                  Contains("ranks 0, 2 wait for 1") && Contains("step 12, in forward h.0 for 3"));
+  ranks.all[1]->end(0, seconds_ago(0));  // it is before the checkpoint now, or after it
+  CHECK(ranks.verdict().find("never arrived") == std::string::npos);
+}
+
+TEST_CASE("a rank stays in the phase in which it failed") {
+  Ranks ranks;
+  FlightRecorder& rank = ranks.add();
+  { const FlightScope scope(&rank, FlightPhase::report); }
+  CHECK(rank.phase() == FlightPhase::step);
+  try {
+    const FlightScope scope(&rank, FlightPhase::checkpoint);
+    throw IoError("no disk");
+  } catch (const IoError&) {
+    CHECK(rank.phase() == FlightPhase::checkpoint);
+  }
+}
+
 TEST_CASE("a link is slow if all ranks have come") {
   Ranks ranks;
   for (int i = 0; i < 2; ++i) ranks.add().begin(0, 1, seconds_ago(8));

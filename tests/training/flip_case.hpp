@@ -8,6 +8,18 @@
 
 namespace tessera::testing {
 
+/// Returns configuration `seed`, with the state checked at every step. world 0: drawn, too.
+inline Drawn checked(std::uint64_t seed, std::int64_t world) {
+  Options options = base_options();
+  options.train.steps = 4;
+  options.run.check_every = 1;
+  Drawn drawn = draw(seed, options, world == 0 ? 8 : world == 3 ? 6 : 4, world);
+  drawn.options.precision.compute = std::array{DType::fp32, DType::bf16, DType::fp16}[seed % 3];
+  drawn.options.checkpoint.async = seed % 4 == 0;
+  drawn.text += fmt::format(" compute {}", name_of(drawn.options.precision.compute));
+  return drawn;
+}
+
 /// A planted flip, as a check should name it.
 struct Flip {
   std::int64_t rank = 0, after_step = 0;

@@ -3,6 +3,7 @@
 
 #include "sanitized.hpp"
 #include "training/checkpoint_case.hpp"
+#include "training/flip_case.hpp"
 #include "training/replay_case.hpp"
 
 using namespace tessera;
@@ -12,14 +13,10 @@ namespace {
 
 /// Returns configuration `seed`, replayed at every step.
 Drawn replayed(std::uint64_t seed, std::int64_t world) {
-  Options options = base_options();
-  options.train.steps = 4;
-  options.run.check_every = options.run.replay_every = 1;
-  Drawn drawn = draw(seed, options, world == 3 ? 6 : world == 0 ? 8 : 4, world);
-  drawn.options.precision.compute = std::array{DType::fp32, DType::bf16, DType::fp16}[seed % 3];
+  Drawn drawn = checked(seed, world);
+  drawn.options.run.replay_every = 1;
   drawn.options.train.micro_batch = 1 + static_cast<std::int64_t>(seed % 2);  // 1: an odd number of elements
   drawn.options.model.dropout = seed % 4 == 1 ? 0.1 : 0.0;
-  drawn.text += fmt::format(" compute {}", name_of(drawn.options.precision.compute));
   return drawn;
 }
 

@@ -12,22 +12,6 @@ using namespace tessera;
 using namespace tessera::testing;
 using Catch::Contains;
 
-namespace {
-
-/// Returns configuration `seed`, checked at every step.
-Drawn checked(std::uint64_t seed, std::int64_t world) {
-  Options options = base_options();
-  options.train.steps = 4;
-  options.run.check_every = 1;
-  Drawn drawn = draw(seed, options, world == 0 ? 8 : 4, world);
-  drawn.options.precision.compute = std::array{DType::fp32, DType::bf16, DType::fp16}[seed % 3];
-  drawn.options.checkpoint.async = seed % 4 == 0;
-  drawn.text += fmt::format(" compute {}", name_of(drawn.options.precision.compute));
-  return drawn;
-}
-
-}  // namespace
-
 TEST_CASE("a flipped bit of the state or of a copy is found and located") {
   const char* const given = std::getenv("TESSERA_FLIP_SEED");
   const std::uint64_t first = given != nullptr ? std::stoull(given) : 1;

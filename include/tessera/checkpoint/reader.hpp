@@ -30,7 +30,7 @@ struct FileShare {
   std::size_t first = 0, every = 1;
 };
 
-/// What a reading took.
+/// How much was read, and from where.
 struct ReadReport {
   std::int64_t bytes = 0, near = 0;  ///< of blocks: all, and of them from the copy near
   std::string damaged_near;          ///< what was wrong with a block near, for which the disk's was read

@@ -2,6 +2,7 @@
 // A rank's flight recorder: always on, some nanoseconds per operation, and read by `tessera postmortem`.
 
 #include <atomic>
+#include <exception>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -111,7 +112,8 @@ class FlightRecorder {
   std::vector<double> expected_;  ///< the same
 };
 
-/// A phase, from its construction to the end of its scope; then the one before it goes on. `flight` may be null.
+/// A phase, from its construction to the end of its scope; then the one before it goes on. After an exception it
+/// remains, because the report that follows says in which phase the rank failed. `flight` may be null.
 class FlightScope {
  public:
   FlightScope(FlightRecorder* flight, FlightPhase phase)
@@ -119,7 +121,7 @@ class FlightScope {
     if (flight_ != nullptr) flight_->enter(phase);
   }
   ~FlightScope() {
-    if (flight_ != nullptr) flight_->enter(before_);
+    if (flight_ != nullptr && std::uncaught_exceptions() == exceptions_) flight_->enter(before_);
   }
   FlightScope(const FlightScope&) = delete;
   FlightScope& operator=(const FlightScope&) = delete;
@@ -127,6 +129,7 @@ class FlightScope {
  private:
   FlightRecorder* flight_;
   FlightPhase before_;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 /// While it lives, a fault (SIGSEGV and the like) is noted before it ends the process. Signals that something else

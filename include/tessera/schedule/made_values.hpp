@@ -1,5 +1,5 @@
 #pragma once
-// What the operations of a micro-step compute, as opposed to what they move, sum over ranks or keep.
+// The values that a micro-step computes, as opposed to those that it moves, sums over ranks or keeps.
 
 #include <vector>
 

@@ -10,7 +10,7 @@
 namespace tessera {
 
 /// Decides before the run allocates its memory, and sets checkpoint.keep_near = none if copies do not fit. `auto` wants
-/// memory on every node for two checkpoints' files of that node beside the ranks' plans; a folder is taken as it is.
+/// memory on every node for the files of two checkpoints in addition to the ranks' plans; a folder is taken as it is.
 /// Returns a line for the log, empty for `none`. Collective.
 std::string decide_near(World& world, Options& options, const PlannedRun& planned);
 

@@ -70,7 +70,8 @@ class TrainingSession {
   /// Runs one optimizer step. `before_update` is called when all gradients are final, before weights change (dumps).
   /// The step is given up if ranks wish to stop while one of them expects that its rest takes long. All state is then
   /// as before the step, and nothing but a checkpoint may follow. Updates of state on the host are left to the next
-  /// step, or to Player::finish_step.
+  /// step, or to Player::finish_step. With run.replay_every, CorruptionError on every rank if two ranks make different
+  /// bits of the same micro-batch.
   StepResult train_step(const std::function<void()>& before_update = {});
 
   /// Plays the last step again, whose numbers are not finite, and returns where the first such number is (NanSearch);
