@@ -32,12 +32,12 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// Folders in `parent` whose name starts with `prefix`, the last name first (the newest version).
-std::vector<fs::path> folders_like(const fs::path& parent, const std::string& prefix) {
+/// What lies in `parent` and has a name that starts with `prefix`, the last name first (the newest version).
+std::vector<fs::path> entries_like(const fs::path& parent, const std::string& prefix) {
   std::vector<fs::path> found;
   std::error_code error;
   for (fs::directory_iterator it(parent, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().filename().string().rfind(prefix, 0) == 0 && it->is_directory(error)) found.push_back(it->path());
+    if (it->path().filename().string().starts_with(prefix)) found.push_back(it->path());
   }
   std::sort(found.rbegin(), found.rend());
   return found;
@@ -46,7 +46,7 @@ std::vector<fs::path> folders_like(const fs::path& parent, const std::string& pr
 /// Lists Python's package folders under an installation prefix.
 std::vector<fs::path> package_folders(const fs::path& prefix) {
   std::vector<fs::path> found;
-  for (const fs::path& python : folders_like(prefix / "lib", "python")) {
+  for (const fs::path& python : entries_like(prefix / "lib", "python")) {
     found.push_back(python / "site-packages");
     found.push_back(python / "dist-packages");
   }
@@ -86,7 +86,11 @@ constexpr int kKept = RTLD_LOCAL | RTLD_NODELETE;
 /// Opens the parts of the library `path` that lie beside it. Without one the library says itself what it lacks.
 void open_parts(const fs::path& path, const std::vector<std::string>& parts) {
   if (!path.has_parent_path()) return;
-  for (const std::string& part : parts) dlopen((path.parent_path() / part).c_str(), RTLD_LAZY | kKept);
+  for (const std::string& part : parts) {
+    for (const fs::path& file : entries_like(path.parent_path(), part)) {
+      if (dlopen(file.c_str(), RTLD_LAZY | kKept) != nullptr) break;
+    }
+  }
 }
 
 }  // namespace
@@ -102,7 +106,7 @@ std::vector<std::string> library_candidates(const LibrarySearch& search) {
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
     if (const std::string home = environment(variable); !home.empty()) candidates.add_toolkit(home);
   }
-  for (const fs::path& toolkit : folders_like("/usr/local", "cuda")) candidates.add_toolkit(toolkit);
+  for (const fs::path& toolkit : entries_like("/usr/local", "cuda")) candidates.add_toolkit(toolkit);
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (const std::string prefix = environment(variable); !prefix.empty()) {
       for (const fs::path& packages : package_folders(prefix)) candidates.add_packages(packages);

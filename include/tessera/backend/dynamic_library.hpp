@@ -14,8 +14,9 @@ struct LibrarySearch {
   std::string what;                          ///< for messages: "cuBLASLt"
   std::vector<std::string> names;            ///< file names, the best first: "libcublasLt.so.13", ...
   std::vector<std::string> python_packages;  ///< folders under site-packages/nvidia that may hold it: "cu13", "cublas"
-  /// Files beside it that it opens by name alone when they are needed, those that others need first. A folder that the
-  /// system searches, or LD_LIBRARY_PATH, may hold another version's, so they are opened from its own folder before it.
+  /// Files beside it that it opens by name alone when they are needed, those that others need first; a name may lack the
+  /// end of its version. A folder that the system searches, or LD_LIBRARY_PATH, may hold another version's, or none may
+  /// hold any, so they are opened from its own folder before it.
   std::vector<std::string> parts = {};
 };
 

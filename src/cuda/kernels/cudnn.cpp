@@ -10,13 +10,34 @@ using cudnn::Attribute;
 using cudnn::Kind;
 using cudnn::Type;
 
-Cudnn::Cudnn()
-    : library(open_cuda_library({"cuDNN",
-                                 {"libcudnn.so.9"},
-                                 {"cudnn", "cu13"},
-                                 {"libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9",
-                                  "libcudnn_heuristic.so.9", "libcudnn_engines_runtime_compiled.so.9",
-                                  "libcudnn_engines_precompiled.so.9"}})) {}
+namespace {
+
+/// Opens NVRTC, with which cuDNN compiles kernels of attention, and the part that NVRTC looks for by name alone.
+/// Without them cuDNN says so where it needs them.
+void open_compiler() {
+  constexpr int major = CUDART_VERSION / 1000;
+  try {
+    open_cuda_library({"NVRTC",
+                       {fmt::format("libnvrtc.so.{}", major)},
+                       {fmt::format("cu{}", major), "cuda_nvrtc"},
+                       {fmt::format("libnvrtc-builtins.so.{}", major)}});
+  } catch (const UsageError&) {
+  }
+}
+
+DynamicLibrary open_cudnn() {
+  open_compiler();
+  return open_cuda_library(
+      {"cuDNN",
+       {"libcudnn.so.9"},
+       {"cudnn", "cu13"},
+       {"libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9", "libcudnn_heuristic.so.9",
+        "libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_precompiled.so.9"}});
+}
+
+}  // namespace
+
+Cudnn::Cudnn() : library(open_cudnn()) {}
 
 std::string Cudnn::name() const {
   const std::size_t number = version();
