@@ -49,7 +49,7 @@ KernelLadder::KernelLadder(Device& device, Kernels& kernels, const LadderSizes& 
       sizes_(sizes),
       from_(device, MemoryKind::device, sizes.memory),
       to_(device, MemoryKind::device, sizes.memory),
-      state_(device, MemoryKind::device, sizes.memory),
+      state_(device, MemoryKind::device, sizes.memory, false),  // of second moments there are roots
       asked_(make_observed_kernels(nullptr, *this)),
       stream_(device.make_caller_stream("asked")) {
   const StepScalars scalars = small_step();
@@ -201,7 +201,10 @@ void KernelLadder::add_linear(DType t, std::int64_t n, std::int64_t in, std::int
   for (const bool gelu : {false, true}) {
     add([=](Kernels& k, Stream& on) {
       const View activated = gelu ? o(n, out) : View{};
-      k.linear_forward(on, {n, in, out, r(n, in), r(in, out), {}, r(1, out), {}, o(n, out), activated, false, {}});
+      // As in models: what makes rows shorter, or keeps their length, ends on the residual stream.
+      const ConstView residual = !gelu && out <= in ? r(n, out) : ConstView{};
+      k.linear_forward(on,
+                       {n, in, out, r(n, in), r(in, out), {}, r(1, out), residual, o(n, out), activated, false, {}});
     });
     add([=](Kernels& k, Stream& on) {
       const ConstView before = gelu ? r(n, in) : ConstView{};

@@ -6,13 +6,31 @@
 #include "bench/median.hpp"
 #include "bench/stream_clock.hpp"
 #include "tessera/base/clock.hpp"
+#include "tessera/base/counter_rng.hpp"
 #include "tessera/base/math.hpp"
 
 namespace tessera {
 
-RotatingMemory::RotatingMemory(Device& device, MemoryKind kind, std::int64_t bytes)
+namespace {
+
+/// Returns 1 MiB of 16-bit words, each a sign, five bits that all exponents share, and ten that are random.
+std::vector<std::uint16_t> random_words(bool may_be_negative) {
+  std::vector<std::uint16_t> words;
+  for (std::uint64_t block = 0; words.size() < std::size_t{1} << 19; ++block) {
+    for (const std::uint32_t bits : philox(0, RandomUse::synthetic_data, 1, block)) {
+      for (const std::uint32_t half : {bits >> 16, bits & 0xffff})
+        words.push_back(static_cast<std::uint16_t>(0x3c00 + (half & 0x3ff) + (may_be_negative ? half & 0x8000 : 0)));
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+RotatingMemory::RotatingMemory(Device& device, MemoryKind kind, std::int64_t bytes, bool may_be_negative)
     : memory_(device.allocate(kind, bytes)) {
-  const std::vector<std::byte> pattern(1 << 16, std::byte{0x3c});
+  const std::vector<std::uint16_t> words = random_words(may_be_negative);
+  const std::span<const std::byte> pattern = std::as_bytes(std::span(words));
   for (std::int64_t done = 0; done < bytes;) {  // doubles the filled part
     const std::int64_t more = std::min(done == 0 ? std::ssize(pattern) : done, bytes - done);
     device.copy(memory_->data() + done, done == 0 ? pattern.data() : memory_->data(), more);
