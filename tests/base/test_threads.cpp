@@ -1,4 +1,5 @@
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -79,4 +80,15 @@ TEST_CASE("A thread that the system refuses is named with the limits that do so"
     CHECK_THROWS_AS(start_thread("reader", [] {}), IoError);
   }
   for (const int signal : kOthers) CHECK_FALSE(blocks(signal));
+}
+
+TEST_CASE("a thread that is to wake at once has no slack, and others keep theirs") {
+  const int usual = prctl(PR_GET_TIMERSLACK);
+  int slack = 0;
+  start_thread("sleeper", [&] {
+    wake_at_once();
+    slack = prctl(PR_GET_TIMERSLACK);
+  }).join();
+  CHECK(slack == 1000);
+  CHECK(prctl(PR_GET_TIMERSLACK) == usual);
 }

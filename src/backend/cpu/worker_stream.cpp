@@ -27,7 +27,10 @@ struct Entry {
 class WorkerStream final : public Stream {
  public:
   WorkerStream(const std::string& name, std::int64_t capacity)
-      : ring_(static_cast<std::size_t>(capacity)), worker_(start_thread(name, [this] { work(); })) {}
+      : ring_(static_cast<std::size_t>(capacity)), worker_(start_thread(name, [this] {
+          wake_at_once();
+          work();
+        })) {}
 
   /// Finishes what was submitted, then ends the thread.
   ~WorkerStream() override {
