@@ -1,12 +1,19 @@
 #include "comm/notice_block.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace tessera {
 
 bool NoticeBlock::write(const Failure& failure) {
   std::uint32_t expected = quiet;
-  if (!state.compare_exchange_strong(expected, being_written)) return false;
+  if (!state.compare_exchange_strong(expected, being_written)) {
+    // The other one needs a microsecond, unless it is killed meanwhile.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (!is_raised() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return false;
+  }
   code = static_cast<std::int32_t>(failure.code);
   rank = failure.rank;
   length = static_cast<std::uint32_t>(std::min(failure.message.size(), kText));

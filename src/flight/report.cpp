@@ -182,7 +182,9 @@ class Judge {
     for (const RankFlight& rank : survey_.ranks) {
       const FlightHeader& h = rank.header;
       const double seconds = rank.seconds_since(h.phase_since);
-      if (is_in_step(h) || seconds < kPatience || (longest && seconds <= longest->seconds)) continue;
+      if (is_in_step(h) || h.phase == FlightPhase::end || seconds < kPatience ||
+          (longest && seconds <= longest->seconds))
+        continue;
       if (const auto* const current = rank.current(); current != nullptr && current->is_under_way()) continue;
       const char* const phase = kFlightPhases[static_cast<std::size_t>(h.phase)];
       Wait wait{fmt::format("the {} of step {}", phase, h.step), seconds, {}, {}};
@@ -273,6 +275,8 @@ std::string flight_verdict(const FlightSurvey& survey) {
   const Judge judge(survey);
   if (const auto wait = judge.longest_wait(true)) return missing_report(*wait);
   if (const Ranks broken = judge.those(is_broken); !broken.empty()) return sentences(first_to_go(broken), plain);
+  const auto failed = [](const RankFlight& rank) { return rank.header.end == FlightEnd::failed; };
+  if (const Ranks first = judge.those(failed); !first.empty()) return sentences(first, plain);
   if (const auto wait = judge.longest_wait_after_a_step()) return missing_report(*wait);
   const std::string unseen = unseen_ranks(survey);
   std::string text;
@@ -283,7 +287,7 @@ std::string flight_verdict(const FlightSurvey& survey) {
                                       : fmt::format("what {} did is not known here", unseen));
     if (unseen.empty()) return text;
   }
-  text += sentences(judge.those([](const RankFlight& rank) { return rank.header.end == FlightEnd::failed; }), plain);
+  text += sentences(judge.those([](const RankFlight& rank) { return rank.header.end == FlightEnd::gave_up; }), plain);
   if (!text.empty()) return text;
   return sentences(judge.those([](const RankFlight& rank) {
     const FlightOperationSeen* const current = rank.current();

@@ -23,7 +23,7 @@ TrainingFlight::TrainingFlight(RankContext& context, const std::filesystem::path
   } catch (const IoError& error) {
     own.warn(fmt::format("rank {} has no flight recorder: {}", context.rank(), error.what()));
   }
-  context.notice().set_last_words([this](const std::string& why) { report(why); });
+  context.notice().set_last_words([this](const std::string& why) { report(why, FlightEnd::gave_up); });
 }
 
 TrainingFlight::~TrainingFlight() { context_.notice().set_last_words({}); }
@@ -43,17 +43,17 @@ void TrainingFlight::failed() {
   } catch (const PeerError& error) {
     note(error.what(), FlightEnd::told);
   } catch (const CommunicationError& error) {
-    // Of several ranks that gave up waiting the first one reports.
+    // Of several ranks that gave up waiting the first one of each node reports.
     context_.notice().raise({context_.rank(), error.code(), error.what()});
-    if (context_.notice().failure().rank == context_.rank()) return report(error.what());
-    note(error.what(), FlightEnd::failed);
+    if (context_.notice().failure().rank == context_.rank()) return report(error.what(), FlightEnd::gave_up);
+    note(error.what(), FlightEnd::gave_up);
   } catch (const std::exception& error) {
     note(error.what(), FlightEnd::failed);
   }
 }
 
 /// Prints who waits for whom, before the last line says why the job ends, and notes that line.
-void TrainingFlight::report(const std::string& why) {
+void TrainingFlight::report(const std::string& why, FlightEnd how) {
   if (!recorder_) return;
   try {
     const FlightSurvey seen = survey({recorder_->folder()});
@@ -62,13 +62,13 @@ void TrainingFlight::report(const std::string& why) {
   } catch (const IoError&) {
     // The error itself is told anyway.
   }
-  recorder_->failed(why);
+  recorder_->failed(why, how);
 }
 
 /// Ends the process from the monitor's thread, because the main one waits for data that do not come.
 void TrainingFlight::end_the_job(const std::string& why) {
   if (!context_.notice().raise({context_.rank(), ExitCode::communication, why})) return;  // another one ends it
-  report(why);
+  report(why, FlightEnd::failed);
   Log(static_cast<int>(context_.rank()), static_cast<int>(context_.size())).error(why);
   static_cast<void>(std::fflush(stderr));
   std::_Exit(static_cast<int>(ExitCode::communication));

@@ -141,7 +141,9 @@ class FaultyRun {
     FlightRecorder flight({folder_ / "flight", false}, number, drawn_.world, "", planned_.schedule.hash(),
                           flight_operations(planned_.schedule));
     const auto end = [&](RankEnd::Kind kind, ExitCode code, const char* said) {
-      flight.failed(said, kind == RankEnd::Kind::peer_error ? FlightEnd::told : FlightEnd::failed);
+      flight.failed(said, kind == RankEnd::Kind::peer_error ? FlightEnd::told
+                          : code == ExitCode::communication ? FlightEnd::gave_up
+                                                            : FlightEnd::failed);
       outcome_.ends[static_cast<std::size_t>(number)] = {kind, code, said};
     };
     try {

@@ -88,6 +88,23 @@ TEST_CASE("a rank that did not come to a checkpoint is named, though others wait
   CHECK(ranks.verdict().find("never arrived") == std::string::npos);
 }
 
+TEST_CASE("a rank that failed by itself in a checkpoint is named, and not one that was late for it") {
+  Ranks ranks;
+  for (int i = 0; i < 3; ++i) ranks.add(3).begin(0, 0, seconds_ago(2));
+  for (const int i : {0, 2}) ranks.all[static_cast<std::size_t>(i)]->end(0, seconds_ago(1.9));
+  for (const int i : {0, 2}) ranks.all[static_cast<std::size_t>(i)]->enter(FlightPhase::checkpoint);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  SECTION("it gave up waiting") {
+    ranks.all[2]->failed("rank 1 did not come", FlightEnd::gave_up);
+    CHECK_THAT(ranks.verdict(), Contains("rank 1 on ") && Contains("never arrived in the checkpoint of step 12"));
+  }
+  SECTION("it did not wait for anybody") {
+    ranks.all[2]->failed("no space left");
+    for (const int i : {0, 1}) ranks.all[static_cast<std::size_t>(i)]->failed("told", FlightEnd::told);
+    CHECK_THAT(ranks.verdict(), Contains("rank 2 on ") && Contains("failed (no space left)") && !Contains("rank 1"));
+  }
+}
+
 TEST_CASE("a rank stays in the phase in which it failed") {
   Ranks ranks;
   FlightRecorder& rank = ranks.add();
@@ -112,7 +129,7 @@ TEST_CASE("a link is slow if all ranks have come") {
 TEST_CASE("of a rank whose file was lost with its node, those that wait for it say what they know") {
   Ranks ranks;
   for (int i = 0; i < 2; ++i) ranks.add(3).begin(0, 1, seconds_ago(8));
-  ranks.all[0]->failed("rank 2 did not arrive within 8 s");
+  ranks.all[0]->failed("rank 2 did not arrive within 8 s", FlightEnd::gave_up);
   CHECK_THAT(ranks.verdict(), Contains("ranks 0, 1 arrived 8 s ago in gather h.1 of step 12") &&
                                   Contains("what rank 2 did is not known here\nrank 0 on ") &&
                                   Contains("failed (rank 2 did not arrive within 8 s)"));

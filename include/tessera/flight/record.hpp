@@ -18,8 +18,8 @@ inline constexpr std::uint64_t kFlightRecords = 512;  ///< of each ring
 enum class FlightPhase : std::uint32_t { start, step, report, evaluation, sample, checkpoint, end };
 inline constexpr std::array kFlightPhases{"start", "step", "report", "evaluation", "sample", "checkpoint", "end"};
 
-/// How a rank ended, if it could say so.
-enum class FlightEnd : std::uint32_t { none, finished, failed, told };  ///< told: another rank failed
+/// How a rank ended, if it could say so. told: another rank failed; gave_up: it had waited for another one.
+enum class FlightEnd : std::uint32_t { none, finished, failed, told, gave_up };
 
 /// The kind of an operation: what a rank waits for in it.
 enum class FlightWork : std::uint8_t { compute, collective, data, copy };

@@ -30,7 +30,7 @@ class TrainingFlight {
   void failed();
 
  private:
-  void report(const std::string& why);
+  void report(const std::string& why, FlightEnd how);
   void end_the_job(const std::string& why);
 
   RankContext& context_;
