@@ -80,17 +80,19 @@ class Candidates {
   std::vector<std::string> paths_;
 };
 
-// Never unmapped, because GPU libraries leave handlers behind that run when the process ends.
-constexpr int kKept = RTLD_LOCAL | RTLD_NODELETE;
-
-/// Opens the parts of the library `path` that lie beside it. Without one the library says itself what it lacks.
-void open_parts(const fs::path& path, const std::vector<std::string>& parts) {
-  if (!path.has_parent_path()) return;
+/// Opens the parts of the library `path` that lie beside it. What is missing the library itself complains of.
+std::vector<void*> open_parts(const fs::path& path, const std::vector<std::string>& parts) {
+  std::vector<void*> open;
+  if (!path.has_parent_path()) return open;
   for (const std::string& part : parts) {
-    for (const fs::path& file : entries_like(path.parent_path(), part)) {
-      if (dlopen(file.c_str(), RTLD_LAZY | kKept) != nullptr) break;
-    }
+    std::error_code error;
+    const fs::path file = path.parent_path() / part;
+    const bool is_there = fs::exists(file, error);
+    for (const fs::path& one : is_there ? std::vector{file} : entries_like(path.parent_path(), part))
+      open.push_back(dlopen(one.c_str(), RTLD_LAZY | RTLD_LOCAL));
   }
+  std::erase(open, nullptr);
+  return open;
 }
 
 }  // namespace
@@ -122,11 +124,14 @@ std::vector<std::string> library_candidates(const LibrarySearch& search) {
 }
 
 DynamicLibrary DynamicLibrary::open(const LibrarySearch& search) {
+  // Never unmapped, because GPU libraries leave handlers behind that run when the process ends.
+  constexpr int kHowToOpen = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   std::string tried;
   for (const std::string& candidate : library_candidates(search)) {
-    open_parts(candidate, search.parts);
-    if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | kKept)) return {handle, candidate};
+    const std::vector<void*> parts = open_parts(candidate, search.parts);
+    if (void* const handle = dlopen(candidate.c_str(), kHowToOpen)) return {handle, candidate};  // and keeps its parts
     const char* const reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread's last call
+    std::ranges::for_each(parts, dlclose);
     tried += fmt::format("\n  {}: {}", candidate, reason != nullptr ? reason : "?");
   }
   throw refusal("{} cannot be loaded", search.what)

@@ -14,9 +14,9 @@ struct LibrarySearch {
   std::string what;                          ///< for messages: "cuBLASLt"
   std::vector<std::string> names;            ///< file names, the best first: "libcublasLt.so.13", ...
   std::vector<std::string> python_packages;  ///< folders under site-packages/nvidia that may hold it: "cu13", "cublas"
-  /// Files beside it that it opens by name alone when they are needed, those that others need first; a name may lack the
-  /// end of its version. A folder that the system searches, or LD_LIBRARY_PATH, may hold another version's, or none may
-  /// hold any, so they are opened from its own folder before it.
+  /// Libraries in the same folder that it loads by name when it needs them, dependencies first. Where there is no file
+  /// of a name, those whose names go on from it are meant ("libx.so.13": "libx.so.13.0"). They are loaded from that
+  /// folder first, because the system's search or LD_LIBRARY_PATH may find another version, or none.
   std::vector<std::string> parts = {};
 };
 
