@@ -49,7 +49,8 @@ KernelLadder::KernelLadder(Device& device, Kernels& kernels, const LadderSizes& 
       sizes_(sizes),
       from_(device, MemoryKind::device, sizes.memory),
       to_(device, MemoryKind::device, sizes.memory),
-      state_(device, MemoryKind::device, sizes.memory, false),  // of second moments there are roots
+      state_(device, MemoryKind::device, sizes.memory),
+      squares_(device, MemoryKind::device, sizes.memory, false),  // AdamW takes the root of second moments
       asked_(make_observed_kernels(nullptr, *this)),
       stream_(device.make_caller_stream("asked")) {
   const StepScalars scalars = small_step();
@@ -167,7 +168,7 @@ void KernelLadder::add_activations(DType t, std::int64_t elements) {
 UpdateArguments KernelLadder::update(DType t, std::int64_t n, std::size_t states) {
   UpdateArguments a;
   a.elements = n, a.master = floats(state_, n);
-  for (float*& state : states_) state = floats(state_, n);
+  states_ = {floats(state_, n), floats(squares_, n)};
   a.states = std::span(states_).first(states);
   a.momentum = 0.95, a.gradient = from_.next(n * size_of(t)), a.gradient_dtype = t;
   run_ = {0, n, true};
@@ -201,7 +202,7 @@ void KernelLadder::add_linear(DType t, std::int64_t n, std::int64_t in, std::int
   for (const bool gelu : {false, true}) {
     add([=](Kernels& k, Stream& on) {
       const View activated = gelu ? o(n, out) : View{};
-      // As in models: what makes rows shorter, or keeps their length, ends on the residual stream.
+      // As in models: a projection that does not widen its rows adds the residual stream.
       const ConstView residual = !gelu && out <= in ? r(n, out) : ConstView{};
       k.linear_forward(on,
                        {n, in, out, r(n, in), r(in, out), {}, r(1, out), residual, o(n, out), activated, false, {}});

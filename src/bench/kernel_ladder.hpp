@@ -71,7 +71,7 @@ class KernelLadder final : private KernelObserver {
   Device& device_;
   Kernels& kernels_;
   LadderSizes sizes_;
-  RotatingMemory from_, to_, state_;
+  RotatingMemory from_, to_, state_, squares_;
   std::unique_ptr<DeviceMemory> scratch_, scalars_, sum_, few_tokens_, tokens_;
   std::unique_ptr<Kernels> asked_;
   std::unique_ptr<Stream> stream_;
