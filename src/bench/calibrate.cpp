@@ -132,7 +132,7 @@ LadderSizes ladder_sizes(DeviceKind device, const MachineShape& machine) {
              {64, 256},
              {1 << 12, 1 << 16, 1 << 20, 1 << 24},
              0,
-             30};
+             24};
     // All that the ranks of a machine walk through together is twice its last cache.
     sizes.memory = std::clamp(2 * cache / (3 * machine.machine_ranks), 128 * kMebibyte, 512 * kMebibyte);
   } else {

@@ -67,9 +67,21 @@ std::span<const std::int64_t> KernelLadder::of_matmuls(const std::vector<std::in
   return std::span(sizes).first(sizes.size() - (is_slow && sizes.size() > 1 ? 1 : 0));
 }
 
-void KernelLadder::add(Call call) {
+void KernelLadder::add_stored(Call call) {
   work_ = [this, call](Stream& stream) { call(kernels_, stream); };
   call(*asked_, *stream_);
+}
+
+void KernelLadder::add(const Call& call) {
+  if (!traits_of(device_.kind()).has_own_memory) {
+    before_ = [this, call](Stream& stream) {
+      const std::array places{from_.place(), to_.place()};
+      call(kernels_, stream);
+      from_.return_to(places[0]), to_.return_to(places[1]);
+    };
+  }
+  add_stored(call);
+  before_ = nullptr;
 }
 
 void KernelLadder::call(const KernelCall& call, const std::function<void()>&) {
@@ -92,6 +104,7 @@ void KernelLadder::call(const KernelCall& call, const std::function<void()>&) {
     if (values.empty() || values.back() < at[i].second) values.push_back(at[i].second);  // sizes come in order
   }
   price->calls.push_back(work_);
+  if (before_) price->before.push_back(before_);
 }
 
 void* KernelLadder::need(std::int64_t bytes) {
@@ -178,20 +191,22 @@ UpdateArguments KernelLadder::update(DType t, std::int64_t n, std::size_t states
 }
 
 void KernelLadder::add_state(DType t, std::int64_t n) {
-  add([=, this](Kernels& k, Stream& on) { k.adamw(on, update(t, n, 2)); });
-  add([=, this](Kernels& k, Stream& on) { k.cast(on, floats(from_, n), DType::fp32, write(t, 1, n).data, t, n); });
+  add_stored([=, this](Kernels& k, Stream& on) { k.adamw(on, update(t, n, 2)); });
+  add_stored(
+      [=, this](Kernels& k, Stream& on) { k.cast(on, floats(from_, n), DType::fp32, write(t, 1, n).data, t, n); });
 }
 
 void KernelLadder::add_elements(DType t, std::int64_t n) {
   const auto r = [=, this] { return read(t, 1, n).data; };
-  add([=, this](Kernels& k, Stream& on) { k.add(on, r(), t, r(), t, write(t, 1, n).data, t, n); });
-  add([=, this](Kernels& k, Stream& on) { k.square_sum(on, r(), t, n, reinterpret_cast<ExactSum*>(sum_->data())); });
-  add([=, this](Kernels& k, Stream& on) {
+  add_stored([=, this](Kernels& k, Stream& on) { k.add(on, r(), t, r(), t, write(t, 1, n).data, t, n); });
+  add_stored(
+      [=, this](Kernels& k, Stream& on) { k.square_sum(on, r(), t, n, reinterpret_cast<ExactSum*>(sum_->data())); });
+  add_stored([=, this](Kernels& k, Stream& on) {
     UpdateArguments a = update(t, n, 1);
     a.direction = floats(from_, n);
     k.muon(on, a);
   });
-  add([=, this](Kernels& k, Stream& on) {
+  add_stored([=, this](Kernels& k, Stream& on) {
     k.muon_direction(on, {n, floats(from_, n), r(), t, 0.95, floats(to_, n), as<StepScalars>(scalars_)});
   });
 }
@@ -257,7 +272,7 @@ void KernelLadder::add_head(DType t, std::int64_t tokens, std::int64_t width, st
 }
 
 void KernelLadder::add_matrix(std::int64_t side) {
-  add([=, this](Kernels& k, Stream& on) {
+  add_stored([=, this](Kernels& k, Stream& on) {
     const DType t = DType::fp32;
     void* const scratch = need(kernel_needs(device_.kind()).orthogonalize(side, side));
     k.orthogonalize(on, {side, side, read(t, side, side), write(t, side, side), 5, scratch});

@@ -42,8 +42,12 @@ class KernelLadder final : private KernelObserver {
   /// long as in 16 bits, a minute at the largest sizes, whose prices follow from their FLOPs.
   std::span<const std::int64_t> of_matmuls(const std::vector<std::int64_t>& sizes, DType t) const;
 
-  /// Asks the call what it is, and adds it to the price of that name.
-  void add(Call call);
+  /// Asks the call what it is, and adds it to the price of that name. In a step it finds its data in memory: optimizer
+  /// state and parameters were last touched by the step before.
+  void add_stored(Call call);
+  /// The same for a call that finds in a cache what fits there, because the operation before it wrote or read it. On
+  /// cores it is made twice at the same place, and timed the second time. A GPU's caches are small against activations.
+  void add(const Call& call);
   void call(const KernelCall& call, const std::function<void()>& run) override;
 
   ConstView read(DType t, std::int64_t rows, std::int64_t columns) {
@@ -77,7 +81,7 @@ class KernelLadder final : private KernelObserver {
   std::unique_ptr<Stream> stream_;
   std::string prefix_;
   std::vector<PricedCalls> prices_;
-  StreamWork work_;  ///< of the call that is asked
+  StreamWork work_, before_;  ///< of the call that is asked
   DecayRun run_;
   std::array<float*, 2> states_{};
 };

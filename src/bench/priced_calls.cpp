@@ -57,8 +57,10 @@ void time_calls(RankContext& context, Device& device, Stream& stream, std::vecto
   double spent = 0, last = 0;
   for (int round = -warmup; round < kLeast || spent + last < seconds; ++round) {
     for (PricedCalls& price : prices) {
-      for (const StreamWork& call : price.calls) {
+      for (std::size_t i = 0; i < price.calls.size(); ++i) {
+        const StreamWork& call = price.calls[i];
         if (!is_caller) continue;  // and sleep until the round ends
+        if (!price.before.empty()) price.before[i](stream);
         // Ranks share the memory's bandwidth, as in a step.
         if (!device.can_capture() && callers == Callers::all) context.control().barrier();
         if (together == 0) {
@@ -66,7 +68,7 @@ void time_calls(RankContext& context, Device& device, Stream& stream, std::vecto
           continue;
         }
         clock.begin();
-        for (int i = 0; i < together; ++i) call(stream);
+        for (int time = 0; time < together; ++time) call(stream);
         clock.end();
       }
     }

@@ -18,6 +18,7 @@ struct PricedCalls {
   std::string name;
   std::vector<PriceTable::Axis> axes;
   std::vector<StreamWork> calls;
+  std::vector<StreamWork> before = {};  ///< by call, what is done before it without being timed; empty: nothing
   std::vector<std::vector<double>> seconds = {};  ///< by call, of every repetition
 };
 
@@ -30,6 +31,9 @@ class RotatingMemory {
   RotatingMemory(Device& device, MemoryKind kind, std::int64_t bytes, bool may_be_negative = true);
   /// Returns the next `bytes`, which do not exceed the whole.
   std::byte* next(std::int64_t bytes);
+  /// Where the walk is, and how it goes on from an earlier place.
+  std::int64_t place() const { return at_; }
+  void return_to(std::int64_t place) { at_ = place; }
 
  private:
   std::unique_ptr<DeviceMemory> memory_;
