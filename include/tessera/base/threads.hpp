@@ -27,8 +27,8 @@ class SignalsBlocked {
 /// system refuses another thread.
 std::thread start_thread(const std::string& name, std::function<void()> body);
 
-/// Has the system run the calling thread as soon as it wakes, though others compute on its core: for at most 0.1 ms at a
-/// time, and without the 50 us by which timers may be late. For threads that sleep most of the time; a thread that
+/// Has the system run the calling thread as soon as it wakes, though others compute on its core: for at most 0.1 ms at
+/// a time, and without the 50 us by which timers may be late. For threads that sleep most of the time; a thread that
 /// computed would be interrupted more often. Linux before 6.12 ignores the first.
 void wake_at_once();
 

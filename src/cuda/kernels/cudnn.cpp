@@ -12,8 +12,8 @@ using cudnn::Type;
 
 namespace {
 
-/// Opens NVRTC, with which cuDNN compiles kernels of attention, and the part that NVRTC looks for by name alone. If they
-/// are missing, cuDNN reports it when it needs them.
+/// Opens NVRTC, with which cuDNN compiles kernels of attention, and the part that NVRTC looks for by name alone. If
+/// they are missing, cuDNN reports it when it needs them.
 void open_compiler() {
   constexpr int major = CUDART_VERSION / 1000;
   try {
