@@ -1,6 +1,7 @@
 #include "tessera/base/threads.hpp"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,6 +44,11 @@ void wake_at_once() {
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER) return;
   attributes.runtime = 100'000;
   syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+void sleep_until(std::chrono::steady_clock::time_point end) {
+  wake_at_once();
+  std::this_thread::sleep_until(end);
 }
 
 std::thread start_thread(const std::string& name, std::function<void()> body) {

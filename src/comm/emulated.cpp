@@ -3,10 +3,10 @@
 #include "tessera/comm/emulated.hpp"
 
 #include <chrono>
-#include <thread>
 
 #include "comm/collective_call.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/base/threads.hpp"
 
 namespace tessera {
 
@@ -46,7 +46,7 @@ class EmulatedCommunicator final : public Communicator {
   void barrier(Stream& stream) override {
     const auto end = end_of(0);
     inner_->barrier(stream);
-    if (size() > 1) std::this_thread::sleep_until(end);
+    if (size() > 1) sleep_until(end);
   }
   void set_workspace(std::span<std::byte> scratch) override { inner_->set_workspace(scratch); }
   /// As seen by the caller: the delay is part of the time.
@@ -63,7 +63,7 @@ class EmulatedCommunicator final : public Communicator {
     CountedCall counted(counters_, collective, bytes);
     const auto end = end_of(bytes);
     work();
-    if (size() > 1) std::this_thread::sleep_until(end);  // a group of one has no network
+    if (size() > 1) sleep_until(end);  // a group of one has no network
     counted.done();
   }
 

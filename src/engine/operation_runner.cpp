@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tessera/base/counter_rng.hpp"
+#include "tessera/base/threads.hpp"
 
 namespace tessera {
 
@@ -98,7 +99,7 @@ void OperationRunner::copy(const Operation& op, const BoundOperation& bound, Str
   const auto bytes = static_cast<double>(copied_bytes(schedule_, op));
   const double transfer = slow.bandwidth > 0 ? bytes / slow.bandwidth : 0.0;
   const std::chrono::duration<double> time(slow.latency + transfer);
-  std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(time));
+  sleep_until(start + std::chrono::duration_cast<Clock::duration>(time));
 }
 
 /// Casts a bucket on the host.

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -27,9 +28,12 @@ class SignalsBlocked {
 /// system refuses another thread.
 std::thread start_thread(const std::string& name, std::function<void()> body);
 
-/// Has the system run the calling thread as soon as it wakes, though others compute on its core: for at most 0.1 ms at
-/// a time, and without the 50 us by which timers may be late. For threads that sleep most of the time; a thread that
-/// computed would be interrupted more often. Linux before 6.12 ignores the first.
+/// From now on the system runs the calling thread as soon as it wakes, though others compute on its core, for 0.1 ms at
+/// a time, and its timers are not late by the usual 50 us. For a thread that sleeps most of the time: one that spins or
+/// computes would interrupt others, and be interrupted, more often. Linux before 6.12 ignores the first.
 void wake_at_once();
+
+/// Sleeps until then, after wake_at_once().
+void sleep_until(std::chrono::steady_clock::time_point end);
 
 }  // namespace tessera

@@ -27,10 +27,7 @@ struct Entry {
 class WorkerStream final : public Stream {
  public:
   WorkerStream(const std::string& name, std::int64_t capacity)
-      : ring_(static_cast<std::size_t>(capacity)), worker_(start_thread(name, [this] {
-          wake_at_once();
-          work();
-        })) {}
+      : ring_(static_cast<std::size_t>(capacity)), worker_(start_thread(name, [this] { work(); })) {}
 
   /// Finishes what was submitted, then ends the thread.
   ~WorkerStream() override {
