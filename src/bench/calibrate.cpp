@@ -77,7 +77,9 @@ void add_kernels(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster
 void add_host(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster) {
   const auto host = make_cpu_device();
   const auto stream = host->make_caller_stream("host");
-  KernelLadder ladder(*host, bench.compute->kernels(Queue::host), sizes);
+  LadderSizes of_host = sizes;
+  of_host.memory = std::min(sizes.memory, sizes.elements.back() * size_of(DType::fp32));  // each rank has its own
+  KernelLadder ladder(*host, bench.compute->kernels(Queue::host), of_host);
   std::vector<PricedCalls> calls = ladder.of_host(DType::fp32);
   append(calls, ladder.of_host(DType::bf16));
   add_shared_prices(bench, *host, *stream, calls, sizes.seconds / 8, cluster);
@@ -132,9 +134,11 @@ LadderSizes ladder_sizes(DeviceKind device, const MachineShape& machine) {
              {64, 256},
              {1 << 12, 1 << 16, 1 << 20, 1 << 24},
              0,
-             24};
-    // All that the ranks of a machine walk through together is twice its last cache.
-    sizes.memory = std::clamp(2 * cache / (3 * machine.machine_ranks), 128 * kMebibyte, 512 * kMebibyte);
+             24,
+             0};
+    // All that the ranks of a machine walk through together is twice its last cache, or more.
+    sizes.memory = std::clamp(cache / (2 * machine.machine_ranks), 128 * kMebibyte, 512 * kMebibyte);
+    sizes.cached = cache / (2 * machine.machine_ranks);
   } else {
     sizes = {{2048, 8192, 32768},
              {256, 1024, 4096, 16384},
@@ -148,7 +152,8 @@ LadderSizes ladder_sizes(DeviceKind device, const MachineShape& machine) {
              {512, 2048},
              {1 << 14, 1 << 18, 1 << 22, 1 << 26, 1 << 28},
              2048 * kMebibyte,
-             20};
+             20,
+             0};
   }
   return sizes;
 }

@@ -73,13 +73,11 @@ void KernelLadder::add_stored(Call call) {
 }
 
 void KernelLadder::add(const Call& call) {
-  if (!traits_of(device_.kind()).has_own_memory) {
-    before_ = [this, call](Stream& stream) {
-      const std::array places{from_.place(), to_.place()};
-      call(kernels_, stream);
-      from_.return_to(places[0]), to_.return_to(places[1]);
-    };
-  }
+  before_ = [this, call](Stream& stream) {
+    const std::array places{from_.place(), to_.place()};
+    call(kernels_, stream);
+    from_.return_to(places[0]), to_.return_to(places[1]);
+  };
   add_stored(call);
   before_ = nullptr;
 }
@@ -104,7 +102,7 @@ void KernelLadder::call(const KernelCall& call, const std::function<void()>&) {
     if (values.empty() || values.back() < at[i].second) values.push_back(at[i].second);  // sizes come in order
   }
   price->calls.push_back(work_);
-  if (before_) price->before.push_back(before_);
+  price->before.push_back(call.cost.bytes <= static_cast<double>(sizes_.cached) ? before_ : StreamWork());
 }
 
 void* KernelLadder::need(std::int64_t bytes) {

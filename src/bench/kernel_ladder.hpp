@@ -17,8 +17,9 @@ struct LadderSizes {
   std::vector<std::int64_t> elements;  ///< of all other kernels: multiples of kLadderWidth * kLadderSequence
   std::vector<std::int64_t> sides;     ///< of matrices that Muon makes orthogonal
   std::vector<std::int64_t> messages;  ///< bytes of collectives and copies
-  std::int64_t memory = 0;             ///< bytes that calls walk through: to read, to write, and of optimizer state
-  double seconds = 0;                  ///< for which kernels are measured
+  std::int64_t memory = 0;  ///< bytes of each memory that calls walk through: to read, to write, and two of state
+  double seconds = 0;       ///< for which kernels are measured
+  std::int64_t cached = 0;  ///< bytes that calls of forward and backward find in a cache; 0: none
 };
 
 inline constexpr std::int64_t kLadderWidth = 256, kLadderSequence = 64;
@@ -45,8 +46,8 @@ class KernelLadder final : private KernelObserver {
   /// Asks the call what it is, and adds it to the price of that name. In a step it finds its data in memory: optimizer
   /// state and parameters were last touched by the step before.
   void add_stored(Call call);
-  /// The same for a call that finds in a cache what fits there, because the operation before it wrote or read it. On
-  /// cores it is made twice at the same place, and timed the second time. A GPU's caches are small against activations.
+  /// The same for a call that finds its data in a cache if they fit there, because the operation before it wrote or
+  /// read them: it is made twice at the same place, and timed the second time.
   void add(const Call& call);
   void call(const KernelCall& call, const std::function<void()>& run) override;
 

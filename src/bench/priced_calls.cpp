@@ -60,7 +60,7 @@ void time_calls(RankContext& context, Device& device, Stream& stream, std::vecto
       for (std::size_t i = 0; i < price.calls.size(); ++i) {
         const StreamWork& call = price.calls[i];
         if (!is_caller) continue;  // and sleep until the round ends
-        if (!price.before.empty()) price.before[i](stream);
+        if (!price.before.empty() && price.before[i]) price.before[i](stream);
         // Ranks share the memory's bandwidth, as in a step.
         if (!device.can_capture() && callers == Callers::all) context.control().barrier();
         if (together == 0) {
@@ -90,12 +90,10 @@ PriceTable price_of(RankContext& context, const PricedCalls& calls) {
   double spread = 0;
   const bool is_caller = !calls.seconds.front().empty();
   const double callers = context.control().sum(is_caller ? 1.0 : 0.0);
-  for (std::vector<double> seconds : calls.seconds) {
+  for (const std::vector<double>& seconds : calls.seconds) {
     medians.push_back(std::max(1e-9, context.control().sum(is_caller ? median(seconds) : 0) / callers));
     if (!is_caller) continue;
-    std::ranges::sort(seconds);
-    const auto quartile = [&](std::size_t i) { return seconds[i * (seconds.size() - 1) / 4]; };
-    spread += (quartile(3) - quartile(1)) / (2 * medians.back());
+    spread += (quantile(seconds, 0.75) - quantile(seconds, 0.25)) / (2 * medians.back());
   }
   PriceTable table(calls.axes, medians);
   table.uncertainty =

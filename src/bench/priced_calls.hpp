@@ -18,11 +18,11 @@ struct PricedCalls {
   std::string name;
   std::vector<PriceTable::Axis> axes;
   std::vector<StreamWork> calls;
-  std::vector<StreamWork> before = {};  ///< by call, what is done before it without being timed; empty: nothing
+  std::vector<StreamWork> before = {};  ///< by call, what is done before it without being timed; empty: nothing at all
   std::vector<std::vector<double>> seconds = {};  ///< by call, of every repetition
 };
 
-/// Memory that calls walk through, so that they find their data in memory and not in a cache.
+/// Memory that calls walk through, so that no call finds in a cache what an earlier one left there.
 class RotatingMemory {
  public:
   /// Fills it with numbers from 1/128 to 2, in fp32 as in bf16 (in fp16 from 1 to 2), half of them negative where they
@@ -31,7 +31,7 @@ class RotatingMemory {
   RotatingMemory(Device& device, MemoryKind kind, std::int64_t bytes, bool may_be_negative = true);
   /// Returns the next `bytes`, which do not exceed the whole.
   std::byte* next(std::int64_t bytes);
-  /// Where the walk is, and how it goes on from an earlier place.
+  /// The current position, and a return to an earlier one.
   std::int64_t place() const { return at_; }
   void return_to(std::int64_t place) { at_ = place; }
 

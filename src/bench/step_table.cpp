@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "bench/median.hpp"
 #include "bench/power_meter.hpp"
 #include "bench/tables.hpp"
 #include "tessera/base/clock.hpp"
@@ -15,11 +16,6 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(std::llround(q * static_cast<double>(values.size() - 1)))];
-}
 
 struct Measured {
   std::vector<double> seconds;
