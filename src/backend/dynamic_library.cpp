@@ -80,7 +80,7 @@ class Candidates {
   std::vector<std::string> paths_;
 };
 
-/// Opens the parts of the library `path` that lie beside it. What is missing the library itself complains of.
+/// Opens the parts of the library `path` that lie beside it. The library reports parts that are missing.
 std::vector<void*> open_parts(const fs::path& path, const std::vector<std::string>& parts) {
   std::vector<void*> open;
   if (!path.has_parent_path()) return open;
@@ -130,8 +130,8 @@ DynamicLibrary DynamicLibrary::open(const LibrarySearch& search) {
   for (const std::string& candidate : library_candidates(search)) {
     const std::vector<void*> parts = open_parts(candidate, search.parts);
     if (void* const handle = dlopen(candidate.c_str(), kHowToOpen)) return {handle, candidate};  // and keeps its parts
-    const char* const reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread's last call
-    std::ranges::for_each(parts, dlclose);
+    const char* const reason = dlerror();   // NOLINT(concurrency-mt-unsafe): of this thread's last call
+    std::ranges::for_each(parts, dlclose);  // the next candidate has its own
     tried += fmt::format("\n  {}: {}", candidate, reason != nullptr ? reason : "?");
   }
   throw refusal("{} cannot be loaded", search.what)

@@ -18,8 +18,8 @@ struct NoticeBlock {
   std::uint32_t length;
   char text[kText];
 
-  /// Returns true for the first failure; later ones change nothing. Messages are cut at kText bytes. Either way a
-  /// failure can be read then.
+  /// Returns true for the first failure; later ones change nothing. Messages are cut at kText bytes. A failure can be
+  /// read then, unless the first writer was killed or stopped meanwhile.
   bool write(const Failure& failure);
   bool is_raised() const { return state.load(std::memory_order_acquire) == raised; }
   Failure read() const;

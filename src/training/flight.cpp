@@ -45,7 +45,8 @@ void TrainingFlight::failed() {
   } catch (const CommunicationError& error) {
     // Of several ranks that gave up waiting the first one of each node reports.
     context_.notice().raise({context_.rank(), error.code(), error.what()});
-    if (context_.notice().failure().rank == context_.rank()) return report(error.what(), FlightEnd::gave_up);
+    if (!context_.notice().raised() || context_.notice().failure().rank == context_.rank())
+      return report(error.what(), FlightEnd::gave_up);
     note(error.what(), FlightEnd::gave_up);
   } catch (const std::exception& error) {
     note(error.what(), FlightEnd::failed);

@@ -71,4 +71,13 @@ TEST_CASE("a library's parts come from its own folder, also without the end of t
   CHECK(library.path() == (folder.path / "libtessera_whole.so").string());
   CHECK(is_open("libtessera_part.so.13.0"));
   CHECK_FALSE(is_open("libtessera_other.so"));
+  // A name that is there is meant alone; parts of a library that does not open are closed again.
+  place("libtessera_exact.so.9"), place("libtessera_exact.so.9.8");
+  std::ofstream(folder.path / "libtessera_damaged.so") << "no library";
+  CHECK_THROWS_AS(DynamicLibrary::open({"Damaged", {"libtessera_damaged.so"}, {}, {"libtessera_exact.so.9"}}),
+                  UsageError);
+  CHECK_FALSE(is_open("libtessera_exact.so.9"));
+  const DynamicLibrary again = DynamicLibrary::open({"Whole", {"libtessera_whole.so"}, {}, {"libtessera_exact.so.9"}});
+  CHECK(is_open("libtessera_exact.so.9"));
+  CHECK_FALSE(is_open("libtessera_exact.so.9.8"));
 }

@@ -39,15 +39,17 @@ TEST_CASE("a long message is cut, an empty one is one") {
 TEST_CASE("of failures at the same time one is told, whole") {
   for (int round = 0; round < 50; ++round) {
     NoticeBlock block{};
-    std::atomic<int> first{0};
+    std::atomic<int> first{0}, unread{0};
     std::vector<std::thread> ranks;
     for (std::int64_t rank = 0; rank < 4; ++rank) {
       ranks.emplace_back([&, rank] {
         if (block.write({rank, ExitCode::internal, std::string(500, static_cast<char>('a' + rank))})) ++first;
+        if (!block.is_raised()) ++unread;
       });
     }
     for (std::thread& rank : ranks) rank.join();
     REQUIRE(first == 1);
+    REQUIRE(unread == 0);
     REQUIRE(block.is_raised());
     REQUIRE(block.read().message == std::string(500, static_cast<char>('a' + block.read().rank)));
   }

@@ -15,7 +15,7 @@ struct LibrarySearch {
   std::vector<std::string> names;            ///< file names, the best first: "libcublasLt.so.13", ...
   std::vector<std::string> python_packages;  ///< folders under site-packages/nvidia that may hold it: "cu13", "cublas"
   /// Libraries in the same folder that it loads by name when it needs them, dependencies first. Where there is no file
-  /// of a name, those whose names go on from it are meant ("libx.so.13": "libx.so.13.0"). They are loaded from that
+  /// of a name, all whose names begin with it are opened ("libx.so.13": "libx.so.13.0"). They are loaded from that
   /// folder first, because the system's search or LD_LIBRARY_PATH may find another version, or none.
   std::vector<std::string> parts = {};
 };

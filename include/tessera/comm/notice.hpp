@@ -20,7 +20,7 @@ class FailureNotice {
  public:
   virtual ~FailureNotice() = default;
   /// Tells all ranks; the first call in the world wins. True when this call was the first as far as this node knows.
-  /// failure() can be called afterwards.
+  /// Afterwards raised() is true, unless another rank was killed or stopped while it told of its failure.
   virtual bool raise(const Failure& failure) = 0;
   /// Returns whether a failure is known here. Cheap enough for a spin loop; any thread.
   virtual bool raised() = 0;
