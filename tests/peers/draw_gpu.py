@@ -25,7 +25,7 @@ def bars_of(rates):
     peers = {name: values for name, values in rates.items() if name.startswith("pytorch")}
     if peers:
         best = max(peers, key=lambda name: statistics.median(peers[name]))
-        bars.append((f"PyTorch, best setting\n({best.removeprefix('pytorch ')})", peers[best], THEIRS))
+        bars.append((f"PyTorch\n({best.removeprefix('pytorch ')})", peers[best], THEIRS))
     bars += [(name, values, THEIRS) for name, values in rates.items() if name.startswith("llm.c")]
     return [bar for bar in bars if bar[1]]
 

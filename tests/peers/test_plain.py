@@ -96,7 +96,7 @@ class Measurements(Case):
         measured = Path(__file__).resolve().parents[2] / "docs/measurements/2026-11-23_h100.json"
         rates = json.loads(measured.read_text())["models"][0]["tokens_per_second"]
         self.assertEqual([label for label, _, _ in draw_gpu.bars_of(rates)],
-                         ["Tessera", "Tessera, deterministic", "PyTorch, best setting\n(fsdp2)", "llm.c with cuDNN"])
+                         ["Tessera", "Tessera, deterministic", "PyTorch\n(fsdp2)", "llm.c with cuDNN"])
         draw_gpu.main(measured, self.folder / "gpu.png")
         self.assertTrue((self.folder / "gpu.png").read_bytes().startswith(b"\x89PNG"))
         with self.assertRaises(SystemExit):  # nothing to compare with
