@@ -130,9 +130,10 @@ DynamicLibrary DynamicLibrary::open(const LibrarySearch& search) {
   for (const std::string& candidate : library_candidates(search)) {
     const std::vector<void*> parts = open_parts(candidate, search.parts);
     if (void* const handle = dlopen(candidate.c_str(), kHowToOpen)) return {handle, candidate};  // and keeps its parts
-    const char* const reason = dlerror();   // NOLINT(concurrency-mt-unsafe): of this thread's last call
-    std::ranges::for_each(parts, dlclose);  // the next candidate has its own
+    const char* const reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread's last call
     tried += fmt::format("\n  {}: {}", candidate, reason != nullptr ? reason : "?");
+    // The next candidate has its own.
+    std::ranges::for_each(parts, dlclose);
   }
   throw refusal("{} cannot be loaded", search.what)
       .hint("Install it, or name its folder, a CUDA toolkit or a Python site-packages folder in TESSERA_LIBRARY_PATH")
