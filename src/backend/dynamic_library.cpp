@@ -32,7 +32,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// What lies in `parent` and has a name that starts with `prefix`, the last name first (the newest version).
+/// Returns the files and folders in `parent` whose names start with `prefix`, the last name first (the newest version).
 std::vector<fs::path> entries_like(const fs::path& parent, const std::string& prefix) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -80,7 +80,8 @@ class Candidates {
   std::vector<std::string> paths_;
 };
 
-/// Opens the parts of the library `path` that lie beside it. The library reports parts that are missing.
+/// Opens the parts that lie in the library's folder and returns their handles. A missing part is left to the library,
+/// which reports it.
 std::vector<void*> open_parts(const fs::path& path, const std::vector<std::string>& parts) {
   std::vector<void*> open;
   if (!path.has_parent_path()) return open;

@@ -26,7 +26,7 @@ SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullp
 
 namespace {
 
-/// What sched_setattr(2) reads; Debian 12 has no header for it.
+/// The structure that sched_setattr(2) reads, for which Debian 12 has no header.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes), policy = SCHED_OTHER;
   std::uint64_t flags = 0;

@@ -159,7 +159,7 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
   const StepSchedule& schedule = run_.planned.schedule;
   const MatmulCeiling ceiling = matmul_ceiling(session_->resources(), schedule.compute, sizes);
   const double datasheet = datasheet_rate(session_->resources().device->model(), run_.options.precision);
-  const double median = quantile(measured.seconds, 0.5);
+  const double median = tessera::median(measured.seconds);
   const double tokens = static_cast<double>(session_->global_tokens()) / median;
   BenchResult result;
   result.gpu = gpu_facts(*session_->resources().device);

@@ -1,13 +1,16 @@
-// A calibration over a tiny ladder. No time is asserted.
+// A calibration over a tiny ladder. No time of a kernel is asserted.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <thread>
 
 #include "bench/bench_options.hpp"
 #include "bench/calibrate.hpp"
+#include "bench/kernel_ladder.hpp"
 #include "local_world/local_world.hpp"
 #include "temporary_folder.hpp"
 
@@ -159,6 +162,53 @@ TEST_CASE("calls of the first rank alone are made by no other, and are its price
   });
   CHECK(made[0] >= 3);
   CHECK(made[1] + made[2] == 0);
+}
+
+TEST_CASE("what is done before a call is done each time, and is no part of its time") {
+  std::string done;
+  run_ranks(1, 1, [&](RankContext& context) {
+    const auto device = make_cpu_device();
+    const auto stream = device->make_caller_stream("timed");
+    const auto note = [&](char name, int milliseconds) {
+      return [&done, name, milliseconds](Stream&) {
+        done += name;
+        std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+      };
+    };
+    std::vector<PricedCalls> calls{
+        {"two", {{PriceAxis::bytes, {1, 2}}}, {note('a', 0), note('b', 0)}, {note('-', 100), StreamWork()}}};
+    time_calls(context, *device, *stream, calls, 0);
+    CHECK(price_of(context, calls[0]).points()[0] < 0.1);
+  });
+  CHECK(done.substr(0, 12) == "-ab-ab-ab-ab");
+}
+
+TEST_CASE("calls of a step's forward and backward are made twice if a cache holds their data") {
+  const auto device = make_cpu_device();
+  ThreadPool pool(1);
+  const auto kernels = make_cpu_kernels(pool);
+  LadderSizes sizes = tiny();
+  sizes.cached = 4 * (16 * 16 + 16 * 16 + 16 * 16 + 16 + 16 * 16);  // the smallest linear's, with its residual
+  KernelLadder ladder(*device, *kernels, sizes);
+  const std::vector<PricedCalls> all = ladder.all(DType::fp32);
+  const auto repeated = [&](const char* name) {
+    const auto price = std::ranges::find(all, name, &PricedCalls::name);
+    REQUIRE(price != all.end());
+    return std::ranges::count_if(price->before, [](const StreamWork& work) { return work != nullptr; });
+  };
+  CHECK(repeated("linear forward.fp32") == 1);
+  CHECK(repeated("adamw.fp32") == 0);
+  CHECK(repeated("cast.fp32") == 0);
+}
+
+TEST_CASE("a walk through memory goes on from where it returned to") {
+  const auto device = make_cpu_device();
+  RotatingMemory memory(*device, MemoryKind::device, 4096);
+  memory.next(100);
+  const std::int64_t place = memory.place();
+  std::byte* const there = memory.next(1000);
+  memory.return_to(place);
+  CHECK(memory.next(1000) == there);
 }
 
 TEST_CASE("axes of a calibration are those of the ladder") {

@@ -14,9 +14,9 @@ struct LibrarySearch {
   std::string what;                          ///< for messages: "cuBLASLt"
   std::vector<std::string> names;            ///< file names, the best first: "libcublasLt.so.13", ...
   std::vector<std::string> python_packages;  ///< folders under site-packages/nvidia that may hold it: "cu13", "cublas"
-  /// Libraries in the same folder that it loads by name when it needs them, dependencies first. Where there is no file
-  /// of a name, all whose names begin with it are opened ("libx.so.13": "libx.so.13.0"). They are loaded from that
-  /// folder first, because the system's search or LD_LIBRARY_PATH may find another version, or none.
+  /// Libraries that it loads by name when it needs them, dependencies first. They are opened from its own folder before
+  /// it is, because the system's search or LD_LIBRARY_PATH may find another version, or none. If the folder has no file
+  /// of a name, the files whose names begin with it are opened ("libx.so.13": "libx.so.13.0").
   std::vector<std::string> parts = {};
 };
 
