@@ -127,6 +127,10 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path, bool swmr) {
   const unsigned flags = H5F_ACC_RDONLY | (swmr ? H5F_ACC_SWMR_READ : 0u);
   const std::string what = fmt::format("cannot open {}", path.string());
   const Hdf5Properties access = file_access(what);
+  // A block that a writer changes meanwhile is read again after 1, 2, 4 ... ns. By default that happens 100 times, so a
+  // damaged block would keep the library asleep for ever. 27 times are a tenth of a second.
+  constexpr unsigned kAttempts = 27;
+  if (swmr) hdf5_check(H5Pset_metadata_read_attempts(access.id(), kAttempts), what);
   Hdf5File file;
   file.file_ = Hdf5Handle<&H5Fclose>(hdf5_check_id(H5Fopen(path.c_str(), flags, access.id()), what));
   file.path_ = path;
