@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "bench/bench_options.hpp"
+#include "bench/calibrate.hpp"
+#include "bench/kernel_ladder.hpp"
 #include "bench/kernel_player.hpp"
 #include "bench/tables.hpp"
 #include "gpu_emulator/libraries/cublaslt/cublaslt.hpp"
@@ -296,4 +298,20 @@ TEST_CASE("bench step on a GPU: tokens a second, both ways of counting, and the 
   CHECK(lines_of(text, "  forward").size() == 1);
   CHECK(lines_of(text, "  backward").size() == 1);
   CHECK(has_no_number_missing(text));
+}
+
+TEST_CASE("a GPU's calibration leaves out the largest matmuls in fp32") {
+  const LadderSizes sizes{{16, 32}, {16, 32},           {16},     {16, 32},           {64, 128}, {2}, {16, 32},
+                          {16},     {1 << 14, 1 << 15}, {16, 32}, {1 << 12, 1 << 14}, 16 << 20,  0};
+  Cluster cluster;
+  run_ranks(1, 1, [&](RankContext& context) {
+    cluster = calibrate(context, tiny_run(DeviceKind::cuda, "gpt2"), MachineShape{}, sizes);
+  });
+  const auto sizes_of = [&](const char* name) { return cluster.price(name).axes()[0].values; };
+  CHECK(sizes_of("linear forward.bf16") == std::vector<double>{16, 32});
+  CHECK(sizes_of("linear forward.fp32") == std::vector<double>{16});
+  CHECK(sizes_of("head.fp32") == std::vector<double>{16});
+  CHECK(sizes_of("adamw.fp32").size() == 2);
+  CHECK(cluster.prices.contains("own attention backward.bf16"));
+  CHECK(cluster.prices.contains("host adamw.fp32"));
 }
