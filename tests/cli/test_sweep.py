@@ -367,8 +367,8 @@ class Happens(Sweep):
         self.assertRegex(self.row("0.01")["message"], r"stopped at step \d+ with a checkpoint")
 
     def program_that_waits(self, *words):
-        """Its first run ends; the second waits until `luck` exists."""
-        (self.folder / "wait.sh").write_text("[ ${1##*.} != 2 ] || [ -e luck ] || { sleep 60 & touch waits; wait; }\n"
+        """Its first run ends; the second waits until `luck` exists, with `sleep` as its only child."""
+        (self.folder / "wait.sh").write_text("[ ${1##*.} != 2 ] || [ -e luck ] || { sleep 60 & : >waits; wait; }\n"
                                              "echo '{}' >$1/metrics.json\n")
         self.file("[sweep]\nrepeat = 2\n[sweep.row a]\nkind = command\ncommand = sh wait.sh {run}\n")
         job = Running(["sweep", "demo.ini", "--sweep.action=run"], 0, self.folder, before=words)
