@@ -1,11 +1,13 @@
 // Libraries that are searched for at run time, and the messages when they are missing.
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "tessera/backend/dynamic_library.hpp"
 
@@ -16,7 +18,7 @@ namespace {
 
 /// A folder and TESSERA_LIBRARY_PATH for the time of a test.
 struct SearchFolder {
-  SearchFolder() : path(fs::temp_directory_path() / "tessera_library_test") {
+  SearchFolder() : path(fs::temp_directory_path() / ("tessera_library_test-" + std::to_string(::getpid()))) {
     fs::remove_all(path);
     fs::create_directories(path / "nvidia" / "cu13" / "lib");
     setenv("TESSERA_LIBRARY_PATH", path.c_str(), 1);

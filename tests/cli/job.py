@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 REFERENCE = Path(os.environ["TESSERA_REFERENCE"])
-TIMEOUT = 30  # seconds; a job that needs longer hangs
+TIMEOUT = 120  # seconds; a job that needs longer hangs
 
 # A model that trains a step in milliseconds.
 TINY = ["--model.layers=2", "--model.width=32", "--model.heads=2", "--model.context=32", "--train.micro_batch=2",

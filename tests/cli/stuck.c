@@ -1,7 +1,7 @@
 /* Preloaded by tests: calls that never return, or late. STUCK_FSYNC=RANK: fsync on that rank, as on a disk that is gone.
    STUCK_BACKTRACE: a trace of the stack, as in a process whose heap is damaged. SLOW_MATMULS=RANK: each matmul on that
-   rank takes a millisecond longer. STUCK_DATA=RANK: the thread that reads ahead there never returns from its 80th lock.
-   CLOCK_JUMPS=RANK: the time of day on that rank is a day ahead in every other half second. */
+   rank takes five milliseconds longer. STUCK_DATA=RANK: the thread that reads ahead there never returns from its 80th
+   lock. CLOCK_JUMPS=RANK: the time of day on that rank is a day ahead in every other half second. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ typedef int (*sgemm)(char, char, long, long, long, float, const float*, long, co
 
 int dnnl_sgemm(char a_form, char b_form, long m, long n, long k, float alpha, const float* a, long a_stride,
                const float* b, long b_stride, float beta, float* c, long c_stride) {
-  if (is_on("SLOW_MATMULS")) usleep(1000);
+  if (is_on("SLOW_MATMULS")) usleep(5000);
   return ((sgemm)dlsym(RTLD_NEXT, "dnnl_sgemm"))(a_form, b_form, m, n, k, alpha, a, a_stride, b, b_stride, beta, c,
                                                  c_stride);
 }

@@ -8,10 +8,11 @@ import unittest
 from job import TINY, Case, main
 from running import Running, logged, ranks_of
 
-TIMEOUT = 3  # run.timeout
+TIMEOUT = 4  # run.timeout, before an operation is late (5 s)
 GRACE = 10   # of the ranks that failed, for one that does not answer
 ENDLESS = ["train", "--run.dir=run", *TINY, f"--run.timeout={TIMEOUT}", "--train.steps=1000000", "--metrics.every=20",
            "--data.synthetic_tokens=5000", "--data.val_fraction=0"]
+RARE = "--metrics.every=100"  # a rank is hardly ever stopped while others wait for it outside of operations
 STUCK = os.environ.get("TESSERA_STUCK", "")
 
 
@@ -41,8 +42,8 @@ class Flight(Case):
             self.assertRegex(lines[0], pattern)
 
     def ends_in_time(self, running, began):
-        code, said = running.end()
-        self.assertLess(time.monotonic() - began, TIMEOUT + GRACE + 8)
+        code, said = running.end(timeout=60)
+        self.assertLess(time.monotonic() - began, TIMEOUT + GRACE + 20)
         self.assertEqual(code, 5, said)
         return said
 
@@ -54,14 +55,14 @@ class Flight(Case):
         self.named(self.postmortem(r"rank 2 +\S+, process \d+: is gone: .*step \d+, "), 2, r"was killed \(SIGKILL\)")
 
     def test_a_stopped_rank(self):
-        running = self.start(ranks=3)
+        running = self.start(RARE, ranks=3)
         began = time.monotonic()
         os.kill(ranks_of(running.process)[1], signal.SIGSTOP)
         time.sleep(1.5)
-        self.named(self.postmortem(r"rank 0 .*: runs; step \d+, waits in \S+.* for 1\."), 1, r"is stopped \(SIGSTOP\)")
+        self.named(self.postmortem(r"rank 0 .*: runs; step \d+, waits in \S+.* for [\d.]+ s"), 1, r"is stopped \(SIGSTOP\)")
         said = self.ends_in_time(running, began)
         self.named(said.split("tessera: rank")[0], 1, r"is stopped \(SIGSTOP\)")
-        self.assertRegex(said, r"\ntessera: rank \d: collective .*: rank 1 did not (arrive|finish) within 3 s")
+        self.assertRegex(said, r"\ntessera: rank \d: collective .*: rank 1 did not (arrive|finish) within %d s" % TIMEOUT)
         self.named(self.postmortem(r"rank [02] .*: failed \(collective"), 1, r"was stopped \(SIGSTOP\) when rank [02] gave up")
 
     @unittest.skipUnless(STUCK, "a sanitizer's own library must be the first one")
@@ -73,25 +74,24 @@ class Flight(Case):
                 said = self.ends_in_time(running, began)
                 data = r"waits for data in load tokens for "
                 self.named(said.split("\ntessera: ")[0], ranks - 1, data)
-                self.named(self.postmortem(), ranks - 1, data if ranks == 2 else r"waited for data for more than 3 s")
+                self.named(self.postmortem(), ranks - 1, data if ranks == 2 else f"waited for data for more than {TIMEOUT} s")
                 self.assertRegex(said, r"\ntessera: .*rank %d " % (ranks - 1))
             os.rename(self.folder / "run", self.folder / f"run-{ranks}")
 
     def test_a_slow_link(self):
         running = self.start("--comm.emulate=2,0", "--run.timeout=60", steps=0)
         running.wait_for(lambda: os.path.exists(self.folder / "run/flight/rank-1"), "flight files")
-        running.wait_for(lambda: self.verdict(self.job("postmortem", "run").out), "a wait")
-        said = self.postmortem()
-        self.assertRegex(said, r"\nranks 0, 1 arrived \S+ s ago in \S+.* of step \d+, .*: the link is slow")
+        says = r"\nranks 0, 1 arrived \S+ s ago in \S+.* of step \d+, .*: the link is slow"
+        running.wait_for(lambda: re.search(says, self.job("postmortem", "run").out), "a slow link")
 
     def test_a_late_operation_is_a_warning_that_names_the_rank(self):
-        running = self.start("--run.timeout=60", steps=5)
+        running = self.start("--run.timeout=60", RARE, steps=2)
         process = ranks_of(running.process)[1]
         os.kill(process, signal.SIGSTOP)
         running.wait_for(lambda: "warning: rank 0" in running.said(), "a warning")
         os.kill(process, signal.SIGCONT)
         seen = len(logged(self.folder / "run"))
-        running.wait_for(lambda: len(logged(self.folder / "run")) > seen + 5, "steps after it")
+        running.wait_for(lambda: len(logged(self.folder / "run")) > seen, "steps after it")
         self.assertRegex(running.said(), r"warning: rank 0 has been in \S+.* of step \d+ for \S+ s, which usually takes .*\n"
                                          r"rank 1 on \S+ .*is stopped \(SIGSTOP\)")
 

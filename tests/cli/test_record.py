@@ -30,7 +30,7 @@ class Record(Case):
         running = Running(["train", *RUN, "--train.steps=1000000", "--checkpoint.every=5", "--checkpoint.resume=auto",
                            "--metrics.swmr=false"], 2, self.folder)
         self.addCleanup(running.remove)
-        running.wait_for(lambda: "step-00000020" in checkpoints(self.run_folder), "checkpoint")
+        running.wait_for(lambda: max(checkpoints(self.run_folder), default="") >= "step-00000020", "checkpoint")
         shutil.rmtree(self.run_folder / "status.json")
         running.wait_for((self.run_folder / "status.json").exists, "another try")
         os.kill(running.process.pid, signal.SIGUSR1)

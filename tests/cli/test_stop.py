@@ -98,12 +98,13 @@ class Steps(Stop):
     MANY = ENDLESS + ["--train.accumulation=20000", "--model.width=256", "--train.micro_batch=8"]  # minutes
 
     def test_the_step_in_which_it_is_heard_is_the_last(self):
-        running = self.start("--train.accumulation=300", ranks=2)
+        running = self.start("--train.accumulation=100", ranks=2)
         running.process.send_signal(signal.SIGUSR1)
         running.wait_for(lambda: "again to stop without one" in running.said(), "a line at once")
         announced = int(re.search(r"SIGUSR1: stopping after step (\d+) with a checkpoint; again to stop without one",
                                   running.said())[1])
-        self.assertRegex(status(self.folder / "run")["message"], rf"SIGUSR1.*after step {announced} ")
+        running.wait_for(lambda: re.search(rf"SIGUSR1.*after step {announced} ", status(self.folder / "run")["message"]),
+                         "its line in status.json")
         self.assert_stopped_with_a_checkpoint(running)
         self.assertEqual(status(self.folder / "run")["step"], announced)
 
@@ -199,12 +200,12 @@ class Clocks(Case):
 class Silence(Case):
     def test_a_disk_that_never_answers(self):
         running = Running(["train", "--run.dir=run"] + TINY + ["--train.steps=4", "--checkpoint.every=2",
-                                                              "--checkpoint.timeout=1"],
+                                                              "--checkpoint.timeout=5"],
                           2, self.folder, STUCK_FSYNC="1", **STUCK)
         self.addCleanup(running.remove)
         code, said = running.end()
         self.assertEqual(code, 5, said)
-        self.assertTrue(said_once(said, r"tessera: rank 0: rank 1 \(\S+\) did not answer within 1 s "
+        self.assertTrue(said_once(said, r"tessera: rank 0: rank 1 \(\S+\) did not answer within 5 s "
                                         r"\(checkpoint\.timeout\) while a checkpoint was written"), said)
 
 

@@ -55,7 +55,7 @@ class Sweep(Case):
         return name
 
     def sweep(self, action="run", *words, code=0, file="demo.ini"):
-        job = self.job("sweep", file, f"--sweep.action={action}", *words, timeout=60)
+        job = self.job("sweep", file, f"--sweep.action={action}", *words, timeout=200)
         self.assertEqual(job.code, code, job.everything())
         return job
 
@@ -420,12 +420,12 @@ class Happens(Sweep):
         self.assertEqual((code, self.row("a")["status"], self.row("a")["repeats"]), (0, "done", 2), said)
 
     def test_the_limit_of_an_attempt(self):
-        self.file("[sweep]\nlimit = 3s\n[sweep.vary]\nranks = 1, 2\n")
+        self.file("[sweep]\nlimit = 5s\n[sweep.vary]\nranks = 1, 2\n")
         words = ["--train.steps=100000", "--metrics.every=1", "--checkpoint.every=0", "--sweep.only=1"]
         self.sweep("run", *words, code=75)
         first = self.row("1")
         self.assertEqual((first["status"], first["code"], first["attempts"]), ("timed-out", 75, 1))
-        self.assertRegex(first["message"], r"stopped at step \d+ with a checkpoint \(sweep\.limit = 3 s\)")
+        self.assertRegex(first["message"], r"stopped at step \d+ with a checkpoint \(sweep\.limit = 5 s\)")
         self.sweep("run", *words, code=75)  # not by itself
         self.assertEqual(self.row("1")["attempts"], 1)
         self.sweep("retry", *words, code=75)

@@ -75,7 +75,7 @@ class TensorBoard(Case):
         running = Running(["train", *RUN, "--train.steps=1000000", "--checkpoint.every=5", "--metrics.every=1000000"], 2,
                           self.folder)
         self.addCleanup(running.remove)
-        running.wait_for(lambda: "step-00000010" in checkpoints(self.run_folder), "checkpoint")
+        running.wait_for(lambda: max(checkpoints(self.run_folder), default="") >= "step-00000010", "checkpoint")
         for rank in ranks_of(running.process).values():
             os.kill(rank, signal.SIGKILL)
         running.end()

@@ -144,4 +144,4 @@ class Straggler(Case):
 
 
 if __name__ == "__main__":
-    main()
+    main(alone=["test_the_late_rank_is_named"])

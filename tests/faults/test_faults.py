@@ -204,7 +204,7 @@ KINDS = {
     "SIGSTOP": ("stop", 5, []),
     "disk full": ("full", 4, []),
     "unwritable folder": ("unwritable", 4, []),
-    "flipped bit": ("flip", 7, ["--run.check_every=10", "--optim.lr=0", "--checkpoint.keep=0"]),
+    "flipped bit": ("flip", 7, ["--run.check_every=10", "--optim.lr=0", "--checkpoint.keep=0", "--run.timeout=60"]),
     "slow rank": ("slow", 75, []),
     "clock jump": ("clock", 75, ["--run.walltime=1h"]),
 }

@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -105,17 +108,18 @@ TEST_CASE("the end of a rank is noted once") {
 
 TEST_CASE("on a network file system the files are the node's") {
   const TemporaryFolder folder;
-  const FlightFolder local = flight_folder(folder.path(), "0123abcd", 0, true);
+  const std::string start = fmt::format("0123abcd-{}", ::getpid());  // this test may run twice at once
+  const FlightFolder local = flight_folder(folder.path(), start, 0, true);
   CHECK(local.is_node_local);
-  CHECK(local.path.filename() == "tessera-flight-0123abcd");
+  CHECK(local.path.filename() == "tessera-flight-" + start);
   {
-    FlightRecorder recorder(local, 0, 1, "0123abcd", 7, kOperations);
+    FlightRecorder recorder(local, 0, 1, start, 7, kOperations);
     CHECK(survey_run(folder.path()).ranks.size() == 1);
     recorder.finished();
   }
   CHECK_FALSE(std::filesystem::exists(local.path / "rank-0"));
   std::filesystem::remove_all(local.path);
-  CHECK_FALSE(flight_folder(folder.path(), "0123abcd", 0, false).is_node_local);
+  CHECK_FALSE(flight_folder(folder.path(), start, 0, false).is_node_local);
   CHECK_FALSE(std::filesystem::exists(folder.path() / "flight" / kNodeLocal));
 }
 

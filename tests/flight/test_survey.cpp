@@ -17,6 +17,7 @@
 
 using namespace tessera;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using testing::TemporaryFolder;
 
 namespace {
@@ -121,16 +122,16 @@ TEST_CASE("a rank stays in the phase in which it failed") {
 TEST_CASE("a link is slow if all ranks have come") {
   Ranks ranks;
   for (int i = 0; i < 2; ++i) ranks.add().begin(0, 1, seconds_ago(8));
-  CHECK(ranks.verdict() ==
-        "ranks 0, 1 arrived 8 s ago in gather h.1 of step 12, which is not done: the link is slow, or a message was "
-        "lost\n");
+  CHECK_THAT(ranks.verdict(), Contains("ranks 0, 1 arrived 8") &&
+                                  EndsWith(" s ago in gather h.1 of step 12, which is not done: the link is slow, or a "
+                                           "message was lost\n"));
 }
 
 TEST_CASE("of a rank whose file was lost with its node, those that wait for it say what they know") {
   Ranks ranks;
   for (int i = 0; i < 2; ++i) ranks.add(3).begin(0, 1, seconds_ago(8));
   ranks.all[0]->failed("rank 2 did not arrive within 8 s", FlightEnd::gave_up);
-  CHECK_THAT(ranks.verdict(), Contains("ranks 0, 1 arrived 8 s ago in gather h.1 of step 12") &&
+  CHECK_THAT(ranks.verdict(), Contains("ranks 0, 1 arrived 8") && Contains(" s ago in gather h.1 of step 12") &&
                                   Contains("what rank 2 did is not known here\nrank 0 on ") &&
                                   Contains("failed (rank 2 did not arrive within 8 s)"));
 }

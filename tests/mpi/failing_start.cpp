@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   refuses = hangs_at == "constructor";
   const bool hangs = hangs_at == "start" || hangs_at == "end" || hangs_at == "finalize";
   hang_at("start");
-  tessera::World world(&argc, &argv, hangs ? 2 : 100);
+  tessera::World world(&argc, &argv, hangs ? 5 : 100);
   return world.run([&] {
     hang_at("end");
     if (hangs) return 0;

@@ -89,13 +89,13 @@ TEST_CASE("a lock that a dying process holds is waited for, and its holder is na
   }
   char byte = 0;
   REQUIRE(::read(ready[0], &byte, 1) == 1);
-  LockSettings settings = within(0.2);
+  LockSettings settings = within(2);
   std::vector<std::string> said;
   settings.say = [&](const std::string& line) { said.push_back(line); };
   CHECK_THAT(message_of<IoError>([&] { RunLock second(run.path(), 0, settings); }),
              Contains("on node7 (Slurm job 12)"));
   REQUIRE(said.size() == 1);
-  CHECK_THAT(said[0], Contains("waiting up to 0 s"));
+  CHECK_THAT(said[0], Contains("waiting up to 2 s"));
   settings.patience = 60;
   settings.say = [&](const std::string&) { ::kill(holder, SIGKILL); };
   const RunLock lock(run.path(), 0, settings);

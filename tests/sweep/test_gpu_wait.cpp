@@ -28,8 +28,8 @@ TEST_CASE("A row waits for GPUs that others use, and notes it when they do not e
   {
     const FakeSmi busy("printf '4711\\n4712\\n'\n");
     CHECK(gpu_processes() == 2);
-    CHECK(wait_for_gpus(signals, say, 0.05, 0.01) == "2 other processes compute on its GPUs");
-    CHECK_THAT(said, Contains("2 other processes compute on the GPUs: waiting up to 50 ms\n"));
+    CHECK(wait_for_gpus(signals, say, 1, 0.01) == "2 other processes compute on its GPUs");
+    CHECK_THAT(said, Contains("2 other processes compute on the GPUs: waiting up to 1 s\n"));
     CHECK(said.find('\n') == said.size() - 1);
   }
   {

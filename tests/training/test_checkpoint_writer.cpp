@@ -116,7 +116,7 @@ TEST_CASE("what is written is the state of the step, although steps go on; a sec
           std::thread opener;
           if (context.rank() == 0) {
             opener = std::thread([&] {
-              std::this_thread::sleep_for(std::chrono::milliseconds(100));  // begin() gives no sign that it waits
+              std::this_thread::sleep_for(std::chrono::seconds(1));  // begin() gives no sign that it waits
               gate.open();
             });
           }

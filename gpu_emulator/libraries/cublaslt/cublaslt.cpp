@@ -185,7 +185,7 @@ std::vector<float> as_floats(const Layout& l, const void* data, bool transposed)
 }
 
 void compute(const Call& call) {
-  if (call.slow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  if (call.slow) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   if (call.workspace_bytes > 0) std::memset(call.workspace, 0xff, std::min<std::size_t>(call.workspace_bytes, 4096));
   const bool ta = call.description.transpose_a == CUBLAS_OP_T, tb = call.description.transpose_b == CUBLAS_OP_T;
   std::vector<float> a = as_floats(call.a, call.a_data, ta), b = as_floats(call.b, call.b_data, tb);
