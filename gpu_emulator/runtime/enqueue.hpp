@@ -44,6 +44,9 @@ std::int64_t allocations();
 /// How many graphs were launched.
 std::int64_t graph_launches();
 
+/// Whether the driver can write words as work of a stream (cuStreamWriteValue32); it can at start.
+void set_stream_writes(bool can);
+
 /// From here on the driver no longer answers, and a caller that asks for an event never returns.
 void stick_driver();
 

@@ -1,10 +1,13 @@
 // Streams and events.
 
+#include <cuda.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
 #include <set>
+#include <string_view>
 #include <thread>
 
 #include "gpu_emulator/runtime/enqueue.hpp"
@@ -24,11 +27,12 @@ Streams& streams() {
   return *all;
 }
 
-std::atomic<bool> stuck{false};
+std::atomic<bool> stuck{false}, writes{true};
 
 }  // namespace
 
 void emulator::stick_driver() { stuck = true; }
+void emulator::set_stream_writes(bool can) { writes = can; }
 
 CUstream_st::CUstream_st(int on_device) : device(on_device) {
   static std::atomic<std::uint64_t> count{0};
@@ -145,6 +149,21 @@ cudaError_t synchronize_device() {
 }  // namespace emulator
 
 using emulator::report;
+
+namespace {
+
+/// cuStreamWriteValue32.
+CUresult stream_write_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+  cudaPointerAttributes place{};
+  static_cast<void>(cudaPointerGetAttributes(&place, reinterpret_cast<void*>(address)));
+  if (!writes) return CUDA_ERROR_NOT_SUPPORTED;
+  if (place.type == cudaMemoryTypeUnregistered || address % sizeof value != 0 || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  emulator::enqueue(stream, [=] { std::atomic_ref(*reinterpret_cast<cuuint32_t*>(address)).store(value); });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -272,6 +291,14 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
     return cudaSuccess;
   }
   stream->push([function, data] { function(data); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* found) {
+  const bool is_known = std::string_view(symbol) == "cuStreamWriteValue32" && version >= 11070;
+  *function = is_known ? reinterpret_cast<void*>(&stream_write_value) : nullptr;
+  *found = is_known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
 

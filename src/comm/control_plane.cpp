@@ -61,7 +61,7 @@ ControlPlane ControlPlane::part(const std::vector<std::int64_t>& ranks) const {
 
 void ControlPlane::give_up(std::int64_t peer, double seconds) const {
   const auto place = static_cast<std::size_t>(peer);
-  throw CommunicationError(
+  throw TimeoutError(
       "rank {}{} did not answer within {:.4g} s{} while {}. It hangs or was stopped, or its disk or network does not "
       "answer.",
       peer, place < waits_->hosts.size() ? fmt::format(" ({})", waits_->hosts[place]) : "", seconds,

@@ -43,11 +43,8 @@ std::vector<FlightOperation> flight_operations(const StepSchedule& schedule) {
     const std::int64_t bytes = op.wire_bytes > 0 ? op.wire_bytes : copied_bytes(schedule, op);
     rows.push_back(flight_operation(flight_name(schedule, op), bytes, work_of(schedule, op)));
   }
-  for (const Segment& segment : schedule.segments) {
-    const bool communicates = std::ranges::any_of(
-        segment.operations(), [&](OperationId id) { return schedule.communicates(schedule.operation(id)); });
-    rows.push_back(flight_operation(segment.name, 0, communicates ? FlightWork::collective : FlightWork::compute));
-  }
+  for (const Segment& segment : schedule.segments)
+    rows.push_back(flight_operation(segment.name, 0, FlightWork::compute));
   return rows;
 }
 

@@ -62,9 +62,20 @@ void FlightMonitor::run() {
   for (std::unique_lock lock(mutex_); !changed_.wait_for(lock, kBeat, [this] { return is_over_; });) {
     const double passed = std::min(seconds_since(before), 2 * std::chrono::duration<double>(kBeat).count());
     before = std::chrono::steady_clock::now();
+    recorder_.look();
     recorder_.beat();
     for (int stream = 0; stream < kFlightRings; ++stream) look(stream, passed);
   }
+}
+
+/// Returns whether a collective is under way.
+bool FlightMonitor::waits_for_others() const {
+  for (int stream = 0; stream < kFlightRings; ++stream) {
+    const FlightRecord record = recorder_.last(stream);
+    if (record.number > 0 && record.end == 0 && recorder_.operation(record.operation).work == FlightWork::collective)
+      return true;
+  }
+  return false;
 }
 
 void FlightMonitor::look(int stream, double passed) {
@@ -81,6 +92,7 @@ void FlightMonitor::look(int stream, double passed) {
         fmt::format("rank {} waited for data for more than {} s (run.timeout), in {} of step {}. Its disk "
                     "or its network does not answer.",
                     recorder_.rank(), watch_.timeout, name, record.step));
+  if (stream == kFlightRings - 1 && waits_for_others()) return;  // that is why its segment is late
   const double usual = recorder_.usual_seconds(record.operation);
   if (watched.warned || usual <= 0 || watched.seconds < std::max(kLate, kTimesUsual * usual)) return;
   watched.warned = true;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
@@ -110,6 +111,16 @@ void FlightRecorder::failed(const std::string& message, FlightEnd how) {
   beat();
   put(header().message, message);
   std::atomic_ref(header().end).store(how, std::memory_order_release);
+}
+
+void FlightRecorder::set_look(std::function<void()> look) {
+  const std::lock_guard lock(look_mutex_);
+  look_ = std::move(look);
+}
+
+void FlightRecorder::look() {
+  const std::lock_guard lock(look_mutex_);
+  if (look_) look_();
 }
 
 FlightRecord FlightRecorder::last(int stream) const {

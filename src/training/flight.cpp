@@ -44,10 +44,12 @@ void TrainingFlight::failed() {
     note(error.what(), FlightEnd::told);
   } catch (const CommunicationError& error) {
     // Of several ranks that gave up waiting the first one of each node reports.
+    const bool waited = dynamic_cast<const TimeoutError*>(&error) != nullptr;
+    const FlightEnd how = waited ? FlightEnd::gave_up : FlightEnd::failed;
     context_.notice().raise({context_.rank(), error.code(), error.what()});
     if (!context_.notice().raised() || context_.notice().failure().rank == context_.rank())
-      return report(error.what(), FlightEnd::gave_up);
-    note(error.what(), FlightEnd::gave_up);
+      return report(error.what(), how);
+    note(error.what(), how);
   } catch (const std::exception& error) {
     note(error.what(), FlightEnd::failed);
   }
@@ -57,6 +59,7 @@ void TrainingFlight::failed() {
 void TrainingFlight::report(const std::string& why, FlightEnd how) {
   if (!recorder_) return;
   try {
+    recorder_->look();
     const FlightSurvey seen = survey({recorder_->folder()});
     note_stopped(recorder_->folder(), seen, recorder_->rank());
     std::fputs(printable(flight_report(seen)).c_str(), stderr);

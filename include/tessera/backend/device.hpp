@@ -85,6 +85,9 @@ class Device {
   /// Copies as work of a stream. Called where its tasks are called, as kernels are. On the CPU it copies at once; on a
   /// GPU it is enqueued. Host memory must then be pinned, and stay unchanged until the copy is done.
   virtual void copy(Stream& stream, void* to, const void* from, std::int64_t bytes) = 0;
+  /// Writes a word of pinned memory as work of a stream, visible to the host after all earlier work of the stream. Any
+  /// thread may read the word, with an atomic load.
+  virtual void write(Stream& stream, std::uint32_t& word, std::uint32_t value) = 0;
   /// Runs fill_pattern (backend/region.hpp) over device memory, as a stream's work.
   virtual void fill_pattern(Stream& stream, std::span<std::byte> memory) = 0;
   /// Runs tessera::touched_bytes (backend/region.hpp) over device memory; returns when the result is known. No writes

@@ -74,6 +74,12 @@ class CommunicationError : public Error {
       : Error(ExitCode::communication, fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
+/// A peer did not arrive in time: what is wrong is wrong there.
+class TimeoutError : public CommunicationError {
+ public:
+  using CommunicationError::CommunicationError;
+};
+
 /// A GPU or its driver reported an error that no option explains.
 class DeviceError : public Error {
  public:

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <exception>
 #include <filesystem>
+#include <functional>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,15 +42,17 @@ class FlightRecorder {
 
   /// Notes that an operation begins on a stream. Each stream is used by one thread, which calls both.
   void begin(int stream, std::int64_t operation, std::int64_t now) {
-    std::uint64_t& last = numbers_[static_cast<std::size_t>(stream)];
-    const std::uint64_t number = last + 1;
-    set(last, number);
-    FlightRecord& record = record_at(stream, number);
+    begin(stream, {numbers_[static_cast<std::size_t>(stream)] + 1, now, 0, step(), operation});
+  }
+  /// The same for an operation with a given number, which is above the stream's last: not all that run are noted.
+  void begin(int stream, const FlightRecord& begun) {
+    set(numbers_[static_cast<std::size_t>(stream)], begun.number);
+    FlightRecord& record = record_at(stream, begun.number);
     set(record.number, std::uint64_t{0});
     std::atomic_thread_fence(std::memory_order_release);
-    set(record.begin, now), set(record.end, std::int64_t{0});
-    set(record.step, get(header().step)), set(record.operation, operation);
-    std::atomic_ref(record.number).store(number, std::memory_order_release);
+    set(record.begin, begun.begin), set(record.end, std::int64_t{0});
+    set(record.step, begun.step), set(record.operation, begun.operation);
+    std::atomic_ref(record.number).store(begun.number, std::memory_order_release);
   }
   /// Notes that the stream's last operation is done. One that throws stays under way.
   void end(int stream, std::int64_t now) { end(stream, numbers_[static_cast<std::size_t>(stream)], now); }
@@ -56,18 +60,24 @@ class FlightRecorder {
   void end(int stream, std::uint64_t number, std::int64_t now) {
     FlightRecord& record = record_at(stream, number);
     std::atomic_ref(record.end).store(now, std::memory_order_release);
+    if (now == record.begin) return;  // both were seen at once, so nobody knows how long it took
     Recent& recent = recent_[static_cast<std::size_t>(record.operation)];
     set(recent.nanoseconds[recent.count % recent.nanoseconds.size()], now - record.begin);
     set(recent.count, recent.count + 1);
   }
 
   void set_step(std::int64_t step) { set(header().step, step); }
+  std::int64_t step() const { return get(header().step); }
   FlightPhase phase() const { return get(header().phase); }
   void enter(FlightPhase phase);
   void beat();
   /// Notes how the rank ends, once: later calls have no effect. `how`: failed, or told by another rank that did.
   void finished();
   void failed(const std::string& message, FlightEnd how = FlightEnd::failed);
+
+  /// Sets what brings the records up to date before somebody looks at them; empty: nothing does.
+  void set_look(std::function<void()> look);
+  void look();
 
   /// Returns the last record of a stream; number 0 if there is none.
   FlightRecord last(int stream) const;
@@ -110,6 +120,8 @@ class FlightRecorder {
   std::array<std::uint64_t, kFlightRings> numbers_{};
   std::vector<Recent> recent_;    ///< by operation
   std::vector<double> expected_;  ///< the same
+  std::mutex look_mutex_;
+  std::function<void()> look_;
 };
 
 /// A phase, from its construction to the end of its scope; then the one before it goes on. After an exception it

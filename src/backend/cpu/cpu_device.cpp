@@ -59,6 +59,7 @@ class CpuDevice final : public Device {
     write(0, in_place);
   }
   void copy(Stream&, void* to, const void* from, std::int64_t bytes) override { copy(to, from, bytes); }
+  void write(Stream&, std::uint32_t& word, std::uint32_t value) override { std::atomic_ref(word).store(value); }
   void fill_pattern(Stream&, std::span<std::byte> memory) override { tessera::fill_pattern(memory); }
   std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) override {
     return tessera::touched_bytes(memory, offset);

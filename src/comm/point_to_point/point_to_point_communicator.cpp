@@ -128,8 +128,8 @@ void PointToPointCommunicator::timed_out() {
   for (std::size_t i = 0; i < under_way_; ++i) missing.push_back(world_rank(pending_[i].peer));
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-  throw CommunicationError("collective {} of '{}' ({}): {} did not arrive within {} s", number_, name_, shape_.text(),
-                           rank_list(missing), timeout_seconds_);
+  throw TimeoutError("collective {} of '{}' ({}): {} did not arrive within {} s", number_, name_, shape_.text(),
+                     rank_list(missing), timeout_seconds_);
 }
 
 void PointToPointCommunicator::all_gather(Stream&, void* whole, std::int64_t elements_per_rank, DType dtype) {

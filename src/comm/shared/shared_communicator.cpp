@@ -88,8 +88,8 @@ void SharedCommunicator::timed_out(bool at_entry) {
     const std::uint32_t state = at_entry ? flags.entered.load() : flags.left.load();
     if (static_cast<std::int32_t>(state - round()) < 0) missing.push_back(world_rank(member));
   }
-  throw CommunicationError("collective {} of '{}' ({}): {} did not {} within {} s", number_, name_, shape_.text(),
-                           rank_list(missing), at_entry ? "arrive" : "finish", options_.timeout_seconds);
+  throw TimeoutError("collective {} of '{}' ({}): {} did not {} within {} s", number_, name_, shape_.text(),
+                     rank_list(missing), at_entry ? "arrive" : "finish", options_.timeout_seconds);
 }
 
 template <class F>

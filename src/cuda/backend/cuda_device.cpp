@@ -8,6 +8,7 @@
 
 #include "cuda/backend/cuda_stream.hpp"
 #include "cuda/backend/fill_pattern.hpp"
+#include "cuda/backend/stream_writes.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
@@ -90,6 +91,7 @@ class CudaDevice final : public Device {
     copies_ = std::make_unique<CudaStream>();
     count_ = std::make_unique<CudaMemory>(MemoryKind::device, sizeof(std::int64_t));
     fill_pattern(*copies_, {count_->data(), sizeof(std::int64_t)});  // fails if the build has no code for this GPU
+    writes_.emplace(static_cast<cudaStream_t>(copies_->native()));
     free_at_start_ = free_memory();
   }
 
@@ -143,6 +145,9 @@ class CudaDevice final : public Device {
     TESSERA_CHECK_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
                                        static_cast<cudaStream_t>(stream.native())));
   }
+  void write(Stream& stream, std::uint32_t& word, std::uint32_t value) override {
+    writes_->write(static_cast<cudaStream_t>(stream.native()), &word, value);
+  }
   void fill_pattern(Stream& stream, std::span<std::byte> memory) override {
     launch_fill_pattern(static_cast<cudaStream_t>(stream.native()), memory.data(),
                         static_cast<std::int64_t>(memory.size()));
@@ -185,6 +190,7 @@ class CudaDevice final : public Device {
   int index_;
   cudaDeviceProp properties_{};
   std::unique_ptr<CudaStream> copies_;  ///< of what the host waits for
+  std::optional<StreamWrites> writes_;
   std::int64_t free_at_start_ = 0;
   std::unique_ptr<CudaMemory> count_;  ///< of touched_bytes
 };

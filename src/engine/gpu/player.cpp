@@ -31,11 +31,11 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       exchange_(*resources.device, schedule.most_input_integers(), resources.address(schedule.exchange)),
       queues_(*resources.device, resources.settings.queue_mode, false, copies_in_steps(schedule)),
       order_(schedule, *resources.device, queues_),
-      submitter_(schedule, resources, runner_, queues_, order_, settings.poison),
+      flight_(schedule, *resources.device, queues_, settings.flight),
+      submitter_(schedule, resources, runner_, queues_, order_, flight_, settings.poison),
       graphs_(schedule, resources, queues_, order_, submitter_),
       operation_times_(schedule, *resources.device, queues_, order_),
       log_(schedule, settings.trace, settings.flight),
-      segments_(schedule, *resources.device, settings.flight),
       why_no_graphs_(why_no_graphs(*resources.device, settings)),
       played_(schedule.segments.size()) {
   if (auto* const transport = resources.communicators->transport()) transport->warm_up(queues_.compute());
@@ -73,7 +73,7 @@ void GpuPlayer::receive_scalars() {
 
 /// Asks for the wish again while the host waits.
 void GpuPlayer::refresh() {
-  segments_.look();
+  flight_.look();
   exchange_.note(wish().requests);
   std::this_thread::sleep_for(kAskEvery);
 }
@@ -117,6 +117,7 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   for (const OperationId id : segment.operations()) {
     if (takes_input(schedule_.operation(id))) load(id, schedule_.model_of(segment.role), feed);
   }
+  flight_.begin_segment(play.segment);
   if (seen()) {
     log_.times().leave_out();
     submitter_.submit(segment.operations(), nullptr, seen());
@@ -139,7 +140,7 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   if (auto* const transport = resources_.communicators->transport())
     transport->watch_until_done(queues_.compute(), segment.name);
   if (wishes_ > wishes) exchange_.read_wish(queues_.compute(), wishes, bound_.wish);
-  segments_.submitted(play.segment, queues_.compute());
+  flight_.end_segment();
   played_[play.segment] = true;
 }
 

@@ -4,7 +4,6 @@
 
 #include "engine/gpu/operation_times.hpp"
 #include "engine/gpu/pinned_exchange.hpp"
-#include "engine/gpu/segment_flight.hpp"
 #include "engine/gpu/segment_graphs.hpp"
 #include "engine/gpu/submitter.hpp"
 #include "tessera/engine/bound_schedule.hpp"
@@ -49,11 +48,11 @@ class GpuPlayer final : public Player {
   PinnedExchange exchange_;
   Queues queues_;
   StreamOrder order_;
+  StreamFlight flight_;
   Submitter submitter_;
   SegmentGraphs graphs_;
   OperationTimes operation_times_;  ///< of steps that are timed
   OperationLog log_;
-  SegmentFlight segments_;
   std::string why_no_graphs_;
   IndexedVector<SegmentId, bool> played_;  ///< segments that were played; captured ones are among them
   bool measures_ = false;                  ///< whether the current play is timed

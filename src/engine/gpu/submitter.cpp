@@ -8,12 +8,13 @@
 namespace tessera {
 
 Submitter::Submitter(const StepSchedule& schedule, const Resources& resources, OperationRunner& runner, Queues& queues,
-                     StreamOrder& order, bool poison)
+                     StreamOrder& order, StreamFlight& flight, bool poison)
     : schedule_(schedule),
       resources_(resources),
       runner_(runner),
       queues_(queues),
       order_(order),
+      flight_(flight),
       border_(resources.device->make_event()),
       poison_(schedule.operations.size()) {
   for (std::size_t i = 0; i < queues.others().size(); ++i) ends_.push_back(resources.device->make_event());
@@ -84,7 +85,9 @@ void Submitter::submit(IdRange<OperationId> operations, OperationTimes* times,
 
 void Submitter::run(OperationId id, Stream& stream) {
   runner_.delay(id);
+  flight_.begin(id, stream);
   runner_.run(id, stream);
+  flight_.end(id, stream);
   for (const StorageId storage : poison_[id])
     resources_.device->fill_pattern(stream, resources_.memory->bytes_of(schedule_, storage));
 }

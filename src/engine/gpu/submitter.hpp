@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/gpu/operation_times.hpp"
+#include "engine/gpu/stream_flight.hpp"
 #include "engine/queues.hpp"
 #include "tessera/engine/operation_runner.hpp"
 
@@ -15,7 +16,7 @@ class Submitter {
  public:
   /// All must outlive the submitter. `poison`: fills a storage with NaN after its last use in a segment.
   Submitter(const StepSchedule& schedule, const Resources& resources, OperationRunner& runner, Queues& queues,
-            StreamOrder& order, bool poison);
+            StreamOrder& order, StreamFlight& flight, bool poison);
 
   /// Submits operations except loads, from compute stream to compute stream. `times`: of timed operations, or null.
   /// `seen` is called with each that is done; it may be empty.
@@ -37,6 +38,7 @@ class Submitter {
   OperationRunner& runner_;
   Queues& queues_;
   StreamOrder& order_;
+  StreamFlight& flight_;
   std::unique_ptr<Event> border_;             ///< where other streams start
   std::vector<std::unique_ptr<Event>> ends_;  ///< of the others
   /// Storages that no later operation of the segment touches.
