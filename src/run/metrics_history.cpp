@@ -14,6 +14,7 @@
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/hdf5.hpp"
 #include "tessera/files/hdf5_data.hpp"
+#include "tessera/files/hdf5_heaps.hpp"
 
 namespace tessera {
 
@@ -169,6 +170,7 @@ std::filesystem::path name_for_replaced(const std::filesystem::path& path, std::
 }
 
 void end_file_after(const std::filesystem::path& path, std::int64_t step, bool keep_replaced) {
+  check_hdf5_heaps(path);
   bool is_closed = true;
   Hdf5File file;
   try {
