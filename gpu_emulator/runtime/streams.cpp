@@ -294,6 +294,13 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   return cudaSuccess;
 }
 
+#if CUDART_VERSION < 12050
+cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* found) {
+  return cudaGetDriverEntryPointByVersion(symbol, function, CUDART_VERSION, flags, found);
+}
+#endif
+
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version, unsigned long long,
                                              cudaDriverEntryPointQueryResult* found) {
   const bool is_known = std::string_view(symbol) == "cuStreamWriteValue32" && version >= 11070;

@@ -20,20 +20,21 @@ constexpr double kLate = 5.0;  ///< seconds
 constexpr double kTimesUsual = 20.0;
 constexpr double kAfterPeers = 1.0;  ///< seconds: ranks that wait in a collective meanwhile report first
 
-/// Says what is late. With the files of other ranks, also who is missing there; empty if another rank says so.
-std::string late_text(const FlightRecorder& recorder, const FlightRecord& record, const std::string& name,
-                      FlightWork work, double seconds, double usual) {
+/// Says what is late on a stream. With the files of other ranks, also who is missing there; empty if another rank says
+/// so.
+std::string late_text(const FlightRecorder& recorder, int stream, const FlightRecord& record, double seconds,
+                      double usual) {
+  const FlightOperation& operation = recorder.operation(record.operation);
   const std::string late =
-      fmt::format("rank {} has been in {} of step {} for {}, which usually takes {}", recorder.rank(), name,
-                  record.step, format_seconds(seconds), format_seconds(usual));
-  if (work != FlightWork::collective) return late;
+      fmt::format("rank {} has been in {} of step {} for {}, which usually takes {}", recorder.rank(),
+                  shown(operation.name.data()), record.step, format_seconds(seconds), format_seconds(usual));
+  if (operation.work != FlightWork::collective && stream != kFlightSegments) return late;
   try {
     const FlightSurvey known = survey({recorder.folder()});
     // The first of those that wait in it speaks for all.
     for (const RankFlight& rank : known.ranks) {
-      const FlightOperationSeen* const current = rank.current();
-      const bool waits = current != nullptr && current->is_under_way() && current->record.number == record.number &&
-                         rank.life == RankLife::running;
+      const FlightOperationSeen& its = rank.last[static_cast<std::size_t>(stream)];
+      const bool waits = its.is_under_way() && its.record.number == record.number && rank.life == RankLife::running;
       if (waits && rank.header.rank < recorder.rank()) return {};
     }
     const std::string verdict = flight_verdict(known);
@@ -68,11 +69,13 @@ void FlightMonitor::run() {
   }
 }
 
-/// Returns whether a collective is under way.
-bool FlightMonitor::waits_for_others() const {
-  for (int stream = 0; stream < kFlightRings; ++stream) {
+/// Returns whether a collective is under way whose own warning comes, if it is what makes a segment late.
+bool FlightMonitor::is_told_by_others() const {
+  for (int stream = 0; stream < kFlightSegments; ++stream) {
     const FlightRecord record = recorder_.last(stream);
-    if (record.number > 0 && record.end == 0 && recorder_.operation(record.operation).work == FlightWork::collective)
+    if (record.number == 0 || record.end != 0) continue;
+    if (recorder_.operation(record.operation).work == FlightWork::collective &&
+        recorder_.usual_seconds(record.operation) > 0)
       return true;
   }
   return false;
@@ -86,18 +89,16 @@ void FlightMonitor::look(int stream, double passed) {
   watched.seconds += passed;
   if (watched.seconds < std::min(kLate, watch_.timeout)) return;
   const FlightOperation& operation = recorder_.operation(record.operation);
-  const std::string name = shown(operation.name.data());
   if (operation.work == FlightWork::data && watched.seconds > watch_.timeout + kAfterPeers)
     watch_.end_the_job(
         fmt::format("rank {} waited for data for more than {} s (run.timeout), in {} of step {}. Its disk "
                     "or its network does not answer.",
-                    recorder_.rank(), watch_.timeout, name, record.step));
-  if (stream == kFlightRings - 1 && waits_for_others()) return;  // that is why its segment is late
+                    recorder_.rank(), watch_.timeout, shown(operation.name.data()), record.step));
+  if (stream == kFlightSegments && is_told_by_others()) return;
   const double usual = recorder_.usual_seconds(record.operation);
   if (watched.warned || usual <= 0 || watched.seconds < std::max(kLate, kTimesUsual * usual)) return;
   watched.warned = true;
-  if (const std::string text = late_text(recorder_, record, name, operation.work, watched.seconds, usual);
-      !text.empty())
+  if (const std::string text = late_text(recorder_, stream, record, watched.seconds, usual); !text.empty())
     watch_.warn(text);
 }
 

@@ -45,8 +45,8 @@ class FlightFile {
   }
   const FlightHeader& header() const { return header_; }
 
-  /// Returns the last record of a stream, or the first that is under way: a GPU's operations are noted when they are
-  /// submitted. The rank may be writing, so each is read twice and must not change between.
+  /// Returns the last record of a stream, or the first that is under way: segments are noted when they are submitted.
+  /// The rank may be writing, so each is read twice and must not change between.
   FlightOperationSeen last(int stream) const {
     std::array<std::array<FlightRecord, kFlightRecords>, 2> ring;
     for (auto& once : ring) read_at(file_, path_, rings_at() + stream * kRingBytes, &once, kRingBytes);
@@ -110,11 +110,13 @@ std::string RankFlight::host() const { return text_in(header.host); }
 
 const FlightOperationSeen* RankFlight::current() const {
   const FlightOperationSeen* best = nullptr;
-  const auto comes_first = [](const FlightOperationSeen& a, const FlightOperationSeen& b) {
+  const auto comes_first = [this](const FlightOperationSeen& a, const FlightOperationSeen& b) {
     if (a.is_under_way() != b.is_under_way()) return a.is_under_way();
     if (!a.is_under_way()) return a.record.begin > b.record.begin;
     const bool collective = a.work == FlightWork::collective;
     if (collective != (b.work == FlightWork::collective)) return collective;
+    const FlightOperationSeen* const segment = &last[kFlightSegments];  // what it consists of tells more
+    if ((&a == segment) != (&b == segment)) return &b == segment;
     return a.record.begin < b.record.begin;
   };
   for (const FlightOperationSeen& one : last) {

@@ -11,6 +11,14 @@
 
 namespace tessera {
 
+namespace {
+
+FlightEnd end_of(const CommunicationError& error) {
+  return dynamic_cast<const TimeoutError*>(&error) != nullptr ? FlightEnd::gave_up : FlightEnd::failed;
+}
+
+}  // namespace
+
 TrainingFlight::TrainingFlight(RankContext& context, const std::filesystem::path& run, const std::string& start,
                                const StepSchedule& schedule, double timeout)
     : context_(context) {
@@ -23,13 +31,14 @@ TrainingFlight::TrainingFlight(RankContext& context, const std::filesystem::path
   } catch (const IoError& error) {
     own.warn(fmt::format("rank {} has no flight recorder: {}", context.rank(), error.what()));
   }
-  context.notice().set_last_words([this](const std::string& why) { report(why, FlightEnd::gave_up); });
+  context.notice().set_last_words([this](const CommunicationError& why) { report(why.what(), end_of(why)); });
 }
 
 TrainingFlight::~TrainingFlight() { context_.notice().set_last_words({}); }
 
 void TrainingFlight::finished() {
   if (!recorder_) return;
+  recorder_->look();
   recorder_->enter(FlightPhase::end);
   recorder_->finished();
 }
@@ -44,12 +53,10 @@ void TrainingFlight::failed() {
     note(error.what(), FlightEnd::told);
   } catch (const CommunicationError& error) {
     // Of several ranks that gave up waiting the first one of each node reports.
-    const bool waited = dynamic_cast<const TimeoutError*>(&error) != nullptr;
-    const FlightEnd how = waited ? FlightEnd::gave_up : FlightEnd::failed;
     context_.notice().raise({context_.rank(), error.code(), error.what()});
     if (!context_.notice().raised() || context_.notice().failure().rank == context_.rank())
-      return report(error.what(), how);
-    note(error.what(), how);
+      return report(error.what(), end_of(error));
+    note(error.what(), end_of(error));
   } catch (const std::exception& error) {
     note(error.what(), FlightEnd::failed);
   }

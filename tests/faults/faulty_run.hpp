@@ -140,24 +140,23 @@ class FaultyRun {
     const std::int64_t number = context.rank();
     FlightRecorder flight({folder_ / "flight", false}, number, drawn_.world, "", planned_.schedule.hash(),
                           flight_operations(planned_.schedule));
-    const auto end = [&](RankEnd::Kind kind, ExitCode code, const char* said) {
-      flight.failed(said, kind == RankEnd::Kind::peer_error ? FlightEnd::told
-                          : code == ExitCode::communication ? FlightEnd::gave_up
-                                                            : FlightEnd::failed);
+    const auto end = [&](RankEnd::Kind kind, ExitCode code, const char* said, FlightEnd how = FlightEnd::failed) {
+      flight.failed(said, how);
       outcome_.ends[static_cast<std::size_t>(number)] = {kind, code, said};
     };
     try {
       LinkedContext linked(context, link_);
       train(linked, flight);
     } catch (const PeerError& error) {
-      end(RankEnd::Kind::peer_error, error.code(), error.what());
+      end(RankEnd::Kind::peer_error, error.code(), error.what(), FlightEnd::told);
       throw;
     } catch (const CommunicationError& error) {
       {
         const std::lock_guard lock(mutex_);
         if (outcome_.verdict.empty()) outcome_.verdict = flight_verdict(survey({folder_ / "flight"}));
       }
-      end(RankEnd::Kind::own_error, error.code(), error.what());
+      const bool waited = dynamic_cast<const TimeoutError*>(&error) != nullptr;
+      end(RankEnd::Kind::own_error, error.code(), error.what(), waited ? FlightEnd::gave_up : FlightEnd::failed);
       throw;
     } catch (const Error& error) {
       end(RankEnd::Kind::own_error, error.code(), error.what());

@@ -55,6 +55,32 @@ TEST_CASE("a ring keeps the last records, and tells which operation is under way
   CHECK(recorder.usual_seconds(2) == 0.5);
 }
 
+TEST_CASE("operations that were not seen leave their numbers out, and one that was only seen at its end no time") {
+  const TemporaryFolder folder;
+  FlightRecorder recorder({folder.path(), false}, 0, 1, "a", 7, kOperations);
+  recorder.set_step(5);
+  for (std::uint64_t number = 10; number <= 40; number += 10) {
+    const auto begin = static_cast<std::int64_t>(1000 * number);
+    recorder.begin(3, {number, begin, 0, 4, 1});
+    recorder.end(3, number == 20 ? begin : begin + 8);
+  }
+  const RankFlight rank = read_flight(folder.path() / "rank-0");
+  CHECK(rank.last[3].record.number == 40);
+  CHECK(rank.last[3].record.step == 4);
+  CHECK(recorder.last(3).number == 40);
+  CHECK(recorder.usual_seconds(1) == Approx(8e-9));
+  recorder.begin(3, 2, 50'000);
+  CHECK(recorder.last(3).number == 41);
+  CHECK(recorder.last(3).step == 5);
+  int looks = 0;
+  recorder.look();
+  recorder.set_look([&] { ++looks; });
+  recorder.look();
+  recorder.set_look({});
+  recorder.look();
+  CHECK(looks == 1);
+}
+
 TEST_CASE("a record that was being written is not read") {
   const TemporaryFolder folder;
   const auto path = folder.path() / "rank-0";

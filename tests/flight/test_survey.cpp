@@ -70,6 +70,12 @@ TEST_CASE("a rank that did not come to a collective is named, with what it does"
     ranks.all[1]->begin(1, 0, seconds_ago(9));
     CHECK_THAT(ranks.verdict(), Contains("rank 1 on ") && Contains("It runs; step 12, in forward h.0 for 9"));
   }
+  SECTION("it waits for data while its GPU is in a segment") {
+    ranks.all[1]->begin(kFlightSegments, 0, seconds_ago(10));
+    CHECK_THAT(ranks.verdict(), Contains("It runs; step 12, in forward h.0 for 10"));
+    ranks.all[1]->begin(1, 2, seconds_ago(9));
+    CHECK_THAT(ranks.verdict(), Contains("It runs; step 12, waits for data in load tokens for 9"));
+  }
   SECTION("it has failed") {
     ranks.all[1]->failed("no\x1b[31m disk");
     CHECK_THAT(ranks.verdict(), Contains("It failed (no?[31m disk)"));

@@ -74,7 +74,7 @@ class CommunicationError : public Error {
       : Error(ExitCode::communication, fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
-/// A peer did not arrive in time: what is wrong is wrong there.
+/// A peer did not arrive in time. The fault lies with it, or with a rank that it waits for.
 class TimeoutError : public CommunicationError {
  public:
   using CommunicationError::CommunicationError;

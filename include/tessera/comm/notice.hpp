@@ -28,8 +28,8 @@ class FailureNotice {
   virtual Failure failure() = 0;
 
   /// Sets what this process does before it ends without unwinding, given the reason. Not while threads may end it.
-  void set_last_words(std::function<void(const std::string& why)> say) { say_ = std::move(say); }
-  void say_last_words(const std::string& why) const {
+  void set_last_words(std::function<void(const CommunicationError& why)> say) { say_ = std::move(say); }
+  void say_last_words(const CommunicationError& why) const {
     if (say_) say_(why);
   }
 
@@ -41,7 +41,7 @@ class FailureNotice {
   }
 
  private:
-  std::function<void(const std::string& why)> say_;
+  std::function<void(const CommunicationError& why)> say_;
 };
 
 }  // namespace tessera

@@ -29,7 +29,7 @@ struct PlayerSettings {
   /// Steps 1 and 2 and every so many are timed; a GPU plays those operation by operation and replays the others.
   std::int64_t measure_every = 1;
   StepTrace* trace = nullptr;        ///< gets the spans of the steps it wants, which are then timed too; may be null
-  FlightRecorder* flight = nullptr;  ///< gets all operations; may be null
+  FlightRecorder* flight = nullptr;  ///< gets all operations, on a GPU those that are seen; may be null
 
   bool measures(std::int64_t step) const {
     return step <= 2 || step % measure_every == 0 || (trace != nullptr && trace->wants(step));

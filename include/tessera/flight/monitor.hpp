@@ -33,7 +33,7 @@ class FlightMonitor {
   };
   void run();
   void look(int stream, double passed);
-  bool waits_for_others() const;
+  bool is_told_by_others() const;
 
   FlightRecorder& recorder_;
   FlightWatch watch_;

@@ -11,8 +11,9 @@ namespace tessera {
 
 inline constexpr std::uint64_t kFlightMagic = 0x544847494C465354;  ///< "TSFLIGHT"
 inline constexpr std::uint32_t kFlightVersion = 1;
-inline constexpr int kFlightRings = 8;                ///< one for each stream of a rank
-inline constexpr std::uint64_t kFlightRecords = 512;  ///< of each ring
+inline constexpr int kFlightRings = 8;                    ///< one for each stream of a rank, and
+inline constexpr int kFlightSegments = kFlightRings - 1;  ///< the last for segments, which a GPU's host submits whole
+inline constexpr std::uint64_t kFlightRecords = 512;      ///< of each ring
 
 /// The phase of a run that a rank is in, which its operations do not tell.
 enum class FlightPhase : std::uint32_t { start, step, report, evaluation, sample, checkpoint, end };

@@ -40,7 +40,7 @@ class FlightRecorder {
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
-  /// Notes that an operation begins on a stream. Each stream is used by one thread, which calls both.
+  /// Notes that an operation begins on a stream. begin() and end() of a stream are called by one thread at a time.
   void begin(int stream, std::int64_t operation, std::int64_t now) {
     begin(stream, {numbers_[static_cast<std::size_t>(stream)] + 1, now, 0, step(), operation});
   }

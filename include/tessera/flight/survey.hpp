@@ -35,8 +35,8 @@ struct RankFlight {
   std::array<FlightOperationSeen, kFlightRings> last;  ///< of each stream
   std::int64_t now = 0;  ///< on the rank's steady clock: the present, or the last moment at which it lived
 
-  /// Returns the operation that the rank is in: a collective before others, the oldest before newer ones. If it is in
-  /// none, the one that it did last. Null if there is none at all.
+  /// Returns the operation that the rank is in: a collective before others, the oldest before newer ones, a segment if
+  /// there is nothing else. If it is in none, the one that it did last. Null if there is none at all.
   const FlightOperationSeen* current() const;
   double seconds_since(std::int64_t time) const { return (static_cast<double>(now) - static_cast<double>(time)) / 1e9; }
   std::string host() const;

@@ -97,7 +97,8 @@ class CudaDevice final : public Device {
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string description() const override {
-    return fmt::format("{}, {}, {}", model(), format_bytes(total_memory()), cuda_versions());
+    return fmt::format("{}, {}, {}{}", model(), format_bytes(total_memory()), cuda_versions(),
+                       writes_->uses_driver() ? "" : ", words written by kernels");
   }
   std::string model() const override {
     return fmt::format("{}, sm_{}{}", static_cast<const char*>(properties_.name), properties_.major, properties_.minor);

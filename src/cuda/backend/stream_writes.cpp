@@ -37,12 +37,13 @@ bool works(Write write, cudaStream_t stream) {
   const std::unique_ptr<void, void (*)(void*)> freed(memory, [](void* it) { static_cast<void>(cudaFreeHost(it)); });
   auto* const word = static_cast<std::uint32_t*>(memory);
   *word = 0;
-  TESSERA_CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  bool right = call(write, stream, word, kValue) == CUDA_SUCCESS;
+  bool right = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
+  const bool captures = right;
+  right = right && call(write, stream, word, kValue) == CUDA_SUCCESS;
   cudaGraph_t graph = nullptr;
-  right = cudaStreamEndCapture(stream, &graph) == cudaSuccess && right;
+  right = captures && cudaStreamEndCapture(stream, &graph) == cudaSuccess && right;
   cudaGraphExec_t executable = nullptr;
-  right = right && cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess &&
+  right = right && cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority) == cudaSuccess &&
           cudaGraphLaunch(executable, stream) == cudaSuccess && cudaStreamSynchronize(stream) == cudaSuccess &&
           std::atomic_ref(*word).load() == kValue;
   if (executable != nullptr) static_cast<void>(cudaGraphExecDestroy(executable));

@@ -66,9 +66,13 @@ class PinnedExchange {
     device_.copy(stream, &slot, summed, sizeof slot);
     stream.record(*summed_[number % kWishSlots]);
   }
-  /// Waits for the sum of micro-step `number`, one of the last kWishSlots that were played.
-  StepWish summed_wish(std::int64_t number) {
-    summed_[number % kWishSlots]->synchronize();
+  /// Waits for the sum of micro-step `number`, one of the last kWishSlots that were played, calling `meanwhile` again
+  /// and again.
+  template <class Meanwhile>
+  StepWish summed_wish(std::int64_t number, Meanwhile&& meanwhile) {
+    Event& summed = *summed_[number % kWishSlots];
+    while (!summed.is_reached()) meanwhile();
+    summed.synchronize();
     return pinned_.summed_wish[number % kWishSlots];
   }
 

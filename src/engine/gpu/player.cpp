@@ -31,9 +31,9 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       exchange_(*resources.device, schedule.most_input_integers(), resources.address(schedule.exchange)),
       queues_(*resources.device, resources.settings.queue_mode, false, copies_in_steps(schedule)),
       order_(schedule, *resources.device, queues_),
-      flight_(schedule, *resources.device, queues_, settings.flight),
+      flight_(schedule, *resources.device, queues_, resources.context.notice(), settings.flight),
       submitter_(schedule, resources, runner_, queues_, order_, flight_, settings.poison),
-      graphs_(schedule, resources, queues_, order_, submitter_),
+      graphs_(schedule, resources, queues_, order_, submitter_, flight_),
       operation_times_(schedule, *resources.device, queues_, order_),
       log_(schedule, settings.trace, settings.flight),
       why_no_graphs_(why_no_graphs(*resources.device, settings)),
@@ -66,6 +66,7 @@ void GpuPlayer::send_inputs() {
 void GpuPlayer::receive_scalars() {
   guarded([&] {
     exchange_.receive(queues_.compute(), bound_.scalars, bound_.reduced, [&] { refresh(); });
+    flight_.look();
     check();
   });
   optimizer_.scalars() = exchange_.scalars();
@@ -81,13 +82,14 @@ void GpuPlayer::refresh() {
 StepWish GpuPlayer::summed_wish() {
   StepWish summed;
   if (wishes_ < kWishSlots) return summed;
-  guarded([&] { summed = exchange_.summed_wish(wishes_ - kWishSlots); });
+  guarded([&] { summed = exchange_.summed_wish(wishes_ - kWishSlots, [&] { refresh(); }); });
   return summed;
 }
 
 void GpuPlayer::synchronize() {
   guarded([&] {
     queues_.synchronize();
+    flight_.look();
     check();
   });
 }

@@ -22,11 +22,12 @@ bool captures_all(const DeviceCommBackend* transport) {
 }  // namespace
 
 SegmentGraphs::SegmentGraphs(const StepSchedule& schedule, const Resources& resources, Queues& queues,
-                             const StreamOrder& order, Submitter& submitter)
+                             const StreamOrder& order, Submitter& submitter, StreamFlight& flight)
     : schedule_(schedule),
       resources_(resources),
       queues_(queues),
       submitter_(submitter),
+      flight_(flight),
       has_collectives_(captures_all(resources.communicators->transport())) {
   for (const Segment& segment : schedule.segments) split(segment, order);
 }
@@ -78,11 +79,13 @@ void SegmentGraphs::play(SegmentId segment) {
     Stream& stream = stream_of(piece);
     for (const std::size_t other : piece.waits) stream.wait(*pieces_[segment][other].end);
     if (piece.on_host) {
+      flight_.begin(piece.first, stream);
       submitter_.run(piece.first, stream);
     } else {
       launch(piece, schedule_.segments[segment].name);
     }
     if (!has_collectives_) stream.record(*piece.end);
+    if (piece.on_host) flight_.end(piece.first, stream);
   }
   if (!has_collectives_) submitter_.join();
 }

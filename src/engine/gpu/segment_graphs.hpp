@@ -15,7 +15,7 @@ class SegmentGraphs {
  public:
   /// All must outlive the graphs.
   SegmentGraphs(const StepSchedule& schedule, const Resources& resources, Queues& queues, const StreamOrder& order,
-                Submitter& submitter);
+                Submitter& submitter, StreamFlight& flight);
 
   /// Plays a segment except its loads, from compute stream to compute stream. It must have been played before (so that
   /// libraries have done their one-time work). Captures the graphs that were not captured yet.
@@ -44,6 +44,7 @@ class SegmentGraphs {
   const Resources& resources_;
   Queues& queues_;
   Submitter& submitter_;
+  StreamFlight& flight_;
   bool has_collectives_;
   IndexedVector<SegmentId, std::vector<Piece>> pieces_;
 };

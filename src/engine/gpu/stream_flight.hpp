@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/queues.hpp"
+#include "tessera/comm/notice.hpp"
 #include "tessera/flight/recorder.hpp"
 
 namespace tessera {
@@ -18,24 +19,26 @@ namespace tessera {
 class StreamFlight {
  public:
   /// `flight` may be null; then nothing is written. All must outlive this, and streams be empty at its end.
-  StreamFlight(const StepSchedule& schedule, Device& device, Queues& queues, FlightRecorder* flight);
+  StreamFlight(const StepSchedule& schedule, Device& device, Queues& queues, FailureNotice& notice,
+               FlightRecorder* flight);
   ~StreamFlight();
   StreamFlight(const StreamFlight&) = delete;
   StreamFlight& operator=(const StreamFlight&) = delete;
 
-  /// Around the submission of a segment.
+  /// Have the streams write that a segment begins and that it is done. Called before and after it is submitted.
   void begin_segment(SegmentId segment);
   void end_segment();
-  /// Around that of an operation, also while it is captured.
+  /// Have a stream write that it has come to an operation and that it is past it, if that is one of those to be noted.
+  /// Called before and after it is submitted, also while it is captured.
   void begin(OperationId id, Stream& stream) { write(id, stream, 1); }
   void end(OperationId id, Stream& stream) { write(id, stream, 0); }
 
-  /// Brings the recorder up to date. Any thread.
+  /// Brings the recorder up to date. Any thread. After a failure nothing more is noted, because streams may run on past
+  /// what has failed.
   void look();
 
  private:
-  /// The last ring is that of segments.
-  static constexpr std::size_t kSegments = kFlightRings - 1;
+  static constexpr auto kSegments = static_cast<std::size_t>(kFlightSegments);
   /// An operation that is written: its ring, and its place among those of its segment there, from 1 on. 0: it is not.
   struct Mark {
     std::size_t ring = 0;
@@ -53,6 +56,7 @@ class StreamFlight {
 
   Device& device_;
   Stream& compute_;
+  FailureNotice& notice_;
   FlightRecorder* flight_;
   std::int64_t first_segment_;  ///< row of the recorder's table
   std::unique_ptr<DeviceMemory> memory_;

@@ -74,20 +74,20 @@ void Submitter::submit(IdRange<OperationId> operations, OperationTimes* times,
     }
     // In serial mode nothing is waited for by events, so what was submitted so far may still be copying.
     if (op.queue == Queue::host && queues_.on_compute(op.queue)) stream.synchronize();
+    flight_.begin(id, stream);
     if (times != nullptr) times->begin(id, stream);
     run(id, stream);
     if (times != nullptr) times->end(id, stream);
     if (seen) stream.synchronize(), seen(id);
     order_.submitted(id, stream);
+    flight_.end(id, stream);  // behind the event, so that nobody waits for it
   }
   join();
 }
 
 void Submitter::run(OperationId id, Stream& stream) {
   runner_.delay(id);
-  flight_.begin(id, stream);
   runner_.run(id, stream);
-  flight_.end(id, stream);
   for (const StorageId storage : poison_[id])
     resources_.device->fill_pattern(stream, resources_.memory->bytes_of(schedule_, storage));
 }

@@ -18,14 +18,11 @@ namespace {
 constexpr int kRanks = 2;
 constexpr auto kSegments = static_cast<std::size_t>(kFlightRings) - 1;
 
-/// Trains on two GPUs with flight recorders. `before` is called on each rank before each step.
+/// Trains on two GPUs with flight recorders in a folder. `before` is called on each rank before each step.
 template <class Before>
-FlightSurvey recorded(Options options, Before&& before) {
-  const TemporaryFolder folder;
+void train_recorded(const TemporaryFolder& folder, const Options& options, Before&& before) {
   const GpuCount gpus(kRanks);
   const PlannedRun planned = plan_shape(run_shape(options, tiny_gpt2(), kRanks, kRanks));
-  FlightSurvey seen;
-  std::atomic<int> done = 0;
   run_ranks(kRanks, kRanks, [&](RankContext& context) {
     FlightRecorder flight({folder.path(), false}, context.rank(), kRanks, "a", planned.schedule.hash(),
                           flight_operations(planned.schedule));
@@ -33,16 +30,11 @@ FlightSurvey recorded(Options options, Before&& before) {
     TrainingSession session(context, options, planned, data, {}, {}, {}, &flight);
     for (std::int64_t step = 1; step <= session.steps(); ++step) {
       flight.set_step(step);
-      before(context.rank(), step, flight);
+      before(context, step, flight);
       session.train_step();
     }
     session.player().synchronize();
-    flight.look();
-    ++done;
-    while (done < kRanks) std::this_thread::yield();
-    if (context.rank() == 0) seen = survey({folder.path()});
   });
-  return seen;
 }
 
 /// Returns the number of collectives that a rank noted, all of which must be done.
@@ -91,7 +83,9 @@ TEST_CASE("streams count the same collectives eagerly and in graphs, staged and 
       options.comm.backend = backend, options.run.graph = graph;
       options.run.queues = graph ? QueueMode::parallel : QueueMode::serial;
       CAPTURE(backend, graph);
-      for (const RankFlight& rank : recorded(options, [](auto&&...) {}).ranks) CHECK(collectives_of(rank) == expected);
+      const TemporaryFolder folder;
+      train_recorded(folder, options, [](auto&&...) {});
+      for (const RankFlight& rank : survey({folder.path()}).ranks) CHECK(collectives_of(rank) == expected);
     }
   }
 }
@@ -101,9 +95,10 @@ TEST_CASE("a hang of GPUs has the name of the collective that a rank never arriv
   options.comm.backend = CommBackend::nccl;
   std::atomic<FlightRecorder*> first = nullptr;
   std::string verdict;
-  recorded(options, [&](std::int64_t rank, std::int64_t step, FlightRecorder& flight) {
-    if (rank == 0) first = &flight;
-    if (rank == 0 || step < 4) return;  // a step that is replayed
+  const TemporaryFolder folder;
+  train_recorded(folder, options, [&](RankContext& context, std::int64_t step, FlightRecorder& flight) {
+    if (context.rank() == 0) first = &flight;
+    if (context.rank() == 0 || step < 4) return;  // a step that is replayed
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (verdict.empty() && std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -114,4 +109,19 @@ TEST_CASE("a hang of GPUs has the name of the collective that a rank never arriv
   });
   CHECK_THAT(verdict, Catch::Contains("never arrived in gather h.1 of step 4, where rank 0 waits for 1") &&
                           Catch::StartsWith("rank 1 "));
+}
+
+TEST_CASE("what a staged collective waited for is still told after the time-out, when streams have run on") {
+  Options options = two_micro_steps();
+  options.run.timeout = 2;
+  const TemporaryFolder folder;
+  const auto rank_1_does_not_come = [](RankContext& context, std::int64_t step, FlightRecorder&) {
+    if (context.rank() == 0 || step < 4) return;
+    while (!context.notice().raised()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  };
+  CHECK_THROWS_AS(train_recorded(folder, options, rank_1_does_not_come), TimeoutError);
+  CHECK_THAT(
+      flight_verdict(survey({folder.path()})),
+      Catch::Matches("rank 1 on \\S+ never arrived in (gather h.1|all-reduce wish) of step 4, where rank 0 waits "
+                     "for 2[^]*"));
 }

@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "cuda/comm/nccl/nccl_api.hpp"
-#include "tessera/base/clock.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/threads.hpp"
 #include "tessera/cuda/check.hpp"
@@ -57,7 +56,7 @@ void NcclWatchdog::look_now() {
     const std::lock_guard asking(asking_);
     wrong = asynchronous_error();
   }
-  if (!wrong.empty()) end(wrong);
+  if (!wrong.empty()) end(CommunicationError("{}", wrong));
 }
 
 /// Only this thread uses the slot behind the last mark, because the asker changes the ring meanwhile only at its front.
@@ -108,7 +107,7 @@ void NcclWatchdog::ask() {
     lock.lock();
     asks_ = false;
     if (failed && !failure_seen_) failure_seen_ = Clock::now();
-    if (!wrong.empty()) end(wrong);
+    if (!wrong.empty()) end(CommunicationError("{}", wrong));
   });
 }
 
@@ -116,7 +115,9 @@ void NcclWatchdog::keep_time() {
   repeat(stop_time_, [this](std::unique_lock<std::mutex>&) {
     if (is_left_behind()) std::_Exit(static_cast<int>(context_.notice().failure().code));
     const std::string wrong = timeout_seconds_ > 0 ? overdue() : std::string();
-    if (!wrong.empty()) end(wrong);
+    if (wrong.empty()) return;
+    if (is_unanswered()) end(CommunicationError("{}", wrong));
+    end(TimeoutError("{}", wrong));
   });
 }
 
@@ -166,10 +167,9 @@ std::string NcclWatchdog::follow_progress() {
 std::string NcclWatchdog::overdue() const {
   const auto waits_too_long = [&](Clock::time_point since) { return seconds_since(since) > timeout_seconds_; };
   if (count_ > 0 && waits_too_long(std::max(marks_[first_].issued, progress_))) {
-    const bool unanswered = asks_ && seconds_since(asked_) > timeout_seconds_ / 2;
     return fmt::format("{} did not end within {} s: {}", marks_[first_].what, timeout_seconds_,
-                       unanswered ? "the driver of the GPU does not answer, it is stuck or the GPU is lost"
-                                  : "a rank did not come, or the network fails");
+                       is_unanswered() ? "the driver of the GPU does not answer, it is stuck or the GPU is lost"
+                                       : "a rank did not come, or the network fails");
   }
   if (!guarded_.empty() && waits_too_long(guarded_since_)) {
     return fmt::format("{} did not return within {} s: a rank did not come, or the network fails", guarded_,
@@ -183,11 +183,11 @@ std::string NcclWatchdog::overdue() const {
 }
 
 /// Ends the process. The first rank that fails reports it; others that see the same end silently.
-void NcclWatchdog::end(const std::string& message) {
+void NcclWatchdog::end(const CommunicationError& error) {
   const auto rank = static_cast<int>(context_.rank());
-  if (context_.notice().raise({rank, ExitCode::communication, message})) {
-    context_.notice().say_last_words(message);
-    Log(rank, static_cast<int>(context_.size())).error(message);
+  if (context_.notice().raise({rank, error.code(), error.what()})) {
+    context_.notice().say_last_words(error);
+    Log(rank, static_cast<int>(context_.size())).error(error.what());
     static_cast<void>(std::fflush(stderr));
   } else {  // mpiexec ends all ranks once the first is gone, also the one that reports
     std::this_thread::sleep_for(std::chrono::milliseconds(200));

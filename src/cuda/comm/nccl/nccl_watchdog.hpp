@@ -18,6 +18,7 @@
 
 #include "cuda/backend/cuda_stream.hpp"
 #include "cuda/comm/nccl/nccl_abi.hpp"
+#include "tessera/base/clock.hpp"
 #include "tessera/comm/rank_context.hpp"
 
 namespace tessera {
@@ -80,7 +81,9 @@ class NcclWatchdog {
   /// Returns whether a rank failed so long ago that it will not end the job itself, and this one waits for NCCL. With
   /// lock_ held.
   bool is_left_behind() const;
-  [[noreturn]] void end(const std::string& message);
+  [[noreturn]] void end(const CommunicationError& error);
+  /// Returns whether the driver owes an answer for half the time-out. With lock_ held.
+  bool is_unanswered() const { return asks_ && seconds_since(asked_) > timeout_seconds_ / 2; }
 
   static constexpr std::size_t kMarks = 32;
   static constexpr auto kLookEvery = std::chrono::milliseconds(50);
