@@ -11,6 +11,7 @@ import numpy as np
 from .errors import Unreadable
 
 HEADER, RINGS, RECORDS = 1024, 8, 512
+SEGMENTS = RINGS - 1  # the ring of the segments that a GPU's host submits
 FINISHED = 1
 MOST_BYTES = 200_000_000
 OPERATION = np.dtype([("name", "S48"), ("bytes", "<i8"), ("work", "u1"), ("unused", "V7")])

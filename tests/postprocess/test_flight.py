@@ -4,7 +4,7 @@ import unittest
 from html_case import Html, study_of
 from job import SHORT, TINY
 from tessera_report.errors import Unreadable
-from tessera_report.flight_file import read_flights
+from tessera_report.flight_file import Flight, read_flights
 from tessera_report.html.panels.last_second import draw_flights, last_seconds
 
 END = 296  # offset of the header's note of a rank's end
@@ -29,6 +29,10 @@ class Flights(Html):
         figure = draw_flights(flights)
         self.assertLessEqual({"rank 0, stream 0", "rank 1, stream 0"}, {label.get_text() for label in figure.axes[0].get_yticklabels()})
         self.assertTrue("<h3>The last second: " in self.page())
+
+    def test_a_gpus_segments_have_a_line(self):
+        figure = draw_flights([Flight(0, b"", False, [("gather h.1", 1, 8.0, 9.5), ("micro-step", 7, 9.0, None)])])
+        self.assertEqual([label.get_text() for label in figure.axes[0].get_yticklabels()], ["rank 0, stream 1", "rank 0, segments"])
 
     def test_damaged_files_are_named(self):
         path = self.run / "flight/rank-1"

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from ...errors import Unreadable
-from ...flight_file import Flight, read_flights
+from ...flight_file import SEGMENTS, Flight, read_flights
 from .. import svg
 from ..quantity import name, text
 from ..study import Study
@@ -58,7 +58,8 @@ def draw_flights(flights: list[Flight]) -> Figure:
     for kind in kinds:
         axes.add_patch(Rectangle((0, 0), 0, 0, color=COLOURS[kind][0], label=kind))
     axes.add_patch(Rectangle((0, 0), 0, 0, facecolor="none", edgecolor=svg.COLOURS[1], label="under way"))
-    axes.set_yticks(range(len(lines)), [f"rank {flight.rank}, stream {stream}" for flight, stream in lines])
+    axes.set_yticks(range(len(lines)), [f"rank {flight.rank}, {f'stream {stream}' if stream != SEGMENTS else 'segments'}"
+                                        for flight, stream in lines])
     axes.set_xlim(-1, RIGHT)
     axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.set_xlabel("s before the last operation began")
