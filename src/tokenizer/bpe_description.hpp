@@ -40,7 +40,8 @@ struct BpeDescription {
   bool add_prefix_space = false;          ///< before text that does not begin with one
 };
 
-constexpr std::int32_t kLargestId = (1 << 24) - 1;
+/// Tables by id are as long as the largest one, whatever a file says. The largest vocabularies have a million.
+constexpr std::int32_t kLargestId = (1 << 22) - 1;
 
 /// The patterns of the families that have a quick path.
 constexpr const char* kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";

@@ -12,7 +12,7 @@
 namespace tessera::testing {
 
 /// run.timeout where a rank falls silent; longer than a pause by load.
-inline constexpr double kTimeout = kSanitized ? 8 : 1.5;
+inline constexpr double kTimeout = kSanitized ? 8 : 3;
 
 /// How a fault must show.
 enum class Shows : char {

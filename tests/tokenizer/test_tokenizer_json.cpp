@@ -130,7 +130,7 @@ TEST_CASE("what a file asks for and is not supported is refused by its path") {
 TEST_CASE("vocabularies that are none") {
   CHECK_THAT(refused("/model/vocab", json::object()), Contains("model.vocab"));
   CHECK_THAT(refused("/model/vocab", json::array()), Contains("model.vocab is a list"));
-  CHECK_THAT(refused("/model/vocab/a", -1), Contains("model.vocab.a is -1, but a whole number from 0 to 16777215"));
+  CHECK_THAT(refused("/model/vocab/a", -1), Contains("model.vocab.a is -1, but a whole number from 0 to 4194303"));
   CHECK_THAT(refused("/model/vocab/a", 16'777'216), Contains("model.vocab.a is 16777216"));
   CHECK_THAT(refused("/model/vocab/a", 18'446'744'073'709'551'615u), Contains("model.vocab.a is 18446744073709551615"));
   CHECK_THAT(refused("/model/vocab/a", 1.5), Contains("model.vocab.a is 1.5"));
