@@ -94,16 +94,6 @@ std::vector<std::int64_t> shape_of(const Hdf5Dataset& dataset) {
   return {sizes.begin(), sizes.end()};
 }
 
-/// Refuses to take memory for elements that cannot be there: nothing is compressed, so the file has a byte for each.
-void require_room(hid_t parent, const std::string& name, std::int64_t elements) {
-  const std::string what = fmt::format("cannot read {} in {}", name, hdf5_name(parent));
-  const Hdf5Handle<&H5Fclose> file(hdf5_check_id(H5Iget_file_id(parent), what));
-  hsize_t bytes = 0;
-  hdf5_check(H5Fget_filesize(file.id(), &bytes), what);
-  if (elements < 0 || static_cast<hsize_t>(elements) > bytes)
-    throw IoError("{} (it claims {} elements, and the file has {} bytes)", what, elements, bytes);
-}
-
 /// Calls transfer(memory space, file space, offset into the caller's elements) for each box of the run.
 void for_each_selection(const Hdf5Dataset& dataset, const std::vector<std::int64_t>& shape, std::int64_t first,
                         std::int64_t count, const std::function<void(hid_t, hid_t, std::int64_t)>& transfer) {
@@ -284,10 +274,19 @@ void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values
   Hdf5Array<T>::create(parent, name, shape).write(0, values);
 }
 
+void hdf5_require_room(hid_t parent, const std::string& name, std::int64_t elements) {
+  const std::string what = fmt::format("cannot read {} in {}", name, hdf5_name(parent));
+  const Hdf5Handle<&H5Fclose> file(hdf5_check_id(H5Iget_file_id(parent), what));
+  hsize_t bytes = 0;
+  hdf5_check(H5Fget_filesize(file.id(), &bytes), what);
+  if (elements < 0 || static_cast<hsize_t>(elements) > bytes)
+    throw IoError("{} (it claims {} elements, and the file has {} bytes)", what, elements, bytes);
+}
+
 template <class T>
 std::vector<T> hdf5_read(hid_t parent, const std::string& name) {
   const auto array = Hdf5Array<T>::open(parent, name);
-  require_room(parent, name, array.elements());
+  hdf5_require_room(parent, name, array.elements());
   std::vector<T> values(static_cast<std::size_t>(array.elements()));
   array.read(0, values);
   return values;
@@ -310,7 +309,7 @@ std::vector<std::string> hdf5_read_strings(hid_t parent, const std::string& name
   const Hdf5Type file_type(hdf5_check_id(H5Dget_type(dataset.id()), what));
   if (H5Tis_variable_str(file_type.id()) <= 0) throw IoError("{} (its strings are of fixed length)", what);
   const std::int64_t elements = product(shape_of(dataset));
-  require_room(parent, name, elements);
+  hdf5_require_room(parent, name, elements);
   std::vector<char*> pointers(static_cast<std::size_t>(elements), nullptr);
   if (pointers.empty()) return {};
   hdf5_check(H5Dread(dataset.id(), file_type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()), what);

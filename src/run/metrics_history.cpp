@@ -126,6 +126,7 @@ void copy_attributes(hid_t from, hid_t to) {
 template <class T>
 void copy_dataset(hid_t from, hid_t to, const std::string& name, std::optional<std::int64_t> rows) {
   const auto source = Hdf5Array<T>::open(from, name);
+  hdf5_require_room(from, name, source.elements());
   const std::int64_t width = source.shape().size() == 2 ? source.shape()[1] : 0;
   std::vector<T> values(static_cast<std::size_t>(rows ? *rows * std::max<std::int64_t>(1, width) : source.elements()));
   source.read(0, values);

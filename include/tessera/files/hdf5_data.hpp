@@ -72,6 +72,9 @@ class Hdf5Texts {
 template <class T>
 void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values,
                 const std::vector<std::int64_t>& shape);
+/// Refuses to take memory for elements of a dataset that cannot be there (IoError): nothing that Tessera writes is
+/// compressed, so the file has a byte for each.
+void hdf5_require_room(hid_t parent, const std::string& name, std::int64_t elements);
 /// Reads a whole dataset.
 template <class T>
 std::vector<T> hdf5_read(hid_t parent, const std::string& name);
