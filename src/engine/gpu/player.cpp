@@ -74,15 +74,20 @@ void GpuPlayer::receive_scalars() {
 
 /// Asks for the wish again while the host waits.
 void GpuPlayer::refresh() {
-  flight_.look();
   exchange_.note(wish().requests);
+  look();
+}
+
+/// Notes how far the streams have come, and rests.
+void GpuPlayer::look() {
+  flight_.look();
   std::this_thread::sleep_for(kAskEvery);
 }
 
 StepWish GpuPlayer::summed_wish() {
   StepWish summed;
   if (wishes_ < kWishSlots) return summed;
-  guarded([&] { summed = exchange_.summed_wish(wishes_ - kWishSlots, [&] { refresh(); }); });
+  guarded([&] { summed = exchange_.summed_wish(wishes_ - kWishSlots, [&] { look(); }); });
   return summed;
 }
 

@@ -35,6 +35,7 @@ class GpuPlayer final : public Player {
   }
   void submit(const Play& play, const TokenFeed& feed);
   void refresh();
+  void look();
   void load(OperationId id, const ModelParts& model, const TokenFeed& feed);
   bool works_on_host(const Segment& segment) const;
   void check();
