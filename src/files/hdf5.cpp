@@ -128,7 +128,7 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path, bool swmr) {
   const std::string what = fmt::format("cannot open {}", path.string());
   const Hdf5Properties access = file_access(what);
   // A block that a writer changes meanwhile is read again after 1, 2, 4 ... ns. By default that happens 100 times, so a
-  // damaged block would keep the library asleep for ever. 27 times are a tenth of a second.
+  // damaged block would keep the library asleep without end. 27 times are a tenth of a second.
   constexpr unsigned kAttempts = 27;
   if (swmr) hdf5_check(H5Pset_metadata_read_attempts(access.id(), kAttempts), what);
   Hdf5File file;

@@ -15,7 +15,7 @@ PARTS = {
     # the program and its commands, over real processes
     "cli": ["main.cpp", "commands/program.cpp", "commands/version.cpp", "sweep/sweep.cpp"],
     "cli/test_train.py": ["commands/train.cpp", "training/train_loop.cpp"],
-    "cli/test_flight.py": ["commands/postmortem.cpp", "flight/monitor.cpp", "training/flight.cpp"],
+    "cli/test_flight.py": ["commands/postmortem.cpp", "training/flight.cpp"],
     "flight/test_recorder.cpp": ["flight/folder.cpp"],
     "flight/test_survey.cpp": ["flight/report.cpp"],
     "cli/test_eval.py": ["commands/eval.cpp"],

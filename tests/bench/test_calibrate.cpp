@@ -164,7 +164,7 @@ TEST_CASE("calls of the first rank alone are made by no other, and are its price
   CHECK(made[1] + made[2] == 0);
 }
 
-TEST_CASE("what is done before a call is done each time, and is no part of its time") {
+TEST_CASE("preparations run before each call, and their time does not count") {
   std::string done;
   run_ranks(1, 1, [&](RankContext& context) {
     const auto device = make_cpu_device();

@@ -55,7 +55,7 @@ TEST_CASE("heaps as libhdf5 writes them are right, and sizes that do not fit are
     CHECK_THROWS_WITH(check_hdf5_heaps(c.changed(kCollection, size)), Contains("b.h5 is damaged: the heap at byte "));
   for (const std::uint64_t size : {first + 8, whole, ~std::uint64_t{0}, ~std::uint64_t{14}})
     CHECK_THROWS_WITH(check_hdf5_heaps(c.changed(kFirst, size)), Contains("sizes that do not fit"));
-  // Free space counts its header, so that a size of zero would have a reader go round for ever.
+  // Free space counts its header, so a reader that adds up zeros never ends.
   std::size_t free = 16;
   while ((c.number(free) & 0xffff) != 0) free += 16 + (c.number(free + 8) + 7) / 8 * 8;
   CHECK_THROWS_AS(check_hdf5_heaps(c.changed(free + 8, 0)), IoError);

@@ -37,11 +37,13 @@ bool works(Write write, cudaStream_t stream) {
   const std::unique_ptr<void, void (*)(void*)> freed(memory, [](void* it) { static_cast<void>(cudaFreeHost(it)); });
   auto* const word = static_cast<std::uint32_t*>(memory);
   *word = 0;
-  bool right = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
-  const bool captures = right;
-  right = right && call(write, stream, word, kValue) == CUDA_SUCCESS;
+  if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  const bool written = call(write, stream, word, kValue) == CUDA_SUCCESS;
   cudaGraph_t graph = nullptr;
-  right = captures && cudaStreamEndCapture(stream, &graph) == cudaSuccess && right;
+  bool right = cudaStreamEndCapture(stream, &graph) == cudaSuccess && written;
   cudaGraphExec_t executable = nullptr;
   right = right && cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority) == cudaSuccess &&
           cudaGraphLaunch(executable, stream) == cudaSuccess && cudaStreamSynchronize(stream) == cudaSuccess &&

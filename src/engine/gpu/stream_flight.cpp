@@ -32,7 +32,7 @@ StreamFlight::StreamFlight(const StepSchedule& schedule, Device& device, Queues&
       const Operation& op = schedule.operation(id);
       const bool copies = copied_bytes(schedule, op) > 0 && !queues.on_compute(op.queue);
       if (takes_input(op) || op.queue == Queue::host || (!schedule.communicates(op) && !copies)) continue;
-      // With all on the compute stream, whose ring is that of loads by the host, there is no other one.
+      // Ring 0 belongs to the host's loads. Where collectives run on the compute stream too, ring 1 is free for them.
       const auto ring = static_cast<std::size_t>(std::max(queues.stream_number(op.queue), 1));
       auto& marked = marked_[segment][ring];
       marked.push_back(id);

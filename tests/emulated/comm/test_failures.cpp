@@ -42,6 +42,13 @@ void with_two(const DeviceCommSettings& settings, Body&& body, int devices = 2) 
   });
 }
 
+/// Has the process say, before it ends, whether it waited in vain.
+void say_whether_it_waited(RankContext& context) {
+  context.notice().set_last_words([](const CommunicationError& why) {
+    std::fputs(dynamic_cast<const TimeoutError*>(&why) != nullptr ? "It waited. " : "It failed. ", stderr);
+  });
+}
+
 /// Runs a hidden test case of this binary in another process. Returns its exit code and its stderr.
 std::pair<int, std::string> in_child(const char* test) {
   int pipe_ends[2];
@@ -160,7 +167,8 @@ TEST_CASE("a collective that does not fit is refused before it is staged") {
 }
 
 TEST_CASE("child: NCCL fails", "[.]") {
-  with_two(small(CommBackend::nccl), [](auto&, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+  with_two(small(CommBackend::nccl), [](auto& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+    say_whether_it_waited(context);
     emulator::fail_nccl_operation(3);
     for (int i = 0; i < 4; ++i) group.all_gather(stream, shared, 16, DType::fp32);
     stream.synchronize();
@@ -170,13 +178,14 @@ TEST_CASE("child: NCCL fails", "[.]") {
 TEST_CASE("an asynchronous error of NCCL ends the process with exit code 5 and one line") {
   const auto [code, text] = in_child("child: NCCL fails");
   CHECK(code == 5);
-  CHECK_THAT(text, Catch::Contains("NCCL failed on 'world/test'"));
+  CHECK_THAT(text, Catch::Contains("NCCL failed on 'world/test'") && Catch::Contains("It failed."));
   CHECK(std::count(text.begin(), text.end(), '\n') == 1);
 }
 
 TEST_CASE("child: a rank does not come", "[.]") {
   with_two(small(CommBackend::nccl, 1),
            [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+             say_whether_it_waited(context);
              if (context.rank() == 0) group.all_gather(stream, shared, 16, DType::fp32);
              std::this_thread::sleep_for(std::chrono::seconds(20));
            });
@@ -185,6 +194,7 @@ TEST_CASE("child: a rank does not come", "[.]") {
 TEST_CASE("a rank that does not come ends the process within the time-out") {
   const auto [code, text] = in_child("child: a rank does not come");
   CHECK(code == 5);
+  CHECK_THAT(text, Catch::Contains("It waited."));
   CHECK_THAT(text, Catch::Contains("all_gather of 16 fp32 a rank on 'world/test' did not end within 1 s"));
 }
 
@@ -233,19 +243,21 @@ TEST_CASE("first collectives that wait for a rank end the process within the tim
 }
 
 TEST_CASE("child: the driver is stuck", "[.]") {
-  with_two(small(CommBackend::nccl, 1), [](auto&, auto&, Communicator& group, Stream& stream, std::byte* shared) {
-    emulator::stick_driver();
-    group.all_gather(stream, shared, 16, DType::fp32);
-    std::this_thread::sleep_for(std::chrono::seconds(20));
-  });
+  with_two(small(CommBackend::nccl, 1),
+           [](auto& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+             say_whether_it_waited(context);
+             emulator::stick_driver();
+             group.all_gather(stream, shared, 16, DType::fp32);
+             std::this_thread::sleep_for(std::chrono::seconds(20));
+           });
 }
 
 TEST_CASE("a driver that does not answer cannot keep the process alive") {
   const auto start = std::chrono::steady_clock::now();
   const auto [code, text] = in_child("child: the driver is stuck");
   CHECK(code == 5);
-  CHECK_THAT(text,
-             Catch::Contains("all_gather of 16 fp32") && Catch::Contains("the driver of the GPU does not answer"));
+  CHECK_THAT(text, Catch::Contains("all_gather of 16 fp32") &&
+                       Catch::Contains("the driver of the GPU does not answer") && Catch::Contains("It failed."));
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));
 }
 

@@ -1,4 +1,4 @@
-// What the streams of emulated GPUs tell the flight recorder.
+// The flight recorder learns from the streams of emulated GPUs how far they have come.
 
 #include <atomic>
 #include <catch2/catch.hpp>
