@@ -53,7 +53,7 @@ class HeaviestSet {
 TEST_CASE("the heavy set is never above the heaviest found by trying them all, and most often it is that") {
   int compared = 0, heaviest = 0, draw = 0;
   for_each_policy([&](const PolicyCase& c) {
-    if (++draw % 5 != 0 || c.policy.accumulation > 2) return;
+    if (++draw % (kSanitized ? 15 : 5) != 0 || c.policy.accumulation > 2) return;
     ToyShape shape;
     shape.layers = 1 + draw % 3;
     shape.compute = c.policy.compute;
@@ -75,6 +75,6 @@ TEST_CASE("the heavy set is never above the heaviest found by trying them all, a
       }
     }
   });
-  REQUIRE(compared > (kSanitized ? 100 : 400));
+  REQUIRE(compared > (kSanitized ? 20 : 400));
   REQUIRE(heaviest > compared * 9 / 10);
 }

@@ -1,10 +1,12 @@
 // The verifier's own test: schedules with one thing wrong must be rejected, by it or by the memory plan of the right
 // schedule. Otherwise they must be proved to be as good as the right one.
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <iostream>
 
 #include "all_policies.hpp"
 #include "mutants.hpp"
+#include "sanitized.hpp"
 #include "schedule/order.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/verify.hpp"
@@ -63,6 +65,7 @@ std::string text_of(const StepSchedule& s, OperationId id) {
 void drop_operations(const Subject& subject, std::map<OperationKind, Count>& counts) {
   const StepSchedule& s = subject.schedule;
   for (const OperationId id : s.operations.ids()) {
+    if (kSanitized && id.number() % 5 != 0) continue;
     INFO("without " << text_of(s, id));
     Count& count = counts[s.operation(id).kind];
     REQUIRE(rejected(without_operation(s, id), subject.plan, count));
@@ -87,15 +90,17 @@ void drop_edges(const Subject& subject, std::map<EdgeReason, Count>& counts) {
   }
 }
 
-/// All pairs of neighbours, and every 11th of the other pairs.
+/// All pairs of neighbours (every 5th under sanitizers), and every 29th of the other pairs (every 5th with
+/// TESSERA_LONG: tests/long.sh).
 void swap_pairs(const Subject& subject, Count& neighbours, Count& others) {
   const StepSchedule& s = subject.schedule;
+  const int others_stride = std::getenv("TESSERA_LONG") != nullptr ? 5 : 29;
   int draw = 0;
   for (const Segment& segment : s.segments) {
     for (const OperationId a : segment.operations()) {
       for (OperationId b = a + 1; b < segment.first + segment.count; ++b) {
         const bool next = b == a + 1;
-        if (!next && ++draw % 11 != 0) continue;
+        if (++draw % (!next ? others_stride : kSanitized ? 5 : 1) != 0) continue;
         INFO(segment.name << ": " << text_of(s, a) << " swapped with " << text_of(s, b));
         if (rejected(swapped(s, a, b), subject.plan, next ? neighbours : others)) continue;
         // Another legal order of the same work.
