@@ -90,7 +90,7 @@ Forked start(const ChildSettings& settings, int output, int errors) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("cannot make a pipe ({})", error_text(errno));
   const FileDescriptor told(ends[0]);
-  std::optional<FileDescriptor> telling(ends[1]);
+  FileDescriptor telling(ends[1]);
   const std::vector<std::string> variables = whole_environment(settings.environment);
   const std::vector<char*> words = pointers(settings.words), environment = pointers(variables);
   const pid_t parent = ::getpid();
@@ -99,7 +99,7 @@ Forked start(const ChildSettings& settings, int output, int errors) {
   if (child == 0) {
     become(words.data(), environment.data(), parent, output, errors, settings.inherited);
     const int number = errno;
-    static_cast<void>(!::write(telling->get(), &number, sizeof number));
+    static_cast<void>(!::write(telling.get(), &number, sizeof number));
     ::_exit(kNotStarted);
   }
   ::setpgid(child, child);
@@ -204,11 +204,11 @@ std::pair<int, std::string> output_of(const std::vector<std::string>& words, con
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("cannot make a pipe ({})", error_text(errno));
   const FileDescriptor reading(ends[0]);
-  std::optional<FileDescriptor> writing(ends[1]);
+  FileDescriptor writing(ends[1]);
   ChildSettings settings;
   settings.words = words;
   settings.environment = more;
-  const Forked child = start(settings, writing->get(), -1);
+  const Forked child = start(settings, writing.get(), -1);
   writing.reset();
   if (child.error != 0) return {kNotStarted, error_text(child.error)};
   std::string text;
