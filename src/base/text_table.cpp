@@ -14,6 +14,13 @@ std::size_t width_of(const std::string& text) {
 
 }  // namespace
 
+TextTable::TextTable(const std::vector<std::string>& titles) {
+  for (const std::string& title : titles) {
+    const bool to_the_right = title.starts_with('>');
+    columns_.push_back({title.substr(to_the_right ? 1 : 0), to_the_right});
+  }
+}
+
 std::string TextTable::text() const {
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
@@ -30,7 +37,7 @@ std::string TextTable::text() const {
       const std::string cell = cell_of(c);
       const std::string gap(widths[c] - width_of(cell), ' ');
       line += c == 0 ? " " : "  ";
-      line += columns_[c].align == Align::right ? gap + cell : cell + gap;
+      line += columns_[c].to_the_right ? gap + cell : cell + gap;
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";

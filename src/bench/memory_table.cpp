@@ -65,11 +65,11 @@ constexpr const char* kMeaning =
     "the columns before it; left: above \"before\" once the session is gone";
 
 std::string text_of(const std::vector<MemoryRow>& rows, DeviceKind device) {
-  std::vector<TextTable::Column> columns{{"strategy"}, {"recomputed"}, {"offload"}};
+  std::vector<std::string> columns{"strategy", "recomputed", "offload"};
   for (const char* const title : {"rank", "planned", "on host", "used", "on host", "in use", "before"})
-    columns.push_back({title, Align::right});
-  for (const char* const part : named_parts(device)) columns.push_back({part, Align::right});
-  for (const char* const title : {"unnamed", "left"}) columns.push_back({title, Align::right});
+    columns.push_back(std::string(">") + title);
+  for (const char* const part : named_parts(device)) columns.push_back(std::string(">") + part);
+  for (const char* const title : {"unnamed", "left"}) columns.push_back(std::string(">") + title);
   TextTable table(columns);
   for (const MemoryRow& row : rows) {
     std::vector<std::string> cells{std::string(name_of(row.one.strategy)), std::string(name_of(row.one.checkpoint)),

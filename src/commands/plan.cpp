@@ -21,7 +21,6 @@
 #include "tessera/fit/fit.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 #include "tessera/schedule/print_json.hpp"
-#include "tessera/schedule/verify.hpp"
 #include "tessera/simulate/drawing.hpp"
 #include "tessera/simulate/predict.hpp"
 #include "tessera/telemetry/progress.hpp"
@@ -96,13 +95,7 @@ std::vector<std::string> prediction_cells(const Prediction& p) {
 }
 
 std::string prediction_table(const Options& options, const std::vector<StrategyRow>& rows, const Cluster& cluster) {
-  TextTable table({{"strategy", Align::left},
-                   {"step", Align::right},
-                   {"+-", Align::right},
-                   {"tokens/s", Align::right},
-                   {"MFU", Align::right},
-                   {"exposed", Align::right},
-                   {"limited by", Align::left}});
+  TextTable table({"strategy", ">step", ">+-", ">tokens/s", ">MFU", ">exposed", "limited by"});
   for (const StrategyRow& row : rows) {
     std::vector<std::string> cells{fmt::format("{}{}", name_of(row.strategy), row.chosen ? " *" : "")};
     if (!row.impossible.empty()) {

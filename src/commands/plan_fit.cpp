@@ -233,19 +233,15 @@ FitSearch search_fit(const Options& options, const Cluster& cluster, std::vector
 
 std::string fit_search_text(const FitSearch& search, const Options& options) {
   const FitReport answer(search);
-  TextTable table({{"step", Align::right},
-                   {"+-", Align::right},
-                   {"tokens/s", Align::right},
-                   {"memory", Align::right},
-                   {"options, in addition to the run's own"},
-                   {"against the fastest"}});
+  TextTable table(
+      {">step", ">+-", ">tokens/s", ">memory", "options, in addition to the run's own", "against the fastest"});
   for (const FitRow* row : answer.fastest) {
     const Prediction& p = *row->prediction;
     table.row({format_seconds(p.step_seconds), fmt::format("{:.0f}%", 100 * p.uncertainty),
                format_count(static_cast<std::int64_t>(p.tokens_per_second)), format_bytes(row->bytes),
                fmt::format("{}", fmt::join(row->words, " ")), answer.why(row, search)});
   }
-  TextTable losers({{"strategy"}, {"configurations", Align::right}, {"why"}});
+  TextTable losers({"strategy", ">configurations", "why"});
   for (const auto& [key, of] : answer.losers)
     losers.row({std::string(name_of(of.strategy)), std::to_string(of.count), of.text()});
   std::string space;

@@ -53,7 +53,7 @@ RunShape least_shape(const ResolvedRun& run, const Options& asked) {
   RunShape shape = run.shape;
   if (asked.memory.checkpoint == ActivationCheckpointing::fit) shape.policy.recomputation = Recomputation::all_blocks();
   if (asked.shard.offload_fraction.fits) shape.policy.offload_fraction = 1;
-  if (asked.memory.keep_activated == KeepActivated::automatic && !is_deterministic(run.options.run))
+  if (asked.memory.keep_activated == Tristate::automatic && !is_deterministic(run.options.run))
     shape.policy.keeps_activated = false;
   return shape;
 }
@@ -147,15 +147,8 @@ std::vector<LargestRow> largest_models(const ResolvedRun& run, const Options& as
 }
 
 std::string largest_text(const std::vector<LargestRow>& rows, const ResolvedRun& run) {
-  TextTable table({{"strategy"},
-                   {"parameters", Align::right},
-                   {"layers", Align::right},
-                   {"width", Align::right},
-                   {"state: bytes x parameters / ranks", Align::right},
-                   {"+ activations", Align::right},
-                   {"+ reserve", Align::right},
-                   {"= total", Align::right},
-                   {"by 16 bytes", Align::right}});
+  TextTable table({"strategy", ">parameters", ">layers", ">width", ">state: bytes x parameters / ranks",
+                   ">+ activations", ">+ reserve", ">= total", ">by 16 bytes"});
   for (const LargestRow& row : rows) {
     const std::string name(name_of(row.strategy)), parameters = format_count(row.parameters);
     if (!row.impossible.empty()) {

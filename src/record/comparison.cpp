@@ -137,11 +137,7 @@ std::vector<std::string> differences(const Prediction& prediction, const StepMed
 
 std::string comparison(const RunPrediction& prediction, const StepMedians& medians) {
   if (medians.steps == 0) return {};
-  TextTable table({{"", Align::left},
-                   {"predicted", Align::right},
-                   {"+-", Align::right},
-                   {"measured", Align::right},
-                   {"ratio", Align::right}});
+  TextTable table({"", ">predicted", ">+-", ">measured", ">ratio"});
   for (const PredictedTime& time : compared_times(prediction.step, medians)) {
     const bool known = !std::isnan(time.measured);
     table.row({time.name, format_seconds(time.predicted),

@@ -37,12 +37,7 @@ ExpectedTimes expected_times(const std::vector<SweepRow>& rows, const std::strin
 }
 
 std::string expected_text(const ExpectedTimes& times, const std::vector<SweepRow>& rows, const SweepOptions& sweep) {
-  TextTable table({{"row"},
-                   {"steps", Align::right},
-                   {"step", Align::right},
-                   {"+-", Align::right},
-                   {"expected", Align::right},
-                   {""}});
+  TextTable table({"row", ">steps", ">step", ">+-", ">expected", ""});
   double all = 0;
   std::int64_t missing = 0;
   for (const SweepRow& row : rows) {

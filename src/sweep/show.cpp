@@ -7,7 +7,6 @@
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
 #include "tessera/base/counted.hpp"
-#include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 #include "tessera/config/describe.hpp"
@@ -46,7 +45,7 @@ int print_sweep(const Sweep& sweep) {
       sweep.file.sweep.repeat > 1 ? fmt::format(", each {} times", sweep.file.sweep.repeat) : std::string();
   const std::string text = fmt::format("sweep {}: {}{}, into {}\n\n", sweep.file.sweep.name,
                                        counted(std::ssize(sweep.chosen), "row"), repeats, folder.path().string());
-  TextTable table({{"row"}, {"ranks", Align::right}, {"device"}, {"memory per rank", Align::right}, {""}});
+  TextTable table({"row", ">ranks", "device", ">memory per rank", ""});
   std::string commands;
   for (const SweepRow& row : sweep.chosen) {
     const RowNeeds needs = needs_of(row, Site::here, row.ranks);
@@ -64,8 +63,7 @@ int print_sweep(const Sweep& sweep) {
 int show_status(const Sweep& sweep) {
   const SweepFolder folder(sweep.file);
   folder.require_started();
-  TextTable table(
-      {{"row"}, {"ranks", Align::right}, {"status"}, {"step", Align::right}, {"attempts", Align::right}, {""}});
+  TextTable table({"row", ">ranks", "status", ">step", ">attempts", ""});
   for (const SweepRow& row : sweep.chosen) {
     const RowStatus status = folder.status(row);
     const std::int64_t repeat = std::min(status.repeats + 1, sweep.file.sweep.repeat);

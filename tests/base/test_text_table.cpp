@@ -5,7 +5,7 @@
 using namespace tessera;
 
 TEST_CASE("Columns are as wide as their widest cell and keep their side") {
-  TextTable table({{"name"}, {"bytes", Align::right}, {"note"}});
+  TextTable table({"name", ">bytes", "note"});
   table.row({"a", "1"});
   table.row({"longer one", "12345678", "end"});
   CHECK(table.text() ==
@@ -15,7 +15,7 @@ TEST_CASE("Columns are as wide as their widest cell and keep their side") {
 }
 
 TEST_CASE("Characters count, not bytes") {
-  TextTable table({{"\xc2\xb5s", Align::right}, {"x"}});
+  TextTable table({">\xc2\xb5s", "x"});
   table.row({"\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac", "1"});
   table.row({"abcd", "2"});
   CHECK(table.text() ==
@@ -25,7 +25,7 @@ TEST_CASE("Characters count, not bytes") {
 }
 
 TEST_CASE("A line of its own widens no column, and no line ends in blanks") {
-  TextTable table({{"a"}, {"b"}});
+  TextTable table({"a", "b"});
   table.row({"1", ""});
   table.line("a remark that is longer than all columns");
   table.row({});

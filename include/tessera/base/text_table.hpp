@@ -6,15 +6,10 @@
 
 namespace tessera {
 
-enum class Align { left, right };
-
 class TextTable {
  public:
-  struct Column {
-    std::string title;
-    Align align = Align::left;
-  };
-  explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  /// A column whose title begins with ">", which is not part of it, is aligned to the right.
+  explicit TextTable(const std::vector<std::string>& titles);
 
   /// Adds a row. It has at most as many cells as there are columns; missing ones are empty.
   void row(std::vector<std::string> cells) { rows_.push_back({std::move(cells), false}); }
@@ -28,6 +23,10 @@ class TextTable {
   struct Row {
     std::vector<std::string> cells;
     bool is_line = false;
+  };
+  struct Column {
+    std::string title;
+    bool to_the_right = false;
   };
   std::vector<Column> columns_;
   std::vector<Row> rows_;

@@ -215,14 +215,7 @@ std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan)
     const Segment& segment = schedule.segments[id];
     text += fmt::format("\n{}: {}\n", segment.name, played(schedule, id));
     const SegmentText lines(schedule, plan, segment, presence[id]);
-    TextTable table({{"op", Align::right},
-                     {"queue", Align::left},
-                     {"does", Align::left},
-                     {"of", Align::left},
-                     {"after", Align::left},
-                     {"reads -> writes", Align::left},
-                     {"alive", Align::right},
-                     {"sent", Align::right}});
+    TextTable table({">op", "queue", "does", "of", "after", "reads -> writes", ">alive", ">sent"});
     for (const OperationId op : segment.operations()) table.row(lines.line(op));
     text += table.text();
   }
@@ -233,12 +226,7 @@ std::string print_units(const StepSchedule& schedule) {
   const std::int64_t members = schedule.grid.size(rules_of(schedule.strategy).state);
   std::string text = fmt::format("units: {}, {} in all, {} elements with padding\n", describe_grid(schedule),
                                  schedule.layout.units.size(), format_count(schedule.layout.padded_elements()));
-  TextTable table({{"unit", Align::left},
-                   {"tensors", Align::right},
-                   {"elements", Align::right},
-                   {"padding", Align::right},
-                   {"share of a rank", Align::right},
-                   {"block", Align::left}});
+  TextTable table({"unit", ">tensors", ">elements", ">padding", ">share of a rank", "block"});
   for (const Unit& unit : schedule.layout.units) {
     table.row({unit.name, std::to_string(unit.tensors.size()), std::to_string(unit.elements),
                std::to_string(unit.padded - unit.elements), std::to_string(unit.share(members)),

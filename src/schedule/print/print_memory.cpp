@@ -23,7 +23,7 @@ void for_each_played(const StepSchedule& s, F&& f) {
 
 std::string print_categories(const StepSchedule& s, const MemoryPlan& whole) {
   const SpacePlan& plan = whole.at(MemorySpace::device);
-  TextTable table({{"category", Align::left}, {"at the peak", Align::right}, {"own peak", Align::right}});
+  TextTable table({"category", ">at the peak", ">own peak"});
   for (std::size_t c = 0; c < kCategories; ++c) {
     table.row({std::string(name_of(static_cast<Category>(c))), format_bytes(plan.at_peak[c]),
                format_bytes(plan.own_peak[c])});
@@ -42,10 +42,7 @@ std::string print_categories(const StepSchedule& s, const MemoryPlan& whole) {
 }
 
 std::string print_regions(const MemoryPlan& plan) {
-  TextTable table({{"region", Align::left},
-                   {"size", Align::right},
-                   {"lower bound", Align::right},
-                   {"fragmentation", Align::right}});
+  TextTable table({"region", ">size", ">lower bound", ">fragmentation"});
   auto add = [&](const std::string& name, std::int64_t bytes, std::int64_t bound) {
     const double fragmentation = bound > 0 ? static_cast<double>(bytes) / static_cast<double>(bound) - 1.0 : 0.0;
     table.row({name, format_bytes(bytes), format_bytes(bound), format_percent(fragmentation)});
@@ -111,7 +108,7 @@ std::string print_exchanges(const StepSchedule& s) {
 }
 
 std::string print_sent(const StepSchedule& s) {
-  TextTable table({{"sent per step and rank", Align::left}, {"calls", Align::right}, {"bytes", Align::right}});
+  TextTable table({"sent per step and rank", ">calls", ">bytes"});
   for (const Traffic& t : traffic_of(s)) {
     const char* groups = t.group == Group::world   ? "world"
                          : t.group == Group::shard ? "shard groups"
@@ -155,7 +152,7 @@ std::string print_offloaded_inputs(const StepSchedule& s) {
 std::string print_offload(const StepSchedule& s) {
   const std::string what = print_offloaded_state(s) + print_offloaded_inputs(s);
   if (what.empty()) return "";
-  TextTable table({{"copied between device and host per step and rank", Align::left}, {"bytes", Align::right}});
+  TextTable table({"copied between device and host per step and rank", ">bytes"});
   for (const auto& terms : {copy_terms(s), input_copy_terms(s)}) {
     for (const FormulaTerm& term : terms)
       table.row({fmt::format("{}, {} x {} bytes an element", term.name, term.times, size_of(term.dtype)),
@@ -280,10 +277,10 @@ std::string print_memory(const StepSchedule& schedule, const MemoryPlan& plan) {
 std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
   const bool on_host =
       std::ranges::any_of(rows, [](const StrategyRow& row) { return row.impossible.empty() && host_bytes(row) > 0; });
-  std::vector<TextTable::Column> columns{{"strategy", Align::left}, {"shard x replica", Align::left}};
-  for (const char* title : kCategoryTitles) columns.push_back({title, Align::right});
-  if (on_host) columns.push_back({"host", Align::right});
-  for (const char* title : {"idle", "to allocate"}) columns.push_back({title, Align::right});
+  std::vector<std::string> columns{"strategy", "shard x replica"};
+  for (const char* title : kCategoryTitles) columns.push_back(std::string(">") + title);
+  if (on_host) columns.emplace_back(">host");
+  for (const char* title : {"idle", "to allocate"}) columns.push_back(std::string(">") + title);
   TextTable table(columns);
   for (const StrategyRow& row : rows) {
     if (!row.impossible.empty()) {
@@ -303,9 +300,9 @@ std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
 }
 
 std::string print_strategy_peaks(const std::vector<StrategyRow>& rows) {
-  std::vector<TextTable::Column> columns{{"strategy", Align::left}};
-  for (const char* title : kCategoryTitles) columns.push_back({title, Align::right});
-  for (const char* title : {"sent per step", "collectives"}) columns.push_back({title, Align::right});
+  std::vector<std::string> columns{"strategy"};
+  for (const char* title : kCategoryTitles) columns.push_back(std::string(">") + title);
+  for (const char* title : {"sent per step", "collectives"}) columns.push_back(std::string(">") + title);
   TextTable table(columns);
   for (const StrategyRow& row : rows) {
     if (!row.impossible.empty()) continue;
