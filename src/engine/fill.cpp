@@ -1,5 +1,6 @@
 #include "engine/fill.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tessera/backend/region.hpp"
@@ -39,6 +40,19 @@ void fill_passing(const Resources& all, Stream& stream, std::initializer_list<Me
   for (const MemorySpace space : spaces) {
     for (const RegionKind kind : {RegionKind::private_, RegionKind::shared}) fill_region(all, stream, kind, space);
   }
+}
+
+IndexedVector<OperationId, std::vector<StorageId>> passing_storages(const StepSchedule& schedule) {
+  IndexedVector<OperationId, std::vector<StorageId>> passing(schedule.operations.size());
+  for (const OperationId id : passing.ids()) {
+    for (const ValueId v : touched_values(schedule.operations[id])) {
+      const StorageId storage = schedule.value(v).storage;
+      const bool stays = schedule.storage(storage).carried || schedule.storage(storage).always_live;
+      if (stays || std::find(passing[id].begin(), passing[id].end(), storage) != passing[id].end()) continue;
+      passing[id].push_back(storage);
+    }
+  }
+  return passing;
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #pragma once
-// Regions filled with the pattern of unwritten memory, so that writes to them can be detected.
+// Regions filled with the pattern of unwritten memory, so that writes to them can be detected; and storages that are
+// poisoned with NaN once nothing in a segment needs them any more (tests).
 
 #include <initializer_list>
 
@@ -19,5 +20,8 @@ void fill_at_rest(const Resources& all, const StepSchedule& schedule, std::initi
 /// Fills the private and the shared region of these spaces, the device's as work of `stream`. Call after collectives
 /// have been tried on them, and before anything is played.
 void fill_passing(const Resources& all, Stream& stream, std::initializer_list<MemorySpace> spaces);
+
+/// Returns, for each operation, the storages that it touches and that do not outlive the segment: those to poison.
+IndexedVector<OperationId, std::vector<StorageId>> passing_storages(const StepSchedule& schedule);
 
 }  // namespace tessera

@@ -35,6 +35,8 @@ void push_states(const StateSlice& slice, const Resources& resources) {
   }
 }
 
+constexpr RegionKind kAllRegions[] = {RegionKind::at_rest, RegionKind::shared, RegionKind::private_};
+
 using Pieces = std::vector<bool>;
 
 /// Returns, for each piece of a region, whether it no longer holds the pattern.
@@ -114,7 +116,7 @@ SpaceUse UsedBytes::read(MemorySpace space) const {
   SpaceUse use;
   const bool known = space == MemorySpace::device || !traits_of(resources_.device->kind()).has_own_memory;
   if (known) use.used = 0;
-  for (const RegionKind kind : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
+  for (const RegionKind kind : kAllRegions) {
     const std::span<const std::byte> region = resources_.memory->region(kind, space);
     use.planned += static_cast<std::int64_t>(region.size());
     if (!known || region.empty()) continue;
@@ -145,23 +147,14 @@ std::array<SpaceUse, kMemorySpaces> UsedBytes::read() const {
 
 namespace {
 
-struct RegionOfSpace {
-  MemorySpace space;
-  RegionKind kind;
-};
-constexpr RegionOfSpace kAllRegions[] = {
-    {MemorySpace::device, RegionKind::at_rest},  {MemorySpace::device, RegionKind::shared},
-    {MemorySpace::device, RegionKind::private_}, {MemorySpace::host, RegionKind::at_rest},
-    {MemorySpace::host, RegionKind::shared},     {MemorySpace::host, RegionKind::private_}};
-
 /// Returns where a category's storages are in a region: offsets, each once, in order.
 std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& resources, Category category,
-                               RegionOfSpace region) {
-  const std::byte* const start = resources.memory->region(region.kind, region.space).data();
+                               RegionKind kind, MemorySpace space) {
+  const std::byte* const start = resources.memory->region(kind, space).data();
   std::vector<Extent> all;
   for (const StorageId id : schedule.storages.ids()) {
     const Storage& storage = schedule.storage(id);
-    const bool here = storage.space == region.space && storage.region == region.kind;
+    const bool here = storage.space == space && storage.region == kind;
     if (!here || storage.category != category || storage.bytes == 0) continue;
     const std::int64_t offset = resources.address(id) - start;
     all.push_back({offset, offset + storage.bytes});
@@ -179,12 +172,11 @@ std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& re
 }
 
 /// Returns the bytes in use within an extent; -1 if that is not known.
-std::int64_t bytes_there(const Resources& resources, RegionOfSpace region, Extent extent) {
+std::int64_t bytes_there(const Resources& resources, RegionKind kind, MemorySpace space, Extent extent) {
   const auto memory =
-      resources.memory->region(region.kind, region.space)
+      resources.memory->region(kind, space)
           .subspan(static_cast<std::size_t>(extent.begin), static_cast<std::size_t>(extent.end - extent.begin));
-  return region.space == MemorySpace::host ? measured_bytes(memory)
-                                           : resources.compute->measured_bytes(memory, extent.begin);
+  return space == MemorySpace::host ? measured_bytes(memory) : resources.compute->measured_bytes(memory, extent.begin);
 }
 
 }  // namespace
@@ -192,10 +184,12 @@ std::int64_t bytes_there(const Resources& resources, RegionOfSpace region, Exten
 CategoryBytes measured_bytes(const StepSchedule& schedule, const Resources& resources) {
   CategoryBytes bytes{};
   for (std::size_t c = 0; c < kCategories; ++c) {
-    for (const RegionOfSpace region : kAllRegions) {
-      for (const Extent extent : extents_of(schedule, resources, static_cast<Category>(c), region)) {
-        const std::int64_t here = bytes_there(resources, region, extent);
-        bytes[c] = here < 0 || bytes[c] < 0 ? -1 : bytes[c] + here;
+    for (const MemorySpace space : {MemorySpace::device, MemorySpace::host}) {
+      for (const RegionKind kind : kAllRegions) {
+        for (const Extent extent : extents_of(schedule, resources, static_cast<Category>(c), kind, space)) {
+          const std::int64_t here = bytes_there(resources, kind, space, extent);
+          bytes[c] = here < 0 || bytes[c] < 0 ? -1 : bytes[c] + here;
+        }
       }
     }
   }

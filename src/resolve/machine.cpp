@@ -22,7 +22,7 @@ int threads_on_cores(int threads, const MachineShape& machine) {
 
 QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine) {
   if (options.run.queues != QueueMode::automatic) return options.run.queues;
-  if (backend_of(options).overlaps_freely()) return QueueMode::parallel;
+  if (traits_of(device_of(options.run)).is_accelerator) return QueueMode::parallel;
   // Without a spare core overlap cannot win, but a slowed collective sleeps, so it does not need one.
   const bool spare = threads * machine.machine_ranks < machine.machine_cores;
   return spare || options.comm.emulate.on() || options.memory.emulate_copies.on() ? QueueMode::parallel

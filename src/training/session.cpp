@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
-#include "tessera/backend/cores.hpp"
 #include "tessera/base/refuse.hpp"
-#include "tessera/config/validate.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/model/initialize.hpp"
-#include "tessera/schedule/verify.hpp"
 #include "tessera/training/stop.hpp"
 #include "training/nan_search.hpp"
 #include "training/replay.hpp"
@@ -16,8 +13,7 @@
 namespace tessera {
 
 std::int64_t steps_between_timed(const Options& options, DeviceKind device, std::int64_t steps, std::int64_t wanted) {
-  const std::int64_t every =
-      options.metrics.time_every > 0 ? options.metrics.time_every : backend_of(device).steps_between_timed();
+  const std::int64_t every = options.metrics.time_every > 0 ? options.metrics.time_every : traits_of(device).time_every;
   return wanted == 0 ? every : std::clamp<std::int64_t>(steps / wanted, 1, every);
 }
 

@@ -15,18 +15,20 @@ struct DeviceTraits {
   DeviceKind kind;
   std::string_view name;    ///< as run.device spells it
   bool has_own_memory;      ///< apart from the host's; only a process that has opened the device can query it
-  bool is_accelerator;      ///< a machine has a number of them; a rank takes one, which may be busy or missing
+  bool is_accelerator;      ///< a machine has a number of them; a rank takes one, which may be busy or missing, and
+                            ///< whose queues run at no cost to each other
   bool uses_mpi;            ///< and shared memory for its collectives; otherwise NCCL, or staged on the host
   bool has_graphs;          ///< which replay a step (run.graph)
   bool has_library_choice;  ///< between a library's kernels and ours (run.attention), and among a library's own
   bool has_datasheet;       ///< which says its peak; otherwise the peak is measured
   bool is_deterministic;    ///< where run.deterministic is left open
+  std::int64_t time_every;  ///< steps between timed steps where metrics.time_every is left open
 };
 
 inline constexpr DeviceTraits kDevices[] = {
-    // kind, name, own memory, accelerator, MPI, graphs, library choice, datasheet, deterministic
-    {DeviceKind::cpu, "cpu", false, false, true, false, false, false, true},
-    {DeviceKind::cuda, "cuda", true, true, false, true, true, true, false},
+    // kind, name, own memory, accelerator, MPI, graphs, library choice, datasheet, deterministic, steps
+    {DeviceKind::cpu, "cpu", false, false, true, false, false, false, true, 1},
+    {DeviceKind::cuda, "cuda", true, true, false, true, true, true, false, 50},
 };
 
 constexpr const DeviceTraits& traits_of(DeviceKind kind) { return kDevices[static_cast<std::size_t>(kind)]; }

@@ -45,11 +45,6 @@ class Backend {
                                      int machine_ranks) const = 0;
   /// Returns bytes in use: by this process, with its part of what it shares; on a GPU, by all processes. Collective.
   virtual std::int64_t used_memory(RankContext& context, bool share) const = 0;
-
-  /// Returns the number of steps between timed steps, where options leave it open.
-  virtual std::int64_t steps_between_timed() const = 0;
-  /// Returns whether collectives overlap with computation at no cost. If so, queues are parallel by default.
-  virtual bool overlaps_freely() const = 0;
 };
 
 const Backend& backend_of(DeviceKind kind);

@@ -8,12 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/engine/bound_schedule.hpp"
+#include "tessera/engine/operation_log.hpp"
+#include "tessera/engine/operation_runner.hpp"
 #include "tessera/engine/resources.hpp"
-#include "tessera/engine/step_trace.hpp"
-#include "tessera/flight/recorder.hpp"
 #include "tessera/kernels/reduced_scalars.hpp"
+#include "tessera/optimizer/optimizer.hpp"
 #include "tessera/schedule/schedule.hpp"
-#include "tessera/telemetry/step_times.hpp"
 
 namespace tessera {
 
@@ -41,9 +42,18 @@ using WishSource = std::function<StepWish()>;
 
 class Player {
  public:
-  /// Both outlive the player.
-  Player(const StepSchedule& schedule, Resources& resources) : schedule_(schedule), resources_(resources) {}
+  /// The schedule, the resources and the optimizer must outlive the player.
+  Player(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer, const PlayerSettings& settings)
+      : schedule_(schedule),
+        resources_(resources),
+        optimizer_(optimizer),
+        settings_(settings),
+        bound_(bind(schedule, resources, optimizer)),
+        runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
+        log_(schedule, settings.trace, settings.flight) {}
   virtual ~Player() = default;
+  Player(const Player&) = delete;
+  Player& operator=(const Player&) = delete;
 
   /// Sets the source of this rank's wish. It is asked on the calling thread: before each micro-step of several, when
   /// the rest of a step is done, and for as long as the host waits for a GPU before that. Without a source there are no
@@ -79,7 +89,7 @@ class Player {
   /// Returns how a GPU is driven, for the log: as graphs, or eagerly and why. Empty on a CPU.
   virtual std::string execution_mode() const = 0;
 
-  virtual StepTimes& times() = 0;
+  StepTimes& times() { return log_.times(); }
 
   /// Calls `seen` after each operation but loads, when its results are in memory, on the thread that runs it: with
   /// queues in parallel several at once. Segments are played eagerly then. Empty: no more. Returns what was called
@@ -93,9 +103,16 @@ class Player {
   const std::function<void(OperationId)>& seen() const { return seen_; }
   StepWish wish() const { return wish_source_ ? wish_source_() : StepWish(); }
 
- private:
   const StepSchedule& schedule_;
   Resources& resources_;
+  Optimizer& optimizer_;
+  PlayerSettings settings_;
+  BoundSchedule bound_;
+  OperationRunner runner_;
+  OperationLog log_;
+  bool measures_ = false;  ///< whether the current play is timed
+
+ private:
   WishSource wish_source_;
   std::function<void(OperationId)> seen_;
 };

@@ -5,24 +5,15 @@
 
 #include "engine/cpu/touch_guard.hpp"
 #include "engine/fill.hpp"
-#include "engine/poison.hpp"
-#include "tessera/engine/operation_log.hpp"
 
 namespace tessera {
 
 CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
                      const PlayerSettings& settings)
-    : Player(schedule, resources),
-      schedule_(schedule),
-      resources_(resources),
-      optimizer_(optimizer),
-      settings_(settings),
-      bound_(bind(schedule, resources, optimizer)),
-      runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
+    : Player(schedule, resources, optimizer, settings),
       queues_(*resources.device, resources.settings.queue_mode, resources.settings.queue_mode != QueueMode::chaos,
               copies_in_steps(schedule)),
       order_(schedule, *resources.device, queues_),
-      log_(schedule, settings.trace, settings.flight),
       touches_left_(schedule.storages.size()) {
   find_border_waits();
   if (settings.poison) passing_ = passing_storages(schedule);

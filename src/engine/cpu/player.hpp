@@ -6,9 +6,6 @@
 #include <vector>
 
 #include "engine/queues.hpp"
-#include "tessera/engine/bound_schedule.hpp"
-#include "tessera/engine/operation_log.hpp"
-#include "tessera/engine/operation_runner.hpp"
 #include "tessera/engine/player.hpp"
 
 namespace tessera {
@@ -18,8 +15,6 @@ class CpuPlayer final : public Player {
   CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer, const PlayerSettings& settings);
   /// The threads must end before the objects that their work touches.
   ~CpuPlayer() override { queues_.drain(); }
-  CpuPlayer(const CpuPlayer&) = delete;
-  CpuPlayer& operator=(const CpuPlayer&) = delete;
 
   StepWish summed_wish() override { return *bound_.wish; }
   void send_scalars() override;
@@ -28,7 +23,6 @@ class CpuPlayer final : public Player {
   const ReducedScalars& reduced_scalars() const override { return reduced_; }
   void synchronize() override;
   std::string execution_mode() const override { return {}; }
-  StepTimes& times() override { return log_.times(); }
 
  private:
   void play_segment(const Play& segment, const TokenFeed& feed) override;
@@ -39,19 +33,11 @@ class CpuPlayer final : public Player {
   void execute(OperationId id, Stream& stream);
   void release(OperationId id, Stream& stream);
 
-  const StepSchedule& schedule_;
-  Resources& resources_;
-  Optimizer& optimizer_;
-  PlayerSettings settings_;
-  BoundSchedule bound_;
-  OperationRunner runner_;
   Queues queues_;
   StreamOrder order_;
   /// The last operation of each kind of collective on another thread; the segment's end waits for them.
   IndexedVector<SegmentId, std::vector<OperationId>> border_waits_;
-  ReducedScalars reduced_;  ///< as received
-  bool measures_ = false;   ///< whether the current play is timed
-  OperationLog log_;
+  ReducedScalars reduced_;                                            ///< as received
   IndexedVector<OperationId, std::vector<StorageId>> passing_;        ///< poison
   IndexedVector<StorageId, std::atomic<std::int32_t>> touches_left_;  ///< poison: in the segment being played
 };

@@ -92,9 +92,6 @@ class GpuBackend final : public Backend {
     const auto device = open_device(context, share);
     return device->total_memory() - device->free_memory();
   }
-
-  std::int64_t steps_between_timed() const override { return 50; }
-  bool overlaps_freely() const override { return true; }
 };
 
 }  // namespace

@@ -21,13 +21,7 @@ std::string why_no_graphs(const Device& device, const PlayerSettings& settings) 
 
 GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
                      const PlayerSettings& settings)
-    : Player(schedule, resources),
-      schedule_(schedule),
-      resources_(resources),
-      optimizer_(optimizer),
-      settings_(settings),
-      bound_(bind(schedule, resources, optimizer)),
-      runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
+    : Player(schedule, resources, optimizer, settings),
       exchange_(*resources.device, schedule.most_input_integers(), resources.address(schedule.exchange)),
       queues_(*resources.device, resources.settings.queue_mode, false, copies_in_steps(schedule)),
       order_(schedule, *resources.device, queues_),
@@ -35,7 +29,6 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       submitter_(schedule, resources, runner_, queues_, order_, flight_, settings.poison),
       graphs_(schedule, resources, queues_, order_, submitter_, flight_),
       operation_times_(schedule, *resources.device, queues_, order_),
-      log_(schedule, settings.trace, settings.flight),
       why_no_graphs_(why_no_graphs(*resources.device, settings)),
       played_(schedule.segments.size()) {
   if (auto* const transport = resources.communicators->transport()) transport->warm_up(queues_.compute());

@@ -6,7 +6,7 @@
 #include "engine/gpu/pinned_exchange.hpp"
 #include "engine/gpu/segment_graphs.hpp"
 #include "engine/gpu/submitter.hpp"
-#include "tessera/engine/bound_schedule.hpp"
+#include "tessera/engine/player.hpp"
 
 namespace tessera {
 
@@ -15,8 +15,6 @@ class GpuPlayer final : public Player {
   GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer, const PlayerSettings& settings);
   /// Streams are empty before the objects that their work touches are destroyed.
   ~GpuPlayer() override { queues_.drain(); }
-  GpuPlayer(const GpuPlayer&) = delete;
-  GpuPlayer& operator=(const GpuPlayer&) = delete;
 
   StepWish summed_wish() override;
   void send_scalars() override;
@@ -25,7 +23,6 @@ class GpuPlayer final : public Player {
   const ReducedScalars& reduced_scalars() const override { return exchange_.reduced_scalars(); }
   void synchronize() override;
   std::string execution_mode() const override;
-  StepTimes& times() override { return log_.times(); }
 
  private:
   void play_segment(const Play& segment, const TokenFeed& feed) override;
@@ -40,12 +37,6 @@ class GpuPlayer final : public Player {
   bool works_on_host(const Segment& segment) const;
   void check();
 
-  const StepSchedule& schedule_;
-  Resources& resources_;
-  Optimizer& optimizer_;
-  PlayerSettings settings_;
-  BoundSchedule bound_;
-  OperationRunner runner_;
   PinnedExchange exchange_;
   Queues queues_;
   StreamOrder order_;
@@ -53,10 +44,8 @@ class GpuPlayer final : public Player {
   Submitter submitter_;
   SegmentGraphs graphs_;
   OperationTimes operation_times_;  ///< of steps that are timed
-  OperationLog log_;
   std::string why_no_graphs_;
   IndexedVector<SegmentId, bool> played_;  ///< segments that were played; captured ones are among them
-  bool measures_ = false;                  ///< whether the current play is timed
   std::int64_t wishes_ = 0;                ///< micro-steps of this step that were submitted with a wish
 };
 

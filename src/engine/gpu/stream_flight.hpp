@@ -4,7 +4,6 @@
 // can read these words without the driver, also while the host is stuck in a call of it.
 
 #include <array>
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "engine/poison.hpp"
+#include "engine/fill.hpp"
 
 namespace tessera {
 
