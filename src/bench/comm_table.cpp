@@ -5,25 +5,18 @@ namespace tessera {
 
 namespace {
 
-/// The table's columns while they are filled.
-struct Columns {
-  std::vector<std::string> collective, by;
-  std::vector<std::int64_t> bytes;
-  std::vector<double> seconds, algorithm, bus, speed;
+struct CommRow {
+  CollectiveCase size;
+  std::string by;
+  double seconds = 0;
+  Bandwidths bandwidths;
+  double speed = 0;  ///< relative to MPI
 };
 
-std::string add_row(Columns& table, const CollectiveCase& size, const std::string& transport, std::int64_t ranks,
-                    double seconds, double reference) {
-  const Bandwidths speed = bandwidths(size, ranks, seconds);
-  table.collective.emplace_back(name_of(size.collective));
-  table.by.push_back(transport);
-  table.bytes.push_back(size.bytes);
-  table.seconds.push_back(seconds);
-  table.algorithm.push_back(speed.algorithm);
-  table.bus.push_back(speed.bus);
-  table.speed.push_back(reference / seconds);
-  return fmt::format("{:<15}{:>12}  {:<14}{:>10.2f}{:>9.3f}{:>9.3f}{:>9.2f}\n", name_of(size.collective), size.bytes,
-                     transport, seconds * 1e6, speed.algorithm * 1e-9, speed.bus * 1e-9, table.speed.back());
+std::string text_of(const CommRow& row) {
+  return fmt::format("{:<15}{:>12}  {:<14}{:>10.2f}{:>9.3f}{:>9.3f}{:>9.2f}\n", name_of(row.size.collective),
+                     row.size.bytes, row.by, row.seconds * 1e6, row.bandwidths.algorithm * 1e-9,
+                     row.bandwidths.bus * 1e-9, row.speed);
 }
 
 }  // namespace
@@ -34,9 +27,11 @@ BenchResult comm_table(RankContext& context, const Options& options, const Machi
   const std::vector<CollectiveCase> cases = collective_cases(
       ranks, options.bench.sizes.empty() ? message_sizes(options.bench.max_bytes) : options.bench.sizes);
   const auto ours = make_transports(context, options, machine, buffer_bytes(cases));
-  const auto mpi = make_host_transport("MPI", reference, buffer_bytes(cases));
+  const auto host = make_cpu_device();
+  const auto stream = make_serial_stream("bench");
+  const auto buffer = host->allocate(MemoryKind::device, buffer_bytes(cases));
   std::vector<Contender> contenders = ours->contenders();
-  contenders.push_back(mpi->contenders().front());
+  contenders.push_back({"MPI", &reference, host.get(), stream.get(), buffer->data(), {}});
 
   const std::string head =
       fmt::format("{} ranks on nodes of {}, {}; median of {} repetitions after {}, slowest rank", ranks,
@@ -45,12 +40,14 @@ BenchResult comm_table(RankContext& context, const Options& options, const Machi
   text += fmt::format("{:<15}{:>12}  {:<14}{:>10}{:>9}{:>9}{:>9}\n", "collective", "bytes", "by", "time", "algbw",
                       "busbw", "speed");
   text += fmt::format("{:<15}{:>12}  {:<14}{:>10}{:>9}{:>9}{:>9}\n", "", "", "", "us", "GB/s", "GB/s", "/ MPI's");
-  Columns table;
+  std::vector<CommRow> rows;
   for (const CollectiveCase& size : cases) {
     const std::vector<double> seconds =
         time_collective(context, contenders, size, {options.bench.warmup, options.bench.steps});
     for (std::size_t i = 0; i < contenders.size(); ++i) {
-      text += add_row(table, size, contenders[i].name, ranks, seconds[i], seconds.back());
+      rows.push_back(
+          {size, contenders[i].name, seconds[i], bandwidths(size, ranks, seconds[i]), seconds.back() / seconds[i]});
+      text += text_of(rows.back());
     }
   }
   const std::string meaning = fmt::format(
@@ -59,16 +56,16 @@ BenchResult comm_table(RankContext& context, const Options& options, const Machi
       "and again: what fits the caches is in them; MPI's lie on the "
       "host",
       bus_factor(Collective::all_gather, ranks));
+  using Row = const CommRow&;
   return {text + meaning,
           {{"comm",
             head + "; " + meaning,
-            {{"collective", "", table.collective},
-             {"bytes", "B", table.bytes},
-             {"by", "", table.by},
-             {"seconds", "s", table.seconds},
-             {"algorithm_bandwidth", "B/s", table.algorithm},
-             {"bus_bandwidth", "B/s", table.bus},
-             {"speed", "1", table.speed}}}},
+            {column("collective", "", rows, [](Row row) { return std::string(name_of(row.size.collective)); }),
+             column("bytes", "B", rows, [](Row row) { return row.size.bytes; }), column("by", "", rows, &CommRow::by),
+             column("seconds", "s", rows, &CommRow::seconds),
+             column("algorithm_bandwidth", "B/s", rows, [](Row row) { return row.bandwidths.algorithm; }),
+             column("bus_bandwidth", "B/s", rows, [](Row row) { return row.bandwidths.bus; }),
+             column("speed", "1", rows, &CommRow::speed)}}},
           gpu_facts(*contenders.front().device),
           ours->description()};
 }

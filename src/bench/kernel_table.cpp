@@ -149,34 +149,24 @@ std::string held_text(const Rates& rates) {
 
 /// Makes the table; NaN if a kernel has no matmuls.
 Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates& rates) {
-  std::vector<std::string> kernel, shape;
-  std::vector<double> calls, seconds, share, bytes, flops, copy, matmul;
-  for (const KernelRow& row : rows) {
-    kernel.push_back(row.name);
-    shape.push_back(row.shape);
-    calls.push_back(row.calls);
-    seconds.push_back(row.seconds);
-    share.push_back(row.seconds / step);
-    bytes.push_back(row.cost.bytes / row.calls);
-    flops.push_back(row.cost.flops / row.calls);
-    copy.push_back(share_of_copy(row, rates));
-    matmul.push_back(row.cost.flops > 0 ? row.cost.flops / row.seconds / rates.matmul : std::nan(""));
-  }
-  std::vector<double> of_a_call(seconds);
-  for (std::size_t i = 0; i < calls.size(); ++i) of_a_call[i] /= calls[i];
+  const auto numbers = [&](const char* name, const char* unit, auto of) {
+    return column(name, unit, rows, [&](const KernelRow& row) -> double { return of(row); });
+  };
+  using Row = const KernelRow&;
   return {"kernels",
           "kernels of a step on rank 0, in the order of their first call; seconds: of a step; bytes and flops: the "
           "least of a call; copy_share and product_share: of the ceilings in /rates",
-          {{"kernel", "", kernel},
-           {"shape", "", shape},
-           {"calls", "1", calls},
-           {"call_seconds", "s", of_a_call},
-           {"seconds", "s", seconds},
-           {"share", "1", share},
-           {"bytes", "B", bytes},
-           {"flops", "FLOP", flops},
-           {"copy_share", "1", copy},
-           {"product_share", "1", matmul}}};
+          {column("kernel", "", rows, &KernelRow::name), column("shape", "", rows, &KernelRow::shape),
+           numbers("calls", "1", [](Row row) { return row.calls; }),
+           numbers("call_seconds", "s", [](Row row) { return row.seconds / row.calls; }),
+           numbers("seconds", "s", [](Row row) { return row.seconds; }),
+           numbers("share", "1", [&](Row row) { return row.seconds / step; }),
+           numbers("bytes", "B", [](Row row) { return row.cost.bytes / row.calls; }),
+           numbers("flops", "FLOP", [](Row row) { return row.cost.flops / row.calls; }),
+           numbers("copy_share", "1", [&](Row row) { return share_of_copy(row, rates); }),
+           numbers("product_share", "1", [&](Row row) {
+             return row.cost.flops > 0 ? row.cost.flops / row.seconds / rates.matmul : std::nan("");
+           })}};
 }
 
 /// Makes a table of one row.

@@ -84,19 +84,13 @@ std::string text_of(const TimeShares& shares) {
 
 /// Returns the step and its categories with their predictions, for bench.output.
 Table prediction_table(const RunPrediction& prediction, const StepMedians& medians) {
-  std::vector<std::string> names;
-  std::vector<double> predicted, measured, uncertainty;
-  for (const PredictedTime& time : compared_times(prediction.step, medians)) {
-    names.push_back(time.name);
-    predicted.push_back(time.predicted), measured.push_back(time.measured), uncertainty.push_back(time.uncertainty);
-  }
+  const std::vector<PredictedTime> times = compared_times(prediction.step, medians);
   return {"prediction",
           fmt::format("of rank 0, medians of {} steps; predicted with {} (xxh3:{}); uncertainty: relative",
                       medians.steps, prediction.file, prediction.hash),
-          {{"time", "", names},
-           {"predicted", "s", predicted},
-           {"measured", "s", measured},
-           {"uncertainty", "1", uncertainty}}};
+          {column("time", "", times, &PredictedTime::name), column("predicted", "s", times, &PredictedTime::predicted),
+           column("measured", "s", times, &PredictedTime::measured),
+           column("uncertainty", "1", times, &PredictedTime::uncertainty)}};
 }
 
 /// FLOP/s of matmuls.

@@ -1,9 +1,7 @@
 #include "bench/transports.hpp"
 
 #include "tessera/backend/thread_pool.hpp"
-#include "tessera/base/format.hpp"
 #include "tessera/comm/device_comm_backend.hpp"
-#include "tessera/comm/emulated.hpp"
 #include "tessera/comm/make_communicator.hpp"
 #include "tessera/engine/backend.hpp"
 
@@ -46,9 +44,7 @@ class HostTransports final : public Transports {
     wanted.threads_on_cores = threads_on_cores_;
     wanted.pool = serial_ ? &pool_ : nullptr;
     auto made = make_communicator(context, grid, group_, region_, "bench", wanted);
-    const Emulation& slow = options.comm.emulate;
-    if (slow.on()) made = make_emulated(std::move(made), slow.latency, slow.bandwidth > 0 ? slow.bandwidth : 1e18);
-    communicators_.emplace_back(name, std::move(made));
+    communicators_.emplace_back(name, make_emulated(std::move(made), options.comm.emulate));
   }
 
   Group group_;
@@ -118,23 +114,6 @@ class DeviceTransports final : public Transports {
   std::vector<DeviceTransport> transports_;
 };
 
-class HostTransport final : public Transports {
- public:
-  HostTransport(const std::string& name, Communicator& communicator, std::int64_t bytes)
-      : device_(make_cpu_device()),
-        stream_(make_serial_stream("bench")),
-        buffer_(device_->allocate(MemoryKind::device, bytes)),
-        contender_{name, &communicator, device_.get(), stream_.get(), buffer_->data(), {}} {}
-  std::vector<Contender> contenders() override { return {contender_}; }
-  std::string description() const override { return contender_.name; }
-
- private:
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Stream> stream_;
-  std::unique_ptr<DeviceMemory> buffer_;
-  Contender contender_;
-};
-
 }  // namespace
 
 std::unique_ptr<Transports> make_transports(RankContext& context, const Options& options, const MachineShape& machine,
@@ -142,11 +121,6 @@ std::unique_ptr<Transports> make_transports(RankContext& context, const Options&
   if (traits_of(device_of(options.run)).uses_mpi)
     return std::make_unique<HostTransports>(context, options, machine, bytes, group);
   return std::make_unique<DeviceTransports>(context, options, bytes, group);
-}
-
-std::unique_ptr<Transports> make_host_transport(const std::string& name, Communicator& communicator,
-                                                std::int64_t bytes) {
-  return std::make_unique<HostTransport>(name, communicator, bytes);
 }
 
 }  // namespace tessera

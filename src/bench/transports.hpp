@@ -26,8 +26,4 @@ class Transports {
 std::unique_ptr<Transports> make_transports(RankContext& context, const Options& options, const MachineShape& machine,
                                             std::int64_t bytes, Group group = Group::world);
 
-/// Makes a contender from a communicator that works on the host's memory, with its own buffers: MPI's.
-std::unique_ptr<Transports> make_host_transport(const std::string& name, Communicator& communicator,
-                                                std::int64_t bytes);
-
 }  // namespace tessera

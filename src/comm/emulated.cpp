@@ -1,12 +1,10 @@
 // A communicator that emulates a slower network.
 
-#include "tessera/comm/emulated.hpp"
-
 #include <chrono>
 
 #include "comm/collective_call.hpp"
-#include "tessera/base/refuse.hpp"
 #include "tessera/base/threads.hpp"
+#include "tessera/comm/make_communicator.hpp"
 
 namespace tessera {
 
@@ -14,8 +12,8 @@ namespace {
 
 class EmulatedCommunicator final : public Communicator {
  public:
-  EmulatedCommunicator(std::unique_ptr<Communicator> inner, double latency, double bandwidth)
-      : inner_(std::move(inner)), latency_(latency), bandwidth_(bandwidth) {}
+  EmulatedCommunicator(std::unique_ptr<Communicator> inner, const Emulation& emulation)
+      : inner_(std::move(inner)), emulation_(emulation) {}
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
@@ -54,7 +52,7 @@ class EmulatedCommunicator final : public Communicator {
 
  private:
   std::chrono::steady_clock::time_point end_of(std::int64_t bytes) const {
-    const std::chrono::duration<double> time(latency_ + static_cast<double>(bytes) / bandwidth_);
+    const std::chrono::duration<double> time(emulation_.seconds(bytes));
     return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
   }
 
@@ -68,20 +66,15 @@ class EmulatedCommunicator final : public Communicator {
   }
 
   std::unique_ptr<Communicator> inner_;
-  double latency_, bandwidth_;
+  Emulation emulation_;
   CallCounters counters_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_emulated(std::unique_ptr<Communicator> inner, double latency_seconds,
-                                            double bytes_per_second) {
-  if (!(latency_seconds >= 0) || !(bytes_per_second > 0)) {
-    throw refusal("comm.emulate = {} s, {} bytes/s does not work", latency_seconds, bytes_per_second)
-        .because("there is no such network")
-        .use("a latency from 0 and a bandwidth above 0");
-  }
-  return std::make_unique<EmulatedCommunicator>(std::move(inner), latency_seconds, bytes_per_second);
+std::unique_ptr<Communicator> make_emulated(std::unique_ptr<Communicator> inner, const Emulation& emulation) {
+  if (!emulation.on()) return inner;
+  return std::make_unique<EmulatedCommunicator>(std::move(inner), emulation);
 }
 
 }  // namespace tessera

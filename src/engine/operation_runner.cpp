@@ -96,9 +96,7 @@ void OperationRunner::copy(const Operation& op, const BoundOperation& bound, Str
   for (const BoundOperation::Copy& one : bound.copies)
     resources_.compute->copy(op.queue, stream, one.to, one.from, one.bytes);
   if (!is_slowed) return;
-  const auto bytes = static_cast<double>(copied_bytes(schedule_, op));
-  const double transfer = slow.bandwidth > 0 ? bytes / slow.bandwidth : 0.0;
-  const std::chrono::duration<double> time(slow.latency + transfer);
+  const std::chrono::duration<double> time(slow.seconds(copied_bytes(schedule_, op)));
   sleep_until(start + std::chrono::duration_cast<Clock::duration>(time));
 }
 

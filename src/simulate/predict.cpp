@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "simulate/operation_work.hpp"
+#include "simulate/operation_kernels.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/engine/operation_log.hpp"
 
@@ -31,19 +31,32 @@ QueueMode queues_of(const Options& options, const Cluster& cluster) {
   return traits_of(cluster.device).is_accelerator || sleeps ? QueueMode::parallel : QueueMode::serial;
 }
 
+std::string_view collective_of(const Operation& op) {
+  switch (op.kind) {
+    case OperationKind::gather:
+      return "all-gather";
+    case OperationKind::reduce_scatter:
+      return "reduce-scatter";
+    case OperationKind::all_reduce:
+      return "all-reduce";
+    default:
+      return "exchange";
+  }
+}
+
 class Pricing {
  public:
   Pricing(const StepSchedule& schedule, const Options& options, const Cluster& cluster)
-      : model_(schedule.model),
+      : schedule_(schedule),
         neighbours_(std::min(schedule.grid.world(), schedule.grid.ranks_per_node())),
         options_(options),
         cluster_(cluster) {}
 
-  Price of(const Operation& op, const OperationWork& work) const {
+  Price of(const Operation& op, const std::vector<KernelCall>& kernels) const {
     Price price;
-    for (const KernelCall& call : work.kernels) add_kernel(op, call, price);
-    if (!work.collective.empty()) add_collective(work, price);
-    if (work.copied_bytes > 0) add_copy(op, work, price);
+    for (const KernelCall& call : kernels) add_kernel(op, call, price);
+    if (schedule_.communicates(op)) add_collective(op, price);
+    if (const std::int64_t bytes = copied_bytes(schedule_, op); bytes > 0) add_copy(op, bytes, price);
     return price;
   }
 
@@ -97,35 +110,32 @@ class Pricing {
   /// Whether attention is by own kernels where a library has some, too: src/cuda/kernels/attention_choice.cpp decides.
   bool is_own_attention(const KernelCall& call) const {
     if (call.group != KernelGroup::attention || !traits_of(cluster_.device).has_library_choice) return false;
-    const std::int64_t width = model_.architecture.head_width();
+    const ModelParts& model = schedule_.model;
+    const std::int64_t width = model.architecture.head_width();
     return options_.run.attention == AttentionChoice::own || call.dtype == DType::fp32 || width % 8 != 0 ||
-           width > 128 || model_.documents || model_.architecture.dropout > 0 ||
+           width > 128 || model.documents || model.architecture.dropout > 0 ||
            (call.name == "attention backward" && is_ordered_on_gpu());
   }
 
-  void add_collective(const OperationWork& work, Price& price) const {
+  void add_collective(const Operation& op, Price& price) const {
     WorkSize size{};
-    size[static_cast<std::size_t>(PriceAxis::bytes)] = static_cast<double>(work.wire_bytes);
-    size[static_cast<std::size_t>(PriceAxis::ranks)] = static_cast<double>(work.ranks);
+    size[static_cast<std::size_t>(PriceAxis::bytes)] = static_cast<double>(op.wire_bytes);
+    size[static_cast<std::size_t>(PriceAxis::ranks)] = static_cast<double>(schedule_.grid.size(op.group));
     // A slowed collective sleeps most of its time, and compute waits for it, so its thread finds a core.
     const bool is_disturbed = queues_of(options_, cluster_) != QueueMode::serial && !options_.comm.emulate.on();
-    add(fmt::format("{}.{}", work.collective, work.within_node ? "node" : "network"), size, Limit::link, price,
-        is_disturbed ? cluster_.collectives_under_compute : 1, slowed(options_.comm.emulate, work.wire_bytes));
+    add(fmt::format("{}.{}", collective_of(op), schedule_.grid.within_node(op.group) ? "node" : "network"), size,
+        Limit::link, price, is_disturbed ? cluster_.collectives_under_compute : 1,
+        options_.comm.emulate.seconds(op.wire_bytes));
   }
 
-  void add_copy(const Operation& op, const OperationWork& work, Price& price) const {
+  void add_copy(const Operation& op, std::int64_t bytes, Price& price) const {
     WorkSize size = of_rank();
-    size[static_cast<std::size_t>(PriceAxis::bytes)] = static_cast<double>(work.copied_bytes);
+    size[static_cast<std::size_t>(PriceAxis::bytes)] = static_cast<double>(bytes);
     add(op.kind == OperationKind::load ? "copy.to_device" : "copy.to_host", size, Limit::link, price, 1,
-        slowed(options_.memory.emulate_copies, work.copied_bytes));
+        options_.memory.emulate_copies.seconds(bytes));
   }
 
-  static double slowed(const Emulation& emulate, std::int64_t bytes) {
-    if (!emulate.on()) return 0;
-    return emulate.latency + (emulate.bandwidth > 0 ? static_cast<double>(bytes) / emulate.bandwidth : 0);
-  }
-
-  const ModelParts& model_;
+  const StepSchedule& schedule_;
   const std::int64_t neighbours_;  ///< ranks that work on the node, with this one
   const Options& options_;
   const Cluster& cluster_;
@@ -176,10 +186,10 @@ Options on_cluster(Options options, const Cluster& cluster, std::int64_t ranks) 
 
 Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const Options& options,
                    const Cluster& cluster) {
-  const auto work = work_of(schedule, plan, options);
+  const auto kernels = kernels_of(schedule, plan, options);
   const Pricing pricing(schedule, options, cluster);
   IndexedVector<OperationId, Price> prices(schedule.operations.size());
-  for (const OperationId id : schedule.operations.ids()) prices[id] = pricing.of(schedule.operation(id), work[id]);
+  for (const OperationId id : schedule.operations.ids()) prices[id] = pricing.of(schedule.operation(id), kernels[id]);
   Prediction result;
   result.timeline = play_in_time(
       schedule, [&](OperationId id) { return OperationTime(prices[id].seconds, prices[id].asleep); },

@@ -123,15 +123,15 @@ TEST_CASE("On a GPU a deterministic step takes own attention backward, and matmu
   own = PriceTable(own.axes(), {3 * own.points()[0]});
   Options options;
   options.run.graph = true;
-  const auto seconds = [&](Deterministic mode, const char* algorithms) {
+  const auto seconds = [&](Tristate mode, const char* algorithms) {
     options.run.deterministic = mode, options.run.algorithms = algorithms;
     return predict(run.schedule, run.plan, options, cluster).step_seconds;
   };
-  const double fast = seconds(Deterministic::no, ""), timed = seconds(Deterministic::yes, "FILE"),
-               ordered = seconds(Deterministic::yes, "");
+  const double fast = seconds(Tristate::no, ""), timed = seconds(Tristate::yes, "FILE"),
+               ordered = seconds(Tristate::yes, "");
   CHECK(timed == Approx(fast));  // in fp32 attention is by own kernels anyway
   cluster.untimed_matmuls = 2;
-  CHECK(seconds(Deterministic::yes, "") - ordered == Approx(ordered - timed));
+  CHECK(seconds(Tristate::yes, "") - ordered == Approx(ordered - timed));
   CHECK(ordered > 1.2 * timed);
   const PlannedRun half = [] {
     SchedulePolicy policy;
@@ -141,11 +141,11 @@ TEST_CASE("On a GPU a deterministic step takes own attention backward, and matmu
   own = cluster.prices["attention backward.bf16"];
   PriceTable& own_half = cluster.prices["own attention backward.bf16"];
   own_half = PriceTable(own.axes(), {3 * own.points()[0]});
-  const auto half_seconds = [&](Deterministic mode) {
+  const auto half_seconds = [&](Tristate mode) {
     options.run.deterministic = mode, options.run.algorithms = "FILE";
     return predict(half.schedule, half.plan, options, cluster).step_seconds;
   };
-  CHECK(half_seconds(Deterministic::yes) > 1.01 * half_seconds(Deterministic::no));
+  CHECK(half_seconds(Tristate::yes) > 1.01 * half_seconds(Tristate::no));
 }
 
 TEST_CASE("A missing price is named with its file") {

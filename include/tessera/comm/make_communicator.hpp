@@ -9,6 +9,7 @@
 #include "tessera/comm/communicator.hpp"
 #include "tessera/comm/rank_context.hpp"
 #include "tessera/comm/shared_memory.hpp"
+#include "tessera/config/options.hpp"
 #include "tessera/grid/grid.hpp"
 
 namespace tessera {
@@ -36,5 +37,10 @@ std::unique_ptr<Communicator> make_communicator(RankContext& context, const Proc
 /// Returns the bytes of its own memory in which a communicator over messages stages. 0 inside a node, and with an
 /// external workspace.
 std::int64_t staging_bytes(const ProcessGrid& grid, Group group, const CommunicatorOptions& options = {});
+
+/// Makes every collective last at least emulation.seconds(bytes), bytes as in CommunicationCount (comm.emulate). The
+/// calling queue sleeps for the rest of the time, without using its core. Returns `inner` itself if the emulation is
+/// off.
+std::unique_ptr<Communicator> make_emulated(std::unique_ptr<Communicator> inner, const Emulation& emulation);
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +18,14 @@ struct TableColumn {
   std::string name, unit;  ///< the unit as text: "s", "B", "B/s", "FLOP/s"; "1" for shares and counts; empty for text
   std::variant<std::vector<double>, std::vector<std::int64_t>, std::vector<std::string>> values;
 };
+
+/// Makes a column of what `of` returns for each row: numbers or texts.
+template <class Rows, class Of>
+TableColumn column(std::string name, std::string unit, const Rows& rows, Of of) {
+  std::vector<std::decay_t<decltype(std::invoke(of, rows.front()))>> values;
+  for (const auto& row : rows) values.push_back(std::invoke(of, row));
+  return {std::move(name), std::move(unit), std::move(values)};
+}
 
 /// Columns of one length.
 struct Table {

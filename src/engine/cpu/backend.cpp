@@ -6,7 +6,6 @@
 #include "engine/cpu/player.hpp"
 #include "engine/fill.hpp"
 #include "tessera/backend/cores.hpp"
-#include "tessera/comm/emulated.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 
 namespace tessera {
@@ -70,7 +69,6 @@ std::unique_ptr<Communicators> open_communicators(Resources& all, const StepSche
   options.force_pairwise = settings.force_pairwise;
   options.threads_on_cores = std::max(settings.threads, settings.threads_on_cores);
   options.pool = settings.queue_mode == QueueMode::serial ? &all.compute->pool() : nullptr;
-  const Emulation& emulate = settings.comm.emulate;
   const auto planned = with_workspace(schedule);
   std::int64_t staging = 0;
   for (const QueueGroup& key : wanted_communicators(schedule)) {
@@ -78,11 +76,7 @@ std::unique_ptr<Communicators> open_communicators(Resources& all, const StepSche
     auto communicator =
         make_communicator(all.context, all.grid, key.second, reached, std::string(name_of(key.first)), options);
     staging += staging_bytes(all.grid, key.second, options);
-    if (emulate.on()) {
-      const double bandwidth = emulate.bandwidth > 0 ? emulate.bandwidth : 1e18;
-      communicator = make_emulated(std::move(communicator), emulate.latency, bandwidth);
-    }
-    communicators->add(key, std::move(communicator));
+    communicators->add(key, make_emulated(std::move(communicator), settings.comm.emulate));
   }
   if (staging > 0) all.unplanned.push_back({staging, "for messages between nodes"});
   return communicators;
@@ -114,9 +108,6 @@ class CpuBackend final : public Backend {
     return {tessera::usable_memory() / machine_ranks, " of usable memory for each rank of a machine"};
   }
   std::int64_t used_memory(RankContext&, bool) const override { return proportional_set_size(); }
-
-  std::int64_t steps_between_timed() const override { return 1; }
-  bool overlaps_freely() const override { return false; }
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include "cuda/comm/staged/staged_communicator.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/comm/emulated.hpp"
+#include "tessera/comm/make_communicator.hpp"
 
 namespace tessera {
 
@@ -32,11 +32,7 @@ std::unique_ptr<Communicator> StagedBackend::open(const ProcessGrid& grid, Group
   auto inner = make_communicator(context_, grid, group, channel_.region(), name, options);
   message_bytes_ += staging_bytes(grid, group, options);
   inner->set_workspace(settings_.messages);
-  const Emulation& emulate = settings_.comm.emulate;
-  if (emulate.on()) {
-    inner = make_emulated(std::move(inner), emulate.latency, emulate.bandwidth > 0 ? emulate.bandwidth : 1e18);
-  }
-  return std::make_unique<StagedCommunicator>(channel_, std::move(inner));
+  return std::make_unique<StagedCommunicator>(channel_, make_emulated(std::move(inner), settings_.comm.emulate));
 }
 
 }  // namespace tessera

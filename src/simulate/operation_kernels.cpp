@@ -1,4 +1,4 @@
-#include "simulate/operation_work.hpp"
+#include "simulate/operation_kernels.hpp"
 
 #include "tessera/engine/operation_runner.hpp"
 
@@ -25,7 +25,7 @@ class PretendedRank final : public RankContext {
   std::string host_ = "nowhere";
 };
 
-/// Collectives are priced by their operation, so a call has nothing to add.
+/// Collectives are priced by their operation, so that a call has nothing to add.
 class SilentCommunicator final : public Communicator {
  public:
   explicit SilentCommunicator(std::int64_t size) : size_(static_cast<int>(size)) {}
@@ -59,25 +59,10 @@ class NotedCompute final : public RankCompute, public KernelObserver {
   std::vector<KernelCall>* calls_ = nullptr;
 };
 
-std::string_view collective_of(const Operation& op) {
-  switch (op.kind) {
-    case OperationKind::gather:
-      return "all-gather";
-    case OperationKind::reduce_scatter:
-      return "reduce-scatter";
-    case OperationKind::all_reduce:
-      return "all-reduce";
-    case OperationKind::exchange:
-      return "exchange";
-    default:
-      return "";
-  }
-}
-
 }  // namespace
 
-IndexedVector<OperationId, OperationWork> work_of(const StepSchedule& schedule, const MemoryPlan& plan,
-                                                  const Options& options) {
+IndexedVector<OperationId, std::vector<KernelCall>> kernels_of(const StepSchedule& schedule, const MemoryPlan& plan,
+                                                               const Options& options) {
   PretendedRank rank(schedule.grid);
   auto noted = std::make_unique<NotedCompute>();
   NotedCompute& compute = *noted;
@@ -90,21 +75,13 @@ IndexedVector<OperationId, OperationWork> work_of(const StepSchedule& schedule, 
   const BoundSchedule bound = bind(schedule, resources, optimizer);
   OperationRunner runner(schedule, bound, resources, optimizer, 1);
   const auto stream = resources.device->make_caller_stream("noted");
-  IndexedVector<OperationId, OperationWork> work(schedule.operations.size());
-  for (const OperationId id : schedule.operations.ids()) {
-    const Operation& op = schedule.operation(id);
-    OperationWork& one = work[id];
-    one.copied_bytes = copied_bytes(schedule, op);
-    if (takes_input(op)) continue;
-    compute.begin(one.kernels);
+  IndexedVector<OperationId, std::vector<KernelCall>> kernels(schedule.operations.size());
+  for (const OperationId id : kernels.ids()) {
+    if (takes_input(schedule.operation(id))) continue;
+    compute.begin(kernels[id]);
     runner.run(id, *stream);
-    if (!schedule.communicates(op)) continue;
-    one.collective = collective_of(op);
-    one.ranks = schedule.grid.size(op.group);
-    one.within_node = schedule.grid.within_node(op.group);
-    one.wire_bytes = op.wire_bytes;
   }
-  return work;
+  return kernels;
 }
 
 }  // namespace tessera
