@@ -30,19 +30,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-ModelFacts model_facts(const PlannedRun& planned, const Dataset& data, const DevicePeak& peak) {
+std::vector<std::pair<std::string, AttributeValue>> model_facts(const PlannedRun& planned, const Dataset& data,
+                                                                const DevicePeak& peak) {
   const StepSchedule& schedule = planned.schedule;
   const std::int64_t samples_per_step = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
-  ModelFacts facts;
-  facts.parameters = schedule.model.parameter_count();
-  facts.tokens_per_step = samples_per_step * schedule.model.sequence;
-  facts.samples_per_epoch = data.train().samples_per_epoch();
-  facts.steps_per_epoch = static_cast<double>(facts.samples_per_epoch) / static_cast<double>(samples_per_step);
-  facts.flops_per_token_6n = published_flops_per_token(schedule.model);
-  facts.flops_per_token = matmul_flops_per_token(schedule.model);
-  facts.device_peak_flops = peak.flops;
-  facts.device_peak_source = peak.source;
-  return facts;
+  const std::int64_t samples_per_epoch = data.train().samples_per_epoch();
+  return {{"parameters", schedule.model.parameter_count()},
+          {"tokens_per_step", samples_per_step * schedule.model.sequence},
+          {"samples_per_epoch", samples_per_epoch},
+          {"steps_per_epoch", static_cast<double>(samples_per_epoch) / static_cast<double>(samples_per_step)},
+          {"flops_per_token_6n", published_flops_per_token(schedule.model)},  // as publications count
+          {"flops_per_token", matmul_flops_per_token(schedule.model)},        // of its matmuls, forward and backward
+          {"device_peak_flops", peak.flops},                                  // per rank; NaN: unknown
+          {"device_peak_source", peak.source}};
 }
 
 std::string summary(const RunRecorder& recorder, const TrainLoop& loop, TrainingSession& session, double seconds) {
@@ -174,7 +174,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   ResolveSite site(Purpose::train, world);
   site.machine.measure = true;
   site.machine.timed_steps = 10;
-  if (world.rank() == 0) site.machine.algorithms = KeptAlgorithms(run_folder(given)).read();
+  if (world.rank() == 0) site.machine.algorithms = kept_algorithms(run_folder(given));
   site.stop = [&] { return signals.received(); };
   const ResolvedRun run(given, site);
   const Options& options = run.options;  // config.ini and manifests hold the same

@@ -5,6 +5,7 @@
 
 #include "tessera/base/refuse.hpp"
 #include "tessera/checkpoint/manifest.hpp"
+#include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/convert/tensor_stream.hpp"
 #include "tessera/files/durable_file.hpp"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/base/error.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/formats/hugging_face_json.hpp"
@@ -84,12 +85,6 @@ void copy_tokenizer(const std::filesystem::path& path, const std::filesystem::pa
   copy_files(folder, to, kTokenizerFiles);
 }
 
-void create_folder(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) throw IoError("cannot create folder {} ({})", path.string(), error.message());
-}
-
 }  // namespace
 
 std::string dropouts_of(const std::filesystem::path& folder) {
@@ -120,7 +115,7 @@ void copy_companions(const std::filesystem::path& from, const std::filesystem::p
   std::error_code unseen;
   const bool is_named = !tokenizer.empty() && tokenizer != "bytes" && std::filesystem::exists(tokenizer, unseen);
   if (from.empty() && !is_named) return;
-  create_folder(to);
+  make_folder(to);
   if (!from.empty()) copy_files(from, to, kModelFiles);
   if (is_named) {
     copy_tokenizer(tokenizer, to);

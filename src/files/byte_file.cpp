@@ -80,6 +80,15 @@ std::int64_t read_up_to(const FileDescriptor& file, const std::filesystem::path&
   return read_some(file, path, 0, out, bytes);
 }
 
+std::optional<std::string> read_small_file(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) return std::nullopt;
+  const FileDescriptor file = open_file(path, OpenFor::reading);
+  std::string text(static_cast<std::size_t>(size_of_file(file, path)), '\0');
+  text.resize(static_cast<std::size_t>(read_up_to(file, path, text.data(), static_cast<std::int64_t>(text.size()))));
+  return text;
+}
+
 void write_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, const void* data,
               std::int64_t bytes) {
   const auto* from = static_cast<const char*>(data);
@@ -123,6 +132,12 @@ void reserve_space(const FileDescriptor& file, const std::filesystem::path& path
   if (bytes == 0 || ::fallocate(file.get(), 0, 0, bytes) == 0) return;
   if (errno == ENOSPC || errno == EDQUOT)
     throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+}
+
+void make_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw IoError("cannot create folder {} ({})", path.string(), error.message());
 }
 
 void sync_file(const FileDescriptor& file, const std::filesystem::path& path) {

@@ -41,11 +41,11 @@ void sync_folder(const std::filesystem::path& folder) {
 }
 
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
-  sync_file(from);
   std::error_code error;
+  std::filesystem::is_directory(from, error) ? sync_folder(from) : sync_file(from);
   std::filesystem::rename(from, to, error);
   if (error) throw IoError("cannot rename {} to {} ({})", from.string(), to.string(), error.message());
-  sync_folder(to.parent_path());
+  sync_folder(to.has_parent_path() ? to.parent_path() : ".");
 }
 
 void copy_durably(const std::filesystem::path& from, const std::filesystem::path& to) {

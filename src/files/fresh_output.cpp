@@ -31,15 +31,19 @@ std::filesystem::path beside_name(const std::filesystem::path& path, int number)
   return fmt::format("{}.{}-{}.tmp", path.string(), ::getpid(), number);
 }
 
-void give_name(const std::filesystem::path& beside, const std::filesystem::path& path) {
-  if (::rename(beside.c_str(), path.c_str()) != 0)
-    throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), last_error());
-  sync_folder(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
-}
-
 }  // namespace
 
-FreshFolder::FreshFolder(std::filesystem::path path) : path_(std::move(path)) {
+FreshOutput::~FreshOutput() {
+  std::error_code ignored;
+  if (!finished_) std::filesystem::remove_all(beside_, ignored);
+}
+
+void FreshOutput::finish() {
+  rename_durably(beside_, path_);
+  finished_ = true;
+}
+
+FreshFolder::FreshFolder(std::filesystem::path path) : FreshOutput(std::move(path)) {
   if (path_.filename().empty()) path_ = path_.parent_path();  // "folder/"
   const auto type = type_at(path_);
   std::error_code error;
@@ -54,34 +58,13 @@ FreshFolder::FreshFolder(std::filesystem::path path) : path_(std::move(path)) {
   }
 }
 
-FreshFolder::~FreshFolder() {
-  std::error_code ignored;
-  if (!finished_) std::filesystem::remove_all(beside_, ignored);
-}
-
-void FreshFolder::finish() {
-  sync_folder(beside_);
-  give_name(beside_, path_);
-  finished_ = true;
-}
-
-FreshFile::FreshFile(std::filesystem::path path) : path_(std::move(path)) {
+FreshFile::FreshFile(const std::filesystem::path& path) : FreshOutput(path) {
   if (type_at(path_) != std::filesystem::file_type::not_found)
     throw refusal("{} exists", path_.string()).hint("Name a file that does not exist");
   int number = 0;
   do {
     beside_ = beside_name(path_, number++);
   } while (type_at(beside_) != std::filesystem::file_type::not_found);
-}
-
-FreshFile::~FreshFile() {
-  if (!finished_) ::unlink(beside_.c_str());
-}
-
-void FreshFile::finish() {
-  sync_file(beside_);
-  give_name(beside_, path_);
-  finished_ = true;
 }
 
 SequentialFile::SequentialFile(std::filesystem::path path)

@@ -1,6 +1,5 @@
 #include "tessera/files/hdf5_heaps.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>

@@ -14,17 +14,6 @@ namespace {
 /// The most bytes that /samples keeps of one text; log.jsonl has the whole text.
 constexpr std::int64_t kSampleBytes = 4096;
 
-std::vector<std::pair<std::string, AttributeValue>> model_attributes(const ModelFacts& model) {
-  return {{"parameters", model.parameters},
-          {"tokens_per_step", model.tokens_per_step},
-          {"samples_per_epoch", model.samples_per_epoch},
-          {"steps_per_epoch", model.steps_per_epoch},
-          {"flops_per_token_6n", model.flops_per_token_6n},
-          {"flops_per_token", model.flops_per_token},
-          {"device_peak_flops", model.device_peak_flops},
-          {"device_peak_source", model.device_peak_source}};
-}
-
 }  // namespace
 
 std::string memory_name(Category category) {
@@ -55,7 +44,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
                     {kLoadAtEnd, kLater},
                     {"gpu_foreign_processes_start", account.load.gpu_foreign_processes},
                     {kForeignAtEnd, kLater}};
-  layout.model = model_attributes(account.model);
+  layout.model = account.model;
   if (account.prediction) layout.prediction = prediction_groups(*account.prediction);
   layout.schedule = schedule_json_text(planned.schedule, planned.plan);
   layout.schedule_format = kScheduleFormat;

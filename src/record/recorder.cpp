@@ -163,7 +163,7 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   row.timed = report.times.measured;
   row.loss = report.result.loss;
   row.grad_norm = report.result.grad_norm;
-  row.lr = report.learning_rate;
+  row.lr = report.result.learning_rate;
   row.seconds = report.seconds;
   row.unix_time = unix_time();
   row.tokens_per_second = rate;
@@ -175,7 +175,7 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   with_metrics([&](MetricsFile& metrics) { metrics.append_step(std::move(row)); });
   append_events(report.step, {{"train/loss", report.result.loss},
                               {"train/grad_norm", report.result.grad_norm},
-                              {"train/lr", report.learning_rate},
+                              {"train/lr", report.result.learning_rate},
                               {"train/tokens_per_second", rate},
                               {"train/seconds", report.seconds}});
 
@@ -198,7 +198,7 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
     append_log({{"step", report.step},
                 {"loss", report.result.loss},
                 {"grad_norm", report.result.grad_norm},
-                {"lr", report.learning_rate},
+                {"lr", report.result.learning_rate},
                 {"seconds", report.seconds},
                 {"tokens_per_second", rate},
                 {"exposed_share", exposed},
@@ -244,10 +244,7 @@ void RunRecorder::record_sample(std::int64_t step, const std::string& prompt, co
 
 void RunRecorder::record_checkpoint(const CheckpointReport& report) {
   const Stopwatch recording(recording_seconds_);
-  with_metrics([&](MetricsFile& metrics) {
-    metrics.append_checkpoint(
-        {report.step, report.bytes, report.blocked_seconds, report.waited_seconds, report.background_seconds});
-  });
+  with_metrics([&](MetricsFile& metrics) { metrics.append_checkpoint(report); });
   append_log({{"step", report.step},
               {"checkpoint_bytes", report.bytes},
               {"blocked_seconds", report.blocked_seconds},

@@ -1,6 +1,5 @@
 #include "tessera/run/dump_file.hpp"
 
-#include <iterator>
 #include <system_error>
 
 #include "tessera/base/error.hpp"
@@ -8,29 +7,7 @@
 
 namespace tessera {
 
-void WrittenRuns::add(std::int64_t first, std::int64_t count) {
-  if (count == 0) return;
-  std::int64_t last = first + count;
-  const auto next = runs_.lower_bound(first);
-  const bool meets_next = next != runs_.end() && next->first < last;
-  const bool meets_previous = next != runs_.begin() && std::prev(next)->second > first;
-  TESSERA_ASSERT(!meets_next && !meets_previous, "elements {} to {} are written twice", first, last);
-  if (next != runs_.end() && next->first == last) {
-    last = next->second;
-    runs_.erase(next);
-  }
-  const auto after = runs_.lower_bound(first);
-  if (after != runs_.begin() && std::prev(after)->second == first) {
-    std::prev(after)->second = last;
-  } else {
-    runs_.emplace(first, last);
-  }
-}
-
-bool WrittenRuns::complete(std::int64_t elements) const {
-  if (elements == 0) return runs_.empty();
-  return runs_.size() == 1 && runs_.begin()->first == 0 && runs_.begin()->second == elements;
-}
+using Elements = boost::icl::interval<std::int64_t>;
 
 DumpFile::DumpFile(const std::filesystem::path& path, const std::vector<ParameterTensor>& tensors)
     : path_(path), beside_(path.string() + ".tmp") {
@@ -61,7 +38,10 @@ void DumpFile::write(Table& table, TensorId tensor, std::int64_t first, std::spa
   const auto count = static_cast<std::int64_t>(values.size());
   TESSERA_ASSERT(first >= 0 && first <= target.array.elements() && count <= target.array.elements() - first,
                  "{} has {} elements: no {} from element {} on", names_[tensor], target.array.elements(), count, first);
-  target.written.add(first, count);
+  const auto run = Elements::right_open(first, first + count);
+  TESSERA_ASSERT(count == 0 || !boost::icl::intersects(target.written, run),
+                 "elements {} to {} of {} are written twice", first, first + count, names_[tensor]);
+  target.written.add(run);
   target.array.write(first, values);
 }
 
@@ -77,8 +57,8 @@ void DumpFile::finish(std::int64_t step, double loss, double grad_norm) {
   for (Table* table : {&gradients_, &weights_}) {
     for (const TensorId i : names_.ids()) {
       const Tensor& tensor = table->tensors[i];
-      TESSERA_ASSERT(tensor.written.complete(tensor.array.elements()), "{} of {} were not all written", table->name,
-                     names_[i]);
+      TESSERA_ASSERT(boost::icl::contains(tensor.written, Elements::right_open(0, tensor.array.elements())),
+                     "{} of {} were not all written", table->name, names_[i]);
     }
   }
   hdf5_write_attribute(file_.id(), "step", step);

@@ -31,7 +31,7 @@ std::string dump(const nlohmann::ordered_json& json, int indent) {
   return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-void make_folder(const std::filesystem::path& path) {
+void make_run_folder(const std::filesystem::path& path) {
   std::error_code error, unseen;
   std::filesystem::create_directories(path, error);
   if (std::filesystem::is_directory(path, unseen)) return;
@@ -117,7 +117,7 @@ bool LineLog::ends_in_a_line() const {
 }
 
 RunFolder RunFolder::create(const std::filesystem::path& path) {
-  make_folder(path);
+  make_run_folder(path);
   std::error_code error;
   std::filesystem::directory_iterator entries(path, error);
   if (error) throw refusal("run.dir = {} cannot be read ({})", path.string(), error.message());
@@ -133,7 +133,7 @@ RunFolder RunFolder::resume(const std::filesystem::path& path, bool must_exist) 
         "system on this node, or submit a new job for a fresh start.",
         path.string());
   }
-  make_folder(path);
+  make_run_folder(path);
   return RunFolder(path);
 }
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -23,7 +22,6 @@
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/files/byte_file.hpp"
-#include "tessera/fit/fit.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "sweep/text_file.hpp"
@@ -20,31 +22,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Path = std::filesystem::path;
 
-constexpr std::pair<RowState, std::string_view> kStates[] = {{RowState::pending, "pending"},
-                                                             {RowState::running, "running"},
-                                                             {RowState::done, "done"},
-                                                             {RowState::failed, "failed"},
-                                                             {RowState::does_not_fit, "does-not-fit"},
-                                                             {RowState::timed_out, "timed-out"},
-                                                             {RowState::stopped, "stopped"},
-                                                             {RowState::skipped, "skipped"}};
-constexpr std::pair<Started, std::string_view> kStarted[] = {
-    {Started::not_yet, "not yet"}, {Started::here, "run"}, {Started::by_slurm, "submit"}};
+constexpr std::array<std::string_view, 8> kStates = {"pending",      "running",   "done",    "failed",
+                                                     "does-not-fit", "timed-out", "stopped", "skipped"};  // by RowState
+constexpr std::array<std::string_view, 3> kStarted = {"not yet", "run", "submit"};                        // by Started
 
-template <class Names>
-auto named(const Names& names, const std::string& name, const Path& file) {
-  for (const auto& [value, spelled] : names) {
-    if (spelled == name) return value;
-  }
-  throw refusal("{}: '{}' is not a word that a sweep writes", file.string(), name).hint("Move the file away");
-}
-
-template <class Names, class Value>
-std::string_view spelled(const Names& names, Value value) {
-  for (const auto& [one, name] : names) {
-    if (one == value) return name;
-  }
-  throw InternalError("a state has no name");
+template <class Value, class Names>
+Value named(const Names& names, const std::string& name, const Path& file) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
+    throw refusal("{}: '{}' is not a word that a sweep writes", file.string(), name).hint("Move the file away");
+  return static_cast<Value>(found - names.begin());
 }
 
 /// Reads JSON; nothing if there is no such file. Throws UsageError if it is not a JSON object.
@@ -67,7 +54,7 @@ std::string whole_name(const Path& path) {
 
 }  // namespace
 
-std::string_view name_of(RowState state) { return spelled(kStates, state); }
+std::string_view name_of(RowState state) { return kStates.at(static_cast<std::size_t>(state)); }
 
 SweepFolder::SweepFolder(const SweepFile& file) : path_(file.sweep.dir), file_(file) {}
 
@@ -87,7 +74,7 @@ void SweepFolder::require_own() const {
 Started SweepFolder::started() const {
   require_own();
   const auto json = read_json(path_ / "sweep.json");
-  return json ? named(kStarted, json->value("started", "not yet"), path_ / "sweep.json") : Started::not_yet;
+  return json ? named<Started>(kStarted, json->value("started", "not yet"), path_ / "sweep.json") : Started::not_yet;
 }
 
 Started SweepFolder::require_started() const {
@@ -135,7 +122,7 @@ void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const 
                {"ranks", file_.sweep.ranks},
                {"baseline", file_.sweep.baseline.empty() ? Json() : Json(file_.sweep.baseline)},
                {"repeat", file_.sweep.repeat},
-               {"started", spelled(kStarted, how)},
+               {"started", kStarted.at(static_cast<std::size_t>(how))},
                {"rows", Json::array()}};
   for (const std::vector<Setting>* const settings : {&file_.arguments, &file_.sweep_arguments}) {
     for (const Setting& setting : *settings) {
@@ -160,7 +147,7 @@ RowStatus SweepFolder::read_status(const SweepRow& row) const {
   RowStatus status;
   if (!json) return status;
   try {
-    status.state = named(kStates, json->at("status"), file);
+    status.state = named<RowState>(kStates, json->at("status"), file);
     status.message = json->at("message");
     status.code = json->at("code");
     status.attempts = json->at("attempts");

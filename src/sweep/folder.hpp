@@ -1,9 +1,8 @@
 #pragma once
 // The folder of a sweep, which holds all of its state.
 //
-//   DIR/sweep.json        name, file, base, the command line's options of rows, baseline, how rows are started, the
-//   rows
-//                         in order; DIR/sweep.ini and DIR/base.ini: those files as they were
+//   DIR/sweep.json        name, file, base, the command line's options of rows, baseline, how rows are started, and the
+//                         rows in order; DIR/sweep.ini and DIR/base.ini: those files as they were
 //   DIR/ROW/config.ini    the options of a row
 //   DIR/ROW/status.json   its progress; DIR/ROW/lock is held while it runs
 //   DIR/ROW/output.txt    the output of its attempts

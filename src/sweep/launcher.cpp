@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <boost/algorithm/string/replace.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <cctype>
 #include <ranges>
@@ -22,11 +23,6 @@ namespace {
 using Replacements = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::string_view kTessera = "{tessera}";
-
-void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
-    text.replace(at, what.size(), with);
-}
 
 /// Throws UsageError for a {name} without a meaning; other braces belong to the command.
 void require_placeholders(const SweepRow& row, const Replacements& known) {
@@ -71,7 +67,7 @@ std::vector<std::string> launcher_words(const std::string& launcher, std::int64_
   // With 1, the first rank that stops with a checkpoint (75) would have the others killed.
   if (name == "srun") return {"srun", "--mpi=pmix", "--kill-on-bad-exit=0", "--ntasks=" + count};
   std::vector<std::string> words = boost::program_options::split_unix(name);
-  for (std::string& word : words) replace_all(word, "{ranks}", count);
+  for (std::string& word : words) boost::replace_all(word, "{ranks}", count);
   return words;
 }
 
@@ -99,7 +95,7 @@ std::vector<std::string> command_words(const SweepRow& row, const std::string& l
       words.insert(words.end(), tessera.begin(), tessera.end());
       continue;
     }
-    for (const auto& [name, value] : known) replace_all(word, name, value);
+    for (const auto& [name, value] : known) boost::replace_all(word, name, value);
     words.push_back(word);
   }
   if (words.empty()) throw refusal("its command is empty").hint("Give a program and its arguments");

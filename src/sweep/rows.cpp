@@ -41,10 +41,7 @@ void require_name(const SweepRow& row) {
   if (row.name.empty() || row.name.starts_with('.') || row.name.size() > kLongestName || taken) {
     throw refusal("row '{}' cannot have this name", row.name)
         .because("a folder is named after it")
-        .use(
-            "1 to {} characters without a dot in front, but none of sweep.json, sweep.ini, base.ini, lock, "
-            "owner.json, data, slurm, plots, table.csv, table.json and report.html",
-            kLongestName)
+        .use("1 to {} characters without a dot in front, but none of {}", kLongestName, fmt::join(kTaken, ", "))
         .hint("Name the row by [sweep.row NAME]");
   }
 }

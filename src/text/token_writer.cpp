@@ -57,9 +57,7 @@ void put_ids(const std::vector<std::int32_t>& ids, std::vector<std::byte>& out) 
 
 TokenWriter::TokenWriter(std::filesystem::path folder, const std::string& key, std::int64_t token_bytes)
     : folder_(std::move(folder)), key_(key), token_bytes_(token_bytes) {
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
-  if (error) throw IoError("cannot create folder {} ({})", folder_.string(), error.message());
+  make_folder(folder_);
   const bool goes_on = read_journal();
   tokens_ = open_for_update(tokens_file());
   documents_ = open_for_update(documents_file());

@@ -27,11 +27,4 @@ std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank
   return owned;
 }
 
-std::vector<ElementRun> element_runs(const std::vector<OwnedRun>& owned) {
-  std::vector<ElementRun> runs;
-  runs.reserve(owned.size());
-  for (const OwnedRun& one : owned) runs.push_back(one.run);
-  return runs;
-}
-
 }  // namespace tessera

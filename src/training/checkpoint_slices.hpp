@@ -23,7 +23,4 @@ struct OwnedRun {
 std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank,
                                  StateKind kind = StateKind::parameter);
 
-/// Returns only the runs.
-std::vector<ElementRun> element_runs(const std::vector<OwnedRun>& owned);
-
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/near.hpp"
 #include "tessera/engine/peers.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/run/folder.hpp"
 #include "training/checkpoint_slices.hpp"
@@ -25,12 +26,6 @@ using Clock = std::chrono::steady_clock;
 std::int64_t ranks_per_writer(std::int64_t ranks_per_node, std::int64_t writers_per_node) {
   if (writers_per_node <= 0 || writers_per_node >= ranks_per_node) return 1;
   return (ranks_per_node + writers_per_node - 1) / writers_per_node;
-}
-
-void make_folder(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::create_directory(path, error);
-  if (error) throw IoError("cannot create folder {} ({})", path.string(), error.message());
 }
 
 }  // namespace
@@ -130,8 +125,7 @@ FileRecord CheckpointWriter::write_own_file(const Job& job, const std::filesyste
   std::vector<ElementRun> runs;
   std::array<std::vector<std::int64_t>, kStateKinds> counts;  // elements of each member, by kind
   for (const std::int64_t rank : members_) {
-    const auto theirs = element_runs(owned_runs(session_.schedule(), rank));
-    runs.insert(runs.end(), theirs.begin(), theirs.end());
+    for (const OwnedRun& one : owned_runs(session_.schedule(), rank)) runs.push_back(one.run);
     for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
       std::int64_t count = 0;
       for (const OwnedRun& one : owned_runs(session_.schedule(), rank, static_cast<StateKind>(kind)))
@@ -170,17 +164,13 @@ void CheckpointWriter::note_near_failures(std::vector<std::string>& notes) {
   }
 }
 
-void CheckpointWriter::send_to_writer(const Job& job, StateContent content) {
-  const StateReader mine(job.state, session_.schedule(), context_.rank());
-  send_stream(*plane_, static_cast<int>(writer_), mine, kinds_of(content));
-}
-
 /// Writes all ranks' files into `folder`, then, on rank 0, tensors.h5 and the manifest. Returns the bytes of all files
 /// there.
 std::int64_t CheckpointWriter::write_files(const Job& job, const std::filesystem::path& folder, StateContent content) {
   std::string record;
   if (members_.empty()) {
-    send_to_writer(job, content);
+    const StateReader mine(job.state, session_.schedule(), context_.rank());
+    send_stream(*plane_, static_cast<int>(writer_), mine, kinds_of(content));
   } else {
     record = file_record_text(write_own_file(job, folder, content));
   }

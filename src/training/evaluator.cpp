@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "tessera/base/error.hpp"
 #include "tessera/base/exact_sum.hpp"
 #include "tessera/data/reader.hpp"
 

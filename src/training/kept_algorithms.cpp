@@ -6,24 +6,20 @@
 
 namespace tessera {
 
-std::string KeptAlgorithms::read() {
-  std::error_code none;
-  if (!std::filesystem::is_regular_file(path_, none)) return {};
-  try {
-    const FileDescriptor file = open_file(path_, OpenFor::reading);
-    std::string text(static_cast<std::size_t>(size_of_file(file, path_)), '\0');
-    read_at(file, path_, 0, text.data(), static_cast<std::int64_t>(text.size()));
-    known_ = text;
-    return text;
-  } catch (const IoError& error) {
-    throw IoError("{}. Delete it, and algorithms are selected again.", error.what());
-  }
+namespace {
+
+constexpr const char* kFile = "gemm_algorithms.txt";
+
+}  // namespace
+
+std::string kept_algorithms(const std::filesystem::path& run_folder) try {
+  return read_small_file(run_folder / kFile).value_or("");
+} catch (const IoError& error) {
+  throw IoError("{}. Delete it, and algorithms are selected again.", error.what());
 }
 
-void KeptAlgorithms::write(const std::string& text) {
-  if (text.empty() || text == known_) return;
-  write_text_atomically(path_, text);
-  known_ = text;
+void keep_algorithms(const std::filesystem::path& run_folder, const std::string& text) {
+  if (!text.empty() && read_small_file(run_folder / kFile) != text) write_text_atomically(run_folder / kFile, text);
 }
 
 }  // namespace tessera

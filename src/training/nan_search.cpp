@@ -1,8 +1,6 @@
 #include "training/nan_search.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <vector>
 

@@ -7,7 +7,6 @@
 
 #include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/base/math.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/near.hpp"

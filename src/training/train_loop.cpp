@@ -9,6 +9,7 @@
 #include "tessera/flight/recorder.hpp"
 #include "tessera/record/trace_writer.hpp"
 #include "tessera/training/dump.hpp"
+#include "tessera/training/kept_algorithms.hpp"
 
 namespace tessera {
 
@@ -49,8 +50,7 @@ TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& inv
       notice_(notice),
       checkpoints_(world, session, checkpoint_settings(options, facts, recorder)),
       conditions_(options, signals, invocation.start, run_folder(options), world.rank() == 0,
-                  checkpoints_.bytes_to_write()),
-      algorithms_(run_folder(options)) {
+                  checkpoints_.bytes_to_write()) {
   progress_.first_step = session.first_step();
   progress_.micro_steps = session.schedule().accumulation;
   if (traits_of(session.schedule().model.device).has_own_memory) progress_.ahead = kAhead;
@@ -255,8 +255,7 @@ std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
   if (result.finite) loss_ = result.loss;
   step_seconds_ = progress_.seconds();
   if (step < session_.steps()) begin_progress(step + 1);  // a signal from now on stops the run after that one
-  StepReport report;
-  report.times = session_.player().times().take();
+  StepReport report{step, result, step_seconds_, session_.player().times().take(), {}};
   const CommunicationCounts after = session_.resources().communicators->counts();
   static_assert(kCollectiveNames.size() == kCollectives, "a row in /comm for each");
   for (std::size_t i = 0; i < after.size(); ++i) {
@@ -265,10 +264,6 @@ std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
   }
   reports_.add(step, report.times, report.communication);
   if (recorder_ == nullptr) return result.stop_requests;
-  report.step = step;
-  report.result = result;
-  report.learning_rate = result.learning_rate;
-  report.seconds = step_seconds_;
   recorder_->record_step(report, session_.global_tokens());
   if (result.skipped && result.finite) {
     recorder_->say(fmt::format("step {}: skipped, the gradient overflowed (loss scale {}; {} skipped so far)", step,
@@ -362,7 +357,7 @@ void TrainLoop::trace(std::int64_t step) {
 void TrainLoop::keep_algorithms() {
   if (recorder_ == nullptr) return;
   try {
-    algorithms_.write(session_.resources().compute->gemm_algorithms());
+    tessera::keep_algorithms(run_folder(options_), session_.resources().compute->gemm_algorithms());
   } catch (const IoError& error) {
     recorder_->say(fmt::format("{}: the next start chooses GEMM algorithms anew", error.what()));
   }

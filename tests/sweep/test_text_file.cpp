@@ -1,6 +1,7 @@
 #include "file_support.hpp"
 #include "sweep/text_file.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/files/byte_file.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -6,7 +6,6 @@
 
 #include "tessera/base/dtype.hpp"
 #include "tessera/checkpoint/reader.hpp"
-#include "tessera/checkpoint/shard_file.hpp"
 
 namespace tessera {
 

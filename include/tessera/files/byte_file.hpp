@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "tessera/base/error.hpp"
@@ -36,6 +38,8 @@ void read_at(const FileDescriptor& file, const std::filesystem::path& path, std:
              std::int64_t bytes);
 /// The same up to the file's end; returns the bytes read.
 std::int64_t read_up_to(const FileDescriptor& file, const std::filesystem::path& path, void* out, std::int64_t bytes);
+/// Reads the full text; nothing if there is no such file. Throws IoError if it cannot be read.
+std::optional<std::string> read_small_file(const std::filesystem::path& path);
 void write_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, const void* data,
               std::int64_t bytes);
 /// Writes `text` at the file's position, in one write(2) unless the disk is full or a signal interrupts it. IoError.
@@ -49,6 +53,8 @@ void write_direct(const FileDescriptor& direct, const FileDescriptor& file, cons
 /// Reserves the file's first `bytes` bytes, so that a full disk shows before the work, and the file is contiguous. Does
 /// nothing if the file system cannot.
 void reserve_space(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t bytes);
+/// Makes a folder, with its parents, if it is not there. IoError.
+void make_folder(const std::filesystem::path& path);
 /// Waits until the file is on disk.
 void sync_file(const FileDescriptor& file, const std::filesystem::path& path);
 

@@ -10,7 +10,7 @@ namespace tessera {
 void sync_file(const std::filesystem::path& path);
 /// Flushes a folder's entries to disk; quiet if the file system cannot. IoError.
 void sync_folder(const std::filesystem::path& folder);
-/// Renames `from`, closed, to `to` in the same folder. IoError.
+/// Renames `from`, a closed file or a folder, to `to` in the same folder, when it is on disk. IoError.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Makes `to` a copy of `from`, atomically for readers. IoError.
 void copy_durably(const std::filesystem::path& from, const std::filesystem::path& to);

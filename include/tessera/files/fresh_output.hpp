@@ -3,45 +3,39 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <utility>
 
 #include "tessera/files/byte_file.hpp"
 
 namespace tessera {
 
-/// A folder that is written under another, unique name. Unfinished, it is removed.
-class FreshFolder {
+/// What is written under another, unique name. Unfinished, it is removed.
+class FreshOutput {
  public:
-  /// UsageError if PATH exists and is not an empty folder (a link to one is not).
-  explicit FreshFolder(std::filesystem::path path);
-  ~FreshFolder();
-  FreshFolder(const FreshFolder&) = delete;
-  FreshFolder& operator=(const FreshFolder&) = delete;
-  /// Returns the folder to write in.
-  const std::filesystem::path& beside() const { return beside_; }
-  /// Renames it to its final name.
-  void finish();
-
- private:
-  std::filesystem::path path_, beside_;
-  bool finished_ = false;
-};
-
-/// The same for a file.
-class FreshFile {
- public:
-  /// UsageError if PATH exists.
-  explicit FreshFile(std::filesystem::path path);
-  ~FreshFile();
-  FreshFile(const FreshFile&) = delete;
-  FreshFile& operator=(const FreshFile&) = delete;
-  /// Returns the path to write at; nothing is there yet.
+  ~FreshOutput();
+  FreshOutput(const FreshOutput&) = delete;
+  FreshOutput& operator=(const FreshOutput&) = delete;
+  /// Returns the path to write at.
   const std::filesystem::path& beside() const { return beside_; }
   /// Renames it to its final name, when it is on disk. IoError.
   void finish();
 
- private:
+ protected:
+  explicit FreshOutput(std::filesystem::path path) : path_(std::move(path)) {}
   std::filesystem::path path_, beside_;
+
+ private:
   bool finished_ = false;
+};
+
+struct FreshFolder : FreshOutput {
+  /// Makes the folder beside PATH. UsageError if PATH exists and is not an empty folder (a link to one is not).
+  explicit FreshFolder(std::filesystem::path path);
+};
+
+struct FreshFile : FreshOutput {
+  /// Leaves it to the caller to make the file. UsageError if PATH exists.
+  explicit FreshFile(const std::filesystem::path& path);
 };
 
 /// A file that is written from its start to its end.

@@ -36,23 +36,13 @@ namespace tessera {
 struct StepReport {
   std::int64_t step = 0;
   StepResult result;
-  double learning_rate = 0, seconds = 0;
+  double seconds = 0;
   StepTimeTotals times;
   std::array<CommunicationRow, kCollectiveNames.size()> communication;  ///< of this step
 };
 
 /// Kinds of measured memory: the plan's categories, and last the whole process.
 inline constexpr std::size_t kMeasuredMemory = std::size_t{kCategories} + 1;
-
-/// Facts of the run; attributes of /model.
-struct ModelFacts {
-  std::int64_t parameters = 0, tokens_per_step = 0, samples_per_epoch = 0;
-  double steps_per_epoch = 0;
-  double flops_per_token_6n = 0;  ///< as publications count: 6 N + 12 x layers x width of all heads x sequence
-  double flops_per_token = 0;     ///< of the model's matmuls, forward and backward
-  double device_peak_flops = std::numeric_limits<double>::quiet_NaN();  ///< per rank
-  std::string device_peak_source = "unknown";
-};
 
 /// How busy the machines are; NaN if that is not known.
 struct MachineLoad {
@@ -63,12 +53,12 @@ struct MachineLoad {
 /// The contents of metrics.h5 apart from its rows.
 struct RunAccount {
   RunFacts facts;
-  ModelFacts model;
-  MachineLoad load;                              ///< at the start
-  bool has_monitor = false;                      ///< rank 0's GPU is monitored (/device, /ranks/device)
-  int cores = 0;                                 ///< of rank 0's machine, those that its ranks may run on
-  int compute_threads = 0;                       ///< of all ranks there
-  std::optional<RunPrediction> prediction = {};  ///< of this start's step
+  std::vector<std::pair<std::string, AttributeValue>> model;  ///< attributes of /model
+  MachineLoad load;                                           ///< at the start
+  bool has_monitor = false;                                   ///< rank 0's GPU is monitored (/device, /ranks/device)
+  int cores = 0;                                              ///< of rank 0's machine, those that its ranks may run on
+  int compute_threads = 0;                                    ///< of all ranks there
+  std::optional<RunPrediction> prediction = {};               ///< of this start's step
 };
 
 class RunRecorder {

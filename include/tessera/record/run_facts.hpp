@@ -11,6 +11,7 @@
 #include "tessera/backend/device_monitor.hpp"
 #include "tessera/comm/world.hpp"
 #include "tessera/config/options.hpp"
+#include "tessera/run/metrics_file.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
@@ -23,12 +24,7 @@ struct Invocation {
 };
 
 /// One checkpoint that was written.
-struct CheckpointReport {
-  std::int64_t step = 0;
-  std::int64_t bytes = 0;         ///< of all files together (rank 0)
-  double blocked_seconds = 0;     ///< while training waited
-  double waited_seconds = 0;      ///< of these: while waiting for the previous checkpoint to be written
-  double background_seconds = 0;  ///< while training went on
+struct CheckpointReport : CheckpointRow {
   std::filesystem::path folder;
   std::vector<std::string> notes;  ///< lines for the user (rank 0): checkpoints set aside, failed deletions
 };

@@ -2,9 +2,9 @@
 // run.dump: the gradients and weights of one step in HDF5, under Hugging Face names. /gradients/NAME and /weights/NAME
 // are float32 in full shape; / has the attributes step, loss and grad_norm.
 
+#include <boost/icl/interval_set.hpp>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <span>
 #include <vector>
 
@@ -12,18 +12,6 @@
 #include "tessera/model/parts.hpp"
 
 namespace tessera {
-
-/// The elements that have been written, as disjoint runs [first, first + count).
-class WrittenRuns {
- public:
-  /// Throws InternalError if one of these elements was written before.
-  void add(std::int64_t first, std::int64_t count);
-  /// Returns whether there is exactly one run, [0, elements).
-  bool complete(std::int64_t elements) const;
-
- private:
-  std::map<std::int64_t, std::int64_t> runs_;  // first -> one past the last
-};
 
 /// Takes tensors by runs of elements in any order, so that no rank holds the full model. Used by one thread (the I/O
 /// thread during training). The file gets its name only once finish() has returned.
@@ -45,7 +33,7 @@ class DumpFile {
  private:
   struct Tensor {
     Hdf5Array<float> array;
-    WrittenRuns written;
+    boost::icl::interval_set<std::int64_t> written;  ///< elements
   };
   struct Table {
     const char* name;

@@ -69,7 +69,8 @@ struct EvalRow {
 
 /// One checkpoint that was written.
 struct CheckpointRow {
-  std::int64_t step = 0, bytes = 0;
+  std::int64_t step = 0;
+  std::int64_t bytes = 0;           ///< of all files together
   double blocked_seconds = 0.0;     ///< while training waited
   double waited_seconds = 0.0;      ///< of these: while waiting for the previous checkpoint
   double background_seconds = 0.0;  ///< while training went on

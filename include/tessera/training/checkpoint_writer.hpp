@@ -72,7 +72,6 @@ class CheckpointWriter {
   Job make_job(const NamedLosses& evaluation) const;
   bool keeps_weights(std::int64_t step) const;
   FileRecord write_own_file(const Job& job, const std::filesystem::path& folder, StateContent content);
-  void send_to_writer(const Job& job, StateContent content);
   std::int64_t write_files(const Job& job, const std::filesystem::path& folder, StateContent content);
   void note_near_failures(std::vector<std::string>& notes);
   void publish(const Job& job, std::vector<std::string>& notes);

@@ -1,7 +1,6 @@
 #pragma once
 // The flight recorder of a training rank, with its monitor, and the report if the run ends because a rank did not come.
 
-#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>

@@ -6,17 +6,9 @@
 
 namespace tessera {
 
-class KeptAlgorithms {
- public:
-  explicit KeptAlgorithms(const std::filesystem::path& run_folder) : path_(run_folder / "gemm_algorithms.txt") {}
-  /// Returns the text that an earlier part of the run kept; empty if there is none. Throws IoError.
-  std::string read();
-  /// Replaces the file if it would change. Throws IoError.
-  void write(const std::string& text);
-
- private:
-  std::filesystem::path path_;
-  std::string known_;  ///< the file's contents
-};
+/// Returns the text that an earlier part of the run kept; empty if there is none. Throws IoError.
+std::string kept_algorithms(const std::filesystem::path& run_folder);
+/// Replaces the file if it would change; an empty text leaves it. Throws IoError.
+void keep_algorithms(const std::filesystem::path& run_folder, const std::string& text);
 
 }  // namespace tessera

@@ -4,9 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <vector>
 
-#include "tessera/checkpoint/records.hpp"
 #include "tessera/resolve/origin.hpp"
 #include "tessera/training/session.hpp"
 

@@ -10,7 +10,6 @@
 #include "tessera/record/run_facts.hpp"
 #include "tessera/telemetry/provenance.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
-#include "tessera/training/kept_algorithms.hpp"
 #include "tessera/training/recent_spread.hpp"
 #include "tessera/training/sample_writer.hpp"
 #include "tessera/training/session.hpp"
@@ -72,8 +71,7 @@ class TrainLoop {
   StopConditions conditions_;
   int bad_steps_ = 0;  ///< in a row, skipped
   RecentSpread loss_spread_, norm_spread_;
-  std::int64_t warned_step_ = 0;  ///< of the last warning of an odd step
-  KeptAlgorithms algorithms_;
+  std::int64_t warned_step_ = 0;                                             ///< of the last warning of an odd step
   std::vector<Evaluation> evaluations_;                                      ///< after step `evaluated_step_`
   std::int64_t evaluated_step_ = -1, reported_step_ = -1, saved_step_ = -1;  ///< the latest ones
   StepProgress progress_;
