@@ -1,5 +1,6 @@
 #include "tessera/base/format.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -92,10 +93,7 @@ std::string format_percent(double share) {
 std::string format_utc(double unix_time) {
   if (!std::isfinite(unix_time) || unix_time < -62135596800.0 || unix_time >= 253402300800.0) return "?";
   const auto seconds = static_cast<std::time_t>(std::floor(unix_time));
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                     parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return fmt::format("{:%FT%TZ}", fmt::gmtime(seconds));
 }
 
 }  // namespace tessera

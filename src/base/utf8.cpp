@@ -1,5 +1,8 @@
 #include "tessera/base/utf8.hpp"
 
+#include <cstdint>
+#include <cstring>
+
 namespace tessera {
 
 std::size_t utf8_length(std::string_view text) {
@@ -20,6 +23,31 @@ std::size_t utf8_length(std::string_view text) {
   if (lead == 0xf0 && byte(1) < 0x90) return 0;
   if (lead == 0xf4 && byte(1) >= 0x90) return 0;
   return length;
+}
+
+namespace {
+
+std::size_t skip_ascii(std::string_view text, std::size_t at) {
+  std::uint64_t eight = 0;
+  for (; at + sizeof(eight) <= text.size(); at += sizeof(eight)) {
+    std::memcpy(&eight, text.data() + at, sizeof(eight));
+    if ((eight & 0x8080808080808080u) != 0) break;
+  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+  return at;
+}
+
+}  // namespace
+
+std::size_t valid_utf8_end(std::string_view text, std::size_t at) {
+  while ((at = skip_ascii(text, at)) < text.size()) {
+    do {
+      const std::size_t length = utf8_length(text.substr(at));
+      if (length == 0) return at;
+      at += length;
+    } while (at < text.size() && static_cast<unsigned char>(text[at]) >= 0x80);
+  }
+  return at;
 }
 
 }  // namespace tessera

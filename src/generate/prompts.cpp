@@ -28,15 +28,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 /// Returns the prompts of lines that are each a JSON text, or an object with "prompt", so that prompts can span lines.
 std::vector<std::string> prompts_in_json(const std::string& file, const std::vector<std::string>& lines) {
   std::vector<std::string> prompts;
@@ -88,10 +79,13 @@ std::vector<std::string> stop_strings(const std::string& option) {
   if (option.starts_with('[')) stops = stops_in_json(option);
   for (const std::string& stop : stops) {
     if (stop.empty()) throw refusal("generate.stop = {} has an empty text", shown(option)).use("{}", kAllowedStop);
-    if (!is_utf8(stop)) throw refusal("generate.stop = {} is not valid UTF-8", shown(option)).use("{}", kAllowedStop);
+    if (valid_utf8_end(stop) < stop.size())
+      throw refusal("generate.stop = {} is not valid UTF-8", shown(option)).use("{}", kAllowedStop);
   }
   return stops;
 }
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Continuation, number, prompt, text, tokens, finish_reason, seconds)
 
 std::string json_line(const Continuation& c) {
   using Json = nlohmann::ordered_json;
@@ -104,16 +98,6 @@ std::string json_line(const Continuation& c) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Continuation continuation_from(const std::string& line) {
-  const nlohmann::json json = parse_json(line);
-  Continuation c;
-  c.number = json.at("number").get<std::int64_t>();
-  c.prompt = json.at("prompt").get<std::string>();
-  c.text = json.at("text").get<std::string>();
-  c.tokens = json.at("tokens").get<std::vector<std::int32_t>>();
-  c.finish_reason = json.at("finish_reason").get<std::string>();
-  c.seconds = json.at("seconds").get<double>();
-  return c;
-}
+Continuation continuation_from(const std::string& line) { return parse_json(line).get<Continuation>(); }
 
 }  // namespace tessera

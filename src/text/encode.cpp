@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include "tessera/base/utf8.hpp"
@@ -20,35 +19,16 @@ void note_bad(Encoded& out, BadPlace place) {
   if (out.bad.size() < kBadShown || place.ends_file) out.bad.push_back(std::move(place));
 }
 
-/// Returns the length of the text's ASCII start.
-std::size_t ascii_length(std::string_view text) {
-  std::size_t at = 0;
-  for (; at + 8 <= text.size(); at += 8) {
-    std::uint64_t eight = 0;
-    std::memcpy(&eight, text.data() + at, sizeof eight);
-    if ((eight & 0x8080808080808080u) != 0) break;
-  }
-  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
-  return at;
-}
-
 /// Notes each run of invalid bytes, with its line.
 void check_utf8(std::string_view text, const Piece& piece, Encoded& out) {
   std::int64_t line = piece.first_line;
   std::size_t counted = 0;
-  bool in_run = false;
-  for (std::size_t at = ascii_length(text); at < text.size();) {
-    const std::size_t length = utf8_length(text.substr(at));
-    if (length == 0 && !in_run) {
-      line += std::count(text.begin() + static_cast<std::ptrdiff_t>(counted),
-                         text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-      counted = at;
-      note_bad(out,
-               {piece.file, line, fmt::format("byte 0x{:02x} is not UTF-8", static_cast<unsigned char>(text[at]))});
-    }
-    in_run = length == 0;
-    at += std::max<std::size_t>(length, 1);
-    if (!in_run) at += ascii_length(text.substr(at));
+  for (std::size_t at = valid_utf8_end(text); at < text.size(); at = valid_utf8_end(text, at)) {
+    line += std::count(text.begin() + static_cast<std::ptrdiff_t>(counted),
+                       text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    counted = at;
+    note_bad(out, {piece.file, line, fmt::format("byte 0x{:02x} is not UTF-8", static_cast<unsigned char>(text[at]))});
+    while (at < text.size() && utf8_length(text.substr(at)) == 0) ++at;
   }
 }
 

@@ -3,8 +3,8 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
+#include <type_traits>
 
 #include "tessera/base/error.hpp"
 
@@ -14,20 +14,8 @@ enum class DType : std::uint8_t { fp32, bf16, fp16, fp64, int32, int64, byte };
 
 /// Returns the bytes of one element.
 constexpr std::int64_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::fp32:
-    case DType::int32:
-      return 4;
-    case DType::bf16:
-    case DType::fp16:
-      return 2;
-    case DType::fp64:
-    case DType::int64:
-      return 8;
-    case DType::byte:
-      return 1;
-  }
-  return 0;
+  constexpr std::int64_t bytes[] = {4, 2, 2, 8, 4, 8, 1};  // in the order of DType
+  return bytes[static_cast<std::size_t>(dtype)];
 }
 
 /// Returns the name as options and files spell it: "fp32", "bf16", ...
@@ -56,19 +44,11 @@ struct fp16 {
   explicit operator float() const;
 };
 
+/// Returns the dtype of float, bf16 or fp16.
 template <class T>
-constexpr DType dtype_of();
-template <>
-constexpr DType dtype_of<float>() {
-  return DType::fp32;
-}
-template <>
-constexpr DType dtype_of<bf16>() {
-  return DType::bf16;
-}
-template <>
-constexpr DType dtype_of<fp16>() {
-  return DType::fp16;
+constexpr DType dtype_of() {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, bf16> || std::is_same_v<T, fp16>);
+  return std::is_same_v<T, float> ? DType::fp32 : std::is_same_v<T, bf16> ? DType::bf16 : DType::fp16;
 }
 
 /// Calls f.template operator()<T>() with the C++ type of a floating dtype of tensors (fp32, bf16, fp16).
