@@ -79,23 +79,6 @@ std::string help_on(const std::vector<std::string>& topic) {
                      has_file ? ", " : "", has_file ? kHow : "", options);
 }
 
-std::string command_reference_markdown() {
-  std::string out = "| command | what it does |\n|---|---|\n";
-  for (const Command& command : all_commands()) {
-    const std::string words = words_after(command);
-    out += fmt::format("| `tessera {}{}{}` | {} |\n", command.name, words.empty() ? "" : " ", words, command.help);
-  }
-  return out;
-}
-
-std::string resolve_reference_markdown() {
-  constexpr std::string_view needs[] = {"", "files", "ranks", "a device"};  // by StepNeeds
-  std::string out = "| step | why | needs |\n|---|---|---|\n";
-  for (const ResolveStep& step : resolve_steps())
-    out += fmt::format("| {} | {} | {} |\n", step.name, step.why, needs[static_cast<std::size_t>(step.needs)]);
-  return out;
-}
-
 int run_help(const std::vector<std::string>& topic) {
   std::fputs(help_on(topic).c_str(), stdout);
   return 0;

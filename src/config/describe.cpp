@@ -39,15 +39,6 @@ void walk(const Shown& is_shown, Begin begin, Row row) {
   }
 }
 
-std::string markdown_cell(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|') out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 std::string ini_text(const Options& options, const std::function<bool(std::string_view)>& is_shown) {
   const auto unused = unused_options(options);
   std::string out;
@@ -93,21 +84,6 @@ std::string help_text(const std::function<bool(std::string_view)>& is_shown) {
       [&](const OptionEntry& row) {
         out += fmt::format("  --{:<28} {}\n  {:<30} {}; default: {}\n", row.name, row.help, "", row.allowed,
                            default_text(row));
-      });
-  return out;
-}
-
-std::string option_reference_markdown() {
-  std::string out;
-  walk(
-      kEvery,
-      [&](std::string_view section) {
-        out += fmt::format("{}### [{}]: {}\n\n| option | default | allowed | meaning |\n|---|---|---|---|\n",
-                           out.empty() ? "" : "\n", section, section_title(section));
-      },
-      [&](const OptionEntry& row) {
-        out += fmt::format("| `{}` | `{}` | {} | {} |\n", row.name, markdown_cell(default_text(row)),
-                           markdown_cell(row.allowed), markdown_cell(row.help));
       });
   return out;
 }

@@ -4,12 +4,14 @@
 
 #include "config/check.hpp"
 #include "config/option_table.hpp"
+#include "sanitized.hpp"
 #include "temporary_folder.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/config/validate.hpp"
 
 using namespace tessera;
 using Catch::Contains;
+using tessera::testing::kSanitized;
 using tessera::testing::TemporaryFolder;
 
 namespace {
@@ -83,7 +85,7 @@ TEST_CASE("write_ini gives the same options again, and is itself stable") {
   CHECK(parse_text(write_ini(Options{}), "d.ini") == Options{});
   std::mt19937_64 random(20240601);
   int accepted = 0;
-  for (int round = 0; round < 16000 && accepted < 2000; ++round) {
+  for (int round = 0; round < 16000 && accepted < (kSanitized ? 200 : 2000); ++round) {
     std::vector<std::string> words;
     for (const auto& row : option_table()) {
       if (random() % 12 == 0) words.push_back("--" + row.name + "=" + random_value(row, random));
@@ -129,14 +131,9 @@ TEST_CASE("A run's config.ini tells how many ranks it had, other files do not") 
   CHECK(ranks_of_run(folder / "none.ini") == std::nullopt);
 }
 
-TEST_CASE("Help and reference name every option, and the flat list holds values and who gave them") {
+TEST_CASE("Help names every option, and the flat list holds values and who gave them") {
   const auto help = help_text();
-  const auto markdown = option_reference_markdown();
-  for (const auto& row : option_table()) {
-    CHECK_THAT(help, Contains("--" + row.name + " "));
-    CHECK_THAT(markdown, Contains("| `" + row.name + "` |"));
-  }
-  CHECK_THAT(markdown, Contains("ddp\\|zero1"));
+  for (const auto& row : option_table()) CHECK_THAT(help, Contains("--" + row.name + " "));
   const auto flat = flat_options(parse_arguments({"--optim.lr=0.25"}));
   for (const auto& option : flat) CHECK(option.given == (option.name == "optim.lr"));
   CHECK(std::ranges::find(flat, "optim.lr", &OptionValue::name)->value == "0.25");
@@ -146,7 +143,7 @@ TEST_CASE("Random bytes never do more than a usage error") {
   std::mt19937_64 random(5);
   const auto& rows = option_table();
   int refused = 0;
-  for (int round = 0; round < 10000; ++round) {
+  for (int round = 0; round < (kSanitized ? 1000 : 10000); ++round) {
     std::string text;
     const auto kind = random() % 3;
     for (auto n = random() % 200; n > 0; --n) {
@@ -164,5 +161,5 @@ TEST_CASE("Random bytes never do more than a usage error") {
     refused += !usage_message([&] { parse_text(text, "f.ini"); }).empty();
     refused += !usage_message([&] { parse_arguments({"--" + text, text}); }).empty();
   }
-  CHECK(refused > 10000);
+  CHECK(refused > (kSanitized ? 1000 : 10000));
 }

@@ -70,12 +70,6 @@ std::string usage_text();
 /// several commands: what they do, with an example, and the options that they read. UsageError for an unknown command.
 std::string help_on(const std::vector<std::string>& topic);
 
-/// Formats the commands as a Markdown table, for inputs/README.md.
-std::string command_reference_markdown();
-
-/// Formats the steps from options to a run as a Markdown table, for inputs/README.md.
-std::string resolve_reference_markdown();
-
 /// Runs the program: reads the command, starts MPI if it needs ranks, and maps errors to exit codes.
 int run_program(int argc, char** argv);
 

@@ -30,9 +30,6 @@ std::vector<std::string> train_arguments(const Options& options);
 /// Returns the options that `is_shown` by name, by section, with type, default and meaning.
 std::string help_text(const std::function<bool(std::string_view)>& is_shown = [](std::string_view) { return true; });
 
-/// Formats the same as Markdown tables, for inputs/README.md.
-std::string option_reference_markdown();
-
 /// Returns the number of ranks of the run that last wrote this config.ini, by its first line (run_config). Nothing for
 /// other files.
 std::optional<std::int64_t> ranks_of_run(const std::filesystem::path& config);
