@@ -1,5 +1,3 @@
-#include "bench/calibrate.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,10 +99,7 @@ void add_own_attention(MeasuredRank& bench, const LadderSizes& sizes, Cluster& c
 
 /// Returns "2026-11-25, version 0.1.0 (0123abc), clock 2.4 GHz".
 std::string when_and_with_what(const Device& device) {
-  const std::time_t now = std::time(nullptr);
-  std::tm day{};
-  gmtime_r(&now, &day);
-  std::string text = fmt::format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
+  std::string text = format_utc(static_cast<double>(std::time(nullptr))).substr(0, 10);
   for (const auto& [name, value] : build_facts()) {
     if (name == "version" || name == "git_revision") text += fmt::format(", {} {}", name, value);
   }

@@ -8,7 +8,6 @@
 #include "bench/stream_clock.hpp"
 #include "bench/transports.hpp"
 #include "tessera/base/clock.hpp"
-#include "tessera/base/format.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera {

@@ -1,14 +1,23 @@
 #pragma once
-// The parts of a calibration. Each adds what it measures to the cluster; all are collective.
+// The prices of this machine, as `tessera bench calibrate` measures them.
 
-#include "bench/calibrate.hpp"
+#include "bench/kernel_ladder.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/grid/grid.hpp"
 #include "tessera/kernels/needs.hpp"
+#include "tessera/resolve/machine.hpp"
 
 namespace tessera {
 
-/// A rank's device with what computes on it.
+/// Returns the sizes that suit a device, so that a calibration takes less than a minute.
+LadderSizes ladder_sizes(DeviceKind device, const MachineShape& machine);
+
+/// Measures on all ranks at once, and on cores on one alone as well, in fp32, bf16 and precision.compute. One rank has
+/// no prices of collectives. Collective; the result is rank 0's.
+Cluster calibrate(RankContext& context, const Options& options, const MachineShape& machine, const LadderSizes& sizes);
+
+/// A rank's device with what computes on it, for the parts of a calibration. Each of them adds what it measures to the
+/// cluster; all are collective.
 struct MeasuredRank {
   MeasuredRank(RankContext& ranks, const Options& given, const MachineShape& machine_shape)
       : context(ranks),

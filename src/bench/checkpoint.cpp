@@ -37,12 +37,9 @@ class PlainFile {
     std::vector<char> piece(kPiece);
     std::minstd_rand random(1);
     for (char& byte : piece) byte = static_cast<char>(random());  // not compressible by a disk
-    while (bytes > 0) {
-      const ssize_t n = ::write(file_.get(), piece.data(), std::min(piece.size(), static_cast<std::size_t>(bytes)));
-      if (n < 0) fail("write");
-      bytes -= n;
-    }
-    if (::fsync(file_.get()) != 0) fail("write");
+    for (; bytes > 0; bytes -= std::ssize(piece))
+      write_all(file_, path_, {piece.data(), std::min(piece.size(), static_cast<std::size_t>(bytes))});
+    sync_file(file_, path_);
   }
   void read() const {
     std::vector<char> piece(kPiece);
@@ -100,12 +97,10 @@ std::filesystem::path folder_of(World& world, const Options& options) {
 class Bench {
  public:
   Bench(World& world, const Options& options) : world_(world), folder_(folder_of(world, options)) {
-    std::error_code error;
     if (path_exists(folder_))
       throw refusal("run.dir = {} exists", folder_.string()).hint("Name a folder that does not exist");
     world_.control().barrier();
-    std::filesystem::create_directories(folder_, error);
-    if (error) throw IoError("cannot create folder {} ({})", folder_.string(), error.message());
+    make_folder(folder_);
     world_.control().barrier();
   }
   ~Bench() {

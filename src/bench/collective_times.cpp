@@ -8,6 +8,7 @@
 #include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/run/metrics_file.hpp"
 
 namespace tessera {
 
@@ -136,21 +137,7 @@ double time_repetition(Trial& trial, std::int64_t calls) {
 
 }  // namespace
 
-std::string_view name_of(Collective collective) {
-  switch (collective) {
-    case Collective::all_gather:
-      return "all_gather";
-    case Collective::reduce_scatter:
-      return "reduce_scatter";
-    case Collective::all_reduce:
-      return "all_reduce";
-    case Collective::broadcast:
-      return "broadcast";
-    case Collective::exchange:
-      return "exchange";
-  }
-  return "";
-}
+std::string_view name_of(Collective collective) { return kCollectiveNames.at(static_cast<std::size_t>(collective)); }
 
 std::vector<std::int64_t> message_sizes(std::int64_t max_bytes) {
   constexpr std::int64_t kSmallest = 1024;

@@ -1,9 +1,10 @@
 #include "tessera/bench/commands.hpp"
 
-#include "bench/calibrate.hpp"
+#include "bench/calibration.hpp"
 #include "bench/result.hpp"
 #include "bench/tables.hpp"
 #include "tessera/base/clock.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
@@ -37,9 +38,9 @@ int run_bench_calibrate(World& world, const Options& given) {
       calibrate(world, here.options, here.machine, ladder_sizes(device_of(here.options.run), here.machine));
   if (!file) return 0;
   const std::string text = cluster_text(
-      cluster, fmt::format("# Prices of {} {} of {} {}, all measured at once by `tessera bench calibrate` in {}.\n",
-                           world.size(), world.size() == 1 ? "rank" : "ranks", cluster.threads,
-                           cluster.threads == 1 ? "thread" : "threads", format_seconds(seconds_since(start))));
+      cluster, fmt::format("# Prices of {} of {}, all measured at once by `tessera bench calibrate` in {}.\n",
+                           counted(world.size(), "rank"), counted(cluster.threads, "thread"),
+                           format_seconds(seconds_since(start))));
   write_fresh(*file, text);
   log.info(fmt::format("{} prices of {}\nwritten    {}", cluster.prices.size(), cluster.name, given.bench.output));
   return 0;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tessera/base/counter_rng.hpp"
-#include "tessera/base/format.hpp"
 #include "tessera/kernels/needs.hpp"
 
 namespace tessera {

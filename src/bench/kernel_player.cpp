@@ -3,7 +3,6 @@
 #include <set>
 
 #include "tessera/base/counter_rng.hpp"
-#include "tessera/base/format.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/model/initialize.hpp"

@@ -2,7 +2,6 @@
 // The work and time of kernel calls, by kernel and shape.
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "tessera/base/clock.hpp"
-#include "tessera/base/format.hpp"
 
 namespace tessera {
 

@@ -12,15 +12,15 @@
 namespace tessera {
 
 BlockPipeline::BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record,
-                             DirectWrites direct, NearFile* near)
+                             Tristate direct, NearFile* near)
     : file_(file),
       path_(path),
       record_(record),
       wanted_(direct),
       near_(near),
-      direct_(direct == DirectWrites::no ? FileDescriptor(-1) : open_direct(path)),
+      direct_(direct == Tristate::no ? FileDescriptor(-1) : open_direct(path)),
       memory_(static_cast<std::int64_t>(kSlots) * record.block_bytes) {
-  if (direct == DirectWrites::yes && !direct_) {
+  if (direct == Tristate::yes && !direct_) {
     throw IoError(
         "{} cannot be written past the page cache, because its file system has no O_DIRECT. Use checkpoint.direct = "
         "auto or false.",
@@ -77,7 +77,7 @@ void BlockPipeline::write(std::int64_t block) {
   const bool is_direct = direct_ && !through_cache();
   const auto start = std::chrono::steady_clock::now();
   write_direct(is_direct ? direct_ : none_, file_, path_, block * record_.block_bytes, bytes, count);
-  if (is_direct && wanted_ == DirectWrites::automatic && count == kBlockBytes) judge_direct(seconds_since(start));
+  if (is_direct && wanted_ == Tristate::automatic && count == kBlockBytes) judge_direct(seconds_since(start));
   if (near_ != nullptr) near_->write(block * record_.block_bytes, bytes, count);
 }
 

@@ -27,7 +27,7 @@ class BlockPipeline {
   /// are written to `near` as well, if there is one. Throws IoError if `direct` is `yes` and the file system cannot do
   /// that.
   BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record,
-                DirectWrites direct = DirectWrites::automatic, NearFile* near = nullptr);
+                Tristate direct = Tristate::automatic, NearFile* near = nullptr);
   /// Drops unwritten blocks, unless finish() was called.
   ~BlockPipeline();
   BlockPipeline(const BlockPipeline&) = delete;
@@ -59,7 +59,7 @@ class BlockPipeline {
   const FileDescriptor& file_;
   const std::filesystem::path& path_;
   FileRecord& record_;
-  const DirectWrites wanted_;
+  const Tristate wanted_;
   NearFile* const near_;
   const FileDescriptor direct_;  ///< the same file past the page cache; invalid if not possible
   const FileDescriptor none_{-1};

@@ -1,7 +1,5 @@
 #include "tessera/checkpoint/records.hpp"
 
-#include <algorithm>
-
 namespace tessera {
 
 std::span<const StateKind> kinds_of(StateContent content) {

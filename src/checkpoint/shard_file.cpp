@@ -96,7 +96,7 @@ std::string shard_name(std::int64_t writer) { return fmt::format("shard-{:05}.h5
 
 FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
                        const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs,
-                       const ElementSource& source, const RunHdf5& hdf5, DirectWrites direct, StateContent content,
+                       const ElementSource& source, const RunHdf5& hdf5, Tristate direct, StateContent content,
                        NearFile* near) {
   const std::filesystem::path path = folder / shard_name(writer);
   FileRecord record;

@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "checkpoint/block_file.hpp"
 #include "tessera/base/error.hpp"

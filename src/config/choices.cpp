@@ -19,10 +19,7 @@ TESSERA_CHOICES(bool, {{true, "true"}, {false, "false"}})
 TESSERA_NAMED(DeviceChoice, {{std::nullopt, "auto"},
                              {DeviceKind::cpu, name_of(DeviceKind::cpu)},
                              {DeviceKind::cuda, name_of(DeviceKind::cuda)}})
-TESSERA_CHOICES(Deterministic,
-                {{Deterministic::automatic, "auto"}, {Deterministic::yes, "true"}, {Deterministic::no, "false"}})
-TESSERA_CHOICES(KeepActivated,
-                {{KeepActivated::automatic, "auto"}, {KeepActivated::yes, "true"}, {KeepActivated::no, "false"}})
+TESSERA_CHOICES(Tristate, {{Tristate::automatic, "auto"}, {Tristate::yes, "true"}, {Tristate::no, "false"}})
 TESSERA_CHOICES(AttentionChoice, {{AttentionChoice::automatic, "auto"},
                                   {AttentionChoice::own, "own"},
                                   {AttentionChoice::cudnn, "cudnn"}})
@@ -44,8 +41,6 @@ TESSERA_NAMED(ActivationCheckpointing, {{ActivationCheckpointing::none, "none"},
                                         {ActivationCheckpointing::selective, "selective"},
                                         {ActivationCheckpointing::fit, "fit"}})
 TESSERA_NAMED(Offload, {{Offload::none, "none"}, {Offload::optimizer, "optimizer"}, {Offload::params, "params"}})
-TESSERA_CHOICES(DirectWrites,
-                {{DirectWrites::automatic, "auto"}, {DirectWrites::yes, "true"}, {DirectWrites::no, "false"}})
 TESSERA_NAMED(MatmulPrecision, {{MatmulPrecision::fp32, "fp32"}, {MatmulPrecision::tf32, "tf32"}})
 TESSERA_CHOICES(LogitsPrecision, {{LogitsPrecision::compute, "compute"}, {LogitsPrecision::fp32, "fp32"}})
 TESSERA_NAMED(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})

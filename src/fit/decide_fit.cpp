@@ -104,7 +104,7 @@ bool has_fit(const Options& options) {
 }
 
 bool may_drop_activated(const Options& options) {
-  return options.memory.keep_activated == KeepActivated::automatic && keeps_activated(options) &&
+  return options.memory.keep_activated == Tristate::automatic && keeps_activated(options) &&
          !is_deterministic(options.run);
 }
 
@@ -135,13 +135,13 @@ bool is_decided_by_memory(const Options& options) { return has_fit(options) || m
 Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
                          std::int64_t ranks_per_node, const FitLimits& limits) {
   if (!may_drop_activated(options)) return with_values_of_fit(options, architecture, world, ranks_per_node, limits);
-  options.memory.keep_activated = KeepActivated::no;
+  options.memory.keep_activated = Tristate::no;
   options = with_values_of_fit(options, architecture, world, ranks_per_node, limits);
   Options keeping = options;
-  keeping.memory.keep_activated = KeepActivated::automatic;
+  keeping.memory.keep_activated = Tristate::automatic;
   const RunShape shape = run_shape(keeping, architecture, world, ranks_per_node);
   if (limits.device <= 0 || !shape.policy.keeps_activated) return keeping;
-  keeping.memory.keep_activated = KeepActivated::yes;  // so that a restart does not decide again
+  keeping.memory.keep_activated = Tristate::yes;  // so that a restart does not decide again
   return fits(shape, shape.policy.recomputation, limits) ? keeping : options;
 }
 

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <set>
 #include <system_error>
 
 #include "tessera/base/clock.hpp"

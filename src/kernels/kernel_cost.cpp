@@ -1,7 +1,5 @@
 #include "tessera/kernels/kernel_cost.hpp"
 
-#include <cmath>
-
 namespace tessera {
 
 namespace {

@@ -18,32 +18,22 @@ class ObservedKernels final : public Kernels {
   ObservedKernels(Kernels* inner, KernelObserver& observer) : inner_(inner), observer_(observer) {}
 
   void embedding_forward(Stream& stream, const EmbeddingForward& a) override {
-    observe({"embedding forward",
-             matrix(a.batch * a.sequence, a.width),
-             KernelGroup::other,
-             cost_of(a),
-             a.output.dtype,
-             {}},
+    observe(other("embedding forward", matrix(a.batch * a.sequence, a.width), cost_of(a), a.output.dtype),
             [&] { inner_->embedding_forward(stream, a); });
   }
 
   void embedding_backward(Stream& stream, const EmbeddingBackward& a) override {
-    observe({"embedding backward",
-             matrix(a.batch * a.sequence, a.width),
-             KernelGroup::other,
-             cost_of(a),
-             a.output_gradient.dtype,
-             {}},
+    observe(other("embedding backward", matrix(a.batch * a.sequence, a.width), cost_of(a), a.output_gradient.dtype),
             [&] { inner_->embedding_backward(stream, a); });
   }
 
   void norm_forward(Stream& stream, const NormForward& a) override {
-    observe({"norm forward", matrix(a.tokens, a.width), KernelGroup::other, cost_of(a), a.input.dtype, {}},
+    observe(other("norm forward", matrix(a.tokens, a.width), cost_of(a), a.input.dtype),
             [&] { inner_->norm_forward(stream, a); });
   }
 
   void norm_backward(Stream& stream, const NormBackward& a) override {
-    observe({"norm backward", matrix(a.tokens, a.width), KernelGroup::other, cost_of(a), a.input.dtype, {}},
+    observe(other("norm backward", matrix(a.tokens, a.width), cost_of(a), a.input.dtype),
             [&] { inner_->norm_backward(stream, a); });
   }
 
@@ -72,9 +62,8 @@ class ObservedKernels final : public Kernels {
   }
 
   void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) override {
-    observe(
-        {"gelu", matrix(rows, columns), KernelGroup::other, moves(2 * rows * columns, input.dtype), input.dtype, {}},
-        [&] { inner_->gelu(stream, input, output, rows, columns); });
+    observe(other("gelu", matrix(rows, columns), moves(2 * rows * columns, input.dtype), input.dtype),
+            [&] { inner_->gelu(stream, input, output, rows, columns); });
   }
 
   void attention_forward(Stream& stream, const AttentionForward& a) override {
@@ -96,22 +85,18 @@ class ObservedKernels final : public Kernels {
   }
 
   void rotary(Stream& stream, const RotaryArguments& a) override {
-    observe({a.inverse ? "rotary backward" : "rotary",
-             matrix(a.batch * a.sequence, a.heads * a.head_width),
-             KernelGroup::other,
-             cost_of(a),
-             a.input.dtype,
-             {}},
+    observe(other(a.inverse ? "rotary backward" : "rotary", matrix(a.batch * a.sequence, a.heads * a.head_width),
+                  cost_of(a), a.input.dtype),
             [&] { inner_->rotary(stream, a); });
   }
 
   void swiglu_forward(Stream& stream, const SwigluForward& a) override {
-    observe({"swiglu", matrix(a.tokens, a.width), KernelGroup::other, cost_of(a), a.gate.dtype, {}},
+    observe(other("swiglu", matrix(a.tokens, a.width), cost_of(a), a.gate.dtype),
             [&] { inner_->swiglu_forward(stream, a); });
   }
 
   void swiglu_backward(Stream& stream, const SwigluBackward& a) override {
-    observe({"swiglu backward", matrix(a.tokens, a.width), KernelGroup::other, cost_of(a), a.gate.dtype, {}},
+    observe(other("swiglu backward", matrix(a.tokens, a.width), cost_of(a), a.gate.dtype),
             [&] { inner_->swiglu_backward(stream, a); });
   }
 
@@ -121,70 +106,47 @@ class ObservedKernels final : public Kernels {
 
   void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
                const Dropout& dropout) override {
-    observe(
-        {"dropout", matrix(rows, columns), KernelGroup::other, moves(2 * rows * columns, input.dtype), input.dtype, {}},
-        [&] { inner_->dropout(stream, input, output, rows, columns, dropout); });
+    observe(other("dropout", matrix(rows, columns), moves(2 * rows * columns, input.dtype), input.dtype),
+            [&] { inner_->dropout(stream, input, output, rows, columns, dropout); });
   }
 
   void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) override {
-    observe({"cast",
-             fmt::format("{} to {}", name_of(src_dtype), name_of(dst_dtype)),
-             KernelGroup::other,
-             {0, bytes_of(n, src_dtype) + bytes_of(n, dst_dtype)},
-             dst_dtype,
-             {}},
+    observe(other("cast", fmt::format("{} to {}", name_of(src_dtype), name_of(dst_dtype)),
+                  {0, bytes_of(n, src_dtype) + bytes_of(n, dst_dtype)}, dst_dtype),
             [&] { inner_->cast(stream, src, src_dtype, dst, dst_dtype, n); });
   }
 
   void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
            std::int64_t n) override {
-    observe({"add",
-             fmt::format("{} + {}", name_of(a_dtype), name_of(b_dtype)),
-             KernelGroup::other,
-             {0, bytes_of(n, a_dtype) + bytes_of(n, b_dtype) + bytes_of(n, out_dtype)},
-             out_dtype,
-             {}},
+    observe(other("add", fmt::format("{} + {}", name_of(a_dtype), name_of(b_dtype)),
+                  {0, bytes_of(n, a_dtype) + bytes_of(n, b_dtype) + bytes_of(n, out_dtype)}, out_dtype),
             [&] { inner_->add(stream, a, a_dtype, b, b_dtype, out, out_dtype, n); });
   }
 
   void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override {
-    observe({"square sum", std::string(name_of(dtype)), KernelGroup::other, moves(n, dtype), dtype, {}},
+    observe(other("square sum", std::string(name_of(dtype)), moves(n, dtype), dtype),
             [&] { inner_->square_sum(stream, x, dtype, n, sum); });
   }
 
   void checksum(Stream& stream, const void* data, std::int64_t words, std::int64_t first, std::uint64_t* sum) override {
-    observe({"checksum", "words", KernelGroup::other, moves(words, DType::fp32), DType::fp32, {}},
+    observe(other("checksum", "words", moves(words, DType::fp32), DType::fp32),
             [&] { inner_->checksum(stream, data, words, first, sum); });
   }
 
   void adamw(Stream& stream, const UpdateArguments& a) override {
     const std::string copy = a.copy != nullptr ? fmt::format(", {} copy", name_of(a.copy_dtype)) : "";
-    observe({"adamw",
-             fmt::format("{} gradients{}", name_of(a.gradient_dtype), copy),
-             KernelGroup::other,
-             cost_of(a),
-             a.gradient_dtype,
-             {}},
-            [&] { inner_->adamw(stream, a); });
+    observe(
+        other("adamw", fmt::format("{} gradients{}", name_of(a.gradient_dtype), copy), cost_of(a), a.gradient_dtype),
+        [&] { inner_->adamw(stream, a); });
   }
 
   void muon_direction(Stream& stream, const DirectionArguments& a) override {
-    observe({"muon direction",
-             std::string(name_of(a.gradient_dtype)),
-             KernelGroup::other,
-             cost_of(a),
-             a.gradient_dtype,
-             {}},
+    observe(other("muon direction", std::string(name_of(a.gradient_dtype)), cost_of(a), a.gradient_dtype),
             [&] { inner_->muon_direction(stream, a); });
   }
 
   void muon(Stream& stream, const UpdateArguments& a) override {
-    observe({"muon",
-             fmt::format("{} gradients", name_of(a.gradient_dtype)),
-             KernelGroup::other,
-             cost_of(a),
-             a.gradient_dtype,
-             {}},
+    observe(other("muon", fmt::format("{} gradients", name_of(a.gradient_dtype)), cost_of(a), a.gradient_dtype),
             [&] { inner_->muon(stream, a); });
   }
 
@@ -213,6 +175,10 @@ class ObservedKernels final : public Kernels {
   std::string description() const override { return inner_ != nullptr ? inner_->description() : "observed"; }
 
  private:
+  /// Returns the call of a kernel without matmuls.
+  static KernelCall other(const char* name, std::string shape, const KernelCost& cost, DType dtype) {
+    return {name, std::move(shape), KernelGroup::other, cost, dtype, {}};
+  }
   static KernelCost moves(std::int64_t elements, DType dtype) { return {0, bytes_of(elements, dtype)}; }
   static KernelCall call_of(const HeadArguments& a) {
     return {a.training() ? "head, all" : "head loss",

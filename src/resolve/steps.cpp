@@ -32,7 +32,7 @@ void choose_device(ResolvedRun& run, const ResolveSite& site) {
   if (asked && site.ranks == nullptr) return;  // a plan for GPUs needs none
   const DeviceKind used = resolved_device(asked);
   run.options.run.device = used;
-  run.options.run.deterministic = is_deterministic(run.options.run) ? Deterministic::yes : Deterministic::no;
+  run.options.run.deterministic = is_deterministic(run.options.run) ? Tristate::yes : Tristate::no;
   if (!asked) validate(run.options);
   const bool speaks = site.ranks == nullptr || site.ranks->rank() == 0;
   if (const std::string why = unused_gpu(asked, used); speaks && !why.empty()) Log(0, 1).warn(why);

@@ -99,7 +99,7 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.reshard_ranks = options.shard.reshard_after_forward.ranks;
   shape.policy = policy_from(options);
   // It costs more to make SwiGLU's output in the recomputation than to make it on the way in backward.
-  if (options.memory.keep_activated == KeepActivated::automatic && architecture.mlp == MlpKind::swiglu &&
+  if (options.memory.keep_activated == Tristate::automatic && architecture.mlp == MlpKind::swiglu &&
       shape.policy.recomputation.has_all_mlps())
     shape.policy.keeps_activated = false;
   require_inputs_to_offload(shape.policy, architecture);

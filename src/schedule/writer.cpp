@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "tessera/kernels/host_exchange.hpp"
 #include "tessera/kernels/needs.hpp"
 #include "tessera/schedule/collective_sizes.hpp"
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <string_view>
 
+#include "tessera/base/environment.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/instruction_set.hpp"
 #include "tessera_build.hpp"

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "bench/bench_options.hpp"
-#include "bench/calibrate.hpp"
+#include "bench/calibration.hpp"
 #include "bench/kernel_ladder.hpp"
 #include "local_world/local_world.hpp"
 #include "temporary_folder.hpp"

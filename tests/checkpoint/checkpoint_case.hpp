@@ -80,7 +80,7 @@ inline Manifest write_checkpoint(const CheckpointFolder& folder, std::int64_t st
             out[i] = element_value(kind, tensor, element);
           }
         },
-        run_hdf5_here, DirectWrites::automatic, content));
+        run_hdf5_here, Tristate::automatic, content));
   }
   manifest.files.push_back(write_virtual_tensors(path, manifest.tensors, manifest.files));
   write_text_atomically(path / std::string(kManifestName), manifest_text(manifest));

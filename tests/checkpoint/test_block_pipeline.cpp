@@ -52,7 +52,7 @@ TEST_CASE("a shard goes past the page cache where that is wanted, can be and is 
     WARN("the temporary folder's file system has no O_DIRECT");
     return;
   }
-  const auto direct_writes = [&](DirectWrites direct, bool is_slow) {
+  const auto direct_writes = [&](Tristate direct, bool is_slow) {
     file_spy::start();
     if (is_slow) file_spy::rule("pwrite", " direct", file_spy::kDelays);
     const auto source = [](StateKind kind, std::int64_t first, std::span<float> out) {
@@ -65,10 +65,10 @@ TEST_CASE("a shard goes past the page cache where that is wanted, can be and is 
     return std::ranges::count_if(calls, [](const std::string& call) { return call.ends_with(" direct"); });
   };
   const auto all_blocks = 26;
-  CHECK(direct_writes(DirectWrites::yes, false) == all_blocks);
-  CHECK(direct_writes(DirectWrites::no, false) == 0);
-  CHECK(direct_writes(DirectWrites::yes, true) == all_blocks);
-  const auto trials = direct_writes(DirectWrites::automatic, true);
+  CHECK(direct_writes(Tristate::yes, false) == all_blocks);
+  CHECK(direct_writes(Tristate::no, false) == 0);
+  CHECK(direct_writes(Tristate::yes, true) == all_blocks);
+  const auto trials = direct_writes(Tristate::automatic, true);
   CHECK(trials >= 4);
   CHECK(trials <= 4 + 1);  // one that the other thread had begun
 }
@@ -80,7 +80,7 @@ TEST_CASE("a shard that has to go past the page cache and cannot is refused") {
   const auto message = message_of<IoError>([&] {
     write_shard(
         folder.path(), 0, kTensors, kRuns, [](StateKind, std::int64_t, std::span<float>) {}, run_hdf5_here,
-        DirectWrites::yes);
+        Tristate::yes);
   });
   file_spy::stop();
   CHECK(message.find("checkpoint.direct = auto or false") != std::string::npos);

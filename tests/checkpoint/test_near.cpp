@@ -179,7 +179,7 @@ TEST_CASE("a shard's blocks are near as on the disk") {
         for (std::size_t i = 0; i < out.size(); ++i)
           out[i] = element_value(kind, 0, first + static_cast<std::int64_t>(i));
       },
-      run_hdf5_here, DirectWrites::automatic, StateContent::full, &near);
+      run_hdf5_here, Tristate::automatic, StateContent::full, &near);
   REQUIRE(near.finish().empty());
   CHECK((read_file(place / "near/step-00000007/shard-00000.h5") == read_file(place / "shard-00000.h5")));
 }

@@ -7,10 +7,10 @@
 
 using namespace tessera;
 
-TEMPLATE_TEST_CASE("Every choice has a spelling of its own that reads back", "", bool, DeviceChoice, Deterministic,
+TEMPLATE_TEST_CASE("Every choice has a spelling of its own that reads back", "", bool, DeviceChoice, Tristate,
                    AttentionChoice, CommBackend, QueueMode, Strategy, Wrap, ReduceWhen, TiedReduce,
-                   ActivationCheckpointing, DirectWrites, SampleOrder, LearningRateSchedule, PlanView, PlanFormat,
-                   SweepAction, DType) {
+                   ActivationCheckpointing, SampleOrder, LearningRateSchedule, PlanView, PlanFormat, SweepAction,
+                   DType) {
   std::set<std::string_view> names;
   std::set<TestType> values;
   for (const auto& [value, name] : choices<TestType>()) {

@@ -31,7 +31,7 @@ TEST_CASE("Values are read by their type") {
   CHECK(o.plan.memory == 24LL << 30);
   CHECK(o.optim.lr == 3e-4);
   CHECK(o.run.queues == QueueMode::chaos);
-  CHECK(o.run.deterministic == Deterministic::no);
+  CHECK(o.run.deterministic == Tristate::no);
   CHECK(parse_arguments({"--comm.emulate=0.5,1000"}).comm.emulate == Emulation{0.5, 1000.0});
   CHECK(parse_arguments({"--comm.emulate=none"}).comm.emulate.on() == false);
   CHECK(parse_arguments({"--run.timeout=00:01:30"}).run.timeout == 90.0);

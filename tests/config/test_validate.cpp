@@ -10,7 +10,7 @@ TEST_CASE("run.deterministic = auto, the default, is true on CPUs and false on G
   const auto resolved = [](const std::vector<std::string>& words) {
     return is_deterministic(parse_arguments(words).run);
   };
-  CHECK(parse_arguments({}).run.deterministic == Deterministic::automatic);
+  CHECK(parse_arguments({}).run.deterministic == Tristate::automatic);
   CHECK(resolved({"--run.device=cpu"}));
   CHECK_FALSE(resolved({"--run.device=cuda"}));
   CHECK(resolved({"--run.device=cuda", "--run.deterministic=true"}));

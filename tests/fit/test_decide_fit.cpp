@@ -115,47 +115,47 @@ TEST_CASE("what fits before anything is recomputed decides whether a GPU keeps w
   Options options = parse_arguments({"--model.preset=nano", "--train.micro_batch=8", "--memory.checkpoint=fit"});
   options.run.device = DeviceKind::cuda;
   const Architecture architecture = preset("nano");
-  const auto bytes_with = [&](KeepActivated keep) {
+  const auto bytes_with = [&](Tristate keep) {
     Options with = options;
     with.memory.checkpoint = ActivationCheckpointing::none, with.memory.keep_activated = keep;
     const PlannedRun run = plan_shape(run_shape(with, architecture, 2, 2), {false, 0});
     return limited_bytes(run.schedule, run.plan);
   };
-  const std::int64_t kept = bytes_with(KeepActivated::yes), again = bytes_with(KeepActivated::no);
+  const std::int64_t kept = bytes_with(Tristate::yes), again = bytes_with(Tristate::no);
   REQUIRE(again < kept);
   const auto decided = [&](std::int64_t allowed) {
     return with_fit_decided(options, architecture, 2, 2, {allowed, 0}).memory;
   };
   REQUIRE(is_decided_by_memory(options));
-  CHECK(decided(kept).keep_activated == KeepActivated::yes);
+  CHECK(decided(kept).keep_activated == Tristate::yes);
   CHECK(decided(kept).checkpoint == ActivationCheckpointing::none);
-  CHECK(decided(kept - 1).keep_activated == KeepActivated::no);
+  CHECK(decided(kept - 1).keep_activated == Tristate::no);
   CHECK(decided(again).checkpoint == ActivationCheckpointing::none);
   CHECK(decided(again - 1).checkpoint != ActivationCheckpointing::none);
 
   options.memory.checkpoint = ActivationCheckpointing::none;
   CHECK(is_decided_by_memory(options));
-  CHECK(decided(kept - 1).keep_activated == KeepActivated::no);
-  CHECK(decided(0).keep_activated == KeepActivated::automatic);  // without a limit
-  options.run.deterministic = Deterministic::yes;                // it changes bits, so memory may not decide
+  CHECK(decided(kept - 1).keep_activated == Tristate::no);
+  CHECK(decided(0).keep_activated == Tristate::automatic);  // without a limit
+  options.run.deterministic = Tristate::yes;                // it changes bits, so memory may not decide
   CHECK_FALSE(is_decided_by_memory(options));
-  CHECK(decided(kept - 1).keep_activated == KeepActivated::automatic);
+  CHECK(decided(kept - 1).keep_activated == Tristate::automatic);
   const FitAnswer answer = examine_fit(run_shape(options, architecture, 2, 2), kept - 1);
   REQUIRE_FALSE(answer.fits());
   CHECK(describe_fit(answer).find("memory.keep_activated=false") != std::string::npos);
 
   Architecture gated = architecture;
   gated.mlp = MlpKind::swiglu;
-  options.run.deterministic = Deterministic::no;
+  options.run.deterministic = Tristate::no;
   CHECK(run_shape(options, gated, 2, 2).policy.keeps_activated);
   options.memory.checkpoint = ActivationCheckpointing::block;
   CHECK(run_shape(options, architecture, 2, 2).policy.keeps_activated);
   CHECK_FALSE(run_shape(options, gated, 2, 2).policy.keeps_activated);
-  CHECK(with_fit_decided(options, gated, 2, 2, {kept, 0}).memory.keep_activated == KeepActivated::automatic);
+  CHECK(with_fit_decided(options, gated, 2, 2, {kept, 0}).memory.keep_activated == Tristate::automatic);
 
   options.run.device = DeviceKind::cpu;
   CHECK_FALSE(keeps_activated(options));
-  options.memory.keep_activated = KeepActivated::yes;
+  options.memory.keep_activated = Tristate::yes;
   CHECK(keeps_activated(options));
 }
 

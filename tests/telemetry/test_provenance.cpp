@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "tessera/base/environment.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 using namespace tessera;

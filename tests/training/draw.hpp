@@ -85,7 +85,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
     o.shard.reshard_after_forward.ranks = d.below(2) == 0 && widest % 2 == 0 ? 2 : widest;
   const std::int64_t inputs = inputs_to_offload(recomputation_of(o.memory), small_model(c.family).layers);
   o.memory.offload_activations = inputs > 0 && d.below(3) != 0;
-  o.memory.keep_activated = d.below(2) == 0 ? KeepActivated::yes : KeepActivated::no;
+  o.memory.keep_activated = d.below(2) == 0 ? Tristate::yes : Tristate::no;
   o.optim.name = d.below(3) == 0 ? OptimizerName::muon : OptimizerName::adamw;
   if (o.optim.name == OptimizerName::muon) o.shard.offload = Offload::none;  // refused with it
   c.text = fmt::format(
@@ -97,7 +97,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
       name_of(o.shard.wrap), o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward,
       o.shard.limit_all_gathers, o.shard.reshard_after_forward.drops, o.shard.reshard_after_forward.ranks,
       o.shard.persistence_threshold, name_of(o.shard.reduce), describe(recomputation_of(o.memory)),
-      o.memory.offload_activations, o.memory.keep_activated == KeepActivated::yes, name_of(o.shard.offload),
+      o.memory.offload_activations, o.memory.keep_activated == Tristate::yes, name_of(o.shard.offload),
       o.shard.offload_fraction.value, c.bucket, name_of(o.run.queues), o.run.threads, c.machine.poison,
       c.machine.force_pairwise);
   return c;

@@ -137,7 +137,7 @@ TEST_CASE("without run.deterministic losses stay within 1e-5 over 100 steps") {
   options.shard.strategy = Strategy::zero2;
   const Architecture architecture = small_gpt2();
   const RunOutcome reference = train_locally(options, architecture, 2, 2);
-  options.run.deterministic = Deterministic::no;
+  options.run.deterministic = Tristate::no;
   const RunOutcome run = train_locally(options, architecture, 2, 2);
   for (std::size_t i = 0; i < reference.losses.size(); ++i)
     REQUIRE(std::abs(run.losses[i] / reference.losses[i] - 1) < 1e-5);

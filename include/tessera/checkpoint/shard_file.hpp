@@ -30,7 +30,7 @@ std::string shard_name(std::int64_t writer);
 FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
                        const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs,
                        const ElementSource& source, const RunHdf5& hdf5 = run_hdf5_here,
-                       DirectWrites direct = DirectWrites::automatic, StateContent content = StateContent::full,
+                       Tristate direct = Tristate::automatic, StateContent content = StateContent::full,
                        NearFile* near = nullptr);
 
 /// Makes FOLDER/tensors.h5 of a published checkpoint, and lists it in the manifest; returns false if a sound one is

@@ -13,13 +13,11 @@ namespace tessera {
 
 /// The device that run.device names; nothing (spelled "auto") while it is open.
 using DeviceChoice = std::optional<DeviceKind>;
-/// Whether sums have one fixed order; automatic: see is_deterministic.
-enum class Deterministic : std::uint8_t { automatic, no, yes };
+/// Yes or no, or left open to what the option says (spelled "auto").
+enum class Tristate : std::uint8_t { automatic, no, yes };
 /// The type in which a loss stores its logits. compute is the type of precision.compute; fp32 replaces it where it has
 /// 16 bits.
 enum class LogitsPrecision : std::uint8_t { compute, fp32 };
-/// Whether GELU's and SwiGLU's outputs are kept for backward; automatic: see keeps_activated.
-enum class KeepActivated : std::uint8_t { automatic, no, yes };
 /// The implementation of attention on a GPU; automatic: cuDNN where it is found and can do it, and Tessera's own
 /// kernels elsewhere.
 enum class AttentionChoice : std::uint8_t { automatic, own, cudnn };
@@ -39,8 +37,6 @@ enum class TiedReduce : std::uint8_t { once, twice };
 enum class ActivationCheckpointing : std::uint8_t { none, block, selective, fit };
 /// The state that stays on the host: none; masters and moments; these and the parameters that are gathered.
 enum class Offload : std::uint8_t { none, optimizer, params };
-/// Whether checkpoints are written past the page cache (O_DIRECT); automatic: while that is fast.
-enum class DirectWrites : std::uint8_t { automatic, no, yes };
 /// How GPUs multiply fp32 matrices: in full, or rounded to 10 bits of mantissa (TF32) for tensor cores.
 enum class MatmulPrecision : std::uint8_t { fp32, tf32 };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };

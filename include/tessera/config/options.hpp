@@ -21,9 +21,9 @@ struct RunOptions {
   std::string dir;  ///< empty: runs/NAME (see run_folder)
   std::string name = "run";
   DeviceChoice device;
-  std::int64_t seed = 1;                                   ///< of weights and dropout
-  std::int64_t threads = 0;                                ///< per rank; 0 = allowed cores / ranks on the node
-  Deterministic deterministic = Deterministic::automatic;  ///< docs/numerics.md, contract 2; see is_deterministic
+  std::int64_t seed = 1;                         ///< of weights and dropout
+  std::int64_t threads = 0;                      ///< per rank; 0 = allowed cores / ranks on the node
+  Tristate deterministic = Tristate::automatic;  ///< docs/numerics.md, contract 2; see is_deterministic
   QueueMode queues = QueueMode::automatic;
   double walltime = 0.0;   ///< seconds; 0 = no limit
   double timeout = 300.0;  ///< seconds that a rank waits for a peer
@@ -46,7 +46,7 @@ constexpr DeviceKind device_of(const RunOptions& run) { return run.device.value_
 
 /// Resolves run.deterministic: auto means true on CPUs and false on GPUs.
 constexpr bool is_deterministic(const RunOptions& run) {
-  if (run.deterministic != Deterministic::automatic) return run.deterministic == Deterministic::yes;
+  if (run.deterministic != Tristate::automatic) return run.deterministic == Tristate::yes;
   return traits_of(device_of(run)).is_deterministic;
 }
 
@@ -159,6 +159,10 @@ struct Emulation {
   double latency = 0.0;    ///< seconds each
   double bandwidth = 0.0;  ///< bytes per second and rank; 0 = unlimited
   bool on() const { return latency > 0.0 || bandwidth > 0.0; }
+  /// Returns the least seconds of one that moves `bytes`.
+  double seconds(std::int64_t bytes) const {
+    return latency + (bandwidth > 0 ? static_cast<double>(bytes) / bandwidth : 0);
+  }
   bool operator==(const Emulation&) const = default;
 };
 
@@ -168,8 +172,8 @@ struct MemoryOptions {
   std::string recomputed_blocks = "all";            ///< selective: "all", "1/2" or "0,2,5-8"
   std::string recomputed_halves = "attention,mlp";  ///< selective: halves of those blocks
   bool offload_activations = false;                 ///< inputs of recomputed blocks wait for backward on the host
-  KeepActivated keep_activated = KeepActivated::automatic;  ///< see keeps_activated
-  Emulation emulate_copies;                                 ///< between device and host
+  Tristate keep_activated = Tristate::automatic;    ///< see keeps_activated
+  Emulation emulate_copies;                         ///< between device and host
   bool operator==(const MemoryOptions&) const = default;
 };
 
@@ -196,9 +200,9 @@ struct CheckpointOptions {
   std::string resume = "none";  ///< none, auto or a path
   std::string allow;
   std::int64_t writers_per_node = 0;
-  DirectWrites direct = DirectWrites::automatic;
-  std::string keep_near = "none";  ///< none, auto or a folder
-  bool tensors = true;             ///< tensors.h5 with each checkpoint
+  Tristate direct = Tristate::automatic;  ///< writes past the page cache (O_DIRECT); automatic: while that is fast
+  std::string keep_near = "none";         ///< none, auto or a folder
+  bool tensors = true;                    ///< tensors.h5 with each checkpoint
   double timeout = 1800.0;  ///< seconds that a rank waits for a peer that reads or writes a checkpoint; 0 = no limit
   bool operator==(const CheckpointOptions&) const = default;
 };
@@ -323,9 +327,8 @@ struct Options {
 /// Resolves memory.keep_activated: auto means true on GPUs and false on CPUs. (Where memory decides, with_fit_decided
 /// has set it to no.)
 constexpr bool keeps_activated(const Options& options) {
-  const KeepActivated keep = options.memory.keep_activated;
-  return keep == KeepActivated::automatic ? traits_of(device_of(options.run)).has_own_memory
-                                          : keep == KeepActivated::yes;
+  const Tristate keep = options.memory.keep_activated;
+  return keep == Tristate::automatic ? traits_of(device_of(options.run)).has_own_memory : keep == Tristate::yes;
 }
 
 /// Parses options from INI text (`file_name` is for messages), then from `arguments` ("--section.key=value" or two

@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/base/environment.hpp"
-
 namespace tessera {
 
 /// Names and values in printing order; shown by /provenance of a metrics file and by --version.

@@ -6,7 +6,6 @@
 #include <random>
 
 #include "schedule/memory/conflicts.hpp"
-#include "tessera/base/math.hpp"
 #include "tessera/kernels/needs.hpp"
 
 namespace tessera {

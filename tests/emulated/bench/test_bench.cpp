@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "bench/bench_options.hpp"
-#include "bench/calibrate.hpp"
+#include "bench/calibration.hpp"
 #include "bench/kernel_ladder.hpp"
 #include "bench/kernel_player.hpp"
 #include "bench/tables.hpp"
@@ -34,8 +34,8 @@ Options tiny_run(DeviceChoice device, const std::string& family) {
   if (family != "gpt2") options.model.kv_heads = 1, options.model.ffn_width = 24;
   options.train.seq_len = 7;
   options.run.device = device;
-  options.run.deterministic = Deterministic::yes;
-  options.memory.keep_activated = KeepActivated::yes;  // on cores too
+  options.run.deterministic = Tristate::yes;
+  options.memory.keep_activated = Tristate::yes;  // on cores too
   options.run.share_gpu = true;
   options.run.timeout = 60;
   options.data.synthetic_tokens = 3000;
@@ -86,7 +86,7 @@ TEST_CASE("bench kernels times matmuls with the algorithms that training would c
   const bool deterministic = GENERATE(true, false);
   run_ranks(1, 1, [&](RankContext& context) {
     Options options = tiny_run(DeviceKind::cuda, "gpt2");
-    options.run.deterministic = deterministic ? Deterministic::yes : Deterministic::no;
+    options.run.deterministic = deterministic ? Tristate::yes : Tristate::no;
     emulator::take_matmul_launches();
     kernel_table(context, options, {}, kSmall);
   });
@@ -97,7 +97,7 @@ TEST_CASE("bench kernels times matmuls with the algorithms that training would c
 
 TEST_CASE("bench kernels times the algorithms of all matmuls of a training and its evaluation") {
   Options options = tiny_run(DeviceKind::cuda, GENERATE("gpt2", "qwen2"));
-  options.run.deterministic = Deterministic::yes;
+  options.run.deterministic = Tristate::yes;
   // In bf16 attention's backward is tried, too, and GELUs are in matmuls, which an evaluation does not keep.
   options.precision.compute = GENERATE(DType::fp32, DType::bf16);
   // With dropout, only evaluation adds residuals in matmuls.

@@ -9,7 +9,7 @@ namespace tessera::testing {
 inline Options gpu_options() {
   Options options = base_options();
   options.run.device = DeviceKind::cuda;
-  options.run.deterministic = Deterministic::yes;
+  options.run.deterministic = Tristate::yes;
   options.train.steps = 4;  // two that are timed, one that is captured, one that is replayed
   options.train.seq_len = 5;
   options.train.eval_batches = 6;  // rounds enough for two ranks to capture and replay them

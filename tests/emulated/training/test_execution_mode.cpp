@@ -76,7 +76,7 @@ TEST_CASE("a run says what computes its attention, and refuses cuDNN where it ca
   CHECK_THAT(said(), Contains("attention by own kernels (cuDNN 9.25.0: fp32 storage"));
   options.precision.compute = DType::bf16;
   CHECK_THAT(said(), Contains("attention by cuDNN 9.25.0, its backward by own kernels (run.deterministic)"));
-  options.run.deterministic = Deterministic::no;
+  options.run.deterministic = Tristate::no;
   CHECK_THAT(said(), Contains("attention by cuDNN 9.25.0") && !Contains("own kernels"));
   options.run.attention = AttentionChoice::own;
   CHECK_THAT(said(), Contains("attention by own kernels (run.attention = own)"));

@@ -156,11 +156,11 @@ TEST_CASE("without run.deterministic candidates are timed, and the fastest is ke
   const Favourites favourites(0, 0);
   emulator::set_fast_matmul(2);
   Options options = one_step();
-  options.run.deterministic = Deterministic::no;
+  options.run.deterministic = Tristate::no;
   const std::string kept = run(options, 1).kept;
   emulator::set_fast_matmul(-1);
   CHECK(run(options, 1, kept).variants.at(0).contains(2));
-  options.run.deterministic = Deterministic::yes;
+  options.run.deterministic = Tristate::yes;
   const auto launched = run(options, 1, kept).variants.at(0);
   CHECK(launched.contains(2));        // the matmuls that could be timed
   CHECK_FALSE(launched.contains(1));  // nobody's
@@ -172,7 +172,7 @@ TEST_CASE("a gradient that is added runs what was timed for the same gradient wh
   const Favourites favourites(0, 0);
   emulator::set_fast_matmul(2);
   Options options = one_step();
-  options.run.deterministic = Deterministic::no;
+  options.run.deterministic = Tristate::no;
   Architecture architecture = tiny_gpt2();  // with inputs that several linears share: q, k, v; gate, up
   architecture.family = Family::qwen2;
   architecture.norm = NormKind::rms_norm;
@@ -186,7 +186,7 @@ TEST_CASE("a gradient that is added runs what was timed for the same gradient wh
 
 TEST_CASE("the library's GELU serves GPT-2's widths as it serves others") {
   Options options = one_step();
-  options.run.deterministic = Deterministic::no;
+  options.run.deterministic = Tristate::no;
   options.run.graph = false;
   options.precision.compute = DType::bf16;
   const auto launches = [&](std::int64_t ffn_width) {

@@ -136,7 +136,7 @@ TEST_CASE("without a row, and without run.deterministic, nothing is ordered; a d
   CHECK_THAT(tried_session(bf16_options(), 1, without, AlgorithmSource::given).description,
              Contains("its backward by own kernels (run.deterministic)"));
   Options fast = bf16_options();
-  fast.run.deterministic = Deterministic::no;
+  fast.run.deterministic = Tristate::no;
   CHECK_THAT(tried_session(fast, 1, {}, AlgorithmSource::timed).table, !Contains("\nattention "));
   CHECK(emulator::take_ordered_backwards() == 0);
   std::string damaged = made;

@@ -44,15 +44,15 @@ TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have it
 TEST_CASE("what the MLP has activated is kept, or made again: SwiGLU's bits are the same, and a 16-bit GELU is near") {
   Options options = gpu_options();
   options.train.steps = 3;
-  options.memory.keep_activated = KeepActivated::yes;
+  options.memory.keep_activated = Tristate::yes;
   const Architecture gated = small_model(Family::qwen2);
   const RunOutcome kept = train_locally(options, gated, 1, 1);
-  options.memory.keep_activated = KeepActivated::no;
+  options.memory.keep_activated = Tristate::no;
   CHECK(same_run(train_locally(options, gated, 1, 1), kept));
 
   options.precision.compute = DType::bf16;
   const RunOutcome again = train_locally(options, tiny_gpt2(), 1, 1);
-  options.memory.keep_activated = KeepActivated::yes;
+  options.memory.keep_activated = Tristate::yes;
   const RunOutcome library = train_locally(options, tiny_gpt2(), 1, 1);
   CHECK(again.losses != library.losses);
   for (std::size_t i = 0; i < again.losses.size(); ++i)
@@ -112,7 +112,7 @@ TEST_CASE("attention by cuDNN trains as by own kernels, in graphs, with what che
   const RunOutcome own = train_locally(options, architecture, 1, 1);
   options.run.attention = AttentionChoice::cudnn;
   const RunOutcome forward = train_locally(options, architecture, 1, 1);
-  options.run.deterministic = Deterministic::no;
+  options.run.deterministic = Tristate::no;
   const RunOutcome library = train_locally(options, architecture, 1, 1);
   options.memory.checkpoint = ActivationCheckpointing::block;
   const RunOutcome again = train_locally(options, architecture, 1, 1);

@@ -46,7 +46,7 @@ TEST_CASE("gradients that backward adds to a running sum follow those that are s
   const Architecture architecture = GENERATE(tiny_gpt2(), small_model(Family::qwen2));
   const RunOutcome summed = train_locally(options, architecture, 1, 1);
   CHECK_FALSE(policy_from(options).adds_in_backward);
-  options.run.deterministic = Deterministic::no;
+  options.run.deterministic = Tristate::no;
   CHECK(policy_from(options).adds_in_backward);
   MachineShape poisoned;
   poisoned.poison = true;
