@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 
@@ -30,6 +31,12 @@ struct CallShape {
 
 /// Returns "ranks 3, 5".
 std::string rank_list(std::span<const std::int64_t> ranks);
+
+/// Adds element by element. Unsigned, because bins may wrap around on the way to a sum that fits.
+inline void add_wrapping(std::int64_t* sums, const std::int64_t* terms, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i)
+    sums[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sums[i]) + static_cast<std::uint64_t>(terms[i]));
+}
 
 /// Counters that one thread writes and any thread may read.
 class CallCounters {
@@ -64,12 +71,15 @@ inline std::byte* target_of(const ExchangeRun& run, void* received, DType dtype)
   return static_cast<std::byte*>(received) + run.target * size_of(dtype);
 }
 
-/// Counts a call from its construction to its end; calls that throw are not counted.
+/// Counts a call when it ends; calls that throw are not counted.
 class CountedCall {
  public:
   CountedCall(CallCounters& counters, Collective collective, std::int64_t bytes)
       : counters_(counters), collective_(collective), bytes_(bytes) {}
-  void done() {
+  CountedCall(const CountedCall&) = delete;
+  CountedCall& operator=(const CountedCall&) = delete;
+  ~CountedCall() {
+    if (std::uncaught_exceptions() > exceptions_) return;
     const auto time = std::chrono::steady_clock::now() - start_;
     counters_.add(collective_, bytes_, std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
   }
@@ -78,6 +88,7 @@ class CountedCall {
   CallCounters& counters_;
   Collective collective_;
   std::int64_t bytes_;
+  int exceptions_ = std::uncaught_exceptions();
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

@@ -19,22 +19,18 @@ class EmulatedCommunicator final : public Communicator {
   int size() const override { return inner_->size(); }
 
   void all_gather(Stream& stream, void* whole, std::int64_t elements, DType dtype) override {
-    const std::int64_t bytes = bytes_sent(Collective::all_gather, size(), elements, dtype);
-    slowly(Collective::all_gather, bytes, [&] { inner_->all_gather(stream, whole, elements, dtype); });
+    slowly(Collective::all_gather, elements, dtype, [&] { inner_->all_gather(stream, whole, elements, dtype); });
   }
   void reduce_scatter(Stream& stream, const void* contribution, DType wire, void* shard, DType shard_dtype,
                       std::int64_t elements) override {
-    const std::int64_t bytes = bytes_sent(Collective::reduce_scatter, size(), elements, wire);
-    slowly(Collective::reduce_scatter, bytes,
+    slowly(Collective::reduce_scatter, elements, wire,
            [&] { inner_->reduce_scatter(stream, contribution, wire, shard, shard_dtype, elements); });
   }
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override {
-    const std::int64_t bytes = bytes_sent(Collective::all_reduce, size(), count, DType::int64);
-    slowly(Collective::all_reduce, bytes, [&] { inner_->all_reduce_sum(stream, values, count); });
+    slowly(Collective::all_reduce, count, DType::int64, [&] { inner_->all_reduce_sum(stream, values, count); });
   }
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override {
-    const std::int64_t sent = bytes_sent(Collective::broadcast, size(), bytes, DType::byte);
-    slowly(Collective::broadcast, sent, [&] { inner_->broadcast(stream, data, bytes, root); });
+    slowly(Collective::broadcast, bytes, DType::byte, [&] { inner_->broadcast(stream, data, bytes, root); });
   }
   void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
                 DType dtype) override {
@@ -57,12 +53,15 @@ class EmulatedCommunicator final : public Communicator {
   }
 
   template <class F>
+  void slowly(Collective collective, std::int64_t elements, DType dtype, F&& work) {
+    slowly(collective, bytes_sent(collective, size(), elements, dtype), std::forward<F>(work));
+  }
+  template <class F>
   void slowly(Collective collective, std::int64_t bytes, F&& work) {
-    CountedCall counted(counters_, collective, bytes);
+    const CountedCall counted(counters_, collective, bytes);
     const auto end = end_of(bytes);
     work();
     if (size() > 1) sleep_until(end);  // a group of one has no network
-    counted.done();
   }
 
   std::unique_ptr<Communicator> inner_;

@@ -46,11 +46,10 @@ class MpiCommunicator final : public Communicator {
   int size() const override { return size_; }
 
   void all_gather(Stream&, void* whole, std::int64_t elements_per_rank, DType dtype) override {
-    CountedCall counted = call(Collective::all_gather, elements_per_rank, dtype);
+    const CountedCall counted = call(Collective::all_gather, elements_per_rank, dtype);
     check_mpi(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, whole, mpi_count(elements_per_rank), mpi_type(dtype),
                             comm_.get()),
               "MPI_Allgather");
-    counted.done();
   }
 
   void reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
@@ -60,28 +59,25 @@ class MpiCommunicator final : public Communicator {
           "reduce_scatter of {} into {} does not work, because MPI reduces in one type. Use the same type for both.",
           name_of(wire_dtype), name_of(shard_dtype));
     }
-    CountedCall counted = call(Collective::reduce_scatter, elements_per_rank, wire_dtype);
+    const CountedCall counted = call(Collective::reduce_scatter, elements_per_rank, wire_dtype);
     check_mpi(MPI_Reduce_scatter_block(contribution, shard, mpi_count(elements_per_rank), mpi_type(wire_dtype), MPI_SUM,
                                        comm_.get()),
               "MPI_Reduce_scatter_block");
-    counted.done();
   }
 
   void all_reduce_sum(Stream&, std::int64_t* values, std::int64_t count) override {
-    CountedCall counted = call(Collective::all_reduce, count, DType::int64);
+    const CountedCall counted = call(Collective::all_reduce, count, DType::int64);
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, values, mpi_count(count), MPI_INT64_T, MPI_SUM, comm_.get()),
               "MPI_Allreduce");
-    counted.done();
   }
 
   void broadcast(Stream&, void* data, std::int64_t bytes, int root) override {
-    CountedCall counted = call(Collective::broadcast, bytes, DType::byte);
+    const CountedCall counted = call(Collective::broadcast, bytes, DType::byte);
     check_mpi(MPI_Bcast(data, mpi_count(bytes), MPI_BYTE, root, comm_.get()), "MPI_Bcast");
-    counted.done();
   }
 
   void exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs, DType dtype) override {
-    CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
+    const CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
     std::vector<MPI_Request> requests;
     for (const ExchangeRun& run : runs) {
       const int count = mpi_count(run.elements);
@@ -97,7 +93,6 @@ class MpiCommunicator final : public Communicator {
       }
     }
     check_mpi(MPI_Waitall(mpi_count(std::ssize(requests)), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
-    counted.done();
   }
 
   void barrier(Stream&) override { check_mpi(MPI_Barrier(comm_.get()), "MPI_Barrier"); }

@@ -133,8 +133,8 @@ void PointToPointCommunicator::timed_out() {
 }
 
 void PointToPointCommunicator::all_gather(Stream&, void* whole, std::int64_t elements_per_rank, DType dtype) {
-  CountedCall counted(counters_, Collective::all_gather,
-                      bytes_sent(Collective::all_gather, size_, elements_per_rank, dtype));
+  const CountedCall counted(counters_, Collective::all_gather,
+                            bytes_sent(Collective::all_gather, size_, elements_per_rank, dtype));
   const std::int64_t bytes = elements_per_rank * size_of(dtype);
   auto* const base = static_cast<std::byte*>(whole);
   call({CallKind::all_gather, dtype, dtype, 0, elements_per_rank}, [&] {
@@ -144,13 +144,12 @@ void PointToPointCommunicator::all_gather(Stream&, void* whole, std::int64_t ele
       send(to, base + index_ * bytes, bytes);
     }
   });
-  counted.done();
 }
 
 void PointToPointCommunicator::reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard,
                                               DType shard_dtype, std::int64_t elements_per_rank) {
-  CountedCall counted(counters_, Collective::reduce_scatter,
-                      bytes_sent(Collective::reduce_scatter, size_, elements_per_rank, wire_dtype));
+  const CountedCall counted(counters_, Collective::reduce_scatter,
+                            bytes_sent(Collective::reduce_scatter, size_, elements_per_rank, wire_dtype));
   const std::int64_t element = size_of(wire_dtype), staged_bytes = block(), most = staged_bytes / element;
   const auto* const base = static_cast<const std::byte*>(contribution);
   const auto slice = [&](std::int64_t member, std::int64_t begin) {
@@ -172,7 +171,6 @@ void PointToPointCommunicator::reduce_scatter(Stream&, const void* contribution,
                shard_dtype, now);
     }
   });
-  counted.done();
 }
 
 /// Reduces in a binomial tree: a member's parent has its lowest set bit cleared.
@@ -188,10 +186,7 @@ void PointToPointCommunicator::reduce_to_first(std::int64_t* values, std::int64_
     if (index_ + bit >= size_) continue;
     receive(index_ + bit, theirs, bytes);
     finish_all();
-    for (std::int64_t i = 0; i < count; ++i) {  // unsigned: bins may wrap around on the way to a sum that fits
-      values[i] =
-          static_cast<std::int64_t>(static_cast<std::uint64_t>(values[i]) + static_cast<std::uint64_t>(theirs[i]));
-    }
+    add_wrapping(values, theirs, count);
   }
 }
 
@@ -209,8 +204,8 @@ void PointToPointCommunicator::broadcast_block(std::byte* data, std::int64_t byt
 }
 
 void PointToPointCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std::int64_t count) {
-  CountedCall counted(counters_, Collective::all_reduce,
-                      bytes_sent(Collective::all_reduce, size_, count, DType::int64));
+  const CountedCall counted(counters_, Collective::all_reduce,
+                            bytes_sent(Collective::all_reduce, size_, count, DType::int64));
   const std::int64_t room = static_cast<std::int64_t>(staging_.size()) / 8;
   TESSERA_ASSERT(room > 0, "'{}' is to add up in {} bytes", name_, staging_.size());
   call({CallKind::all_reduce, DType::int64, DType::int64, 0, count}, [&] {
@@ -221,12 +216,12 @@ void PointToPointCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std
       finish_all();
     }
   });
-  counted.done();
 }
 
 void PointToPointCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, int root) {
   TESSERA_ASSERT(root >= 0 && root < size_, "a broadcast from member {} of {}", root, size_);
-  CountedCall counted(counters_, Collective::broadcast, bytes_sent(Collective::broadcast, size_, bytes, DType::byte));
+  const CountedCall counted(counters_, Collective::broadcast,
+                            bytes_sent(Collective::broadcast, size_, bytes, DType::byte));
   call({CallKind::broadcast, DType::byte, DType::byte, root, bytes}, [&] {
     // In pieces, so that the far end of the tree starts before the root has sent everything.
     constexpr std::int64_t piece = std::int64_t{1} << 22;
@@ -234,13 +229,12 @@ void PointToPointCommunicator::broadcast(Stream&, void* data, std::int64_t bytes
       broadcast_block(static_cast<std::byte*>(data) + begin, std::min(piece, bytes - begin), root);
     }
   });
-  counted.done();
 }
 
 /// All members walk the list in its order, so that the two ends of a message meet.
 void PointToPointCommunicator::exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs,
                                         DType dtype) {
-  CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
+  const CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
   call(shape_of(runs, dtype), [&] {
     for (const ExchangeRun& run : runs) {
       const std::int64_t bytes = run.elements * size_of(dtype);
@@ -253,7 +247,6 @@ void PointToPointCommunicator::exchange(Stream&, const void* sent, void* receive
       }
     }
   });
-  counted.done();
 }
 
 /// Uses dissemination: after round i a member has heard, through others, of 2^(i+1) members.

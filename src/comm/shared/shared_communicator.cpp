@@ -101,9 +101,15 @@ void SharedCommunicator::in_pieces(std::int64_t elements, std::int64_t bytes_per
   });
 }
 
+void SharedCommunicator::copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  in_pieces(bytes, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    if (end > begin) std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+  });
+}
+
 void SharedCommunicator::all_gather(Stream&, void* whole, std::int64_t elements_per_rank, DType dtype) {
-  CountedCall counted(counters_, Collective::all_gather,
-                      bytes_sent(Collective::all_gather, size_, elements_per_rank, dtype));
+  const CountedCall counted(counters_, Collective::all_gather,
+                            bytes_sent(Collective::all_gather, size_, elements_per_rank, dtype));
   const std::int64_t bytes = elements_per_rank * size_of(dtype);
   const std::int64_t offset = region_.offset_of(whole, size_ * bytes);
   enter({CallKind::all_gather, dtype, dtype, 0, elements_per_rank}, offset);
@@ -111,20 +117,16 @@ void SharedCommunicator::all_gather(Stream&, void* whole, std::int64_t elements_
   for (std::int64_t step = 1; step < size_; ++step) {
     const std::int64_t member = (index_ + step) % size_;
     wait_for_entry(member);
-    const std::byte* const from = peers_[static_cast<std::size_t>(member)] + offset + member * bytes;
-    std::byte* const to = static_cast<std::byte*>(whole) + member * bytes;
-    in_pieces(bytes, 1, [&](std::int64_t begin, std::int64_t end, int) {
-      if (end > begin) std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
-    });
+    const std::int64_t slice = member * bytes;
+    copy(static_cast<std::byte*>(whole) + slice, peers_[static_cast<std::size_t>(member)] + offset + slice, bytes);
   }
   leave_and_wait();
-  counted.done();
 }
 
 void SharedCommunicator::reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard,
                                         DType shard_dtype, std::int64_t elements_per_rank) {
-  CountedCall counted(counters_, Collective::reduce_scatter,
-                      bytes_sent(Collective::reduce_scatter, size_, elements_per_rank, wire_dtype));
+  const CountedCall counted(counters_, Collective::reduce_scatter,
+                            bytes_sent(Collective::reduce_scatter, size_, elements_per_rank, wire_dtype));
   const std::int64_t element = size_of(wire_dtype), shard_element = size_of(shard_dtype);
   const std::int64_t offset = region_.offset_of(contribution, size_ * elements_per_rank * element);
   enter({CallKind::reduce_scatter, wire_dtype, shard_dtype, 0, elements_per_rank}, offset);
@@ -137,12 +139,11 @@ void SharedCommunicator::reduce_scatter(Stream&, const void* contribution, DType
              end - begin);
   });
   leave_and_wait();
-  counted.done();
 }
 
 void SharedCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std::int64_t count) {
-  CountedCall counted(counters_, Collective::all_reduce,
-                      bytes_sent(Collective::all_reduce, size_, count, DType::int64));
+  const CountedCall counted(counters_, Collective::all_reduce,
+                            bytes_sent(Collective::all_reduce, size_, count, DType::int64));
   constexpr std::int64_t room = GroupBlock::kStagingPerMember / static_cast<std::int64_t>(sizeof(std::int64_t));
   const auto staged = [&](std::int64_t member) {
     return reinterpret_cast<std::int64_t*>(block_.staging() + member * GroupBlock::kStagingPerMember);
@@ -154,21 +155,16 @@ void SharedCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std::int6
     for (std::int64_t step = 1; step < size_; ++step) {
       const std::int64_t member = (index_ + step) % size_;
       wait_for_entry(member);
-      const std::int64_t* const theirs = staged(member);
-      // Unsigned, because bins may wrap around on the way to a sum that fits.
-      for (std::int64_t i = 0; i < now; ++i) {
-        values[begin + i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(values[begin + i]) +
-                                                      static_cast<std::uint64_t>(theirs[i]));
-      }
+      add_wrapping(values + begin, staged(member), now);
     }
     leave_and_wait();
   }
-  counted.done();
 }
 
 void SharedCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, int root) {
   TESSERA_ASSERT(root >= 0 && root < size_, "a broadcast from member {} of {}", root, size_);
-  CountedCall counted(counters_, Collective::broadcast, bytes_sent(Collective::broadcast, size_, bytes, DType::byte));
+  const CountedCall counted(counters_, Collective::broadcast,
+                            bytes_sent(Collective::broadcast, size_, bytes, DType::byte));
   for (std::int64_t begin = 0; begin < bytes; begin += block_.staging_bytes()) {
     const auto now = static_cast<std::size_t>(std::min(block_.staging_bytes(), bytes - begin));
     std::byte* const here = static_cast<std::byte*>(data) + begin;
@@ -180,25 +176,20 @@ void SharedCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, int 
     }
     leave_and_wait();
   }
-  counted.done();
 }
 
 void SharedCommunicator::exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs,
                                   DType dtype) {
-  CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
+  const CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
   const std::int64_t offset = region_.offset_of(sent, sent_extent(runs, index_) * size_of(dtype));
   enter(shape_of(runs, dtype), offset);
   wait_for_all_entries();
   for (const ExchangeRun& run : runs) {
     if (run.receiver != index_) continue;
     const std::byte* const from = source_of(run, peers_[static_cast<std::size_t>(run.sender)] + offset, dtype);
-    std::byte* const to = target_of(run, received, dtype);
-    in_pieces(run.elements * size_of(dtype), 1, [&](std::int64_t begin, std::int64_t end, int) {
-      if (end > begin) std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
-    });
+    copy(target_of(run, received, dtype), from, run.elements * size_of(dtype));
   }
   leave_and_wait();
-  counted.done();
 }
 
 void SharedCommunicator::barrier(Stream&) {

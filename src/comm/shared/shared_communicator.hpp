@@ -36,6 +36,7 @@ class SharedCommunicator final : public GroupCommunicator {
   /// Runs work(begin, end) over pieces of [0, elements), on the pool if there is one.
   template <class F>
   void in_pieces(std::int64_t elements, std::int64_t bytes_per_element, F&& work);
+  void copy(std::byte* to, const std::byte* from, std::int64_t bytes);
 
   /// Returns the current collective's number as flags count: it wraps around.
   std::uint32_t round() const { return static_cast<std::uint32_t>(number_); }
