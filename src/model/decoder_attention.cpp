@@ -106,16 +106,22 @@ void project_qkv(const AttentionCall& call, const void* normalized) {
   apply_rotary(call, call.saved(SavedRole::qkv), false);
 }
 
+/// The shape, positions, queries, keys and values of forward or backward.
+template <class Arguments>
+Arguments attention_of(const AttentionCall& call) {
+  Arguments a;
+  a.shape = attention_shape(call.model);
+  a.query = call.saved_view(call.query()), a.key = call.saved_view(call.key());
+  a.value = call.saved_view(call.value());
+  a.positions = call.buffers.positions;
+  return a;
+}
+
 /// Attends to the cache, which takes up the new keys and values.
 void cached_attention(const AttentionCall& call) {
-  const Architecture& a = call.architecture();
-  const View keys = call.write(call.buffers.cache, a.key_width());
-  AttentionCached c;
-  c.shape = attention_shape(call.model);
-  c.limit = call.model.cache;
-  c.positions = call.buffers.positions, c.counts = call.buffers.counts;
-  c.query = call.saved_view(call.query()), c.key = call.saved_view(call.key());
-  c.value = call.saved_view(call.value());
+  const View keys = call.write(call.buffers.cache, call.architecture().key_width());
+  auto c = attention_of<AttentionCached>(call);
+  c.limit = call.model.cache, c.counts = call.buffers.counts;
   c.key_cache = keys, c.value_cache = keys.rows_from(call.model.batch * call.model.cache);
   c.output = call.write(call.heads_output(), call.query_width());
   call.kernels.attention_cached(call.stream, c);
@@ -123,13 +129,9 @@ void cached_attention(const AttentionCall& call) {
 
 void attention(const AttentionCall& call) {
   if (call.model.generates()) return cached_attention(call);
-  AttentionForward f;
-  f.shape = attention_shape(call.model);
-  f.query = call.saved_view(call.query()), f.key = call.saved_view(call.key());
-  f.value = call.saved_view(call.value());
+  auto f = attention_of<AttentionForward>(call);
   f.output = call.write(call.heads_output(), call.query_width());
   f.log_sum_exp = call.saved_floats(SavedRole::log_sum_exp);
-  f.positions = call.buffers.positions;
   f.dropout = call.dropout(DropoutSite::attention);
   call.kernels.attention_forward(call.stream, f);
 }
@@ -154,13 +156,9 @@ void project_output_backward(const AttentionCall& call, const AttentionBackwardS
 
 void attention_backward(const AttentionCall& call, const AttentionBackwardScratch& s) {
   const auto gradient = [&](const Projection& projection) { return call.view(s.qkv_gradient, projection); };
-  AttentionBackward b;
-  b.shape = attention_shape(call.model);
-  b.query = call.saved_view(call.query()), b.key = call.saved_view(call.key());
-  b.value = call.saved_view(call.value());
+  auto b = attention_of<AttentionBackward>(call);
   b.output = call.read(call.heads_output(), call.query_width());
   b.log_sum_exp = call.saved_floats(SavedRole::log_sum_exp);
-  b.positions = call.buffers.positions;
   b.output_gradient = call.read(s.width_gradient, call.query_width());
   b.query_gradient = gradient(call.query()), b.key_gradient = gradient(call.key());
   b.value_gradient = gradient(call.value());

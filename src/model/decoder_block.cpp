@@ -11,6 +11,20 @@ std::int64_t weight_columns(WeightLayout layout, std::int64_t in, std::int64_t o
   return layout == WeightLayout::in_out ? out : in;
 }
 
+/// The norm of a block's input: shape, input, statistics, gain and bias of forward or backward.
+template <class Arguments>
+Arguments input_norm(const PartCall& call, Role gain) {
+  Arguments n;
+  n.tokens = call.model.tokens(), n.width = call.architecture().width;
+  n.subtract_mean = call.architecture().subtracts_mean();
+  n.input = call.read(call.buffers.input, n.width);
+  n.gain = call.parameter(gain, n.width);
+  n.bias = call.parameter(bias_of(gain), n.width);
+  n.mean = call.saved_floats(SavedRole::mean);
+  n.reciprocal_deviation = call.saved_floats(SavedRole::reciprocal_deviation);
+  return n;
+}
+
 }  // namespace
 
 LinearForward linear_forward(const PartCall& call, Role weight, std::int64_t in, std::int64_t out) {
@@ -33,38 +47,22 @@ LinearBackward linear_backward(const PartCall& call, Role weight, std::int64_t i
 }
 
 void normalize_input(const PartCall& call, Role gain, void* normalized) {
-  const std::int64_t width = call.architecture().width;
-  NormForward n;
-  n.tokens = call.model.tokens(), n.width = width;
+  auto n = input_norm<NormForward>(call, gain);
   n.epsilon = static_cast<float>(call.architecture().norm_epsilon);
-  n.subtract_mean = call.architecture().subtracts_mean();
-  n.input = call.read(call.buffers.input, width);
-  n.gain = call.parameter(gain, width);
-  n.bias = call.parameter(bias_of(gain), width);
-  n.output = call.write(normalized, width);
-  n.mean = call.saved_floats(SavedRole::mean);
-  n.reciprocal_deviation = call.saved_floats(SavedRole::reciprocal_deviation);
+  n.output = call.write(normalized, n.width);
   call.kernels.norm_forward(call.stream, n);
 }
 
 void normalize_input_backward(const PartCall& call, Role gain, const void* normalized_gradient, void* normalized,
                               void* scratch) {
-  const std::int64_t width = call.architecture().width;
-  NormBackward n;
-  n.tokens = call.model.tokens(), n.width = width;
-  n.subtract_mean = call.architecture().subtracts_mean();
-  n.input = call.read(call.buffers.input, width);
-  n.gain = call.parameter(gain, width);
-  n.bias = call.parameter(bias_of(gain), width);
-  n.mean = call.saved_floats(SavedRole::mean);
-  n.reciprocal_deviation = call.saved_floats(SavedRole::reciprocal_deviation);
-  n.output_gradient = call.read(normalized_gradient, width);
-  n.input_gradient = call.write(call.buffers.residual_gradient, width);
+  auto n = input_norm<NormBackward>(call, gain);
+  n.output_gradient = call.read(normalized_gradient, n.width);
+  n.input_gradient = call.write(call.buffers.residual_gradient, n.width);
   n.input_gradient_sums = call.residual_gradient_sums();
   n.input_adds = true;
-  n.normalized = call.write(normalized, width);
-  n.gain_gradient = call.gradient(gain, width);
-  n.bias_gradient = call.gradient(bias_of(gain), width);
+  n.normalized = call.write(normalized, n.width);
+  n.gain_gradient = call.gradient(gain, n.width);
+  n.bias_gradient = call.gradient(bias_of(gain), n.width);
   n.scratch = scratch;
   call.kernels.norm_backward(call.stream, n);
 }
