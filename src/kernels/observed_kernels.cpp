@@ -9,10 +9,6 @@ namespace {
 /// Formats "[4096, 768]"
 std::string matrix(std::int64_t rows, std::int64_t columns) { return fmt::format("[{}, {}]", rows, columns); }
 
-std::string text_of(const AttentionShape& s) {
-  return fmt::format("{} x {} heads of {}, {} tokens", s.batch, s.heads, s.head_width, s.sequence);
-}
-
 class ObservedKernels final : public Kernels {
  public:
   ObservedKernels(Kernels* inner, KernelObserver& observer) : inner_(inner), observer_(observer) {}
@@ -67,21 +63,15 @@ class ObservedKernels final : public Kernels {
   }
 
   void attention_forward(Stream& stream, const AttentionForward& a) override {
-    observe(
-        {"attention forward", text_of(a.shape), KernelGroup::attention, cost_of(a), a.query.dtype, sizes_of(a.shape)},
-        [&] { inner_->attention_forward(stream, a); });
+    observe(attention("attention forward", a), [&] { inner_->attention_forward(stream, a); });
   }
 
   void attention_cached(Stream& stream, const AttentionCached& a) override {
-    observe(
-        {"attention cached", text_of(a.shape), KernelGroup::attention, cost_of(a), a.query.dtype, sizes_of(a.shape)},
-        [&] { inner_->attention_cached(stream, a); });
+    observe(attention("attention cached", a), [&] { inner_->attention_cached(stream, a); });
   }
 
   void attention_backward(Stream& stream, const AttentionBackward& a) override {
-    observe(
-        {"attention backward", text_of(a.shape), KernelGroup::attention, cost_of(a), a.query.dtype, sizes_of(a.shape)},
-        [&] { inner_->attention_backward(stream, a); });
+    observe(attention("attention backward", a), [&] { inner_->attention_backward(stream, a); });
   }
 
   void rotary(Stream& stream, const RotaryArguments& a) override {
@@ -189,8 +179,15 @@ class ObservedKernels final : public Kernels {
             {a.tokens, a.width, a.vocab}};
   }
 
-  static std::array<std::int64_t, 3> sizes_of(const AttentionShape& s) {
-    return {s.batch * s.heads, s.sequence, s.head_width};
+  template <class Arguments>
+  static KernelCall attention(const char* name, const Arguments& a) {
+    const AttentionShape& s = a.shape;
+    return {name,
+            fmt::format("{} x {} heads of {}, {} tokens", s.batch, s.heads, s.head_width, s.sequence),
+            KernelGroup::attention,
+            cost_of(a),
+            a.query.dtype,
+            {s.batch * s.heads, s.sequence, s.head_width}};
   }
 
   template <class F>

@@ -1,6 +1,4 @@
 #include "kernels/cpu/cpu_kernels.hpp"
-#include "kernels/cpu/storage.hpp"
-#include "kernels/tiling.hpp"
 
 namespace tessera {
 
@@ -23,28 +21,12 @@ AdamWCoefficients coefficients_of(const UpdateArguments& a, bool decays) {
 }  // namespace
 
 void CpuKernels::adamw(Stream&, const UpdateArguments& a) {
-  const bool skips = a.scalars->skip != 0;
-  if (skips && a.copy == nullptr) return;
   const AdamWCoefficients with_decay = coefficients_of(a, true), without_decay = coefficients_of(a, false);
   const auto update = vector_.adamw[storage_index(a.gradient_dtype)];
-  const Tiling tiles = Tiling::of_size(a.elements, 16384);
-  pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
-    const Tile tile = tiles[task];
-    for (const DecayRun& run : a.runs) {
-      const std::int64_t begin = std::max(run.begin, tile.begin), end = std::min(run.end, tile.end);
-      if (begin >= end) continue;
-      if (!skips && !run.is_padding) {
-        with_sums(a, begin, end, [&](std::int64_t from, std::int64_t to) {
-          update(run.decays ? with_decay : without_decay,
-                 static_cast<const std::byte*>(a.gradient) + from * size_of(a.gradient_dtype), a.master + from,
-                 a.states[0] + from, a.states[1] + from, to - from);
-        });
-      }
-      if (a.copy != nullptr) {  // of what the cache still holds
-        vector_.from_float[storage_index(a.copy_dtype)](
-            a.master + begin, static_cast<std::byte*>(a.copy) + begin * size_of(a.copy_dtype), end - begin);
-      }
-    }
+  update_runs(a, [&](const DecayRun& run, std::int64_t begin, std::int64_t end) {
+    update(run.decays ? with_decay : without_decay,
+           static_cast<const std::byte*>(a.gradient) + begin * size_of(a.gradient_dtype), a.master + begin,
+           a.states[0] + begin, a.states[1] + begin, end - begin);
   });
 }
 

@@ -2,10 +2,13 @@
 // The CPU's kernels: loops over tasks on a ThreadPool, rows by VectorKernels, tiles of matmuls by oneDNN. The methods
 // are defined in one file per subject.
 
+#include <algorithm>
 #include <vector>
 
+#include "kernels/cpu/storage.hpp"
 #include "kernels/cpu/vector/vector_kernels.hpp"
 #include "kernels/cpu/worker_scratch.hpp"
+#include "kernels/tiling.hpp"
 #include "tessera/backend/thread_pool.hpp"
 #include "tessera/kernels/kernels.hpp"
 
@@ -46,15 +49,32 @@ class CpuKernels final : public Kernels {
   std::string description() const override;
 
  private:
-  /// Calls update(begin, end) on a tile that caches hold, and keeps the update's checksums, if it has any.
+  /// Calls update(run, begin, end) for pieces of all runs that are to change, and makes the copies. Takes tiles that
+  /// caches hold, and keeps the update's checksums, if it has any.
   template <class Update>
-  void with_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, const Update& update) const {
-    if (a.sums != nullptr) add_to_sums(a, begin, end, -std::uint64_t{1});
-    update(begin, end);
-    if (a.sums != nullptr) add_to_sums(a, begin, end, 1);
+  void update_runs(const UpdateArguments& a, const Update& update) {
+    const bool skips = a.scalars->skip != 0;
+    if (skips && a.copy == nullptr) return;
+    const Tiling tiles = Tiling::of_size(a.elements, kUpdateGrain);
+    pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
+      for (const DecayRun& run : a.runs) {
+        const std::int64_t begin = std::max(run.begin, tiles[task].begin), end = std::min(run.end, tiles[task].end);
+        if (begin >= end) continue;
+        if (!skips && !run.is_padding) {
+          if (a.sums != nullptr) add_to_sums(a, begin, end, -std::uint64_t{1});
+          update(run, begin, end);
+          if (a.sums != nullptr) add_to_sums(a, begin, end, 1);
+        }
+        if (a.copy != nullptr) {
+          vector_.from_float[storage_index(a.copy_dtype)](
+              a.master + begin, static_cast<std::byte*>(a.copy) + begin * size_of(a.copy_dtype), end - begin);
+        }
+      }
+    });
   }
   /// Adds sign * the checksums of elements [begin, end) to those of an update.
   void add_to_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, std::uint64_t sign) const;
+  static constexpr std::int64_t kUpdateGrain = 16384;  ///< elements of a tile of an update
   ScratchLayout scratch_of(int worker) { return workers_[static_cast<std::size_t>(worker)].scratch(); }
 
   ThreadPool& pool_;
