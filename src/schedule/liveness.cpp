@@ -21,12 +21,7 @@ IndexedVector<SegmentId, SegmentTouch> touches_of(const StepSchedule& schedule) 
   IndexedVector<SegmentId, SegmentTouch> result;
   for (const Segment& segment : schedule.segments) {
     SegmentTouch touch;
-    for (const OperationId id : segment.operations()) {
-      for (const ValueId value : touched_values(schedule.operation(id))) {
-        auto& list = touch.touches[schedule.value(value).storage];
-        if (list.empty() || list.back() != id) list.push_back(id);
-      }
-    }
+    touch.touches = touches_of(schedule, segment);
     for (const ValueId value : segment.carried_in) touch.carried_in.insert(schedule.value(value).storage);
     result.push_back(std::move(touch));
   }

@@ -4,20 +4,12 @@
 
 namespace tessera {
 
-namespace {
-
-bool computes(const Operation& op) {
-  return op.kind == OperationKind::forward || op.kind == OperationKind::recompute || op.kind == OperationKind::backward;
-}
-
-}  // namespace
-
 std::vector<MadeValue> made_values(const StepSchedule& schedule, SegmentId segment) {
   std::set<ValueId> added_to;  // gradients that another part adds to
   std::vector<MadeValue> made;
   for (const OperationId id : schedule.segments[segment].operations()) {
     const Operation& op = schedule.operation(id);
-    if (!computes(op)) continue;
+    if (!computes_part(op)) continue;
     for (const Update& update : op.updates) added_to.insert(update.before);
     const auto add = [&](ValueId value) {
       const ValueKind kind = schedule.value(value).kind;

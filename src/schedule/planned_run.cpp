@@ -84,20 +84,28 @@ void require_inputs_to_offload(const SchedulePolicy& policy, const Architecture&
       .hint("Recompute more blocks, or use false");
 }
 
+/// Returns what the options say of every run.
+RunShape common_shape(const Options& options, const Architecture& architecture, std::int64_t world,
+                      std::int64_t ranks_per_node) {
+  RunShape shape;
+  shape.architecture = architecture;
+  shape.world = world;
+  shape.ranks_per_node = ranks_per_node;
+  shape.group_size = options.shard.group_size;
+  shape.policy = policy_from(options);
+  shape.device = device_of(options.run);
+  return shape;
+}
+
 }  // namespace
 
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                    std::int64_t ranks_per_node) {
-  RunShape shape;
-  shape.architecture = architecture;
+  RunShape shape = common_shape(options, architecture, world, ranks_per_node);
   shape.micro_batch = options.train.micro_batch;
   shape.sequence = sequence_length(options, architecture);
   shape.documents = options.data.document_mask;
-  shape.world = world;
-  shape.ranks_per_node = ranks_per_node;
-  shape.group_size = options.shard.group_size;
   shape.reshard_ranks = options.shard.reshard_after_forward.ranks;
-  shape.policy = policy_from(options);
   // It costs more to make SwiGLU's output in the recomputation than to make it on the way in backward.
   if (options.memory.keep_activated == Tristate::automatic && architecture.mlp == MlpKind::swiglu &&
       shape.policy.recomputation.has_all_mlps())
@@ -105,7 +113,6 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   require_inputs_to_offload(shape.policy, architecture);
   shape.policy.accumulation = accumulation_of(options.train, world);
   if (options.train.sample_every > 0) shape.policy.generation = sample_shape(options, architecture);
-  shape.device = device_of(options.run);
   shape.reduce_by_strategy = options.shard.reduce == ReduceWhen::by_strategy;
   return shape;
 }
@@ -115,17 +122,11 @@ namespace {
 /// Returns a shape without training, and without segments.
 RunShape shape_at_rest(const Options& options, const Architecture& architecture, std::int64_t world,
                        std::int64_t ranks_per_node) {
-  RunShape shape;
-  shape.architecture = architecture;
-  shape.world = world;
-  shape.ranks_per_node = ranks_per_node;
-  shape.group_size = options.shard.group_size;
-  shape.policy = policy_from(options);
+  RunShape shape = common_shape(options, architecture, world, ranks_per_node);
   shape.policy.accumulation = 1;
   shape.policy.training = shape.policy.evaluation = shape.policy.snapshot = false;
   shape.policy.offload = Offload::none;
   shape.policy.offload_activations = false;
-  shape.device = device_of(options.run);
   return shape;
 }
 

@@ -8,26 +8,17 @@
 
 namespace tessera {
 
-std::int64_t StepSchedule::wire_bytes_per_step() const {
-  std::int64_t bytes = 0;
-  for (const Play& play : step) {
-    const Segment& segment = segments[play.segment];
-    for (const OperationId id : segment.operations()) {
-      if (operation(id).kind != OperationKind::all_reduce) bytes += operation(id).wire_bytes;
-    }
-  }
-  return bytes;
-}
-
-std::int64_t StepSchedule::copied_bytes_per_step() const {
-  std::int64_t bytes = 0;
-  for (const Play& play : step) {
-    for (const OperationId id : segments[play.segment].operations()) bytes += copied_bytes(*this, operation(id));
-  }
-  return bytes;
-}
-
 namespace {
+
+/// Adds up bytes_of(operation) over the plays of a step.
+template <class F>
+std::int64_t bytes_per_step(const StepSchedule& s, const F& bytes_of) {
+  std::int64_t bytes = 0;
+  for (const Play& play : s.step) {
+    for (const OperationId id : s.segments[play.segment].operations()) bytes += bytes_of(s.operation(id));
+  }
+  return bytes;
+}
 
 /// A hash of numbers. A list is preceded by its length, so that no two schedules have the same numbers.
 class Fingerprint {
@@ -60,6 +51,15 @@ class Fingerprint {
 };
 
 }  // namespace
+
+std::int64_t StepSchedule::wire_bytes_per_step() const {
+  return bytes_per_step(*this,
+                        [](const Operation& op) { return op.kind == OperationKind::all_reduce ? 0 : op.wire_bytes; });
+}
+
+std::int64_t StepSchedule::copied_bytes_per_step() const {
+  return bytes_per_step(*this, [this](const Operation& op) { return copied_bytes(*this, op); });
+}
 
 std::uint64_t StepSchedule::hash() const {
   Fingerprint f;
@@ -126,6 +126,17 @@ std::vector<ValueId> touched_values(const Operation& operation) {
   for (const ValueId id : operation.writes) add(id);
   for (const Update& update : operation.updates) add(update.before), add(update.after);
   return touched;
+}
+
+std::map<StorageId, std::vector<OperationId>> touches_of(const StepSchedule& schedule, const Segment& segment) {
+  std::map<StorageId, std::vector<OperationId>> touches;
+  for (const OperationId id : segment.operations()) {
+    for (const ValueId value : touched_values(schedule.operation(id))) {
+      auto& list = touches[schedule.value(value).storage];
+      if (list.empty() || list.back() != id) list.push_back(id);
+    }
+  }
+  return touches;
 }
 
 std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id) {

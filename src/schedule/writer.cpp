@@ -23,6 +23,20 @@ Storage reserved(std::string name, Category category, std::int64_t bytes, Region
   return {std::move(name), bytes, region, MemorySpace::device, category, false, true};
 }
 
+Storage in_host_memory(Storage storage) {
+  storage.space = MemorySpace::host;
+  return storage;
+}
+
+Value value_of(ValueKind kind, DType dtype, std::int64_t elements, PartId part) {
+  Value value;
+  value.kind = kind;
+  value.placement.dtype = dtype;
+  value.elements = elements;
+  value.part = part;
+  return value;
+}
+
 Operation operation_of(OperationKind kind, Queue queue, UnitId unit) {
   Operation op;
   op.kind = kind;
@@ -204,9 +218,8 @@ void Writer::add_state_sums() {
   constexpr std::int64_t kKept = sizeof(StateSums), kFound = sizeof(FoundSums);
   schedule_.state_sums = add(reserved("checksums of state", Category::optimizer_state, units * (kKept + kFound)));
   if (!schedule_.offloaded_from) return;
-  Storage on_host = reserved("checksums of offloaded state", Category::optimizer_state, units * kKept);
-  on_host.space = MemorySpace::host;
-  schedule_.host_state_sums = add(std::move(on_host));
+  schedule_.host_state_sums =
+      add(in_host_memory(reserved("checksums of offloaded state", Category::optimizer_state, units * kKept)));
 }
 
 void Writer::add_replay_sums(std::int64_t values) {
@@ -223,9 +236,7 @@ void Writer::add_host_memory() {
   const std::int64_t exchange = kernel_needs(schedule_.model.device).exchange(schedule_.most_input_integers());
   if (exchange == 0) return;
   const auto on_host = [&](const char* name, std::int64_t bytes, RegionKind region) {
-    Storage storage = reserved(name, Category::communication, bytes, region);
-    storage.space = MemorySpace::host;
-    return add(std::move(storage));
+    return add(in_host_memory(reserved(name, Category::communication, bytes, region)));
   };
   schedule_.exchange = on_host("exchange with the device", exchange, RegionKind::at_rest);
   const LargestBuffers largest = largest_buffers(schedule_);

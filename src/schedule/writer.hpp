@@ -20,6 +20,12 @@ Storage local(std::string name, Category category, RegionKind region = RegionKin
 /// Returns memory that lives as long as the run, and of whose content the schedule knows nothing.
 Storage reserved(std::string name, Category category, std::int64_t bytes, RegionKind region = RegionKind::at_rest);
 
+/// Returns the same storage in the host's memory.
+Storage in_host_memory(Storage storage);
+
+/// Returns a value that no unit has, and of a part if one is given.
+Value value_of(ValueKind kind, DType dtype, std::int64_t elements, PartId part = {});
+
 /// Returns an operation of a unit (-1: of none) that touches nothing yet.
 Operation operation_of(OperationKind kind, Queue queue, UnitId unit);
 

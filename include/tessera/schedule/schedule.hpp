@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -321,11 +322,19 @@ std::int64_t copied_bytes(const StepSchedule& schedule, const Operation& operati
 /// micro-batch, or this rank's wish to stop.
 inline bool takes_input(const Operation& op) { return op.kind == OperationKind::load && op.reads.empty(); }
 
+/// Returns whether an operation computes a direction of a part.
+inline bool computes_part(const Operation& op) {
+  return op.kind == OperationKind::forward || op.kind == OperationKind::recompute || op.kind == OperationKind::backward;
+}
+
 /// Returns whether an operation brings in the tokens of a micro-batch.
 bool takes_tokens(const StepSchedule& schedule, const Operation& op);
 
 /// Returns all values that an operation touches, each once: reads, writes, both ends of updates.
 std::vector<ValueId> touched_values(const Operation& operation);
+
+/// Returns the operations of a segment that touch each storage, ascending.
+std::map<StorageId, std::vector<OperationId>> touches_of(const StepSchedule& schedule, const Segment& segment);
 
 /// Returns the scratch that an operation has, if any.
 ValueId scratch_of(const StepSchedule& schedule, const Operation& operation);

@@ -68,9 +68,8 @@ void InputCopies::store(Trip& trip, ValueId output) {
   Operation op = operation_of(OperationKind::store, Queue::store, {});
   op.part = trip.part;
   op.reads = {output};
-  Storage storage = local("activations " + w_.schedule().part(trip.part).name, Category::activations);
-  storage.space = MemorySpace::host;
-  trip.on_host = w_.write(op, std::move(storage), w_.value(output));
+  const std::string name = "activations " + w_.schedule().part(trip.part).name;
+  trip.on_host = w_.write(op, in_host_memory(local(name, Category::activations)), w_.value(output));
   trip.stored = w_.emit(std::move(op));
 }
 

@@ -16,11 +16,7 @@ class BucketBuffers {
   ValueId write(Operation& op, const Value& bucket) {
     const std::size_t turn = next_++ % buffers_.size();
     Buffer& buffer = buffers_[turn];
-    if (!buffer.storage) {
-      Storage storage = local(fmt::format("{} {}", name_, turn), category_);
-      storage.space = MemorySpace::host;
-      buffer.storage = w_.add(std::move(storage));
-    }
+    if (!buffer.storage) buffer.storage = w_.add(in_host_memory(local(fmt::format("{} {}", name_, turn), category_)));
     w_.enlarge(buffer.storage, bucket.bytes());
     if (w_.is_in_segment(buffer.reader)) op.after.push_back({buffer.reader, EdgeReason::staging});
     return w_.write(op, buffer.storage, bucket);

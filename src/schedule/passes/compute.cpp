@@ -12,15 +12,6 @@ std::string name_of(const MicroStepKind& kind, const SchedulePolicy& policy) {
   return fmt::format("micro-step merging {}{}", kind.merged_slots.size(), kind.ends_block() ? " in place" : "");
 }
 
-Value value_of(ValueKind kind, DType dtype, std::int64_t elements, PartId part = {}) {
-  Value value;
-  value.kind = kind;
-  value.placement.dtype = dtype;
-  value.elements = elements;
-  value.part = part;
-  return value;
-}
-
 }  // namespace
 
 Compute::Compute(Writer& writer, const SchedulePolicy& policy, Parameters& parameters)
@@ -85,17 +76,20 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, const MicroStepKi
 }
 
 SegmentId Compute::write_evaluation(Scalars& scalars) {
-  const StepSchedule& s = w_.schedule();
   begin(SegmentRole::evaluation, "evaluation");
-  const auto steps = compute_order(s.model, s.layout, {}, false);
+  write_forward([&](const ComputeStep& step) { return head(step, true, nullptr, scalars); });
+  scalars.reduce();
+  return w_.close_segment();
+}
+
+void Compute::write_forward(const std::function<OperationId(const ComputeStep&)>& write_head) {
+  const auto steps = compute_order(*model_, w_.schedule().layout, {}, false);
   const GatherPlan gathers = plan(steps, false, true, policy_);
   emit_gathers(gathers, 0, {});
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const OperationId id = steps[i].is_head ? head(steps[i], true, nullptr, scalars) : forward(steps[i]);
+    const OperationId id = steps[i].is_head ? write_head(steps[i]) : forward(steps[i]);
     emit_gathers(gathers, static_cast<std::int64_t>(i) + 1, id);
   }
-  scalars.reduce();
-  return w_.close_segment();
 }
 
 void Compute::begin(SegmentRole role, const std::string& name) {

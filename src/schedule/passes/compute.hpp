@@ -2,6 +2,7 @@
 // The pass over compute: forward, recompute and backward of the parts, with the gathers that they need in between and
 // the gradients that they contribute.
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -33,6 +34,8 @@ class Compute {
  private:
   /// Opens a segment, emits the load of tokens, and forgets the segment before.
   void begin(SegmentRole role, const std::string& name);
+  /// Writes the forward of all parts, once; `write_head` writes the head's.
+  void write_forward(const std::function<OperationId(const ComputeStep&)>& write_head);
   /// Plans when the units that are not there are gathered. `hands_on`: the next segment begins as this one does.
   GatherPlan plan(std::vector<ComputeStep> steps, bool after_first_micro_step, bool hands_on,
                   const SchedulePolicy& policy) const;

@@ -7,33 +7,19 @@ namespace tessera {
 
 SegmentId Compute::write_generation(SegmentRole role) {
   begin(role, std::string(name_of(role)));
-  const auto steps = compute_order(*model_, w_.schedule().layout, {}, false);
-  const GatherPlan gathers = plan(steps, false, true, policy_);
-  emit_gathers(gathers, 0, {});
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const OperationId id = steps[i].is_head ? logits(steps[i]) : forward(steps[i]);
-    emit_gathers(gathers, static_cast<std::int64_t>(i) + 1, id);
-  }
+  write_forward([&](const ComputeStep& step) { return logits(step); });
   return w_.close_segment();
 }
 
 StorageId Compute::cache(const Part& part, PartId id) {
   const auto found = caches_.find(id);
   if (found != caches_.end()) return found->second;
-  Value value;
-  value.kind = ValueKind::cache;
-  value.part = id;
-  value.placement.dtype = w_.schedule().compute;
-  value.elements = model_->cache_elements();
+  const Value value = value_of(ValueKind::cache, w_.schedule().compute, model_->cache_elements(), id);
   return caches_[id] = w_.add(carried("cache " + part.name, Category::activations), value);
 }
 
 OperationId Compute::logits(const ComputeStep& step) {
-  Value value;
-  value.kind = ValueKind::logits;
-  value.part = step.part;
-  value.elements = model_->batch * model_->architecture.vocab;
-  value.placement.dtype = DType::fp32;
+  const Value value = value_of(ValueKind::logits, DType::fp32, model_->batch * model_->architecture.vocab, step.part);
   Operation op = compute(step, {tokens_, activations_[step.part - 1]});
   const ValueId made = w_.write(op, local("logits", Category::activations), value);
   const OperationId head = emit(std::move(op), model_->parts[step.part].forward.scratch_bytes);
@@ -43,11 +29,7 @@ OperationId Compute::logits(const ComputeStep& step) {
 
 void Compute::copy_to_host(ValueId made, StorageId& on_host, const char* name) {
   const Value value = w_.value(made);
-  if (!on_host) {
-    Storage storage = at_rest(name, Category::activations);
-    storage.space = MemorySpace::host;
-    on_host = w_.add(std::move(storage), value.bytes());
-  }
+  if (!on_host) on_host = w_.add(in_host_memory(at_rest(name, Category::activations)), value.bytes());
   Operation store = operation_of(OperationKind::store, Queue::store, {});
   store.reads = {made};
   w_.write(store, on_host, value);

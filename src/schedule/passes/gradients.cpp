@@ -196,9 +196,8 @@ ValueId Gradients::store(ValueId gradient) {
   Operation op = operation_of(OperationKind::store, Queue::store, copy.unit);
   op.reads = {gradient};
   op.bucket = {0, copy.elements};
-  Storage storage = local("gradients " + w_.schedule().unit(copy.unit).name, Category::gradients);
-  storage.space = MemorySpace::host;
-  const ValueId on_host = w_.write(op, std::move(storage), std::move(copy));
+  const std::string name = "gradients " + w_.schedule().unit(copy.unit).name;
+  const ValueId on_host = w_.write(op, in_host_memory(local(name, Category::gradients)), std::move(copy));
   w_.emit(std::move(op));
   return on_host;
 }

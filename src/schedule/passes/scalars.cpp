@@ -74,11 +74,7 @@ void Scalars::store(ValueId clipped) {
   op.reads.push_back(clipped);
   Value copy = w_.value(clipped);
   copy.elements = sizeof(StepScalars);
-  if (!on_host_) {
-    Storage storage = local("scalars on the host", Category::communication);
-    storage.space = MemorySpace::host;
-    on_host_ = w_.add(std::move(storage), copy.bytes());
-  }
+  if (!on_host_) on_host_ = w_.add(in_host_memory(local("scalars on the host", Category::communication)), copy.bytes());
   const ValueId stored = w_.write(op, on_host_, copy);
   w_.emit(std::move(op));
   w_.carry(stored);

@@ -85,8 +85,7 @@ SegmentId write_snapshot(Writer& writer, Parameters& parameters) {
     const std::int64_t world = s.grid.world();
     copy.elements = s.unit(unit).share(world) + state_elements(s.optimizer, s.unit(unit), world);
     copy.placement = {s.grid.larger_than_one({Group::shard, Group::replica}), {}, rules_of(s.optimizer).dtype};
-    Storage storage = at_rest("snapshot " + s.unit(unit).name, Category::optimizer_state);
-    storage.space = MemorySpace::host;
+    Storage storage = in_host_memory(at_rest("snapshot " + s.unit(unit).name, Category::optimizer_state));
     writer.state(unit).snapshot = writer.value(writer.write(op, std::move(storage), copy)).storage;
     writer.emit(std::move(op));
   }

@@ -15,9 +15,7 @@ namespace {
 
 /// Returns the FLOPs of the parts' matmuls; nothing for an operation that is not a part's.
 std::optional<std::int64_t> flops_of(const StepSchedule& s, const Operation& op) {
-  const bool computes =
-      op.kind == OperationKind::forward || op.kind == OperationKind::recompute || op.kind == OperationKind::backward;
-  if (!computes) return std::nullopt;
+  if (!computes_part(op)) return std::nullopt;
   return cost_of(s, op).flops;
 }
 

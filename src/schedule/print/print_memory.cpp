@@ -170,20 +170,27 @@ bool is_accumulator(const StepSchedule& s, const Value& value) {
   return !reduced || !value.placement.shard.empty();
 }
 
-std::string print_accumulators(const StepSchedule& s) {
-  if (s.accumulation == 1) return "";
-  std::map<UnitId, std::int64_t> levels;
-  std::int64_t deepest = 0, one_level = 0;
+/// Calls f(unit, bytes) for each accumulator.
+template <class F>
+void for_each_accumulator(const StepSchedule& s, F&& f) {
   std::set<StorageId> seen;
   for (const Segment& segment : s.segments) {
     if (segment.role != SegmentRole::micro_step) continue;
     for (const ValueId v : segment.carried_in) {
       const Value& value = s.value(v);
-      if (!is_accumulator(s, value) || !seen.insert(value.storage).second) continue;
-      if (levels[value.unit]++ == 0) one_level += s.storage(value.storage).bytes;
-      deepest = std::max(deepest, levels[value.unit]);
+      if (is_accumulator(s, value) && seen.insert(value.storage).second) f(value.unit, s.storage(value.storage).bytes);
     }
   }
+}
+
+std::string print_accumulators(const StepSchedule& s) {
+  if (s.accumulation == 1) return "";
+  std::map<UnitId, std::int64_t> levels;
+  std::int64_t deepest = 0, one_level = 0;
+  for_each_accumulator(s, [&](UnitId unit, std::int64_t bytes) {
+    if (levels[unit]++ == 0) one_level += bytes;
+    deepest = std::max(deepest, levels[unit]);
+  });
   std::string text = fmt::format("accumulation over {} micro-steps keeps {} of gradient sums", s.accumulation,
                                  format_bytes(accumulator_bytes(s)));
   if (s.deterministic && deepest > 1) {
@@ -207,17 +214,9 @@ std::string title_of(const StrategyRow& row) { return std::string(name_of(row.st
 }  // namespace
 
 std::int64_t accumulator_bytes(const StepSchedule& schedule) {
-  std::set<StorageId> seen;
-  std::int64_t bytes = 0;
-  for (const Segment& segment : schedule.segments) {
-    if (segment.role != SegmentRole::micro_step) continue;
-    for (const ValueId v : segment.carried_in) {
-      const Value& value = schedule.value(v);
-      if (is_accumulator(schedule, value) && seen.insert(value.storage).second)
-        bytes += schedule.storage(value.storage).bytes;
-    }
-  }
-  return bytes;
+  std::int64_t all = 0;
+  for_each_accumulator(schedule, [&](UnitId, std::int64_t bytes) { all += bytes; });
+  return all;
 }
 
 std::map<std::string, std::int64_t> host_memory(const StepSchedule& schedule) {

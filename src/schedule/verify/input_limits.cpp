@@ -12,13 +12,13 @@ namespace {
 class InputsOfSegment {
  public:
   InputsOfSegment(const StepSchedule& schedule, const Segment& segment, std::vector<std::string>& problems)
-      : schedule_(schedule), segment_(segment), order_(schedule, segment), problems_(problems) {
+      : schedule_(schedule),
+        segment_(segment),
+        order_(schedule, segment),
+        problems_(problems),
+        touches_(touches_of(schedule, segment)) {
     for (const OperationId id : segment.operations()) {
       const Operation& op = schedule.operation(id);
-      for (const ValueId v : touched_values(op)) {
-        auto& list = touches_[schedule.value(v).storage];
-        if (list.empty() || list.back() != id) list.push_back(id);
-      }
       if (op.queue == Queue::compute && op.part) parts_.push_back(id);
       if (op.kind == OperationKind::recompute && starts_from_input(op)) starts_.push_back(id);
     }

@@ -100,8 +100,7 @@ void Interpreter::store_gradient(const Operation& op) {
          "the copy is of another unit, type or placement than the gradient");
   demand(out.elements == gradient->type.elements && op.bucket == Bucket{0, out.elements},
          "stores other elements than the gradient's");
-  State state = *gradient;
-  write(op.writes[0], std::move(state));
+  write(op.writes[0], *gradient);
 }
 
 void Interpreter::store_scalars(const Operation& op) {
@@ -110,8 +109,7 @@ void Interpreter::store_scalars(const Operation& op) {
     return complain("a store of scalars reads the clip's");
   demand(scalars->type.dtype() == schedule_.value(op.writes[0]).dtype() && scalars->version == step_,
          "stores scalars of another step");
-  State state = *scalars;
-  write(op.writes[0], std::move(state));
+  write(op.writes[0], *scalars);
 }
 
 /// Demands that the activation copied back for a recompute is the one that forward made.
@@ -224,7 +222,7 @@ void Interpreter::slice(const Operation& op) {
   demand(out.kind == ValueKind::parameter && out.unit == source->type.unit && out.dtype() == source->type.dtype() &&
              out.elements * schedule_.grid.size(op.group) == source->type.elements,
          "the slice is not its rank's part of the source");
-  write(op.writes[0], State(*source));
+  write(op.writes[0], *source);
 }
 
 }  // namespace tessera

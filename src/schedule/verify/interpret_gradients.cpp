@@ -72,8 +72,7 @@ void Interpreter::reduce_scatter(const Operation& op) {
   demand(out.placement.shard == source->type.placement.shard.with(op.group),
          "the placement is not the source's sharded over the group");
   demand(out.elements * schedule_.grid.size(op.group) == source->type.elements, "slices do not add up to the source");
-  State state = *source;
-  write(op.writes[0], std::move(state));
+  write(op.writes[0], *source);
 }
 
 void Interpreter::all_reduce(const Operation& op) {

@@ -70,8 +70,7 @@ void Interpreter::exchange(const Operation& op) {
   demand(source->type.elements == (to_owners ? slice : owned) && out.elements == (to_owners ? owned : slice),
          "an exchange is between a slice's matrices and the fullest owner's");
   need_all_matrices(op, to_owners);
-  State state = *source;
-  write(op.writes[0], std::move(state));
+  write(op.writes[0], *source);
 }
 
 void Interpreter::orthogonalize(const Operation& op) {

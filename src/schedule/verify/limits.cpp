@@ -11,17 +11,12 @@ namespace {
 
 /// The facts about one segment that the checks below need.
 struct SegmentFacts {
-  SegmentFacts(const StepSchedule& s, const Segment& in) : schedule(s), segment(in), order(s, in) {
+  SegmentFacts(const StepSchedule& s, const Segment& in)
+      : schedule(s), segment(in), order(s, in), touches(touches_of(s, in)) {
     for (const OperationId id : segment.operations()) {
       const Operation& op = schedule.operation(id);
       for (const ValueId v : op.reads) readers[v].push_back(id);
-      for (const ValueId v : touched_values(op)) {
-        auto& list = touches[schedule.value(v).storage];
-        if (list.empty() || list.back() != id) list.push_back(id);
-      }
-      const bool computes = op.kind == OperationKind::forward || op.kind == OperationKind::recompute ||
-                            op.kind == OperationKind::backward;
-      if (computes) compute.push_back(id);
+      if (computes_part(op)) compute.push_back(id);
       if (makes_full_parameters(op)) gathers.push_back(id);
     }
     for (const ValueId v : segment.carried_in) {
@@ -75,8 +70,8 @@ struct SegmentFacts {
   const StepSchedule& schedule;
   const Segment& segment;
   SegmentOrder order;
-  std::map<ValueId, std::vector<OperationId>> readers;
   std::map<StorageId, std::vector<OperationId>> touches;
+  std::map<ValueId, std::vector<OperationId>> readers;
   std::vector<OperationId> compute, gathers;
   std::vector<ValueId> found;  ///< full copies of block units that the previous segment has left
 };
