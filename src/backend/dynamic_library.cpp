@@ -3,11 +3,10 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
+#include "tessera/base/environment.hpp"
 #include "tessera/base/refuse.hpp"
 
 namespace tessera {
@@ -15,11 +14,6 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): the environment never changes here
-  return value != nullptr ? value : "";
-}
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -100,22 +94,22 @@ std::vector<void*> open_parts(const fs::path& path, const std::vector<std::strin
 
 std::vector<std::string> library_candidates(const LibrarySearch& search) {
   Candidates candidates(search);
-  for (const std::string& folder : split(environment("TESSERA_LIBRARY_PATH"), ':')) {
+  for (const std::string& folder : split(variable("TESSERA_LIBRARY_PATH"), ':')) {
     candidates.add(folder);
     candidates.add_toolkit(folder);
     candidates.add_packages(folder);
   }
   candidates.add("");
-  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
-    if (const std::string home = environment(variable); !home.empty()) candidates.add_toolkit(home);
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (const std::string home = variable(name); !home.empty()) candidates.add_toolkit(home);
   }
   for (const fs::path& toolkit : entries_like("/usr/local", "cuda")) candidates.add_toolkit(toolkit);
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    if (const std::string prefix = environment(variable); !prefix.empty()) {
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (const std::string prefix = variable(name); !prefix.empty()) {
       for (const fs::path& packages : package_folders(prefix)) candidates.add_packages(packages);
     }
   }
-  if (const std::string home = environment("HOME"); !home.empty()) {
+  if (const std::string home = variable("HOME"); !home.empty()) {
     for (const fs::path& packages : package_folders(fs::path(home) / ".local")) candidates.add_packages(packages);
   }
   for (const char* prefix : {"/usr/local", "/usr"}) {
@@ -141,22 +135,11 @@ DynamicLibrary DynamicLibrary::open(const LibrarySearch& search) {
       .hint("These were tried:{}", tried);
 }
 
-DynamicLibrary::~DynamicLibrary() {
-  if (handle_ != nullptr) dlclose(handle_);
-}
-
-DynamicLibrary::DynamicLibrary(DynamicLibrary&& other) noexcept
-    : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)) {}
-
-DynamicLibrary& DynamicLibrary::operator=(DynamicLibrary&& other) noexcept {
-  std::swap(handle_, other.handle_);
-  std::swap(path_, other.path_);
-  return *this;
-}
+void DynamicLibrary::Close::operator()(void* handle) const { dlclose(handle); }
 
 void* DynamicLibrary::find(const char* name) const {
-  TESSERA_ASSERT(handle_ != nullptr, "{} is looked up in a library that is not open", name);
-  return dlsym(handle_, name);
+  TESSERA_ASSERT(handle_, "{} is looked up in a library that is not open", name);
+  return dlsym(handle_.get(), name);
 }
 
 void* DynamicLibrary::symbol(const char* name) const {

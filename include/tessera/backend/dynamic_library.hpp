@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/unique_handle.hpp"
 
 namespace tessera {
 
@@ -33,11 +34,6 @@ class DynamicLibrary {
   DynamicLibrary() = default;  ///< nothing is open
   /// Opens the first candidate that loads. UsageError when none does: names all that were tried, with the first reason.
   static DynamicLibrary open(const LibrarySearch& search);
-  ~DynamicLibrary();
-  DynamicLibrary(DynamicLibrary&& other) noexcept;
-  DynamicLibrary& operator=(DynamicLibrary&& other) noexcept;
-  DynamicLibrary(const DynamicLibrary&) = delete;
-  DynamicLibrary& operator=(const DynamicLibrary&) = delete;
 
   /// Returns the candidate that was opened.
   const std::string& path() const { return path_; }
@@ -53,7 +49,11 @@ class DynamicLibrary {
 
  private:
   DynamicLibrary(void* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
-  void* handle_ = nullptr;
+  struct Close {
+    static void* none() { return nullptr; }
+    void operator()(void* handle) const;
+  };
+  UniqueHandle<void*, Close> handle_;
   std::string path_;
 };
 
