@@ -11,6 +11,7 @@
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/checkpoint/manifest.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 
 namespace tessera {
@@ -46,8 +47,6 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::sort(names.begin(), names.end());
   return names;
 }
-
-std::string last_error() { return std::generic_category().message(errno); }
 
 void rename_folder(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)

@@ -120,10 +120,7 @@ FileRecord read_file_record(const Fields& fields, StateContent content) {
 
 /// Checks that runs lie inside their tensors, datasets inside their file, and every element in exactly one run.
 void check_runs(const Manifest& manifest, const std::string& where) {
-  struct Span {
-    std::int64_t tensor, first, count;
-  };
-  std::vector<Span> spans;
+  std::vector<ElementRun> runs;
   for (const FileRecord& file : manifest.files) {
     std::int64_t elements = 0;
     for (const ElementRun& run : file.runs) {
@@ -136,7 +133,7 @@ void check_runs(const Manifest& manifest, const std::string& where) {
                       shown(manifest.tensors[static_cast<std::size_t>(run.tensor)].name));
       elements += run.count;  // cannot overflow: below, a file's elements must fit its bytes
       if (elements > file.bytes / 4) throw IoError("{}: {} is too small for its runs", where, shown(file.name));
-      spans.push_back({run.tensor, run.first, run.count});
+      runs.push_back(run);
     }
     if (!file.is_shard()) continue;
     for (const StateKind kind : kinds_of(file.content)) {
@@ -145,17 +142,15 @@ void check_runs(const Manifest& manifest, const std::string& where) {
         throw IoError("{}: a dataset of {} reaches beyond the file's end", where, shown(file.name));
     }
   }
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
-    return a.tensor != b.tensor ? a.tensor < b.tensor : a.first < b.first;
-  });
+  std::ranges::sort(runs, {}, [](const ElementRun& run) { return std::pair(run.tensor, run.first); });
   std::size_t next = 0;
   for (std::size_t tensor = 0; tensor < manifest.tensors.size(); ++tensor) {
     std::int64_t done = 0;
-    for (; next < spans.size() && spans[next].tensor == static_cast<std::int64_t>(tensor); ++next) {
-      if (spans[next].first != done)
-        throw IoError("{}: element {} of {} is {}", where, std::min(done, spans[next].first),
-                      shown(manifest.tensors[tensor].name), spans[next].first > done ? "in no shard" : "in two shards");
-      done += spans[next].count;
+    for (; next < runs.size() && runs[next].tensor == static_cast<std::int64_t>(tensor); ++next) {
+      if (runs[next].first != done)
+        throw IoError("{}: element {} of {} is {}", where, std::min(done, runs[next].first),
+                      shown(manifest.tensors[tensor].name), runs[next].first > done ? "in no shard" : "in two shards");
+      done += runs[next].count;
     }
     if (done != manifest.tensors[tensor].elements)
       throw IoError("{}: element {} of {} is in no shard", where, done, shown(manifest.tensors[tensor].name));

@@ -17,8 +17,6 @@ namespace tessera {
 
 namespace {
 
-std::string error_text() { return std::generic_category().message(errno); }
-
 /// Returns whether a path is a folder, not a link to one, that only this user can read or change: anybody may make a
 /// folder of any name in /dev/shm.
 bool is_own(const std::filesystem::path& folder) {
@@ -72,13 +70,13 @@ NearFile::NearFile(const std::filesystem::path& near, std::int64_t step, const s
   std::filesystem::create_directories(near.parent_path(), ignored);
   for (const std::filesystem::path& folder : {near, path_.parent_path()}) {
     if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-      failure_ = fmt::format("cannot create folder {} ({})", folder.string(), error_text());
+      failure_ = fmt::format("cannot create folder {} ({})", folder.string(), last_error());
     else if (!is_own(folder))
       failure_ = fmt::format("{} is not a folder of this user alone", folder.string());
     if (!failure_.empty()) return;
   }
   file_ = FileDescriptor(::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file_) failure_ = fmt::format("cannot create {} ({})", beside_.string(), error_text());
+  if (!file_) failure_ = fmt::format("cannot create {} ({})", beside_.string(), last_error());
 }
 
 NearFile::~NearFile() {
@@ -98,7 +96,7 @@ void NearFile::write(std::int64_t offset, const void* data, std::int64_t bytes) 
 std::string NearFile::finish() {
   if (!failure_.empty()) return failure_;
   if (::rename(beside_.c_str(), path_.c_str()) != 0)
-    return fmt::format("cannot rename {} ({})", beside_.string(), error_text());
+    return fmt::format("cannot rename {} ({})", beside_.string(), last_error());
   file_.reset();
   return {};
 }

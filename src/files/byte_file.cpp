@@ -42,6 +42,13 @@ bool path_exists(const std::filesystem::path& path) {
   return exists;
 }
 
+std::string last_error() { return std::generic_category().message(errno); }
+
+void fail_to(const char* what, const std::filesystem::path& path) {
+  const std::string why = last_error();
+  throw IoError("cannot {} {} ({})", what, path.string(), why);
+}
+
 void fail_to_read(const char* what, const std::filesystem::path& path) {
   const int error = errno;
   const std::string text =
@@ -95,7 +102,7 @@ void write_at(const FileDescriptor& file, const std::filesystem::path& path, std
   while (bytes > 0) {
     const ssize_t n = ::pwrite(file.get(), from, static_cast<std::size_t>(bytes), offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+    if (n < 0) fail_to("write", path);
     if (n == 0) throw IoError("cannot write {} (its file system takes no more bytes)", path.string());
     from += n, offset += n, bytes -= n;
   }
@@ -105,7 +112,7 @@ void write_all(const FileDescriptor& file, const std::filesystem::path& path, st
   while (!text.empty()) {
     const ssize_t written = ::write(file.get(), text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+    if (written < 0) fail_to("write", path);
     if (written == 0) throw IoError("cannot write {} (its file system takes no more bytes)", path.string());
     text.remove_prefix(static_cast<std::size_t>(written));
   }
@@ -130,8 +137,7 @@ void write_direct(const FileDescriptor& direct, const FileDescriptor& file, cons
 
 void reserve_space(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t bytes) {
   if (bytes == 0 || ::fallocate(file.get(), 0, 0, bytes) == 0) return;
-  if (errno == ENOSPC || errno == EDQUOT)
-    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+  if (errno == ENOSPC || errno == EDQUOT) fail_to("write", path);
 }
 
 void make_folder(const std::filesystem::path& path) {
@@ -141,8 +147,7 @@ void make_folder(const std::filesystem::path& path) {
 }
 
 void sync_file(const FileDescriptor& file, const std::filesystem::path& path) {
-  if (::fsync(file.get()) != 0)
-    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+  if (::fsync(file.get()) != 0) fail_to("write", path);
 }
 
 }  // namespace tessera

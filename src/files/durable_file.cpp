@@ -17,10 +17,9 @@ namespace {
 /// Overwrites in place: the file keeps its disk space until the new text is in it.
 void write_over(const std::filesystem::path& path, std::string_view text, bool durable) {
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
+  if (!file) fail_to("open", path);
   write_all(file, path, text);
-  if (::ftruncate(file.get(), static_cast<off_t>(text.size())) != 0)
-    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+  if (::ftruncate(file.get(), static_cast<off_t>(text.size())) != 0) fail_to("write", path);
   if (durable) sync_file(file, path);
 }
 
@@ -28,16 +27,14 @@ void write_over(const std::filesystem::path& path, std::string_view text, bool d
 
 void sync_file(const std::filesystem::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file || ::fsync(file.get()) != 0)
-    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+  if (!file || ::fsync(file.get()) != 0) fail_to("write", path);
 }
 
 void sync_folder(const std::filesystem::path& folder) {
   const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!descriptor) throw IoError("cannot open folder {} ({})", folder.string(), std::generic_category().message(errno));
+  if (!descriptor) fail_to("open folder", folder);
   // Some file systems refuse to sync folders; the rename itself is atomic there all the same.
-  if (::fsync(descriptor.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
-    throw IoError("cannot write folder {} ({})", folder.string(), std::generic_category().message(errno));
+  if (::fsync(descriptor.get()) != 0 && errno != EINVAL && errno != ENOTSUP) fail_to("write folder", folder);
 }
 
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -64,12 +61,11 @@ void write_text_atomically(const std::filesystem::path& path, std::string_view t
   const std::filesystem::path beside = fmt::format("{}.{}.tmp", path.string(), ::getpid());
   try {
     const FileDescriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!file) throw IoError("cannot create {} ({})", beside.string(), std::generic_category().message(errno));
+    if (!file) fail_to("create", beside);
     write_all(file, beside, text);
     if (durable) sync_file(file, beside);
     if (::rename(beside.c_str(), path.c_str()) != 0) {
-      throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(),
-                    std::generic_category().message(errno));
+      throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), last_error());
     }
   } catch (...) {
     ::unlink(beside.c_str());

@@ -9,13 +9,12 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 
 namespace tessera {
 
 namespace {
-
-std::string last_error() { return std::generic_category().message(errno); }
 
 /// Returns the type of PATH itself, not of a link's target; UsageError if the system cannot tell.
 std::filesystem::file_type type_at(const std::filesystem::path& path) {
@@ -54,7 +53,7 @@ FreshFolder::FreshFolder(std::filesystem::path path) : FreshOutput(std::move(pat
   for (int number = 0;; ++number) {
     beside_ = beside_name(path_, number);
     if (::mkdir(beside_.c_str(), 0777) == 0) break;
-    if (errno != EEXIST) throw IoError("cannot create folder {} ({})", beside_.string(), last_error());
+    if (errno != EEXIST) fail_to("create folder", beside_);
   }
 }
 
@@ -69,7 +68,7 @@ FreshFile::FreshFile(const std::filesystem::path& path) : FreshOutput(path) {
 
 SequentialFile::SequentialFile(std::filesystem::path path)
     : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-  if (!file_) throw IoError("cannot create {} ({})", path_.string(), std::generic_category().message(errno));
+  if (!file_) fail_to("create", path_);
 }
 
 void SequentialFile::append(const void* data, std::int64_t bytes) {

@@ -94,16 +94,20 @@ std::vector<std::int64_t> shape_of(const Hdf5Dataset& dataset) {
   return {sizes.begin(), sizes.end()};
 }
 
-/// Calls transfer(memory space, file space, offset into the caller's elements) for each box of the run.
+/// Calls H5Dread or H5Dwrite as transfer(memory space, file space, offset into the caller's elements) for each box of
+/// the run. `verb` is for messages.
 void for_each_selection(const Hdf5Dataset& dataset, const std::vector<std::int64_t>& shape, std::int64_t first,
-                        std::int64_t count, const std::function<void(hid_t, hid_t, std::int64_t)>& transfer) {
+                        std::int64_t count, const char* verb,
+                        const std::function<herr_t(hid_t, hid_t, std::int64_t)>& transfer) {
+  hdf5_quiet();
   const std::string name = hdf5_name(dataset.id());
   const std::int64_t elements = product(shape);
   if (first < 0 || count < 0 || first > elements || count > elements - first) {
     throw IoError("{} has {} elements, so there are no {} from element {} on", name, elements, count, first);
   }
   if (count == 0) return;
-  if (shape.empty()) return transfer(H5S_ALL, H5S_ALL, 0);
+  const std::string failed = fmt::format("cannot {} {}", verb, name);
+  if (shape.empty()) return hdf5_check(transfer(H5S_ALL, H5S_ALL, 0), failed);
   const std::string what = fmt::format("cannot select elements of {}", name);
   const Hdf5Space space(hdf5_check_id(H5Dget_space(dataset.id()), what));
   std::int64_t offset = 0;
@@ -111,7 +115,7 @@ void for_each_selection(const Hdf5Dataset& dataset, const std::vector<std::int64
     hdf5_check(H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, box.start.data(), nullptr, box.count.data(), nullptr),
                what);
     const Hdf5Space memory = simple_space({box.elements});
-    transfer(memory.id(), space.id(), offset);
+    hdf5_check(transfer(memory.id(), space.id(), offset), failed);
     offset += box.elements;
   });
 }
@@ -190,23 +194,17 @@ Hdf5Array<T> Hdf5Array<T>::open(hid_t parent, const std::string& name) {
 
 template <class T>
 void Hdf5Array<T>::write(std::int64_t first, std::span<const T> values) {
-  hdf5_quiet();
   for_each_selection(
-      dataset_, shape_, first, static_cast<std::int64_t>(values.size()),
-      [&](hid_t memory, hid_t file, std::int64_t offset) {
-        hdf5_check(H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory, file, H5P_DEFAULT, values.data() + offset),
-                   fmt::format("cannot write {}", hdf5_name(dataset_.id())));
+      dataset_, shape_, first, std::ssize(values), "write", [&](hid_t memory, hid_t file, std::int64_t offset) {
+        return H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory, file, H5P_DEFAULT, values.data() + offset);
       });
 }
 
 template <class T>
 void Hdf5Array<T>::read(std::int64_t first, std::span<T> values) const {
-  hdf5_quiet();
   for_each_selection(
-      dataset_, shape_, first, static_cast<std::int64_t>(values.size()),
-      [&](hid_t memory, hid_t file, std::int64_t offset) {
-        hdf5_check(H5Dread(dataset_.id(), ElementType<T>::memory(), memory, file, H5P_DEFAULT, values.data() + offset),
-                   fmt::format("cannot read {}", hdf5_name(dataset_.id())));
+      dataset_, shape_, first, std::ssize(values), "read", [&](hid_t memory, hid_t file, std::int64_t offset) {
+        return H5Dread(dataset_.id(), ElementType<T>::memory(), memory, file, H5P_DEFAULT, values.data() + offset);
       });
 }
 

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/files/byte_file.hpp"
 
 namespace tessera {
 
@@ -35,17 +35,16 @@ void widen(const std::byte* from, std::span<float> out) {
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) throw refusal("{} does not exist", path.string());
-  if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
+  if (!file) fail_to("open", path);
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0)
-    throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
+  if (::fstat(file.get(), &status) != 0) fail_to("read", path);
   if (!S_ISREG(status.st_mode)) throw refusal("{} is not a file", path.string());
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size < kSizeBytes)
     throw refusal("{} is not a safetensors file", path.string()).because("it has only {} bytes", size);
 
   mapping_ = map_file(file.get(), static_cast<std::int64_t>(size), false);
-  if (!mapping_) throw IoError("cannot map {} ({})", path.string(), std::generic_category().message(errno));
+  if (!mapping_) fail_to("map", path);
   const std::byte* const mapped = mapping_.get().data;
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, mapped, kSizeBytes);

@@ -6,17 +6,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
 #include "tessera/base/threads.hpp"
+#include "tessera/files/byte_file.hpp"
 
 namespace tessera {
 
 namespace {
-
-std::string error_text() { return std::generic_category().message(errno); }
 
 /// Returns when the file was touched last, in nanoseconds; nothing if it is gone. Opening it makes a network file
 /// system ask its server.
@@ -102,7 +100,7 @@ std::unique_ptr<CacheLock> CacheLockSeeker::try_take() {
   }
   const std::string text = me.text();
   if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    const std::string why = error_text();
+    const std::string why = last_error();
     if (file) ::unlink(file_.c_str());
     throw IoError("cannot write {} ({}). Give data.cache or $TESSERA_CACHE a folder that can be written.",
                   file_.string(), why);

@@ -11,6 +11,8 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
+#include "tessera/config/value_text.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/text/prepared.hpp"
 
 namespace tessera {
@@ -161,19 +163,12 @@ void add_item(const std::string& item, std::string_view option, Found& out) {
       .use("{}", kAllowed);
 }
 
-std::vector<std::string> items_of(const std::string& given) {
+std::vector<std::string> paths_of(const std::string& given) {
   std::error_code error;
   if (given.find(',') == std::string::npos || fs::exists(given, error)) return {given};
-  std::vector<std::string> items;
-  for (std::size_t at = 0; at <= given.size();) {
-    const auto comma = std::min(given.find(',', at), given.size());
-    const auto first = given.find_first_not_of(' ', at);
-    const std::string item =
-        first < comma ? given.substr(first, given.find_last_not_of(' ', comma - 1) - first + 1) : "";
-    items.push_back(item);
-    at = comma + 1;
-  }
-  return items;
+  std::vector<std::string> paths;
+  for (const std::string_view item : items_of(given)) paths.emplace_back(trimmed(item));
+  return paths;
 }
 
 void require_one_sort(const SourceList& list, std::string_view option) {
@@ -195,7 +190,7 @@ bool SourceList::is_only(SourceKind kind) const {
 
 SourceList list_sources(const std::string& given, std::string_view option) {
   Found found;
-  for (const std::string& item : items_of(given)) {
+  for (const std::string& item : paths_of(given)) {
     if (item.empty()) throw refuse(option, given).because("an empty name is in the list").use("{}", kAllowed);
     add_item(item, option, found);
   }
@@ -206,8 +201,7 @@ SourceList list_sources(const std::string& given, std::string_view option) {
 
 FileState state_of(const fs::path& file) {
   struct stat status {};
-  if (::stat(file.c_str(), &status) != 0)
-    throw IoError("{} cannot be examined ({})", file.string(), std::generic_category().message(errno));
+  if (::stat(file.c_str(), &status) != 0) throw IoError("{} cannot be examined ({})", file.string(), last_error());
   return {status.st_size, std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 

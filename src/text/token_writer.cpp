@@ -3,10 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "tessera/base/error.hpp"
 #include "tessera/files/byte_file.hpp"
@@ -23,13 +21,12 @@ constexpr std::int64_t kLargestJournal = std::int64_t{1} << 20;
 
 FileDescriptor open_for_update(const std::filesystem::path& path) {
   FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!file) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+  if (!file) fail_to("write", path);
   return file;
 }
 
 void cut_to(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t bytes) {
-  if (::ftruncate(file.get(), bytes) != 0)
-    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+  if (::ftruncate(file.get(), bytes) != 0) fail_to("write", path);
 }
 
 std::int64_t place_of_document(std::int64_t number) {

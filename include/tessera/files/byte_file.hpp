@@ -25,6 +25,10 @@ class UnreadableError : public IoError {
 bool path_exists(const std::filesystem::path& path);
 
 enum class OpenFor : std::uint8_t { reading, writing };
+/// Returns the system's words for errno.
+std::string last_error();
+/// Throws IoError "cannot WHAT PATH (last_error)".
+[[noreturn]] void fail_to(const char* what, const std::filesystem::path& path);
 /// Throws the errno of a file that could not be opened or read: UnreadableError, or IoError if nothing is there.
 [[noreturn]] void fail_to_read(const char* what, const std::filesystem::path& path);
 /// Opens an existing file. IoError.
