@@ -102,11 +102,4 @@ std::unique_ptr<TokenSource> tokens_in_memory(std::vector<std::int32_t> tokens, 
   return std::make_unique<MemoryTokens>(std::move(tokens), id_bound);
 }
 
-std::unique_ptr<TokenSource> tokens_of_text(const std::string& text) {
-  std::vector<std::int32_t> tokens(text.size());
-  std::ranges::transform(text, tokens.begin(),
-                         [](char c) { return static_cast<std::int32_t>(static_cast<unsigned char>(c)); });
-  return tokens_in_memory(std::move(tokens), 256);
-}
-
 }  // namespace tessera

@@ -63,14 +63,6 @@ std::int64_t ModelParts::parameter_count() const {
   return count;
 }
 
-std::vector<TensorId> ModelParts::stack_of(TensorId first) const {
-  std::vector<TensorId> stack{first};
-  for (const TensorId id : tensors.ids()) {
-    if (tensors[id].follows == stack.back()) stack.push_back(id);
-  }
-  return stack;
-}
-
 std::int64_t ModelParts::training_flops() const {
   std::int64_t flops = 0;
   for (const Part& part : parts) flops += part.backward.flops + (part.kind == PartKind::head ? 0 : part.forward.flops);

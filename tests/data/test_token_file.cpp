@@ -3,6 +3,7 @@
 #include "data/files.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/data/token_header.hpp"
+#include "text_tokens.hpp"
 
 using namespace tessera;
 using Catch::Contains;
@@ -117,7 +118,7 @@ TEST_CASE("A corpus that is written as a token file is the same corpus") {
     CHECK(std::filesystem::file_size(file) == 1024 + tokens.size() * (bound > 65536 ? 4 : 2));
     CHECK_FALSE(std::filesystem::exists(folder.path() / "tokens.bin.tmp"));
   }
-  CHECK_THROWS_AS(write_token_file(*tokens_of_text("abc"), folder.path() / "none" / "tokens.bin"), IoError);
+  CHECK_THROWS_AS(write_token_file(*test::tokens_of_text("abc"), folder.path() / "none" / "tokens.bin"), IoError);
 }
 
 TEST_CASE("Tessera's own header counts in 64 bits, and a file that is not whole is refused") {

@@ -4,6 +4,7 @@
 
 #include "data/files.hpp"
 #include "tessera/data/token_source.hpp"
+#include "text_tokens.hpp"
 
 using namespace tessera;
 using Catch::Contains;
@@ -51,7 +52,7 @@ TEST_CASE("Tokens in memory keep to their bound and their range") {
   CHECK_THROWS_AS(source->copy(-1, 1, out), InternalError);
   CHECK_THROWS_AS(tokens_in_memory({0, 7}, 7), InternalError);
   CHECK_THROWS_AS(tokens_in_memory({0, -1}, 7), InternalError);
-  const auto text = tokens_of_text("a\xff");
+  const auto text = test::tokens_of_text("a\xff");
   text->copy(0, 2, out);
   CHECK((out[0] == 'a' && out[1] == 255));
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/guarded.hpp"
+#include "tensor_stack.hpp"
 #include "tessera/backend/stream.hpp"
 #include "tessera/backend/thread_pool.hpp"
 #include "tessera/model/constants.hpp"
@@ -26,7 +27,7 @@ class ModelRun {
       const ParameterTensor& t = model.tensors[id];
       std::int64_t elements = 0;
       if (!t.follows) {
-        for (const TensorId one : model.stack_of(id)) elements += model.tensors[one].padded_elements();
+        for (const TensorId one : stack_of(model, id)) elements += model.tensors[one].padded_elements();
       }
       parameter_memory.emplace_back(elements * size_of(compute));
       gradient_memory.emplace_back(elements * size_of(gradient));

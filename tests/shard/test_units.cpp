@@ -1,11 +1,13 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "tensor_stack.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/shard/units.hpp"
 #include "toy_model.hpp"
 
 using namespace tessera;
+using tessera::testing::stack_of;
 using tessera::testing::toy_model;
 using tessera::testing::ToyShape;
 
@@ -91,7 +93,7 @@ TEST_CASE("queries, keys and values follow each other without a gap, whatever th
           if (model.tensors[id].role != Role::query_weight) continue;
           INFO(small << ", " << model.tensors[id].name);
           const TensorId bias = id + 1;
-          CHECK(model.stack_of(id) == std::vector<TensorId>{id, id + 2, id + 4});
+          CHECK(stack_of(model, id) == std::vector<TensorId>{id, id + 2, id + 4});
           CHECK(layout.offset_of[id + 2] == layout.offset_of[id] + query);
           CHECK(layout.offset_of[id + 4] == layout.offset_of[id] + query + key);
           CHECK(layout.offset_of[bias + 2] == layout.offset_of[bias] + 18);

@@ -6,6 +6,7 @@
 #include "tessera/data/corpus.hpp"
 #include "tessera/text/corpus.hpp"
 #include "text/source_files.hpp"
+#include "text_tokens.hpp"
 
 using namespace tessera;
 using Catch::Contains;
@@ -43,7 +44,7 @@ TEST_CASE("A folder of text is joined in the order of paths, and any range can b
     }
   }
   CHECK_THROWS_AS(some_of(*source, 1, source->size()), InternalError);
-  CHECK(fingerprint(*source) == fingerprint(*tokens_of_text(text_of(*source))));
+  CHECK(fingerprint(*source) == fingerprint(*test::tokens_of_text(text_of(*source))));
 }
 
 TEST_CASE("Links to files are followed, and what a folder leaves out is said") {

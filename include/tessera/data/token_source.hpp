@@ -67,7 +67,4 @@ std::uint64_t fingerprint(const TokenSource& source);
 /// Holds tokens in memory; every id must be in 0 .. id_bound-1.
 std::unique_ptr<TokenSource> tokens_in_memory(std::vector<std::int32_t> tokens, std::int64_t id_bound);
 
-/// Holds the bytes of a text as tokens.
-std::unique_ptr<TokenSource> tokens_of_text(const std::string& text);
-
 }  // namespace tessera

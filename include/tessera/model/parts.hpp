@@ -125,8 +125,6 @@ struct ModelParts {
   /// sequence]; or what GenerationInputs says.
   std::int64_t input_integers() const { return (documents ? 3 : 2) * tokens() + (generates() ? 2 * batch : 0); }
   std::int64_t parameter_count() const;
-  /// Returns a tensor and those that lie behind it in memory without a gap.
-  std::vector<TensorId> stack_of(TensorId first) const;
   /// Returns the FLOPs of one micro-batch's forward and backward, without recomputation.
   std::int64_t training_flops() const;
 };
