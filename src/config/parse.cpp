@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <boost/program_options/cmdline.hpp>
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/options_description.hpp>
@@ -9,13 +8,13 @@
 #include <utility>
 
 #include "config/option_table.hpp"
-#include "tessera/config/value_text.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/config/value_text.hpp"
 
 namespace tessera {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/algorithm/string/replace.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -32,8 +33,7 @@ std::string compiler() {
 std::string counted(const std::vector<std::string>& hosts) {
   std::vector<std::pair<std::string, int>> counts;
   for (const std::string& host : hosts) {
-    const auto place =
-        std::find_if(counts.begin(), counts.end(), [&](const auto& entry) { return entry.first == host; });
+    const auto place = std::ranges::find(counts, host, &std::pair<std::string, int>::first);
     if (place == counts.end()) {
       counts.emplace_back(host, 1);
     } else {
@@ -79,15 +79,7 @@ std::string shell_quoted(const std::string& argument) {
            std::string_view("_-./=:,+@%").find(c) != std::string_view::npos;
   };
   if (!argument.empty() && std::all_of(argument.begin(), argument.end(), plain)) return argument;
-  std::string quoted = "'";
-  for (const char c : argument) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
+  return "'" + boost::replace_all_copy(argument, "'", "'\\''") + "'";
 }
 
 Facts build_facts() {
