@@ -30,7 +30,7 @@ class PlainFile {
  public:
   explicit PlainFile(const std::filesystem::path& path, int flags)
       : path_(path), file_(::open(path.c_str(), flags, 0666)) {
-    if (!file_) fail("open");
+    if (!file_) fail_to("open", path_);
   }
 
   void write(std::int64_t bytes) const {
@@ -45,15 +45,12 @@ class PlainFile {
     std::vector<char> piece(kPiece);
     ssize_t n = 0;
     while ((n = ::read(file_.get(), piece.data(), piece.size())) > 0) continue;
-    if (n < 0) fail("read");
+    if (n < 0) fail_to("read", path_);
   }
   /// Drops the file's pages from memory.
   void forget() const { ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_DONTNEED); }
 
  private:
-  [[noreturn]] void fail(const char* what) const {
-    throw IoError("cannot {} {} ({})", what, path_.string(), std::generic_category().message(errno));
-  }
   std::filesystem::path path_;
   FileDescriptor file_;
 };

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <system_error>
@@ -30,7 +29,7 @@ class TraceFile {
   explicit TraceFile(std::filesystem::path path) : path_(std::move(path)), beside_(path_.string() + ".tmp") {
     std::filesystem::create_directories(path_.parent_path());
     file_ = FileDescriptor(::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!file_) throw IoError("cannot create {} ({})", beside_.string(), std::generic_category().message(errno));
+    if (!file_) fail_to("create", beside_);
   }
   ~TraceFile() {
     std::error_code ignored;

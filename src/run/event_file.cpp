@@ -5,9 +5,7 @@
 
 #include <bit>
 #include <boost/crc.hpp>
-#include <cerrno>
 #include <charconv>
-#include <system_error>
 
 #include "tessera/base/error.hpp"
 #include "tessera/files/byte_file.hpp"
@@ -76,7 +74,7 @@ EventFile::EventFile(const std::filesystem::path& folder, double unix_time, std:
     throw IoError("cannot use folder {} ({})", folder.string(), error.code().message());
   }
   file_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
-  if (!file_) throw IoError("cannot create {} ({})", path_.string(), std::generic_category().message(errno));
+  if (!file_) fail_to("create", path_);
   write_all(file_, path_,
             record(unix_time, 0, field(kFileVersion, "brain.Event:2")) +
                 record(unix_time, first_step, field(kSessionLog, kStart)));

@@ -94,7 +94,7 @@ std::string json_line(std::span<const JsonField> fields) {
 
 LineLog::LineLog(const std::filesystem::path& path)
     : path_(path), file_(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (!file_) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
+  if (!file_) fail_to("open", path);
 }
 
 void LineLog::append(std::string_view line) {

@@ -8,13 +8,13 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/process_owner.hpp"
 
@@ -25,8 +25,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
-
-std::string error_text() { return std::generic_category().message(errno); }
 
 /// Describes a lock that belongs to the open file, not to the process; `length` 0 reaches to the end of all bytes.
 struct flock byte_range(std::int64_t first, std::int64_t length) {
@@ -56,7 +54,7 @@ RunLock::RunLock(const std::filesystem::path& folder, std::int64_t rank, const L
       option_(settings.option),
       rank_(rank),
       file_(::open(lock_file_.c_str(), O_RDWR | O_CLOEXEC | (rank == 0 ? O_CREAT : 0), 0666)) {
-  if (!file_) throw IoError("cannot open {} ({})", lock_file_.string(), error_text());
+  if (!file_) fail_to("open", lock_file_);
   wait_for(settings);
 }
 
@@ -119,7 +117,7 @@ RunLock::Taken RunLock::take() {
   }
   if (errno == EAGAIN || errno == EACCES || errno == EINTR) return Taken::no;
   if (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP || errno == EINVAL) return Taken::no_locks;
-  throw IoError("cannot lock {} ({})", lock_file_.string(), error_text());
+  fail_to("lock", lock_file_);
 }
 
 /// On rank 0, without locks: the creator of the file has the folder. A file left by a process that died is removed.
@@ -142,7 +140,7 @@ RunLock::Taken RunLock::take_owner_file() {
   if (!file && errno == EEXIST) return Taken::no;
   const std::string text = me.text();
   if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    const std::string why = error_text();
+    const std::string why = last_error();
     if (file) ::unlink(owner_file_.c_str());
     throw IoError("cannot write {} ({})", owner_file_.string(), why);
   }
@@ -169,7 +167,7 @@ bool is_lock_free(const std::filesystem::path& folder, const LockSettings& setti
   const std::filesystem::path path = folder / settings.file;
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && errno == ENOENT) return true;
-  if (!file) throw IoError("cannot open {} ({})", path.string(), error_text());
+  if (!file) fail_to("open", path);
   struct flock lock = byte_range(0, 0);
   if (::fcntl(file.get(), F_OFD_GETLK, &lock) == 0) return lock.l_type == F_UNLCK;
   const auto owner = read_owner(folder / "owner.json");

@@ -1,5 +1,7 @@
 #include "run/metrics_tables.hpp"
 
+#include <utility>
+
 namespace tessera {
 
 namespace {
@@ -155,18 +157,9 @@ void MetricsTables::flush() {
 void MetricsTables::flush_file() { file_.flush(); }
 
 void MetricsTables::close() {
-  steps_ = {};
-  evals_ = {};
-  checkpoints_ = {};
-  device_ = {};
-  samples_ = {};
-  sample_texts_.reset();
-  ranks_ = {};
-  layers_ = {};
-  overlap_ = {};
-  measured_.clear();
-  provenance_ = {};
-  file_.close();
+  Hdf5File file = std::move(file_);
+  { const MetricsTables datasets = std::move(*this); }  // they are closed before the file
+  file.close();
 }
 
 }  // namespace tessera
