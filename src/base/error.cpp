@@ -2,11 +2,19 @@
 
 #include <cstring>
 
-namespace tessera::detail {
+namespace tessera {
 
-void assertion_failed(const char* condition, const char* file, int line, const std::string& message) {
+Caught caught_error() try { throw; } catch (const Error& error) {
+  return {error.code(), error.what()};
+} catch (const std::exception& error) {
+  return {ExitCode::internal, error.what()};
+} catch (...) {
+  return {ExitCode::internal, "an exception of unknown type"};
+}
+
+void detail::assertion_failed(const char* condition, const char* file, int line, const std::string& message) {
   const char* slash = std::strrchr(file, '/');
   throw InternalError("internal error: {} ({} at {}:{})", message, condition, slash ? slash + 1 : file, line);
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera

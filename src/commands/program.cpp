@@ -91,12 +91,10 @@ int run_program(int argc, char** argv) try {
   std::signal(SIGPIPE, SIG_IGN);  // if a reader goes away, a run only loses its output
   World world(&argc, &argv, limit_of_mpi(words));
   return world.run([&] { return run_with_ranks(world, words, invocation); });
-} catch (const Error& error) {
-  Log(0, 1).error(error.what());
-  return static_cast<int>(error.code());
-} catch (const std::exception& error) {
-  Log(0, 1).error(error.what());
-  return static_cast<int>(ExitCode::internal);
+} catch (...) {
+  const Caught error = caught_error();
+  Log(0, 1).error(error.what);
+  return static_cast<int>(error.code);
 }
 
 }  // namespace tessera

@@ -34,58 +34,48 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Unknown, malformed or impossible options and inputs: found before any work.
-class UsageError : public Error {
+/// An error with its type's exit code.
+template <ExitCode kCode>
+class CodedError : public Error {
  public:
   template <class... Args>
-  explicit UsageError(fmt::format_string<Args...> text, Args&&... args)
-      : Error(ExitCode::usage, fmt::format(text, std::forward<Args>(args)...)) {}
+  explicit CodedError(fmt::format_string<Args...> text, Args&&... args)
+      : Error(kCode, fmt::format(text, std::forward<Args>(args)...)) {}
+};
+
+/// Unknown, malformed or impossible options and inputs: found before any work.
+struct UsageError : CodedError<ExitCode::usage> {
+  using CodedError::CodedError;
 };
 
 /// Not-a-number, infinity or divergence in loss or gradients.
-class NumericalError : public Error {
- public:
-  template <class... Args>
-  explicit NumericalError(fmt::format_string<Args...> text, Args&&... args)
-      : Error(ExitCode::numerical, fmt::format(text, std::forward<Args>(args)...)) {}
+struct NumericalError : CodedError<ExitCode::numerical> {
+  using CodedError::CodedError;
 };
 
 /// Bits of weights or optimizer state changed by themselves, or replicas computed different ones.
-class CorruptionError : public Error {
- public:
-  template <class... Args>
-  explicit CorruptionError(fmt::format_string<Args...> text, Args&&... args)
-      : Error(ExitCode::corrupted, fmt::format(text, std::forward<Args>(args)...)) {}
+struct CorruptionError : CodedError<ExitCode::corrupted> {
+  using CodedError::CodedError;
 };
 
 /// A file cannot be read or written.
-class IoError : public Error {
- public:
-  template <class... Args>
-  explicit IoError(fmt::format_string<Args...> text, Args&&... args)
-      : Error(ExitCode::input_output, fmt::format(text, std::forward<Args>(args)...)) {}
+struct IoError : CodedError<ExitCode::input_output> {
+  using CodedError::CodedError;
 };
 
 /// A peer failed, did not arrive in time, or a communication library reported an error.
-class CommunicationError : public Error {
- public:
-  template <class... Args>
-  explicit CommunicationError(fmt::format_string<Args...> text, Args&&... args)
-      : Error(ExitCode::communication, fmt::format(text, std::forward<Args>(args)...)) {}
+struct CommunicationError : CodedError<ExitCode::communication> {
+  using CodedError::CodedError;
 };
 
 /// A peer did not arrive in time. The fault lies with it, or with a rank that it waits for.
-class TimeoutError : public CommunicationError {
- public:
+struct TimeoutError : CommunicationError {
   using CommunicationError::CommunicationError;
 };
 
 /// A GPU or its driver reported an error that no option explains.
-class DeviceError : public Error {
- public:
-  template <class... Args>
-  explicit DeviceError(fmt::format_string<Args...> text, Args&&... args)
-      : Error(ExitCode::internal, fmt::format(text, std::forward<Args>(args)...)) {}
+struct DeviceError : CodedError<ExitCode::internal> {
+  using CodedError::CodedError;
 };
 
 /// Another rank failed first and reported it. Carries that rank's exit code; is not printed again.
@@ -95,12 +85,17 @@ class PeerError : public Error {
 };
 
 /// A broken invariant.
-class InternalError : public Error {
- public:
-  template <class... Args>
-  explicit InternalError(fmt::format_string<Args...> text, Args&&... args)
-      : Error(ExitCode::internal, fmt::format(text, std::forward<Args>(args)...)) {}
+struct InternalError : CodedError<ExitCode::internal> {
+  using CodedError::CodedError;
 };
+
+/// The exit code and the message of an exception.
+struct Caught {
+  ExitCode code;
+  std::string what;
+};
+/// Describes the exception that is being handled.
+Caught caught_error();
 
 namespace detail {
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line, const std::string& message);

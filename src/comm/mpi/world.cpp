@@ -103,12 +103,9 @@ template <class F>
 void World::State::or_abort(F&& work) const {
   try {
     work();
-  } catch (const Error& error) {
-    abort_world(log(), error.code(), error.what());
-  } catch (const std::exception& error) {
-    abort_world(log(), ExitCode::internal, error.what());
   } catch (...) {
-    abort_world(log(), ExitCode::internal, "an exception of unknown type");
+    const Caught error = caught_error();
+    abort_world(log(), error.code, error.what);
   }
 }
 
@@ -198,21 +195,15 @@ std::unique_ptr<Transport> World::open_transport(const std::vector<std::int64_t>
 }
 
 int World::run(const std::function<int()>& body, double grace_seconds) {
-  const auto failed = [&](ExitCode code, const char* what) {
-    const Failure failure{state_->rank, code, what};
-    return finish(code, &failure, grace_seconds);
-  };
   try {
     const int code = body();
     return finish(static_cast<ExitCode>(code), nullptr, grace_seconds);
   } catch (const PeerError& error) {
     return finish(error.code(), nullptr, grace_seconds);
-  } catch (const Error& error) {
-    return failed(error.code(), error.what());
-  } catch (const std::exception& error) {
-    return failed(ExitCode::internal, error.what());
   } catch (...) {
-    return failed(ExitCode::internal, "an exception of unknown type");
+    const Caught error = caught_error();
+    const Failure failure{state_->rank, error.code, error.what};
+    return finish(error.code, &failure, grace_seconds);
   }
 }
 

@@ -81,12 +81,9 @@ void StagingChannel::run(const StagedWork& work) noexcept {
     work.run(work, *host_);
   } catch (const PeerError&) {
     fail(ExitCode::finished, nullptr);
-  } catch (const Error& error) {
-    fail(error.code(), error.what());
-  } catch (const std::exception& error) {
-    fail(ExitCode::internal, error.what());
   } catch (...) {
-    fail(ExitCode::internal, "an exception of unknown type");
+    const Caught error = caught_error();
+    fail(error.code, error.what.c_str());
   }
 }
 
