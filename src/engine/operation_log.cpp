@@ -31,6 +31,17 @@ FlightWork work_of(const StepSchedule& schedule, const Operation& op) {
 
 }  // namespace
 
+std::array<int, kQueues> stream_numbers(QueueMode mode, bool one_for_all, bool copies) {
+  std::array<int, kQueues> numbers{};
+  if (mode == QueueMode::serial) return numbers;
+  int last = one_for_all ? 1 : 0;
+  for (const Queue queue : {Queue::gather, Queue::reduce, Queue::replica})
+    numbers[static_cast<std::size_t>(queue)] = one_for_all ? 1 : ++last;
+  if (!copies) return numbers;
+  for (const Queue queue : {Queue::load, Queue::store, Queue::host}) numbers[static_cast<std::size_t>(queue)] = ++last;
+  return numbers;
+}
+
 std::string operation_name(const StepSchedule& schedule, const Operation& op) {
   std::string name(name_of(op.kind));
   if (op.unit) return name + " " + schedule.unit(op.unit).name;

@@ -10,45 +10,33 @@
 #include "tessera/backend/device.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/options.hpp"
+#include "tessera/engine/operation_log.hpp"
 #include "tessera/engine/peers.hpp"
 #include "tessera/schedule/schedule.hpp"
 
 namespace tessera {
 
-/// The compute queue has a stream. Communication has another for all its queues, or one for each. One for all
-/// (`one_for_all`) is legal, because list order is issue order. Offloading has one for each direction of the copies and
-/// one for the host's work (`copies`). In serial mode all share the compute stream.
+/// The streams of stream_numbers().
 class Queues {
  public:
   Queues(Device& device, QueueMode mode, bool one_for_all, bool copies)
-      : compute_(device.make_caller_stream("compute")) {
-    streams_.fill(compute_.get());
-    if (mode == QueueMode::serial) return;
-    for (const Queue queue : {Queue::gather, Queue::reduce, Queue::replica}) {
-      if (!one_for_all || others_.empty()) {
-        const std::string name = one_for_all ? "communication" : std::string(name_of(queue));
-        others_.push_back(device.make_stream(name, StreamPriority::high));
-      }
-      streams_[static_cast<std::size_t>(queue)] = others_.back().get();
-    }
-    if (!copies) return;
-    for (const Queue queue : {Queue::load, Queue::store, Queue::host}) {
-      others_.push_back(device.make_stream(std::string(name_of(queue)), StreamPriority::high));
-      streams_[static_cast<std::size_t>(queue)] = others_.back().get();
+      : compute_(device.make_caller_stream("compute")), numbers_(stream_numbers(mode, one_for_all, copies)) {
+    for (const Queue queue : {Queue::gather, Queue::reduce, Queue::replica, Queue::load, Queue::store, Queue::host}) {
+      if (stream_number(queue) <= static_cast<int>(others_.size())) continue;
+      const bool is_shared = one_for_all && others_.empty();
+      others_.push_back(
+          device.make_stream(is_shared ? "communication" : std::string(name_of(queue)), StreamPriority::high));
     }
   }
 
-  Stream& of(Queue queue) { return *streams_[static_cast<std::size_t>(queue)]; }
+  Stream& of(Queue queue) {
+    return on_compute(queue) ? *compute_ : *others_[static_cast<std::size_t>(stream_number(queue)) - 1];
+  }
   /// Returns the compute stream, which also loads and stores if nothing is offloaded.
   Stream& compute() { return *compute_; }
-  bool on_compute(Queue queue) const { return streams_[static_cast<std::size_t>(queue)] == compute_.get(); }
+  bool on_compute(Queue queue) const { return stream_number(queue) == 0; }
   /// Returns the number of a queue's stream; 0 is the compute stream.
-  int stream_number(Queue queue) const {
-    for (std::size_t i = 0; i < others_.size(); ++i) {
-      if (streams_[static_cast<std::size_t>(queue)] == others_[i].get()) return static_cast<int>(i) + 1;
-    }
-    return 0;
-  }
+  int stream_number(Queue queue) const { return numbers_[static_cast<std::size_t>(queue)]; }
   std::vector<std::unique_ptr<Stream>>& others() { return others_; }
 
   /// Blocks until all streams are empty; rethrows what their work threw.
@@ -78,7 +66,7 @@ class Queues {
  private:
   std::unique_ptr<Stream> compute_;
   std::vector<std::unique_ptr<Stream>> others_;
-  std::array<Stream*, kQueues> streams_{};
+  std::array<int, kQueues> numbers_;
 };
 
 /// Runs `work`. A failure is told to the other ranks before streams are drained, because the streams may wait for peers

@@ -9,21 +9,6 @@ namespace tessera {
 
 namespace {
 
-/// The stream of each queue, as Queues (engine/queues.hpp) has them: communication shares one on cores, and copies have
-/// their own only where something is offloaded.
-std::array<int, kQueues> streams_of(const StepSchedule& schedule, const QueueRules& rules) {
-  std::array<int, kQueues> streams{};
-  if (rules.queues == QueueMode::serial) return streams;
-  int next = 1;
-  const bool shared = !rules.runs_ahead && rules.queues != QueueMode::chaos;
-  for (const Queue queue : {Queue::gather, Queue::reduce, Queue::replica})
-    streams[static_cast<std::size_t>(queue)] = shared ? 1 : next++;
-  next = shared ? 2 : next;
-  if (!copies_in_steps(schedule)) return streams;
-  for (const Queue queue : {Queue::load, Queue::store, Queue::host}) streams[static_cast<std::size_t>(queue)] = next++;
-  return streams;
-}
-
 struct Stretch {
   double begin = 0, end = 0;
 };
@@ -62,7 +47,9 @@ class QueuePlay {
       : schedule_(schedule),
         times_(times),
         rules_(rules),
-        streams_(streams_of(schedule, rules)),
+        // Communication shares a stream on cores, and copies have their own only where something is offloaded.
+        streams_(stream_numbers(rules.queues, !rules.runs_ahead && rules.queues != QueueMode::chaos,
+                                copies_in_steps(schedule))),
         collectives_(rules.compute_under_collectives),
         copies_(rules.compute_under_copies),
         ends_(schedule.operations.size()) {}

@@ -1,6 +1,8 @@
 #pragma once
 // Where players note times: the sums of /steps/time and the spans of run.trace come from the same clock readings.
 
+#include <array>
+
 #include "tessera/engine/step_trace.hpp"
 #include "tessera/flight/recorder.hpp"
 #include "tessera/schedule/schedule.hpp"
@@ -10,6 +12,11 @@ namespace tessera {
 
 /// Returns the category of the time in which compute runs, or waits for, an operation.
 TimeCategory category_of(const StepSchedule& schedule, const Operation& op);
+
+/// Returns the number of each queue's stream. The compute queue has stream 0. Communication has another for all its
+/// queues, or one for each; one for all (`one_for_all`) is legal, because list order is issue order. Offloading has one
+/// for each direction of the copies and one for the host's work (`copies`). In serial mode all share stream 0.
+std::array<int, kQueues> stream_numbers(QueueMode mode, bool one_for_all, bool copies);
 
 /// Returns the name of an operation: "gather h.3".
 std::string operation_name(const StepSchedule& schedule, const Operation& op);
