@@ -25,12 +25,14 @@ int MpiComm::size() const {
   return size;
 }
 
+MpiComm::MpiComm(MPI_Comm comm) : comm_(comm) {
+  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
 MpiComm duplicate(MPI_Comm comm) {
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
-  MpiComm result(copy);
-  check_mpi(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  return result;
+  return MpiComm(copy);
 }
 
 }  // namespace tessera

@@ -15,7 +15,8 @@ void check_mpi(int result, const char* call);
 class MpiComm {
  public:
   MpiComm() = default;
-  explicit MpiComm(MPI_Comm comm) : comm_(comm) {}
+  /// Owns `comm`, whose errors are return codes from now on. Throws CommunicationError.
+  explicit MpiComm(MPI_Comm comm);
   MPI_Comm get() const { return comm_.get(); }
   void abandon() { comm_.release(); }
   void release() { comm_.reset(); }

@@ -33,9 +33,7 @@ int mpi_count(std::int64_t elements) {
 MpiComm all_ranks(const World& world) {
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(MPI_COMM_WORLD, 0, static_cast<int>(world.rank()), &comm), "MPI_Comm_split");
-  MpiComm owned(comm);
-  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  return owned;
+  return MpiComm(comm);
 }
 
 class MpiCommunicator final : public Communicator {

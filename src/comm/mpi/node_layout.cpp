@@ -35,7 +35,6 @@ NodeLayout find_nodes(MPI_Comm comm) {
   MPI_Comm world = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm, 0, place, &world), "MPI_Comm_split");
   layout.world = MpiComm(world);
-  check_mpi(MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   return layout;
 }
 

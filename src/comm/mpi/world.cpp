@@ -189,9 +189,7 @@ std::unique_ptr<Transport> World::open_transport(const std::vector<std::int64_t>
   if (some != MPI_GROUP_NULL) MPI_Group_free(&some);
   MPI_Group_free(&all);
   check_mpi(made, "MPI_Comm_create_group");
-  MpiComm owned(comm);
-  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  return std::make_unique<MpiTransport>(std::move(owned), *state_->notice);
+  return std::make_unique<MpiTransport>(MpiComm(comm), *state_->notice);
 }
 
 int World::run(const std::function<int()>& body, double grace_seconds) {
