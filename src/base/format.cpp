@@ -90,6 +90,10 @@ std::string format_percent(double share) {
   return std::abs(percent) < 9.95 ? fmt::format("{:.1f}%", percent) : fmt::format("{:.0f}%", percent);
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string format_utc(double unix_time) {
   if (!std::isfinite(unix_time) || unix_time < -62135596800.0 || unix_time >= 253402300800.0) return "?";
   const auto seconds = static_cast<std::time_t>(std::floor(unix_time));

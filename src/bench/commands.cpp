@@ -4,7 +4,6 @@
 #include "bench/result.hpp"
 #include "bench/tables.hpp"
 #include "tessera/base/clock.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"

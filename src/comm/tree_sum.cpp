@@ -4,6 +4,8 @@
 #include <bit>
 #include <type_traits>
 
+#include "tessera/base/math.hpp"
+
 #define TESSERA_KERNEL "comm/tree_sum_kernel.inc"
 #include "tessera/base/each_instruction_set.inc"
 

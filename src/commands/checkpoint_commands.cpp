@@ -6,7 +6,6 @@
 #include <map>
 
 #include "tessera/backend/cores.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "tessera/backend/cores.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/commands/commands.hpp"

@@ -6,7 +6,6 @@
 #include "commands/generate_text.hpp"
 #include "commands/loaded_model.hpp"
 #include "tessera/base/clock.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/base/refuse.hpp"

@@ -10,7 +10,6 @@
 #include "commands/plan_json.hpp"
 #include "commands/plan_largest.hpp"
 #include "commands/plan_rows.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"

@@ -12,7 +12,6 @@
 
 #include "tessera/backend/cores.hpp"
 #include "tessera/backend/thread_pool.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/text_table.hpp"

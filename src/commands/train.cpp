@@ -1,5 +1,4 @@
 #include "tessera/base/clock.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "config/option_table.hpp"
-#include "tessera/base/counted.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/config/readers.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tessera/base/counted.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/config/validate.hpp"
 

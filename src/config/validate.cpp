@@ -6,11 +6,12 @@
 #include <sstream>
 
 #include "config/option_table.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
+#include "tessera/config/choices.hpp"
 #include "tessera/config/recomputation.hpp"
 #include "tessera/config/validation_sources.hpp"
 #include "tessera/config/value_text.hpp"

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string_view>
 
-#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/mapped_file.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/base/refuse.hpp"

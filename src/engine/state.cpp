@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "tessera/model/constants.hpp"
+#include "tessera/model/initialize.hpp"
 
 namespace tessera {
 

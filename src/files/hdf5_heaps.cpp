@@ -1,11 +1,10 @@
-#include "tessera/files/hdf5_heaps.hpp"
-
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/mapped_file.hpp"
+#include "tessera/files/hdf5.hpp"
 
 namespace tessera {
 

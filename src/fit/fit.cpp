@@ -1,7 +1,6 @@
 #include "tessera/fit/fit.hpp"
 
 #include "fit/fit_changes.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/schedule/print.hpp"
 

@@ -9,7 +9,6 @@
 #include <map>
 #include <optional>
 
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/flight/survey.hpp"

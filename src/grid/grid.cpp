@@ -3,8 +3,8 @@
 #include <array>
 #include <numeric>
 
-#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 
 namespace tessera {

@@ -1,9 +1,8 @@
-#include "tessera/model/constants.hpp"
-
 #include <cmath>
 #include <numbers>
 
 #include "tessera/base/error.hpp"
+#include "tessera/model/initialize.hpp"
 
 namespace tessera {
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "tessera/backend/cores.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/data/reader.hpp"

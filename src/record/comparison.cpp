@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 #include "tessera/record/prediction.hpp"

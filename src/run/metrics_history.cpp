@@ -14,7 +14,6 @@
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/hdf5.hpp"
 #include "tessera/files/hdf5_data.hpp"
-#include "tessera/files/hdf5_heaps.hpp"
 
 namespace tessera {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/config/fine_tuning.hpp"

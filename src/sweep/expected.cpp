@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"

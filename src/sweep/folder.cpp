@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "sweep/text_file.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"

@@ -6,7 +6,6 @@
 #include "sweep/attempt.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 #include "tessera/config/describe.hpp"

@@ -11,7 +11,6 @@
 #include "sweep/needs.hpp"
 #include "sweep/text_file.hpp"
 #include "sweep/tokens.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"

@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "tessera/base/counted.hpp"
 #include "tessera/base/environment.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/config/validation_sources.hpp"
 #include "tessera/data/corpus.hpp"

@@ -6,7 +6,6 @@
 #include <set>
 #include <vector>
 
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/shown.hpp"
 

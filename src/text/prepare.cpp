@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "tessera/base/clock.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/data/token_header.hpp"
 #include "tessera/files/byte_file.hpp"

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "tessera/base/clock.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/text/inspect.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tessera/base/counted.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/generate/text_stream.hpp"
 

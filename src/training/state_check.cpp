@@ -5,7 +5,7 @@
 #include <cstring>
 #include <map>
 
-#include "tessera/base/counted.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/engine/state.hpp"
 
 namespace tessera {

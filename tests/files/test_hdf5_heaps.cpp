@@ -4,8 +4,8 @@
 
 #include "file_support.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/files/hdf5.hpp"
 #include "tessera/files/hdf5_data.hpp"
-#include "tessera/files/hdf5_heaps.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

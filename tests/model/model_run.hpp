@@ -9,7 +9,6 @@
 #include "tensor_stack.hpp"
 #include "tessera/backend/stream.hpp"
 #include "tessera/backend/thread_pool.hpp"
-#include "tessera/model/constants.hpp"
 #include "tessera/model/decoder.hpp"
 #include "tessera/model/initialize.hpp"
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <complex>
 
-#include "tessera/model/constants.hpp"
+#include "tessera/model/initialize.hpp"
 
 using namespace tessera;
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace tessera {
 
@@ -22,6 +23,9 @@ std::string format_seconds(double seconds);
 
 /// Formats a share as a percentage: 0.0412 is "4.1%", 0.5 is "50%"; "?" if it is not finite.
 std::string format_percent(double share);
+
+/// Formats "1 rank", "2 ranks".
+std::string counted(std::int64_t count, std::string_view noun);
 
 /// Formats seconds since 1970 as UTC in ISO 8601, "2026-01-31T12:00:00Z"; "?" if it is not finite or beyond the year
 /// 9999.

@@ -39,7 +39,7 @@ void set_masters(const StepSchedule& schedule, const Resources& resources, const
 /// unit's slice at a time.
 void set_parameters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
 
-/// Writes the model's constants (model/constants.hpp) where the plan has them; once, before anything is played.
+/// Writes the model's constants (model/initialize.hpp) where the plan has them; once, before anything is played.
 void set_constants(const StepSchedule& schedule, const Resources& resources);
 
 }  // namespace tessera

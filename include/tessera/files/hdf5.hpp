@@ -105,4 +105,10 @@ void hdf5_update_attribute(hid_t object, const std::string& name, double value);
 template <class T>
 T hdf5_read_attribute(hid_t object, const std::string& name);
 
+/// Checks the global heaps of an HDF5 file, in which texts of any length lie: collections that begin with "GCOL", a
+/// version, and their size, followed by objects with their sizes (HDF5 File Format Specification 3.0, III.E). libhdf5
+/// 1.10 adds up the sizes without checking them, so with a damaged one it loops without end or reads beyond its memory.
+/// IoError if a collection is longer than the file, or its objects do not fill it.
+void check_hdf5_heaps(const std::filesystem::path& path);
+
 }  // namespace tessera

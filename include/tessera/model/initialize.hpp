@@ -1,8 +1,10 @@
 #pragma once
-// Initial weights, element by element from counters: any slice on any rank equals that slice of the full tensor.
+// What a model begins with: weights, element by element from counters, so that any slice on any rank equals that slice
+// of the full tensor; and values that its parts read and no step changes.
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "tessera/model/parts.hpp"
 
@@ -13,5 +15,11 @@ namespace tessera {
 /// slices at once; one core with AVX-512 takes about 2 ns per element.
 void initialize_slice(const ParameterTensor& tensor, TensorId id, std::uint64_t seed, std::int64_t first_element,
                       std::span<float> out);
+
+/// Computes the values of ModelParts::constants[number]. "rotary": cosine and sine of each position's angles,
+/// [positions, head_width / 2, 2]. Angle i of position p is p / theta^(2 i / head_width) (Su et al. 2021), its
+/// frequency scaled by RopeScaling. Computed in double and rounded once. Hugging Face multiplies position and frequency
+/// in fp32, so its angles are off by up to 6e-8 of the angle.
+std::vector<float> constant_values(const ModelParts& model, std::int32_t number);
 
 }  // namespace tessera

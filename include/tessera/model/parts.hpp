@@ -62,7 +62,7 @@ struct SavedTensor {
   SavedRole role = SavedRole::mean;
 };
 
-/// Constants that parts read: computed once on the host (model/constants.hpp), equal on every rank.
+/// Constants that parts read: computed once on the host (model/initialize.hpp), equal on every rank.
 struct ConstantTensor {
   std::string name;  ///< "rotary"
   DType dtype = DType::fp32;

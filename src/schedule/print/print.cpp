@@ -6,7 +6,6 @@
 #include <map>
 
 #include "schedule/liveness.hpp"
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 
-#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 #include "tessera/schedule/print.hpp"
