@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "sanitized.hpp"
 #include "simulate/simulated_run.hpp"
 #include "temporary_folder.hpp"
 #include "tessera/base/error.hpp"
@@ -42,10 +43,10 @@ Architecture resolved(const std::vector<std::string>& arguments) {
 
 TEST_CASE("every preset of every family is planned in every view") {
   for (const std::string& name : preset_names()) {
-    for (const char* view : {"table", "schedule", "units"}) {
+    for (const std::string view : {"table", "schedule", "units"}) {
+      if (kSanitized && view == "table") continue;  // plans every strategy
       INFO(name << " " << view);
-      const std::string text =
-          plan({"--model.preset=" + name, "--train.seq_len=128", std::string("--plan.view=") + view});
+      const std::string text = plan({"--model.preset=" + name, "--train.seq_len=128", "--plan.view=" + view});
       REQUIRE(contains(text, name + ": "));
       REQUIRE(contains(text, "8 ranks (8 per node) x 1 micro-step x 4 sequences of 128"));
     }

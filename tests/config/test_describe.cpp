@@ -85,7 +85,7 @@ TEST_CASE("write_ini gives the same options again, and is itself stable") {
   CHECK(parse_text(write_ini(Options{}), "d.ini") == Options{});
   std::mt19937_64 random(20240601);
   int accepted = 0;
-  for (int round = 0; round < 16000 && accepted < (kSanitized ? 200 : 2000); ++round) {
+  for (int round = 0; round < (kSanitized ? 1600 : 16000) && accepted < 2000; ++round) {
     std::vector<std::string> words;
     for (const auto& row : option_table()) {
       if (random() % 12 == 0) words.push_back("--" + row.name + "=" + random_value(row, random));
@@ -103,7 +103,7 @@ TEST_CASE("write_ini gives the same options again, and is itself stable") {
     REQUIRE(again == options);
     REQUIRE(write_ini(again) == text);
   }
-  CHECK(accepted > 50);
+  CHECK(accepted > (kSanitized ? 5 : 50));
 }
 
 TEST_CASE("A run's config.ini tells how to repeat it, and has no section that training does not read") {

@@ -90,7 +90,7 @@ void drop_edges(const Subject& subject, std::map<EdgeReason, Count>& counts) {
   }
 }
 
-/// All pairs of neighbours (every 5th under sanitizers), and every 29th of the other pairs (every 5th with
+/// All pairs of neighbours (every 15th under sanitizers), and every 29th of the other pairs (every 5th with
 /// TESSERA_LONG: tests/long.sh).
 void swap_pairs(const Subject& subject, Count& neighbours, Count& others) {
   const StepSchedule& s = subject.schedule;
@@ -100,7 +100,7 @@ void swap_pairs(const Subject& subject, Count& neighbours, Count& others) {
     for (const OperationId a : segment.operations()) {
       for (OperationId b = a + 1; b < segment.first + segment.count; ++b) {
         const bool next = b == a + 1;
-        if (++draw % (!next ? others_stride : kSanitized ? 5 : 1) != 0) continue;
+        if (++draw % (!next ? others_stride : kSanitized ? 15 : 1) != 0) continue;
         INFO(segment.name << ": " << text_of(s, a) << " swapped with " << text_of(s, b));
         if (rejected(swapped(s, a, b), subject.plan, next ? neighbours : others)) continue;
         // Another legal order of the same work.
