@@ -15,8 +15,8 @@ struct DeviceTraits {
   DeviceKind kind;
   std::string_view name;    ///< as run.device spells it
   bool has_own_memory;      ///< apart from the host's; only a process that has opened the device can query it
-  bool is_accelerator;      ///< a machine has a number of them; a rank takes one, which may be busy or missing, and
-                            ///< whose queues run at no cost to each other
+  bool is_accelerator;      ///< a machine has a number of them; a rank takes one, which may be busy or missing. Its
+                            ///< queues run at the same time at no cost to each other
   bool uses_mpi;            ///< and shared memory for its collectives; otherwise NCCL, or staged on the host
   bool has_graphs;          ///< which replay a step (run.graph)
   bool has_library_choice;  ///< between a library's kernels and ours (run.attention), and among a library's own

@@ -13,7 +13,7 @@ namespace tessera {
 
 /// The device that run.device names; nothing (spelled "auto") while it is open.
 using DeviceChoice = std::optional<DeviceKind>;
-/// Yes or no, or left open to what the option says (spelled "auto").
+/// An answer that the user gives, or leaves to Tessera (automatic, spelled "auto"): the option says how it decides.
 enum class Tristate : std::uint8_t { automatic, no, yes };
 /// The type in which a loss stores its logits. compute is the type of precision.compute; fp32 replaces it where it has
 /// 16 bits.

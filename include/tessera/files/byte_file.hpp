@@ -42,7 +42,7 @@ void read_at(const FileDescriptor& file, const std::filesystem::path& path, std:
              std::int64_t bytes);
 /// The same up to the file's end; returns the bytes read.
 std::int64_t read_up_to(const FileDescriptor& file, const std::filesystem::path& path, void* out, std::int64_t bytes);
-/// Reads the full text; nothing if there is no such file. Throws IoError if it cannot be read.
+/// Reads all of a text. Returns nothing if the file does not exist, and throws IoError if it cannot be read.
 std::optional<std::string> read_small_file(const std::filesystem::path& path);
 void write_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, const void* data,
               std::int64_t bytes);

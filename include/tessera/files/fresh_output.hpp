@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// What is written under another, unique name. Unfinished, it is removed.
+/// A file or a folder that is written under another, unique name, and that is removed if it is never finished.
 class FreshOutput {
  public:
   ~FreshOutput();
@@ -29,12 +29,13 @@ class FreshOutput {
 };
 
 struct FreshFolder : FreshOutput {
-  /// Makes the folder beside PATH. UsageError if PATH exists and is not an empty folder (a link to one is not).
+  /// Makes the folder beside PATH. Throws UsageError if PATH exists, unless it is an empty folder (and not a link to
+  /// one).
   explicit FreshFolder(std::filesystem::path path);
 };
 
 struct FreshFile : FreshOutput {
-  /// Leaves it to the caller to make the file. UsageError if PATH exists.
+  /// Makes nothing yet: the caller creates the file at beside(). Throws UsageError if PATH exists.
   explicit FreshFile(const std::filesystem::path& path);
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a model begins with: weights, element by element from counters, so that any slice on any rank equals that slice
-// of the full tensor; and values that its parts read and no step changes.
+// The values that a model begins with. Initial weights are computed element by element from counters, so that any slice
+// on any rank equals that slice of the full tensor. Constants are read by its parts, and no step changes them.
 
 #include <cstdint>
 #include <span>

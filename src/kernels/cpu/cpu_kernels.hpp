@@ -57,15 +57,16 @@ class CpuKernels final : public Kernels {
     if (skips && a.copy == nullptr) return;
     const Tiling tiles = Tiling::of_size(a.elements, kUpdateGrain);
     pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
+      const Tile tile = tiles[task];
       for (const DecayRun& run : a.runs) {
-        const std::int64_t begin = std::max(run.begin, tiles[task].begin), end = std::min(run.end, tiles[task].end);
+        const std::int64_t begin = std::max(run.begin, tile.begin), end = std::min(run.end, tile.end);
         if (begin >= end) continue;
         if (!skips && !run.is_padding) {
           if (a.sums != nullptr) add_to_sums(a, begin, end, -std::uint64_t{1});
           update(run, begin, end);
           if (a.sums != nullptr) add_to_sums(a, begin, end, 1);
         }
-        if (a.copy != nullptr) {
+        if (a.copy != nullptr) {  // of what the cache still holds
           vector_.from_float[storage_index(a.copy_dtype)](
               a.master + begin, static_cast<std::byte*>(a.copy) + begin * size_of(a.copy_dtype), end - begin);
         }
