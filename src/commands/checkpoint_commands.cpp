@@ -211,9 +211,9 @@ int run_export(const std::filesystem::path& path, const std::filesystem::path& t
   const CheckpointReader reader(checkpoint_at(path));
   if (is_llmc(target)) {
     if (options.optimizer) throw refusal("export.optimizer = true works with a folder, but not with llm.c's file");
-    write_llmc(target, reader, options.dtype);
+    write_llmc(target, reader, options.dtype.value_or(DType::fp32));
   } else {
-    write_hugging_face(target, reader, options.dtype, options.largest_file, options.optimizer);
+    write_hugging_face(target, reader, options.dtype.value_or(DType::fp32), options.largest_file, options.optimizer);
   }
   Log(0, 1).info(
       fmt::format("step {} of {} exported to {}", reader.manifest().step, reader.folder().string(), target.string()));

@@ -39,7 +39,7 @@ Corpora open_corpora(World& world, const Options& options, std::int64_t vocab, s
       corpora.sets = corpora.split->validation();
     } else {
       corpora.named = open_validation(options, vocab, settings);
-      corpora.sets = validation_sets(corpora.named, sequence, options.data.document_mask);
+      corpora.sets = validation_sets(corpora.named, sequence, has_document_mask(options.data));
     }
   });
   std::string mine;

@@ -66,6 +66,9 @@ TESSERA_CHOICES(SweepAction, {{SweepAction::print, "print"},
                               {SweepAction::retry, "retry"},
                               {SweepAction::row, "row"}})
 TESSERA_CHOICES(SweepOrder, {{SweepOrder::file, "file"}, {SweepOrder::fastest, "fastest"}})
+TESSERA_CHOICES(std::optional<DType>,
+                {{std::nullopt, "source"}, {DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp16, "fp16"}})
+TESSERA_CHOICES(TokenBytes, {{TokenBytes::automatic, "auto"}, {TokenBytes::two, "2"}, {TokenBytes::four, "4"}})
 TESSERA_CHOICES(DType, {{DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp16, "fp16"}})
 
 #undef TESSERA_NAMED

@@ -106,7 +106,7 @@ void check_ranges(const Options& options) {
     throw refusal("comm.min_ctas = {} is above comm.max_ctas = {}", options.comm.min_ctas, options.comm.max_ctas)
         .use("0 to {}", options.comm.max_ctas);
   }
-  if (options.data.document_mask && options.run.attention == AttentionChoice::cudnn) {
+  if (has_document_mask(options.data) && options.run.attention == AttentionChoice::cudnn) {
     throw refusal("run.attention = cudnn does not work with data.document_mask = true")
         .because("Tessera does not give cuDNN such masks")
         .use("own or auto");

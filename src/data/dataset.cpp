@@ -67,8 +67,8 @@ Dataset::Dataset(DataSources sources, const DataOptions& options, std::int64_t v
       sources_(std::move(sources)),
       split_(split_corpus(sources_.train->size(), sources_.validation.empty() ? options.val_fraction : 0.0, seq_len)),
       train_(split_.train, seq_len, options.order, options.seed),
-      validation_(validation_sets(sources_.validation, seq_len, options.document_mask)) {
-  if (options.document_mask) require_documents(*sources_.train);
+      validation_(validation_sets(sources_.validation, seq_len, has_document_mask(options))) {
+  if (has_document_mask(options)) require_documents(*sources_.train);
   if (split_.validation.count > 0) validation_ = {sequential("", *sources_.train, split_.validation, seq_len)};
 }
 

@@ -104,7 +104,7 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   RunShape shape = common_shape(options, architecture, world, ranks_per_node);
   shape.micro_batch = options.train.micro_batch;
   shape.sequence = sequence_length(options, architecture);
-  shape.documents = options.data.document_mask;
+  shape.documents = has_document_mask(options.data);
   shape.reshard_ranks = options.shard.reshard_after_forward.ranks;
   // It costs more to make SwiGLU's output in the recomputation than to make it on the way in backward.
   if (options.memory.keep_activated == Tristate::automatic && architecture.mlp == MlpKind::swiglu &&
@@ -146,7 +146,7 @@ RunShape evaluation_shape(const Options& options, const Architecture& architectu
   shape.sequence = sequence;
   shape.policy.evaluation = true;
   shape.policy.token_losses = token_losses;
-  shape.documents = options.data.document_mask && !token_losses;
+  shape.documents = has_document_mask(options.data) && !token_losses;
   return shape;
 }
 

@@ -56,7 +56,7 @@ std::unique_ptr<TokenSource> open_token_files(const SourceList& list, bool docum
 bool is_plain(const SourceList& list, const Options& options) {
   const std::string& separator = options.data.separator;
   return list.is_only(SourceKind::text) && (separator == "none" || separator == "auto") &&
-         !options.data.document_mask && tokenizer_name(options) == "bytes";
+         !has_document_mask(options.data) && tokenizer_name(options) == "bytes";
 }
 
 std::unique_ptr<TokenSource> open_plain(const SourceList& list) {
@@ -84,7 +84,7 @@ std::unique_ptr<TokenSource> open_source(const Options& options, const std::stri
     return synthetic_text(data.synthetic_tokens, vocab, data.seed);
   }
   const SourceList list = list_sources(name, option);
-  if (list.is_only(SourceKind::tokens)) return open_token_files(list, data.document_mask);
+  if (list.is_only(SourceKind::tokens)) return open_token_files(list, has_document_mask(data));
   if (option != "data.source" && data.tokenizer.empty() && options.model.from.empty() &&
       holds_tokens(options, "data.source")) {
     throw refusal("{} = {} is text, but the tokens of data.source = {} are of an unknown tokenizer", option, name,
@@ -96,7 +96,7 @@ std::unique_ptr<TokenSource> open_source(const Options& options, const std::stri
   require_vocabulary(job, vocab);
   const fs::path folder = prepared_folder(job, cache_folder(options));
   auto tokens = std::make_unique<PreparedTokens>(job, folder);
-  if (!data.document_mask) return tokens;
+  if (!has_document_mask(data)) return tokens;
   return with_documents(std::move(tokens), folder / kPreparedDocuments);
 }
 

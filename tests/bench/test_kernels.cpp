@@ -223,7 +223,7 @@ TEST_CASE("what is timed is a training step's arithmetic, on numbers like its ow
 TEST_CASE("the table of bench kernels") {
   const int ranks = GENERATE(1, 2);
   Options options = small_run();
-  options.data.document_mask = GENERATE(false, true);  // of the run; texts are drawn here
+  options.data.document_mask = GENERATE(Tristate::no, Tristate::yes);  // of the run; texts are drawn here
   std::string table;
   run_ranks(ranks, ranks, [&](RankContext& context) {
     MachineShape machine;

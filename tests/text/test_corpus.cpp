@@ -118,7 +118,7 @@ TEST_CASE("With a document mask every corpus brings the borders of its documents
   folder.write("texts/a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"\"}\n{\"text\": \"three\"}\n");
   folder.write("texts/b.txt", "two");
   Options options = options_of(folder, "texts");
-  options.data.document_mask = true;
+  options.data.document_mask = Tristate::yes;
   options.data.val_fraction = 0;
   const auto ends_of = [&] {
     const auto source = open_corpus(options, 256);
@@ -136,7 +136,7 @@ TEST_CASE("With a document mask every corpus brings the borders of its documents
   CHECK(ends_of() == ends);
   CHECK(open_dataset(options, 256, 2).fingerprint() != [&] {
     Options unmasked = options;
-    unmasked.data.document_mask = false;
+    unmasked.data.document_mask = Tristate::no;
     return open_dataset(unmasked, 256, 2).fingerprint();
   }());
 
@@ -185,10 +185,10 @@ TEST_CASE("The loss leaves prompts out, from the cache and from a file") {
   CHECK(std::filesystem::exists(folder / "tokens.bin.mask"));
   options.data.source = (folder / "tokens.bin").string();
   CHECK(counted() == "---+++++-+");
-  options.data.document_mask = true;  // the first token of a document is not a target either
+  options.data.document_mask = Tristate::yes;  // the first token of a document is not a target either
   CHECK(counted() == "---++-++--");
   CHECK(open_dataset(options, 256, 2).masks_loss());
-  options.data.document_mask = false;
+  options.data.document_mask = Tristate::no;
   const std::uint64_t masked = open_dataset(options, 256, 2).fingerprint();
 
   folder.write("plain.bin", bytes_of(std::vector<std::uint16_t>(5, 2)));

@@ -199,7 +199,7 @@ TEST_CASE("with documents masked, strategies, worlds and checkpointing leave the
   for (int i = 0; i < 400; ++i) lines += "{\"text\": \"" + drawn_text(i) + "\"}\n";
   Options options = options_of_lines(folder, lines);
   const References unmasked(options);
-  options.data.document_mask = true;
+  options.data.document_mask = Tristate::yes;
   const References references(options);
   for (const auto& [which, reference] : references.all()) REQUIRE(reference.losses != unmasked.all().at(which).losses);
   require_same_bits_drawn(options, references);
@@ -213,7 +213,7 @@ TEST_CASE("with prompts that do not count, strategies, worlds and checkpointing 
   Options options = options_of_lines(folder, lines);
   const References references(options);
   require_same_bits_drawn(options, references);
-  options.data.document_mask = true;
+  options.data.document_mask = Tristate::yes;
   require_same_bits_drawn(options, References(options));
 }
 

@@ -39,6 +39,8 @@ enum class ActivationCheckpointing : std::uint8_t { none, block, selective, fit 
 enum class Offload : std::uint8_t { none, optimizer, params };
 /// How GPUs multiply fp32 matrices: in full, or rounded to 10 bits of mantissa (TF32) for tensor cores.
 enum class MatmulPrecision : std::uint8_t { fp32, tf32 };
+/// The bytes of an id in a .bin without a header; automatic: 2, unless the numbers say otherwise.
+enum class TokenBytes : std::uint8_t { automatic, two, four };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
 /// The answer to text that cannot be read as it stands: an error, or it is counted and left out.
 enum class OnError : std::uint8_t { stop, skip };

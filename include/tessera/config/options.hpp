@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -73,14 +74,21 @@ struct DataOptions {
   std::string cache;               ///< folder; empty: see cache_folder (text/corpus.hpp)
   std::string output;              ///< of `tessera data prepare`: a file instead of the cache
   OnError on_error = OnError::stop;
-  bool document_mask = false;  ///< documents in one sample do not attend to each other, and positions restart
+  /// Documents in one sample do not attend to each other, and positions restart; see has_document_mask.
+  Tristate document_mask = Tristate::automatic;
+  std::string begin = "auto";  ///< what stands before each document: auto, none, or a token's content
+  TokenBytes token_bytes = TokenBytes::automatic;
   bool has_validation() const { return !val_source.empty() || val_fraction > 0.0; }
   bool operator==(const DataOptions&) const = default;
 };
 
+/// Returns data.document_mask once it is resolved: auto means false until the corpus is known.
+constexpr bool has_document_mask(const DataOptions& data) { return data.document_mask == Tristate::yes; }
+
 /// [train]
 struct TrainOptions {
-  std::int64_t steps = 1000;       ///< not used when epochs > 0
+  std::int64_t steps = 1000;       ///< not used when epochs or tokens > 0
+  std::int64_t tokens = 0;         ///< tokens to train on, instead of steps and epochs; 0 = those decide
   double epochs = 0.0;             ///< 0 = steps decide
   std::int64_t micro_batch = 4;    ///< samples per forward and rank
   std::int64_t global_batch = 0;   ///< samples per step, over all ranks; 0 = ranks x accumulation x micro_batch
@@ -230,7 +238,7 @@ struct PlanOptions {
 /// [export]
 struct ExportOptions {
   bool optimizer = false;
-  DType dtype = DType::fp32;
+  std::optional<DType> dtype;  ///< nothing ("source"): the type of the weights that the model began from, else fp32
   std::int64_t largest_file = 5'000'000'000;
   bool operator==(const ExportOptions&) const = default;
 };

@@ -23,7 +23,7 @@ Options options_of_pairs(const TemporaryFolder& folder) {
   options.data.source = (folder / "pairs.jsonl").string();
   options.data.synthetic_tokens = DataOptions().synthetic_tokens;
   options.data.cache = (folder / "cache").string();
-  options.data.document_mask = true;
+  options.data.document_mask = Tristate::yes;
   options.train.seq_len = 12;
   options.train.accumulation = 2;
   return options;
@@ -57,9 +57,9 @@ TEST_CASE("with documents masked and prompts that do not count, one GPU follows 
     const RunOutcome recomputed = train_locally(options, architecture, 1, 1);
     CHECK(recomputed.losses == gpu.losses);
     CHECK((recomputed.weights == gpu.weights));
-    options.data.document_mask = false;
+    options.data.document_mask = Tristate::no;
     CHECK(train_locally(options, architecture, 1, 1).losses != gpu.losses);
-    options.data.document_mask = true;
+    options.data.document_mask = Tristate::yes;
     options.run.device = DeviceKind::cpu;
     check_close(gpu, train_locally(options, architecture, 1, 1), 2e-6);
   }
