@@ -2,7 +2,25 @@
 
 #include <array>
 
+#include "tessera/base/environment.hpp"
+#include "tessera/base/refuse.hpp"
+
 namespace tessera {
+
+namespace {
+
+constexpr const char* kLimit = "TESSERA_MAX_CPU_ISA";
+
+/// Returns the widest set that the user allows.
+InstructionSet allowed_instruction_set() {
+  const std::string value = variable(kLimit);
+  if (value.empty() || value == "AVX512") return InstructionSet::avx512;
+  if (value == "AVX2") return InstructionSet::avx2;
+  if (value == "SCALAR") return InstructionSet::scalar;
+  throw refuse(kLimit, value).use("AVX512, AVX2 or SCALAR");
+}
+
+}  // namespace
 
 std::string name_of(InstructionSet set) {
   constexpr std::array<const char*, 3> names{"scalar", "AVX2", "AVX-512"};
@@ -23,8 +41,12 @@ bool is_supported(InstructionSet set) {
 }
 
 InstructionSet best_instruction_set() {
-  if (is_supported(InstructionSet::avx512)) return InstructionSet::avx512;
-  return is_supported(InstructionSet::avx2) ? InstructionSet::avx2 : InstructionSet::scalar;
+  static const InstructionSet best = [] {
+    InstructionSet set = allowed_instruction_set();
+    while (!is_supported(set)) set = static_cast<InstructionSet>(static_cast<int>(set) - 1);
+    return set;
+  }();
+  return best;
 }
 
 }  // namespace tessera

@@ -11,7 +11,8 @@ enum class InstructionSet : std::uint8_t { scalar, avx2, avx512 };
 
 std::string name_of(InstructionSet set);
 bool is_supported(InstructionSet set);
-/// Returns the widest set that the processor supports.
+/// Returns the widest set that the processor supports and the environment variable TESSERA_MAX_CPU_ISA (AVX512, AVX2
+/// or SCALAR; as oneDNN's ONEDNN_MAX_CPU_ISA does for matmuls) allows. UsageError for another value of it.
 InstructionSet best_instruction_set();
 
 }  // namespace tessera

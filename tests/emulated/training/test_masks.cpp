@@ -5,6 +5,7 @@
 
 #include "gpu_case.hpp"
 #include "temporary_folder.hpp"
+#include "training/sixteen_bits.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -35,13 +36,13 @@ Architecture tiny_model(Family family) {
   return a;
 }
 
-void check_close(const RunOutcome& gpu, const RunOutcome& cpu, double tolerance) {
+void check_close(const RunOutcome& gpu, const RunOutcome& cpu) {
   REQUIRE(gpu.losses.size() == cpu.losses.size());
   for (std::size_t i = 0; i < cpu.losses.size(); ++i) {
-    CHECK(gpu.losses[i] == Approx(cpu.losses[i]).epsilon(tolerance));
-    CHECK(gpu.norms[i] == Approx(cpu.norms[i]).epsilon(10 * tolerance));
+    CHECK(gpu.losses[i] == Approx(cpu.losses[i]).epsilon(2e-6));
+    CHECK(gpu.norms[i] == Approx(cpu.norms[i]).epsilon(2e-5));
   }
-  CHECK(gpu.evaluations.at(0) == Approx(cpu.evaluations.at(0)).epsilon(tolerance));
+  CHECK(gpu.evaluations.at(0) == Approx(cpu.evaluations.at(0)).epsilon(2e-6));
 }
 
 }  // namespace
@@ -61,7 +62,7 @@ TEST_CASE("with documents masked and prompts that do not count, one GPU follows 
     CHECK(train_locally(options, architecture, 1, 1).losses != gpu.losses);
     options.data.document_mask = Tristate::yes;
     options.run.device = DeviceKind::cpu;
-    check_close(gpu, train_locally(options, architecture, 1, 1), 2e-6);
+    check_close(gpu, train_locally(options, architecture, 1, 1));
   }
 }
 
@@ -72,10 +73,10 @@ TEST_CASE("masks in 16 bits over two GPUs follow the CPU") {
   options.shard.strategy = Strategy::zero3;
   const Architecture architecture = tiny_model(Family::qwen2);
   const GpuCount gpus(2);
+  const SixteenBits near(options, architecture, 2);
   const RunOutcome gpu = train_locally(options, architecture, 2, 2);
-  options.run.device = DeviceKind::cpu;
-  options.comm.backend = CommOptions().backend;
-  check_close(gpu, train_locally(options, architecture, 2, 2), 3e-3);
+  near.check_near(gpu);
+  near.check_gradients(gpu);
 }
 
 TEST_CASE("cuDNN, demanded by name, is refused where documents are masked") {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gpu_case.hpp"
+#include "training/sixteen_bits.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -20,15 +21,11 @@ TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have it
   options.precision.compute = DType::bf16;
   options.precision.reduce = DType::fp32;
   const RunOutcome alone = train_locally(options, architecture, 1, 1);
-  options.run.device = DeviceKind::cpu;
-  const RunOutcome cpu = train_locally(options, architecture, 1, 1);
   CHECK(alone.losses != exact.losses);
-  for (std::size_t i = 0; i < cpu.losses.size(); ++i) {
-    CHECK(alone.losses[i] == Approx(exact.losses[i]).epsilon(0.02));
-    CHECK(alone.losses[i] == Approx(cpu.losses[i]).epsilon(0.005));
-    CHECK(alone.norms[i] == Approx(cpu.norms[i]).epsilon(0.03));
-  }
-  options.run.device = DeviceKind::cuda;
+  const SixteenBits near(options, architecture, 1);
+  near.check_near(alone);
+  near.check_gradients(alone);
+  near.check_near(exact);
   options.train.accumulation = 1;
   for (const Strategy strategy : {Strategy::ddp, Strategy::zero3}) {
     options.shard.strategy = strategy;
@@ -55,8 +52,11 @@ TEST_CASE("what the MLP has activated is kept, or made again: SwiGLU's bits are 
   options.memory.keep_activated = Tristate::yes;
   const RunOutcome library = train_locally(options, tiny_gpt2(), 1, 1);
   CHECK(again.losses != library.losses);
-  for (std::size_t i = 0; i < again.losses.size(); ++i)
-    CHECK(library.losses[i] == Approx(again.losses[i]).epsilon(0.005));
+  const SixteenBits near(options, tiny_gpt2(), 1);
+  for (const RunOutcome& run : {again, library}) {
+    near.check_near(run);
+    near.check_gradients(run);
+  }
   options.memory.checkpoint = ActivationCheckpointing::block;
   CHECK(same_run(train_locally(options, tiny_gpt2(), 1, 1), library));
 }
@@ -71,10 +71,10 @@ TEST_CASE("norms of heads in 16 bits are near fp32, and have the same bits under
   const RunOutcome exact = train_locally(options, architecture, 1, 1);
   options.precision.compute = DType::bf16;
   const RunOutcome alone = train_locally(options, architecture, 1, 1);
-  for (std::size_t i = 0; i < exact.losses.size(); ++i) {
-    CHECK(alone.losses[i] != exact.losses[i]);
-    CHECK(alone.losses[i] == Approx(exact.losses[i]).epsilon(0.01));
-  }
+  CHECK(alone.losses != exact.losses);
+  const SixteenBits near(options, architecture, 1);
+  near.check_near(alone);
+  near.check_gradients(alone);
   options.train.accumulation = 1;
   options.shard.strategy = Strategy::zero3;
   options.memory.checkpoint = ActivationCheckpointing::block;
@@ -118,10 +118,10 @@ TEST_CASE("attention by cuDNN trains as by own kernels, in graphs, with what che
   const RunOutcome again = train_locally(options, architecture, 1, 1);
   CHECK(again.losses == library.losses);
   CHECK((again.weights == library.weights));
-  for (std::size_t i = 0; i < own.losses.size(); ++i) {
-    CHECK(forward.losses[i] == Approx(own.losses[i]).epsilon(0.005));
-    CHECK(library.losses[i] == Approx(own.losses[i]).epsilon(0.005));
-    CHECK(library.norms[i] == Approx(own.norms[i]).epsilon(0.03));
+  const SixteenBits near(options, architecture, 1);
+  for (const RunOutcome& run : {own, forward, library}) {
+    near.check_near(run);
+    near.check_gradients(run);
   }
 }
 
@@ -142,13 +142,11 @@ TEST_CASE("fp16: an overflow is skipped on the device, in graphs as without") {
   CHECK(graphs.skipped == plain.skipped);
   CHECK(graphs.losses == plain.losses);
   CHECK((graphs.weights == plain.weights));
-  options.run.device = DeviceKind::cpu;
-  const RunOutcome cpu = train_locally(options, architecture, 1, 1, {}, weights);
-  CHECK(cpu.skipped == plain.skipped);
-  for (std::size_t i = 0; i < cpu.losses.size(); ++i) CHECK(plain.losses[i] == Approx(cpu.losses[i]).epsilon(0.02));
+  const SixteenBits near(options, architecture, 1, weights);
+  CHECK(near.cpu.skipped == plain.skipped);
+  near.check_near(plain);
 
   // Nothing of a step that is skipped reaches the weights.
-  options.run.device = DeviceKind::cuda;
   options.train.steps = 1;
   const RunOutcome skipped = train_locally(options, architecture, 1, 1, {}, weights);
   REQUIRE(skipped.skipped == 1);
