@@ -70,7 +70,7 @@ void ControlPlane::give_up(std::int64_t peer, double seconds) const {
 
 void ControlPlane::finish(MessageSlot slot, std::int64_t peer) {
   const double seconds = waits_->seconds * (1 + kPatience * behind_);
-  const PeerDeadline deadline(seconds);
+  PeerDeadline deadline(seconds);
   try {
     for (PollPause wait(*notice_); !transport_->finished(slot);) {
       if (deadline.passed()) give_up(peer, seconds);

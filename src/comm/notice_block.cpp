@@ -1,8 +1,9 @@
 #include "comm/notice_block.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
+
+#include "comm/wait.hpp"
 
 namespace tessera {
 
@@ -10,8 +11,8 @@ bool NoticeBlock::write(const Failure& failure) {
   std::uint32_t expected = quiet;
   if (!state.compare_exchange_strong(expected, being_written)) {
     // The other one needs a microsecond, unless it is killed meanwhile.
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    while (!is_raised() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    PeerDeadline deadline(1);
+    while (!is_raised() && !deadline.passed()) std::this_thread::yield();
     return false;
   }
   code = static_cast<std::int32_t>(failure.code);

@@ -28,7 +28,7 @@ void PollPause::pause() {
 }
 
 bool wait_until_reached(const std::atomic<std::uint32_t>& word, std::uint32_t target,
-                        std::atomic<std::uint32_t>& sleepers, bool spin, const PeerDeadline& deadline,
+                        std::atomic<std::uint32_t>& sleepers, bool spin, PeerDeadline& deadline,
                         FailureNotice& notice) {
   for (Backoff backoff(spin); !reached(word.load(std::memory_order_acquire), target);) {
     if (!backoff.pause()) continue;

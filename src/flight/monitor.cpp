@@ -4,11 +4,11 @@
 #include <chrono>
 #include <utility>
 
-#include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/base/threads.hpp"
+#include "tessera/base/waited_time.hpp"
 #include "tessera/flight/survey.hpp"
 
 namespace tessera {
@@ -59,10 +59,11 @@ FlightMonitor::~FlightMonitor() {
 }
 
 void FlightMonitor::run() {
-  auto before = std::chrono::steady_clock::now();
+  WaitedTime watching;
+  double before = 0;
   for (std::unique_lock lock(mutex_); !changed_.wait_for(lock, kBeat, [this] { return is_over_; });) {
-    const double passed = std::min(seconds_since(before), 2 * std::chrono::duration<double>(kBeat).count());
-    before = std::chrono::steady_clock::now();
+    const double now = watching.look(), passed = now - std::exchange(before, now);
+    if (watching.left_out() > 0) recorder_.was_stopped(watching.left_out());
     recorder_.look();
     recorder_.beat();
     for (int stream = 0; stream < kFlightRings; ++stream) look(stream, passed);

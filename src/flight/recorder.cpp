@@ -100,6 +100,12 @@ void FlightRecorder::beat() {
   set(header().heartbeat, steady_nanoseconds());
 }
 
+void FlightRecorder::was_stopped(double seconds) {
+  const std::int64_t now = steady_nanoseconds();
+  set(header().stopped_from, now - static_cast<std::int64_t>(seconds * 1e9));
+  set(header().stopped_until, now);
+}
+
 void FlightRecorder::finished() {
   beat();
   FlightEnd none = FlightEnd::none;

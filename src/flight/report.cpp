@@ -106,16 +106,16 @@ std::string activity(const RankFlight& rank) {
   const FlightOperationSeen* const current = rank.current();
   if (h.phase != FlightPhase::step && h.phase != FlightPhase::start)
     text += fmt::format(", {} for {}", kFlightPhases[static_cast<std::size_t>(h.phase)],
-                        format_seconds(rank.seconds_since(h.phase_since)));
+                        format_seconds(rank.seconds_run_since(h.phase_since)));
   if (current == nullptr) return text + ", before its first operation";
   if (!current->is_under_way())
     return text + fmt::format(", did {} last, {} before", current->name,
-                              format_seconds(rank.seconds_since(current->record.end)));
+                              format_seconds(rank.seconds_run_since(current->record.end)));
   const char* const verb = current->work == FlightWork::collective ? "waits in"
                            : current->work == FlightWork::data     ? "waits for data in"
                                                                    : "in";
-  return text +
-         fmt::format(", {} {} for {}", verb, current->name, format_seconds(rank.seconds_since(current->record.begin)));
+  return text + fmt::format(", {} {} for {}", verb, current->name,
+                            format_seconds(rank.seconds_run_since(current->record.begin)));
 }
 
 /// Who waits where, and who has not come there.
@@ -148,7 +148,7 @@ class Judge {
     const FlightOperationSeen* const current = rank.current();
     if (current == nullptr || !current->is_under_way() || current->work != FlightWork::collective) return std::nullopt;
     Wait wait{fmt::format("{} of step {}", current->name, current->record.step),
-              rank.seconds_since(current->record.begin),
+              rank.seconds_run_since(current->record.begin),
               {},
               {}};
     const auto stream = static_cast<std::size_t>(current - rank.last.data());
@@ -180,7 +180,7 @@ class Judge {
     std::optional<Wait> longest;
     for (const RankFlight& rank : survey_.ranks) {
       const FlightHeader& h = rank.header;
-      const double seconds = rank.seconds_since(h.phase_since);
+      const double seconds = rank.seconds_run_since(h.phase_since);
       if (is_in_step(h) || h.phase == FlightPhase::end || seconds < kPatience ||
           (longest && seconds <= longest->seconds))
         continue;
@@ -291,7 +291,7 @@ std::string flight_verdict(const FlightSurvey& survey) {
   return sentences(judge.those([](const RankFlight& rank) {
     const FlightOperationSeen* const current = rank.current();
     return current != nullptr && current->is_under_way() && rank.life == RankLife::running &&
-           rank.seconds_since(current->record.begin) > kPatience;
+           rank.seconds_run_since(current->record.begin) > kPatience;
   }),
                    activity);
 }

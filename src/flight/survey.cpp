@@ -107,6 +107,13 @@ RankLife life_of(const FlightHeader& header, char state) {
 
 std::string RankFlight::host() const { return text_in(header.host); }
 
+double RankFlight::seconds_run_since(std::int64_t time) const {
+  const auto since = static_cast<double>(time), until = static_cast<double>(now);
+  const double stopped = std::min(until, static_cast<double>(header.stopped_until)) -
+                         std::max(since, static_cast<double>(header.stopped_from));
+  return (until - since - std::max(stopped, 0.0)) / 1e9;
+}
+
 const FlightOperationSeen* RankFlight::current() const {
   const FlightOperationSeen* best = nullptr;
   const auto comes_first = [this](const FlightOperationSeen& a, const FlightOperationSeen& b) {

@@ -11,9 +11,9 @@
 #include <thread>
 #include <utility>
 
-#include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/base/waited_time.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/process_owner.hpp"
@@ -21,8 +21,6 @@
 namespace tessera {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
 
@@ -64,7 +62,7 @@ RunLock::~RunLock() {
 }
 
 void RunLock::wait_for(const LockSettings& settings) {
-  const auto start = Clock::now();
+  WaitedTime time;
   for (bool told = false;;) {
     Taken taken = settings.file_locks ? take() : Taken::no_locks;
     holds_ = taken == Taken::yes;
@@ -84,7 +82,7 @@ void RunLock::wait_for(const LockSettings& settings) {
       }
     }
     if (taken == Taken::yes) return;
-    const double waited = seconds_since(start);
+    const double waited = time.look();
     const bool told_now = waited >= settings.patience_with_running && !std::exchange(told, true);
     if (told_now || waited >= settings.patience) refuse_running_holder();
     if (waited >= settings.patience) {
@@ -175,14 +173,14 @@ bool is_lock_free(const std::filesystem::path& folder, const LockSettings& setti
 }
 
 bool folder_has_owner(const std::filesystem::path& folder, const std::string& nonce, double patience) {
-  const auto start = Clock::now();
+  WaitedTime waited;
   for (;;) {
     const auto owner = read_owner(folder / "owner.json");
     if (owner && owner->nonce == nonce) return true;
     std::error_code unseen;
     std::filesystem::path there = std::filesystem::absolute(folder, unseen);
     while (there.has_relative_path() && !std::filesystem::exists(there, unseen)) there = there.parent_path();
-    if (is_local(there) || seconds_since(start) >= patience) return false;
+    if (is_local(there) || waited.look() >= patience) return false;
     std::this_thread::sleep_for(kLookEvery);
   }
 }

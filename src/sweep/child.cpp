@@ -8,22 +8,19 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <optional>
 #include <sstream>
 #include <system_error>
 
-#include "tessera/base/clock.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
+#include "tessera/base/waited_time.hpp"
 
 namespace tessera {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kGrace = 60.0, kLastGrace = 10.0;  // seconds
 constexpr int kNotStarted = 127;
@@ -130,23 +127,23 @@ class Stopper {
  public:
   Stopper(pid_t child, int first) : child_(child), first_(first) {}
 
-  void ask() {
+  /// `now`: seconds that were waited for the child so far.
+  void ask(double now) {
     ++asked_;
     if (asked_ == 1) ::kill(child_, first_);
     if (asked_ == 2) ::kill(-child_, SIGTERM);
     if (asked_ >= 3) ::kill(-child_, SIGKILL);
-    next_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                               std::chrono::duration<double>(asked_ == 1 ? kGrace : kLastGrace));
+    next_ = now + (asked_ == 1 ? kGrace : kLastGrace);
   }
-  void look() {
-    if (asked_ > 0 && Clock::now() >= next_) ask();
+  void look(double now) {
+    if (asked_ > 0 && now >= next_) ask(now);
   }
   bool has_asked() const { return asked_ > 0; }
 
  private:
   pid_t child_;
   int first_, asked_ = 0;
-  Clock::time_point next_;
+  double next_ = 0;
 };
 
 }  // namespace
@@ -175,7 +172,7 @@ bool SweepSignals::wait(double seconds) {
 ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals) {
   const FileDescriptor output(::open(settings.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!output) throw IoError("cannot open {} ({})", settings.output.string(), error_text(errno));
-  const auto begin = Clock::now();
+  WaitedTime waited;
   const Forked child = start(settings, output.get(), output.get());
   ChildEnd end;
   if (child.error != 0) {
@@ -189,13 +186,14 @@ ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals) {
       end.code = *code;
       return end;
     }
-    if (signals.wait(0.5)) stopper.ask();
-    stopper.look();
-    const double seconds = seconds_since(begin);
+    const bool is_asked = signals.wait(waited.pause());
+    const double seconds = waited.look();
+    if (is_asked) stopper.ask(seconds);
+    stopper.look(seconds);
     settings.look(seconds);
     if (settings.limit > 0 && seconds >= settings.limit && !stopper.has_asked()) {
       end.over_limit = true;
-      stopper.ask();
+      stopper.ask(seconds);
     }
   }
 }

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
-#include "tessera/base/clock.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/waited_time.hpp"
 
 namespace tessera {
 
@@ -22,7 +21,7 @@ std::int64_t gpu_processes() {
 
 std::string wait_for_gpus(SweepSignals& signals, const std::function<void(const std::string&)>& say, double patience,
                           double interval) {
-  const auto begin = std::chrono::steady_clock::now();
+  WaitedTime waited;
   const int asked = signals.asked();
   for (bool told = false;; told = true) {
     const std::int64_t others = gpu_processes();
@@ -30,12 +29,12 @@ std::string wait_for_gpus(SweepSignals& signals, const std::function<void(const 
     if (others == 0 || signals.asked() > asked) return "";
     const std::string who =
         others == 1 ? "another process computes" : fmt::format("{} other processes compute", others);
-    if (seconds_since(begin) >= patience) return fmt::format("{} on its GPUs", who);
+    const double looked = waited.look();
+    if (looked >= patience) return fmt::format("{} on its GPUs", who);
     if (!told) say(fmt::format("{} on the GPUs: waiting up to {}", who, format_seconds(patience)));
     // The end of nvidia-smi also sends a signal.
-    const auto looked = std::chrono::steady_clock::now();
-    for (double left = interval; left > 0 && signals.asked() == asked; left = interval - seconds_since(looked))
-      signals.wait(left);
+    for (double left = interval; left > 0 && signals.asked() == asked; left = looked + interval - waited.look())
+      signals.wait(std::min(left, waited.pause()));
   }
 }
 

@@ -65,6 +65,20 @@ class Flight(Case):
         self.assertRegex(said, r"\ntessera: rank \d: collective .*: rank 1 did not (arrive|finish) within %d s" % TIMEOUT)
         self.named(self.postmortem(r"rank [02] .*: failed \(collective"), 1, r"was stopped \(SIGSTOP\) when rank [02] gave up")
 
+    def test_a_job_that_was_stopped_for_long_goes_on(self):
+        """As by scontrol suspend: all ranks are stopped, and go on one after the other. No rank is to blame."""
+        running = self.start(ranks=3)
+        ranks = ranks_of(running.process).values()
+        for process in ranks:
+            os.kill(process, signal.SIGSTOP)
+        time.sleep(TIMEOUT + 1)
+        for process in ranks:
+            os.kill(process, signal.SIGCONT)
+            time.sleep(0.2)
+        seen = len(logged(self.folder / "run"))
+        running.wait_for(lambda: len(logged(self.folder / "run")) > seen + 1, "steps after it")
+        self.assertNotIn("warning: rank", running.said())
+
     @unittest.skipUnless(STUCK, "a sanitizer's own library must be the first one")
     def test_a_rank_that_sleeps_in_data(self):
         for ranks in (2, 1):

@@ -16,7 +16,8 @@ struct Case {
   std::atomic<std::uint32_t> word{0}, sleepers{0};
 
   bool wait(std::uint32_t target, double seconds, bool spin = false) {
-    return wait_until_reached(word, target, sleepers, spin, PeerDeadline(seconds), notice);
+    PeerDeadline deadline(seconds);
+    return wait_until_reached(word, target, sleepers, spin, deadline, notice);
   }
 };
 

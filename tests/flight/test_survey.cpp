@@ -56,6 +56,18 @@ void overwrite(const std::filesystem::path& path, std::int64_t at, const std::st
 
 }  // namespace
 
+TEST_CASE("the time in which a rank was stopped itself is not part of its waits") {
+  Ranks ranks;
+  ranks.add().begin(0, 1, seconds_ago(400));
+  ranks.add();
+  CHECK_THAT(ranks.verdict(), Contains("rank 0 waits for 6 min 40"));
+  ranks.all[0]->was_stopped(330);
+  CHECK_THAT(ranks.verdict(), Contains("rank 0 waits for 1 min 10"));
+  ranks.all[0]->end(0, seconds_ago(250));
+  ranks.all[0]->begin(0, 1, seconds_ago(200));
+  CHECK_THAT(ranks.verdict(), !Contains("waits for"));
+}
+
 TEST_CASE("a rank that did not come to a collective is named, with what it does") {
   Ranks ranks;
   ranks.add().begin(0, 1, seconds_ago(8));

@@ -25,7 +25,7 @@ class FlightMonitor {
   FlightMonitor& operator=(const FlightMonitor&) = delete;
 
  private:
-  /// The time for which this thread has watched an operation. It stands still while the process is stopped.
+  /// The time for which this thread has watched an operation (WaitedTime).
   struct Watched {
     std::uint64_t number = 0;
     double seconds = 0;

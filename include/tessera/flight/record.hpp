@@ -67,7 +67,8 @@ struct FlightHeader {
   FlightEnd end = FlightEnd::none;
   std::uint32_t seen_stopped = 0;   ///< 1 + the rank that saw that this one was stopped (SIGSTOP); 0: none
   std::array<char, 512> message{};  ///< of a failure
-  std::array<std::byte, 208> unused{};
+  std::int64_t stopped_from = 0, stopped_until = 0;  ///< when the process itself was last stopped from outside
+  std::array<std::byte, 192> unused{};
 };
 static_assert(sizeof(FlightHeader) == 1024 && offsetof(FlightHeader, heartbeat) == 256);
 

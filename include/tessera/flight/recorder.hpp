@@ -71,6 +71,8 @@ class FlightRecorder {
   FlightPhase phase() const { return get(header().phase); }
   void enter(FlightPhase phase);
   void beat();
+  /// Notes that the process was stopped from outside for so many seconds until now.
+  void was_stopped(double seconds);
   /// Notes how the rank ends, once: later calls have no effect. `how`: failed, or told by another rank that did.
   void finished();
   void failed(const std::string& message, FlightEnd how = FlightEnd::failed);

@@ -38,7 +38,8 @@ struct RankFlight {
   /// Returns the operation that the rank is in: a collective before others, the oldest before newer ones, a segment if
   /// there is nothing else. If it is in none, the one that it did last. Null if there is none at all.
   const FlightOperationSeen* current() const;
-  double seconds_since(std::int64_t time) const { return (static_cast<double>(now) - static_cast<double>(time)) / 1e9; }
+  /// Returns how long the rank has run since a time, in seconds: without the time in which it was last stopped.
+  double seconds_run_since(std::int64_t time) const;
   std::string host() const;
 };
 

@@ -65,7 +65,7 @@ void MpiTransport::cancel() {
   for (Request& request : requests_) {
     if (request.used && request.receives) MPI_Cancel(&request.handle);
   }
-  const PeerDeadline receives(kReceiveSeconds), sends(kSendSeconds);
+  PeerDeadline receives(kReceiveSeconds), sends(kSendSeconds);
   for (Request& request : requests_) {
     if (!request.used) continue;
     while (request.handle != MPI_REQUEST_NULL) {

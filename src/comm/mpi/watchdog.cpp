@@ -1,20 +1,19 @@
 #include "comm/mpi/watchdog.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/threads.hpp"
+#include "tessera/base/waited_time.hpp"
 
 namespace tessera {
 
 Watchdog::Watchdog(std::string message, double seconds) : message_(std::move(message)) {
-  constexpr double kLongest = 1e9;  // seconds that a clock can count
   if (seconds <= 0) return;
   try {
-    thread_ = start_thread("watchdog", [this, limit = std::min(seconds, kLongest)] { watch(limit); });
+    thread_ = start_thread("watchdog", [this, seconds] { watch(seconds); });
   } catch (const IoError&) {
   }
 }
@@ -29,8 +28,11 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::watch(double seconds) {
-  std::unique_lock lock(mutex_);
-  if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return is_over_; })) return;
+  WaitedTime waited(seconds);
+  const std::chrono::duration<double> pause(waited.pause());
+  for (std::unique_lock lock(mutex_); waited.look() < seconds;) {
+    if (changed_.wait_for(lock, pause, [this] { return is_over_; })) return;
+  }
   Log(0, 1).error(message_);
   // Not std::exit: its handlers may wait for the call that hangs.
   std::_Exit(static_cast<int>(ExitCode::communication));

@@ -17,6 +17,7 @@
 #include "comm/mpi/process_memory.hpp"
 #include "comm/mpi/watchdog.hpp"
 #include "comm/mpi/world_notice.hpp"
+#include "comm/wait.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
@@ -238,16 +239,12 @@ int World::finish(ExitCode code, const Failure* failure, double grace_seconds) {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallreduce(given.data(), least.data(), 2, MPI_INT64_T, MPI_MIN, s.finish_comm.get(), &request),
             "MPI_Iallreduce");
-  std::optional<std::chrono::steady_clock::time_point> end;
+  std::optional<PeerDeadline> deadline;
   for (int done = 0; true; std::this_thread::sleep_for(std::chrono::microseconds(200))) {
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done) break;
-    const auto now = std::chrono::steady_clock::now();
-    if (!end && s.notice->raised()) {
-      const std::chrono::duration<double> patience(grace_seconds + (first ? 0 : patience_for_another(s.rank)));
-      end = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(patience);
-    }
-    if (end && now > *end) {
+    if (!deadline && s.notice->raised()) deadline.emplace(grace_seconds + (first ? 0 : patience_for_another(s.rank)));
+    if (deadline && deadline->passed()) {
       const Failure known = s.notice->failure();
       abort_world(log, known.code,
                   first ? known.message : fmt::format("rank {} failed: {}", known.rank, known.message));

@@ -6,12 +6,14 @@
 #include <memory>
 #include <thread>
 
+#include "comm/wait.hpp"
+
 namespace tessera {
 
 namespace {
 
 constexpr std::int64_t kLookEveryNs = 500'000;
-constexpr auto kTellPatience = std::chrono::seconds(2);  ///< for the message to leave; small ones leave at once
+constexpr double kTellPatience = 2;  ///< seconds for the message to leave; small ones leave at once
 
 /// A failure as a message.
 struct Message {
@@ -46,9 +48,9 @@ void WorldNotice::tell_remote(const Failure& failure) {
   for (std::size_t i = 0; i < remote_.size(); ++i) {
     MPI_Isend(message.get(), sizeof *message, MPI_BYTE, remote_[i], 0, comm_, &requests[i]);
   }
-  const auto end = std::chrono::steady_clock::now() + kTellPatience;
+  PeerDeadline deadline(kTellPatience);
   int done = 0;
-  for (; !done && std::chrono::steady_clock::now() < end; std::this_thread::yield()) {
+  for (; !done && !deadline.passed(); std::this_thread::yield()) {
     MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
   }
   if (!done) static_cast<void>(message.release());  // MPI may still read it

@@ -12,7 +12,7 @@
 namespace tessera {
 
 NcclWatchdog::NcclWatchdog(RankContext& context, Device& device, double timeout_seconds)
-    : context_(context), device_(device), timeout_seconds_(timeout_seconds) {
+    : context_(context), device_(device), timeout_seconds_(timeout_seconds), time_(timeout_seconds) {
   try {
     asker_ = start_thread("nccl watchdog", [this] { ask(); });
     timer_ = start_thread("nccl deadline", [this] { keep_time(); });
@@ -70,7 +70,7 @@ void NcclWatchdog::watch_until_done(cudaStream_t stream, const std::string& what
   }
   TESSERA_CHECK_CUDA(cudaEventRecord(mark->event.native(), stream));
   const std::lock_guard lock(lock_);
-  mark->issued = Clock::now();
+  mark->issued = now();
   mark->what = what;
   ++count_;
 }
@@ -78,7 +78,7 @@ void NcclWatchdog::watch_until_done(cudaStream_t stream, const std::string& what
 NcclWatchdog::Guard::Guard(NcclWatchdog& watchdog, std::string what) : watchdog_(watchdog) {
   const std::lock_guard lock(watchdog_.lock_);
   watchdog_.guarded_ = std::move(what);
-  watchdog_.guarded_since_ = Clock::now();
+  watchdog_.guarded_since_ = watchdog_.now();
 }
 
 NcclWatchdog::Guard::~Guard() {
@@ -95,7 +95,7 @@ void NcclWatchdog::ask() {
   device_.enter_thread();
   repeat(stop_asking_, [this](std::unique_lock<std::mutex>& lock) {
     asks_ = true;
-    asked_ = Clock::now();
+    asked_ = now();
     lock.unlock();
     const bool failed = context_.notice().raised();
     std::string wrong;
@@ -106,7 +106,7 @@ void NcclWatchdog::ask() {
     }
     lock.lock();
     asks_ = false;
-    if (failed && !failure_seen_) failure_seen_ = Clock::now();
+    if (failed && !failure_seen_) failure_seen_ = now();
     if (!wrong.empty()) end(CommunicationError("{}", wrong));
   });
 }
@@ -121,10 +121,10 @@ void NcclWatchdog::keep_time() {
   });
 }
 
-bool NcclWatchdog::is_left_behind() const {
+bool NcclWatchdog::is_left_behind() {
   if (!failure_seen_ || (count_ == 0 && guarded_.empty())) return false;
   const double patience = timeout_seconds_ > 0 ? timeout_seconds_ * kPatiencePart : kPatience;
-  return seconds_since(*failure_seen_) > patience;
+  return now() - *failure_seen_ > patience;
 }
 
 std::string NcclWatchdog::asynchronous_error() {
@@ -160,12 +160,12 @@ std::string NcclWatchdog::follow_progress() {
     }
     first_ = (first_ + 1) % kMarks;
     --count_;
-    progress_ = Clock::now();
+    progress_ = now();
   }
 }
 
-std::string NcclWatchdog::overdue() const {
-  const auto waits_too_long = [&](Clock::time_point since) { return seconds_since(since) > timeout_seconds_; };
+std::string NcclWatchdog::overdue() {
+  const auto waits_too_long = [&](double since) { return now() - since > timeout_seconds_; };
   if (count_ > 0 && waits_too_long(std::max(marks_[first_].issued, progress_))) {
     return fmt::format("{} did not end within {} s: {}", marks_[first_].what, timeout_seconds_,
                        is_unanswered() ? "the driver of the GPU does not answer, it is stuck or the GPU is lost"

@@ -18,7 +18,7 @@
 
 #include "cuda/backend/cuda_stream.hpp"
 #include "cuda/comm/nccl/nccl_abi.hpp"
-#include "tessera/base/clock.hpp"
+#include "tessera/base/waited_time.hpp"
 #include "tessera/comm/rank_context.hpp"
 
 namespace tessera {
@@ -56,14 +56,13 @@ class NcclWatchdog {
   };
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Watched {
     ncclComm_t comm;
     std::string name;
   };
   struct Mark {
     CudaEvent event{EventUse::order};
-    Clock::time_point issued;
+    double issued = 0;
     std::string what;
   };
   /// Loops every kLookEvery, until the watchdog ends; holds `lock` except while it waits.
@@ -77,13 +76,15 @@ class NcclWatchdog {
   /// Removes ended collectives from the ring; returns an error of the GPU, empty when there is none. Calls CUDA.
   std::string follow_progress();
   /// Returns the overdue collective; empty when there is none. With lock_ held.
-  std::string overdue() const;
+  std::string overdue();
   /// Returns whether a rank failed so long ago that it will not end the job itself, and this one waits for NCCL. With
   /// lock_ held.
-  bool is_left_behind() const;
+  bool is_left_behind();
   [[noreturn]] void end(const CommunicationError& error);
   /// Returns whether the driver owes an answer for half the time-out. With lock_ held.
-  bool is_unanswered() const { return asks_ && seconds_since(asked_) > timeout_seconds_ / 2; }
+  bool is_unanswered() { return asks_ && now() - asked_ > timeout_seconds_ / 2; }
+  /// Returns the time in seconds; it stands still while the process is stopped. With lock_ held.
+  double now() { return time_.look(); }
 
   static constexpr std::size_t kMarks = 32;
   static constexpr auto kLookEvery = std::chrono::milliseconds(50);
@@ -100,12 +101,13 @@ class NcclWatchdog {
   std::vector<Watched> watched_;
   std::array<Mark, kMarks> marks_;  ///< a ring: [first_, first_ + count_)
   std::size_t first_ = 0, count_ = 0;
-  Clock::time_point progress_ = Clock::now();  ///< when a watched collective last ended
-  std::string guarded_;                        ///< the call that a thread is in, empty when none
-  Clock::time_point guarded_since_;
+  WaitedTime time_;      ///< the keeper of the time looks every kLookEvery
+  double progress_ = 0;  ///< when a watched collective last ended
+  std::string guarded_;  ///< the call that a thread is in, empty when none
+  double guarded_since_ = 0;
   bool asks_ = false;  ///< a question is under way, since
-  Clock::time_point asked_;
-  std::optional<Clock::time_point> failure_seen_;  ///< of any rank
+  double asked_ = 0;
+  std::optional<double> failure_seen_;  ///< of any rank
   std::thread asker_, timer_;
 };
 
