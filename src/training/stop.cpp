@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <limits>
 #include <utility>
 
 #include "tessera/base/clock.hpp"
-#include "tessera/base/environment.hpp"
 #include "tessera/flight/recorder.hpp"
+#include "training/job_end.hpp"
 
 namespace tessera {
 
@@ -31,6 +30,7 @@ constexpr double kCentury = 36525.0 * 24 * 3600;
 constexpr double kWriteRate = 100e6;  ///< bytes per second, of a disk with many writers
 constexpr double kSlower = 1.5;       ///< a step or a checkpoint may take this many times as long as the last one
 constexpr double kAtTheEnd = 0.5;     ///< seconds, to close files
+constexpr double kAsking = 5;         ///< seconds for Slurm to say whether the job's end has moved
 
 std::int64_t now_in_handler() {
   timespec now{};
@@ -48,14 +48,6 @@ extern "C" void note_signal(int number) {
   if (now_in_handler() - g_received_at.load() < kSameSignal) return;
   std::signal(number, SIG_DFL);  // a second one causes the default action
   std::raise(number);
-}
-
-/// Returns when Slurm ends the job, in seconds since 1970; infinity if it does not say.
-double end_of_slurm_job() {
-  const std::string text = variable("SLURM_JOB_END_TIME");
-  char* end = nullptr;
-  const double seconds = std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == '\0' && seconds > 0 ? seconds : kForever;
 }
 
 }  // namespace
@@ -92,12 +84,23 @@ std::string StopSignals::received() const {
   return "";
 }
 
-Deadline::Deadline(double walltime, std::chrono::steady_clock::time_point start)
-    : start_(start), walltime_(walltime > 0 ? walltime : kForever), job_end_(end_of_slurm_job()) {}
+Deadline::Deadline(double walltime, std::chrono::steady_clock::time_point start,
+                   std::function<std::optional<double>()> ask)
+    : start_(start),
+      walltime_(walltime > 0 ? walltime : kForever),
+      job_end_(job_end_at_start()),
+      ask_(std::move(ask)) {}
 
 double Deadline::left_of_walltime() const { return walltime_ - seconds_since(start_); }
 
 double Deadline::left_of_job() const { return job_end_ - unix_time(); }
+
+bool Deadline::ask_again() {
+  if (left_of_walltime() < left_of_job() || asked_ == job_end_) return false;
+  asked_ = job_end_;
+  job_end_ = ask_().value_or(asked_);
+  return job_end_ != asked_;
+}
 
 std::string Deadline::name() const {
   return left_of_walltime() < left_of_job() ? "run.walltime" : "SLURM_JOB_END_TIME";
@@ -116,7 +119,8 @@ StopConditions::StopConditions(const Options& options, const StopSignals& signal
                                std::chrono::steady_clock::time_point start, const std::filesystem::path& folder,
                                bool is_rank_0, std::int64_t checkpoint_bytes)
     : every_minutes_(options.checkpoint.every_minutes),
-      deadline_(options.run.walltime, start),
+      deadline_(options.run.walltime, start,
+                [patience = std::min(kAsking, options.run.timeout / 2)] { return job_end_now(patience); }),
       margin_(checkpoint_bytes, deadline_.seconds_left()),
       signals_(signals),
       stop_file_(folder / "stop"),
@@ -156,7 +160,9 @@ void StopConditions::look(const LastTimes& times, bool at_clock) {
   }
   if (stop_file_seen_ && reason_.empty()) reason_ = "the file " + stop_file_.string();
   if (!at_clock || !reason_.empty()) return;
-  if (const double left = deadline_.seconds_left(); left < margin_.seconds(times)) {
+  const double margin = margin_.seconds(times);
+  if (deadline_.seconds_left() < margin + kAsking && deadline_.ask_again()) has_moved_ = true;
+  if (const double left = deadline_.seconds_left(); left < margin) {
     reason_ = left > 0 ? fmt::format("{} ({:.1f} s left)", deadline_.name(), left)
                        : fmt::format("{} was reached {:.1f} s ago", deadline_.name(), -left);
   }

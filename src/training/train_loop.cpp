@@ -102,6 +102,7 @@ std::string TrainLoop::run_steps() {
     if (trace_is_due(step, requests)) trace(step);
     const bool last = step == session_.steps();
     note_finished_checkpoints();
+    if (recorder_ != nullptr && conditions_.has_moved()) recorder_->say("stops      " + conditions_.announcement());
     const bool stops = StepRequests::stop(requests);
     const bool evaluates = evaluation_is_due(step);
     // A checkpoint's step is not repeated, so evaluations after it come first, unless time is short.

@@ -189,6 +189,20 @@ class Clocks(Case):
         self.assertRegex(said, r"stopped    after step 1 of 2 \(SLURM_JOB_END_TIME was reached 3\d\d\d\.\d s ago\)")
         self.assertEqual(checkpoints(self.folder / "run"), ["step-00000001"])
 
+    def test_slurm_is_asked_whether_the_end_has_moved(self):
+        """scontrol is played: it tells of all tasks of an array where one has the array's own number."""
+        past, later = int(time.time()) - 3600, int(time.time()) + 7200
+        scontrol = self.folder / "scontrol"
+        scontrol.write_text(f"#!/bin/sh\n[ $SLURM_TIME_FORMAT = %s ] && [ \"$*\" = '--oneliner show job 7' ] || exit 1\n"
+                            f"echo 'JobId=70 EndTime={past} Deadline=N/A'\necho 'JobId=7 ArrayTaskId=3 EndTime={later} Deadline=N/A'\n")
+        scontrol.chmod(0o755)
+        path = f"{self.folder}:{os.environ['PATH']}"
+        code, said = self.end(SLURM_JOB_END_TIME=str(past), SLURM_JOB_ID="7", PATH=path)
+        self.assertEqual(code, 0, said)
+        self.assertRegex(said, r"(?m)^stops      after one step: (?s:.*)^stops      at \d\d:\d\d:\d\d, .* s before SLURM_JOB_END_TIME$")
+        code, said = self.end("--run.dir=other", SLURM_JOB_END_TIME=str(past), SLURM_JOB_ID="8", PATH=path)
+        self.assertEqual(code, 75, said)
+
     def test_no_end_is_not_announced(self):
         for run, options in (("run", []), ("other", ["--run.walltime=1e300"])):
             code, said = self.end(f"--run.dir={run}", *options)

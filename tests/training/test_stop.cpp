@@ -1,7 +1,11 @@
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 
+#include "tessera/base/clock.hpp"
 #include "tessera/training/stop.hpp"
 
 using namespace tessera;
@@ -43,6 +47,33 @@ StopConditions conditions_of(const StopSignals& signals, double seconds_left) {
 }
 
 }  // namespace
+
+TEST_CASE("Slurm is asked about each end once, and its answer counts") {
+  const double now = unix_time();
+  std::optional<double> answer;
+  int asked = 0;
+  ::setenv("SLURM_JOB_END_TIME", fmt::format("{}", now + 100).c_str(), 1);
+  const auto deadline_in = [&](double walltime) {
+    return Deadline(walltime, std::chrono::steady_clock::now(), [&] {
+      ++asked;
+      return answer;
+    });
+  };
+  Deadline deadline = deadline_in(1e6), earlier = deadline_in(50);
+  ::unsetenv("SLURM_JOB_END_TIME");
+  CHECK_FALSE(earlier.ask_again());
+  CHECK(asked == 0);
+  for (const double later : {200.0, 3000.0}) {
+    answer = now + later;
+    CHECK(deadline.ask_again());
+    CHECK(deadline.seconds_left() == Approx(later).margin(60));
+  }
+  answer = std::nullopt;
+  CHECK_FALSE(deadline.ask_again());
+  CHECK_FALSE(deadline.ask_again());
+  CHECK(asked == 3);
+  CHECK(deadline.seconds_left() == Approx(3000).margin(60));
+}
 
 TEST_CASE("before a micro-step the clock counts, but not in the first step of a start") {
   const StopSignals signals;

@@ -12,8 +12,10 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/config/options.hpp"
@@ -63,9 +65,13 @@ class Deadline {
  public:
   /// `start`: of the process. A monotonic clock measures run.walltime, whereas the end of a Slurm job is a time of day.
   /// The earlier of both counts.
-  Deadline(double walltime, std::chrono::steady_clock::time_point start);
+  /// `ask` returns the present end of the Slurm job, in seconds since 1970; nothing if nobody knows.
+  Deadline(double walltime, std::chrono::steady_clock::time_point start, std::function<std::optional<double>()> ask);
   /// Returns the seconds left; infinity without a limit.
   double seconds_left() const { return std::min(left_of_walltime(), left_of_job()); }
+  /// Asks for the job's end once more, unless run.walltime comes first, or this end was asked for already. Returns
+  /// whether it has moved.
+  bool ask_again();
   /// Names the earlier one: the option or the variable that sets it.
   std::string name() const;
 
@@ -75,6 +81,8 @@ class Deadline {
   std::chrono::steady_clock::time_point start_;
   double walltime_;  ///< seconds, infinity without a limit
   double job_end_;   ///< seconds since 1970, infinity without a limit
+  std::function<std::optional<double>()> ask_;
+  double asked_ = 0;  ///< the last end for which Slurm was asked whether it has moved
 };
 
 /// Durations of the latest step, evaluations and checkpoint, in seconds.
@@ -107,6 +115,8 @@ class StopConditions {
 
   /// Returns "at 14:32:10, 75.5 s before run.walltime"; empty without a limit.
   std::string announcement() const;
+  /// Returns whether the end of the Slurm job has moved since the last call.
+  bool has_moved() { return std::exchange(has_moved_, false); }
   /// Returns the requests for the end of the step, when all the rest of it is done.
   std::int32_t requests(const LastTimes& times);
   /// Returns the wish before a micro-step; `times.step` is what the step still needs. In the first step of a start the
@@ -132,7 +142,7 @@ class StopConditions {
   StopMargin margin_;
   const StopSignals& signals_;
   std::filesystem::path stop_file_, checkpoint_file_;
-  bool is_rank_0_, stop_file_seen_ = false, checkpoint_file_seen_ = false;
+  bool is_rank_0_, stop_file_seen_ = false, checkpoint_file_seen_ = false, has_moved_ = false;
   std::deque<bool> answers_file_;  ///< of the checkpoints that are being written, in order
   std::chrono::steady_clock::time_point last_checkpoint_, last_look_;
   std::string reason_;
