@@ -48,6 +48,20 @@ without() {
   done
 }
 
+# says_when WORDS...: whether the words, or an INI file among them, say when checkpoints are written.
+says_when() {
+  local word
+  if given checkpoint.every "$@" || given checkpoint.every_minutes "$@"; then return 0; fi
+  for word; do
+    [[ -f $word ]] || continue
+    head -c 1048576 "$word" | awk '
+      /^[[:space:]]*\[/ { inside = /^[[:space:]]*\[[[:space:]]*checkpoint[[:space:]]*\]/ }
+      inside && /^[[:space:]]*every(_minutes)?[[:space:]]*=/ { found = 1 }
+      END { exit !found }' && return 0
+  done
+  return 1
+}
+
 # The job's name for scontrol: JOB, or ARRAY_TASK.
 this_job() {
   if [[ -n ${SLURM_ARRAY_JOB_ID:-} ]]; then
@@ -232,6 +246,8 @@ train_job() {
   given checkpoint.resume "${words[@]}" || words+=(--checkpoint.resume=auto)
   given checkpoint.keep_near "${words[@]}" || words+=(--checkpoint.keep_near=auto)
   given run.dir "${words[@]}" || words+=("--run.dir=$run")
+  # Whatever ends the job, no more than half an hour of work is lost.
+  says_when "${words[@]}" || words+=(--checkpoint.every_minutes=30)
   set_end_time
   choose_launcher
   say "$SLURM_NTASKS ranks on $SLURM_JOB_NODELIST, ${SLURM_GPUS_ON_NODE:-no} GPUs a node," \

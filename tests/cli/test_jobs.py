@@ -53,6 +53,19 @@ class Scripts(Case):
         self.assertEqual((code, (self.folder / "requeued").exists()), (75, True), said)
         self.assertIn("job 7: stopped at step 6 with a checkpoint: requeued, restart 1 of at most 3", said)
 
+    def test_a_checkpoint_every_half_hour_unless_something_is_said(self):
+        """In the words, or in an option file among them."""
+        said = {"a.ini": "[checkpoint]\nevery = 5\n", "b.ini": "; x\n[ checkpoint ]\nkeep=1\n every_minutes=0 ; none\n[run]\n"}
+        open_ = {"c.ini": "[checkpoint]\nkeep = 1\n# every = 5\n[metrics]\nevery = 5\n", "d.ini": ""}
+        for name, text in {**said, **open_}.items():
+            (self.folder / name).write_text(text)
+        script = f"source {SOURCE / 'jobs/job.sh'}; says_when \"$@\" && echo yes || echo no"
+        for words, expected in ((["--checkpoint.every=0"], "yes"), (["--checkpoint.every_minutes", "7"], "yes"), ([], "no"),
+                                (["--checkpoint.every_x=1", "--run.dir", "c.ini"], "no"), (["none.ini"], "no"),
+                                *(([name], "yes") for name in said), *(([name], "no") for name in open_)):
+            code, out = self.start("bash", "-uo", "pipefail", "-c", script, "job", *words).end(timeout=30)
+            self.assertEqual(out.strip(), expected, words)
+
     def test_a_postmortem_collects_the_files_of_the_nodes(self):
         self.train(*TINY, *SHORT, "--run.dir=run")
         run, local = self.folder / "run", self.folder / "local"
