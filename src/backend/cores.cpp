@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <memory>
@@ -59,19 +60,46 @@ std::int64_t cached_files(const std::string& path, const GroupFiles& names) {
   return sum;
 }
 
-/// Returns the memory that `group` and its ancestors up to `root` leave.
-std::int64_t group_leaves(const std::string& root, std::string group, const GroupFiles& names) {
-  std::int64_t least = kUnlimited;
-  while (true) {
-    const std::string folder = root + group + "/";
-    const auto most = read_number(folder + names.limit);
-    const auto used = read_number(folder + names.used);
-    if (most && used) {
-      const std::int64_t held = std::max<std::int64_t>(*used - cached_files(folder + "memory.stat", names), 0);
-      least = std::min(least, std::max<std::int64_t>(*most - held, 0));
+/// Returns the memory that a group leaves.
+std::int64_t group_leaves(const std::string& folder, const GroupFiles& names) {
+  const auto most = read_number(folder + names.limit), used = read_number(folder + names.used);
+  if (!most || !used) return kUnlimited;
+  const std::int64_t held = std::max<std::int64_t>(*used - cached_files(folder + "memory.stat", names), 0);
+  return std::max<std::int64_t>(*most - held, 0);
+}
+
+/// Returns the cores whose time a group may use; infinity without a limit.
+double group_quota(const std::string& folder, bool is_version_2) {
+  std::int64_t quota = 0, period = 0;
+  if (is_version_2) {
+    std::ifstream(folder + "cpu.max") >> quota >> period;  // or "max 100000", which leaves both 0
+  } else {
+    quota = read_number(folder + "cpu.cfs_quota_us").value_or(-1);
+    period = read_number(folder + "cpu.cfs_period_us").value_or(0);
+  }
+  if (quota <= 0 || period <= 0) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(quota) / static_cast<double>(period);
+}
+
+/// Calls look(folder, is_version_2) for this process's control group that has a controller, and for all its ancestors.
+template <class F>
+void for_control_groups(const std::string& proc, const std::string& cgroup, const std::string& controller, F&& look) {
+  // Lines are "id:controllers:/group"; version 2 has id 0 and no controllers.
+  std::ifstream file(proc + "/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
+    const bool is_version_2 = controllers == ",,";
+    if (!is_version_2 && controllers.find("," + controller + ",") == std::string::npos) continue;
+    const std::string root = is_version_2 ? cgroup : cgroup + "/" + controller;
+    std::string group = line.substr(second + 1);
+    if (group.empty() || group.front() != '/' || group == "/") group.clear();
+    for (;; group.erase(group.find_last_of('/'))) {
+      look(root + group + "/", is_version_2);
+      if (group.empty()) break;
     }
-    if (group.empty()) return least;
-    group.erase(group.find_last_of('/'));
   }
 }
 
@@ -94,7 +122,18 @@ std::vector<int> allowed_core_numbers() {
   return cores;
 }
 
-int allowed_cores() { return std::max(1, static_cast<int>(allowed_core_numbers().size())); }
+int allowed_cores() {
+  const auto cores = static_cast<double>(allowed_core_numbers().size());
+  return static_cast<int>(std::max(1.0, std::min(cores, cpu_quota().value_or(cores))));
+}
+
+std::optional<double> cpu_quota(const std::string& proc, const std::string& cgroup) {
+  double least = std::numeric_limits<double>::infinity();
+  for_control_groups(proc, cgroup, "cpu", [&](const std::string& folder, bool is_version_2) {
+    least = std::min(least, group_quota(folder, is_version_2));
+  });
+  return std::isfinite(least) ? std::optional(least) : std::nullopt;
+}
 
 std::optional<std::int64_t> lockable_memory() {
   rlimit limit{};
@@ -104,21 +143,9 @@ std::optional<std::int64_t> lockable_memory() {
 
 std::int64_t usable_memory(const std::string& proc, const std::string& cgroup) {
   std::int64_t least = memory_available(proc + "/meminfo");
-  // Lines are "id:controllers:/group"; version 2 has id 0 and no controllers.
-  std::ifstream file(proc + "/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
-    std::string group = line.substr(second + 1);
-    if (group.empty() || group.front() != '/' || group == "/") group.clear();
-    if (controllers == ",,") {
-      least = std::min(least, group_leaves(cgroup, group, kVersion2));
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      least = std::min(least, group_leaves(cgroup + "/memory", group, kVersion1));
-    }
-  }
+  for_control_groups(proc, cgroup, "memory", [&](const std::string& folder, bool is_version_2) {
+    least = std::min(least, group_leaves(folder, is_version_2 ? kVersion2 : kVersion1));
+  });
   // The rest is for the system and for allocations of libraries, which no plan knows.
   return least - least / kReservedShare;
 }

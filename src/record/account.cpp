@@ -28,16 +28,23 @@ std::string kept_over(const ProcessGrid& grid) {
   return ranks == 1 ? "" : fmt::format(" (after forward units stay split over {} ranks)", ranks);
 }
 
+/// " (CPU quota of 1.5 cores)" where that is less than the cores, or nothing.
+std::string quota_note() {
+  const auto quota = cpu_quota();
+  const bool is_less = quota && *quota < static_cast<double>(allowed_core_numbers().size());
+  return is_less ? fmt::format(" (CPU quota of {:.3g} cores)", *quota) : "";
+}
+
 std::string grid_line(const PlannedRun& planned, const Resources& resources, const MachineShape& machine) {
   const ProcessGrid& grid = planned.schedule.grid;
   const ResourceSettings& settings = resources.settings;
   const char* queues = settings.queue_mode == QueueMode::serial  ? "serial queues (one operation at a time)"
                        : settings.queue_mode == QueueMode::chaos ? "chaos queues (with random delays)"
                                                                  : "parallel queues (collectives overlap computation)";
-  std::string line =
-      fmt::format("grid       {} ({} per node), shard group {}{}, {}; {} per rank, {}", counted(grid.world(), "rank"),
-                  grid.ranks_per_node(), grid.size(Group::shard), kept_over(grid),
-                  counted(grid.size(Group::replica), "replica"), counted(settings.threads, "thread"), queues);
+  std::string line = fmt::format("grid       {} ({} per node), shard group {}{}, {}; {} per rank{}, {}",
+                                 counted(grid.world(), "rank"), grid.ranks_per_node(), grid.size(Group::shard),
+                                 kept_over(grid), counted(grid.size(Group::replica), "replica"),
+                                 counted(settings.threads, "thread"), quota_note(), queues);
   const int wanted = settings.threads * machine.machine_ranks;
   if (wanted > machine.machine_cores)
     line += fmt::format("\nwarning    {} on {}: ranks will wait for each other", counted(wanted, "compute thread"),

@@ -69,7 +69,8 @@ void compare_options(ControlPlane& control, const Options& options) {
   }
 }
 
-/// Returns how many cores the ranks of this machine may use together, since each may be bound to its own.
+/// Returns how many cores the ranks of this machine may use together, since each may be bound to its own. They share a
+/// quota of time.
 int cores_of_machine(World& world) {
   std::string mine;
   for (const int core : allowed_core_numbers()) mine += fmt::format("{} ", core);
@@ -79,7 +80,8 @@ int cores_of_machine(World& world) {
     std::istringstream numbers(all[static_cast<std::size_t>(rank)]);
     for (int core = 0; numbers >> core;) cores.insert(core);
   }
-  return std::max(1, static_cast<int>(cores.size()));
+  const auto count = static_cast<double>(cores.size());
+  return static_cast<int>(std::max(1.0, std::min(count, cpu_quota().value_or(count))));
 }
 
 }  // namespace

@@ -91,6 +91,28 @@ TEST_CASE("cached files of a control group do not count as used") {
   REQUIRE(machine.memory() == usable_of(100000 - (99000 - 50000)));
 }
 
+TEST_CASE("the least quota of time of the control groups bounds the cores") {
+  const FakeMachine machine;
+  const auto quota = [&] { return cpu_quota(machine.root / "proc", machine.root / "cgroup"); };
+  CHECK_FALSE(quota());
+
+  machine.write("proc/self/cgroup", "0::/pod/step\n");
+  machine.write("cgroup/pod/step/cpu.max", "max 100000\n");
+  CHECK_FALSE(quota());
+  machine.write("cgroup/pod/cpu.max", "150000 100000\n");
+  CHECK(quota() == 1.5);
+  machine.write("cgroup/cpu.max", "60000 50000\n");  // a container sees its own group as the root
+  CHECK(quota() == 1.2);
+
+  machine.write("proc/self/cgroup", "4:memory:/m\n3:cpu,cpuacct:/docker/42\n2:cpuset:/\n");
+  machine.write("cgroup/cpu/docker/42/cpu.cfs_quota_us", "-1\n");
+  machine.write("cgroup/cpu/docker/42/cpu.cfs_period_us", "100000\n");
+  CHECK_FALSE(quota());
+  machine.write("cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+  machine.write("cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  CHECK(quota() == 0.5);
+}
+
 TEST_CASE("this machine has memory") { REQUIRE(usable_memory() > 0); }
 
 TEST_CASE("The limit of locked memory is the process's, or there is none") {

@@ -10,8 +10,13 @@ namespace tessera {
 
 /// Returns the numbers of the cores that this process may run on (its affinity mask), in order.
 std::vector<int> allowed_core_numbers();
-/// Returns the number of cores that this process may run on (its affinity mask), at least 1.
+/// Returns the number of cores that this process may use: those that it may run on, but no more than the whole cores of
+/// cpu_quota(), so that its other threads have the rest. At least 1.
 int allowed_cores();
+
+/// Returns the time that the control groups of this process allow it (v1 or v2, with all ancestors), in cores: 1.5 are
+/// 150 ms in 100 ms. Nothing where it is not limited. `proc` and `cgroup`: as for usable_memory().
+std::optional<double> cpu_quota(const std::string& proc = "/proc", const std::string& cgroup = "/sys/fs/cgroup");
 
 /// Returns the bytes that this process may lock in memory (RLIMIT_MEMLOCK); nothing where that is not limited.
 std::optional<std::int64_t> lockable_memory();
