@@ -24,7 +24,8 @@ struct Price {
   std::array<double, kLimits.size()> limits{};
 };
 
-/// As the run itself decides (queue_mode_of), on cores without one to spare.
+/// As the run itself decides (queue_mode_of), where that is known. Elsewhere as on cores without one to spare, because
+/// a cluster file does not say how many a node has.
 QueueMode queues_of(const Options& options, const Cluster& cluster) {
   if (options.run.queues != QueueMode::automatic) return options.run.queues;
   const bool sleeps = options.comm.emulate.on() || options.memory.emulate_copies.on();
