@@ -34,17 +34,9 @@ int run_alone(const std::vector<std::string>& words, const Invocation& invocatio
   return with_output_written(call.command->run(call));
 }
 
-/// Runs on rank 0, while the others wait without limit: several processes were started for a command that needs one.
-int run_on_rank_0(World& world, const std::vector<std::string>& words, const Invocation& invocation) {
-  const WaitPhase phase(world.control().waits(), "rank 0 worked", 0, "");
-  const int code = world.rank() == 0 ? run_alone(words, invocation) : 0;
-  world.control().barrier();
-  return code;
-}
-
 int run_with_ranks(World& world, const std::vector<std::string>& words, const Invocation& invocation) {
-  Call call = words.empty() ? Call{} : read_call(words);
-  if (call.command == nullptr || !call.command->needs_ranks) return run_on_rank_0(world, words, invocation);
+  Call call = read_call(words);
+  TESSERA_ASSERT(call.command->needs_ranks, "{} is run with ranks", call.command->name);
   call.invocation = invocation;
   call.world = &world;
   const WaitPhase phase(world.control().waits(), "the ranks worked", call.options.checkpoint.timeout,
@@ -54,12 +46,21 @@ int run_with_ranks(World& world, const std::vector<std::string>& words, const In
   return code;
 }
 
-/// Returns how long MPI may take to start and to end: run.timeout, which may be longer than usual. One rank reports
-/// errors in the options once MPI runs.
-double limit_of_mpi(const std::vector<std::string>& words) try {
-  return std::max(World::kLimitSeconds, read_call(words).options.run.timeout);
+/// How a call starts.
+struct Start {
+  bool needs_ranks = false;
+  double limit_of_mpi = World::kLimitSeconds;  ///< how long MPI may take to start and to end
+};
+
+/// Reads how the words start: run.timeout may be longer than MPI's limit. Errors in the words of a command that needs
+/// ranks are reported by one of them once MPI runs.
+Start start_of(const std::vector<std::string>& words) try {
+  const Call call = read_call(words);
+  return {call.command->needs_ranks, std::max(World::kLimitSeconds, call.options.run.timeout)};
 } catch (const Error&) {
-  return World::kLimitSeconds;
+  return {!words.empty() && std::ranges::any_of(all_commands(), [&](const Command& command) {
+    return command.needs_ranks && command.name.substr(0, command.name.find(' ')) == words[0];
+  })};
 }
 
 /// Raises the limit of open files, because a checkpoint may have thousands, but only up to this number, because some
@@ -82,14 +83,15 @@ int run_program(int argc, char** argv) try {
   invocation.words.assign(argv, argv + argc);
   const std::vector<std::string> words(argv + 1, argv + argc);
   std::signal(SIGXFSZ, SIG_IGN);  // writing to a file that grows too large gives an error
-  // The first word decides whether MPI is started, before options are read, so that one rank reports a bad option once.
-  const bool needs_ranks = !words.empty() && std::ranges::any_of(all_commands(), [&](const Command& command) {
-    return command.needs_ranks && command.name.substr(0, command.name.find(' ')) == words[0];
-  });
-  // If a launcher started several processes, one of them reports for all.
-  if (!needs_ranks && find_launch().size == 1) return run_alone(words, invocation);
+  const Start start = start_of(words);
+  if (!start.needs_ranks) {
+    // Of several processes under a process manager the first speaks for all. MPI is not started, because the others may
+    // not be there: a shell in a step of Slurm has the variables of a rank.
+    const Launch launch = find_launch();
+    return launch.has_pmi && launch.rank > 0 ? 0 : run_alone(words, invocation);
+  }
   std::signal(SIGPIPE, SIG_IGN);  // if a reader goes away, a run only loses its output
-  World world(&argc, &argv, limit_of_mpi(words));
+  World world(&argc, &argv, start.limit_of_mpi);
   return world.run([&] { return run_with_ranks(world, words, invocation); });
 } catch (...) {
   const Caught error = caught_error();

@@ -1,8 +1,9 @@
 """Bad options and data: each ends with exit code 2 (a run that does not fit: 6) and one message that says what is wrong, where, and what is allowed, and leaves
 no run folder; over one rank and over two."""
+import os
 import struct
 
-from job import TINY, Case, main, write_text
+from job import SHORT, TINY, Case, main, write_text
 from running import Running
 
 TRAIN = ["train", "--run.dir=run"] + TINY
@@ -238,6 +239,28 @@ class Launchers(Case):
         self.assertRegex(self.alone(SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="0"),
                          r"tessera: Slurm started 2 tasks .*\. Use srun --mpi=pmix")
         self.assertEqual(self.alone(SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="1"), "")
+
+    def test_the_shell_of_a_step_runs_what_one_process_can(self):
+        """srun --pty bash: one task, whose shell has all variables of a rank."""
+        shell = {name: "0" for name in ("SLURM_STEP_ID", "SLURM_STEPID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")}
+        shell.update(SLURM_JOB_ID="7", SLURM_NODELIST="here", SLURM_JOB_NODELIST="here", SLURM_NTASKS="1")
+        for size, words in (("1", ["train", *TINY, *SHORT, "--checkpoint.every=3", "--run.dir=run"]), ("1", ["eval", "run"]),
+                            ("4", ["plan", "--plan.ranks=2"]), ("4", ["train", "--help"])):
+            running = Running(words, 0, self.folder, SLURM_STEP_NUM_TASKS=size, **shell)
+            self.addCleanup(running.remove)
+            code, said = running.end()
+            self.assertEqual(code, 0, f"{words}\n{said}")
+
+    def test_variables_of_a_step_of_another_job(self):
+        """sbatch in the shell of a step hands them on to a job that has no such step."""
+        scontrol = self.folder / "scontrol"
+        scontrol.write_text('#!/bin/sh\n[ "$*" = "show step 8.0" ] && echo "Job step 8.0 not found" >&2 && exit 1\n')
+        scontrol.chmod(0o755)
+        running = Running(["train", *TINY, *SHORT, "--run.dir=run"], 0, self.folder, SLURM_JOB_ID="8", SLURM_STEP_ID="0",
+                          SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="0", PATH=f"{self.folder}:{os.environ['PATH']}")
+        self.addCleanup(running.remove)
+        code, said = running.end()
+        self.assertEqual(code, 0, said)
 
     def test_a_launcher_that_mpi_does_not_know(self):
         self.assertIn("tessera: PMI started 4 processes, and MPI sees one in each",

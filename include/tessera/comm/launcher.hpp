@@ -13,12 +13,20 @@ struct Launch {
   std::int64_t rank = 0, size = 1;
   bool has_pmi = false;           ///< a process manager talks to MPI
   std::int64_t machine_size = 0;  ///< how many of them are on this machine; 0: not known
+  /// JOB.STEP of Slurm where only variables say so, and they may be another job's: sbatch hands on those of the step in
+  /// which it was called. Otherwise empty.
+  std::string doubtful_step = {};
+
+  /// Returns whether MPI needs no launcher, because this is the only process: also in a shell that srun started.
+  bool is_alone() const;
 };
 
 /// Reads `environment`: NAME=value. The innermost launcher counts: mpirun in a step of Slurm is mpirun.
 Launch find_launch(const std::vector<std::string>& environment);
 /// Reads the environment of this process.
 Launch find_launch();
+/// The same, but asks Slurm about a doubtful step. A process is alone if there is no such step.
+Launch confirmed_launch();
 
 /// A variable of the environment.
 struct EnvironmentVariable {
@@ -30,6 +38,11 @@ struct EnvironmentVariable {
 /// look for a network, and a process without a launcher does not start a daemon. Messages between processes of one
 /// machine stay the same, and other libraries do not read the settings.
 std::vector<EnvironmentVariable> quick_start(const Launch& launch);
+/// Returns the names of variables that MPI must not see: those by which it would look for the launcher of a process
+/// that is alone, and then end or wait.
+std::vector<std::string> hidden_variables(const Launch& launch, const std::vector<std::string>& environment);
+/// Applies both to this process. What the user has set stays. Call it before MPI and threads start.
+void prepare_environment(const Launch& launch);
 
 /// UsageError when Slurm started several processes and no process manager can tell MPI about them, because each would
 /// train alone, or Open MPI would end with remarks about its build. Call it before MPI starts.

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <thread>
@@ -26,14 +28,49 @@ constexpr std::array<Variables, 3> kLaunchers{
      {"PMI", "PMI_SIZE", "PMI_RANK", nullptr},
      {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", nullptr}}};
 
-/// Reads the number that `name` has in the environment; `otherwise` if it has none.
-std::int64_t number(const std::vector<std::string>& environment, std::string_view name, std::int64_t otherwise) {
+/// Returns the value that `name` has in the environment; empty if it has none.
+std::string text(const std::vector<std::string>& environment, std::string_view name) {
   for (const std::string& entry : environment) {
-    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=') {
-      return std::atoll(entry.c_str() + name.size() + 1);
-    }
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return entry.substr(name.size() + 1);
   }
-  return otherwise;
+  return {};
+}
+
+/// Reads it as a number; `otherwise` if there is none.
+std::int64_t number(const std::vector<std::string>& environment, std::string_view name, std::int64_t otherwise) {
+  const std::string value = text(environment, name);
+  return value.empty() ? otherwise : std::atoll(value.c_str());
+}
+
+/// PMIX_MCA_... are settings of users.
+bool is_of_process_manager(std::string_view entry) {
+  return (entry.starts_with("PMI") && !entry.starts_with("PMIX_MCA_")) || entry.starts_with("PALS_");
+}
+
+/// Returns whether a process manager confirms that the process belongs to the step of Slurm's variables: by its own
+/// variables, unless they name another job. (Jobs of several components have several numbers.)
+bool is_confirmed(const std::vector<std::string>& environment, bool has_pmi) {
+  const std::string space = text(environment, "PMIX_NAMESPACE"), own = "slurm.pmix.";
+  if (!space.starts_with(own) || !text(environment, "SLURM_HET_SIZE").empty()) return has_pmi;
+  return space.starts_with(own + text(environment, "SLURM_JOB_ID") + ".");
+}
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry != nullptr; ++entry) out.emplace_back(*entry);
+  return out;
+}
+
+/// Returns whether Slurm says that it has no such step. Without an answer it may have one.
+bool is_unknown_to_slurm(const std::string& step) {
+  if (step.find_first_not_of("0123456789.") != std::string::npos) return false;
+  std::FILE* const answer = ::popen(("LC_ALL=C timeout -s KILL 20 scontrol show step " + step + " 2>&1").c_str(), "re");
+  if (answer == nullptr) return false;
+  std::array<char, 4096> block{};
+  std::string said;
+  while (std::fgets(block.data(), block.size(), answer) != nullptr) said += block.data();
+  return ::pclose(answer) != 0 && said.find("Job step " + step + " not found") != std::string::npos;
 }
 
 /// Lets one process report for all; it ends first, because a launcher may kill the others then.
@@ -47,9 +84,7 @@ std::int64_t number(const std::vector<std::string>& environment, std::string_vie
 
 Launch find_launch(const std::vector<std::string>& environment) {
   Launch found;
-  for (const std::string& entry : environment) {
-    if (entry.starts_with("PMI") || entry.starts_with("PALS_")) found.has_pmi = true;
-  }
+  found.has_pmi = std::ranges::any_of(environment, is_of_process_manager);
   for (const Variables& variables : kLaunchers) {
     const std::int64_t size = number(environment, variables.size, 0);
     if (size < 1) continue;
@@ -57,13 +92,21 @@ Launch find_launch(const std::vector<std::string>& environment) {
     found.size = size;
     found.rank = number(environment, variables.rank, 0);
     if (variables.machine_size != nullptr) found.machine_size = number(environment, variables.machine_size, 0);
+    const std::string job = text(environment, "SLURM_JOB_ID"), step = text(environment, "SLURM_STEP_ID");
+    const bool is_step = found.launcher == "Slurm" && size > 1 && !job.empty() && !step.empty();
+    if (is_step && !is_confirmed(environment, found.has_pmi)) found.doubtful_step = job + "." + step;
     break;
   }
   return found;
 }
 
+bool Launch::is_alone() const {
+  const bool in_shell = size == 1 && (launcher == "Slurm" || launcher == "PMI");
+  return in_shell || (launcher.empty() && !has_pmi);
+}
+
 std::vector<EnvironmentVariable> quick_start(const Launch& launch) {
-  const bool alone = launch.launcher.empty() && !launch.has_pmi;
+  const bool alone = launch.is_alone();
   if (!alone && launch.machine_size != launch.size) return {};
   // ob1 sends through shared memory. Its rivals (cm, ucx) look for networks first.
   std::vector<EnvironmentVariable> settings{{"OMPI_MCA_pml", "ob1"}};
@@ -74,10 +117,29 @@ std::vector<EnvironmentVariable> quick_start(const Launch& launch) {
   return settings;
 }
 
-Launch find_launch() {
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
-  return find_launch(environment);
+std::vector<std::string> hidden_variables(const Launch& launch, const std::vector<std::string>& environment) {
+  std::vector<std::string> names;
+  if (!launch.is_alone()) return names;
+  for (const std::string& entry : environment) {
+    if (is_of_process_manager(entry) || entry.starts_with("SLURM_STEP") || entry.starts_with("SLURM_NODELIST="))
+      names.push_back(entry.substr(0, entry.find('=')));
+  }
+  return names;
+}
+
+void prepare_environment(const Launch& launch) {
+  // NOLINTBEGIN(concurrency-mt-unsafe): no threads yet
+  for (const std::string& name : hidden_variables(launch, own_environment())) ::unsetenv(name.c_str());
+  for (const auto& [name, value] : quick_start(launch)) ::setenv(name.c_str(), value.c_str(), 0);
+  // NOLINTEND(concurrency-mt-unsafe)
+}
+
+Launch find_launch() { return find_launch(own_environment()); }
+
+Launch confirmed_launch() {
+  Launch found = find_launch();
+  if (!found.doubtful_step.empty() && is_unknown_to_slurm(found.doubtful_step)) found.rank = 0, found.size = 1;
+  return found;
 }
 
 void require_process_manager(const Launch& launch) {

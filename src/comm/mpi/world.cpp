@@ -85,11 +85,9 @@ Watchdog limited(std::int64_t rank, const std::string& host, const char* phase, 
 World::World(int* argc, char*** argv, double limit_seconds) : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.limit_seconds = limit_seconds;
-  const Launch launch = find_launch();
+  const Launch launch = confirmed_launch();
   require_process_manager(launch);
-  // The user's settings stay.
-  for (const auto& [name, value] : quick_start(launch))
-    ::setenv(name.c_str(), value.c_str(), 0);  // NOLINT(concurrency-mt-unsafe): no threads yet
+  prepare_environment(launch);
   const Watchdog watchdog = limited(launch.rank, s.host, "start", limit_seconds);
   s.mpi.emplace(argc, argv);
   s.or_abort([&] {
