@@ -4,6 +4,9 @@
 #   train_job [WORDS...]             runs `tessera train WORDS` over all tasks of the job, requeues it, and ends the script
 #   sweep_job FILE LIST DIR [WORDS...]   runs the row of this array task: line SLURM_ARRAY_TASK_ID of LIST
 
+# shellcheck source=jobs/own_job.sh
+source "$(dirname "${BASH_SOURCE[0]}")/own_job.sh"
+
 say() { printf 'job %s: %s\n' "$SLURM_JOB_ID" "$*" >&2; }
 
 refuse() {
@@ -62,29 +65,6 @@ says_when() {
   return 1
 }
 
-# The job's name for scontrol: JOB, or ARRAY_TASK.
-this_job() {
-  if [[ -n ${SLURM_ARRAY_JOB_ID:-} ]]; then
-    printf '%s' "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
-  else
-    printf '%s' "$SLURM_JOB_ID"
-  fi
-}
-
-# job_fact NAME: what Slurm says about the job, for example JobState.
-job_fact() { scontrol --oneliner show job "$(this_job)" | tr ' ' '\n' | sed -n "s/^$1=//p" | head -1; }
-
-# Tessera stops before SLURM_JOB_END_TIME. Slurm 22.05 does not set it; and a job that was submitted from within another
-# one may have the other's.
-set_end_time() {
-  local end
-  unset SLURM_JOB_END_TIME
-  end=$(job_fact EndTime)
-  [[ $end == *T*:* ]] || return 0  # "Unknown": no limit
-  SLURM_JOB_END_TIME=$(date -d "$end" +%s)
-  export SLURM_JOB_END_TIME
-}
-
 # Sets `launcher` to the command that starts a rank for every task.
 choose_launcher() {
   read -ra launcher <<<"$TESSERA_LAUNCHER"
@@ -97,7 +77,8 @@ choose_launcher() {
       refuse "neither has this Slurm PMIx (srun --mpi=list) nor is there an mpirun: set TESSERA_LAUNCHER in site.sh"
     fi
   fi
-  local tasks=${SLURM_NTASKS_PER_NODE:-$((SLURM_NTASKS / SLURM_JOB_NUM_NODES))}
+  # With --ntasks, --ntasks-per-node is only the most that a node may have.
+  local tasks=$(((SLURM_NTASKS + SLURM_JOB_NUM_NODES - 1) / SLURM_JOB_NUM_NODES))
   # Without --cpus-per-task the ranks share what the job has of its node: all cores where it is alone there.
   local options cores=${SLURM_CPUS_PER_TASK:-$((${SLURM_CPUS_ON_NODE:-1} / tasks))} bound=" --bind-to none"
   ((cores > 0)) || cores=1
@@ -115,6 +96,7 @@ choose_launcher() {
       # mpirun counts cores where Slurm may count their threads, so only a given number is bound.
       [[ -z ${SLURM_CPUS_PER_TASK:-} ]] || bound=":PE=$cores --bind-to core"
       options=${TESSERA_LAUNCHER_OPTIONS---map-by ppr:$tasks:node$bound}
+      [[ " ${launcher[*]} $options " =~ \ --?(n|np|c)\  ]] || launcher+=(-n "$SLURM_NTASKS")
       ;;
   esac
   # shellcheck disable=SC2206
@@ -133,16 +115,16 @@ newest_step() {
   echo "$newest"
 }
 
-# run_ranks COMMAND...: starts the ranks, and passes on to them the USR1 that this script gets. Sets `code`, and
-# `cancelled` where Slurm ends the job.
+# run_ranks COMMAND...: starts the ranks, and passes on to them the USR1 that this script gets. Sets `code`, `warned` to
+# the seconds from the script's start to the USR1, and `cancelled` where Slurm ends the job.
 run_ranks() {
-  local ranks='' interrupted='' asked=''
-  cancelled=''
-  trap 'interrupted=1; asked=1; [[ -z $ranks ]] || kill -USR1 "$ranks" 2>/dev/null' USR1
+  local ranks='' interrupted=''
+  cancelled='' warned=''
+  trap 'interrupted=1; warned=${warned:-$SECONDS}; [[ -z $ranks ]] || kill -USR1 "$ranks" 2>/dev/null' USR1
   trap 'interrupted=1; cancelled=1' TERM
   "$@" &
   ranks=$!
-  [[ -z $asked ]] || kill -USR1 "$ranks"
+  [[ -z $warned ]] || kill -USR1 "$ranks"
   # A signal that is trapped ends `wait` early.
   while true; do
     wait "$ranks"
@@ -222,7 +204,7 @@ requeue() {
   elif grep -qs '"message": ".*(the file .*/stop)' "$run/status.json"; then
     say "$stopped, as $run/stop asked: not requeued"
   elif ((step <= before)); then
-    say "$stopped, no further than the attempt before it: no progress, not requeued"
+    say "$stopped${recorded:+, no further than the attempt before it}: no progress, not requeued$(short_limit)"
   elif ((restart >= TESSERA_REQUEUES)); then
     say "$stopped after $restart restarts (TESSERA_REQUEUES = $TESSERA_REQUEUES): not requeued"
   elif put_back "$job"; then
@@ -234,7 +216,8 @@ requeue() {
 }
 
 train_job() {
-  local words run started launcher code cancelled
+  local words run started launcher code cancelled warned
+  own_variables
   site_setup
   [[ -x $TESSERA ]] || refuse "no executable at $TESSERA: build it (jobs/setup.sh), or set TESSERA in site.sh"
   run=$(value run.dir "$@")
@@ -250,8 +233,7 @@ train_job() {
   says_when "${words[@]}" || words+=(--checkpoint.every_minutes=30)
   set_end_time
   choose_launcher
-  say "$SLURM_NTASKS ranks on $SLURM_JOB_NODELIST, ${SLURM_GPUS_ON_NODE:-no} GPUs a node," \
-    "restart ${SLURM_RESTART_COUNT:-0}, into $run"
+  say "$(resources), restart ${SLURM_RESTART_COUNT:-0}, into $run"
   # shellcheck disable=SC2086
   run_ranks "${launcher[@]}" ${TESSERA_WRAP:-} "$TESSERA" train "${words[@]}"
   if ((code == 75)); then requeue "$run" "$started"; else explain "$code"; fi
@@ -271,8 +253,9 @@ row_stays() {
 }
 
 sweep_job() {
-  local file=$1 list=$2 dir=$3 row status launcher code cancelled
+  local file=$1 list=$2 dir=$3 row status launcher code cancelled warned
   shift 3
+  own_variables
   site_setup
   [[ -x $TESSERA ]] || refuse "no executable at $TESSERA: build it (jobs/setup.sh), or set TESSERA in site.sh"
   row=$(sed -n "${SLURM_ARRAY_TASK_ID:-0}p" "$list") || refuse "cannot read $list"
@@ -280,7 +263,7 @@ sweep_job() {
   status=$dir/$row/status.json
   set_end_time
   choose_launcher
-  say "row $row: $SLURM_NTASKS ranks on $SLURM_JOB_NODELIST, restart ${SLURM_RESTART_COUNT:-0}, into $dir/$row"
+  say "row $row: $(resources), restart ${SLURM_RESTART_COUNT:-0}, into $dir/$row"
   # The sweep starts the ranks, or the row's own program, and writes the row's status: pending with code 75 where the
   # row is to be started again.
   run_ranks "$TESSERA" sweep "$file" "$@" "--sweep.dir=$dir" --sweep.action=row "--sweep.only=$row" \
@@ -289,7 +272,7 @@ sweep_job() {
     explain "$code"
     postmortem "$dir/$row/run" "$code"
   elif [[ $(row_status "$status") != pending ]]; then
-    say "stopped with a checkpoint, not requeued: $status says why"
+    say "stopped, and not requeued: $status says why"
   elif [[ -n $cancelled || $(job_fact JobState) != RUNNING ]]; then
     row_stays "$status" "stopped with a checkpoint, and Slurm ended the job"
   elif put_back "$(this_job)"; then

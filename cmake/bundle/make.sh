@@ -99,7 +99,7 @@ done
 mkdir -p "$root/share/tessera/jobs"
 cp -r "$here/../../inputs" "$root/share/tessera/inputs"
 install -m 755 "$here"/../../jobs/*.sbatch "$root/share/tessera/jobs/"
-install -m 644 "$here"/../../jobs/{job.sh,site.sh,README.md} "$root/share/tessera/jobs/"
+install -m 644 "$here"/../../jobs/{job.sh,own_job.sh,site.sh,README.md} "$root/share/tessera/jobs/"
 cat >>"$root/share/tessera/jobs/site.sh" <<'END'
 
 # --- The bundle's own mpirun fits its executable; no other does.

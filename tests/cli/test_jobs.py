@@ -1,6 +1,7 @@
 """jobs/quickstart.sh and jobs/launch.sh as a newcomer starts them, run small, and events that are rare under real Slurm
 (tests/slurm)."""
 import os
+import random
 import re
 import shutil
 import signal
@@ -65,6 +66,69 @@ class Scripts(Case):
                                 *(([name], "yes") for name in said), *(([name], "no") for name in open_)):
             code, out = self.start("bash", "-uo", "pipefail", "-c", script, "job", *words).end(timeout=30)
             self.assertEqual(out.strip(), expected, words)
+
+    def of_job_sh(self, script, **environment):
+        """What a shell says that has read job.sh, in job 8."""
+        code, said = self.start("bash", "-c", f"set -u; source {SOURCE / 'jobs/job.sh'}; {script}", SLURM_JOB_ID="8",
+                                **environment).end(timeout=30)
+        self.assertEqual(code, 0, said)
+        return said
+
+    def test_variables_of_another_job_are_not_believed(self):
+        """sbatch passes on those of the job, the step and the rank in which it is called."""
+        draw = random.Random(1)
+        foreign = ["SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_MEM_PER_CPU", "SLURM_CPU_BIND", "SLURM_CPU_BIND_TYPE",
+                   "SLURM_GPUS_PER_TASK", "PMI_RANK", "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_URI2"]
+        of_rank = ["OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_ess", "OMPI_MCA_orte_hnp_uri"]
+        own = ["SLURM_NTASKS", "SLURM_CPUS_ON_NODE", "PMIX_MCA_gds", "OMPI_MCA_btl_tcp_if_include", "SBATCH_ACCOUNT"]
+        for _ in range(12):
+            restarts, cores, array, gpus = (draw.randrange(3) for _ in range(4))
+            of_array = f"ArrayJobId={array} ArrayTaskId=2 " if array else ""
+            record = (f"JobId=8 {of_array}JobName=x Restarts={restarts} NumTasks=1 CPUs/Task={cores + 1} "
+                      f"TresPerNode={'gres:gpu:2' if gpus else '(null)'} ")
+            self.program("scontrol", f"[ \"$*\" = '--oneliner show job 8' ] && echo 'JobId=7 x'; echo '{record}'\n")
+            said = {"SLURM_RESTART_COUNT": draw.randrange(3), "SLURM_CPUS_PER_TASK": draw.randrange(3) + 1,
+                    "SLURM_ARRAY_JOB_ID": draw.randrange(3), "SLURM_ARRAY_TASK_ID": 2, "SLURM_GPUS_ON_NODE": 2}
+            said |= {name: 1 for name in [*foreign, *of_rank, *own] if draw.random() < 0.7}
+            said = {name: str(value) for name, value in said.items() if draw.random() < 0.8}
+            expected = {name: value for name, value in said.items() if name in own or name.startswith("SLURM_GPUS_ON") and gpus}
+            if "OMPI_COMM_WORLD_SIZE" not in said:
+                expected |= {name: said[name] for name in of_rank if name in said}
+            expected |= {"SLURM_RESTART_COUNT": str(restarts), "SLURM_EXPORT_ENV": "ALL"}
+            if said.get("SLURM_CPUS_PER_TASK") == str(cores + 1):
+                expected["SLURM_CPUS_PER_TASK"] = str(cores + 1)
+            if array and said.get("SLURM_ARRAY_JOB_ID") == str(array):
+                expected |= {name: said[name] for name in said if name.startswith("SLURM_ARRAY")}
+            if "SLURM_STEP_ID" in said:
+                expected["SLURM_OVERLAP"] = "1"
+            names = [*foreign, *of_rank, *own, *said, *expected, "SLURM_OVERLAP"]
+            seen = dict(line.split("=", 1) for line in self.of_job_sh("own_variables; env", **said).splitlines() if "=" in line)
+            # The variables of the test's own surroundings stay.
+            self.assertEqual({name: seen[name] for name in names if name in seen and name not in os.environ},
+                             {name: value for name, value in expected.items() if name not in os.environ}, record)
+
+    def test_mpirun_starts_the_tasks_of_the_job(self):
+        for tasks, nodes, most in ((1, 1, 2), (2, 2, 2), (3, 2, 2), (8, 2, 4)):
+            said = self.of_job_sh("choose_launcher; echo ${launcher[*]}", SLURM_NTASKS=str(tasks), SLURM_JOB_NUM_NODES=str(nodes),
+                                  SLURM_NTASKS_PER_NODE=str(most), SLURM_CPUS_PER_TASK="2", TESSERA_LAUNCHER="mpirun")
+            self.assertEqual(said, f"mpirun -n {tasks} --map-by ppr:{-(-tasks // nodes)}:node:PE=2 --bind-to core\n")
+        own = self.of_job_sh("choose_launcher; echo ${launcher[*]}", SLURM_NTASKS="2", SLURM_JOB_NUM_NODES="1",
+                             TESSERA_LAUNCHER="mpirun -np 1", TESSERA_LAUNCHER_OPTIONS="--bind-to none")
+        self.assertEqual(own, "mpirun -np 1 --bind-to none\n")
+
+    def test_what_a_job_has_is_said(self):
+        for tasks, gpus, expected in (("1", "", "1 rank on node1"), ("2", "1", "2 ranks on node1, 1 GPU per node"),
+                                      ("3", "0", "3 ranks on node1"), ("8", "10", "8 ranks on node1, 10 GPUs per node")):
+            self.assertEqual(self.of_job_sh("resources", SLURM_NTASKS=tasks, SLURM_JOB_NODELIST="node1", SLURM_GPUS_ON_NODE=gpus),
+                             expected)
+
+    def test_a_limit_that_is_shorter_than_its_warning_is_named(self):
+        self.program("scontrol", "echo JobState=RUNNING TimeLimit=00:01:00\n")
+        (self.folder / "run").mkdir()
+        for limit, is_short in ((60, True), (100000, False)):
+            said = self.of_job_sh(f"cancelled=; warned=3; SLURM_JOB_END_TIME=$(($(date +%s) + {limit})); requeue run 0")
+            self.assertRegex(said, r"no checkpoint: no progress, not requeued")
+            self.assertEqual("--time = 00:01:00 is too short, because Slurm warned the job 3 s after it began" in said, is_short, said)
 
     def test_a_postmortem_collects_the_files_of_the_nodes(self):
         self.train(*TINY, *SHORT, "--run.dir=run")

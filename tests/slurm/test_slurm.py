@@ -77,9 +77,10 @@ class Slurm(Jobs):
         probe.write_text('#!/bin/sh\nenv >"env.$SLURM_PROCID"\nexec "$@"\n')
         probe.chmod(0o755)
         words = [*RUN, "--train.steps=5", "--shard.strategy=zero3"]
-        # The job in which this one is submitted has ended.
-        job = self.submit("train.sbatch", *words, TESSERA_WRAP=str(probe), SLURM_JOB_END_TIME="1000000000")
-        said = self.expect(job, "COMPLETED", 0, r"job \d+: 2 ranks on node\d, 2 GPUs a node, restart 0")
+        # Variables of a job in which this one is submitted.
+        job = self.submit("train.sbatch", *words, TESSERA_WRAP=str(probe), SLURM_JOB_END_TIME="1000000000",
+                          SLURM_RESTART_COUNT="3", SLURM_ARRAY_JOB_ID="1", SLURM_ARRAY_TASK_ID="1", SLURM_MEM_PER_CPU="100")
+        said = self.expect(job, "COMPLETED", 0, r"job \d+: 2 ranks on node\d, 2 GPUs per node, restart 0")
         self.assertRegex(said, r"grid +2 ranks \(2 per node\)")
         self.assertEqual(logged(self.run_of(job)), self.losses(*words, ranks=2))
         seen = [dict(re.findall(r"^(\w+)=(.*)$", (self.folder / f"env.{rank}").read_text(), re.M)) for rank in range(2)]
@@ -363,7 +364,7 @@ class Sweeps(Jobs):
         self.names = ["2-ddp"]
         wait_for(lambda: max(logged(self.folder / "runs/demo/2-ddp/run"), default=0) >= 1, lambda: f"steps: {self.sweep('status')}")
         output("scancel", "--batch", "--signal=USR1", f"{job}_1")
-        self.expect(SlurmJob(f"{job}_1"), "FAILED", 75, r"stopped with a checkpoint, not requeued: runs/demo/2-ddp/status.json says why")
+        self.expect(SlurmJob(f"{job}_1"), "FAILED", 75, r"stopped, and not requeued: runs/demo/2-ddp/status.json says why")
         self.assertEqual(self.states(), {"2-ddp": "timed-out"})
         self.assertRegex(self.row("2-ddp")["message"], r"stopped at step \d+ with a checkpoint after 0 restarts")
 
