@@ -13,6 +13,7 @@
 #include "sweep/gpu_wait.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
+#include "sweep/slurm.hpp"
 #include "sweep/text_file.hpp"
 #include "sweep/tokens.hpp"
 #include "tessera/base/clock.hpp"
@@ -188,7 +189,8 @@ struct Attempt {
   /// only if its job will be started again, which sweep_job in jobs/job.sh does.
   void stopped(bool over_limit, std::int64_t before, bool asked_for_good) {
     const std::int64_t step = newest_step(run());
-    const std::string at = fmt::format("stopped at step {} with a checkpoint", step);
+    const std::string at =
+        step > 0 ? fmt::format("stopped at step {} with a checkpoint", step) : "stopped before a step was finished";
     const std::int64_t restarts = number_of(variable("SLURM_RESTART_COUNT"), 0);
     const std::string said = message_of(run());
     if (over_limit) {
@@ -197,7 +199,7 @@ struct Attempt {
     } else if (!settings.in_job || asked_for_good || said.ends_with("/stop)")) {
       end(RowState::stopped, fmt::format("{}: {}", at, said), kStopped);
     } else if (step <= before) {
-      end(RowState::timed_out, at + ", where the attempt before it was: no progress", kStopped);
+      end(RowState::timed_out, at + (step > 0 ? ", where the attempt before it was" : "") + ": no progress", kStopped);
     } else if (restarts >= settings.sweep.requeues) {
       end(RowState::timed_out, fmt::format("{} after {} restarts (sweep.requeues)", at, restarts), kStopped);
     } else {
@@ -268,6 +270,8 @@ RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64
   child.environment = {{"MASTER_PORT", std::to_string(first + ::getpid() % ports)}};
   const bool is_ours = row.trains() || row.command.find("{tessera}") != std::string::npos;
   if (is_ours) child.environment.emplace_back(kRanksVariable, std::to_string(row.ranks));
+  const Variables in_step = variables_in_step();
+  child.environment.insert(child.environment.end(), in_step.begin(), in_step.end());
   const std::int64_t before = newest_step(attempt.run());
   attempt.begin(child.words);
   const std::int64_t said_before = size_of(attempt.output());

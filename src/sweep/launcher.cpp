@@ -9,6 +9,7 @@
 #include <ranges>
 
 #include "sweep/child.hpp"
+#include "sweep/slurm.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
@@ -40,9 +41,10 @@ void require_placeholders(const SweepRow& row, const Replacements& known) {
 }
 
 std::string default_launcher() {
-  const bool in_slurm = !variable("SLURM_JOB_ID").empty();
-  if (in_slurm && !find_program("srun").empty()) return "srun";
-  return find_program("mpiexec").empty() ? "" : "mpiexec";
+  const bool has_mpiexec = !find_program("mpiexec").empty();
+  const bool prefers_srun = !variable("SLURM_JOB_ID").empty() && !(in_step_of_srun() && has_mpiexec);
+  if (prefers_srun && !find_program("srun").empty()) return "srun";
+  return has_mpiexec ? "mpiexec" : "";
 }
 
 }  // namespace

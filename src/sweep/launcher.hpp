@@ -17,7 +17,8 @@ std::filesystem::path own_executable();
 std::filesystem::path peers_folder();
 
 /// Returns the words before `tessera train` for `ranks` ranks: sweep.launcher, with {ranks} replaced. `auto`: srun in a
-/// Slurm job, else mpiexec; nothing for one rank if there is none. Throws UsageError if there is none for several.
+/// Slurm job, but mpiexec in one of its steps, and else mpiexec; nothing for one rank if there is none. Throws
+/// UsageError if there is none for several.
 std::vector<std::string> launcher_words(const std::string& launcher, std::int64_t ranks);
 
 /// Returns the words of `tessera train` with a row's config.ini, into `run`.

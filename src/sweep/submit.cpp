@@ -1,4 +1,6 @@
 // sweep.action = submit: arrays of jobs for Slurm. All differences between clusters are in jobs/site.sh.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <boost/program_options/parsers.hpp>
 #include <cmath>
@@ -9,8 +11,10 @@
 #include "sweep/child.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
+#include "sweep/slurm.hpp"
 #include "sweep/text_file.hpp"
 #include "sweep/tokens.hpp"
+#include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -40,12 +44,6 @@ Path jobs_folder() {
       .hint("Set TESSERA_JOBS to their folder");
 }
 
-/// Returns whether this Slurm has GPUs.
-bool cluster_has_gpus() {
-  const auto [code, text] = output_of({"sinfo", "--noheader", "--format=%G"});
-  return code == 0 && text.find("gpu") != std::string::npos;
-}
-
 /// Rows whose jobs have the same shape.
 struct Shape {
   std::int64_t ranks = 1;
@@ -64,6 +62,16 @@ std::vector<Arrays> chains_of(const Arrays& all, std::int64_t chains) {
       if (std::ssize(out) < chains) out.emplace_back();
       out[next++ % static_cast<std::size_t>(chains)][shape].push_back(row);
     }
+  }
+  return out;
+}
+
+/// Cuts rows into arrays of at most `longest`.
+std::vector<std::vector<SweepRow>> pieces_of(const std::vector<SweepRow>& rows, std::int64_t longest) {
+  std::vector<std::vector<SweepRow>> out;
+  for (const SweepRow& row : rows) {
+    if (out.empty() || std::ssize(out.back()) == longest) out.emplace_back();
+    out.back().push_back(row);
   }
   return out;
 }
@@ -96,8 +104,8 @@ class Submission {
     while (path_exists(slurm() / fmt::format("submit-{}.jobs", number_))) ++number_;
   }
 
-  /// Submits an array and returns its number. Its tasks run one after the other if `in_chain`, and after the array
-  /// `before` (empty: none).
+  /// Submits an array, records it, so that `submit` checks it before it submits again, and returns its number. Its
+  /// tasks run one after the other if `in_chain`, and after the array `before` (empty: none).
   std::string array(const Shape& shape, const std::vector<SweepRow>& rows, bool in_chain, const std::string& before) {
     const std::string what = fmt::format("{}{}", shape.ranks, shape.gpus ? "-gpus" : "");
     const Path list = slurm() / fmt::format("submit-{}-{}-ranks-{}.rows", number_, ++arrays_, what);
@@ -124,49 +132,40 @@ class Submission {
     for (const Setting& setting : sweep_.file.sweep_arguments) {
       if (is_for_jobs(setting.name)) words.push_back("--" + setting.name + "=" + setting.value);
     }
-    std::string job = sbatch(words);
-    for (std::size_t i = 0; i < rows.size(); ++i) note(rows[i], fmt::format("{}_{}", job, i + 1));
+    std::string job = submit_job(jobs_, words);
+    submitted_.push_back(job);
+    std::string text;
+    for (const std::string& one : submitted_) text += one + "\n";
+    write_text_atomically(slurm() / fmt::format("submit-{}.jobs", number_), text);
+    for (std::size_t i = 0; i < rows.size(); ++i) tasks_.emplace_back(rows[i], fmt::format("{}_{}", job, i + 1));
     return job;
   }
 
-  /// Submits the report, to run once all arrays have ended.
-  std::string report(const std::vector<std::string>& arrays) {
+  /// Submits the report, to run once all arrays have ended, and tells rows their jobs.
+  std::string report() {
     std::string after = "--dependency=afterany";
-    for (const std::string& job : arrays) after += ":" + job;
+    for (const std::string& job : submitted_) after += ":" + job;
     const Path dir = folder_.path();
-    return sbatch({after, fmt::format("--job-name={}-report", sweep_.file.sweep.name),
-                   "--output=" + (slurm() / "report-%j.out").string(), (jobs_ / "postprocess.sbatch").string(),
-                   dir.string(), "--csv=" + (dir / "table.csv").string(), "--json=" + (dir / "table.json").string(),
-                   "--plots=" + (dir / "plots").string(), "--html=" + (dir / "report.html").string()});
+    std::string job = submit_job(
+        jobs_, {after, fmt::format("--job-name={}-report", sweep_.file.sweep.name),
+                "--output=" + (slurm() / "report-%j.out").string(), (jobs_ / "postprocess.sbatch").string(),
+                dir.string(), "--csv=" + (dir / "table.csv").string(), "--json=" + (dir / "table.json").string(),
+                "--plots=" + (dir / "plots").string(), "--html=" + (dir / "report.html").string()});
+    for (const auto& [row, task] : tasks_) note(row, task);
+    return job;
   }
 
-  /// Records the arrays, so that `submit` checks them before it submits again.
-  void record(const std::vector<std::string>& arrays) {
-    std::string text;
-    for (const std::string& job : arrays) text += job + "\n";
-    write_text_atomically(slurm() / fmt::format("submit-{}.jobs", number_), text);
+  /// Takes back what was submitted, because not all could be.
+  void cancel() const {
+    if (submitted_.empty()) return;
+    const std::string all = fmt::format("{}", fmt::join(submitted_, " "));
+    if (cancel_jobs(submitted_)) return say(fmt::format("cancelled what was submitted before: job {}", all));
+    say(fmt::format("job {} stays in the queue, because scancel fails: cancel it before the next submit", all));
   }
 
   Path slurm() const { return folder_.path() / "slurm"; }
 
  private:
-  /// Calls sbatch as a user does: with site.sh's settings. Throws UsageError with sbatch's message.
-  std::string sbatch(const std::vector<std::string>& words) const {
-    std::vector<std::string> all = {"bash", "-c", R"(source "$0/site.sh" && exec sbatch --parsable "$@")",
-                                    jobs_.string()};
-    all.insert(all.end(), words.begin(), words.end());
-    const auto [code, text] = output_of(all, {{"TESSERA", own_executable().string()}});
-    std::istringstream lines(text);  // site.sh may also print something
-    std::string number;
-    for (std::string line; std::getline(lines, line);) {
-      const std::string start = line.substr(0, line.find(';'));
-      if (!start.empty() && start.find_first_not_of("0123456789") == std::string::npos) number = start;
-    }
-    if (code == 0 && !number.empty()) return number;
-    throw refusal("sbatch refuses with code {}, and its words are above", code)
-        .hint("Look at what sweep.sbatch and jobs/site.sh give it");
-  }
-
   /// The job may have begun, and then the row's status is its own.
   void note(const SweepRow& row, const std::string& job) const try {
     if (!is_lock_free(folder_.row(row), sweep_lock())) return;
@@ -185,7 +184,22 @@ class Submission {
   const SweepFolder& folder_;
   Path jobs_;
   int number_ = 1, arrays_ = 0;
+  std::vector<std::string> submitted_;
+  std::vector<std::pair<SweepRow, std::string>> tasks_;  ///< rows with their JOB_TASK
 };
+
+/// Submits arrays of at most `longest` rows, in a chain each after the one before it.
+void submit_arrays(Submission& submission, const Arrays& arrays, bool in_chain, std::int64_t longest) {
+  std::string before;
+  for (const auto& [shape, all_rows] : arrays) {
+    for (const std::vector<SweepRow>& rows : pieces_of(all_rows, longest)) {
+      const std::string job = submission.array(shape, rows, in_chain, before);
+      say(fmt::format("job {}: {} on {}{}{}", job, counted(std::ssize(rows), "row"), counted(shape.ranks, "rank"),
+                      shape.gpus ? ", a GPU each" : "", before.empty() ? "" : ", after job " + before));
+      if (in_chain) before = job;
+    }
+  }
+}
 
 }  // namespace
 
@@ -195,8 +209,7 @@ void require_none_queued(const SweepFolder& folder) {
     if (entry.path().extension() != ".jobs") continue;
     std::istringstream jobs(read_small_file(entry.path()).value_or(""));
     for (std::string job; std::getline(jobs, job);) {
-      const auto [code, text] = output_of({"squeue", "--noheader", "--jobs=" + job});
-      if (code != 0 || text.empty()) continue;
+      if (!is_queued(job)) continue;
       throw refusal("job {} of this sweep has not ended, as squeue says", job)
           .hint("Wait for it, or cancel it by scancel {}", job);
     }
@@ -221,12 +234,13 @@ int submit_rows(const Sweep& sweep) {
         .because("Slurm warns a row {} s before it", kWarning)
         .use("a longer one");
   }
+  const std::int64_t longest = longest_array();
   make_folder(folder.path());
   const RunLock lock(folder.path(), 0, sweep_lock());
   const std::int64_t chains = options.parallel > 0 ? options.parallel : options.exclusive ? 1 : 0;
   if (options.action != SweepAction::retry || chains > 0) require_none_queued(folder);
   folder.prepare(sweep.rows, Started::by_slurm);
-  const bool has_gpus = cluster_has_gpus();
+  const bool has_gpus = built_with_cuda() && cluster_has_gpus();
   Arrays arrays;
   for (const SweepRow& row : sweep.chosen) {
     RowStatus status = folder.status(row);
@@ -256,19 +270,14 @@ int submit_rows(const Sweep& sweep) {
     for (const SweepRow& row : rows) tokens_for(folder, row);  // once, before the jobs need it
   }
   Submission submission(sweep, folder, scripts);
-  std::vector<std::string> jobs;
-  for (const Arrays& chain : chains > 0 ? chains_of(arrays, chains) : std::vector{arrays}) {
-    std::string before;
-    for (const auto& [shape, rows] : chain) {
-      jobs.push_back(submission.array(shape, rows, chains > 0, before));
-      submission.record(jobs);
-      say(fmt::format("job {}: {} on {}{}{}", jobs.back(), counted(std::ssize(rows), "row"),
-                      counted(shape.ranks, "rank"), shape.gpus ? ", a GPU each" : "",
-                      before.empty() ? "" : ", after job " + before));
-      before = chains > 0 ? jobs.back() : "";
-    }
+  try {
+    for (const Arrays& chain : chains > 0 ? chains_of(arrays, chains) : std::vector{arrays})
+      submit_arrays(submission, chain, chains > 0, longest);
+    say(fmt::format("job {}: the table, after them, into {}", submission.report(), folder.path().string()));
+  } catch (const UsageError&) {
+    submission.cancel();
+    throw;
   }
-  say(fmt::format("job {}: the table, after them, into {}", submission.report(jobs), folder.path().string()));
   return 0;
 }
 

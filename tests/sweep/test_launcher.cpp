@@ -1,9 +1,11 @@
 #include <catch2/catch.hpp>
 
+#include "sweep/fake_programs.hpp"
 #include "sweep/launcher.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;
+using namespace tessera::test;
 using Catch::Contains;
 using Words = std::vector<std::string>;
 
@@ -11,6 +13,21 @@ TEST_CASE("A launcher is a name or the words of a command") {
   CHECK(launcher_words("mpiexec", 3) == Words{"mpiexec", "-n", "3"});
   CHECK(launcher_words("srun", 3) == Words{"srun", "--mpi=pmix", "--kill-on-bad-exit=0", "--ntasks=3"});
   CHECK(launcher_words("mpirun -np {ranks} --bind-to 'no ne'", 2) == Words{"mpirun", "-np", "2", "--bind-to", "no ne"});
+}
+
+TEST_CASE("In a step of srun, where a further step would wait for its end, rows are started by mpiexec") {
+  const FakePrograms both({{"srun", ""}, {"mpiexec", ""}});
+  const auto first = [](const std::string& job, const std::string& step) {
+    const FakeVariable of_job("SLURM_JOB_ID", job), of_step("SLURM_STEP_ID", step);
+    return launcher_words("auto", 2).at(0);
+  };
+  CHECK(first("", "") == "mpiexec");
+  CHECK(first("7", "") == "srun");
+  CHECK(first("7", "0") == "mpiexec");
+  CHECK(first("7", "4294967290") == "srun");  // the shell of salloc
+  const FakeVariable alone("PATH", both.folder().path().string());
+  std::filesystem::remove(both.folder() / "mpiexec");
+  CHECK(first("7", "0") == "srun");
 }
 
 TEST_CASE("A command's placeholders are replaced within its words, without a shell") {

@@ -1,9 +1,11 @@
+#include <random>
 #include <sstream>
 
 #include "printed_to.hpp"
 #include "sweep/actions.hpp"
 #include "sweep/fake_programs.hpp"
 #include "sweep/sweep_case.hpp"
+#include "tessera/backend/cuda_device.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -12,10 +14,11 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-/// Writes its words to a file, one per line, and numbers its jobs from 101.
+/// Writes its words to a file, one per line, and numbers its jobs from 101. Refuses the call whose number is in the
+/// file `refuse`.
 constexpr const char* kSbatch =
-    "cd ${0%/*}; test ! -e refuse || exit 3\n"
-    "n=1; while test -e call$n; do n=$((n + 1)); done\n"
+    "cd ${0%/*}; n=1; while test -e call$n; do n=$((n + 1)); done\n"
+    "test \"$(cat refuse 2>&1)\" != $n || exit 3\n"
     "printf '%s\\n' \"$@\" >call$n; echo \"$SBATCH_PARTITION\" >partition\n"
     "echo loaded modules; echo \"$((100 + n));cluster\"\n";
 
@@ -55,8 +58,11 @@ struct SubmitCase {
   SweepCase c;
   std::filesystem::path dir = c.folder() / "sweep", jobs = c.folder().write("jobs/sweep.sbatch", "").parent_path(),
                         site = c.folder().write("jobs/site.sh", "echo hello; export SBATCH_PARTITION=fast\n");
-  FakePrograms programs{
-      {{"sbatch", kSbatch}, {"squeue", "test ! -e ${0%/*}/queued || echo \"$*\"\n"}, {"sinfo", "echo gpu:4\n"}}};
+  FakePrograms programs{{{"sbatch", kSbatch},
+                         {"squeue", "test ! -e ${0%/*}/queued || echo \"$*\"\n"},
+                         {"sinfo", "echo gpu:4\n"},
+                         {"scontrol", "cat ${0%/*}/config 2>/dev/null\n"},
+                         {"scancel", "echo \"$@\" >${0%/*}/cancelled\n"}}};
   FakeVariable scripts{"TESSERA_JOBS", jobs.string()};
   Sweep sweep;
   SweepFolder folder;
@@ -64,7 +70,7 @@ struct SubmitCase {
 
 const std::string kThreeShapes =
     "[sweep.row a]\n[sweep.row wide]\nranks = 9\n[sweep.row b]\noptim.lr = 0.1\n[sweep.row gpu]\nrun.device = cuda\n"
-    "[sweep.row auto]\nrun.device = auto\n";
+    "[sweep.row gpu-2]\nrun.device = cuda\n";
 
 }  // namespace
 
@@ -128,7 +134,7 @@ TEST_CASE("sweep.parallel limits the rows over all arrays: each of so many chain
   const SubmitCase c(kThreeShapes, {"--sweep.parallel=2"});
   c.submit();
   const std::vector<std::pair<std::string, std::string>> rows_and_before = {
-      {"a\n", ""}, {"gpu\n", "101"}, {"wide\n", "102"}, {"b\n", ""}, {"auto\n", "104"}};
+      {"a\n", ""}, {"gpu\n", "101"}, {"wide\n", "102"}, {"b\n", ""}, {"gpu-2\n", "104"}};
   for (int n = 1; n <= 5; ++n) {
     INFO(n);
     const auto& [rows, before] = rows_and_before[static_cast<std::size_t>(n - 1)];
@@ -188,8 +194,9 @@ TEST_CASE("What cannot be submitted is refused before anything is made") {
 
 TEST_CASE("What sbatch refuses has no job, and may be submitted again at once") {
   const SubmitCase c("[sweep.row a]\n");
-  c.programs.folder().write("refuse", "");
+  c.programs.folder().write("refuse", "1");
   CHECK_THAT(c.refused(), Contains("sbatch refuses with code 3"));
+  CHECK_FALSE(std::filesystem::exists(c.programs.folder() / "cancelled"));
   CHECK((c.status(0).state == RowState::pending && c.status(0).job.empty()));
   c.programs.folder().write("queued", "");
   std::filesystem::remove(c.programs.folder() / "refuse");
@@ -198,4 +205,62 @@ TEST_CASE("What sbatch refuses has no job, and may be submitted again at once") 
   CHECK_THAT(c.submit(), Contains("job 101: 1 row"));
   const Words words = c.call(1);
   CHECK(std::ranges::find(words, (delivered / "sweep.sbatch").string()) != words.end());
+}
+
+TEST_CASE("A build without CUDA asks for no GPUs where the device is open") {
+  const SubmitCase c("[sweep.row a]\nrun.device = auto\n");
+  c.submit();
+  CHECK(c.has(1, built_with_cuda() ? "--gpus-per-node=1" : "--gpus-per-node=0"));
+}
+
+TEST_CASE("More rows than an array may have are cut into several, and all or none are submitted") {
+  std::mt19937 draw(7);
+  for (int i = 0; i < 6; ++i) {
+    const std::size_t most = 1 + draw() % 4, arrays_before_failure = draw() % 3;
+    const bool in_chain = draw() % 2 == 0;
+    std::map<std::string, Words> names;  // by ranks
+    std::string text;
+    for (std::size_t row = 0, rows = 1 + draw() % 9; row < rows; ++row) {
+      const std::string ranks = std::to_string(1 + draw() % 2), name = fmt::format("row{}", row);
+      names[ranks].push_back(name);
+      text += fmt::format("[sweep.row {}]\nranks = {}\n", name, ranks);
+    }
+    const SubmitCase c(text, in_chain ? Words{"--sweep.exclusive=true"} : Words());
+    c.programs.folder().write("config", fmt::format("A = 1\nMaxArraySize            = {}\n", most + 1));
+    c.programs.folder().write("refuse", std::to_string(arrays_before_failure + 1));
+    const std::size_t calls = [&] {
+      std::size_t count = 1;
+      for (const auto& [ranks, of_ranks] : names) count += (of_ranks.size() + most - 1) / most;
+      return count;
+    }();
+    CAPTURE(text, most, arrays_before_failure, calls);
+    int first = 1;
+    if (arrays_before_failure < calls) {
+      CHECK_THAT(c.refused(), Contains("sbatch refuses with code 3"));
+      CHECK(std::filesystem::exists(c.programs.folder() / "cancelled") == (arrays_before_failure > 0));
+      CHECK(c.status(0).job.empty());
+      std::filesystem::remove(c.programs.folder() / "refuse");
+      first = static_cast<int>(arrays_before_failure) + 1;
+    }
+    c.submit();
+    std::map<std::string, Words> submitted;
+    std::string dependency = "--dependency=afterany";
+    const int report = first + static_cast<int>(calls) - 1;
+    for (int call = first; call < report; ++call) {
+      const Words words = c.call(call);
+      const auto list = std::ranges::find_if(words, [](const std::string& word) { return word.ends_with(".rows"); });
+      std::istringstream lines(read_file(*list));
+      const std::size_t before = submitted["1"].size() + submitted["2"].size();
+      Words& of_ranks = submitted[c.has(call, "--ntasks-per-node=1") ? "1" : "2"];
+      for (std::string line; std::getline(lines, line);) of_ranks.push_back(line);
+      const std::size_t rows = submitted["1"].size() + submitted["2"].size() - before;
+      CHECK((rows >= 1 && rows <= most));
+      CHECK(c.has(call, fmt::format("--array=1-{}{}", rows, in_chain ? "%1" : "")));
+      CHECK(c.has(call, fmt::format("--dependency=afterany:{}", 99 + call)) == (in_chain && call > first));
+      dependency += fmt::format(":{}", 100 + call);
+    }
+    std::erase_if(submitted, [](const auto& entry) { return entry.second.empty(); });
+    CHECK(submitted == names);
+    CHECK(c.has(report, dependency));
+  }
 }
