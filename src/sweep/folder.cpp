@@ -140,6 +140,11 @@ void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const 
   write_text_atomically(path_ / "sweep.json", json.dump(2) + "\n");
 }
 
+bool SweepFolder::has_same_files() const {
+  return read_small_file(path_ / "sweep.ini") == file_.text &&
+         (file_.base_text.empty() || read_small_file(path_ / "base.ini") == file_.base_text);
+}
+
 RowStatus SweepFolder::read_status(const SweepRow& row) const {
   const Path file = path_ / row.name / "status.json";
   const auto json = read_json(file);

@@ -69,6 +69,8 @@ class SweepFolder {
   /// Makes the folders, writes sweep.json, the files that it came from, and each row's config.ini. Throws UsageError if
   /// the folder belongs to another file, or if a row that has begun had other options. Only with the lock.
   void prepare(const std::vector<SweepRow>& rows, Started how) const;
+  /// Returns whether the folder's copies of the sweep's file and of its base are still the same.
+  bool has_same_files() const;
   /// Reads sweep.json; throws UsageError if it is another file's.
   Started started() const;
   /// Returns the same for a sweep that was started. Throws UsageError if it was not, or with other sweep.ranks.

@@ -78,7 +78,8 @@ int run_rows(const Sweep& sweep, const SweepFolder& folder, const std::vector<Sw
   run_in_turns(sweep, folder, rows);
   const std::vector<RowStatus> all = statuses_of(folder, sweep.chosen);
   const auto done = std::ranges::count(all, RowState::done, &RowStatus::state);
-  say(fmt::format("{} of {} rows done; the table: tessera-report {}", done, all.size(), folder.path().string()));
+  say(fmt::format("{} of {} done; the table: tessera-report {}", done, counted(std::ssize(all), "row"),
+                  folder.path().string()));
   const auto failed = std::ranges::count(all, RowState::failed, &RowStatus::state) +
                       std::ranges::count(all, RowState::timed_out, &RowStatus::state);
   if (failed == 1) say("1 row failed. Use --sweep.action=retry to run it again.");
@@ -118,6 +119,8 @@ int retry_rows(const Sweep& sweep) {
   std::vector<SweepRow> rows;
   {
     const RunLock lock(folder.path(), 0, sweep_lock());
+    // Jobs in the queue take their rows from the copies, which are then made anew.
+    if (how == Started::by_slurm && !folder.has_same_files()) require_none_queued(folder);
     folder.prepare(sweep.rows, how);
     for (const SweepRow& row : sweep.chosen) {
       if (!folder.status(row).has_failed()) continue;

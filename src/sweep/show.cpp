@@ -9,6 +9,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/files/byte_file.hpp"
 
 namespace tessera {
 
@@ -68,6 +69,7 @@ int show_status(const Sweep& sweep) {
     const std::int64_t repeat = std::min(status.repeats + 1, sweep.file.sweep.repeat);
     std::string note = status.message;
     if (status.state == RowState::failed) note += fmt::format(" (code {})", status.code);
+    if (!path_exists(folder.row(row))) note = "its folder is missing: was it renamed?";
     table.row({row.name, std::to_string(row.ranks), std::string(name_of(status.state)),
                progress_of(folder.run(row, repeat)), std::to_string(status.attempts), note});
   }

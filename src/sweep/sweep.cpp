@@ -8,6 +8,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/comm/launcher.hpp"
+#include "tessera/files/byte_file.hpp"
 
 namespace tessera {
 
@@ -28,13 +29,28 @@ void use_prices(Sweep& sweep, bool speaks) {
   std::fflush(stdout);
 }
 
+/// Reads the sweep. Its file may be edited while rows wait in the queue: a job takes its row from the copy that was
+/// made when the sweep was started, and `status` shows those rows.
+SweepFile file_of(const std::filesystem::path& path, const std::vector<Setting>& arguments) {
+  Options said;
+  for (const Setting& setting : arguments) {
+    if (setting.name.starts_with("sweep.")) apply(setting, said);
+  }
+  const SweepAction action = said.sweep.action;
+  if (action != SweepAction::row && action != SweepAction::status) return read_sweep_file(path, arguments);
+  if (said.sweep.dir.empty()) said.sweep.dir = read_sweep_file(path, arguments).sweep.dir;
+  const std::filesystem::path dir = said.sweep.dir;
+  return read_sweep_file(path, arguments, path_exists(dir / "sweep.ini") ? dir : std::filesystem::path());
+}
+
 }  // namespace
 
 int run_sweep(const std::filesystem::path& file, const std::vector<Setting>& arguments) {
-  if (find_launch().size > 1)
-    throw refusal("tessera sweep starts the ranks of its rows itself").hint("Start it without mpiexec or srun");
+  if (confirmed_launch().size > 1)
+    throw refusal("tessera sweep starts the ranks of its rows itself")
+        .hint("Start it without mpiexec or srun, or in the shell of srun --ntasks=1 --pty");
   Sweep sweep;
-  sweep.file = read_sweep_file(file, arguments);
+  sweep.file = file_of(file, arguments);
   sweep.rows = rows_of(sweep.file);
   sweep.chosen = chosen_rows(sweep.rows, sweep.file.sweep.only);
   const SweepAction action = sweep.file.sweep.action;

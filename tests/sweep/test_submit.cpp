@@ -6,6 +6,7 @@
 #include "sweep/fake_programs.hpp"
 #include "sweep/sweep_case.hpp"
 #include "tessera/backend/cuda_device.hpp"
+#include "tessera/sweep/sweep.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -263,4 +264,29 @@ TEST_CASE("More rows than an array may have are cut into several, and all or non
     CHECK(submitted == names);
     CHECK(c.has(report, dependency));
   }
+}
+
+TEST_CASE("Rows that wait in the queue are taken from the file as it was when they were submitted") {
+  const std::string before =
+      "[sweep.vary]\noptim.lr = 4e-3, 5e-3\n[sweep.row program]\nkind = command\n"
+      "command = sh -c 'echo {} > {run}/metrics.json'\n";
+  const SubmitCase c(before);
+  c.submit();
+  const auto act = [&](const std::string& action, Words words = {}) {
+    words.insert(words.end(), {"--sweep.action=" + action, "--sweep.dir=" + c.dir.string()});
+    int code = -1;
+    const std::string said =
+        printed_to(1, [&] { code = run_sweep(c.sweep.file.path, read_arguments(words).settings); });
+    CHECK(code == 0);
+    return said;
+  };
+  std::ofstream(c.sweep.file.path) << "[sweep.vary\n";  // an editor that has not finished
+  CHECK_THAT(act("row", {"--sweep.only=program"}), Contains("program") && Contains("done"));
+  std::ofstream(c.sweep.file.path) << kSmallRows << "[sweep.vary]\noptim.lr = 8e-3\n";
+  CHECK_THAT(act("status"), Contains("4e-3 ") && Contains("program ") && !Contains("8e-3"));
+  c.programs.folder().write("queued", "");
+  CHECK_THROWS_WITH(act("retry"), Contains("job 101 of this sweep has not ended"));
+  CHECK_THAT(act("status"), Contains("4e-3 "));
+  std::filesystem::rename(c.dir / "4e-3", c.dir / "elsewhere");
+  CHECK_THAT(act("status"), Contains("its folder is missing: was it renamed?"));
 }
