@@ -173,6 +173,20 @@ std::string names_of(const std::vector<SweepRow>& rows) {
   return fmt::format("{}", fmt::join(rows | std::views::transform(&SweepRow::name), ", "));
 }
 
+/// Returns the name of the row that the baseline names, also without a number of ranks that all rows have; empty if
+/// there is none.
+std::string baseline_row(const SweepFile& file, const std::set<std::string>& names) {
+  const std::string name = folder_name(file.sweep.baseline);
+  const auto axis = std::ranges::find(file.vary, "ranks", &Varied::name);
+  std::vector<std::string> spellings = {name};
+  if (axis != file.vary.end() && axis->values.size() == 1) {
+    const std::string ranks = folder_name(axis->values[0]);
+    spellings.insert(spellings.end(), {ranks + "-" + name, name + "-" + ranks});
+  }
+  const auto found = std::ranges::find_if(spellings, [&](const std::string& one) { return names.contains(one); });
+  return found == spellings.end() ? "" : *found;
+}
+
 /// Lets rows that read text share a cache, which would otherwise be next to each row's own run.
 void share_cache(const SweepFile& file, Options& options) {
   DataOptions& data = options.data;
@@ -205,13 +219,15 @@ std::vector<SweepRow> rows_of(SweepFile& file) {
           .hint("Name one of them by [sweep.row NAME]");
     if (is_chosen(row, file.sweep.only)) in_row(row.name, [&] { require_possible(row); });
   }
-  if (!file.sweep.baseline.empty() && !names.contains(folder_name(file.sweep.baseline))) {
-    if (!file.sweep.ranks.empty()) {
-      file.notes.push_back(fmt::format("The baseline {} is not a row on these ranks. The first row takes its place.",
-                                       std::exchange(file.sweep.baseline, "")));
-      return rows;
-    }
-    throw refusal("sweep.baseline = '{}' is not a row", file.sweep.baseline).use("one of {}", names_of(rows));
+  std::string& baseline = file.sweep.baseline;
+  if (baseline.empty()) return rows;
+  if (const std::string row = baseline_row(file, names); !row.empty()) {
+    baseline = row;
+  } else if (!file.sweep.ranks.empty()) {
+    file.notes.push_back(fmt::format("The baseline {} is not a row on these ranks. The first row takes its place.",
+                                     std::exchange(baseline, "")));
+  } else {
+    throw refusal("sweep.baseline = '{}' is not a row", baseline).use("one of {}", names_of(rows));
   }
   return rows;
 }

@@ -138,6 +138,23 @@ TEST_CASE("Rows that cannot exist on the ranks of sweep.ranks are left out, and 
              Contains("row b: shard.group_size = 2 does not divide the 3 ranks"));
 }
 
+TEST_CASE("The baseline is named without a number of ranks that all rows have") {
+  const SweepCase c;
+  const auto baseline = [&](const std::string& vary, const std::string& name, const Words& words = {}) {
+    SweepFile file = c.read(kSmallRows + ("[sweep]\nbaseline = " + name + "\n[sweep.vary]\n" + vary), words);
+    rows_of(file);
+    return file.sweep.baseline;
+  };
+  const std::string rates = "optim.lr = 3e-4, 1e-3\n";
+  for (const char* const name : {"3e-4", "2-3e-4"}) {
+    CHECK(baseline("ranks = 2\n" + rates, name) == "2-3e-4");
+    CHECK(baseline("ranks = 4\n" + rates, name, {"--sweep.ranks=2"}) == "2-3e-4");
+    CHECK(baseline(rates, name, {"--sweep.ranks=2"}) == "2-3e-4");
+  }
+  CHECK(baseline(rates + "ranks = 2\n", "3e-4") == "3e-4-2");
+  CHECK_THROWS_WITH(baseline("ranks = 1, 2\n" + rates, "3e-4"), Contains("sweep.baseline = '3e-4' is not a row"));
+}
+
 TEST_CASE("Rows that are not chosen are not checked") {
   const SweepCase c;
   const std::string text = std::string(kSmallRows) + "[sweep.row a]\nrun.dump = 9\n[sweep.row b]\n";
