@@ -56,7 +56,7 @@ FlightRecorder::FlightRecorder(const FlightFolder& folder, std::int64_t rank, st
   };
   // A new file, because the old one may be mapped by a process that is about to end.
   ::unlink(path_.c_str());
-  const FileDescriptor file(::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const FileDescriptor file(::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   check(static_cast<bool>(file), errno);
   // All of its space, because a full disk would end the process at a store.
   const int refused = ::posix_fallocate(file.get(), 0, bytes);

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -120,6 +121,15 @@ TEST_CASE("a record that is read while it is written is whole") {
   }
   is_over = true;
   writer.join();
+}
+
+TEST_CASE("who may read the file follows the umask") {
+  const TemporaryFolder folder;
+  const mode_t before = ::umask(002);
+  const FlightRecorder recorder({folder.path(), false}, 0, 1, "a", 7, kOperations);
+  ::umask(before);
+  const auto may = std::filesystem::status(folder.path() / "rank-0").permissions();
+  CHECK((may & std::filesystem::perms::group_write) != std::filesystem::perms::none);
 }
 
 TEST_CASE("the end of a rank is noted once") {
