@@ -120,8 +120,12 @@ def _sweep(path: Path) -> list[Entry]:
     if not rows:
         raise Unreadable(f"{path} is a sweep without rows")
     entries = [_sweep_row(row["name"], path / row["name"], row) for row in rows]
+    folders = {row["name"] for row in rows}
+    others = sorted(status.parent.name for status in path.glob("*/status.json") if status.parent.name not in folders)
     for entry in entries:
         entry.baseline = entry.name == sweep.get("baseline")
+        if others and not entry.path.exists():
+            entry.problems.append(f"{entry.path} does not exist. Was it renamed? No row is called {', '.join(others)}")
     return entries
 
 

@@ -80,6 +80,14 @@ class Sweep(Case):
         one = self.read(paths=[self.folder / "2-ddp"])
         self.assertEqual(one.rows["2-ddp"]["tokens_per_second"], 1000)
 
+    def test_a_renamed_folder_is_named(self):
+        self.sweep([{"name": "a", "ranks": 2}, {"name": "b", "ranks": 2}])
+        for name in ("a", "b was good"):
+            made(self.row(name, "done") / "run", 1000)
+        report = self.read()
+        self.assertEqual(report.code, 4)
+        self.assertRegex(report.err, r"/b does not exist\. Was it renamed\? No row is called b was good")
+
     def test_repeats_are_taken_together(self):
         self.sweep([{"name": "a", "ranks": 2}])
         for folder, rate in (("run", 900), ("run.2", 1000), ("run.3", 1300)):
