@@ -92,10 +92,11 @@ int run_data_inspect(const fs::path& path, const Options& options) {
     inspect_folder(path, options, log);
   } else if (path.extension() == ".bin" && fs::is_regular_file(path, error)) {
     const auto tokenizer = given_tokenizer(options);
-    print_tokens(*open_token_file(path), path, tokenizer.get(), log);
+    const std::int64_t vocab = tokenizer != nullptr ? tokenizer->vocab() : options.model.vocab;
+    print_tokens(*open_tokens(path, {options.data.token_bytes, vocab}), path, tokenizer.get(), log);
   } else if (holds_tokens(options, "data.source")) {
     const auto tokenizer = given_tokenizer(options);
-    print_tokens(*open_corpus(options, std::int64_t{1} << 32), {}, tokenizer.get(), log);
+    print_tokens(*open_corpus(options, kAnyVocabulary), {}, tokenizer.get(), log);
   } else {
     CorpusSettings settings;
     settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();

@@ -129,6 +129,10 @@ void add_data(Rows& rows) {
             "tessera data prepare: write the tokens there, and their documents to FILE.idx, instead of the cache; "
             "empty: the cache")
       .only_by(kData);
+  data.choice("data.token_bytes", &S::token_bytes,
+              "bytes of a number in .bin files without a header; auto: 2, and a file for which something speaks "
+              "against that is refused")
+      .also_by(kEval | kData);
   data.integer("data.synthetic_tokens", &S::synthetic_tokens, 2, kAnyCount, "tokens in the synthetic corpus")
       .also_by(kEval);
   data.choice("data.document_mask", &S::document_mask,

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "data/raw_tokens.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/mapped_file.hpp"
 #include "tessera/base/refuse.hpp"
@@ -85,23 +86,25 @@ TokenLayout read_wide_header(const std::string& name, std::span<const std::byte>
   return {kTokenHeader, token_bytes, held};
 }
 
-TokenLayout layout_of(const std::string& name, std::span<const std::byte> bytes) {
+TokenLayout layout_of(const std::filesystem::path& file, std::span<const std::byte> bytes, const RawTokens& raw) {
+  const std::string name = file.string();
   if (bytes.empty()) throw refusal("{} is empty", name).use("a .bin file of uint16 tokens or of llm.c's format");
   if (is_wide(bytes)) return read_wide_header(name, bytes);
   if (const auto* kind = header_kind(bytes)) return read_header(name, bytes, *kind);
   const auto size = static_cast<std::int64_t>(bytes.size());
-  if (size % 2 != 0) {
+  const std::int64_t width = raw_token_bytes(file, bytes, raw), rest = size % width;
+  if (rest != 0) {
     throw refusal("{} is truncated", name)
-        .because("it has {} bytes instead of {} or {} bytes, and uint16 tokens have two each", size, size - 1,
-                 size + 1);
+        .because("it has {} bytes instead of {} or {} bytes, and uint{} tokens have {} each", size, size - rest,
+                 size - rest + width, 8 * width, width);
   }
-  return {0, 2, size / 2};
+  return {0, width, size / width};
 }
 
 class TokenFile final : public TokenSource {
  public:
-  explicit TokenFile(const std::filesystem::path& file)
-      : name_(file.string()), file_(file), layout_(layout_of(name_, file_.bytes())) {}
+  TokenFile(const std::filesystem::path& file, const RawTokens& raw)
+      : name_(file.string()), file_(file), layout_(layout_of(file, file_.bytes(), raw)) {}
 
   std::int64_t size() const override { return layout_.tokens; }
   std::int64_t id_bound() const override { return std::int64_t{1} << (8 * layout_.token_bytes); }
@@ -141,12 +144,17 @@ class TokenFile final : public TokenSource {
 
 }  // namespace
 
-std::unique_ptr<TokenSource> open_token_file(const std::filesystem::path& file) {
+std::unique_ptr<TokenSource> open_token_file(const std::filesystem::path& file, const RawTokens& raw) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) {
     throw refusal("{} is not a file", file.string()).use("a .bin file of tokens");
   }
-  return std::make_unique<TokenFile>(file);
+  return std::make_unique<TokenFile>(file, raw);
+}
+
+bool has_token_header(const std::filesystem::path& file) {
+  const MappedFile mapped(file);
+  return is_wide(mapped.bytes()) || header_kind(mapped.bytes()) != nullptr;
 }
 
 }  // namespace tessera

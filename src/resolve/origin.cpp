@@ -15,6 +15,7 @@
 #include "tessera/config/validate.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/text/corpus.hpp"
 
 namespace tessera {
 
@@ -77,6 +78,14 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   const auto allowed = allowed_changes(options.checkpoint);
   const auto may_differ = [&](const char* name) { return std::ranges::find(allowed, name) != allowed.end(); };
   if (!manifest.data.known) return arguments;
+  then.emplace("data.token_bytes", "2");  // of a version without that option
+  const auto same = [&](const char* name) {
+    const auto all = flat_options(options);
+    return std::ranges::find(all, name, &OptionValue::name)->value == then[name];
+  };
+  if (is_open(options, then, "data.token_bytes") && same("data.source") && same("data.val_source") &&
+      reads_raw_tokens(options))
+    arguments.push_back("--data.token_bytes=" + then["data.token_bytes"]);
   const std::int64_t sequence = number_in(then, "train.seq_len", manifest.data.sequence);
   // config.ini has the resolved value if the command gave a length of 0.
   then["train.seq_len"] = std::to_string(manifest.data.sequence);
@@ -168,6 +177,7 @@ Options with_origin(RankContext& context, Options options) {
     if (taken.is_given(name)) options.train.*size = taken.train.*size;
   }
   if (taken.is_given("train.global_batch")) options.train.accumulation = 1;
+  if (taken.is_given("data.token_bytes")) options.data.token_bytes = taken.data.token_bytes;
   return options;
 }
 
@@ -201,7 +211,8 @@ std::vector<std::string_view> wanted(const Options& given) {
   if (!given.is_given("precision.compute")) names.emplace_back("precision.logits");  // fp32 has no other choice
   if (!given.eval.choices.empty()) return names;
   names.insert(names.end(), {"train.seq_len", "train.eval_batches", "data.document_mask"});
-  if (!source && !sets) names.insert(names.end(), {"data.source", "data.synthetic_tokens", "data.seed"});
+  if (!source && !sets)
+    names.insert(names.end(), {"data.source", "data.token_bytes", "data.synthetic_tokens", "data.seed"});
   if (!source && !sets && !fraction) names.emplace_back("data.val_source");
   if (!sets && !fraction) names.emplace_back("data.val_fraction");
   if (!source || given.data.source != "synthetic") names.insert(names.end(), kReading.begin(), kReading.end());

@@ -131,6 +131,8 @@ void open_data(ResolvedRun& run, const ResolveSite& site) {
     run.data = std::make_unique<Dataset>(
         open_dataset(run.options, run.architecture.vocab, run.options.train.seq_len, settings));
   });
+  DataOptions& data = run.options.data;
+  if (data.token_bytes == TokenBytes::automatic && reads_raw_tokens(run.options)) data.token_bytes = TokenBytes::two;
   if (site.ranks->rank() != 0) return;
   if (const std::string shared = shared_validation(run.options); !shared.empty()) Log(0, 1).warn(shared);
 }

@@ -1,5 +1,6 @@
 #include "tessera/text/corpus.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "tessera/base/environment.hpp"
@@ -42,11 +43,11 @@ class PreparedTokens final : public TokenDecorator {
   fs::path index_;
 };
 
-std::unique_ptr<TokenSource> open_token_files(const SourceList& list, bool documents) {
+std::unique_ptr<TokenSource> open_token_files(const SourceList& list, bool documents, const RawTokens& raw) {
   std::vector<std::unique_ptr<TokenSource>> parts;
   parts.reserve(list.files.size());
   for (const SourceFile& file : list.files) {
-    auto tokens = with_mask(open_token_file(file.path), file.path);
+    auto tokens = open_tokens(file.path, raw);
     parts.push_back(documents ? with_documents(std::move(tokens), index_beside(file.path)) : std::move(tokens));
   }
   return join_sources(list.name, std::move(parts));
@@ -84,7 +85,9 @@ std::unique_ptr<TokenSource> open_source(const Options& options, const std::stri
     return synthetic_text(data.synthetic_tokens, vocab, data.seed);
   }
   const SourceList list = list_sources(name, option);
-  if (list.is_only(SourceKind::tokens)) return open_token_files(list, has_document_mask(data));
+  if (list.is_only(SourceKind::tokens)) {
+    return open_token_files(list, has_document_mask(data), {data.token_bytes, vocab == kAnyVocabulary ? 0 : vocab});
+  }
   if (option != "data.source" && data.tokenizer.empty() && options.model.from.empty() &&
       holds_tokens(options, "data.source")) {
     throw refusal("{} = {} is text, but the tokens of data.source = {} are of an unknown tokenizer", option, name,
@@ -120,6 +123,18 @@ fs::path cache_folder(const Options& options) {
 bool holds_tokens(const Options& options, const std::string& option) {
   const std::string& name = option == "data.source" ? options.data.source : options.data.val_source;
   return name != "synthetic" && list_sources(name, option).is_only(SourceKind::tokens);
+}
+
+bool reads_raw_tokens(const Options& options) {
+  const auto has_raw = [](const std::string& source, const char* option) {
+    if (source == "synthetic") return false;
+    return std::ranges::any_of(list_sources(source, option).files, [](const SourceFile& file) {
+      return file.kind == SourceKind::tokens && !has_token_header(file.path);
+    });
+  };
+  return has_raw(options.data.source, "data.source") ||
+         std::ranges::any_of(validation_sources(options.data.val_source),
+                             [&](const ValidationSource& set) { return has_raw(set.source, "data.val_source"); });
 }
 
 bool is_read_directly(const Options& options, const std::string& option) {

@@ -154,6 +154,20 @@ std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, cons
   return masked;
 }
 
+std::unique_ptr<TokenSource> open_tokens(const std::filesystem::path& file, const RawTokens& raw) {
+  auto tokens = open_token_file(file, raw);
+  const std::filesystem::path index = index_beside(file);
+  if (raw.bytes == TokenBytes::automatic && path_exists(index) && !has_token_header(file)) {
+    const DocumentIndex documents(index, tokens->size());
+    if (documents.size() > 0 && 2 * documents.end(documents.size() - 1) == tokens->size()) {
+      throw refusal("{} has no header, and its numbers cannot be taken for 16-bit tokens", file.string())
+          .because("according to {} it has half as many", index.string())
+          .hint("Set data.token_bytes = 4");
+    }
+  }
+  return with_mask(std::move(tokens), file);
+}
+
 namespace {
 
 /// Returns whether tokens are those of a cache's folder, and not a file of the user's that has the same name.

@@ -139,6 +139,22 @@ class Commands(Case):
         self.assertIn("tokens     200 of 2 bytes", self.data("inspect", "*.bin").out)
         self.assertEqual([path.name for path in self.folder.iterdir()], ["a.bin"])
 
+    def test_tokens_of_32_bits_without_a_header(self):
+        draw = random.Random(12)
+        ids = [draw.randrange(256) for _ in range(600)]
+        (self.folder / "raw.bin").write_bytes(array.array("I", ids).tobytes())
+        self.refused("data", "inspect", "raw.bin", says=r"raw\.bin has no header.*data\.token_bytes = 4")
+        four = "--data.token_bytes=4"
+        self.assertIn("tokens     600 of 4 bytes", self.data("inspect", "raw.bin", four).out)
+        arguments = [*TRAIN, "--data.source=raw.bin", "--run.dir=run", "--checkpoint.every=2"]
+        self.refused("train", *arguments, says=r"every second one is 0.*data\.token_bytes = 4")
+        self.assertIn(" 540 tokens for training", self.train(*arguments, four).out)
+        job = self.train(*arguments, "--train.steps=6", "--checkpoint.resume=auto")
+        self.assertIn(" 540 tokens for training", job.out)
+        self.assertIn("token_bytes = 4\n", (self.folder / "run" / "config.ini").read_text())
+        job = self.job("eval", "run")
+        self.assertEqual(job.code, 0, job.everything())
+
     def test_what_is_refused(self):
         (self.folder / "a.bin").write_bytes(bytes(400))
         (self.folder / "a.txt").write_text("text")

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <random>
 
 #include "data/files.hpp"
 #include "tessera/data/corpus.hpp"
@@ -141,4 +142,78 @@ TEST_CASE("Tessera's own header counts in 64 bits, and a file that is not whole 
   CHECK_THAT(error(0, 2, ""), Contains("not finished"));
   CHECK_THAT(error(3, 3, "123456789"), Contains("a layout that is unknown"));
   CHECK_THAT(usage_message([&] { open_token_file(folder.write("y.bin", "TESSERAT\1\0\0")); }), Contains("truncated"));
+}
+
+namespace {
+
+/// Ids as corpora have them: even or skewed, of small and large vocabularies, with much or little padding by zeros.
+std::vector<std::int32_t> drawn_ids(std::mt19937& draw, std::int64_t vocab) {
+  const int share_of_zeros = std::array{0, 0, 50, 95}[draw() % 4], skew = std::array{1, 1, 3}[draw() % 3];
+  std::vector<std::int32_t> ids(20'000 + draw() % 100'000);
+  for (std::int32_t& id : ids) {
+    if (static_cast<int>(draw() % 100) < share_of_zeros) continue;
+    std::int64_t one = vocab - 1;
+    for (int i = 0; i < skew; ++i) one = std::min(one, static_cast<std::int64_t>(draw()) % vocab);
+    id = static_cast<std::int32_t>(one);
+  }
+  return ids;
+}
+
+template <class Id>
+std::string raw_bytes(const std::vector<std::int32_t>& ids) {
+  return bytes_of(std::vector<Id>(ids.begin(), ids.end()));
+}
+
+}  // namespace
+
+TEST_CASE("Numbers without a header are taken for 16 bits where they have 16, and are refused where they have more") {
+  const TemporaryFolder folder;
+  std::mt19937 draw(47);
+  for (int i = 0; i < 60; ++i) {
+    const std::int64_t vocab = std::array<std::int64_t, 7>{2, 4, 65, 256, 50'257, 65'536, 151'936}[draw() % 7];
+    const auto ids = drawn_ids(draw, vocab);
+    const auto known = i % 2 == 0 ? vocab : 0;
+    CAPTURE(i, vocab, known);
+    if (vocab <= 65536) {
+      const auto narrow = folder.write("narrow.bin", raw_bytes<std::uint16_t>(ids));
+      REQUIRE(all_of(*open_token_file(narrow, {TokenBytes::automatic, known})) == ids);
+      REQUIRE(all_of(*open_token_file(narrow, {TokenBytes::two, known})) == ids);
+    }
+    const auto wide = folder.write("wide.bin", raw_bytes<std::uint32_t>(ids));
+    const auto longer = folder.write("longer.bin", raw_bytes<std::int64_t>(ids));
+    REQUIRE_THAT(usage_message([&] {
+                   open_token_file(wide, {TokenBytes::automatic, known});
+                 }),
+                 Contains("wide.bin has no header") && Contains("data.token_bytes = 4 if they are uint32"));
+    REQUIRE_THAT(usage_message([&] {
+                   open_token_file(longer, {TokenBytes::automatic, known});
+                 }),
+                 Contains("They have 64 bits") && Contains("numpy.uint32"));
+    REQUIRE(all_of(*open_token_file(wide, {TokenBytes::four, known})) == ids);
+    REQUIRE(open_token_file(wide, {TokenBytes::two, known})->size() == 2 * std::ssize(ids));
+  }
+}
+
+TEST_CASE("What lies next to numbers without a header, or stands at their start, tells what they are") {
+  const TemporaryFolder folder;
+  const std::string four(400, '\7');
+  const auto file = folder.write("x.bin", four);
+  const auto error = [&](const RawTokens& raw = {}) { return usage_message([&] { open_token_file(file, raw); }); };
+  CHECK(error().empty());
+  CHECK_THAT(error({TokenBytes::automatic, 65'537}), Contains("a vocabulary of 65537 ids needs more bits"));
+  CHECK(error({TokenBytes::two, 65'537}).empty());
+  for (const int code : {1, 3, 4, 5, 8}) {
+    CAPTURE(code);
+    folder.write("x.idx", std::string("MMIDIDX\0\0\1\0\0\0\0\0\0\0", 17) + static_cast<char>(code) + "more");
+    CHECK(error().empty() == (code == 3 || code == 8));
+    CHECK(error({TokenBytes::four, 0}).empty());
+  }
+  for (const std::string& start : {std::string("\x93NUMPY\1"), std::string("PK\3\4"), std::string("\x1f\x8b\x08"),
+                                   std::string("\x28\xb5\x2f\xfd"), std::string("TESSERAD")}) {
+    folder.write("x.bin", start + four);
+    for (const TokenBytes bytes : {TokenBytes::automatic, TokenBytes::two, TokenBytes::four})
+      CHECK_THAT(error({bytes, 0}), Contains("and not a file of tokens"));
+  }
+  folder.write("x.bin", four + "12");
+  CHECK_THAT(error({TokenBytes::four, 0}), Contains("402 bytes instead of 400 or 404") && Contains("uint32"));
 }

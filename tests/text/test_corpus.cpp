@@ -203,3 +203,25 @@ TEST_CASE("The loss leaves prompts out, from the cache and from a file") {
   CHECK_FALSE(open_corpus(options, 256)->masks_loss());
   CHECK(open_dataset(options, 256, 2).fingerprint() != masked);
 }
+
+TEST_CASE("Numbers of 32 bits without a header are a corpus with documents, and an index tells their width") {
+  const TemporaryFolder folder;
+  std::vector<std::uint32_t> ids;
+  for (std::uint32_t i = 0; i < 30; ++i) ids.push_back(70'000 + i);
+  folder.write("a.bin", bytes_of(ids));
+  DocumentHeader header;
+  header.documents = 2;
+  folder.write("a.bin.idx", std::string(reinterpret_cast<const char*>(&header), sizeof header) +
+                                bytes_of(std::vector<std::uint64_t>{10, 30}));
+  Options options = options_of(folder, "a.bin");
+  CHECK(reads_raw_tokens(options));
+  CHECK_THAT(usage_message([&] { open_corpus(options, kAnyVocabulary); }),
+             Contains("according to") && Contains("a.bin.idx it has half as many. Set data.token_bytes = 4"));
+  options.data.token_bytes = TokenBytes::four;
+  options.data.document_mask = Tristate::yes;
+  const auto source = open_corpus(options, 100'000);
+  CHECK(some_of(*source, 9, 2) == std::vector<std::int32_t>{70'009, 70'010});
+  CHECK((source->size() == 30 && source->document_end(9) == 10 && source->document_end(10) == 30));
+  folder.write("b.bin", llmc_bytes(20240520, 1, 3, std::vector<std::uint16_t>{1, 2, 3}));
+  CHECK_FALSE(reads_raw_tokens(options_of(folder, "b.bin")));
+}

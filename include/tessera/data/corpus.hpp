@@ -6,14 +6,25 @@
 #include <string>
 #include <vector>
 
+#include "tessera/config/enums.hpp"
 #include "tessera/data/token_source.hpp"
 
 namespace tessera {
 
-/// Opens a memory-mapped token file: raw little-endian uint16 (nanoGPT), llm.c's, or Tessera's own
+/// What is known of the numbers in token files without a header.
+struct RawTokens {
+  TokenBytes bytes = TokenBytes::automatic;  ///< data.token_bytes; automatic: 2, unless something speaks against it
+  std::int64_t vocab = 0;                    ///< ids of the vocabulary; 0: not known
+};
+
+/// Opens a memory-mapped token file: raw little-endian uint16 (nanoGPT) or uint32, llm.c's, or Tessera's own
 /// (data/token_header.hpp). llm.c's 20240520 and version 1 mean uint16; 20240801 and version 7 mean uint32. UsageError
-/// when the file is missing, empty, truncated or of another version, naming the expected and the found.
-std::unique_ptr<TokenSource> open_token_file(const std::filesystem::path& file);
+/// when the file is missing, empty, truncated or of another version, naming the expected and the found; also when the
+/// numbers of one without a header seem to have another width.
+std::unique_ptr<TokenSource> open_token_file(const std::filesystem::path& file, const RawTokens& raw = {});
+
+/// Returns whether a token file has one of the headers, so that it says how wide its numbers are. IoError.
+bool has_token_header(const std::filesystem::path& file);
 
 /// Writes llm.c's token file: uint16, or uint32 where ids of `source` may need it. Replaces the file whole. IoError;
 /// UsageError for more tokens than its header can count.

@@ -21,6 +21,9 @@ struct CorpusSettings {
   std::int64_t piece = std::int64_t{1} << 20;   ///< bytes that a thread encodes at a time
 };
 
+/// A vocabulary that is not known: it holds every id.
+inline constexpr std::int64_t kAnyVocabulary = std::int64_t{1} << 32;
+
 /// Opens the corpus that data.source names, checked against the model's vocabulary (check_vocabulary; a tokenizer with
 /// more ids is refused before it is used). Text that is not read as it stands is prepared in the cache first, or
 /// awaited if another process does so. UsageError, IoError; Error with code stopped_early if `stop` said so.
@@ -52,6 +55,9 @@ void prepare_output(const Options& options, const CorpusSettings& settings);
 
 /// Returns whether the sources are token files.
 bool holds_tokens(const Options& options, const std::string& option);
+
+/// Returns whether any of the token files of data.source and data.val_source has no header.
+bool reads_raw_tokens(const Options& options);
 
 /// Returns whether the sources need no preparation: token files, synthetic text, .txt read as bytes.
 bool is_read_directly(const Options& options, const std::string& option);

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "tessera/base/mapped_file.hpp"
-#include "tessera/data/token_source.hpp"
+#include "tessera/data/corpus.hpp"
 
 namespace tessera {
 
@@ -82,6 +82,10 @@ inline constexpr std::string_view kPreparedInfo = "info.json";
 /// Gives tokens the mask next to their file, if there is one. UsageError if it is not a mask of these tokens, or is
 /// missing although the index next to them names one.
 std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& file);
+
+/// Opens a file of tokens with its mask. UsageError also where the index next to it says that numbers without a header
+/// are halves of longer ones.
+std::unique_ptr<TokenSource> open_tokens(const std::filesystem::path& file, const RawTokens& raw);
 
 /// Gives tokens the documents of an index, whose first tokens are not targets. UsageError if the file is missing or is
 /// not an index of these tokens.
