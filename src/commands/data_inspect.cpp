@@ -87,6 +87,9 @@ void inspect_folder(const fs::path& folder, const Options& options, const Log& l
 
 int run_data_inspect(const fs::path& path, const Options& options) {
   const Log log(0, 1);
+  const auto say_left_out = [&] {
+    if (const std::string names = left_out(options, "data.source"); !names.empty()) log.info("left out   " + names);
+  };
   std::error_code error;
   if (fs::exists(path / kPreparedInfo, error) && fs::exists(path / kPreparedTokens, error)) {
     inspect_folder(path, options, log);
@@ -95,9 +98,11 @@ int run_data_inspect(const fs::path& path, const Options& options) {
     const std::int64_t vocab = tokenizer != nullptr ? tokenizer->vocab() : options.model.vocab;
     print_tokens(*open_tokens(path, {options.data.token_bytes, vocab}), path, tokenizer.get(), log);
   } else if (holds_tokens(options, "data.source")) {
+    say_left_out();
     const auto tokenizer = given_tokenizer(options);
     print_tokens(*open_corpus(options, kAnyVocabulary), {}, tokenizer.get(), log);
   } else {
+    say_left_out();
     CorpusSettings settings;
     settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
     settings.say = [&](const std::string& line) { log.info(line); };

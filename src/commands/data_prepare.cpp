@@ -9,7 +9,12 @@ namespace tessera {
 
 namespace {
 
+void say_left_out(const Options& options, const std::string& option, const CorpusSettings& settings) {
+  if (const std::string names = left_out(options, option); !names.empty()) settings.say("left out   " + names);
+}
+
 void prepare_one(const Options& options, const std::string& option, const CorpusSettings& settings) {
+  say_left_out(options, option, settings);
   if (is_read_directly(options, option)) {
     settings.say(fmt::format("direct     {} needs no preparation: train reads it as it is",
                              option == "data.source" ? options.data.source : options.data.val_source));
@@ -28,6 +33,7 @@ int run_data_prepare(const Options& options) {
   settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
   settings.say = [](const std::string& line) { Log(0, 1).info(line); };
   if (!data.output.empty()) {
+    say_left_out(options, "data.source", settings);
     prepare_output(options, settings);
     settings.say(fmt::format("written    {0} (tokens), {0}.idx (documents)", data.output));
     return 0;

@@ -34,8 +34,7 @@ struct TextPart {
 
 class Text final : public TokenSource {
  public:
-  Text(std::string name, const std::vector<fs::path>& files, std::string skipped)
-      : name_(std::move(name)), skipped_(std::move(skipped)) {
+  Text(std::string name, const std::vector<fs::path>& files) : name_(std::move(name)) {
     for (const auto& file : files) add(file);
     if (size_ == 0) {
       throw refusal("{} has no text to train on", name_).because("its .txt files are empty, {} in all", files.size());
@@ -47,8 +46,6 @@ class Text final : public TokenSource {
   std::string describe() const override {
     return fmt::format("{} ({})", name_, counted(std::ssize(parts_), "text file"));
   }
-
-  std::string skipped() const override { return skipped_; }
 
   std::string place(std::int64_t first, std::int64_t count) const override {
     std::string places;
@@ -134,16 +131,14 @@ class Text final : public TokenSource {
   }
 
   std::string name_;
-  std::string skipped_;
   std::vector<TextPart> parts_;
   std::int64_t size_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<TokenSource> open_text_files(const std::string& name, const std::vector<fs::path>& files,
-                                             const std::string& skipped) {
-  return std::make_unique<Text>(name, files, skipped);
+std::unique_ptr<TokenSource> open_text_files(const std::string& name, const std::vector<fs::path>& files) {
+  return std::make_unique<Text>(name, files);
 }
 
 }  // namespace tessera

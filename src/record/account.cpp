@@ -174,7 +174,11 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
                         common_multiple(checkpoint.every, options.train.eval_every));
   }
   if (data.masks_loss()) line += "\nloss       " + counted_share(data);
-  if (const std::string skipped = data.source().skipped(); !skipped.empty()) line += "\nskipped    " + skipped;
+  if (const std::string left_out = data.source().skipped(); !left_out.empty()) line += "\nleft out   " + left_out;
+  for (const ValidationSet& set : data.validation()) {
+    if (set.source != &data.source() && !set.source->skipped().empty())
+      line += fmt::format("\nleft out   of {}: {}", set.source->describe(), set.source->skipped());
+  }
   return line;
 }
 

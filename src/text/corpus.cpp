@@ -28,10 +28,8 @@ class PreparedTokens final : public TokenDecorator {
         name_(fmt::format("{} ({}, {})", job.sources.name,
                           counted(static_cast<std::int64_t>(job.sources.files.size()), "file"),
                           job.tokenizer->describe())),
-        skipped_(job.sources.skipped),
         index_(folder / kPreparedDocuments) {}
   std::string describe() const override { return name_; }
-  std::string skipped() const override { return skipped_; }
   std::string place(std::int64_t first, std::int64_t count) const override {
     const DocumentIndex index(index_, size());  // rarely asked for
     return fmt::format("{}, documents {} to {}", name_, index.document_of(first) + 1,
@@ -39,8 +37,19 @@ class PreparedTokens final : public TokenDecorator {
   }
 
  private:
-  std::string name_, skipped_;
+  std::string name_;
   fs::path index_;
+};
+
+/// A corpus that is not all that the user named.
+class WithLeftOut final : public TokenDecorator {
+ public:
+  WithLeftOut(std::unique_ptr<TokenSource> tokens, std::string left_out)
+      : TokenDecorator(std::move(tokens)), left_out_(std::move(left_out)) {}
+  std::string skipped() const override { return left_out_; }
+
+ private:
+  std::string left_out_;
 };
 
 std::unique_ptr<TokenSource> open_token_files(const SourceList& list, bool documents, const RawTokens& raw) {
@@ -64,7 +73,7 @@ std::unique_ptr<TokenSource> open_plain(const SourceList& list) {
   std::vector<fs::path> files;
   files.reserve(list.files.size());
   for (const SourceFile& file : list.files) files.push_back(file.path);
-  return open_text_files(list.name, files, list.skipped);
+  return open_text_files(list.name, files);
 }
 
 void require_vocabulary(const PrepareJob& job, std::int64_t vocab) {
@@ -73,24 +82,19 @@ void require_vocabulary(const PrepareJob& job, std::int64_t vocab) {
       .use("a model with model.vocab = {} or more, or another tokenizer", job.tokenizer->vocab());
 }
 
-std::unique_ptr<TokenSource> open_source(const Options& options, const std::string& option, std::int64_t vocab,
-                                         const CorpusSettings& settings) {
+const std::string& source_of(const Options& options, const std::string& option) {
+  return option == "data.source" ? options.data.source : options.data.val_source;
+}
+
+std::unique_ptr<TokenSource> open_listed(const SourceList& list, const Options& options, const std::string& option,
+                                         std::int64_t vocab, const CorpusSettings& settings) {
   const DataOptions& data = options.data;
-  const std::string& name = option == "data.source" ? data.source : data.val_source;
-  if (name == "synthetic") {
-    if (option != "data.source")
-      throw refuse(option, name)
-          .because("synthetic text has no separate text for validation")
-          .use("data.val_fraction to evaluate synthetic text");
-    return synthetic_text(data.synthetic_tokens, vocab, data.seed);
-  }
-  const SourceList list = list_sources(name, option);
   if (list.is_only(SourceKind::tokens)) {
     return open_token_files(list, has_document_mask(data), {data.token_bytes, vocab == kAnyVocabulary ? 0 : vocab});
   }
   if (option != "data.source" && data.tokenizer.empty() && options.model.from.empty() &&
       holds_tokens(options, "data.source")) {
-    throw refusal("{} = {} is text, but the tokens of data.source = {} are of an unknown tokenizer", option, name,
+    throw refusal("{} = {} is text, but the tokens of data.source = {} are of an unknown tokenizer", option, list.name,
                   data.source)
         .hint("Give data.tokenizer as bytes or a folder");
   }
@@ -101,6 +105,22 @@ std::unique_ptr<TokenSource> open_source(const Options& options, const std::stri
   auto tokens = std::make_unique<PreparedTokens>(job, folder);
   if (!has_document_mask(data)) return tokens;
   return with_documents(std::move(tokens), folder / kPreparedDocuments);
+}
+
+std::unique_ptr<TokenSource> open_source(const Options& options, const std::string& option, std::int64_t vocab,
+                                         const CorpusSettings& settings) {
+  const std::string& name = source_of(options, option);
+  if (name == "synthetic") {
+    if (option != "data.source")
+      throw refuse(option, name)
+          .because("synthetic text has no separate text for validation")
+          .use("data.val_fraction to evaluate synthetic text");
+    return synthetic_text(options.data.synthetic_tokens, vocab, options.data.seed);
+  }
+  const SourceList list = list_sources(name, option);
+  auto tokens = open_listed(list, options, option, vocab, settings);
+  if (list.skipped.empty()) return tokens;
+  return std::make_unique<WithLeftOut>(std::move(tokens), list.skipped);
 }
 
 std::unique_ptr<TokenSource> open_checked(const Options& options, const std::string& option, std::int64_t vocab,
@@ -121,8 +141,13 @@ fs::path cache_folder(const Options& options) {
 }
 
 bool holds_tokens(const Options& options, const std::string& option) {
-  const std::string& name = option == "data.source" ? options.data.source : options.data.val_source;
+  const std::string& name = source_of(options, option);
   return name != "synthetic" && list_sources(name, option).is_only(SourceKind::tokens);
+}
+
+std::string left_out(const Options& options, const std::string& option) {
+  const std::string& name = source_of(options, option);
+  return name == "synthetic" ? "" : list_sources(name, option).skipped;
 }
 
 bool reads_raw_tokens(const Options& options) {
@@ -138,7 +163,7 @@ bool reads_raw_tokens(const Options& options) {
 }
 
 bool is_read_directly(const Options& options, const std::string& option) {
-  const std::string& name = option == "data.source" ? options.data.source : options.data.val_source;
+  const std::string& name = source_of(options, option);
   if (name == "synthetic") return true;
   const SourceList list = list_sources(name, option);
   return list.is_only(SourceKind::tokens) || is_plain(list, options);

@@ -33,7 +33,6 @@ PrepareReport::PrepareReport(const PrepareJob& job, const std::string& where, co
   const auto files = static_cast<std::int64_t>(job.sources.files.size());
   job.settings.say(fmt::format("preparing  {} ({}, {}) with {}, into {}", job.sources.name, counted(files, "file"),
                                format_bytes(total_), job.tokenizer->describe(), where));
-  if (!job.sources.skipped.empty()) job.settings.say("left out   " + job.sources.skipped);
   if (start.tokens > 0) job.settings.say(fmt::format("going on   after {} tokens", format_count(start.tokens)));
 }
 

@@ -36,9 +36,10 @@ struct SourceList {
 };
 
 /// Lists a file, a folder, a glob, or several of them between commas, in this order. A folder's files are those that
-/// hold text, sub-folders included. They and a glob's matches are in the order of the bytes of their paths. A path that
-/// exists is taken as it is, with its commas. `option` is for messages. UsageError for paths that are missing or
-/// unknown, if nothing is found, and for token files among text. IoError for a part that cannot be read.
+/// hold text, sub-folders included, but for what is hidden (its name begins with a dot, or is __MACOSX). They and a
+/// glob's matches are in the order of the bytes of their paths. A path that exists is taken as it is, with its commas.
+/// `option` is for messages. UsageError for paths that are missing or unknown, if nothing is found, and for token files
+/// among text. IoError for a part that cannot be read.
 SourceList list_sources(const std::string& given, std::string_view option);
 
 /// Fills in the state of all files. IoError.

@@ -83,7 +83,13 @@ class Comparison {
       if (!option.name.starts_with("data.") || old == then_.end() || old->second == option.value) continue;
       text += fmt::format("{}--{}={}", text.empty() ? "" : " ", option.name, old->second);
     }
-    return text.empty() ? "Give the same text, which has changed since" : fmt::format("Give {} for the same", text);
+    if (!text.empty()) return fmt::format("Give {} for the same", text);
+    const std::string left_out = settings_.data.source().skipped();
+    if (left_out.empty()) return "Give the same text, which has changed since";
+    return fmt::format(
+        "Give the same text: it has changed since, or the run began with a version that read what folders leave out "
+        "now ({}), which may be named one by one",
+        left_out);
   }
 
   /// Returns the options to type for the checkpoint's global batch on these ranks: another accumulation, or else the

@@ -139,6 +139,22 @@ class Commands(Case):
         self.assertIn("tokens     200 of 2 bytes", self.data("inspect", "*.bin").out)
         self.assertEqual([path.name for path in self.folder.iterdir()], ["a.bin"])
 
+    def test_what_is_left_out_is_said(self):
+        for name in ("a.txt", "B.TXT", ".git/c.txt", "d.csv", "__MACOSX/._a.txt", "e.parquet", "f/.g.txt"):
+            (self.folder / "mixed" / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / "mixed" / name).write_text("text " * 100)
+        says = "left out   hidden: 3 (.git, __MACOSX, f/.g.txt); of unknown kind: 2 (d.csv, e.parquet)\n"
+        for arguments in (["prepare"], ["prepare", "--data.separator=|"], ["prepare", "--data.separator=|"],
+                          ["prepare", "--data.output=x.bin"]):
+            self.assertIn(says, self.data(*arguments, "--data.source=mixed").out)
+        self.assertIn(says, self.data("inspect", "mixed").out)
+        said = self.data("prepare", "--data.source=mixed/*").out
+        self.assertIn("left out   a folder without text: 2 (mixed/__MACOSX, mixed/f); hidden: 2 (._a.txt, .g.txt); "
+                      "of unknown kind: 2 (mixed/d.csv, mixed/e.parquet)\n", said)
+        job = self.train(*TRAIN, "--data.source=x.bin,x.bin", "--data.val_source=mixed", "--data.tokenizer=bytes",
+                         "--run.dir=run")
+        self.assertIn("left out   of mixed (2 text files): hidden: 3", job.out)
+
     def test_tokens_of_32_bits_without_a_header(self):
         draw = random.Random(12)
         ids = [draw.randrange(256) for _ in range(600)]
@@ -262,6 +278,17 @@ class Training(Case):
                      says=r"data\.val_fraction = '0\.2' has no effect, because data\.val_source")
         self.refused("train", *TRAIN, arguments[0], "--data.val_source=missing", "--run.dir=run", ranks=2,
                      says=r"data\.val_source = missing does not work, because there is no such file or folder")
+
+    def test_a_resumed_run_is_told_what_its_folder_leaves_out(self):
+        (self.folder / "texts").mkdir()
+        for name in ("a.txt", "b.txt"):
+            (self.folder / "texts" / name).write_bytes((SAMPLE / "a.txt").read_bytes())
+        arguments = [*TRAIN, "--data.source=texts", "--run.dir=run", "--checkpoint.every=2", "--checkpoint.resume=auto"]
+        self.train(*arguments)
+        (self.folder / "texts" / "b.txt").rename(self.folder / "texts" / ".b.txt")  # as if it had been read then
+        job = self.job("train", *arguments, "--train.steps=6")
+        self.assertEqual(job.code, 2, job.everything())
+        self.assertIn("read what folders leave out now (hidden: 1 (.b.txt))", job.errors[0])
 
     def test_a_read_only_corpus(self):
         corpus = self.folder / "corpus"

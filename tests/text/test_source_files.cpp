@@ -1,6 +1,9 @@
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
+#include <map>
+#include <random>
+#include <set>
 
 #include "data/files.hpp"
 #include "tessera/data/corpus.hpp"
@@ -58,20 +61,20 @@ TEST_CASE("Links to files are followed, and what a folder leaves out is said") {
   REQUIRE(::mkfifo((folder / "pipe.txt").c_str(), 0600) == 0);
   const auto source = open_text(folder.path());
   CHECK(text_of(*source) == "plain linked");
-  CHECK(source->skipped() == "linked?[2J (a link to a folder), pipe.txt (not a file)");
+  CHECK(source->skipped() == "a link to a folder: 1 (linked?[2J); not a file: 1 (pipe.txt)");
   for (const char* name :
        {"run/config.ini", "run/status.json", "run/deep/b.txt", "cache/k/info.json", "cache/k/tokens.bin",
         "settings/config.ini", "settings/c.txt", "hf/config.json", "hf/model.safetensors", "hf/tokenizer.json"})
     folder.write(name, "own");
   const auto without = open_text(folder.path());
   CHECK(text_of(*without) == "plain linkedown");
-  CHECK_THAT(without->skipped(), Contains("cache/k (a prepared corpus)") && Contains("hf (a model)"));
-  for (const char* name : {"x", "y"}) std::filesystem::create_directory_symlink(other / "more", folder / name);
-  CHECK_THAT(open_text(folder.path())->skipped(), Contains(" more"));
+  CHECK_THAT(without->skipped(), Contains("a prepared corpus: 1 (cache/k)") && Contains("a model: 1 (hf)"));
+  for (const char* name : {"a", "x", "y"}) std::filesystem::create_directory_symlink(other / "more", folder / name);
+  CHECK_THAT(open_text(folder.path())->skipped(), Contains("a link to a folder: 4 (a, linked?[2J, x and 1 more)"));
   const TemporaryFolder links;
   std::filesystem::create_directory_symlink(other / "more", links / "all");
   CHECK_THAT(listing_error(links.path()),
-             Contains("no .txt, .json or .jsonl file in it or below it, only all (a link to a folder)"));
+             Contains("no .txt, .json or .jsonl file in it or below it; left out are a link to a folder: 1 (all)"));
 }
 
 TEST_CASE("A part of a corpus that cannot be read is an error") {
@@ -117,13 +120,75 @@ TEST_CASE("A source is a list of files, folders and globs, in this order") {
   CHECK(list.files.size() == 1);
   CHECK(list.files[0].kind == SourceKind::json_lines);
   CHECK(list.files[0].compression == Compression::gzip);
-  CHECK_THAT(list.skipped, Contains("x.md (of unknown kind)"));
+  CHECK(list.skipped == "of unknown kind: 1 (" + (folder / "x.md").string() + ")");
   const auto error = [&](const std::string& given) { return usage_message([&] { listed(folder, given); }); };
   CHECK_THAT(error("@b.txt,@9.bin"), Contains("9.bin holds tokens") && Contains("b.txt holds text"));
   CHECK_THAT(error("@none*"), Contains("nothing matches"));
-  CHECK_THAT(error("@*.md"), Contains("nothing matches but") && Contains("of unknown kind"));
+  CHECK_THAT(error("@*.md"), Contains("nothing matches but of unknown kind: 1 ("));
   CHECK_THAT(error("@b.txt,,@9.bin"), Contains("an empty name"));
   CHECK_THAT(error("@other"), Contains("no .txt, .json or .jsonl file in it") && Contains("Name .bin files"));
   CHECK_THAT(error("@b.txt,@gone.txt"),
              Contains("gone.txt does not work") && Contains("there is no such file or folder"));
+}
+
+TEST_CASE("Every entry of a folder is read, or is left out and counted with its reason") {
+  std::mt19937 draw(8);
+  for (int round = 0; round < 6; ++round) {
+    const TemporaryFolder folder;
+    std::map<std::string, int> left_out;
+    std::set<std::string> read;
+    const auto any = [&](std::vector<std::string> names) { return names[draw() % names.size()]; };
+    for (int i = 0; i < 30; ++i) {
+      const std::string number = std::to_string(i), dir = any({"", "sub/", "Sub/deep/"});
+      const auto write = [&](const std::string& name) { return folder.write(dir + name, "x"), dir + name; };
+      switch (draw() % 4) {
+        case 0:
+          ++left_out["hidden"];
+          write(any({".git" + number + "/a.txt", "." + number + ".txt", "._" + number + ".jsonl"}));
+          break;
+        case 1:
+          ++left_out["of unknown kind"];
+          write(number + any({".md", ".csv", ".PARQUET", ".txt.xz", "", ".txt~", ".gz", ".txt.gz.part"}));
+          break;
+        case 2:
+          ++left_out["tokens"];
+          write(number + any({".bin", ".BIN"}));
+          break;
+        default:
+          read.insert(write(number + any({".txt", ".TXT", ".Json", ".jsonl", ".NDJSON", ".ndjson.gz", ".txt.ZST"})));
+      }
+    }
+    folder.write("always.txt", "x");
+    folder.write("__MACOSX/sub/._always.txt", "x");
+    read.insert("always.txt");
+    ++left_out["hidden"];
+    const SourceList list = list_sources(folder.path().string(), "data.source");
+    std::set<std::string> found;
+    for (const SourceFile& file : list.files) found.insert(file.path.lexically_relative(folder.path()).string());
+    CHECK(found == read);
+    for (const auto& [reason, count] : left_out)
+      CHECK_THAT(list.skipped, Contains(reason + ": " + std::to_string(count) + " ("));
+  }
+}
+
+TEST_CASE("A hidden file that is named is read, and one of another kind is told how it becomes text") {
+  const TemporaryFolder folder;
+  folder.write(".cache/b.txt", "x");
+  folder.write("c.ndjson", "x");
+  CHECK(listed(folder, "@.cache/b.txt") == ".cache/b.txt");
+  CHECK(listed(folder, "@.cache") == ".cache/b.txt");
+  CHECK(list_sources((folder / "c.ndjson").string(), "data.source").files.at(0).kind == SourceKind::json_lines);
+  const auto error = [&](const std::string& name) {
+    folder.write("other/" + name, "x");
+    const std::string by_name = usage_message([&] { listed(folder, "@other/" + name); });
+    CHECK_THAT(by_name, Contains("other/" + name + " is a file of unknown kind"));
+    const std::string by_folder = usage_message([&] { listed(folder, "@other"); });
+    CHECK_THAT(by_folder, Contains("left out are of unknown kind: 1 (" + name + ")"));
+    std::filesystem::remove_all(folder / "other");
+    CHECK(by_name.substr(by_name.size() - 30) == by_folder.substr(by_folder.size() - 30));
+    return by_name;
+  };
+  for (const char* name : {"a.parquet", "a.CSV.gz", "a.arrow"})
+    CHECK_THAT(error(name), Contains("pandas: read_parquet"));
+  CHECK_THAT(error("a.txt.xz"), Contains("Unpack it first"));
 }

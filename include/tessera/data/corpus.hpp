@@ -31,10 +31,9 @@ bool has_token_header(const std::filesystem::path& file);
 void write_token_file(const TokenSource& source, const std::filesystem::path& path);
 
 /// Opens the bytes of text files, joined in their order, as tokens; a byte order mark at a file's start is left out.
-/// `name` and `skipped` are for describe() and skipped(). UsageError when there is no text at all; IoError for a file
-/// that cannot be read. Files must not shrink while they are open.
-std::unique_ptr<TokenSource> open_text_files(const std::string& name, const std::vector<std::filesystem::path>& files,
-                                             const std::string& skipped = {});
+/// `name` is for describe(). UsageError when there is no text at all; IoError for a file that cannot be read. Files must
+/// not shrink while they are open.
+std::unique_ptr<TokenSource> open_text_files(const std::string& name, const std::vector<std::filesystem::path>& files);
 
 /// Joins sources to one, in their order. `name` is for describe().
 std::unique_ptr<TokenSource> join_sources(const std::string& name, std::vector<std::unique_ptr<TokenSource>> parts);

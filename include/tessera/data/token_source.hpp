@@ -43,7 +43,7 @@ class TokenSource {
   /// Returns one human-readable line: "3 text files in corpus/", "synthetic text".
   virtual std::string describe() const = 0;
 
-  /// Returns what was left out and why, in one line: "old (a link to a folder)". Empty if nothing was.
+  /// Returns what was left out and why, in one line: "hidden: 1 (.git)". Empty if nothing was.
   virtual std::string skipped() const { return {}; }
 };
 

@@ -56,6 +56,9 @@ void prepare_output(const Options& options, const CorpusSettings& settings);
 /// Returns whether the sources are token files.
 bool holds_tokens(const Options& options, const std::string& option);
 
+/// Returns what the sources leave out and why, in one line; empty if nothing is.
+std::string left_out(const Options& options, const std::string& option);
+
 /// Returns whether any of the token files of data.source and data.val_source has no header.
 bool reads_raw_tokens(const Options& options);
 
