@@ -112,7 +112,9 @@ class Text final : public TokenSource {
     } else {
       read_at(part.file, 0, std::as_writable_bytes(std::span(start)));
     }
-    return std::string_view(start.data(), start.size()) == kByteOrderMark ? std::ssize(start) : 0;
+    const std::string_view found(start.data(), start.size());
+    refuse_utf16(part.file, found);
+    return found == kByteOrderMark ? std::ssize(start) : 0;
   }
 
   static void copy_part(const TextPart& part, std::int64_t inside, std::int64_t count, std::int32_t* out) {
@@ -139,6 +141,12 @@ class Text final : public TokenSource {
 
 std::unique_ptr<TokenSource> open_text_files(const std::string& name, const std::vector<fs::path>& files) {
   return std::make_unique<Text>(name, files);
+}
+
+void refuse_utf16(const fs::path& file, std::string_view start) {
+  if (!start.starts_with("\xff\xfe") && !start.starts_with("\xfe\xff")) return;
+  throw refusal("{} begins with the byte order mark of UTF-16, and only UTF-8 is read", file.string())
+      .hint("Convert it first: iconv -f UTF-16 -t UTF-8 {} > NEW", file.string());
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 
@@ -66,6 +68,7 @@ class BlockInput {
   }
   char* data() { return block_.data(); }
   std::int64_t taken() const { return bytes_.taken(); }
+  const std::string& name() const { return name_; }
   [[noreturn]] void damaged(const char* format, const std::string& why) const {
     throw refusal("{} is not a {} file, or a damaged one: {}", name_, format, why).hint("Compress it again");
   }
@@ -82,7 +85,8 @@ class BlockInput {
   std::vector<char> block_;
 };
 
-/// gzip, of one member or several.
+/// gzip, of one member or several. As by gzip itself, zeros after the last one are padding, and anything else there is
+/// left out with a note.
 class GzipBytes final : public ByteStream {
  public:
   explicit GzipBytes(const SourceFile& file) : input_(file) {
@@ -102,17 +106,32 @@ class GzipBytes final : public ByteStream {
         if (inside_ && input_.taken() > 0) input_.truncated("gzip");
         return 0;
       }
-      if (!inside_) {
-        ::inflateReset(&state_);
-        inside_ = true;
-      }
+      if (!inside_ && !begin_member()) continue;
       step();
     }
     return most - state_.avail_out;
   }
   std::int64_t taken() const override { return input_.taken(); }
+  std::string note() const override {
+    return left_out_ == 0 ? "" : counted(left_out_, "byte") + " after the end of its gzip data are left out";
+  }
 
  private:
+  /// Returns whether another member begins, perhaps after zeros. Anything else is left out.
+  bool begin_member() {
+    char* const begin = input_.data() + input_.used;
+    char* const end = input_.data() + input_.size;
+    char* const next = left_out_ > 0 ? begin : std::find_if(begin, end, [](char c) { return c != '\0'; });
+    input_.used += static_cast<std::size_t>(next - begin);
+    if (next == end) return false;
+    if (left_out_ == 0 && *next == '\x1f') {
+      ::inflateReset(&state_);
+      return inside_ = true;
+    }
+    left_out_ += end - next;
+    input_.used = input_.size;
+    return false;
+  }
   void step() {
     state_.next_in = reinterpret_cast<Bytef*>(input_.data() + input_.used);
     state_.avail_in = static_cast<uInt>(input_.size - input_.used);
@@ -127,6 +146,7 @@ class GzipBytes final : public ByteStream {
   BlockInput input_;
   z_stream state_{};
   bool inside_ = true;  ///< a member has begun and not ended
+  std::int64_t left_out_ = 0;
 };
 
 struct FreeZstd {
@@ -138,6 +158,9 @@ class ZstdBytes final : public ByteStream {
  public:
   explicit ZstdBytes(const SourceFile& file) : input_(file), state_(::ZSTD_createDStream()) {
     if (state_ == nullptr) throw IoError("{}: zstd cannot start", file.path.string());
+    // Dumps of the web are written with `zstd --long=31`: a window of 2 GiB, which is allocated where a frame has one.
+    ::ZSTD_DCtx_setParameter(state_.get(), ZSTD_d_windowLogMax,
+                             ::ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound);
   }
   std::size_t read(char* out, std::size_t bytes) override {
     ZSTD_outBuffer to{out, bytes, 0};
@@ -146,6 +169,8 @@ class ZstdBytes final : public ByteStream {
       if (!has_input && !inside_) return 0;
       ZSTD_inBuffer from{input_.data(), input_.size, input_.used};
       const std::size_t left = ::ZSTD_decompressStream(state_.get(), &to, &from);
+      if (::ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation)
+        throw IoError("{}: there is not enough memory for the window of its zstd data, up to 2 GiB", input_.name());
       if (::ZSTD_isError(left) != 0) input_.damaged("zstd", ::ZSTD_getErrorName(left));
       input_.used = from.pos;
       inside_ = left != 0;

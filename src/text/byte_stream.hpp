@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "text/source_files.hpp"
 
@@ -18,6 +19,8 @@ class ByteStream {
   virtual std::size_t read(char* out, std::size_t bytes) = 0;
   /// Returns how many bytes of the file itself were read.
   virtual std::int64_t taken() const = 0;
+  /// Returns, at the end, what of the file was left out; empty if nothing was.
+  virtual std::string note() const { return {}; }
 };
 
 std::unique_ptr<ByteStream> open_bytes(const SourceFile& file);

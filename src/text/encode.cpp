@@ -12,11 +12,11 @@ namespace tessera {
 
 namespace {
 
-constexpr std::size_t kBadShown = 3;  ///< of a piece
+constexpr std::ptrdiff_t kBadShown = 3;  ///< of a piece and an effect
 
 void note_bad(Encoded& out, BadPlace place) {
   ++out.bad_places;
-  if (out.bad.size() < kBadShown || place.ends_file) out.bad.push_back(std::move(place));
+  if (std::ranges::count(out.bad, place.effect, &BadPlace::effect) < kBadShown) out.bad.push_back(std::move(place));
 }
 
 /// Notes each run of invalid bytes, with its line.
@@ -58,7 +58,10 @@ void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::En
         note_bad(out, {piece.file, number, why});
       },
       {},
-      [&](std::string& prompt, std::string& completion) { add_document(prompt, completion, settings, encoder, out); }};
+      [&](std::string& prompt, std::string& completion) { add_document(prompt, completion, settings, encoder, out); },
+      [&](const std::string& what) {
+        note_bad(out, {piece.file, number, what, BadPlace::Effect::mended});
+      }};
   const std::string_view all = piece.bytes;
   for (std::size_t at = 0; at < all.size(); ++number) {
     const std::size_t end = std::min(all.find('\n', at), all.size());

@@ -88,7 +88,7 @@ std::string inspect_tokens(const TokenSource& source, const DocumentIndex* index
 }
 
 std::string describe_bad_places(std::int64_t count, const std::vector<std::string>& first) {
-  std::string text = fmt::format("bad        {} (data.on_error = skip):", counted(count, "place"));
+  std::string text = fmt::format("bad        {}, left out or read otherwise:", counted(count, "place"));
   for (const std::string& place : first) text += "\n           " + place;
   return text;
 }

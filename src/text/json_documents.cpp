@@ -4,12 +4,15 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
+#include "text/python_json.hpp"
 
 namespace tessera {
 
@@ -17,6 +20,11 @@ namespace {
 
 /// Corpora hold their text next to some metadata; deeper values are hostile or not a corpus.
 constexpr int kDeepest = 64;
+
+/// Returns "1 surrogate without its other half became U+FFFD".
+std::string about_surrogates(std::int64_t count) {
+  return counted(count, "surrogate") + " without the other half became U+FFFD";
+}
 
 /// Returns the fault without the library's name and its line and column, which count from the start of our own text.
 std::string fault_text(const std::string& what) {
@@ -156,15 +164,24 @@ class ByteIterator {
     ByteStream& bytes;
     std::int64_t& line;
     std::vector<char> block = std::vector<char>(std::size_t{1} << 16);
-    std::size_t at = 0, size = 0;
+    std::size_t at = 0, size = 0, held = 0;  ///< of `held` bytes the first `size` are rewritten
     std::int64_t since_event = 0, longest;
+    PythonJson python = {};
 
     bool ended() {
       if (at < size) return false;
+      std::size_t got = 0;
+      do {
+        std::copy(block.begin() + static_cast<std::ptrdiff_t>(size), block.begin() + static_cast<std::ptrdiff_t>(held),
+                  block.begin());
+        held -= size;
+        got = bytes.read(block.data() + held, block.size() - held);
+        held += got;
+        size = python.rewrite(std::span(block).first(held), got == 0);
+        since_event += static_cast<std::int64_t>(got);
+        if (since_event > longest) throw refusal("one value has more than {} bytes", longest);
+      } while (size == 0 && got > 0);
       at = 0;
-      size = bytes.read(block.data(), block.size());
-      since_event += static_cast<std::int64_t>(size);
-      if (since_event > longest) throw refusal("one value has more than {} bytes", longest);
       return size == 0;
     }
   };
@@ -188,6 +205,13 @@ class ByteIterator {
 }  // namespace
 
 void read_json_line(std::string_view line, const std::string& key, const JsonEvents& events) {
+  PythonJson python;
+  std::string rewritten;
+  if (PythonJson::may_need(line)) {
+    rewritten = line;
+    python.rewrite(rewritten, true);
+    line = rewritten;
+  }
   // A fault after the object refuses the line with it.
   std::optional<std::string> text, problem;
   std::optional<std::pair<std::string, std::string>> pair;
@@ -201,14 +225,19 @@ void read_json_line(std::string_view line, const std::string& key, const JsonEve
   JsonHandler handler(key, false, kept);
   nlohmann::json::sax_parse(line.begin(), line.end(), &handler);
   if (problem) return events.problem(*problem);
+  if (python.surrogates() > 0 && events.mended) events.mended(about_surrogates(python.surrogates()));
   if (pair) return events.pair(pair->first, pair->second);
   TESSERA_ASSERT(text.has_value(), "a line of JSON has a text or a fault");
   events.document(*text);
 }
 
-void read_json_file(ByteStream& bytes, const std::string& key, std::int64_t longest, std::int64_t& line,
-                    const JsonEvents& events) {
+void read_json_file(std::string_view start, ByteStream& bytes, const std::string& key, std::int64_t longest,
+                    std::int64_t& line, const JsonEvents& events) {
   ByteIterator::Source source{.bytes = bytes, .line = line, .longest = longest};
+  source.block.resize(std::max(source.block.size(), start.size()));
+  std::ranges::copy(start, source.block.begin());
+  source.held = start.size(), source.since_event = std::ssize(start);
+  source.size = source.python.rewrite(std::span(source.block).first(source.held), false);
   line = 1;
   JsonEvents counted{[&](std::string& document) { source.since_event = 0, events.document(document); },
                      [&](const std::string& why) { source.since_event = 0, events.problem(why); }, events.fault};
@@ -220,6 +249,34 @@ void read_json_file(ByteStream& bytes, const std::string& key, std::int64_t long
   if (source.ended()) return;  // an empty file has no documents
   JsonHandler handler(key, true, counted);
   nlohmann::json::sax_parse(ByteIterator(source), ByteIterator(), &handler);
+  const std::int64_t surrogates = source.python.surrogates();
+  if (surrogates > 0 && events.mended) events.mended(about_surrogates(surrogates));
+}
+
+std::optional<bool> begins_with_json_lines(std::string_view start) {
+  constexpr std::string_view blank = " \t\r", any_blank = " \t\r\n";
+  std::size_t at = start.find_first_not_of(any_blank);
+  if (at == std::string_view::npos) return std::nullopt;
+  if (start[at] != '{') return false;
+  int depth = 0;
+  bool in_string = false;
+  do {
+    const char c = start[at];
+    if (c == '\n') return false;
+    if (in_string && c == '\\') {
+      ++at;
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string) {
+      depth += (c == '{' || c == '[') ? 1 : (c == '}' || c == ']') ? -1 : 0;
+    }
+    if (++at >= start.size()) return std::nullopt;
+  } while (depth > 0);
+  at = start.find_first_not_of(blank, at);
+  if (at == std::string_view::npos) return std::nullopt;
+  if (start[at] != '\n') return false;
+  if (start.find_first_not_of(any_blank, at) == std::string_view::npos) return std::nullopt;
+  return true;
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,14 +19,21 @@ struct JsonEvents {
   /// A document of two texts, of which the loss counts the second: "prompt" and "completion" in place of the key. Both
   /// may be taken away. If it is empty, such an object is a problem.
   std::function<void(std::string& prompt, std::string& completion)> pair = {};
+  /// Surrogates without their other half became U+FFFD.
+  std::function<void(const std::string& what)> mended = {};
 };
 
-/// Reads one line: an object whose `key` is the text, or of a pair. Calls one of the events once.
+/// Reads one line: an object whose `key` is the text, or of a pair. Calls one of the first four events once.
 void read_json_line(std::string_view line, const std::string& key, const JsonEvents& events);
 
+/// Returns whether a text that begins so has an object per line: the first line is one, and another line follows.
+/// Nothing if more of the text has to be known.
+std::optional<bool> begins_with_json_lines(std::string_view start);
+
 /// Reads a file: such an object, or an array of them. Ends at the first fault of syntax, after reporting it. `line` is
-/// kept at the number of the line that is being read, from 1. UsageError for one text longer than `longest` bytes.
-void read_json_file(ByteStream& bytes, const std::string& key, std::int64_t longest, std::int64_t& line,
-                    const JsonEvents& events);
+/// kept at the number of the line that is being read, from 1. UsageError for one text longer than `longest` bytes. The
+/// file's first bytes, `start`, were read from `bytes` before.
+void read_json_file(std::string_view start, ByteStream& bytes, const std::string& key, std::int64_t longest,
+                    std::int64_t& line, const JsonEvents& events);
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/data/corpus.hpp"
 #include "text/byte_stream.hpp"
 #include "text/json_documents.hpp"
 
@@ -36,20 +37,29 @@ class FilePieces {
         bytes_(open_bytes(file)) {}
 
   void read() {
+    read_documents();
+    const std::string note = bytes_->note();
+    if (note.empty()) return;
+    Piece piece = empty_documents();
+    piece.bad.push_back({index_, 0, note, BadPlace::Effect::mended});
+    pass(std::move(piece));
+  }
+
+ private:
+  void read_documents() {
     switch (file_.kind) {
       case SourceKind::text:
         return read_text();
       case SourceKind::json_lines:
         return read_lines();
       case SourceKind::json:
-        return read_json();
+        return holds_lines() ? read_lines() : read_json();
       case SourceKind::tokens:
         break;
     }
     throw InternalError("{} holds tokens", file_.path.string());
   }
 
- private:
   /// Reads on until the buffer holds `wanted` bytes, no more, or the file has ended. So cuts do not depend on how a
   /// stream hands out its bytes.
   void fill(std::size_t wanted) {
@@ -65,6 +75,7 @@ class FilePieces {
 
   void drop_mark() {
     at_start_ = false;
+    refuse_utf16(file_.path, buffer_);
     if (buffer_.starts_with(kByteOrderMark)) buffer_.erase(0, kByteOrderMark.size()), offset_ += 3;
   }
 
@@ -137,6 +148,15 @@ class FilePieces {
     }
   }
 
+  /// Returns whether a file called .json holds an object per line, as those of C4 do. Its first line is in the buffer.
+  bool holds_lines() {
+    for (std::size_t wanted = kStep;; wanted *= 2) {
+      fill(wanted);
+      if (const auto known = begins_with_json_lines(buffer_)) return *known;
+      if (ended_ || static_cast<std::int64_t>(wanted) >= settings_.longest) return false;
+    }
+  }
+
   void read_json() {
     Piece piece = empty_documents();
     std::int64_t line = 1;
@@ -165,11 +185,14 @@ class FilePieces {
                               pass_full(piece.bad.size() >= 1000);
                             },
                             [&](const std::string& why) {
-                              piece.bad.push_back({index_, line, why, true});
+                              piece.bad.push_back({index_, line, why, BadPlace::Effect::ends_file});
                             },
-                            [&](std::string& prompt, std::string& completion) { add(prompt, completion); }};
+                            [&](std::string& prompt, std::string& completion) { add(prompt, completion); },
+                            [&](const std::string& what) {
+                              piece.bad.push_back({index_, 0, what, BadPlace::Effect::mended});
+                            }};
     try {
-      read_json_file(*bytes_, settings_.text_key, settings_.longest, line, events);
+      read_json_file(buffer_, *bytes_, settings_.text_key, settings_.longest, line, events);
     } catch (const UsageError& error) {
       throw UsageError("{}:{}: {}", file_.path.string(), line, error.what());
     }

@@ -16,9 +16,14 @@ namespace tessera {
 /// Something in the corpus that is not read as it stands.
 struct BadPlace {
   std::size_t file = 0;   ///< in the list of sources
-  std::int64_t line = 0;  ///< from 1
+  std::int64_t line = 0;  ///< from 1; 0: not known
   std::string why;
-  bool ends_file = false;  ///< the rest of the file cannot be read
+  enum class Effect : std::uint8_t {
+    left_out,   ///< with data.on_error = skip
+    ends_file,  ///< the rest of the file cannot be read
+    mended      ///< read otherwise than it stands, whatever data.on_error is
+  };
+  Effect effect = Effect::left_out;
 };
 
 struct Piece {

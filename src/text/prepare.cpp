@@ -58,12 +58,13 @@ void discard(const fs::path& folder) {
 
 void note_bad(const PrepareJob& job, const Encoded& tokens, WriteState& state) {
   for (const BadPlace& place : tokens.bad) {
+    const std::string file = job.sources.files[place.file].path.string();
     const std::string text =
-        fmt::format("{}:{}: {}", job.sources.files[place.file].path.string(), place.line, place.why);
-    if (place.ends_file)
+        place.line > 0 ? fmt::format("{}:{}: {}", file, place.line, place.why) : fmt::format("{}: {}", file, place.why);
+    if (place.effect == BadPlace::Effect::ends_file)
       throw refusal("{}, and the rest of the file is lost with it", text)
           .hint("Correct it, or use a .jsonl file with one document per line");
-    if (job.on_error == OnError::stop)
+    if (job.on_error == OnError::stop && place.effect != BadPlace::Effect::mended)
       throw refusal("{}", text)
           .hint("Correct it, or set data.on_error = skip, which counts such places, instead of stop");
     if (state.bad_places.size() < kBadKept) state.bad_places.push_back(text);

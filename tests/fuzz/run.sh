@@ -25,12 +25,13 @@ mkdir -p build/fuzz/findings build/fuzz/logs
 # Limits of memory catch sizes that are believed before they are checked. What libhdf5 itself does wrong on damaged metrics is
 # counted apart, and the search goes on.
 fuzz_one() {
-  local target=$1 end=$((SECONDS + $2)) corpus=build/fuzz/corpus/$1 log=build/fuzz/logs/$1 leaks=1 inputs=0 libhdf5=0 status covered
+  local target=$1 end=$((SECONDS + $2)) corpus=build/fuzz/corpus/$1 log=build/fuzz/logs/$1 leaks=1 allowed=512 inputs=0 libhdf5=0 status covered
   mkdir -p "$corpus"
   [[ $target != metrics ]] || leaks=0  # libhdf5 leaks what it made of a damaged file
+  [[ $target != compressed ]] || allowed=2200  # the longest window of zstd, which is not touched where it is not used
   while ((SECONDS < end)); do
     status=0
-    build/fuzz/bin/"fuzz_$target" -max_total_time=$((end - SECONDS)) -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=512 \
+    build/fuzz/bin/"fuzz_$target" -max_total_time=$((end - SECONDS)) -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb="$allowed" \
       -detect_leaks="$leaks" -artifact_prefix="build/fuzz/findings/$target-" "$corpus" "tests/fuzz/seeds/$target" >"$log" 2>&1 || status=$?
     covered=$(grep -E '^#[0-9]+' "$log" | tail -n 1)
     ((inputs += $(sed -E 's/^#([0-9]+).*/\1/' <<<"${covered:-#0}"), 1))

@@ -58,7 +58,53 @@ TEST_CASE("Compressed files that end early or hold something else are refused by
     CHECK_THAT(error_of([&] { read_all(folder.write(name, damaged)); }), Contains(name));
     CHECK_THAT(error_of([&] { read_all(folder.write(name, "plain text, not compressed")); }),
                Contains(name) && Contains("or a damaged one"));
-    CHECK_THAT(error_of([&] { read_all(folder.write(name, whole + "rubbish")); }), Contains(name));
+  }
+  CHECK_THAT(error_of([&] { read_all(folder.write("x.txt.zst", zstd_compressed(text) + "rubbish")); }),
+             Contains("x.txt.zst"));
+}
+
+TEST_CASE("What follows the end of gzip's data is padding, another member, or left out with a note") {
+  const TemporaryFolder folder;
+  std::mt19937 draw(11);
+  const auto drawn = [&](std::size_t most) {
+    std::string text(draw() % most, ' ');
+    for (char& c : text) c = static_cast<char>('a' + draw() % 26);
+    return text;
+  };
+  for (int round = 0; round < 25; ++round) {
+    std::string file, text, note;
+    for (std::size_t member = 0; member < 1 + draw() % 3; ++member) {
+      const std::string part = drawn(member == 0 ? 300'000 : 2000);
+      text += part;
+      file += gzipped(part) + std::string(draw() % 3 == 0 ? draw() % 700 : 0, '\0');
+    }
+    if (draw() % 2 == 0) {
+      const std::string garbage = "g" + drawn(600'000) + std::string(draw() % 5, '\x1f');
+      file += garbage;
+      note = fmt::format("{} byte{} after the end of its gzip data are left out", garbage.size(),
+                         garbage.size() == 1 ? "" : "s");
+    }
+    const auto list = examined(folder.write("x.txt.gz", file).string());
+    const auto bytes = open_bytes(list.files.at(0));
+    std::string all, block(1 + draw() % 5000, '\0');
+    while (const std::size_t got = bytes->read(block.data(), block.size())) all.append(block, 0, got);
+    REQUIRE(all == text);
+    REQUIRE(bytes->note() == note);
+    REQUIRE(bytes->taken() == std::ssize(file));
+  }
+}
+
+TEST_CASE("A window of zstd's may be as long as it can be") {
+  const TemporaryFolder folder;
+  for (const int window : {27, 28, 31}) {
+    // By hand, because compressing would need the memory of the window: a frame of one raw block.
+    const std::string part = long_text().substr(0, 1000);
+    std::string frame = "\x28\xb5\x2f\xfd";
+    frame += '\0';                                                         // no size, no checksum
+    frame += static_cast<char>((window - 10) << 3);                        // the window
+    const auto header = static_cast<std::uint32_t>(1 | part.size() << 3);  // the last block, raw
+    for (int byte = 0; byte < 3; ++byte) frame += static_cast<char>(header >> (8 * byte));
+    CHECK(read_all(folder.write("x.txt.zst", frame + part)) == part);
   }
 }
 

@@ -274,6 +274,63 @@ TEST_CASE("A bad place stops the work, or is counted and shown") {
              Contains("no text in 1 file"));
 }
 
+TEST_CASE("Lines called .json are read as those of a .jsonl file, a bad one among them too") {
+  const TemporaryFolder folder;
+  std::string lines, text;
+  for (int i = 0; i < 3000; ++i) {
+    lines += i == 1500 ? "{\"text\": 7}\r\n" : fmt::format("{{\"text\": \"row {}\", \"x\": NaN}}\r\n", i);
+    if (i != 1500) text += fmt::format("row {}<end>", i);
+  }
+  folder.write("plain/a.json", lines);
+  folder.write("gz/a.json.gz", gzipped("\xef\xbb\xbf\n" + lines));
+  folder.write("first/a.json", lines.substr(0, lines.find('\n')));  // an object without another line
+  for (const char* name : {"plain", "gz"}) {
+    auto job = job_of(folder / name);
+    CHECK_THAT(error_of([&] { prepared_folder(job, folder / "cache"); }),
+               Contains(std::string(name) == "gz" ? "a.json.gz:1502: " : "a.json:1501: ") && Contains("a number"));
+    job.on_error = OnError::skip;
+    CHECK(job.tokenizer->decode(ids_of(prepared_folder(job, folder / "cache") / "tokens.bin")) == text);
+  }
+  const auto one = job_of(folder / "first");
+  CHECK(one.tokenizer->decode(ids_of(prepared_folder(one, folder / "cache") / "tokens.bin")) == "row 0<end>");
+}
+
+TEST_CASE("What is mended is read, counted and shown, and hides no bad line behind it") {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 9; ++i) lines += "{\"text\": \"\\ud83d\"}\n";
+  folder.write("texts/a.jsonl", lines);
+  folder.write("texts/b.json", "[{\"text\": \"\\ud83d\"}, {\"text\": \"b\"}]");
+  folder.write("texts/c.txt.gz", gzipped("text") + "garbage");
+  const auto job = job_of(folder / "texts");
+  const auto made = prepared_folder(job, folder / "cache");
+  const auto info = nlohmann::json::parse(bytes_of_file(made / "info.json"));
+  CHECK(info["documents"] == 12);
+  CHECK(info["bad_places"] == 11);
+  CHECK_THAT(std::string(info["first_bad_places"][0]), Contains("a.jsonl:1: 1 surrogate without the other half"));
+  CHECK_THAT(std::string(info["first_bad_places"][3]), Contains("b.json: 1 surrogate"));
+  CHECK_THAT(std::string(info["first_bad_places"][4]), Contains("c.txt.gz: 7 bytes after the end of its gzip data"));
+  folder.write("texts/a.jsonl", lines + "bad\n");
+  CHECK_THAT(error_of([&] { prepared_folder(job_of(folder / "texts"), folder / "cache"); }),
+             Contains("a.jsonl:10: this is not JSON"));
+}
+
+TEST_CASE("UTF-16 is refused by its mark, whatever reads it") {
+  const TemporaryFolder folder;
+  for (const std::string& mark : {std::string("\xff\xfe"), std::string("\xfe\xff")}) {
+    folder.write("a.txt", mark + std::string("t\0e\0", 4));
+    folder.write("b.txt.gz", gzipped(mark + std::string("t\0e\0", 4)));
+    folder.write("c.json", mark + std::string("{\0}\0", 4));
+    for (const char* name : {"a.txt", "b.txt.gz", "c.json"}) {
+      auto job = job_of(folder / name);
+      job.on_error = OnError::skip;
+      CHECK_THAT(error_of([&] { prepared_folder(job, folder / "cache"); }),
+                 Contains(name) && Contains("of UTF-16") && Contains("iconv"));
+    }
+    CHECK_THAT(error_of([&] { open_text_files("a", {folder / "a.txt"}); }), Contains("a.txt") && Contains("UTF-16"));
+  }
+}
+
 TEST_CASE("An output is llm.c's file with an index beside it, and replaces nothing") {
   const TemporaryFolder folder;
   write_corpus(folder);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/config/enums.hpp"
@@ -31,9 +32,12 @@ bool has_token_header(const std::filesystem::path& file);
 void write_token_file(const TokenSource& source, const std::filesystem::path& path);
 
 /// Opens the bytes of text files, joined in their order, as tokens; a byte order mark at a file's start is left out.
-/// `name` is for describe(). UsageError when there is no text at all; IoError for a file that cannot be read. Files must
-/// not shrink while they are open.
+/// `name` is for describe(). UsageError when there is no text at all, and for UTF-16; IoError for a file that cannot be
+/// read. Files must not shrink while they are open.
 std::unique_ptr<TokenSource> open_text_files(const std::string& name, const std::vector<std::filesystem::path>& files);
+
+/// UsageError for a text that begins with the byte order mark of UTF-16, which no text in UTF-8 does.
+void refuse_utf16(const std::filesystem::path& file, std::string_view start);
 
 /// Joins sources to one, in their order. `name` is for describe().
 std::unique_ptr<TokenSource> join_sources(const std::string& name, std::vector<std::unique_ptr<TokenSource>> parts);

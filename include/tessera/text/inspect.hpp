@@ -16,7 +16,8 @@ namespace tessera {
 /// tokenizer does not have.
 std::string inspect_tokens(const TokenSource& source, const DocumentIndex* index, const Tokenizer* tokenizer);
 
-/// Returns lines about places of texts that data.on_error = skip left out or mended: how many, and the first of them.
+/// Returns lines about places of texts that were left out, with data.on_error = skip, or read otherwise: how many, and
+/// the first of them.
 std::string describe_bad_places(std::int64_t count, const std::vector<std::string>& first);
 
 }  // namespace tessera
