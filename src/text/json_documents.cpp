@@ -21,6 +21,9 @@ namespace {
 /// Corpora hold their text next to some metadata; deeper values are hostile or not a corpus.
 constexpr int kDeepest = 64;
 
+constexpr std::string_view kOfAChat =
+    "a chat, of which the tokenizer's template makes a prompt and a completion (inputs/README.md, Chats)";
+
 /// Returns "1 surrogate without its other half became U+FFFD".
 std::string about_surrogates(std::int64_t count) {
   return counted(count, "surrogate") + " without the other half became U+FFFD";
@@ -63,6 +66,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ == document_depth()) {
       wanted_ = nullptr;
       for (Field& field : fields_) field.found = false, field.problem.clear();
+      key_count_ = 0;
     } else if (!value("an object")) {
       return false;
     }
@@ -70,7 +74,9 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool key(std::string& name) override {
     const auto field = std::ranges::find(fields_, name, &Field::key);
-    wanted_ = depth_ == document_depth() + 1 && field != fields_.end() ? &*field : nullptr;
+    const bool is_of_document = depth_ == document_depth() + 1;
+    wanted_ = is_of_document && field != fields_.end() ? &*field : nullptr;
+    if (is_of_document && key_count_ < keys_.size()) keys_[key_count_++] = name;
     return true;
   }
   bool end_object() override {
@@ -116,7 +122,9 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
       return in_array_;  // the next element may be one
     }
     if (wanted_ == nullptr) return true;
-    return std::exchange(wanted_, nullptr)->refuse(fmt::format("is {} instead of a string", what));
+    const bool is_chat = wanted_ != &text() && std::string_view(what) == "an array";
+    return std::exchange(wanted_, nullptr)
+        ->refuse(fmt::format("is {} instead of a string{}", what, is_chat ? fmt::format(": {}", kOfAChat) : ""));
   }
   bool deeper() {
     if (++depth_ <= kDeepest) return true;
@@ -130,7 +138,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     if (text().found) {
       events_.document(text().text);
     } else if (!events_.pair || (!prompt.is_there() && !completion.is_there())) {
-      return events_.problem(fmt::format("an object has no {} (data.text_key)", text().quoted()));
+      return events_.problem(fmt::format("an object has no {} (data.text_key){}", text().quoted(), other_keys()));
     } else {
       for (const Field* field : {&prompt, &completion}) {
         if (!field->problem.empty()) return events_.problem(field->problem);
@@ -143,6 +151,22 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     for (Field& field : fields_) field.text.clear();
   }
 
+  /// Says what a document has instead of the text, because it may be of another form.
+  std::string other_keys() const {
+    std::string text;
+    bool is_chat = false, has_instruction = false;
+    for (const std::string& key : std::span(keys_).first(key_count_)) {
+      text += fmt::format("{}\"{}\"", text.empty() ? ", but " : ", ", shown(key, 40));
+      is_chat = is_chat || key == "messages" || key == "conversations" || key == "conversation";
+      has_instruction = has_instruction || key == "instruction" || key == "question";
+    }
+    if (is_chat) return text + fmt::format(": {}", kOfAChat);
+    if (!has_instruction) return text;
+    return text + ": a script makes a \"prompt\" and a \"completion\" of them (inputs/README.md, Chats)";
+  }
+
+  std::array<std::string, 6> keys_;  ///< the document's first
+  std::size_t key_count_ = 0;
   std::array<Field, 3> fields_;
   Field* wanted_ = nullptr;  ///< whose value comes next
   bool may_be_array_;
