@@ -3,7 +3,9 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/validation_sources.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/text/corpus.hpp"
+#include "tessera/text/prepared.hpp"
 
 namespace tessera {
 
@@ -35,7 +37,10 @@ int run_data_prepare(const Options& options) {
   if (!data.output.empty()) {
     say_left_out(options, "data.source", settings);
     prepare_output(options, settings);
-    settings.say(fmt::format("written    {0} (tokens), {0}.idx (documents)", data.output));
+    const bool has_mask = path_exists(mask_beside(data.output));
+    settings.say(
+        fmt::format("written    {0} (tokens), {0}.idx (documents){1}", data.output,
+                    has_mask ? fmt::format(", {}.mask (prompts, which the loss leaves out)", data.output) : ""));
     return 0;
   }
   prepare_one(options, "data.source", settings);

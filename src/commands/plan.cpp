@@ -53,6 +53,13 @@ std::string activated_text(const ModelParts& model) {
                      model.keeps_activated ? "kept for backward" : "made again in backward");
 }
 
+/// Says what a plan assumes of a corpus that it does not read.
+std::string documents_text(const DataOptions& data) {
+  if (data.document_mask != Tristate::automatic || data.source == "synthetic") return "";
+  return "documents: planned for data.document_mask = false; auto is true where the corpus has prompts and "
+         "completions\n";
+}
+
 std::string headline(const ResolvedRun& run) {
   const std::string decided = describe_decisions(run.decisions);
   const std::int64_t every = run.options.run.replay_every;
@@ -67,7 +74,7 @@ std::string headline(const ResolvedRun& run) {
              format_count(shape.world * shape.policy.accumulation * model.tokens()), counted(shape.world, "rank"),
              shape.ranks_per_node, counted(shape.policy.accumulation, "micro-step"), counted(model.batch, "sequence"),
              model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce), activated_text(model)) +
-         (decided.empty() ? "" : fmt::format("resolved: {}\n", decided)) +
+         (decided.empty() ? "" : fmt::format("resolved: {}\n", decided)) + documents_text(run.options.data) +
          (every == 0 ? "" : fmt::format("replay: {}\n", describe_replays(run.planned.schedule, every)));
 }
 

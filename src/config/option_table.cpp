@@ -137,7 +137,8 @@ void add_data(Rows& rows) {
       .also_by(kEval);
   data.choice("data.document_mask", &S::document_mask,
               "true: documents of one sample do not attend to each other and their positions begin at 0; needs an "
-              "index of documents (text, or .bin with .bin.idx)")
+              "index of documents (text, or .bin with .bin.idx); auto: true where the corpus has prompts and "
+              "completions")
       .also_by(kPlan | kEval);
   data.choice("data.order", &S::order, "order of samples within an epoch");
   data.number("data.val_fraction", &S::val_fraction, {0.0, 1.0, false, true},

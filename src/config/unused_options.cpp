@@ -126,8 +126,8 @@ void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
   // A validation set or questions are text whatever is trained on.
   if (options.data.source == "synthetic" && options.data.val_source.empty() && options.eval.choices.empty()) {
     const char* const reason = "data.source = synthetic reads no text";
-    add_unused(out, reason,
-               {"data.text_key", "data.separator", "data.on_error", "data.document_mask", "data.cache", "data.output"});
+    add_unused(out, reason, {"data.text_key", "data.separator", "data.on_error", "data.cache", "data.output"});
+    if (has_document_mask(options.data)) out.push_back({"data.document_mask", reason});
     const bool generates =
         options.train.sample_every > 0 || !options.generate.prompt.empty() || !options.generate.prompts.empty();
     if (!generates) out.push_back({"data.tokenizer", reason});

@@ -12,6 +12,7 @@
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/files/byte_file.hpp"
@@ -78,7 +79,10 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   const auto allowed = allowed_changes(options.checkpoint);
   const auto may_differ = [&](const char* name) { return std::ranges::find(allowed, name) != allowed.end(); };
   if (!manifest.data.known) return arguments;
-  then.emplace("data.token_bytes", "2");  // of a version without that option
+  // Of versions without these options, or without the value auto.
+  then.emplace("data.token_bytes", "2"), then.emplace("data.document_mask", "false");
+  if (is_open(options, then, "data.document_mask"))
+    arguments.push_back("--data.document_mask=" + then["data.document_mask"]);
   const auto same = [&](const char* name) {
     const auto all = flat_options(options);
     return std::ranges::find(all, name, &OptionValue::name)->value == then[name];
@@ -162,7 +166,7 @@ Options with_origin(RankContext& context, Options options) {
   std::istringstream lines(context.control().broadcast(list));
   std::vector<std::string> arguments;
   for (std::string line; std::getline(lines, line);) arguments.push_back(line);
-  const Options taken = parse_arguments(arguments);
+  const Options taken = with_settings({}, read_arguments(arguments).settings);  // they were checked when the run began
   const double dropout = taken.is_given("model.dropout") ? taken.model.dropout : options.model.dropout;
   const bool takes_model = std::ranges::any_of(
       taken.given, [](const std::string& name) { return name.starts_with("model.") && name != "model.dropout"; });
@@ -177,6 +181,7 @@ Options with_origin(RankContext& context, Options options) {
     if (taken.is_given(name)) options.train.*size = taken.train.*size;
   }
   if (taken.is_given("train.global_batch")) options.train.accumulation = 1;
+  if (taken.is_given("data.document_mask")) options.data.document_mask = taken.data.document_mask;
   if (taken.is_given("data.token_bytes")) options.data.token_bytes = taken.data.token_bytes;
   return options;
 }

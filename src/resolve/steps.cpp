@@ -126,6 +126,25 @@ void find_tokenizer(ResolvedRun& run, const ResolveSite& site) {
   tokenizer = site.ranks->control().broadcast(tokenizer);
 }
 
+/// A completion answers its own prompt, and should not see those before it.
+void decide_documents(ResolvedRun& run, const ResolveSite& site) {
+  DataOptions& data = run.options.data;
+  if (data.document_mask != Tristate::automatic || !run.options.eval.choices.empty()) return;
+  bool has_prompts = false;
+  open_on_all(*site.ranks, run.options, site.stop, [&](const CorpusSettings& settings) {
+    std::vector<NamedSource> corpora;
+    if (site.purpose == Purpose::eval) corpora = open_validation(run.options, run.architecture.vocab, settings);
+    if (corpora.empty()) corpora.push_back({"", open_corpus(run.options, run.architecture.vocab, settings)});
+    has_prompts = std::ranges::any_of(corpora, [](const NamedSource& one) { return one.tokens->masks_loss(); });
+  });
+  data.document_mask = has_prompts ? Tristate::yes : Tristate::no;
+  if (has_prompts && run.options.run.attention == AttentionChoice::cudnn) {
+    throw refusal("run.attention = cudnn does not work with prompts and completions")
+        .because("data.document_mask = auto keeps documents apart then, and Tessera does not give cuDNN such masks")
+        .use("own or auto, or data.document_mask = false");
+  }
+}
+
 void open_data(ResolvedRun& run, const ResolveSite& site) {
   open_on_all(*site.ranks, run.options, site.stop, [&](const CorpusSettings& settings) {
     run.data = std::make_unique<Dataset>(
@@ -240,6 +259,8 @@ constexpr ResolveStep kSteps[] = {
      Purpose::eval, take_evaluated_run},
     {"tokenizer", "text is read as the model's own run read it", StepNeeds::files, kRanked | Purpose::eval,
      find_tokenizer},
+    {"documents", "documents are kept apart where they have prompts and completions", StepNeeds::files,
+     kRanked | Purpose::eval, decide_documents},
     {"data", "text becomes tokens, and tokens become samples", StepNeeds::files, kRanked, open_data},
     {"fit", "memory decides the options that say fit, or leave it to memory", StepNeeds::device, kPlanned,
      decide_by_memory},

@@ -42,15 +42,18 @@ class Masks(Case):
         self.assertEqual(struct.unpack_from("<8sIIQ", mask), (b"TESSERAM", 1, 16, len(prompts)))
         runs = list(struct.iter_unpack("<QQ", mask[64:]))
         self.assertEqual([end - begin for begin, end in runs], prompts)
+        self.assertRegex(job.out, r"pairs\.bin\.idx \(documents\), pairs\.bin\.mask \(prompts")
         said = self.job("data", "inspect", "pairs.bin").out
         self.assertIn(f"prompts    {sum(prompts)} tokens in {len(prompts)} runs", said)
 
-        counted, job = self.losses("--data.source=pairs.jsonl")
+        joined = "--data.document_mask=false"
+        counted, job = self.losses("--data.source=pairs.jsonl", joined)
         self.assertRegex(job.out, r"(?m)^loss       over \d\d\.?\d*% of the tokens \(not over prompts\)$")
-        self.assertEqual(self.losses("--data.source=pairs.jsonl", ranks=2)[0], counted)
-        self.assertEqual(self.losses("--data.source=pairs.bin", "--memory.checkpoint=block")[0], counted)
-        masked, job = self.losses("--data.source=pairs.bin", "--data.document_mask=true")
+        self.assertEqual(self.losses("--data.source=pairs.jsonl", joined, ranks=2)[0], counted)
+        self.assertEqual(self.losses("--data.source=pairs.bin", joined, "--memory.checkpoint=block")[0], counted)
+        masked, job = self.losses("--data.source=pairs.bin")
         self.assertIn("nor over the first token of a document", job.out)
+        self.assertRegex(job.out, r"(?m)^resolved .*data\.document_mask = true")
         self.assertNotEqual(masked, counted)
         self.assertEqual(self.losses("--data.source=pairs.jsonl", "--data.document_mask=true", "--shard.strategy=zero2",
                                      ranks=2)[0], masked)
@@ -62,19 +65,24 @@ class Masks(Case):
         self.assertNotEqual(plain, counted)
 
     def test_a_resumed_run_has_the_same_data(self):
-        arguments = [*TRAIN, "--data.source=pairs.jsonl", "--run.dir=run", "--checkpoint.every=2"]
-        self.train(*arguments, "--data.document_mask=true")
-        onward = [*arguments, "--train.steps=6", "--checkpoint.resume=auto"]
-        job = self.job("train", *onward)
-        self.assertEqual(job.code, 2, job.everything())
-        self.assertRegex(job.errors[0], "checkpoint.allow")
-        self.train(*onward, "--data.document_mask=true")
+        for given in ("false", "auto"):
+            arguments = [*TRAIN, "--data.source=pairs.jsonl", f"--run.dir={given}", "--checkpoint.every=2"]
+            self.train(*arguments, f"--data.document_mask={given}")
+            had, other = ("true", "false") if given == "auto" else ("false", "true")
+            self.assertIn(f"document_mask = {had}\n", (self.folder / given / "config.ini").read_text())
+            onward = [*arguments, "--train.steps=6", "--checkpoint.resume=auto"]
+            job = self.job("train", *onward, f"--data.document_mask={other}")
+            self.assertEqual(job.code, 2, job.everything())
+            self.assertRegex(job.errors[0], "checkpoint.allow")
+            self.train(*onward)  # keeps what it had
+            self.assertIn(f"document_mask = {had}\n", (self.folder / given / "config.ini").read_text())
 
     def test_what_is_refused(self):
         self.job("data", "prepare", "--data.source=pairs.jsonl", "--data.output=pairs.bin")
         (self.folder / "pairs.bin.idx").unlink()
         mask = "--data.document_mask=true"
         for arguments, says in (
+                (["--data.source=pairs.bin"], r"as auto is with prompts, needs an index of documents .*set data\.document_mask = false"),
                 (["--data.source=pairs.bin", mask], r"needs an index of documents for .*pairs\.bin, but .*pairs\.bin\.idx is missing"),
                 ([mask], r"data\.document_mask = 'true' has no effect, because data\.source = synthetic"),
                 (["--data.source=pairs.jsonl", mask, "--run.device=cuda", "--run.attention=cudnn"],

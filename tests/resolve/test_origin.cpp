@@ -49,6 +49,7 @@ TEST_CASE("what the user leaves open comes from the checkpoint, on every rank") 
     CHECK(taken.model.from == path);
     CHECK(taken.train.seq_len == 9);
     CHECK(taken.train.micro_batch == 2);
+    CHECK(taken.data.document_mask == Tristate::no);  // of a version that did not decide it by the corpus
     CHECK(taken.train.accumulation == 16 / (ranks * 2));
   }
   // 3 ranks cannot make 16 sequences. The options stay as they are, and the run refuses them later.
@@ -58,6 +59,10 @@ TEST_CASE("what the user leaves open comes from the checkpoint, on every rank") 
   const Options kept = origin_on(2, given);
   CHECK(kept.model == given.model);
   CHECK(kept.train == given.train);
+  options.data.source = (folder / "texts.jsonl").string();
+  options.data.document_mask = Tristate::yes;
+  options.given.insert("data.document_mask");
+  CHECK(origin_on(1, options).data.document_mask == Tristate::yes);
 }
 
 TEST_CASE("without a checkpoint to go on from nothing changes, and a path that is none is refused") {
