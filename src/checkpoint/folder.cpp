@@ -124,7 +124,16 @@ std::string CheckpointFolder::set_aside_newer(std::int64_t step) const {
                      branch);
 }
 
+void CheckpointFolder::require_target() const {
+  const std::filesystem::path target = missing_target(path_);
+  if (target.empty()) return;
+  throw IoError(
+      "{} is a link to {}, which does not exist. Mount its file system, make that folder, or remove the link.",
+      path_.string(), target.string());
+}
+
 std::vector<std::string> CheckpointFolder::recover() const {
+  require_target();
   std::vector<std::string> lines;
   for (const Pending& one : pending()) {
     lines.push_back(fmt::format("{} is complete: it becomes {}", one.path.string(), name_of_step(one.step)));

@@ -11,6 +11,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/config/choices.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/formats/hugging_face_json.hpp"
 
@@ -242,6 +243,9 @@ std::string manifest_text(const Manifest& manifest) {
 }
 
 std::string read_manifest_text(const std::filesystem::path& folder) try {
+  if (const std::filesystem::path target = missing_target(folder); !target.empty()) {
+    throw UnreadableError("{} is a link to {}, which does not exist", folder.string(), target.string());
+  }
   return read_text_file(folder / std::string(kManifestName), kLargestManifest);
 } catch (const UsageError& error) {
   throw IoError("{} is not a complete checkpoint: {}", folder.string(), error.what());

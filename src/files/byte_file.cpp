@@ -42,6 +42,12 @@ bool path_exists(const std::filesystem::path& path) {
   return exists;
 }
 
+std::filesystem::path missing_target(const std::filesystem::path& path) {
+  std::error_code error, unseen;
+  if (!std::filesystem::is_symlink(path, unseen) || std::filesystem::exists(path, error) || error) return {};
+  return std::filesystem::read_symlink(path, unseen);
+}
+
 std::string last_error() { return std::generic_category().message(errno); }
 
 void fail_to(const char* what, const std::filesystem::path& path) {

@@ -13,6 +13,7 @@
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/run/metrics_history.hpp"
+#include "tessera/run/published.hpp"
 
 namespace tessera {
 
@@ -82,8 +83,7 @@ void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std:
   prediction_ = account.prediction;
   MetricsLayout layout = metrics_layout(options_, planned, account);
   try {
-    const bool goes_back_by_hand = options_.checkpoint.resume != "auto";
-    const auto failures = io_.run([&] { return end_history_after(folder_.path(), steps_done, goes_back_by_hand); });
+    const auto failures = io_.run([&] { return end_history_after(folder_.path(), steps_done); });
     std::ranges::for_each(failures, warn);
     metrics_ = std::make_unique<MetricsFile>(io_, folder_.path(), std::move(layout));
   } catch (const IoError& error) {
@@ -246,7 +246,7 @@ void RunRecorder::record_checkpoint(const CheckpointReport& report) {
   const Stopwatch recording(recording_seconds_);
   with_metrics([&](MetricsFile& metrics) { metrics.append_checkpoint(report); });
   append_log({{"step", report.step},
-              {"checkpoint_bytes", report.bytes},
+              {kCheckpointKey, report.bytes},
               {"blocked_seconds", report.blocked_seconds},
               {"waited_seconds", report.waited_seconds},
               {"background_seconds", report.background_seconds}});

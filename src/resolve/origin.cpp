@@ -16,6 +16,7 @@
 #include "tessera/config/validate.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/run/published.hpp"
 #include "tessera/text/corpus.hpp"
 
 namespace tessera {
@@ -24,8 +25,25 @@ namespace {
 
 using Texts = std::map<std::string, std::string>;
 
-std::vector<std::filesystem::path> newest_first(const std::filesystem::path& run) {
-  return CheckpointFolder(run / "checkpoints").newest_first();
+/// Returns a run's checkpoints, the newest first. Throws IoError if there is none although there must be some, with
+/// `advice` at the end: a run that began again would replace them.
+std::vector<std::filesystem::path> newest_first(const std::filesystem::path& run, std::string_view advice = {}) {
+  const CheckpointFolder folder(run / "checkpoints");
+  std::vector<std::filesystem::path> all = folder.newest_first();
+  if (!all.empty()) return all;
+  const auto published = published_checkpoint(run);
+  if (!published) {
+    folder.require_target();
+    return {};
+  }
+  const std::filesystem::path target = missing_target(folder.path());
+  throw IoError(
+      "{} {}, although the run has published checkpoints, the last one of step {}. Mount the file system that has "
+      "them, "
+      "or move them back.{}",
+      folder.path().string(),
+      target.empty() ? "has no checkpoint" : fmt::format("is a link to {}, which does not exist", target.string()),
+      *published, advice);
 }
 
 /// Returns whether `name` is unset: it is not given, and a run's config.ini has the checkpoint's value, so it was not
@@ -128,7 +146,8 @@ std::vector<std::string> find_arguments(const Options& options, std::int64_t wor
 }  // namespace
 
 std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run) {
-  if (resume == "auto") return newest_first(run);
+  if (resume == "auto")
+    return newest_first(run, " To train from the beginning, name a new run.dir. Nothing was changed in this one.");
   const std::filesystem::path path(resume);
   if (path_exists(path / std::string(kManifestName))) return {path};
   const auto of_run = newest_first(path);

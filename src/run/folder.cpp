@@ -33,6 +33,10 @@ std::string dump(const nlohmann::ordered_json& json, int indent) {
 
 void make_run_folder(const std::filesystem::path& path) {
   std::error_code error, unseen;
+  if (const std::filesystem::path target = missing_target(path); !target.empty()) {
+    throw IoError("run.dir = {} is a link to {}, which does not exist. Mount its file system, or make that folder.",
+                  path.string(), target.string());
+  }
   std::filesystem::create_directories(path, error);
   if (std::filesystem::is_directory(path, unseen)) return;
   for (const std::errc fault : {std::errc::permission_denied, std::errc::read_only_file_system,

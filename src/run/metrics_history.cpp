@@ -169,7 +169,7 @@ std::filesystem::path name_for_replaced(const std::filesystem::path& path, std::
   }
 }
 
-void end_file_after(const std::filesystem::path& path, std::int64_t step, bool keep_replaced) {
+void end_file_after(const std::filesystem::path& path, std::int64_t step) {
   check_hdf5_heaps(path);
   bool is_closed = true;
   Hdf5File file;
@@ -186,7 +186,7 @@ void end_file_after(const std::filesystem::path& path, std::int64_t step, bool k
   copy_group(file.id(), shorter.id(), std::nullopt, &kept);
   shorter.close();
   file.close();
-  if (keep_replaced && kept.loses_rows()) copy_durably(path, name_for_replaced(path, step + 1));
+  if (kept.loses_rows()) copy_durably(path, name_for_replaced(path, step + 1));
   rename_durably(beside, path);
 }
 
@@ -208,11 +208,21 @@ std::filesystem::path metrics_path(const std::filesystem::path& folder, std::int
   return folder / (number == 0 ? std::string("metrics.h5") : fmt::format("metrics.{}.h5", number));
 }
 
-std::vector<std::string> end_history_after(const std::filesystem::path& folder, std::int64_t step, bool keep_replaced) {
+std::optional<std::int64_t> last_checkpoint_in(const std::filesystem::path& metrics) try {
+  check_hdf5_heaps(metrics);
+  const Hdf5File file = Hdf5File::open(metrics, true);
+  if (!hdf5_has(file.id(), "checkpoints")) return std::nullopt;
+  const auto steps = hdf5_read<std::int64_t>(hdf5_open_group(file.id(), "checkpoints").id(), "step");
+  return steps.empty() ? std::nullopt : std::optional(steps.back());
+} catch (const std::exception&) {  // a damaged file may claim any lengths
+  return std::nullopt;
+}
+
+std::vector<std::string> end_history_after(const std::filesystem::path& folder, std::int64_t step) {
   std::vector<std::string> failures;
   for (const std::int64_t number : metrics_files(folder)) {
     try {
-      end_file_after(metrics_path(folder, number), step, keep_replaced);
+      end_file_after(metrics_path(folder, number), step);
     } catch (const std::exception& error) {  // a damaged file may claim any lengths
       failures.push_back(fmt::format("rows after step {} stay in {}, and are written again ({})", step,
                                      metrics_path(folder, number).string(), error.what()));

@@ -23,6 +23,7 @@
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/run/published.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
@@ -91,11 +92,11 @@ bool has_result(const std::filesystem::path& run) {
   return std::ranges::any_of(kResults, [&](std::string_view name) { return path_exists(run / name); });
 }
 
-/// Resumes a run that has begun from its newest checkpoint; until there is one, the row's own options for a first start
-/// apply.
+/// Resumes a run that has begun from its newest checkpoint, which may be out of reach; until it has published one, the
+/// row's own options for a first start apply.
 std::vector<std::string> resume_words(const SweepRow& row, const std::filesystem::path& run) {
   if (!path_exists(run)) return {};
-  const bool own_start = row.options.checkpoint.resume != "none" && newest_step(run) == 0;
+  const bool own_start = row.options.checkpoint.resume != "none" && newest_step(run) == 0 && !published_checkpoint(run);
   return own_start ? std::vector<std::string>{} : std::vector<std::string>{"--checkpoint.resume=auto"};
 }
 

@@ -188,7 +188,10 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
     }
     if (settings.options.checkpoint.resume != "auto") throw IoError("{}", failure);
     if (verdict.kind == Verdict::unreadable)
-      throw IoError("{}: {} may be whole, so auto does not pass it over", failure, path.string());
+      throw IoError(
+          "{}: {} may be whole, so auto does not pass it over. Make it readable, or give another one with "
+          "checkpoint.resume = PATH",
+          failure, path.string());
     say(fmt::format("resume     {} is passed over: {}", path.string(), failure));
   }
   if (candidates.empty()) {
@@ -198,7 +201,7 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
   // A fresh start would soon replace and prune checkpoints that can perhaps be repaired, so the user must decide that.
   throw IoError(
       "none of the {} checkpoints in {} can be read. Nothing was changed. Repair them, give another run's with "
-      "checkpoint.resume = PATH, or move the folder away to start afresh. The oldest: {}",
+      "checkpoint.resume = PATH, or name a new run.dir to start afresh. The oldest: {}",
       candidates.size(), checkpoints_of(settings.run).string(), failure);
 }
 

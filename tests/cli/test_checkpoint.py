@@ -193,13 +193,27 @@ class Faults(Case):
         before = {path: path.read_bytes() for path in folder.glob("*/*")}
         self.assertEqual(len(before), 8)
         job = self.resume("--checkpoint.resume=auto", code=4,
-                          says=r"none of the 2 checkpoints in run/checkpoints can be read\..*move the folder away.*step-00000010")
+                          says=r"none of the 2 checkpoints in run/checkpoints can be read\..*name a new run\.dir.*step-00000010")
         for step in (10, 20):
             self.assertRegex(job.out, rf"step-{step:08} is passed over: .*cut short")
         self.assertEqual({path: path.read_bytes() for path in folder.glob("*/*")}, before)
         self.assertEqual((status(self.run_folder)["state"], status(self.run_folder)["code"]), ("failed", 4))
-        folder.rename(self.run_folder / "damaged")
-        self.resume("--checkpoint.resume=auto", says="no checkpoint in run/checkpoints: a fresh start")
+
+    def test_checkpoints_out_of_reach_are_not_begun_again(self):
+        folder, away = self.run_folder / "checkpoints", self.folder / "scratch"
+        folder.rename(away)
+        before = {path: path.read_bytes() for path in self.run_folder.iterdir() if path.is_file()}
+        self.assertIn(self.run_folder / "metrics.h5", before)
+        for seen, there in (("has no checkpoint", lambda: None), ("has no checkpoint", folder.mkdir),
+                            (r"is a link to \S*scratch, which does not exist", lambda: (folder.rmdir(), folder.symlink_to(away)))):
+            there()
+            if folder.is_symlink():
+                away.rename(self.folder / "not mounted")
+            self.resume("--checkpoint.resume=auto", code=4,
+                        says=rf"run/checkpoints {seen}, although the run has published .* of step 20\. Mount")
+            self.assertEqual({path: path.read_bytes() for path in self.run_folder.iterdir() if path.is_file()}, before)
+        (self.folder / "not mounted").rename(away)
+        self.resume("--checkpoint.resume=auto", says="step 20 from run/checkpoints")
 
     def test_another_models_checkpoint(self):
         self.resume("--checkpoint.resume=auto", "--model.layers=3", says=r"another model \(model.layers = 2 there, 3 here\)", code=2)

@@ -6,6 +6,6 @@ using namespace tessera;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto path = fuzz::write_input("metrics.h5", fuzz::text_of(data, size));
-  fuzz::read_hostile([&] { static_cast<void>(end_history_after(path.parent_path(), 2, false)); });
+  fuzz::read_hostile([&] { static_cast<void>(end_history_after(path.parent_path(), 2)); });
   return 0;
 }

@@ -110,13 +110,14 @@ TEST_CASE("a start that waited for the lock sees the files that the other one le
   CHECK_THAT(message_of<UsageError>([&] { run.require_fresh(); }), Contains("config.ini"));
 }
 
-TEST_CASE("a missing folder is made, unless it must have been there") {
+TEST_CASE("a folder that is a link to nothing is not made, and named with where it leads") {
   const TemporaryFolder folder;
-  const std::string message = message_of<IoError>([&] { RunFolder::resume(folder / "run", true); });
-  CHECK_THAT(message, Contains("missing") && Contains("SLURM_RESTART_COUNT") && Contains("Mount"));
-  CHECK_FALSE(std::filesystem::exists(folder / "run"));
-  RunFolder::resume(folder / "run");
-  CHECK(RunFolder::resume(folder / "run", true).path() == folder / "run");
+  std::filesystem::create_symlink(folder / "scratch/run", folder / "run");
+  const auto told = Contains("run is a link to " + (folder / "scratch/run").string() + ", which does not exist. Mount");
+  CHECK_THAT(message_of<IoError>([&] { RunFolder::resume(folder / "run"); }), told);
+  CHECK_THAT(message_of<IoError>([&] { RunFolder::create(folder / "run"); }), told);
+  std::filesystem::create_directories(folder / "scratch/run");
+  CHECK(RunFolder::resume(folder / "run").path() == folder / "run");
 }
 
 TEST_CASE("what killed processes left beside files goes, nothing else") {

@@ -119,7 +119,7 @@ TEST_CASE("durable rows outlast a kill, and a run that goes on from one of them 
   MetricsLayout with = layout();
   with.swmr = swmr;
   const auto go_on = [&](std::int64_t step) {
-    CHECK(io.run([&] { return end_history_after(folder.path(), step, false); }).empty());
+    CHECK(io.run([&] { return end_history_after(folder.path(), step); }).empty());
     CHECK(steps_in(folder.path()) == first_steps(step + 1));
   };
   go_on(1100);
@@ -152,7 +152,7 @@ TEST_CASE("a file that loses rows by going back is kept under another name") {
     for (std::int64_t i = 0; i < 20; ++i) metrics.append_step(row(i));
   }
   const auto end_after = [&](std::int64_t step) {
-    CHECK(io.run([&] { return end_history_after(folder.path(), step, true); }).empty());
+    CHECK(io.run([&] { return end_history_after(folder.path(), step); }).empty());
   };
   end_after(19);
   CHECK_FALSE(std::filesystem::exists(folder / "metrics.h5.before-step-20"));
@@ -173,7 +173,7 @@ TEST_CASE("a metrics file that cannot be read is named, and others are put right
     fill(metrics, 20);
     CHECK(metrics.path() == folder / "metrics.1.h5");
   }
-  const auto said = io.run([&] { return end_history_after(folder.path(), 4, false); });
+  const auto said = io.run([&] { return end_history_after(folder.path(), 4); });
   REQUIRE(said.size() == 1);
   CHECK(said[0].find("metrics.h5") != std::string::npos);
   CHECK(hdf5_read<std::int64_t>(Hdf5File::open(folder / "metrics.1.h5").id(), "steps/step").size() == 5);

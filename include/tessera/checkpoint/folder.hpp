@@ -33,8 +33,10 @@ class CheckpointFolder {
   /// Returns PATH/step-00000100.weights, where the weights of the checkpoint are after it was pruned.
   std::filesystem::path weights_of(std::int64_t step) const;
 
+  /// Throws IoError if the folder is a link to something that does not exist: no checkpoint could be written there.
+  void require_target() const;
   /// Finishes the work of a process that died: publishes a complete checkpoint, deletes useless folders. Call it with
-  /// the lock, before anything is listed. Returns lines for the user. Throws IoError.
+  /// the lock, before anything is listed. Returns lines for the user. Throws IoError, also as require_target().
   std::vector<std::string> recover() const;
 
   /// Makes an empty step-N.tmp. Throws IoError.

@@ -24,6 +24,9 @@ class UnreadableError : public IoError {
 /// loop of links, a name too long).
 bool path_exists(const std::filesystem::path& path);
 
+/// Returns where a link leads if nothing is there; empty for any other path. Its file system may not be mounted.
+std::filesystem::path missing_target(const std::filesystem::path& path);
+
 enum class OpenFor : std::uint8_t { reading, writing };
 /// Returns the system's words for errno.
 std::string last_error();

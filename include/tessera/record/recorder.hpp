@@ -70,7 +70,8 @@ class RunRecorder {
   RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks);
   ~RunRecorder();
 
-  /// Opens metrics.h5 and log.jsonl once the run is planned. Earlier metrics files lose the rows after `steps_done`.
+  /// Opens metrics.h5 and log.jsonl once the run is planned. Earlier metrics files lose the rows after `steps_done`
+  /// and stay as they were under another name.
   void begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps, const RunAccount& account);
   void record_step(const StepReport& report, std::int64_t global_tokens);
   /// Records the losses of the validation sets after a step, at least one.

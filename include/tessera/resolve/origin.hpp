@@ -16,7 +16,8 @@ namespace tessera {
 std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& path);
 
 /// Returns the checkpoint folders that checkpoint.resume names, the best first. auto means all of the run's, newest
-/// first; PATH is a checkpoint or a run's folder. Throws UsageError if PATH is neither.
+/// first; PATH is a checkpoint or a run's folder. Throws UsageError if PATH is neither, and IoError if the run has
+/// published checkpoints of which none is there: they are out of reach, and a run must not begin again over them.
 std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run);
 
 /// Throws UsageError if a checkpoint has only weights (checkpoint.keep_every_weights): a run cannot go on from it.

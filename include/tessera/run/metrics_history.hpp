@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,13 @@ std::vector<std::int64_t> metrics_files(const std::filesystem::path& folder);
 std::filesystem::path metrics_path(const std::filesystem::path& folder, std::int64_t number);
 
 /// Prepares the metrics files for a run that continues after `step`: removes the rows of later steps, which are
-/// repeated, and closes files that a killed process left open. Files are replaced whole; with `keep_replaced`, one that
-/// loses rows stays as FILE.before-step-N. Returns a line for each that cannot be read or replaced. On the I/O thread.
-std::vector<std::string> end_history_after(const std::filesystem::path& folder, std::int64_t step, bool keep_replaced);
+/// repeated, and closes files that a killed process left open. Files are replaced whole, and one that loses rows stays
+/// as FILE.before-step-N, because they may be all that is left of another branch. Returns a line for each that cannot
+/// be read or replaced. On the I/O thread.
+std::vector<std::string> end_history_after(const std::filesystem::path& folder, std::int64_t step);
+
+/// Returns the step of the last row of /checkpoints; nothing if there is none, or if the file cannot be read. Not of
+/// files that are without metrics.swmr.
+std::optional<std::int64_t> last_checkpoint_in(const std::filesystem::path& metrics);
 
 }  // namespace tessera

@@ -1,0 +1,40 @@
+#include "tessera/run/published.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tessera/files/byte_file.hpp"
+#include "tessera/run/metrics_history.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Returns "step" of a JSON object that has the other key as well; nothing for any other text.
+std::optional<std::int64_t> step_in(const std::string& text, const char* other) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains(other) || !json.contains("step")) return std::nullopt;
+  return json["step"].is_number_integer() ? std::optional(json["step"].get<std::int64_t>()) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> published_checkpoint(const std::filesystem::path& run) {
+  std::optional<std::int64_t> last;
+  std::error_code unseen;
+  if (!std::filesystem::is_directory(run, unseen)) return last;
+  std::istringstream lines(read_small_file(run / "log.jsonl").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(kCheckpointKey) == std::string::npos) continue;
+    if (const auto step = step_in(line, kCheckpointKey)) last = step;
+  }
+  const std::vector<std::int64_t> numbers = metrics_files(run);
+  for (auto number = numbers.rbegin(); !last && number != numbers.rend(); ++number)
+    last = last_checkpoint_in(metrics_path(run, *number));
+  const std::string status = read_small_file(run / "status.json").value_or("");
+  // A run that stops after a step has a checkpoint of it.
+  if (!last && status.find("\"message\": \"after step ") != std::string::npos) last = step_in(status, "message");
+  return last;
+}
+
+}  // namespace tessera
