@@ -115,6 +115,20 @@ newest_step() {
   echo "$newest"
 }
 
+# make_folder RUN: before anything that takes long, so that a later attempt finds it. Where one does not, the job's log
+# tells whether an attempt before it had the folder: then it is out of reach, and must not be made anew.
+make_folder() {
+  if ((${SLURM_RESTART_COUNT:-0} > 0)) && [[ ! -d $1 ]] &&
+    sed -n 's/^job .*, restart [0-9]*, into //p' "$(job_fact StdErr)" 2>/dev/null |
+      grep -xF -- "$1" >/dev/null; then
+    say "$1 is missing, although an attempt before this one had it: mount its file system on this node, or submit a new job"
+    exit 4
+  fi
+  mkdir -p -- "$1" && return
+  say "the run's folder cannot be made: is its file system mounted on this node?"
+  exit 4
+}
+
 # run_ranks COMMAND...: starts the ranks, and passes on to them the USR1 that this script gets. Sets `code`, `warned` to
 # the seconds from the script's start to the USR1, and `cancelled` where Slurm ends the job.
 run_ranks() {
@@ -222,10 +236,14 @@ train_job() {
   [[ -x $TESSERA ]] || refuse "no executable at $TESSERA: build it (jobs/setup.sh), or set TESSERA in site.sh"
   run=$(value run.dir "$@")
   run=${run:-$TESSERA_RUNS/$SLURM_JOB_NAME-$(this_job)}
+  make_folder "$run"
   started=$(newest_step "$run")
   words=("$@")
-  # Whatever the first attempt began with, later ones go on from this run's own checkpoint.
-  if ((${SLURM_RESTART_COUNT:-0} > 0 && started > 0)); then without checkpoint.resume "$@"; fi
+  # Whatever the first attempt began with, later ones go on from this run's own checkpoint, also if it is out of reach.
+  if ((${SLURM_RESTART_COUNT:-0} > 0)) && { ((started > 0)) || [[ $(value checkpoint.resume "$@") == none ]] ||
+    grep -qs '"checkpoint_bytes"' "$run/log.jsonl"; }; then
+    without checkpoint.resume "$@"
+  fi
   given checkpoint.resume "${words[@]}" || words+=(--checkpoint.resume=auto)
   given checkpoint.keep_near "${words[@]}" || words+=(--checkpoint.keep_near=auto)
   given run.dir "${words[@]}" || words+=("--run.dir=$run")

@@ -1,12 +1,10 @@
 #include "tessera/record/recorder.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "record/metrics_layout.hpp"
 #include "tessera/base/clock.hpp"
-#include "tessera/base/environment.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/shown.hpp"
@@ -38,13 +36,6 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-RunFolder open_folder(const std::string& resume, const std::filesystem::path& folder) {
-  if (resume == "none") return RunFolder::create(folder);
-  // If Slurm has started the job before, a run folder exists, or did exist.
-  const bool is_restart = std::atoll(variable("SLURM_RESTART_COUNT").c_str()) > 0;
-  return RunFolder::resume(folder, resume == "auto" && is_restart);
-}
-
 LockSettings lock_settings(const std::string& resume) {
   LockSettings settings;
   settings.say = warn;
@@ -56,7 +47,7 @@ LockSettings lock_settings(const std::string& resume) {
 
 RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks)
     : options_(options),
-      folder_(open_folder(options.checkpoint.resume, folder)),
+      folder_(options.checkpoint.resume == "none" ? RunFolder::create(folder) : RunFolder::resume(folder)),
       lock_(folder_.path(), 0, lock_settings(options.checkpoint.resume)) {
   status_.started = unix_time();
   if (options.checkpoint.resume == "none") folder_.require_fresh();

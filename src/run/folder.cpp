@@ -129,14 +129,7 @@ RunFolder RunFolder::create(const std::filesystem::path& path) {
   return RunFolder(path);
 }
 
-RunFolder RunFolder::resume(const std::filesystem::path& path, bool must_exist) {
-  std::error_code unseen;
-  if (must_exist && !std::filesystem::exists(path, unseen)) {
-    throw IoError(
-        "run.dir = {} is missing, although Slurm has started this job before (SLURM_RESTART_COUNT). Mount its file "
-        "system on this node, or submit a new job for a fresh start.",
-        path.string());
-  }
+RunFolder RunFolder::resume(const std::filesystem::path& path) {
   make_run_folder(path);
   return RunFolder(path);
 }

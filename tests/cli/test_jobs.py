@@ -130,6 +130,22 @@ class Scripts(Case):
             self.assertRegex(said, r"no checkpoint: no progress, not requeued")
             self.assertEqual("--time = 00:01:00 is too short, because Slurm warned the job 3 s after it began" in said, is_short, said)
 
+    def test_a_folder_that_an_attempt_had_is_not_made_anew(self):
+        """Where no attempt came as far as that, it is made, in a restart too."""
+        log, folder = self.folder / "job.out", self.folder / "runs/a"
+        self.program("scontrol", f"echo JobState=RUNNING StdErr={log}\n")
+        for restarts, line, made in (("1", "job 7: nothing", True), ("1", "job 7: 2 ranks on n, restart 0, into runs/ab", True),
+                                     ("1", "job 7: 2 ranks on n, restart 0, into runs/a", False),
+                                     ("0", "job 7: 2 ranks on n, restart 0, into runs/a", True)):
+            with self.subTest(restarts=restarts, line=line):
+                log.write_text(line + "\n")
+                code, said = self.start("bash", "-o", "pipefail", "-c", f"source {SOURCE / 'jobs/job.sh'}; make_folder runs/a",
+                                        SLURM_JOB_ID="7", SLURM_RESTART_COUNT=restarts).end(timeout=30)
+                self.assertEqual((code, folder.exists()), (0, True) if made else (4, False), said)
+                self.assertEqual("mount its file system" in said, not made, said)
+                if made:
+                    folder.rmdir()
+
     def test_a_postmortem_collects_the_files_of_the_nodes(self):
         self.train(*TINY, *SHORT, "--run.dir=run")
         run, local = self.folder / "run", self.folder / "local"

@@ -64,9 +64,8 @@ struct RunAccount {
 class RunRecorder {
  public:
   /// Takes the folder and writes config.ini and status.json. Throws UsageError when it is in use, or has files in it
-  /// although checkpoint.resume does not name it, and IoError when the holder of its lock does not end, or when auto
-  /// finds no folder although Slurm has started the job before. Rank 0 only. `options` are as resolved for this run and
-  /// must outlive the recorder.
+  /// although checkpoint.resume does not name it, and IoError when the holder of its lock does not end. Rank 0 only.
+  /// `options` are as resolved for this run and must outlive the recorder.
   RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks);
   ~RunRecorder();
 

@@ -60,8 +60,8 @@ class RunFolder {
  public:
   /// For a new run: creates a missing folder, takes an empty one; UsageError if it has files in it or is not a folder.
   static RunFolder create(const std::filesystem::path& path);
-  /// For a resumed run: creates a missing folder, takes any other. With `must_exist` a missing one is an IoError.
-  static RunFolder resume(const std::filesystem::path& path, bool must_exist = false);
+  /// For a resumed run: creates a missing folder, takes any other. Throws IoError for a link that leads nowhere.
+  static RunFolder resume(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
   /// For a new run that now has the lock: UsageError if another run left files while this one waited for the lock.
