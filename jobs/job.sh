@@ -292,12 +292,12 @@ sweep_job() {
   elif [[ $(row_status "$status") != pending ]]; then
     say "stopped, and not requeued: $status says why"
   elif [[ -n $cancelled || $(job_fact JobState) != RUNNING ]]; then
-    row_stays "$status" "stopped with a checkpoint, and Slurm ended the job"
+    row_stays "$status" "stopped, and Slurm ended the job"
   elif put_back "$(this_job)"; then
     say "stopped before its limit: requeued"
     until_slurm_ends_it
   else
-    row_stays "$status" "stopped with a checkpoint, and Slurm does not requeue the job"
+    row_stays "$status" "stopped, and Slurm does not requeue the job"
   fi
   exit "$code"
 }

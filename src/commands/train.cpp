@@ -44,15 +44,18 @@ std::vector<std::pair<std::string, AttributeValue>> model_facts(const PlannedRun
           {"device_peak_source", peak.source}};
 }
 
-std::string summary(const RunRecorder& recorder, const TrainLoop& loop, TrainingSession& session, double seconds) {
+/// `stopped`: where and why the run stopped; empty if it came to its end.
+std::string summary(const RunRecorder& recorder, const TrainLoop& loop, TrainingSession& session, double seconds,
+                    const std::string& stopped) {
   const std::int64_t steps = session.step() - session.first_step() + 1;
   const auto tokens = static_cast<double>(steps) * static_cast<double>(session.global_tokens());
-  std::string text = steps > 0 ? fmt::format("done       {} in {}, {} tokens/s; loss {:.4f}", counted(steps, "step"),
-                                             format_seconds(seconds), format_rate(tokens / seconds), loop.last_loss())
-                     : session.first_step() > session.steps()
-                         ? fmt::format("done       nothing: the checkpoint is of step {}, and train.steps = {}",
-                                       session.step(), session.steps())
-                         : std::string("done       nothing: no step was finished");
+  std::string text = stopped.empty() ? "done       " : "stopped    " + stopped;
+  if (steps > 0) {
+    text += fmt::format("{}{} in {}, {} tokens/s; loss {:.4f}", stopped.empty() ? "" : ": ", counted(steps, "step"),
+                        format_seconds(seconds), format_rate(tokens / seconds), loop.last_loss());
+  } else if (stopped.empty()) {
+    text += fmt::format("nothing: the checkpoint is of step {}, and train.steps = {}", session.step(), session.steps());
+  }
   if (!loop.last_evaluations().empty()) text += ", " + describe(loop.last_evaluations());
   if (session.optimizer().skipped_steps() > 0)
     text += fmt::format(", {} skipped", counted(session.optimizer().skipped_steps(), "step"));
@@ -156,8 +159,8 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     recorder->record_load_at_end(load);
     recorder->finish(stopped.empty() ? RunState::finished : RunState::stopped,
                      stopped.empty() ? ExitCode::finished : ExitCode::stopped_early, stopped);
-    log.info(summary(*recorder, loop, session, seconds_since(start)));
-    if (!stopped.empty()) log.info("stopped    " + stopped + "; go on with checkpoint.resume = auto");
+    log.info(summary(*recorder, loop, session, seconds_since(start), stopped));
+    if (!stopped.empty()) log.info("go on      with checkpoint.resume = auto");
   }
   world.control().barrier();
   flight.finished();

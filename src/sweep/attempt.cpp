@@ -186,19 +186,19 @@ struct Attempt {
     end(RowState::pending, fmt::format("{} of {} repeats are done", repeat, repeats), 0);
   }
 
-  /// Notes a stop with a checkpoint. `before`: the newest checkpoint's step when the attempt began. The row is pending
+  /// Notes a stop. `before`: the newest checkpoint's step when the attempt began. The row is pending
   /// only if its job will be started again, which sweep_job in jobs/job.sh does.
   void stopped(bool over_limit, std::int64_t before, bool asked_for_good) {
     const std::int64_t step = newest_step(run());
-    const std::string at =
-        step > 0 ? fmt::format("stopped at step {} with a checkpoint", step) : "stopped before a step was finished";
+    const std::string at = step > 0 ? fmt::format("stopped at step {} with a checkpoint", step)
+                                    : "stopped before a step was finished, without a checkpoint";
     const std::int64_t restarts = number_of(variable("SLURM_RESTART_COUNT"), 0);
     const std::string said = message_of(run());
     if (over_limit) {
       end(RowState::timed_out, fmt::format("{} (sweep.limit = {})", at, format_seconds(settings.sweep.limit)),
           kStopped);
     } else if (!settings.in_job || asked_for_good || said.ends_with("/stop)")) {
-      end(RowState::stopped, fmt::format("{}: {}", at, said), kStopped);
+      end(RowState::stopped, said.empty() ? at : fmt::format("{}: {}", at, said), kStopped);
     } else if (step <= before) {
       end(RowState::timed_out, at + (step > 0 ? ", where the attempt before it was" : "") + ": no progress", kStopped);
     } else if (restarts >= settings.sweep.requeues) {

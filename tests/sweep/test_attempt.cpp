@@ -154,6 +154,16 @@ TEST_CASE("A training that stops with a checkpoint goes on from it") {
   CHECK_THAT(c.output(), Contains("--run.dir=" + c.folder.run(c.row, 1).string() + " --checkpoint.resume=auto\n"));
 }
 
+TEST_CASE("A training that stops without a checkpoint says so, and one whose checkpoints are out of reach goes on") {
+  TrainCase c;
+  c.row.options.checkpoint.resume = "elsewhere/step-00000003";
+  CHECK(c.attempt("exit 75\n").message == "stopped before a step was finished, without a checkpoint");
+  CHECK(c.attempt("echo '{\"step\": 40, \"checkpoint_bytes\": 7}' >$run/log.jsonl\nexit 4\n").code == 4);
+  CHECK_THAT(c.output(), !Contains("--checkpoint.resume"));
+  CHECK(c.attempt("exit 0\n").state == RowState::done);
+  CHECK_THAT(c.output(), Contains("--checkpoint.resume=auto\n"));
+}
+
 TEST_CASE("In a job, a training that stops is started again while it gets on") {
   TrainCase c;
   c.in_job = true;
