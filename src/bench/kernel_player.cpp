@@ -66,7 +66,7 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
   set_weights(static_cast<std::uint64_t>(options.run.seed));
   set_tokens(static_cast<std::uint64_t>(options.run.seed));
   // At a rate of 0 the weights stay as they are, however often a GPU repeats an update.
-  optimizer_.begin_step(1, 1, optimizer_.settings().global_tokens);
+  optimizer_.begin_step(1, {0, 1, 1}, optimizer_.settings().global_tokens);
   optimizer_.scalars().learning_rate = 0;
   device().copy(bound_.scalars, &optimizer_.scalars(), sizeof(StepScalars));
   // Untimed, because a clock that knows a stretch plays its graph instead of the call. An evaluation has matmuls of its

@@ -140,7 +140,7 @@ StepBench::StepBench(RankContext& context, const Options& options, const Machine
       session_(open_session(context, run_)) {}
 
 std::string StepBench::account() const {
-  return account_before(run_.options, run_.planned, *run_.data, run_.steps, session_->resources(), session_->player(),
+  return account_before(run_.options, run_.planned, *run_.data, run_.length, session_->resources(), session_->player(),
                         run_.machine) +
          (prediction_ ? "\n" + describe(*prediction_) : "");
 }

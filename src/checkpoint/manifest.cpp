@@ -55,11 +55,19 @@ Json file_json(const FileRecord& file) {
   return json;
 }
 
-Json data_json(const DataPosition& data) {
+/// Returns the global batch of a run's first step where the manifest does not tell: that of all steps, or their mean if
+/// an older version changed it.
+std::int64_t mean_batch(std::int64_t step, const DataPosition& data) {
+  return step == 0 ? data.global_batch : std::max<std::int64_t>(1, data.next_sample / step);
+}
+
+Json data_json(std::int64_t step, const DataPosition& data) {
   if (!data.known) return nullptr;
-  return {{"fingerprint", data.fingerprint},   {"order", data.order},         {"sequence", data.sequence},
-          {"global_batch", data.global_batch}, {"data_seed", data.data_seed}, {"run_seed", data.run_seed},
-          {"next_sample", data.next_sample}};
+  Json json = {{"fingerprint", data.fingerprint},   {"order", data.order},         {"sequence", data.sequence},
+               {"global_batch", data.global_batch}, {"data_seed", data.data_seed}, {"run_seed", data.run_seed},
+               {"next_sample", data.next_sample}};
+  if (data.first_batch > 0 && data.first_batch != mean_batch(step, data)) json["first_batch"] = data.first_batch;
+  return json;
 }
 
 /// A loss that is not finite becomes null.
@@ -181,6 +189,8 @@ Manifest parse_manifest(const nlohmann::json& json, const std::filesystem::path&
                      data.count("data_seed"),
                      data.count("run_seed"),
                      data.count("next_sample")};
+    manifest.data.first_batch =
+        data.has("first_batch") ? data.count("first_batch") : mean_batch(manifest.step, manifest.data);
   }
   const Fields optimizer = fields.object("optimizer");
   manifest.optimizer = {optimizer.count("adam_step"), optimizer.count("good_steps"), optimizer.count("skipped_steps"),
@@ -219,7 +229,7 @@ std::string manifest_text(const Manifest& manifest) {
     }
   }
   json["tensors"] = tensors;
-  json["data"] = data_json(manifest.data);
+  json["data"] = data_json(manifest.step, manifest.data);
   json["optimizer"] = {{"adam_step", manifest.optimizer.adam_step},
                        {"good_steps", manifest.optimizer.good_steps},
                        {"skipped_steps", manifest.optimizer.skipped_steps},

@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 std::vector<std::pair<std::string, AttributeValue>> model_facts(const PlannedRun& planned, const Dataset& data,
                                                                 const DevicePeak& peak) {
   const StepSchedule& schedule = planned.schedule;
-  const std::int64_t samples_per_step = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
+  const std::int64_t samples_per_step = schedule.samples_per_step();
   const std::int64_t samples_per_epoch = data.train().samples_per_epoch();
   return {{"parameters", schedule.model.parameter_count()},
           {"tokens_per_step", samples_per_step * schedule.model.sequence},
@@ -124,15 +124,16 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
       run.machine.machine_cores,
       session.resources().settings.threads * run.machine.machine_ranks,
       prediction};
-  const std::string account_text =
-      account_before(options, run.planned, *run.data, run.steps, session.resources(), session.player(), run.machine);
+  const std::string account_text = account_before(options, run.planned, *run.data, session.length(),
+                                                  session.resources(), session.player(), run.machine);
   if (recorder != nullptr) {
     if (const std::string dropouts = dropouts_of(options.model.from);
         !dropouts.empty() && !options.is_given("model.dropout")) {
       log.info(fmt::format("dropout    {} of {} is not taken: this run trains with model.dropout = {}", dropouts,
                            options.model.from, options.model.dropout));
     }
-    const std::string tuned = describe_fine_tuning(run.asked, options, run.architecture.context, run.steps);
+    const std::string tuned =
+        describe_fine_tuning(run.asked, options, run.architecture.context, session.length().schedule_steps());
     if (!tuned.empty()) log.info(tuned);
     if (const std::string decided = describe_decisions(run.decisions); !decided.empty())
       log.info("resolved   " + decided);

@@ -187,18 +187,19 @@ void validate_best(const Options& options, std::int64_t steps, const std::string
 
 }  // namespace
 
-void validate_for_steps(const Options& options, std::int64_t steps) {
+void validate_for_steps(const Options& options, std::int64_t steps, std::int64_t schedule_steps) {
   const auto& optim = options.optim;
+  if (schedule_steps == 0) schedule_steps = steps;
   const auto origin =
       options.train.epochs > 0.0 ? fmt::format(" (train.epochs = {})", options.train.epochs) : std::string();
-  if (optim.warmup_steps > steps) {
-    throw refusal("optim.warmup_steps = {} is more than train.steps = {}{}", optim.warmup_steps, steps, origin)
-        .use("0 to {}", steps);
+  if (optim.warmup_steps > schedule_steps) {
+    throw refusal("optim.warmup_steps = {} is more than train.steps = {}{}", optim.warmup_steps, schedule_steps, origin)
+        .use("0 to {}", schedule_steps);
   }
-  const auto constant = steps - decay_steps(optim, steps);
+  const auto constant = schedule_steps - decay_steps(optim, schedule_steps);
   if (optim.schedule == LearningRateSchedule::wsd && optim.warmup_steps > constant) {
     throw refusal("optim.warmup_steps = {} reaches into the decay, which takes optim.decay_fraction = {} of {} steps{}",
-                  optim.warmup_steps, optim.decay_fraction, steps, origin)
+                  optim.warmup_steps, optim.decay_fraction, schedule_steps, origin)
         .use("0 to {}", constant);
   }
   validate_best(options, steps, origin);

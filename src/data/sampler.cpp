@@ -86,13 +86,16 @@ std::int64_t first_sample_of(std::int64_t step, std::int64_t micro_batches, std:
   return checked_multiply(number, batch);
 }
 
-std::int64_t steps_for_epochs(double epochs, std::int64_t samples_per_epoch, std::int64_t samples_per_step) {
-  const auto steps = decimal_product(epochs, samples_per_epoch, samples_per_step);
-  if (!steps || steps->whole == std::numeric_limits<std::int64_t>::max())
-    throw refuse("train.epochs", epochs)
-        .because("the steps over {} samples must fit 63 bits", samples_per_epoch)
+std::optional<std::int64_t> samples_of_run(const TrainOptions& options, std::int64_t seq_len,
+                                           std::int64_t samples_per_epoch) {
+  if (options.tokens > 0) return (options.tokens - 1) / seq_len + 1;
+  if (options.epochs <= 0) return std::nullopt;
+  const auto samples = decimal_product(options.epochs, samples_per_epoch);
+  if (!samples || samples->whole == std::numeric_limits<std::int64_t>::max())
+    throw refuse("train.epochs", options.epochs)
+        .because("passes over {} samples must fit 63 bits", samples_per_epoch)
         .use("fewer epochs");
-  return std::max<std::int64_t>(1, steps->whole + (steps->exact ? 0 : 1));
+  return samples->whole + (samples->exact ? 0 : 1);
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "tessera/optimizer/optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -41,11 +42,11 @@ void Optimizer::restore(const OptimizerRecord& record) {
   set_gradient_scale();
 }
 
-void Optimizer::begin_step(std::int64_t step, std::int64_t steps, std::int64_t counted_tokens) {
+void Optimizer::begin_step(std::int64_t step, const RateProgress& progress, std::int64_t counted_tokens) {
   scalars_.step = step;
   scalars_.counted_tokens = counted_tokens;
   set_gradient_scale();
-  scalars_.learning_rate = static_cast<float>(tessera::learning_rate(settings_.options, step, steps));
+  scalars_.learning_rate = static_cast<float>(tessera::learning_rate(settings_.options, progress));
 }
 
 ClipArguments Optimizer::clip_arguments(const ReducedScalars* reduced, StepScalars* scalars) const {
@@ -73,25 +74,23 @@ StepResult Optimizer::result() const {
   return result;
 }
 
-double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_t steps) {
-  if (step <= options.warmup_steps)
-    return options.lr * static_cast<double>(step) / static_cast<double>(options.warmup_steps);
-  // The share that is done of `count` steps from `first` on: the rate would reach min_lr one step after the last.
-  const auto done = [&](std::int64_t first, std::int64_t count) {
-    return static_cast<double>(step - first) / static_cast<double>(count);
-  };
-  const std::int64_t first = options.warmup_steps + 1;
+double learning_rate(const OptimOptions& options, const RateProgress& progress) {
+  const auto warmup = static_cast<double>(options.warmup_steps);
+  if (progress.after <= warmup) return options.lr * progress.after / warmup;
+  // The share that is done of the steps from `begin` on: the rate would reach min_lr one step after the last. Only a
+  // step of another batch can begin within the warm-up and end after it.
+  const auto done = [&](double begin) { return std::max(0.0, progress.before - begin) / (progress.all - begin); };
   const double fall = options.lr - options.min_lr;
   switch (options.schedule) {
     case LearningRateSchedule::constant:
       return options.lr;
     case LearningRateSchedule::cosine:
-      return options.min_lr + fall * 0.5 * (1.0 + std::cos(std::numbers::pi * done(first, steps - first + 1)));
+      return options.min_lr + fall * 0.5 * (1.0 + std::cos(std::numbers::pi * done(warmup)));
     case LearningRateSchedule::linear:
-      return options.lr - fall * done(first, steps - first + 1);
+      return options.lr - fall * done(warmup);
     case LearningRateSchedule::wsd: {
-      const std::int64_t decay = decay_steps(options, steps);
-      return step <= steps - decay ? options.lr : options.lr - fall * done(steps - decay + 1, decay);
+      const double decay = progress.all - static_cast<double>(decay_steps(options, std::llround(progress.all)));
+      return progress.before < decay ? options.lr : options.lr - fall * done(decay);
     }
   }
   return options.lr;

@@ -156,18 +156,17 @@ std::string counted_share(const Dataset& data) {
                      data.source().has_documents() ? ", nor over the first token of a document" : "");
 }
 
-std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data, std::int64_t steps) {
+std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data, const RunLength& length) {
   const StepSchedule& s = planned.schedule;
   const std::int64_t tokens = s.grid.world() * s.accumulation * s.model.tokens();
   std::string line = fmt::format("batch      {} tokens per step: {} x {} x {} x {}", format_count(tokens),
                                  counted(s.grid.world(), "rank"), counted(s.accumulation, "micro-step"),
                                  counted(s.model.batch, "sequence"), counted(s.model.sequence, "token"));
-  const double epochs = static_cast<double>(steps) * static_cast<double>(tokens) /
-                        (static_cast<double>(data.train().samples_per_epoch()) * static_cast<double>(s.model.sequence));
-  line +=
-      fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} = {:.2f} epochs",
-                  data.source().describe(), format_count(data.split().train.count),
-                  format_count(data.validation_tokens()), name_of(options.data.order), counted(steps, "step"), epochs);
+  const double epochs = static_cast<double>(length.samples()) / static_cast<double>(data.train().samples_per_epoch());
+  line += fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} = {:.2f} epochs",
+                      data.source().describe(), format_count(data.split().train.count),
+                      format_count(data.validation_tokens()), name_of(options.data.order),
+                      counted(length.steps(), "step"), epochs);
   if (const CheckpointOptions& checkpoint = options.checkpoint; checkpoint.keep_best > 0) {
     line += fmt::format("\nbest       {} of lowest validation loss kept; evaluated are those of steps that {} divides",
                         counted(checkpoint.keep_best, "checkpoint"),
@@ -184,13 +183,14 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
 
 }  // namespace
 
-std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data, std::int64_t steps,
-                           const Resources& resources, const Player& player, const MachineShape& machine) {
+std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data,
+                           const RunLength& length, const Resources& resources, const Player& player,
+                           const MachineShape& machine) {
   return model_line(planned) + "\n" + grid_line(planned, resources, machine) + "\n" + strategy_line(options, planned) +
          "\n" + memory_line(planned, resources) + "\n" +
          offloaded_state_line(planned.schedule, resources, machine.machine_ranks) +
          offloaded_inputs_line(options, planned.schedule) + replay_line(options, planned.schedule) +
-         activated_line(options, planned.schedule.model) + data_line(options, planned, data, steps) + "\n" +
+         activated_line(options, planned.schedule.model) + data_line(options, planned, data, length) + "\n" +
          device_line(options, resources, player);
 }
 

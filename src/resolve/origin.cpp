@@ -129,13 +129,16 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   return arguments;
 }
 
-/// Finds the arguments of the newest checkpoint that can be read, on rank 0.
-std::vector<std::string> find_arguments(const Options& options, std::int64_t world) {
+/// Finds the newest checkpoint that can be read, on rank 0: returns its position and its arguments as words.
+std::vector<std::string> find_origin(const Options& options, std::int64_t world) {
   for (const auto& path : resume_candidates(options.checkpoint.resume, run_folder(options))) {
     try {
       const Manifest manifest = read_manifest(path);
       require_full_state(path, manifest);
-      return arguments_from(options, path, manifest, world);
+      std::vector<std::string> words = arguments_from(options, path, manifest, world);
+      const RunPosition position = manifest.position();
+      words.push_back(fmt::format("{} {} {}", position.step, position.next_sample, position.first_batch));
+      return words;
     } catch (const IoError&) {
       continue;  // the loader reports its defects
     }
@@ -178,13 +181,18 @@ std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& 
   }
 }
 
-Options with_origin(RankContext& context, Options options) {
-  if (options.checkpoint.resume == "none") return options;
+std::pair<Options, RunPosition> with_origin(RankContext& context, Options options) {
+  if (options.checkpoint.resume == "none") return {options, {}};
   std::string list;
-  if (context.rank() == 0) list = fmt::format("{}", fmt::join(find_arguments(options, context.size()), "\n"));
+  if (context.rank() == 0) list = fmt::format("{}", fmt::join(find_origin(options, context.size()), "\n"));
   std::istringstream lines(context.control().broadcast(list));
   std::vector<std::string> arguments;
   for (std::string line; std::getline(lines, line);) arguments.push_back(line);
+  RunPosition position;
+  if (!arguments.empty()) {
+    std::istringstream(arguments.back()) >> position.step >> position.next_sample >> position.first_batch;
+    arguments.pop_back();
+  }
   const Options taken = with_settings({}, read_arguments(arguments).settings);  // they were checked when the run began
   const double dropout = taken.is_given("model.dropout") ? taken.model.dropout : options.model.dropout;
   const bool takes_model = std::ranges::any_of(
@@ -202,7 +210,7 @@ Options with_origin(RankContext& context, Options options) {
   if (taken.is_given("train.global_batch")) options.train.accumulation = 1;
   if (taken.is_given("data.document_mask")) options.data.document_mask = taken.data.document_mask;
   if (taken.is_given("data.token_bytes")) options.data.token_bytes = taken.data.token_bytes;
-  return options;
+  return {options, position};
 }
 
 void keep_companions(const Options& options) {

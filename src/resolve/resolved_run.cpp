@@ -3,7 +3,6 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/config/describe.hpp"
-#include "tessera/config/validate.hpp"
 
 namespace tessera {
 
@@ -48,13 +47,9 @@ std::string describe_decisions(const std::vector<Decision>& decisions) {
   return text;
 }
 
-std::int64_t steps_of_run(const Options& options, const StepSchedule& schedule, const Dataset& data) {
-  const std::int64_t per_step = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
-  const std::int64_t steps = options.train.epochs <= 0
-                                 ? options.train.steps
-                                 : steps_for_epochs(options.train.epochs, data.train().samples_per_epoch(), per_step);
-  validate_for_steps(options, steps);
-  return steps;
+RunLength length_of_run(const TrainOptions& train, const Dataset& data, std::int64_t batch, const RunPosition& from) {
+  const auto samples = samples_of_run(train, data.train().seq_len(), data.train().samples_per_epoch());
+  return {train.steps, samples.value_or(0), batch, from};
 }
 
 void open_on_all(RankContext& context, const Options& options, const StopReason& stop,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
@@ -75,7 +76,9 @@ void find_nodes(ResolvedRun& run, const ResolveSite& site) {
   }
 }
 
-void take_origin(ResolvedRun& run, const ResolveSite& site) { run.options = with_origin(*site.ranks, run.options); }
+void take_origin(ResolvedRun& run, const ResolveSite& site) {
+  std::tie(run.options, run.position) = with_origin(*site.ranks, run.options);
+}
 
 void take_fine_tuning(ResolvedRun& run, const ResolveSite&) {
   run.asked = run.options;
@@ -203,8 +206,10 @@ void plan_schedule(ResolvedRun& run, const ResolveSite& site) {
 }
 
 void count_steps(ResolvedRun& run, const ResolveSite& site) {
-  run.steps = steps_of_run(run.options, run.planned.schedule, *run.data);
-  if (site.purpose == Purpose::train) run.options.optim.warmup_steps = warmup_steps_of(run.options, run.steps);
+  run.length = length_of_run(run.options.train, *run.data, run.planned.schedule.samples_per_step(), run.position);
+  const std::int64_t schedule_steps = run.length.schedule_steps();
+  validate_for_steps(run.options, run.length.steps(), schedule_steps);
+  if (site.purpose == Purpose::train) run.options.optim.warmup_steps = warmup_steps_of(run.options, schedule_steps);
   require_traceable(run.options.run.trace, run.planned.schedule);
 }
 

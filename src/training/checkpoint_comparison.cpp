@@ -5,6 +5,7 @@
 
 #include "tessera/base/refuse.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
 
 namespace tessera {
@@ -37,7 +38,7 @@ class Comparison {
     if (!manifest_.data.known) return;
     const auto allowed = allowed_changes(settings_.options.checkpoint);
     const StepSchedule& schedule = settings_.planned.schedule;
-    const std::int64_t batch = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
+    const std::int64_t batch = schedule.samples_per_step();
     const DataPosition& there = manifest_.data;
     const auto refuse = [&](const char* name, const std::string& what, const auto& then, const auto& now,
                             const std::string& same = "Give the same") {
@@ -71,10 +72,33 @@ class Comparison {
       }
       add(option.name, old->second, option.value);
     }
+    add_rate(add);
     return text;
   }
 
  private:
+  /// Adds how the learning rate goes on, if its schedule has another course than it would have had.
+  template <class Add>
+  void add_rate(const Add& add) const {
+    const RunPosition from = manifest_.position();
+    if (!manifest_.data.known || then_.empty() || from.step == 0) return;
+    Options then;
+    for (const char* name : {"train.steps", "train.epochs", "train.tokens", "optim.lr", "optim.min_lr",
+                             "optim.warmup_steps", "optim.schedule", "optim.decay_fraction"}) {
+      if (const auto old = then_.find(name); old != then_.end()) apply({name, old->second, where_}, then);
+    }
+    const Options& now = settings_.options;
+    const std::int64_t next = from.step + 1, batch = settings_.planned.schedule.samples_per_step();
+    const RunLength was = length_of_run(then.train, settings_.data, manifest_.data.global_batch, from),
+                    is = length_of_run(now.train, settings_.data, batch, from);
+    const double rate = learning_rate(now.optim, is.progress(next));
+    if (next > is.steps() || (next <= was.steps() && rate == learning_rate(then.optim, was.progress(next)))) return;
+    add("rate",
+        fmt::format("{:.2e} at step {} of {}", learning_rate(then.optim, was.progress(from.step)), from.step,
+                    was.steps()),
+        fmt::format("{:.2e} at step {} of {}", rate, next, is.steps()));
+  }
+
   /// Returns the options to type for the corpus of the checkpoint, if they differ.
   std::string same_data() const {
     std::string text;

@@ -133,7 +133,7 @@ void say_what_was_read(RankContext& context, const Loaded& loaded, const std::fi
                        const std::function<void(const std::string&)>& say) {
   ControlPlane& control = context.control();
   const std::int64_t bytes = control.sum(loaded.read.bytes), near = control.sum(loaded.read.near);
-  say(fmt::format("resume     step {} from {} ({} in {}, of it {} near)", loaded.start.step, path.string(),
+  say(fmt::format("resume     step {} from {} ({} in {}, of it {} near)", loaded.start.position.step, path.string(),
                   format_bytes(bytes), format_seconds(control.maximum(loaded.seconds)), format_bytes(near)));
   const std::string& damage = loaded.read.damaged_near;
   const Verdict first = agree(context, {damage.empty() ? Verdict::good : Verdict::damaged, damage});
@@ -161,7 +161,7 @@ Verdict load(RankContext& context, const ResumeSettings& settings, const std::fi
                                           resources.device->copy(to, from, static_cast<std::int64_t>(bytes));
                                         });
                  out.changes = changes_since(path, settings, reader.manifest());
-                 out.start = {reader.manifest().step, reader.manifest().data.next_sample, reader.manifest().optimizer};
+                 out.start = {reader.manifest().position(), reader.manifest().optimizer};
                  out.seconds = seconds_since(begun);
                }));
 }
@@ -182,7 +182,7 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
       say_what_was_read(context, loaded, path, say);
       if (!loaded.changes.empty()) say(fmt::format("changed    {}", loaded.changes));
       if (context.rank() != 0) return loaded.start;
-      const std::string left = leave_newer(settings.run, path, loaded.start.step);
+      const std::string left = leave_newer(settings.run, path, loaded.start.position.step);
       if (!left.empty()) say(fmt::format("set aside  {}", left));
       return loaded.start;
     }

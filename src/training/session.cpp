@@ -46,8 +46,6 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   compare_plans(context);
   const StepSchedule& schedule = planned.schedule;
   const std::int64_t micro_batches = schedule.grid.world() * schedule.accumulation;
-  // Only after the ranks have compared their plans, because a rank that differs must not fail alone.
-  steps_ = steps_of_run(options, planned.schedule, data);  // NOLINT(cppcoreguidelines-prefer-member-initializer)
   TESSERA_ASSERT(!schedule.model.documents || data.source().has_documents(), "{} has no documents",
                  data.source().describe());
   row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);
@@ -63,7 +61,8 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   settings.scales_loss = schedule.compute == DType::fp16 || schedule.reduce == DType::fp16;
   const auto seed = static_cast<std::uint64_t>(options.run.seed);
   optimizer_ = std::make_unique<Optimizer>(settings, seed);
-  PlayerSettings playing = player_settings(options, machine, schedule.model.device, steps_);
+  const auto length_from = [&] { return length_of_run(options.train, data, schedule.samples_per_step(), from_); };
+  PlayerSettings playing = player_settings(options, machine, schedule.model.device, length_from().steps());
   if (options.run.trace.on())
     trace_ = std::make_unique<StepTrace>(schedule, options.run.trace.first, options.run.trace.last);
   playing.trace = trace_.get();
@@ -72,15 +71,14 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
     initialize_slice(schedule.model.tensors[tensor], tensor, seed, first, out);
   };
-  std::optional<StartPoint> start;
-  if (load) start = load(schedule, *resources_);
-  if (start) {
-    start_ = *start;
-    step_ = start_.step;
-    optimizer_->restore(start_.optimizer);
+  if (const auto start = load ? load(schedule, *resources_) : std::nullopt) {
+    from_ = start->position;
+    step_ = from_.step;
+    optimizer_->restore(start->optimizer);
   } else {
     set_masters(schedule, *resources_, weights ? weights : initial);
   }
+  length_ = length_from();
   checked_ = step_;
   if (schedule.state_sums) check_ = std::make_unique<StateCheck>(schedule, *resources_);
   if (schedule.replay_sums) replay_ = std::make_unique<Replay>(schedule, *resources_, *player_);
@@ -99,11 +97,11 @@ std::int64_t TrainingSession::first_sample(std::int64_t request, std::int64_t ra
   const StepSchedule& schedule = planned_.schedule;
   const std::int64_t K = schedule.accumulation;
   const std::int64_t number = schedule.micro_batches.micro_batch(schedule.grid, K, rank, request % K);
-  return start_.next_sample + first_sample_of(request / K, schedule.grid.world() * K, number, schedule.model.batch);
+  return from_.next_sample + first_sample_of(request / K, schedule.grid.world() * K, number, schedule.model.batch);
 }
 
 std::int64_t TrainingSession::next_sample_after(std::int64_t step) const {
-  return start_.next_sample + (step - start_.step) * global_batch();
+  return from_.next_sample + (step - from_.step) * global_batch();
 }
 
 DataPosition TrainingSession::data_position() const {
@@ -117,6 +115,7 @@ DataPosition TrainingSession::data_position() const {
   position.data_seed = options_.data.seed;
   position.run_seed = options_.run.seed;
   position.next_sample = next_sample_after(step_);
+  position.first_batch = from_.first_batch > 0 ? from_.first_batch : global_batch();
   return position;
 }
 
@@ -167,7 +166,7 @@ bool TrainingSession::is_given_up(const Play& play) {
 
 StepResult TrainingSession::train_step(const std::function<void()>& before_update) {
   const StepSchedule& schedule = planned_.schedule;
-  optimizer_->begin_step(step_ + 1, steps_, counted_tokens_of_step());
+  optimizer_->begin_step(step_ + 1, length_.progress(step_ + 1), counted_tokens_of_step());
   player_->send_inputs();
   const TokenFeed feed = [this](std::int32_t* tokens, std::int32_t* targets) {
     const Batch batch = reader_->take();
@@ -210,7 +209,7 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
 void TrainingSession::play_twice(const TokenFeed& own) {
   const StepSchedule& schedule = planned_.schedule;
   const auto feed_of = [&](std::int64_t ahead) -> TokenFeed {
-    const std::int64_t request = (step_ - start_.step) * schedule.accumulation;
+    const std::int64_t request = (step_ - from_.step) * schedule.accumulation;
     const std::int64_t first = first_sample(request, (context_.rank() + ahead) % schedule.grid.world());
     return [this, first](std::int32_t* tokens, std::int32_t* targets) {
       const ModelParts& model = planned_.schedule.model;

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <numeric>
+#include <random>
 #include <set>
 
 #include "data/files.hpp"
@@ -140,18 +141,38 @@ TEST_CASE("The split takes the last part, and refuses what is too short") {
   CHECK_THAT(usage_message([] { split_corpus(150, 0.95, 16); }), Contains("for training"));
 }
 
-TEST_CASE("Epochs become steps") {
-  CHECK(steps_for_epochs(1.0, 100, 10) == 10);
-  CHECK(steps_for_epochs(1.0, 101, 10) == 11);
-  CHECK(steps_for_epochs(0.001, 100, 10) == 1);
-  CHECK(steps_for_epochs(2.5, 100, 10) == 25);
+TEST_CASE("Epochs become samples, and samples steps") {
+  const auto steps = [](double epochs, std::int64_t samples_per_epoch, std::int64_t samples_per_step) {
+    const auto samples = samples_of_run({.epochs = epochs}, 8, samples_per_epoch);
+    return steps_for_samples(samples.value(), samples_per_step);
+  };
+  CHECK(steps(1.0, 100, 10) == 10);
+  CHECK(steps(1.0, 101, 10) == 11);
+  CHECK(steps(0.001, 100, 10) == 1);
+  CHECK(steps(2.5, 100, 10) == 25);
   // These products, as written, lie above their integer in doubles.
-  CHECK(steps_for_epochs(0.07, 100, 1) == 7);
-  CHECK(steps_for_epochs(0.14, 100, 1) == 14);
-  CHECK(steps_for_epochs(1.1, 100, 1) == 110);
-  CHECK(steps_for_epochs(2.2, 100, 1) == 220);
-  CHECK(steps_for_epochs(0.3, 1'000'000'000'000'000'000, 3) == 100'000'000'000'000'000);
-  CHECK(steps_for_epochs(0.07, 101, 1) == 8);
-  CHECK(steps_for_epochs(5e-324, 100, 1) == 1);
-  CHECK_THROWS_AS(steps_for_epochs(1e9, std::int64_t{1} << 62, 1), UsageError);
+  CHECK(steps(0.07, 100, 1) == 7);
+  CHECK(steps(0.14, 100, 1) == 14);
+  CHECK(steps(1.1, 100, 1) == 110);
+  CHECK(steps(2.2, 100, 1) == 220);
+  CHECK(steps(0.3, 1'000'000'000'000'000'000, 3) == 100'000'000'000'000'000);
+  CHECK(steps(0.07, 101, 1) == 8);
+  CHECK(steps(5e-324, 100, 1) == 1);
+  CHECK_THROWS_AS(steps(1e9, std::int64_t{1} << 62, 1), UsageError);
+  CHECK_FALSE(samples_of_run({.steps = 7}, 8, 100).has_value());
+}
+
+TEST_CASE("The steps of a number of tokens are the fewest that read so many") {
+  std::mt19937_64 random(3);
+  const auto drawn = [&](std::int64_t most) { return std::uniform_int_distribution<std::int64_t>(1, most)(random); };
+  for (int i = 0; i < 200; ++i) {
+    const std::int64_t tokens = drawn(std::int64_t{1} << (i % 40)), seq_len = drawn(4096), per_step = drawn(512);
+    const std::int64_t steps = steps_for_samples(samples_of_run({.tokens = tokens}, seq_len, 0).value(), per_step);
+    INFO(tokens << " tokens in samples of " << seq_len << ", " << per_step << " a step");
+    CHECK(steps * per_step * seq_len >= tokens);
+    CHECK((steps - 1) * per_step * seq_len < tokens);
+    // What is left after some steps takes the others.
+    const std::int64_t done = steps / 2, samples = samples_of_run({.tokens = tokens}, seq_len, 0).value();
+    CHECK(done + steps_for_samples(samples - done * per_step, per_step) == steps);
+  }
 }

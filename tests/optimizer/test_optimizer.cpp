@@ -31,7 +31,7 @@ TEST_CASE("the optimizer halves the loss scale on overflow, skips the update, an
   ReducedScalars& sums = steps.sums;
   sums.loss.add(20.0);
   sums.square_norm.add(std::numeric_limits<double>::infinity());
-  optimizer.begin_step(1, 10, 10);
+  optimizer.begin_step(1, {0, 1, 10}, 10);
   const float scale = optimizer.scalars().loss_scale;
   CHECK(optimizer.scalars().gradient_scale == scale / 10);
   steps.clip();
@@ -41,7 +41,7 @@ TEST_CASE("the optimizer halves the loss scale on overflow, skips the update, an
   CHECK(optimizer.result().loss_scale == scale);
   CHECK(optimizer.scalars().skip == 1);
   CHECK(optimizer.scalars().adam_step == 0);
-  optimizer.begin_step(2, 10, 10);
+  optimizer.begin_step(2, {1, 2, 10}, 10);
   REQUIRE(optimizer.scalars().loss_scale == scale / 2);
   CHECK(optimizer.scalars().gradient_scale == scale / 2 / 10);
   sums.square_norm.clear();
@@ -72,7 +72,7 @@ TEST_CASE("a loss that is not finite is no overflow") {
   Steps steps(false);
   steps.sums.loss.add(std::nan(""));
   steps.sums.square_norm.add(1.0);
-  steps.optimizer.begin_step(1, 10, 10);
+  steps.optimizer.begin_step(1, {0, 1, 10}, 10);
   steps.clip();
   REQUIRE_FALSE(steps.optimizer.result().finite);
   REQUIRE(steps.optimizer.scalars().skip == 1);
@@ -82,12 +82,12 @@ TEST_CASE("the loss is the mean over counted tokens, and 0 without any") {
   Steps steps(false);
   steps.sums.loss.add(20.0);
   steps.sums.square_norm.add(4.0);
-  steps.optimizer.begin_step(1, 10, 4);
+  steps.optimizer.begin_step(1, {0, 1, 10}, 4);
   CHECK(steps.optimizer.scalars().gradient_scale == 0.25F);
   steps.clip();
   CHECK(steps.optimizer.result().loss == 5.0);
   steps.sums.clear();
-  steps.optimizer.begin_step(2, 10, 0);
+  steps.optimizer.begin_step(2, {1, 2, 10}, 0);
   CHECK(steps.optimizer.scalars().gradient_scale == 0.0F);
   steps.clip();
   CHECK(steps.optimizer.result().loss == 0.0);

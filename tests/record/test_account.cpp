@@ -20,7 +20,7 @@ std::string account_of(Options options, std::int64_t world, std::int64_t ranks_p
         open_dataset(options, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data, machine, {});
     std::string own =
-        account_before(options, planned, data, session.steps(), session.resources(), session.player(), machine);
+        account_before(options, planned, data, session.length(), session.resources(), session.player(), machine);
     if (context.rank() == 0) text = std::move(own);
   });
   return text;

@@ -4,6 +4,7 @@
 #include "local_world/local_world.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/resolve/origin.hpp"
 
 using namespace tessera;
@@ -16,7 +17,7 @@ namespace {
 Options origin_on(std::int64_t ranks, const Options& options) {
   std::vector<Options> results(static_cast<std::size_t>(ranks));
   run_ranks(ranks, ranks, [&](RankContext& context) {
-    results[static_cast<std::size_t>(context.rank())] = with_origin(context, options);
+    results[static_cast<std::size_t>(context.rank())] = with_origin(context, options).first;
   });
   for (const Options& other : results) REQUIRE(other == results.front());
   return results.front();
@@ -80,6 +81,63 @@ TEST_CASE("without a checkpoint to go on from nothing changes, and a path that i
   CHECK(origin_on(1, automatic).model.from == checkpoints.of_step(3).string());
   CHECK_THROWS_WITH(origin_on(1, parse_arguments({run, "--checkpoint.resume=" + (folder / "none").string()})),
                     Contains("is neither a checkpoint nor a run"));
+}
+
+TEST_CASE("a run whose checkpoints are out of reach does not begin again, in whatever way they are") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run", checkpoints = run / "checkpoints", scratch = folder / "scratch";
+  std::filesystem::create_directories(run);
+  const auto told = [&](const std::string& resume) {
+    return message_of<IoError>([&] { resume_candidates(resume, run); });
+  };
+  std::filesystem::create_symlink(scratch, checkpoints);
+  CHECK_THAT(told("auto"), Contains("run/checkpoints is a link to " + scratch.string() + ", which does not exist"));
+  std::filesystem::create_directory(scratch);
+  CHECK(resume_candidates("auto", run).empty());
+  write_file(run / "log.jsonl", "{\"step\":12,\"loss\":1.5}\n");  // killed before it had a checkpoint
+  CHECK(resume_candidates("auto", run).empty());
+  write_file(run / "log.jsonl", "{\"step\":10,\"checkpoint_bytes\":7}\n");
+  for (const auto& resume : {std::string("auto"), run.string()})
+    CHECK_THAT(told(resume), Contains("has no checkpoint, although") && Contains("of step 10. Mount"));
+  std::filesystem::remove(scratch);
+  CHECK_THAT(told("auto"), Contains("is a link to") && Contains("of step 10"));
+  std::filesystem::remove(checkpoints);
+  CHECK_THAT(told("auto"), Contains("has no checkpoint"));
+  write_checkpoint(CheckpointFolder(scratch), 10, 1);
+  write_checkpoint(CheckpointFolder(checkpoints), 9, 1);
+  std::filesystem::create_symlink(scratch / "step-00000010", checkpoints / "step-00000010");
+  CHECK(resume_candidates("auto", run).size() == 2);
+  CHECK(read_manifest(checkpoints / "step-00000010").step == 10);
+  // One that may be whole is not passed over.
+  std::filesystem::rename(scratch, folder / "gone");
+  CHECK_THAT(message_of<UnreadableError>([&] { read_manifest(checkpoints / "step-00000010"); }),
+             Contains("step-00000010 is a link to") && Contains("which does not exist"));
+}
+
+TEST_CASE("a run's position comes from its checkpoint, with the batch with which it began") {
+  const TemporaryFolder folder;
+  const CheckpointFolder checkpoints(folder / "checkpoints");
+  Manifest manifest = write_checkpoint(checkpoints, 10, 1);
+  const Options options = parse_arguments({"--run.dir=" + folder.path().string(), "--checkpoint.resume=auto"});
+  const auto position = [&] {
+    std::vector<RunPosition> found(2);
+    run_ranks(2, 2, [&](RankContext& context) {
+      found[static_cast<std::size_t>(context.rank())] = with_origin(context, options).second;
+    });
+    REQUIRE(found[0] == found[1]);
+    return found[0];
+  };
+  CHECK(position() == RunPosition{10, 160, 16});
+  const auto rewrite = [&](std::int64_t next_sample, std::int64_t first_batch) {
+    manifest.data.next_sample = next_sample, manifest.data.first_batch = first_batch;
+    write_file(checkpoints.of_step(10) / "manifest.json", manifest_text(manifest));
+  };
+  rewrite(100, 4);
+  CHECK(position() == RunPosition{10, 100, 4});
+  rewrite(100, 0);  // of an older version
+  CHECK(position() == RunPosition{10, 100, 10});
+  rewrite(160, 16);
+  CHECK_THAT(read_small_file(checkpoints.of_step(10) / "manifest.json").value(), !Contains("first_batch"));
 }
 
 TEST_CASE("what lies beside the weights is copied into the run, once") {

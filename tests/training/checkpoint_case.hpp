@@ -6,6 +6,7 @@
 #include <set>
 
 #include "temporary_folder.hpp"
+#include "tessera/config/describe.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
 #include "tessera/training/resume.hpp"
@@ -40,7 +41,7 @@ struct Outcome {
   std::map<std::int64_t, double> losses;
   std::array<IndexedVector<TensorId, std::vector<float>>, kStateKinds> state;
   std::vector<std::string> said, notes;  ///< of the start, and of checkpoints
-  std::int64_t first_step = 0;
+  std::int64_t first_step = 0, steps = 0;
 };
 
 inline void collect_state(TrainingSession& session, Outcome& outcome) {
@@ -77,8 +78,10 @@ inline Outcome run_saving(const Options& base, const Shape& shape, const std::fi
     settings.options = options.checkpoint;
     settings.folder = folder / "checkpoints";
     settings.hdf5 = hdf5;
+    for (const OptionValue& option : flat_options(options))
+      settings.all_options.emplace_back(option.name, option.value);
     CheckpointWriter writer(context, session, settings);
-    if (context.rank() == 0) outcome.first_step = session.first_step();
+    if (context.rank() == 0) outcome.first_step = session.first_step(), outcome.steps = session.steps();
     for (std::int64_t step = session.first_step(); step <= until; ++step) {
       const StepResult& result = session.train_step();
       if (context.rank() == 0) outcome.losses[step] = result.loss;

@@ -62,6 +62,33 @@ TEST_CASE("what changed is said") {
   REQUIRE(outcome.said.at(1).find("ranks 2 -> 1") != std::string::npos);
 }
 
+TEST_CASE("a run of epochs that changes its batch ends with its samples, and says how its rate goes on") {
+  Options options = base_options();
+  options.train.epochs = 0.5, options.optim.schedule = LearningRateSchedule::linear, options.optim.warmup_steps = 0;
+  Shape shape;
+  const RunPlace place;
+  const Outcome whole = run(options, shape, place.path(), 2, 2);
+  CHECK(run(resumed(options), shape, place.path(), 2, 0).said.size() == 1);
+  shape.micro_batches = 2;
+  options.checkpoint.allow = "global_batch";
+  const Outcome halved = run(resumed(options), shape, place.path(), 3, 3);
+  CHECK(halved.first_step == 3);
+  CHECK(std::abs(halved.steps - (2 + 2 * (whole.steps - 2))) <= 1);
+  const double all = static_cast<double>(2 * 8 + (halved.steps - 2) * 4) / 8;  // in steps of the first batch
+  const auto rate = fmt::format("rate {:.2e} at step 2 of {} -> {:.2e} at step 3 of {}",
+                                options.optim.lr * (1 - 1.0 / static_cast<double>(whole.steps)), whole.steps,
+                                options.optim.lr * (1 - 2 / all), halved.steps);
+  CHECK(halved.said.back().ends_with(rate));
+  // The batch of the beginning is remembered.
+  shape.micro_batches = 4;
+  const Outcome back = run(resumed(options), shape, place.path(), 4, 0);
+  CHECK(std::abs(2 * back.steps - (5 + 2 * whole.steps - 4)) <= 2);
+  // A run of steps keeps them, and its rate follows the step.
+  options.train.epochs = 0;
+  options.train.steps = 7;
+  CHECK(run(resumed(options), shape, place.path(), 4, 0).steps == 7);
+}
+
 TEST_CASE("a checkpoint of another optimizer is refused with a way to go on from its weights") {
   const Shape shape;
   for (const auto& [there, here] :

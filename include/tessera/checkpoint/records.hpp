@@ -84,6 +84,7 @@ struct DataPosition {
   std::string fingerprint, order;
   std::int64_t sequence = 0, global_batch = 0, data_seed = 0, run_seed = 0;
   std::int64_t next_sample = 0;  ///< samples of the run so far
+  std::int64_t first_batch = 0;  ///< the global batch with which the run began
 };
 
 using NamedTexts = std::vector<std::pair<std::string, std::string>>;
@@ -92,6 +93,9 @@ using NamedLosses = std::vector<std::pair<std::string, double>>;
 
 /// manifest.json.
 struct Manifest {
+  /// Returns where a run goes on from it.
+  RunPosition position() const { return {step, data.next_sample, data.first_batch}; }
+
   StateContent content = StateContent::full;
   std::int64_t step = 0;
   GridRecord grid;

@@ -32,8 +32,9 @@ std::int64_t decay_steps(const OptimOptions& options, std::int64_t steps);
 /// Returns the first step that is a multiple of both, at most the largest number.
 std::int64_t common_multiple(std::int64_t a, std::int64_t b);
 
-/// UsageError when the options are impossible in a run of `steps` steps, which train.epochs may decide.
-void validate_for_steps(const Options& options, std::int64_t steps);
+/// UsageError when the options are impossible in a run of `steps` steps, which train.epochs may decide, and whose
+/// learning rate has a schedule of `schedule_steps` (0: as many).
+void validate_for_steps(const Options& options, std::int64_t steps, std::int64_t schedule_steps = 0);
 
 /// Returns the entries of checkpoint.allow: data, seq_len, global_batch, seed, order. UsageError for another name.
 std::vector<std::string> allowed_changes(const CheckpointOptions& options);

@@ -2,8 +2,9 @@
 // The tokens of sample i: a pure function of (seed, i).
 
 #include <cstdint>
+#include <optional>
 
-#include "tessera/config/enums.hpp"
+#include "tessera/config/options.hpp"
 
 namespace tessera {
 
@@ -60,7 +61,15 @@ class Sampler {
 std::int64_t first_sample_of(std::int64_t step, std::int64_t micro_batches, std::int64_t micro_batch_number,
                              std::int64_t batch);
 
-/// Returns the steps that `epochs` passes need, rounded up: ceil(epochs * samples / samples per step), at least 1.
-std::int64_t steps_for_epochs(double epochs, std::int64_t samples_per_epoch, std::int64_t samples_per_step);
+/// Returns the samples that a run reads by train.tokens (samples have `seq_len` of them) or by train.epochs, rounded
+/// up; nothing where train.steps decides. UsageError if they do not fit 63 bits.
+std::optional<std::int64_t> samples_of_run(const TrainOptions& options, std::int64_t seq_len,
+                                           std::int64_t samples_per_epoch);
+
+/// Returns the steps that read so many samples, rounded up. A run that goes on with another batch derives its steps
+/// again: those that it has done, and these for the samples that are left.
+constexpr std::int64_t steps_for_samples(std::int64_t samples, std::int64_t samples_per_step) {
+  return samples <= 0 ? 0 : (samples - 1) / samples_per_step + 1;
+}
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 
 #include "tessera/config/options.hpp"
 #include "tessera/kernels/arguments.hpp"
+#include "tessera/optimizer/run_length.hpp"
 
 namespace tessera {
 
@@ -42,9 +43,9 @@ class Optimizer {
  public:
   Optimizer(const OptimizerSettings& settings, std::uint64_t seed);
 
-  /// Sets the learning rate and the normaliser of the loss, before step `step` of `steps`. A step without any counted
-  /// token has loss and gradient 0; moments and weight decay still move weights.
-  void begin_step(std::int64_t step, std::int64_t steps, std::int64_t counted_tokens);
+  /// Sets the learning rate and the normaliser of the loss, before step `step`. A step without any counted token has
+  /// loss and gradient 0; moments and weight decay still move weights.
+  void begin_step(std::int64_t step, const RateProgress& progress, std::int64_t counted_tokens);
   /// Returns the arguments of the schedule's clip operation on scalars and sums at these addresses.
   ClipArguments clip_arguments(const ReducedScalars* reduced, StepScalars* scalars) const;
 
@@ -68,9 +69,9 @@ class Optimizer {
   StepScalars scalars_;
 };
 
-/// Returns the learning rate of step `step` (1, 2, ...) of `steps`. After a linear warm-up over warmup_steps it is
-/// constant, or goes from lr to min_lr along a cosine or a line. With wsd it is constant until the last decay_fraction
-/// of the steps, then follows a line. min_lr itself would be the rate of step steps + 1.
-double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_t steps);
+/// Returns the learning rate of a step. After a linear warm-up over warmup_steps it is constant, or goes from lr to
+/// min_lr along a cosine or a line. With wsd it is constant until the last decay_fraction of the steps, then follows a
+/// line. min_lr itself would be the rate of the step after the last.
+double learning_rate(const OptimOptions& options, const RateProgress& progress);
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/checkpoint/records.hpp"
@@ -28,8 +29,8 @@ void require_full_state(const std::filesystem::path& checkpoint, const Manifest&
 ///   train.seq_len, train.micro_batch
 ///   train.global_batch, or the train.accumulation that makes the same global batch on these ranks
 /// Of a checkpoint without a known run (an imported one), only the model is taken. For auto it is the newest checkpoint
-/// whose manifest can be read; without one nothing changes. Collective.
-Options with_origin(RankContext& context, Options options);
+/// whose manifest can be read; without one nothing changes. Returns where the run goes on, too. Collective.
+std::pair<Options, RunPosition> with_origin(RankContext& context, Options options);
 
 /// Copies the companion files of the initial weights (tokenizer, config.json, ...) into RUN/hugging_face, for the
 /// exports of its checkpoints. The tokenizer's files are those of data.tokenizer if that is given. Does nothing if

@@ -13,6 +13,7 @@
 
 #include "tessera/comm/world.hpp"
 #include "tessera/fit/fit.hpp"
+#include "tessera/optimizer/run_length.hpp"
 #include "tessera/resolve/machine.hpp"
 #include "tessera/resolve/model_weights.hpp"
 #include "tessera/text/corpus.hpp"
@@ -83,7 +84,8 @@ struct ResolvedRun {
   std::unique_ptr<Dataset> data;          ///< of a training run
   RunShape shape;                         ///< of a training run, also if it is only planned; as `planned`
   PlannedRun planned;
-  std::int64_t steps = 0;  ///< of a training run
+  RunPosition position;  ///< where a training goes on, if it does from the newest readable checkpoint
+  RunLength length;      ///< of a training run
   std::vector<Decision> decisions;
 };
 
@@ -103,9 +105,9 @@ std::span<const ResolveStep> resolve_steps();
 /// Returns "run.device = cpu, run.threads = 2, ...": the decisions, apart from the sizes of the model.
 std::string describe_decisions(const std::vector<Decision>& decisions);
 
-/// Returns train.steps, or the steps that train.epochs make. UsageError if other options do not fit the number of
-/// steps.
-std::int64_t steps_of_run(const Options& options, const StepSchedule& schedule, const Dataset& data);
+/// Returns the length of a run that goes on from a position with `batch` samples per step: train.steps, or the samples
+/// of train.epochs or train.tokens.
+RunLength length_of_run(const TrainOptions& train, const Dataset& data, std::int64_t batch, const RunPosition& from);
 
 /// Calls `open` on rank 0, which prepares text if that was not done, and then on the others. Only one rank prints, and
 /// waiting has no limit because a corpus may take hours. Collective.

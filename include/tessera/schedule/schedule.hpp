@@ -286,6 +286,8 @@ struct StepSchedule {
     if (generation_parts) most = std::max(most, generation_parts->prefill.input_integers());
     return most;
   }
+  /// Returns the global batch: the samples that all ranks read in a step.
+  std::int64_t samples_per_step() const { return grid.world() * accumulation * model.batch; }
   /// Returns whether there are steps. If not, there are only parameters, and segments of evaluation or generation.
   bool trains() const { return !step.empty(); }
 

@@ -31,8 +31,7 @@ std::int64_t steps_between_timed(const Options& options, DeviceKind device, std:
 
 /// The point at which a session starts.
 struct StartPoint {
-  std::int64_t step = 0;         ///< steps done
-  std::int64_t next_sample = 0;  ///< samples that the run has read so far
+  RunPosition position;
   OptimizerRecord optimizer;
 };
 
@@ -49,16 +48,15 @@ class TrainingSession {
                   FlightRecorder* flight = nullptr);
   ~TrainingSession();
 
-  std::int64_t steps() const { return steps_; }                ///< of the whole run
-  std::int64_t step() const { return step_; }                  ///< done so far
-  std::int64_t first_step() const { return start_.step + 1; }  ///< the first of this session
+  const RunLength& length() const { return length_; }         ///< of the whole run
+  std::int64_t steps() const { return length_.steps(); }      ///< of the whole run
+  std::int64_t step() const { return step_; }                 ///< done so far
+  std::int64_t first_step() const { return from_.step + 1; }  ///< the first of this session
   /// Returns the run's position in its data, after step().
   DataPosition data_position() const;
   /// Returns the number of the first sample of the last step, and of the samples that all ranks read in a step.
   std::int64_t first_sample_of_step() const { return next_sample_after(step_ - 1); }
-  std::int64_t global_batch() const {
-    return planned_.schedule.grid.world() * planned_.schedule.accumulation * planned_.schedule.model.batch;
-  }
+  std::int64_t global_batch() const { return planned_.schedule.samples_per_step(); }
   /// Returns a line for each sample of the last step: its number, and where it comes from (TokenSource::place).
   std::string places_of_samples() const;
   std::int64_t global_tokens() const { return optimizer_->settings().global_tokens; }
@@ -116,9 +114,10 @@ class TrainingSession {
   const Dataset& data_;
   RankContext& context_;
   FlightRecorder* flight_;
-  std::int64_t steps_ = 0, step_ = 0;
+  RunPosition from_;
+  RunLength length_;
+  std::int64_t step_ = 0;
   std::int64_t begun_ = 0;  ///< micro-steps of the step that is being played
-  StartPoint start_;
   std::unique_ptr<Resources> resources_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<StepTrace> trace_;
