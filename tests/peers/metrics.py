@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import re
 import time
 from pathlib import Path
@@ -53,6 +55,7 @@ class MetricsFile:
         number = max(files(folder), default=-1) + 1
         self.path = folder / (f"metrics.{number}.h5" if number else "metrics.h5")
         self.flushed, self.ranks = time.monotonic(), options.ranks
+        self.log = open(folder / "log.jsonl", "a", encoding="utf-8", buffering=1)  # whole lines, also after a crash
         beside = self.path.with_name(self.path.name + ".tmp")
         self.file = h5py.File(beside, "w", libver=LIBRARY)
         self.file.attrs["format"], self.file.attrs["format_version"] = "tessera metrics", 1
@@ -85,7 +88,10 @@ class MetricsFile:
             data[-1] = value
 
     def add_step(self, row: dict[str, float], times: dict[str, float]) -> None:
-        self._append("steps", {"skipped": 0, "timed": 1, "unix_time": time.time(), **row})
+        row = {"unix_time": time.time(), **row}
+        self._append("steps", {"skipped": 0, "timed": 1, **row})
+        finite = {name: value if math.isfinite(value) else None for name, value in row.items()}
+        self.log.write(json.dumps({**finite, "step": int(row["step"])}) + "\n")
         self._append("steps/time", times)
         if time.monotonic() > self.flushed + FLUSH_SECONDS:
             self.flush()
@@ -111,6 +117,7 @@ class MetricsFile:
         self.flushed = time.monotonic()
 
     def close(self) -> None:
+        self.log.close()
         self.file.close()
 
 

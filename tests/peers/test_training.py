@@ -1,4 +1,5 @@
 """pytorch_train.py against Tessera step by step, going on from a checkpoint, and its refusals."""
+import json
 import re
 import shutil
 
@@ -79,6 +80,8 @@ class GoingOn(PeerCase):
         columns = ("step", "loss", "grad_norm", "lr")
         self.assertEqual(steps(again, *columns), steps(self.folder / "a", *columns))
         self.assertEqual([path.name for path in sorted(again.glob("metrics*.h5"))], ["metrics.1.h5", "metrics.h5"])
+        lines = [json.loads(line) for line in (self.folder / "a/log.jsonl").read_text().splitlines()]
+        self.assertEqual([tuple(line[name] for name in columns) for line in lines], [*map(tuple, steps(self.folder / "a", *columns))])
         self.assertIn("all 7 steps are done", self.peer(*words, "--run-dir", "b", "--resume", "auto").stdout)
         refused = self.peer(*words, "--run-dir", "b", "--resume", "auto", "--seed", 2, code=1)
         self.assertRegex(refused.stderr, r"--resume b/checkpoints/step-0+7: it was trained with --seed 1, this run with --seed 2")
