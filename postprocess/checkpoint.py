@@ -10,6 +10,7 @@ checkpoints, two dumps, or one of each (weights are parameters then), and exits 
 """
 import argparse
 import difflib
+import os
 import re
 import sys
 from pathlib import Path
@@ -188,4 +189,9 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough (| head)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

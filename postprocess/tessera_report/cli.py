@@ -5,6 +5,7 @@ import argparse
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
@@ -32,6 +33,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--format", choices=("png", "svg"), default="png", help="of the pictures (default: png)")
     parser.add_argument("--html", metavar="FILE", type=Path,
                         help="write one self-contained page: recommendation, findings, table, pictures, claims")
+    parser.add_argument("--refresh", metavar="SECONDS", type=int,
+                        help="with --html: while runs go on, write the page again this often; it reloads itself")
     parser.add_argument("--wandb", action="store_true", help="make an offline run of Weights & Biases in each run's folder")
     parser.add_argument("--compare", nargs=2, metavar=("A", "B"),
                         help="compare the losses of two rows or runs, step by step")
@@ -52,10 +55,18 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parser.error("--every takes 1 or more, and only with --compare")
     if not options.paths and (options.csv or options.json or options.plots or options.html or options.wandb or options.baseline):
         parser.error("--csv, --json, --plots, --html, --wandb and --baseline need a RUN_OR_SWEEP")
+    if options.refresh is not None and (options.refresh < 1 or not options.html):
+        parser.error("--refresh takes 1 or more, and only with --html")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a name that the terminal's encoding lacks must not end the report
+            stream.reconfigure(errors="backslashreplace")
     try:
-        code = _report(options)
-        sys.stdout.flush()
-        return code
+        while True:
+            code, goes_on = _report(options)
+            sys.stdout.flush()
+            if not (options.refresh and goes_on):
+                return code
+            time.sleep(options.refresh)
     except ImportError as error:
         return _missing_package(error)
     except Usage as error:
@@ -87,7 +98,8 @@ def _missing_package(error: ImportError) -> int:
                 f"apt-get install python3-h5py python3-numpy python3-pandas python3-matplotlib python3-jinja2{start}", 2)
 
 
-def _report(options: argparse.Namespace) -> int:
+def _report(options: argparse.Namespace) -> tuple[int, bool]:
+    """The exit code, and whether a row still runs or waits."""
     from .flags import flag_differences
     from .peaks import add_utilization
     from .predicted_text import predictions_text
@@ -116,7 +128,7 @@ def _report(options: argparse.Namespace) -> int:
         if options.plots:
             _draw(rows, baseline, options.plots, options.format)
         if options.html:
-            _write(options.html, make_page(rows, baseline, options.paths, options.warmup))
+            _write(options.html, make_page(rows, baseline, options.paths, options.warmup, options.refresh))
         if options.wandb:
             for name, run in [(row.name, run) for row in rows for run in row.entry.runs]:
                 print(f"written    {export(name, run)}")
@@ -130,7 +142,7 @@ def _report(options: argparse.Namespace) -> int:
     sys.stdout.flush()
     for problem in problems:
         _say(problem, 4)
-    return 4 if problems else 0
+    return 4 if problems else 0, any(row.goes_on for row in rows)
 
 
 def _read_rows(paths: Sequence[Path], warmup: Optional[int]) -> tuple[list[Any], list[str]]:
@@ -152,13 +164,15 @@ def _read_rows(paths: Sequence[Path], warmup: Optional[int]) -> tuple[list[Any],
 
 
 def _baseline(rows: list[Any], name: Optional[str]) -> Optional[Any]:
-    """The row asked for, else the sweep's, else the first one with a speed."""
+    """The row asked for, else the sweep's, else the first one with a speed: of a sweep in its order, of loose runs by their start."""
     if name is not None:
         found = [row for row in rows if row.name == name]
         if not found:
             raise Usage(f"--baseline {name}: no such row; there are {_names(rows)}")
         return found[0]
     with_speed = [row for row in rows if row.values["tokens_per_second"] is not None]
+    if with_speed and not any(row.entry.of_sweep for row in rows):
+        with_speed.sort(key=lambda row: row.metrics.provenance.get("start_time") or "9")
     return next((row for row in rows if row.entry.baseline), with_speed[0] if with_speed else None)
 
 

@@ -9,6 +9,15 @@ import pandas as pd
 from .errors import Unreadable
 from .rows import Row
 
+# Options and facts (of /provenance) that change losses, and how; docs/numerics.md, contract 2, names what does not.
+OPTIONS = (
+    (("model.", "data.", "optim.", "run.seed", "train.seq_len"), "they learn something else"),
+    (("train.micro_batch", ), "other sums (docs/numerics.md, 2)"),
+    (("precision.", ), "other rounding"),
+    (("run.device", "run.deterministic", "run.algorithms", "shard.tied_reduce"), "other kernels or another order of sums"),
+)
+FACTS = (("version", "git_revision"), ("isa", "kernels", "gpu_name"))
+NOTHING = ("data.cache", "data.output", "data.on_error", "model.preset")
 LINES = 20  # of the table, unless every N-th step is asked for
 
 
@@ -36,9 +45,34 @@ def compare(a: Row, b: Row, every: Optional[int] = None) -> str:
         if len(common):
             pair = (losses[common].to_numpy(np.float64) for losses in (one, other))
             lines.append(f"validation loss of {name}: {verdict(common, *pair)}")
+    if "differ" in " ".join(lines[-3:]):
+        lines += [f"why: {reason}" for reason in reasons(a, b)]
     if len(left) != len(both) or len(right) != len(both):
         lines.append(f"A has {len(left)} steps, B {len(right)}: compared the {len(both)} that both have")
     return "\n".join(lines)
+
+
+def reasons(a: Row, b: Row) -> list[str]:
+    """What may make their bits differ, by their configurations and by where they ran."""
+    own, other = a.metrics.config, b.metrics.config
+    differ = [key for key in sorted(own.keys() & other.keys()) if own[key] != other[key] and key not in NOTHING]
+    found = []
+    for prefixes, words in OPTIONS:
+        if keys := [key for key in differ if key.startswith(prefixes)]:
+            found.append(", ".join(f"{key} {own[key] or 'empty'} and {other[key] or 'empty'}" for key in keys[:3]) + f": {words}")
+    if "train.steps" in differ and own.get("optim.schedule") != "constant":
+        found.append(f"train.steps {own['train.steps']} and {other['train.steps']}: other learning rates at a step")
+    one, two = ((row.values["ranks"], row.values["tokens_per_step"]) for row in (a, b))
+    if one[1] and two[1] and one[1] != two[1]:
+        found.append(f"{one[1]:.0f} and {two[1]:.0f} tokens a step: another batch")
+    elif one[0] != two[0] and (own.get("precision.reduce") != "fp32" or any((ranks or 1) & ((ranks or 1) - 1) for ranks in (one[0], two[0]))):
+        found.append(f"{one[0]} and {two[0]} ranks: sums are the same only over powers of two, reduced in fp32 (docs/numerics.md, 2)")
+    if "false" in (own.get("run.deterministic"), other.get("run.deterministic")):
+        found.append("run.deterministic = false: sums in any order")
+    for keys in FACTS:
+        told = [(key, *(str(row.metrics.provenance.get(key) or "") for row in (a, b))) for key in keys]
+        found += [f"{key} {x} and {y}" for key, x, y in told if x and y and x != y][:1]
+    return found or ["no option and no fact that is recorded; equal bits are expected (docs/numerics.md, 2)"]
 
 
 def same_bits(x: np.ndarray, y: np.ndarray) -> np.ndarray:

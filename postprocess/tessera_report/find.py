@@ -33,6 +33,8 @@ class Entry:
     kind: Optional[str] = None  # by the sweep: "train", "command"
     problems: list[str] = field(default_factory=list)
     quiet_seconds: Optional[float] = None  # how long a "running" run has said nothing
+    progress: dict[str, Any] = field(default_factory=dict)  # status.json of the run itself, of repeats the last one's
+    of_sweep: bool = False
     times: list[tuple[float, float]] = field(default_factory=list)  # when its runs began and ended: Unix seconds
     host: Optional[str] = None  # by the sweep; the metrics know all
 
@@ -71,12 +73,17 @@ def _run(path: Path) -> Entry:
     entry = Entry(path.resolve().name, path, [path] if metrics_files(path) else [])
     status = _status(entry, path / "status.json")
     entry.status = STATUS_OF_STATE.get(status.get("state"))
-    updated = status.get("updated_unix")
-    if entry.status == "running" and isinstance(updated, (int, float)):
-        entry.quiet_seconds = max(0.0, time.time() - updated)
+    _follow(entry, status)
     entry.config = _config(path / "config.ini")
     entry.times = _times(status, "started_unix", "updated_unix")
     return entry
+
+
+def _follow(entry: Entry, status: dict[str, Any]) -> None:
+    """How far a run is, and for how long a running one has said nothing."""
+    entry.progress, updated = status, status.get("updated_unix")
+    if entry.status == status.get("state") == "running" and isinstance(updated, (int, float)):
+        entry.quiet_seconds = max(0.0, time.time() - updated)
 
 
 def _times(status: dict[str, Any], begin: str, end: str) -> list[tuple[float, float]]:
@@ -130,7 +137,7 @@ def _sweep(path: Path) -> list[Entry]:
 
 
 def _sweep_row(name: str, path: Path, row: dict[str, Any]) -> Entry:
-    entry = Entry(name, path, ranks=row.get("ranks") if isinstance(row.get("ranks"), int) else None)
+    entry = Entry(name, path, ranks=row.get("ranks") if isinstance(row.get("ranks"), int) else None, of_sweep=bool(row))
     entry.kind = row.get("kind") if isinstance(row.get("kind"), str) else None
     repeats = {1: path / "run"}
     for folder in path.glob("run.*") if path.is_dir() else ():
@@ -142,7 +149,8 @@ def _sweep_row(name: str, path: Path, row: dict[str, Any]) -> Entry:
     status = own.get("status")
     entry.status = status if isinstance(status, str) else None if entry.problems else "pending"
     entry.config = _config(path / "config.ini")
-    of_runs = [_status(Entry(name, run), run / "status.json") for run in repeats.values()]
+    of_runs = [_status(Entry(name, run), run / "status.json") for _, run in sorted(repeats.items())]
+    _follow(entry, next((of_run for of_run in reversed(of_runs) if of_run), {}))
     entry.times = [times for of_run in of_runs for times in _times(of_run, "started_unix", "updated_unix")]
     entry.times = entry.times or _times(own, "started", "ended")
     entry.host = own.get("host")

@@ -2,13 +2,21 @@
 that ran at the same time on one host."""
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Optional
 
 from .rows import Row
 
+LOAD_FADES = 60.0  # seconds in which a load average of a minute falls to 1/e
 LOAD_DIFFERENCE = 1.0  # of the load average: a core's worth of other work
 NOT_DATA = {"data.seed", "data.cache", "data.output", "data.on_error", "data.synthetic_tokens"}
+
+
+def data_options(config: dict[str, Any]) -> set[str]:
+    """Names of the options that decide which text is read, and in which order, but for the seed."""
+    found = {name for name in config if name.startswith("data.")} - NOT_DATA
+    return found | {"data.synthetic_tokens"} if config.get("data.source") == "synthetic" else found
 
 
 def flag_differences(rows: list[Row], baseline: Optional[Row]) -> None:
@@ -17,6 +25,7 @@ def flag_differences(rows: list[Row], baseline: Optional[Row]) -> None:
         baseline = next((row for row in rows if row.repeats), None)
     _flag_overlaps(rows)
     for row in rows:
+        row.left_load = _left_load(row, rows)
         _flag_foreign_processes(row)
         if row is baseline or not row.repeats:
             continue
@@ -51,20 +60,30 @@ def _flag_overlaps(rows: list[Row]) -> None:
             row.flag("overlap", f"it ran at the same time as {', '.join(row.together[:3])}{more}, on the same host")
 
 
+def _left_load(row: Row, rows: list[Row]) -> float:
+    """What rows that had ended on a host of this one still add to the load average at its start, which is not other work."""
+    start = min((begin for begin, _ in row.entry.times), default=0.0)
+    return sum(threads_of(other) * (math.exp((end - start) / LOAD_FADES) - math.exp((begin - start) / LOAD_FADES))
+               for other in rows if _hosts(row) & _hosts(other) for begin, end in other.entry.times if end <= start)
+
+
+def threads_of(row: Row) -> float:
+    """Threads that compute, of all ranks."""
+    told = row.metrics.provenance.get("compute_threads") if row.metrics else None
+    return float(told or row.values["ranks"] or 1)
+
+
 def _hosts(row: Row) -> set[str]:
     return host_names(row.values["hosts"] or row.entry.host or "")
 
 
 def _flag_options(row: Row, baseline: Row) -> None:
     own, other = row.metrics.config, baseline.metrics.config
-    data = {name for name in own if name.startswith("data.")} - NOT_DATA
-    if own.get("data.source") == "synthetic":
-        data.add("data.synthetic_tokens")
     samples, others = (of.metrics.model.get("samples_per_epoch") for of in (row, baseline))
     if samples and others and samples != others and own.get("train.seq_len") == other.get("train.seq_len"):
         row.flag("data", f"{samples:.0f} samples an epoch, {baseline.name} {others:.0f}")
     model = {name for name in own if name.startswith("model.")} - {"model.preset"}
-    for word, names in (("data", data), ("seed", {"run.seed", "data.seed"}), ("model", model), ("sequence", {"train.seq_len"})):
+    for word, names in (("data", data_options(own)), ("seed", {"run.seed", "data.seed"}), ("model", model), ("sequence", {"train.seq_len"})):
         for name in sorted(names):
             if name in own and name in other and own[name] != other[name]:
                 row.flag(word, f"{name} = {_shown(own[name])}, {baseline.name} {_shown(other[name])}")

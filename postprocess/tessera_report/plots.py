@@ -12,7 +12,8 @@ from .errors import Unreadable
 from .html.panels.bandwidth import bandwidth
 from .html.panels.losses import losses
 from .html.panels.measured import measured_timelines
-from .html.panels.memory import at_the_peak
+from .html.panels.communication import volume
+from .html.panels.memory import at_the_peak, over_batch
 from .html.panels.overlap import traced_overlap
 from .html.panels.panel import Panel
 from .html.panels.predictions import planned_beside_measured, points
@@ -20,6 +21,7 @@ from .html.panels.progress import progress
 from .html.panels.throughput import throughput
 from .html.panels.timeline import timelines
 from .html.panels.times import breakdown
+from .html.panels.utilization import model_flops
 from .html.study import Study, make_study
 from .html.svg import STYLE
 from .rows import Row
@@ -41,6 +43,7 @@ FILES: dict[str, Callable[[Study], Optional[Figure]]] = {
     "throughput": _file(throughput), "loss": _file(losses), "time": _file(breakdown), "memory": _file(at_the_peak),
     "timeline": _file(lambda study: next(iter(timelines(study)), None)), "trace": _file(_trace), "overlap": traced_overlap,
     "bandwidth": _file(bandwidth), "progress": _file(progress),
+    "batch": _file(over_batch), "communication": _file(volume), "mfu": _file(model_flops),
     "predicted": _file(planned_beside_measured), "accuracy": _file(points)
 }
 
@@ -49,11 +52,12 @@ def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "pn
     """Writes the page's pictures for which there are data. Returns the files, and a sentence for each left out."""
     study = make_study(rows, baseline, [], None)
     empty = [row.name for row in rows if not row.repeats and not is_bench_file(row.entry.path)]
+    without: list[str] = []
     written, left_out = [], [f"not in them, without metrics: {', '.join(empty)}"] if empty else []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, picture in FILES.items():
-            path, why = folder / f"{name}.{kind}", "no row has data for it"
+            path, why = folder / f"{name}.{kind}", ""
             with matplotlib.rc_context({**STYLE, "svg.fonttype": "path"}):
                 try:
                     figure = picture(study)
@@ -61,10 +65,10 @@ def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "pn
                     figure, why = None, str(error)
                 if figure is None:
                     path.unlink(missing_ok=True)  # an older picture would pass for one of these rows
-                    left_out.append(f"{path.name} is left out: {why}")
+                    (left_out if why else without).append(f"{path.name} is left out: {why}" if why else path.name)
                     continue
                 figure.savefig(path, dpi=200, facecolor="white")
             written.append(path)
     except OSError as error:
         raise Unreadable(f"cannot write plots into {folder} ({error.strerror or error})") from error
-    return written, left_out
+    return written, left_out + ([f"left out, because no row has data for them: {', '.join(without)}"] if without else [])

@@ -45,6 +45,6 @@ def _together(study, width: int) -> str:
         text += f"; median error {share(middle.value)}, 95th percentile {share(high.value)}"
         if pairs.value:
             text += f"; of {pairs.value:.0f} pairs that differ, the faster one is named right in {share(right.value / pairs.value)}"
-    for rows, why in ((noisy, "have quartiles too far apart"), (crowded, "have more compute threads than cores")):
+    for rows, why in ((noisy, "have quartiles too far apart or began while other work ran"), (crowded, "have more compute threads than cores")):
         text += f"; {len(rows)} {why}" if rows else ""
     return textwrap.fill(text, width, subsequent_indent="  ")

@@ -34,6 +34,7 @@ class Row:
     values: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(KEYS))
     notes: list[str] = field(default_factory=list)  # a sentence for each flag
     together: list[str] = field(default_factory=list)  # rows that ran at the same time on a host of this one
+    left_load: float = 0.0  # of its load average at the start: what rows that ended before on its host still add
     peak: Optional[Row] = None  # the row whose device_peak_flops its utilization is a share of
 
     @property
@@ -48,6 +49,11 @@ class Row:
     def trains(self) -> bool:
         """False for a command that ended and measured something else, such as tessera bench."""
         return self.entry.kind != "command" or bool(self.repeats) or self.values["status"] not in ("done", None)
+
+    @property
+    def goes_on(self) -> bool:
+        """It runs, as far as its status.json tells, or waits for its turn."""
+        return self.values["status"] in ("running", "pending") and "quiet" not in self.values["flags"]
 
     def option(self, name: str) -> Optional[str]:
         """An option by its full name: as the run resolved it, else as the sweep's config.ini has it."""

@@ -15,6 +15,12 @@ HERE = Path(__file__).resolve()
 __path__ = [str(HERE.parents[2] / "inputs/sweeps"), str(HERE.parent / "sweeps")]
 
 
+def is_known(files: Iterable[str]) -> bool:
+    """Whether one of the names that a sweep's file may have had is a study's, or STUDY-real."""
+    names = (file.removesuffix("-real") for file in files)
+    return any(re.fullmatch(r"\w+", name) and Path(place, f"{name}.ini").is_file() for name in names for place in __path__)
+
+
 def brought_sections(files: Iterable[str]) -> list[tuple[str, str, Any]]:
     """Key, title and function of each section that the first study among `files` brings, which are names that the sweep's
     file may have had. STUDY-real is the same study over another base."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from made_sweep import course
 from reporting import Report
 from test_numbers import number
+from trace import Sweep
 from job import Case
 
 from tessera_report.flags import flag_differences  # noqa: E402 (reporting has set the path)
@@ -92,9 +93,19 @@ class Html(Case):
         sentence = function(study_of(self.folder))
         return None if sentence is None else plain(sentence)
 
-    def page(self):
+    def numbers_hold(self, folder, page):
+        """Each number's source gives it."""
+        sweep = Sweep(folder)
+        for section, value, source, shown in page.numbers:
+            expected = sweep.evaluate(source)
+            self.assertLessEqual(abs(float(value) - expected), 1e-9 * max(1e-3, abs(expected)),
+                                 f"{section}: {source} = {expected}, page {value}")
+            cell, half = as_number(shown)
+            self.assertLessEqual(abs(cell - expected), half + 1e-12, f"{section}: {shown} for {expected} ({source})")
+
+    def page(self, *words):
         out = self.folder / "page.html"
-        report = Report(self.folder, "--html", out)
+        report = Report(self.folder, "--html", out, *words)
         self.assertEqual((report.code, report.err), (0, ""), report.out)
         self.assertIn(f"written    {out}", report.out)
         return out.read_text()

@@ -98,9 +98,10 @@ def run(folder,
         host=None,
         utilization=None,
         straggler=None,
-        prediction=None):
+        prediction=None,
+        validation=None):
     """A run of 30 steps: rates around `rate` whose quartiles lie `spread` apart; a rank's peak of memory; shares of the time;
-    `prediction`: see predicted()."""
+    `prediction`: see predicted(); `validation`: losses of evaluations, the last of them after the last step."""
     losses = 5 / np.sqrt(STEPS) if losses is None else losses
     rates = rate * (1 + spread * np.linspace(-1, 1, len(STEPS)))
     rates[0] = 10
@@ -131,6 +132,9 @@ def run(folder,
         "comm/reduce_scatter/bytes": [sent // 3 if sharded else 0] * 30, "comm/all_gather/calls": [3] * 30,
         "comm/all_reduce/bytes": [8 if sharded and ranks > 1 else 0] * 30
     }
+    if validation is not None:
+        groups["eval/step"] = STEPS[len(STEPS) % len(validation) + len(STEPS) // len(validation) - 1::len(STEPS) // len(validation)]
+        groups["eval/loss"] = np.asarray(validation, dtype=np.float64)
     if straggler is not None:
         groups["ranks/report"] = [1, 15, 30][:len(straggler)]
         groups["ranks/straggler"], groups["ranks/behind_seconds"] = straggler, [0.1 * (rank >= 0) for rank in straggler]

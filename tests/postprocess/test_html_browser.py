@@ -23,7 +23,7 @@ from made_sweep import course  # noqa: E402
 from reporting import Report  # noqa: E402
 from job import Case  # noqa: E402
 
-WIDTHS = (400, 1400)
+WIDTHS = (400, 1100, 1400)
 
 
 class Browser(Case):
@@ -97,6 +97,11 @@ class Browser(Case):
         bottoms = driver.execute_script("""return ["#recommendation .verdict", "#recommendation svg", "#results tbody tr:nth-child(2)"].map(
             (one) => document.querySelector(one).getBoundingClientRect().bottom + scrollY)""")
         self.assertLess(max(bottoms), 900, bottoms)
+        reduction = driver.execute_script("""return [...document.querySelectorAll('#tasks th')].find((one) => one.textContent === 'reduction')
+            .getBoundingClientRect().right""")
+        self.assertLess(reduction, width)
+        if width < 1400:
+            return
         flags = driver.execute_script("return document.querySelector('#results > .frame th:last-child').getBoundingClientRect().right")
         self.assertLess(flags, width)
 

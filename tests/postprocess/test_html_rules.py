@@ -53,11 +53,23 @@ class Recommendations(Html):
         made.add("other data", rate=6000, config={"data.source": "elsewhere"})
         made.add("slowed", rate=5000, config={"comm.emulate": "0.002,0"})
         made.add("longer", rate=4000, config={"train.seq_len": "128"})
+        made.add("slower", rate=500)
+        with h5py.File(made.add("resumed", rate=3000) / "metrics.h5", "a") as file:
+            file["steps/step"][...] += 10
+        with h5py.File(made.add("short", rate=3000) / "metrics.h5", "a") as file:
+            for name in list(file["steps"]):
+                values = file["steps"][name]
+                if isinstance(values, h5py.Dataset):
+                    rows = values[:20]
+                    del file["steps"][name]
+                    file["steps"][name] = rows
         made.bench("bench")
         best, tied, reasons = self.recommend()
         self.assertEqual((best, tied), ("good", ["good"]))
+        self.assertIn("Slower", reasons.pop("slower"))
         self.assertEqual(
             reasons, {
+                "resumed": "It started from a checkpoint.", "short": "It trained fewer steps than the baseline.",
                 "big": "It does not fit: needs 120 GB a rank.", "killed": "It did not end: failed: killed by signal 9.",
                 "nan": "A loss is not finite.", "other model": "It trains another model than the baseline.",
                 "other data": "It trains on other data than the baseline.",
@@ -112,13 +124,12 @@ class Recommendations(Html):
         made.add("b", times=(120.5, 130), rate=1100)
         made.add("elsewhere", times=(100, 130), rate=900, host={"hosts": "node2 x2"})
         self.assertEqual(self.recommend()[0], "b")
-        self.assertIsNone(self.found(findings.overlapped))
+        self.assertIsNone(self.found(findings.unreliable))
         made.bench("bench", times=(110, 125))
         self.assertEqual({row.name: row.values["flags"] for row in study_of(self.folder).rows},
                          {"a": ["overlap"], "b": ["overlap"], "elsewhere": ["host"], "bench": ["overlap"]})
         self.assertEqual(self.answer(), "Not decided: repeat with --sweep.repeat=4. b ran at the same time as bench, and it might be the fastest row.")
-        self.assertIn("3 rows did not have their hosts to themselves: by the times of status.json bench ran at the same time as a, b.",
-                      self.found(findings.overlapped))
+        self.assertIn("3 rows that shared their host with other rows (most: bench ran at the same time as a, b).", self.found(findings.unreliable))
         self.assertEqual(self.found(findings.fastest), "b is the fastest row, 1.10x as fast as the baseline a; this is not reliable, because "
                          "b ran at the same time as bench, and a ran at the same time as bench.")
 
@@ -151,11 +162,13 @@ class Findings(Html):
         drop, zero = {"memory.checkpoint": "block"}, {"shard.prefetch_forward": "0", "shard.prefetch_backward": "0"}
         for name, base, holds, gone, says in [
             ("not_ended", {}, {"status": "failed"}, {}, "1 of 2 rows ended without a result: row."),
+            ("skipped", {}, {"status": "skipped", "message": "no GPU", "made": False}, {}, "1 row was skipped: row (no GPU)."),
+            ("under_way", {}, {"status": "pending", "made": False}, {}, "1 row waits: row."),
             ("fastest", {}, {"rate": 2000.0}, {"status": "failed"},
              "row is the fastest row, 2.00x as fast as the baseline base."),
             ("least_memory", {}, {"memory": 400_000}, {"memory": 950_000},
              "400 kB per rank; base needs 1.00 MB, 2.50x as much."),
-            ("equal_losses", {}, {}, {"losses": 5.001 / np.sqrt(np.arange(1, 31))}, "1 of 1 rows on the same tokens"),
+            ("equal_losses", {}, {}, {"losses": 5.001 / np.sqrt(np.arange(1, 31))}, "1 of 1 row on the same tokens has"),
             ("near_losses", {}, {"losses": 5.001 / np.sqrt(np.arange(1, 31))}, {},
              "In the baseline's precision the losses of 1 row on the same tokens differ from it; the most those of row, by at most 1.00e-03 nats"
              ),
@@ -169,22 +182,26 @@ class Findings(Html):
             ("straggler", {}, {"straggler": (-1, 1, 1)}, {"straggler": (-1, 1, 0)},
              "In row rank 1 is slowing the others down: 2 of 3 reports name it"),
             ("reading", {}, {"reading": 0.25}, {}, "most in row, 25.0%."),
-            ("noise", {}, {"spread": 0.3}, {"spread": 0.1},
-             "1 of 2 rows the quartiles lie more than 20% of the median apart"),
+            ("unreliable", {}, {"spread": 0.3}, {"spread": 0.1}, "Speeds of 1 of 2 rows are not reliable and decide nothing: 1 row with quartiles far "
+             "apart (most: the quartiles of row lie 22% of its median apart)."),
             ("prefetch", {}, {"config": zero, "rate": 500}, {"config": drop},
              "row (shard.prefetch_forward = 0) trains at 0.50x the speed of base"),
             ("checkpointing", {}, {"config": drop,
                                    "rate": 800}, {"config": zero}, "row (memory.checkpoint = block) trains at 0.80x"),
             ("reshard", {}, {"config": {"shard.reshard_after_forward": "false"}}, {}, "trains at 1.00x"),
             ("unit_size", {}, {"config": {"shard.min_params": "5000"}}, {}, "(shard.min_params = 5000) trains at 1.00x"),
+            ("whole_model", {"config": {"shard.wrap": "size"}}, {"config": {"shard.wrap": "model"}, "rate": 900}, {"config": {"shard.wrap": "size"}},
+             "row (shard.wrap = model) trains at 0.90x the speed of base (shard.wrap = size)"),
+            ("official", {}, {"strategy": "PyTorch FSDP1", "host": {"version": "PyTorch 2.15"}, "rate": 500}, {},
+             "Against PyTorch: base trains at 2.00x the speed of row (FSDP1 of PyTorch)"),
             ("graphs", {}, {"config": {"run.graph": "false"}}, {}, "(run.graph = false) trains at 1.00x"),
             ("gather_limit", {}, {"config": {"shard.limit_all_gathers": "0"}}, {}, "trains at 1.00x"),
             ("weak_scaling", {}, {"ranks": 4,
                                   "rate": 1500}, {"ranks": 4,
                                                   "config": {"train.micro_batch": "1"}}, "keeps 75.0% of the FLOP/s"),
-            ("crowded", {"host": {"cores": 2.0, "compute_threads": 2.0}}, {"host": {"cores": 2.0, "compute_threads": 8.0}},
-             {"host": {"cores": 2.0, "compute_threads": 2.0}}, "1 row had more compute threads than cores, most row: 8 on 2."),
-            ("busy_machine", {}, {"host": {"load_average_start": 12.0}}, {}, "row at 12.0."),
+            ("unreliable", {"host": {"cores": 2.0, "compute_threads": 2.0}}, {"host": {"cores": 2.0, "compute_threads": 8.0}},
+             {"host": {"cores": 2.0, "compute_threads": 2.0}}, "1 row with more compute threads than cores (most: row had 8 compute threads on 2 cores)."),
+            ("unreliable", {}, {"host": {"load_average_start": 12.0}}, {}, "1 row that began while other work ran (most: row began while other work ran, at a load average of 12.0)."),
             ("beyond_price", {}, {"prediction": predicted(0.77)}, {"prediction": predicted(0.52)}, "row: a step took 0.66x its prediction"),
             ("start_up", {"host": {"seconds_to_first_step": 1.0}}, {}, {"host": {"seconds_to_first_step": 1.0}},
              "12.5 s, the time of 24 steps."),
@@ -273,7 +290,7 @@ class Findings(Html):
             file["comm/all_gather/bytes"][...] += 512
             file["memory/process/planned"][...] = 500_000
         self.assertIn("one sent", self.found(findings.volume))
-        self.assertIn("1 of 1 rows measured more memory than planned, by 500 kB (one) per rank:",
+        self.assertIn("1 of 1 row measured more memory than planned, by 500 kB (one) per rank:",
                       self.found(findings.plan_and_memory))
         with h5py.File(path, "a") as file:
             del file["schedule"]

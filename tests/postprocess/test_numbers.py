@@ -96,7 +96,7 @@ class RealRuns(Traced):
                     elif key != "flags":
                         self.assertEqual(row[key], "" if value is None else str(value), key)
         self.assertEqual({path.name for path in (self.folder / "plots").iterdir()},
-                         {"throughput.png", "loss.png", "time.png", "memory.png", "timeline.png"})
+                         {"communication.png", "throughput.png", "loss.png", "time.png", "memory.png", "timeline.png"})
         compared = Report(*folders, "--compare", "two", "four")
         self.assertEqual(compared.code, 0)
         with h5py.File(folders[1] / "metrics.h5") as a, h5py.File(folders[2] / "metrics.h5") as b:

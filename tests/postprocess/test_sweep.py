@@ -1,6 +1,8 @@
 """Sweeps, rows that are not alike, comparisons and pictures. Folders are made by hand: the numbers are in test_numbers.py."""
 import json
 import math
+import subprocess
+import sys
 import unittest
 import xml.etree.ElementTree
 
@@ -183,6 +185,38 @@ class Sweep(Case):
         self.assertIn("differs at step 20, where one of them is not finite", Report("--compare", a, e).out)
         self.assertIn("equal bits at all 30 steps", Report("--compare", e, e).out)
 
+    def test_compare_says_why(self):
+        losses = 5 / np.sqrt(STEPS)
+        made(self.folder / "a", losses=losses)
+        other = {"train.micro_batch": "2", "train.accumulation": "2"}
+        for config, host, ranks, says in (
+            (other, {}, 2, ["train.micro_batch 4 and 2: other sums (docs/numerics.md, 2)"]),
+            ({"optim.lr": "2", "data.source": "other"}, {}, 2, ["data.source texts and other: they learn something else"]),
+            ({"train.micro_batch": "2"}, {}, 2, ["train.micro_batch 4 and 2: other sums (docs/numerics.md, 2)", "512 and 256 tokens a step: another batch"]),
+            ({"precision.reduce": "fp32", "train.micro_batch": "4", "train.accumulation": "1"}, {"kernels": "AVX2"}, 2, ["kernels AVX-512 and AVX2"]),
+            ({"data.cache": "elsewhere"}, {}, 2, ["no option and no fact that is recorded; equal bits are expected (docs/numerics.md, 2)"]),
+        ):
+            made(self.folder / "a", losses=losses, host={"kernels": "AVX-512"})
+            made(self.folder / "b", losses=losses + 1e-7, config=config, host={"kernels": "AVX-512", **host}, ranks=ranks)
+            out = Report("--compare", self.folder / "a", self.folder / "b").out
+            self.assertEqual([line.removeprefix("why: ") for line in out.splitlines() if line.startswith("why: ")], says)
+        self.assertNotIn("why:", Report("--compare", self.folder / "a", self.folder / "a").out)
+
+    def test_of_loose_runs_the_first_to_start_is_the_baseline(self):
+        for name, start in (("a", "2026-02-01T00:00:00Z"), ("b", "2026-01-01T00:00:00Z"), ("c", "2026-03-01T00:00:00Z")):
+            made(self.folder / name, host={"start_time": start})
+        self.assertIn("speed-up against b\n", Report(*(self.folder / name for name in "abc")).out)
+
+    def test_terminals_without_a_letter_and_readers_that_have_seen_enough(self):
+        made(self.folder / "größe")
+        with h5py.File(self.folder / "dump-1.h5", "w") as file:
+            for place in range(20_000):
+                file[f"weights/{place}"] = [1.0]
+        for words in ("report.py größe", "report.py größe | head -1", "checkpoint.py list dump-1.h5 | head -1"):
+            script = f"PYTHONIOENCODING=ascii {sys.executable} -B {ROOT}/postprocess/{words}"
+            done = subprocess.run(["bash", "-o", "pipefail", "-c", script], cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+
     def test_pictures(self):
         self.sweep([{"name": name, "ranks": 2} for name in ("a", "b", "none", "program")], baseline="b")
         for name in "ab":
@@ -194,8 +228,10 @@ class Sweep(Case):
         report = self.read("--plots", self.folder / "pictures", "--format", "svg")
         self.assertEqual(report.code, 0, report.err)
         self.assertIn("plots      not in them, without metrics: none\n", report.out)
-        for picture in ("time", "timeline"):
-            self.assertIn(f"plots      {picture}.svg is left out: no row has data for it", report.out)
+        left_out = [line for line in report.out.splitlines() if "left out" in line]
+        self.assertEqual(len(left_out), 1, left_out)
+        self.assertTrue(left_out[0].startswith("plots      left out, because no row has data for them: "))
+        self.assertLessEqual({"time.svg", "timeline.svg"}, set(left_out[0].replace(",", "").split()))
         self.assertEqual({path.name for path in (self.folder / "pictures").iterdir()}, {"throughput.svg", "loss.svg", "memory.svg"})
         for name, words in (("throughput", "speed-up against b"), ("loss", "loss (nats per token)"),
                             ("memory", "MB of the fullest rank"), ("memory", "program")):

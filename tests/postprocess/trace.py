@@ -20,7 +20,7 @@ class Sweep:
         self.ranks = {row["name"]: row.get("ranks") for row in json.loads((folder / "sweep.json").read_text())["rows"]}
         self.names = {name: getattr(self, name) for name in FUNCTIONS}
         self.names |= {
-            "max": largest, "median": lambda *values: np.median(values), "mean": np.mean, "quantile": np.quantile, "size": np.size,
+            "max": largest, "min": lambda *values: min(np.min(value) for value in values), "median": lambda *values: np.median(values), "mean": np.mean, "quantile": np.quantile, "size": np.size,
             "count": lambda *rows: len(set(rows)), "abs": abs,
             "quantile_of": lambda share, *values: np.quantile(values, share)
         }
@@ -74,6 +74,31 @@ class Sweep:
 
     def lowest(self, row, path):
         return np.nanmin(self.column(row, path))
+
+    def evaluations(self, row):
+        """Steps, seconds of the steps up to them, and losses."""
+        steps, losses = (self.column(row, f"/eval/{name}") for name in ("step", "loss"))
+        known = np.isfinite(losses)
+        spent = dict(zip(self.column(row, "/steps/step"), np.cumsum(self.column(row, "/steps/seconds"))))
+        return steps[known], np.array([spent[step] for step in steps[known]]), losses[known]
+
+    def validation_after(self, row, steps):
+        return np.interp(steps, self.evaluations(row)[0], self.evaluations(row)[2])
+
+    def validation_in(self, row, seconds):
+        return np.interp(seconds, *self.evaluations(row)[1:])
+
+    def seconds_to_evaluation(self, row):
+        return self.evaluations(row)[1][-1]
+
+    def seeds(self, *rows):
+        return len({tuple(self.last_file(row)["config"].attrs[f"{name}.seed"] for name in ("run", "data")) for row in rows})
+
+    def status(self, row, key):
+        return json.loads((self.folder / row / "run/status.json").read_text())[key]
+
+    def exponent(self, seconds, more_seconds, bytes, more_bytes):
+        return np.log(more_seconds / seconds) / np.log(more_bytes / bytes)
 
     def length(self, row, path):
         return len(self.column(row, path))
@@ -268,6 +293,6 @@ def largest(*values):
     return max(np.max(value) for value in values)
 
 
-FUNCTIONS = """timed last first at lowest length above largest_difference share_of_step seconds_a_step dataset measured attribute element_bytes
+FUNCTIONS = """timed column last first at lowest length above largest_difference share_of_step seconds_a_step dataset measured attribute element_bytes
 startup ranks_asked attempts bytes_a_step bench l2_difference l2_norm schedule units padded_elements largest_unit unit_elements saved_bytes
-rest_of_step pairs pairs_right scalar_bytes collective_calls drawn_operations cut_operations""".split()
+rest_of_step validation_after validation_in seconds_to_evaluation seeds status exponent pairs pairs_right scalar_bytes collective_calls drawn_operations cut_operations""".split()

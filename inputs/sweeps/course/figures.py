@@ -83,8 +83,8 @@ def sharded_share(study: Study) -> Optional[Html]:
     row = sharded(study)
     if row is None or not known(row.state(), row.key("memory_planned"), row.memory("gathered_units", "planned")):
         return None
-    return text("In {row} the sharded state is {state} a rank; gathered for a moment are at most {units}.",
-                row=name(row.name), state=show(row.state(), size),
+    return text("In {row} the sharded state is {state} a rank: parameters, moments and one gradient. Gathered for a moment are at most {units}.",
+                row=name(row.name), state=show(row.at_rest() + row.one_gradient(), size),
                 units=show(row.memory("gathered_units", "planned"), size))
 
 
@@ -95,7 +95,8 @@ def gathers(study: Study) -> Optional[Html]:
     once = row.padded() * row.element_bytes("compute") * (row.ranks - 1) / row.ranks
     if not once.value:
         return None
-    sentence = text("{row} gathers {bytes} a step and rank, {ratio} of what gathering every parameter once sends.",
+    sentence = text("{row} gathers {bytes} a step and rank, {ratio} of what gathering every parameter once sends{steps}.",
+                    steps=text(", with K = {k} micro-steps", k=show(row.micro_steps, whole)) if row.micro_steps and row.micro_steps.value > 1 else "",
                     row=name(row.name), bytes=show(row.sent("all_gather"), size),
                     ratio=show(row.sent("all_gather") / once, times))
     savings = (row.schedule or {}).get("savings", [])

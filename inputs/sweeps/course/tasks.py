@@ -1,15 +1,16 @@
 """The seven tasks of the course as tables of the run's figures."""
 from __future__ import annotations
 
+import math
 from typing import Callable, NamedTuple, Optional
 
 from tessera_report.html.checklist import FLOAT_TOLERANCE
 from tessera_report.html.findings.losses import loss_difference
 from tessera_report.html.panels.bandwidth import Measured, measured
 from tessera_report.html.panels.scaling import strong_groups, weak_groups
-from tessera_report.html.quantity import (Html, call, decimals, duration, gigabytes_per_second, join, name, optional,
+from tessera_report.html.quantity import (Html, Quantity, call, decimals, duration, gigabytes_per_second, join, name, optional,
                                            percent, scientific, short, show, size, text, times, whole)
-from tessera_report.html.quartiles import overlap
+from tessera_report.html.quartiles import doubts, overlap
 from tessera_report.html.study import Study
 from tessera_report.html.traced import CATEGORIES, Traced
 
@@ -19,7 +20,7 @@ from .rows import prefetch_pairs, reshard_pairs
 TOY_PARAMETERS = 150
 MOST_STEPS = 12  # of the toy's table
 SPEED = ["tokens/s", "q1", "q3", "ratio", "told apart"]
-UNSURE = " Speeds are medians with their quartiles; rows whose quartiles overlap are not told apart."
+UNSURE = " Speeds are medians with their quartiles; rows whose quartiles overlap are not told apart, and nothing is where the rules call a speed unreliable."
 
 
 class Result(NamedTuple):
@@ -51,29 +52,34 @@ def memory(study: Study) -> Optional[Result]:
     cells = []
     for _, row in sorted(first.items()):
         line = least.state() * least.ranks / row.ranks
+        all_of_it = row.key("memory_planned")
         cells.append([
             name(row.name),
             show(row.ranks, whole),
+            show(least.at_rest() / row.at_rest(), times),
+            optional(all_of_it, size),
+            optional(least.key("memory_planned") / all_of_it if all_of_it and least.key("memory_planned") else None, times),
+            show(row.one_gradient(), size),
             optional(row.micro_steps, whole), *(optional(row.memory(part, "planned"), size) for part in CATEGORIES),
             show(row.state(), size),
-            show(line, size),
-            show(least.at_rest() / row.at_rest(), times)
+            show(line, size)
         ])
     return Result(
         text(
             "State is parameters, gradients and moments; the 1/W line is the state of {row} times its ranks over W. Reduction: of parameters "
-            "and moments.{steps}",
+            "and moments, then of all that is planned. One gradient: of each parameter, without sums.{steps}",
             row=name(least.name),
             steps=_steps_differ(list(first.values()))),
-        ["row", "W", "K", *(part.replace("_", " ") for part in CATEGORIES), "state", "1/W line", "reduction"], cells)
+        ["row", "W", "reduction", "planned", "reduction of all", "one gradient", "K", *(part.replace("_", " ") for part in CATEGORIES), "state",
+         "1/W line"], cells)
 
 
 def _steps_differ(rows: list[Traced]) -> Html:
     """What to compare where K, the micro-steps of a step, is not the same."""
     if len({row.micro_steps.value for row in rows if row.micro_steps}) < 2:
         return Html("")
-    return text(" K differs, and with more than one micro-step gradients hold their sums too: compare only parameters "
-                "and moments with 1/W.")
+    return text(" K differs, and with more than one micro-step gradients hold their sums too: compare only parameters, "
+                "one gradient and moments with 1/W.")
 
 
 def collectives(study: Study) -> Optional[Result]:
@@ -93,8 +99,29 @@ def collectives(study: Study) -> Optional[Result]:
             [name(row),
              text("{kind}", kind=collective.replace("_", "-")),
              text("{by}", by=by), *seconds, *bandwidth])
-    return Result(text("Time and bus bandwidth, the median of repeats; sizes are those of the full buffer."),
-                  ["row", "collective", "by", *(size(one) for one in sizes), *(size(one) for one in sizes)], cells)
+    return Result(text("Time and rate (bus bandwidth), the median of repeats; sizes are those of the full buffer.{faster}", faster=_faster(by_place, sizes)),
+                  ["row", "collective", "by", *(f"time, {size(one)}" for one in sizes), *(f"rate, {size(one)}" for one in sizes)], cells)
+
+
+def _faster(found: dict[tuple[str, str, str], dict[float, Measured]], sizes: list[float]) -> Html:
+    """Which collective is faster at the largest size, and how time grows with size, on the most ranks by what is named first."""
+    small, large = sizes[0], sizes[-1]
+    row = list(found)[-1][0]
+    by = next(by for one, _, by in found if one == row)
+    pair = [found.get((row, kind, by), {}) for kind in ("all_gather", "reduce_scatter")]
+    if small == large or not all({small, large} <= set(one) for one in pair):
+        return Html("")
+    faster, slower = sorted(pair, key=lambda one: one[large].seconds.value)
+    grown = [_exponent(one[small], one[large]) for one in pair]
+    return text(" In {row} by {by} {faster} is the faster one at {size}, {ratio} as fast as {slower}. Over sizes the time of all-gather grows with the "
+                "power {gather} of the bytes, that of reduce-scatter with {scatter}: one where bandwidth decides, less where latency counts.", row=name(row), by=by,
+                faster=faster[large].collective.replace("_", "-"), slower=slower[large].collective.replace("_", "-"), size=show(faster[large].size, size),
+                ratio=show(slower[large].seconds / faster[large].seconds, times), gather=show(grown[0]), scatter=show(grown[1]))
+
+
+def _exponent(small: Measured, large: Measured) -> Quantity:
+    values = math.log(large.seconds.value / small.seconds.value) / math.log(large.size.value / small.size.value)
+    return call(values, "exponent", small.seconds, large.seconds, small.size, large.size)
 
 
 def _paired(pairs: list[tuple[Traced, Traced]], sentence: str) -> Optional[Result]:
@@ -108,7 +135,7 @@ def _paired(pairs: list[tuple[Traced, Traced]], sentence: str) -> Optional[Resul
 
 def _speed(row: Traced, base: Traced) -> list[Html]:
     """Tokens/s with their quartiles, the ratio to another row's, and whether the two are told apart."""
-    apart = "–" if row is base else "no" if overlap(row, base) else "yes"
+    apart = "–" if row is base else "no" if overlap(row, base) else "not reliable" if doubts(row) or doubts(base) else "yes"
     return [*(optional(row.key(f"tokens_per_second{end}"), short) for end in ("", "_q1", "_q3")),
             show(row.key("tokens_per_second") / base.key("tokens_per_second"), times), text(apart)]
 
@@ -134,7 +161,7 @@ def weak(study: Study) -> Optional[Result]:
                           show(row.key("step_seconds"), duration), show(speed / base, percent), optional(row.key("memory_planned"), size),
                           optional(row.key("memory_peak"), size)])
     return Result(
-        text("Efficiency: model FLOP/s of a rank, over those of the first row of its group. Where the model grows with the ranks, memory per "
+        text("Efficiency: model FLOP/s of a rank, six for each parameter and token, over those of the first row of its group. Where the model grows with the ranks, memory per "
              "rank should stay the same."),
         ["row", "ranks", "parameters", "tokens/s", "step", "efficiency", "planned memory per rank", "measured peak"], cells) if cells else None
 

@@ -12,7 +12,7 @@ from .findings.losses import PRECISION, loss_difference, same_tokens
 from .quantity import Html, Quantity, call, decimals, join, name, names, scientific, short, show, size, text, times, whole
 from .quartiles import unsure
 from .study import Study, differing
-from .traced import Traced
+from .traced import Traced, starts_late
 
 FLOAT_TOLERANCE = 1e-4  # share of the loss, for rows that start from the same weights
 OUT_OF_MEMORY = re.compile(r"out of memory|does not fit|bad_alloc", re.I)
@@ -70,13 +70,8 @@ def memory_falls(study: Study) -> Check:
         return Check(item, None, text("no sharded rows on several numbers of ranks"))
     few, many = max(pairs, key=lambda pair: pair[1].values["ranks"] / pair[0].values["ranks"])
     return Check(
-        item,
-        many.state().value < few.state().value,
-        text("{few} to {many}: state {high} to {low}",
-             few=name(few.name),
-             many=name(many.name),
-             high=show(few.state(), size),
-             low=show(many.state(), size)))
+        item, many.state().value < few.state().value, text("{few} to {many}: state {high} to {low}",
+             few=name(few.name), many=name(many.name), high=show(few.state(), size), low=show(many.state(), size)))
 
 
 def losses_fall(study: Study) -> Check:
@@ -96,14 +91,12 @@ def losses_fall(study: Study) -> Check:
     return Check(
         item, last.value < first.value and worst.value <= most.value,
         text("{base}: {first} to {last}; largest difference of a row {worst} ({row}), tolerance {most}", base=name(base.name),
-             first=show(first, decimals), last=show(last, decimals), worst=show(worst, scientific), row=name(row.name),
-             most=show(most, scientific)))
+             first=show(first, decimals), last=show(last, decimals), worst=show(worst, scientific), row=name(row.name), most=show(most, scientific)))
 
 
 def was_resumed(row: Traced) -> bool:
     """A checkpoint was its start, or one of its attempts'."""
-    first = int(row.row.metrics.steps.index[0]) if row.row.metrics and len(row.row.metrics.steps) else 1
-    return (row.values["attempts"] or 0) > 1 or first != 1
+    return (row.values["attempts"] or 0) > 1 or starts_late(row)
 
 
 def resumes(study: Study) -> Check:
@@ -121,9 +114,7 @@ def resumes(study: Study) -> Check:
         return Check(
             item, difference.value <= FLOAT_TOLERANCE * row.values["final_loss"],
             text("{figure}; largest difference to the losses of {base} {difference}",
-                 figure=figure,
-                 base=name(study.baseline.name),
-                 difference=show(difference, scientific)))
+                 figure=figure, base=name(study.baseline.name), difference=show(difference, scientific)))
     saved = next((text("{row}{saved}, but ", row=name(row.name), saved=_saved(row)) for row in study.alike if _saved(row)), "")
     return Check(item, None, text("{saved}no row was resumed", saved=saved))
 
@@ -135,22 +126,22 @@ def _saved(row: Traced) -> Html:
 
 
 def clipping(study: Study) -> Check:
-    """Gradient norms above optim.clip."""
+    """Updates whose gradients were scaled, because their norm was above optim.clip."""
     item = "clipping"
     for row in study.alike:
         clip = row.attribute("/config/optim.clip")
         if clip is None or not clip.value or "grad_norm" not in row.row.metrics.steps:
             continue
         norms = row.row.metrics.steps["grad_norm"].to_numpy(np.float64)
+        done = 1 - np.asarray(row.row.metrics.steps.get("skipped", np.zeros(len(norms))), dtype=np.float64)
         over = call(np.nansum(norms > clip.value), "above", row.name, "/steps/grad_norm", clip)
-        if over.value:
+        largest_norm = call(np.nanmax(norms), "max", call(np.nan, "column", row.name, "/steps/grad_norm"))
+        if over.value and done[norms > clip.value].any():
             return Check(
                 item, True,
-                text("{row}: {count} of {steps} steps had a norm above {clip}",
-                     row=name(row.name),
-                     count=show(over, whole),
-                     steps=show(row.key("steps"), whole),
-                     clip=show(clip)))
+                text("{row}: {count} of {steps} steps had a norm above {clip}, so their gradients were scaled to it before the update: the largest, "
+                     "{norm}, by {factor}", row=name(row.name), count=show(over, whole), steps=show(row.key("steps"), whole), clip=show(clip),
+                     norm=show(largest_norm), factor=show(clip / largest_norm)))
     return Check(item, None, text("no row clipped a gradient"))
 
 
@@ -161,31 +152,21 @@ def accumulation(study: Study) -> Check:
         return Check(item, None, text("no row accumulates"))
     row = max(rows, key=lambda row: row.micro_steps.value)
     return Check(
-        item, True,
-        text("{row}: {count} micro-steps a step, last loss {loss}",
-             row=name(row.name),
-             count=show(row.micro_steps, whole),
+        item, True, text("{row}: {count} micro-steps a step, last loss {loss}",
+             row=name(row.name), count=show(row.micro_steps, whole),
              loss=show(row.key("final_loss"), decimals) if row.key("final_loss") else "not known"))
 
 
 def mixed_precision(study: Study) -> Check:
     item = "mixed precision"
-    rows = [
-        row for row in study.alike
-        if row.option("precision.compute") in ("bf16", "fp16") and row.key("final_loss") and row.done
-    ]
+    rows = [row for row in study.alike if row.option("precision.compute") in ("bf16", "fp16") and row.key("final_loss") and row.done]
     if not rows:
         return Check(item, None, text("no row computes in bf16 or fp16"))
     row = rows[0]
     first = call(row.row.metrics.steps["loss"].iloc[0], "first", row.name, "/steps/loss")
     return Check(
-        item,
-        row.key("final_loss").value < first.value,
-        text("{row} in {kind}: loss {first} to {last}",
-             row=name(row.name),
-             kind=name(row.option("precision.compute")),
-             first=show(first, decimals),
-             last=show(row.key("final_loss"), decimals)))
+        item, row.key("final_loss").value < first.value, text("{row} in {kind}: loss {first} to {last}",
+             row=name(row.name), kind=name(row.option("precision.compute")), first=show(first, decimals), last=show(row.key("final_loss"), decimals)))
 
 
 def graphs(study: Study) -> Check:

@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Optional
 
 from .checklist import was_resumed
 from .quantity import Html, Quantity, text
+from .quartiles import doubts
 from .study import OF_RANKS, Study
 from .traced import Traced
 
@@ -26,8 +28,9 @@ def hundredths(value: float) -> str:
     return f"{value:.2f}"
 
 
-def tenths(value: float) -> str:
-    return f"{value:.1f}"
+def reliable(found: list[tuple[Quantity, Traced, Traced]]) -> list[tuple[Quantity, Traced, Traced]]:
+    """Numbers of pairs of rows whose speeds can be relied on: only they judge."""
+    return [one for one in found if not doubts(one[1]) and not doubts(one[2])]
 
 
 def verdict(quantity: Quantity, low: float, high: float) -> str:
@@ -47,8 +50,8 @@ def steps(row: Traced) -> float:
     return row.micro_steps.value if row.micro_steps else 1
 
 
-def pairs(study: Study, one: str, other: str) -> list[tuple[Traced, Traced]]:
-    """Rows of two strategies on as many ranks with the baseline's model, one batch and one precision; none that went on
+def pairs(study: Study, one: str, other: str, rows: Optional[list[Traced]] = None) -> list[tuple[Traced, Traced]]:
+    """Rows of two strategies on as many ranks, by default with the baseline's model, one batch and one precision; none that went on
     from a checkpoint, and none of a command, which may be any program."""
     def alike(a: Traced, b: Traced) -> bool:
         a_settings, b_settings = a.settings(), b.settings()
@@ -58,7 +61,7 @@ def pairs(study: Study, one: str, other: str) -> list[tuple[Traced, Traced]]:
                    and key not in OF_RANKS) and a.values["tokens_per_step"] == b.values["tokens_per_step"]
 
     def plain_rows(strategy: str) -> list[Traced]:
-        return [row for row in study.alike if row.option("shard.strategy") == strategy and (row.values["ranks"] or 1) > 1
+        return [row for row in (study.alike if rows is None else rows) if row.option("shard.strategy") == strategy and (row.values["ranks"] or 1) > 1
                 and row.row.entry.kind != "command" and not was_resumed(row)]
 
     return [(a, b) for a in plain_rows(one) for b in plain_rows(other) if a.values["ranks"] == b.values["ranks"] and alike(a, b)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from .panels.times import TIMES
 from .quantity import Html, Quantity, call, constant, duration, median, name, rounded, show, text, times
-from .quartiles import crowding, spread
+from .quartiles import crowding, load_of_others, spread
 from .study import Study
 from .traced import Traced
 
@@ -94,10 +94,10 @@ def predicted_rows(study: Study) -> list[Traced]:
 
 
 def judged(study: Study) -> tuple[list[Traced], list[Traced], list[Traced]]:
-    """Rows that can judge their predictions; those whose quartiles lie too far apart; those with more threads than cores."""
+    """Rows that can judge their predictions; those whose quartiles lie too far apart or that began while other work ran; those with more threads than cores."""
     rows = predicted_rows(study)
     crowded = [row for row in rows if crowding(row)]
-    noisy = [row for row in rows if row not in crowded and not ((apart := spread(row)) and apart.value <= NOISY)]
+    noisy = [row for row in rows if row not in crowded and (load_of_others(row) or not ((apart := spread(row)) and apart.value <= NOISY))]
     return [row for row in rows if row not in crowded and row not in noisy], noisy, crowded
 
 

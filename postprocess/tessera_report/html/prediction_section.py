@@ -43,7 +43,7 @@ def _line(one: Beside) -> list[Html]:
 
 def _row(row: Traced, counts: bool, noisy: bool) -> list[Html]:
     step = step_of(row)
-    why = "yes" if counts else "no: its quartiles lie too far apart" if noisy else "no: more threads than cores"
+    why = "yes" if counts else "no: its quartiles lie too far apart, or other work ran" if noisy else "no: more threads than cores"
     return [name(row.name), show(step.predicted, duration), show(step.uncertainty, rounded), show(step.measured, duration),
             show(row.key("prediction_error"), signed), optional(spread(row), percent), text("{why}", why=why)]
 
@@ -68,7 +68,7 @@ def _summary(study: Study) -> Html:
         parts.append("No row can judge it.")
     if not any(differences(row) for row in predicted_rows(study)):
         parts.append(" No time of a step differs from its prediction by more than the prices state.")
-    for rows, why in ((noisy, text("whose quartiles lie more than {limit} apart", limit=show(constant(NOISY), rounded))),
+    for rows, why in ((noisy, text("whose quartiles lie more than {limit} apart or that began while other work ran", limit=show(constant(NOISY), rounded))),
                       (crowded, "with more compute threads than cores")):
         if rows:
             parts.append(text(" Not counted: {rows} {why}, with a median error of {middle}.",

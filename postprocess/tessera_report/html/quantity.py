@@ -66,6 +66,10 @@ def largest(quantities: list[Quantity]) -> Quantity:
     return call(max(one.value for one in quantities), "max", *quantities)
 
 
+def smallest(quantities: list[Quantity]) -> Quantity:
+    return call(min(one.value for one in quantities), "min", *quantities)
+
+
 def median(quantities: list[Quantity]) -> Quantity:
     return call(statistics.median(one.value for one in quantities), "median", *quantities)
 
@@ -102,6 +106,10 @@ def whole(value: float) -> str:
     return f"{value:.0f}" if abs(value) < 1e5 else count(value)
 
 
+def tenths(value: float) -> str:
+    return f"{value:.1f}"
+
+
 def decimals(value: float) -> str:
     return f"{value:.4f}"
 
@@ -116,6 +124,10 @@ def scientific(value: float) -> str:
 
 def gigabytes_per_second(value: float) -> str:
     return f"{bytes_text(value)}/s" if value >= 1e9 else f"{value / 1e9:.3f} GB/s"
+
+
+def nats(value: float) -> str:
+    return plain(value) if value >= 0.01 else scientific(value)
 
 
 size, duration = bytes_text, seconds_text
@@ -153,9 +165,14 @@ def names(values: list[str], most: int = 6) -> Html:
     return join(shown, ", ")
 
 
-def number_of(rows: list[str], noun: str = "row") -> Html:
+def number_of(rows: list[str], noun: str = "row", nouns: str = "") -> Html:
     """"1 row", "8 rows"."""
-    return text("{count} {noun}", count=show(counted(rows), whole), noun=noun if len(rows) == 1 else f"{noun}s")
+    return text("{count} {noun}", count=show(counted(rows), whole), noun=noun if len(rows) == 1 else nouns or f"{noun}s")
+
+
+def out_of(found: list[str], every: list[str]) -> Html:
+    """"3 of 8 rows", "1 of 1 row"."""
+    return text("{count} of {all}", count=show(counted(found), whole), all=number_of(every))
 
 
 def optional(quantity: Optional[Quantity], form: Callable[[float], str]) -> Html:

@@ -1,8 +1,8 @@
 """Claims about training state and memory."""
 from __future__ import annotations
 
-from .claim import BETTER, NOTHING, UNKNOWN, Claim, hundredths, pairs, steps, tenths, verdict, verdict_of_all
-from .quantity import Quantity, constant, join, name, percent, plain, show, size, text, whole
+from .claim import BETTER, NOTHING, UNKNOWN, Claim, hundredths, pairs, steps, verdict, verdict_of_all
+from .quantity import Quantity, constant, join, name, percent, plain, show, size, tenths, text, whole
 from .study import Study
 from .traced import Traced
 
@@ -21,8 +21,7 @@ def state_shrinks(study: Study, ranks: int) -> Claim:
     for row in _by_adamw(study):
         if row.option("shard.strategy") != "zero3" or row.values["ranks"] != ranks or row.state() is None:
             continue
-        ones = [one for one in _by_adamw(study)
-                if one.values["ranks"] == 1 and one.state() and one.values["parameters"] == row.values["parameters"]]
+        ones = [one for one in _by_adamw(study) if one.values["ranks"] == 1 and one.state() and one.values["parameters"] == row.values["parameters"]]
         if ones:
             one = min(ones, key=lambda one: one.option("train.micro_batch") != row.option("train.micro_batch"))
             ratio = one.at_rest() / row.at_rest()

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..rows import OTHER_WORK, Row
+from ..studies import is_known
 from .quantity import Quantity
 from .traced import Traced
 
 # Options that follow from the number of ranks where the global batch is fixed.
 OF_RANKS = {"train.accumulation", "train.global_batch", "shard.group_size", "shard.reduce"}
+SEEDS = ("run.seed", "data.seed")
 BATCH = {"train.micro_batch", "train.accumulation", "train.global_batch"}
 
 
@@ -30,6 +32,11 @@ class Study:
     warmup: Optional[int] = None
     suffix: str = ""  # added to keys and titles of pictures that show a part of the rows
     scale: str = ""
+
+    @property
+    def is_study(self) -> bool:
+        """Whether its file is one of inputs/sweeps, which claims and the checklist are about."""
+        return is_known(self.files)
 
     @property
     def trained(self) -> list[Traced]:
@@ -57,8 +64,7 @@ class Study:
 
         others = [row for row in self.rows if not near(row)]
         first = replace(self, rows=[row for row in self.rows if near(row)])
-        return [first, replace(self, rows=others, suffix="-others", scale=": models of another scale")
-                ] if others else [first]
+        return [first, replace(self, rows=others, suffix="-others", scale=": models of another scale")] if others else [first]
 
     def speedup(self, row: Traced) -> Optional[Quantity]:
         """None for another model than the baseline's, or longer sequences: their tokens cost other work."""
@@ -91,10 +97,14 @@ def groups(rows: Sequence[Traced], free: set[str], *more: str) -> list[list[Trac
     """Rows that agree in all settings but the free ones (names, or how they begin), and in the values `more`."""
     found: dict[tuple, list[Traced]] = {}
     for row in rows:
-        settings = tuple(
-            sorted((key, value) for key, value in row.settings().items() if not key.startswith(tuple(free))))
+        settings = tuple(sorted((key, value) for key, value in row.settings().items() if not key.startswith(tuple(free))))
         found.setdefault((settings, *(row.values[key] for key in more)), []).append(row)
     return list(found.values())
+
+
+def seeds_of(rows: Sequence[Traced]) -> int:
+    """How many pairs of seeds."""
+    return len({tuple(map(row.option, SEEDS)) for row in rows})
 
 
 def make_study(rows: list[Row], baseline: Optional[Row], paths: Sequence[Path], warmup: Optional[int]) -> Study:

@@ -80,8 +80,7 @@ class Traced:
         if key in ("exposed_share", "data_share", "exposed_seconds", "data_seconds"):
             prefix = "time/exposed_" if key.startswith("exposed") else "time/data"
             paths = [f"/steps/{column}" for column in self.row.timed if str(column).startswith(prefix)]
-            return call(nothing, "share_of_step" if key.endswith("share") else "seconds_a_step", row, paths,
-                        *self._warmup)
+            return call(nothing, "share_of_step" if key.endswith("share") else "seconds_a_step", row, paths, *self._warmup)
         if key in ("mfu", "mfu_exact"):
             flops = self.attribute("/model/flops_per_token" + ("_6n" if key == "mfu" else ""))
             return self.key("tokens_per_second") * flops / (self.ranks * self.peak)
@@ -92,8 +91,7 @@ class Traced:
         if key == "timed_steps":
             return call(nothing, "size", self._timed("/steps/seconds"))
         return {
-            "ranks": lambda: self.ranks, "parameters": lambda: self.attribute("/model/parameters"),
-            "tokens_per_step": lambda: self.tokens_per_step
+            "ranks": lambda: self.ranks, "parameters": lambda: self.attribute("/model/parameters"), "tokens_per_step": lambda: self.tokens_per_step
         }.get(key, lambda: None)()
 
     # Facts
@@ -138,8 +136,7 @@ class Traced:
         given = self.attribute("/model/tokens_per_step")
         if given is not None or self.values["tokens_per_step"] is None:
             return given
-        return self.ranks * self.attribute("/config/train.micro_batch") * self.micro_steps * self.attribute(
-            "/config/train.seq_len")
+        return self.ranks * self.attribute("/config/train.micro_batch") * self.micro_steps * self.attribute("/config/train.seq_len")
 
     @property
     def flops_per_token(self) -> Optional[Quantity]:
@@ -205,13 +202,9 @@ class Traced:
     def sent(self, *kinds: str) -> Optional[Quantity]:
         """Bytes that rank 0 sent per step: the median."""
         paths = [f"/comm/{kind}/bytes" for kind in kinds or COLLECTIVES]
-        columns = [[attempt[path[6:]]
-                    for attempt in self.row.metrics.comm
-                    if path[6:] in attempt]
-                   for path in paths] if self.row.metrics else []
+        columns = [[attempt[path[6:]] for attempt in self.row.metrics.comm if path[6:] in attempt] for path in paths] if self.row.metrics else []
         columns = [np.concatenate(found).astype(np.float64) for found in columns if found]
-        paths = [path for path in paths
-                 if any(path[6:] in attempt for attempt in self.row.metrics.comm)] if self.row.metrics else []
+        paths = [path for path in paths if any(path[6:] in attempt for attempt in self.row.metrics.comm)] if self.row.metrics else []
         if not columns or not len(columns[0]):
             return None
         return call(sum(float(np.median(column)) for column in columns), "bytes_a_step", self.name, paths)
@@ -284,6 +277,12 @@ class Traced:
         if self.schedule is None or not self.schedule["units"]:
             return None
         return call(max(unit["padded"] for unit in self.schedule["units"]), "largest_unit", self.name)
+
+
+def starts_late(row: Traced) -> bool:
+    """Its first step is not the first: it started from a checkpoint."""
+    metrics = row.row.metrics
+    return bool(metrics and len(metrics.steps) and metrics.steps.index[0] > 1)
 
 
 def known(*quantities: Optional[Quantity]) -> bool:

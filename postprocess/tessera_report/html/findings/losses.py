@@ -5,7 +5,8 @@ from typing import Optional
 
 import numpy as np
 
-from ..quantity import (Html, Quantity, call, counted, decimals, name, names, number_of, scientific, show, text, whole)
+from ..learning import unlike
+from ..quantity import Html, Quantity, call, decimals, name, names, nats, number_of, out_of, show, text
 from ..study import Study, differing
 from ..traced import Traced
 
@@ -17,11 +18,8 @@ def equal_losses(study: Study) -> Optional[Html]:
     same = [row.name for row in same_tokens(study) if loss_difference(row, study.baseline).value == 0]
     if not same:
         return None
-    return text(
-        "{rows} of {all} rows on the same tokens have the baseline's losses to the last bit at every step: {names}.",
-        rows=show(counted(same), whole),
-        all=show(counted([row.name for row in same_tokens(study)]), whole),
-        names=names(same))
+    return text("{rows} on the same tokens {has} the baseline's losses to the last bit at every step: {names}.", names=names(same),
+                rows=out_of(same, [row.name for row in same_tokens(study)]), has="has" if len(same) == 1 else "have")
 
 
 def near_losses(study: Study) -> Optional[Html]:
@@ -51,9 +49,7 @@ def loss_stands(study: Study) -> Optional[Html]:
 
 
 def _apart(study: Study) -> list[tuple[Traced, Quantity]]:
-    return [(row, difference)
-            for row in same_tokens(study)
-            if (difference := loss_difference(row, study.baseline)).value > 0]
+    return [(row, difference) for row in same_tokens(study) if (difference := loss_difference(row, study.baseline)).value > 0]
 
 
 def _apart_text(where: str, apart: list[tuple[Traced, Quantity]]) -> Optional[Html]:
@@ -62,20 +58,17 @@ def _apart_text(where: str, apart: list[tuple[Traced, Quantity]]) -> Optional[Ht
     row, worst = max(apart, key=lambda pair: pair[1].value)
     return text(
         "{where} the losses of {rows} on the same tokens differ from it; the most those of {row}, by at most {difference} nats at a step.",
-        where=where,
-        rows=number_of([row.name for row, _ in apart]),
-        row=name(row.name),
-        difference=show(worst, scientific))
+        where=where, rows=number_of([row.name for row, _ in apart]), row=name(row.name), difference=show(worst, nats))
 
 
 def same_tokens(study: Study, base: Optional[Traced] = None) -> list[Traced]:
-    """Rows with the baseline's data, seed, model and batch that share steps with `base` (the baseline itself by default)."""
+    """Rows that learn as the baseline does, with its batch, and share steps with `base` (the baseline itself by default)."""
     base = base or study.baseline
     if base is None or not base.row.metrics or "loss" not in base.row.metrics.steps:
         return []
     return [
         row for row in study.alike
-        if row is not base and not {"batch", "nan"} & set(row.values["flags"]) and "loss" in row.row.metrics.steps
+        if row is not base and not unlike(row, base) and not {"batch", "nan"} & set(row.values["flags"]) and "loss" in row.row.metrics.steps
         and len(row.row.metrics.steps.index.intersection(base.row.metrics.steps.index))
     ]
 

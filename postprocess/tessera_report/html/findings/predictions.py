@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ..predicted import differences, predicted_rows, sentence
-from ..quantity import Html, counted, join, show, text, whole
+from ..quantity import Html, join, out_of, text
 from ..quartiles import caveat, crowding
 from ..study import Study
 
@@ -19,7 +19,6 @@ def beyond_price(study: Study) -> Optional[Html]:
     steps = [pair for pair in named if pair[1].name == "step"]
     worst = [max(part, key=lambda pair: abs(pair[1].measured.value - pair[1].predicted.value) / pair[0].values["predicted_seconds"])
              for part in (steps, [pair for pair in named if pair not in steps]) if part]
-    return text("Times differ from their predictions by more than the prices state in {count} of {all} rows. Most: {worst}{caveat}.",
-                count=show(counted(list({row.name for row, _ in found})), whole),
-                all=show(counted([row.name for row in rows]), whole),
+    return text("Times differ from their predictions by more than the prices state in {rows}. Most: {worst}{caveat}.",
+                rows=out_of(list(dict.fromkeys(row.name for row, _ in found)), [row.name for row in rows]),
                 worst=join([sentence(row, one) for row, one in worst], "; "), caveat=caveat(*dict.fromkeys(row for row, _ in worst)))

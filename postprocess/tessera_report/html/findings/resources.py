@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ..quantity import Html, Quantity, call, counted, name, number_of, show, size, text, times, whole
+from ..quantity import Html, Quantity, call, counted, name, number_of, out_of, show, size, text, times
 from ..study import Study
 from ..traced import Traced
 
@@ -19,9 +19,17 @@ def least_memory(study: Study) -> Optional[Html]:
     ratio = most.key("memory_peak") / least.key("memory_peak") if least.values["memory_peak"] else None
     if ratio is None or ratio.value < 1.1:
         return None
-    return text("{least} has the lowest peak of memory, {low} per rank; {most} needs {high}, {ratio} as much.",
-                least=name(least.name), low=show(least.key("memory_peak"), size), most=name(most.name),
+    planned = [row for row in study.alike if row.key("memory_planned")]
+    by_plan = min(planned, key=lambda row: row.values["memory_planned"], default=least)
+    plan = text(" By plan {row} needs least, {bytes}: the rest of a peak is memory that the plan does not count.", row=name(by_plan.name),
+                bytes=show(by_plan.key("memory_planned"), size)) if by_plan.values["memory_planned"] and _plans_more(least, by_plan) else ""
+    return text("{least} has the lowest peak of memory, {low} per rank; {most} needs {high}, {ratio} as much.{plan}",
+                least=name(least.name), plan=plan, low=show(least.key("memory_peak"), size), most=name(most.name),
                 high=show(most.key("memory_peak"), size), ratio=show(ratio, times))
+
+
+def _plans_more(row: Traced, other: Traced) -> bool:
+    return (row.values["memory_planned"] or 0) > other.values["memory_planned"]
 
 
 def volume(study: Study) -> Optional[Html]:
@@ -33,14 +41,10 @@ def volume(study: Study) -> Optional[Html]:
     if apart:
         row = apart[0]
         return text(
-            "{row} sent {counted} a step, its schedule says {planned}: {count} of {all} rows differ from their plan.",
-            row=name(row.name),
-            counted=show(_counted(row), size),
-            planned=show(row.planned("wire_bytes_per_step"), size),
-            count=show(counted([row.name for row in apart]), whole),
-            all=show(counted([row.name for row in rows]), whole))
-    return text("{all} on several ranks: each sent exactly the bytes that its schedule says.",
-                all=number_of([row.name for row in rows]))
+            "{row} sent {counted} a step, its schedule says {planned}; {rows} sent other bytes than planned.", row=name(row.name),
+            counted=show(_counted(row), size), planned=show(row.planned("wire_bytes_per_step"), size),
+            rows=out_of([row.name for row in apart], [row.name for row in rows]))
+    return text("{all} on several ranks: each sent exactly the bytes that its schedule says.", all=number_of([row.name for row in rows]))
 
 
 def plan_and_memory(study: Study) -> Optional[Html]:
@@ -52,12 +56,8 @@ def plan_and_memory(study: Study) -> Optional[Html]:
     if not over:
         return None
     return text(
-        "{count} of {all} rows measured more memory than planned, by {least} ({first}){most}: libraries and the process itself take memory "
-        "that the plan does not count.",
-        count=show(counted([row.name for row, _ in over]), whole),
-        all=show(counted([row.name for row, _ in rows]), whole),
-        least=show(over[0][1], size),
-        first=name(over[0][0].name),
+        "{rows} measured more memory than planned, by {least} ({first}){most}: libraries and the process itself take memory "
+        "that the plan does not count.", rows=out_of([row.name for row, _ in over], [row.name for row, _ in rows]), least=show(over[0][1], size), first=name(over[0][0].name),
         most=text(" to {more} per rank ({row})", more=show(over[-1][1], size), row=name(over[-1][0].name)) if len(over) > 1 else " per rank")
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 from typing import Optional
 
 from ..panels.scaling import strong_groups, weak_groups
-from ..quantity import (Html, call, constant, counted, duration, name, names, number_of, percent, show, text, times, whole,
-                        rounded)
-from ..quartiles import SPREAD, caveat, crowding, spread, unsure
+from ..quantity import Html, call, constant, duration, join, name, number_of, out_of, percent, rounded, show, text, times, whole
+from ..quartiles import Doubt, caveat, reasons, unsure
 from ..study import Study
+from ..traced import Traced
 
 WAITS = 0.2  # of the time: exposed communication
 DATA = 0.1  # of the time: reading
 
 
 def fastest(study: Study) -> Optional[Html]:
-    """The fastest row of the baseline's model against the baseline."""
+    """The fastest row of the baseline's model against the baseline, and their types where these differ."""
     rows = [row for row in study.alike if row is not study.baseline and row.done]
     if study.baseline is None or not rows or not study.baseline.done:
         return None
@@ -22,12 +22,12 @@ def fastest(study: Study) -> Optional[Html]:
     ratio = study.speedup(best)
     if ratio is None or ratio.value <= 1:
         return text("No row is faster than the baseline {base}: the next, {row}, reaches {ratio} of its tokens/s{unsure}.",
-                    base=name(study.baseline.name),
-                    row=name(best.name),
-                    ratio=show(ratio, times),
+                    base=name(study.baseline.name), row=name(best.name), ratio=show(ratio, times),
                     unsure=unsure(best, study.baseline)) if ratio else None
-    return text("{row} is the fastest row, {ratio} as fast as the baseline {base}{unsure}.", row=name(best.name),
-                ratio=show(ratio, times), base=name(study.baseline.name), unsure=unsure(best, study.baseline))
+    own, other = (row.option("precision.compute") for row in (best, study.baseline))
+    types = text(" ({own} against {other})", own=own, other=other) if own and other and own != other else ""
+    return text("{row} is the fastest row, {ratio} as fast as the baseline {base}{types}{unsure}.", row=name(best.name),
+                ratio=show(ratio, times), base=name(study.baseline.name), types=types, unsure=unsure(best, study.baseline))
 
 
 def strong_scaling(study: Study) -> Optional[Html]:
@@ -35,10 +35,7 @@ def strong_scaling(study: Study) -> Optional[Html]:
     found = strong_groups(study)
     if not found:
         return None
-    group = max(
-        found,
-        key=lambda group:
-        (group[-1].values["ranks"], group[-1].values["tokens_per_second"] / group[0].values["tokens_per_second"]))
+    group = max(found, key=lambda group: (group[-1].values["ranks"], group[-1].values["tokens_per_second"] / group[0].values["tokens_per_second"]))
     ratio = group[-1].key("tokens_per_second") / group[0].key("tokens_per_second")
     return text("Strong scaling: from {few} to {many} ranks {last} is {ratio} as fast as {first}{unsure}.",
                 few=show(group[0].ranks, whole), many=show(group[-1].ranks, whole), last=name(group[-1].name),
@@ -52,7 +49,7 @@ def weak_scaling(study: Study) -> Optional[Html]:
         return None
     group = max(found, key=lambda group: group[-1].values["ranks"])
     first, last = (row.key("tokens_per_second") * row.flops_per_token / row.ranks for row in (group[0], group[-1]))
-    return text("Weak scaling: on {many} ranks {row} keeps {share} of the FLOP/s that a rank has in {first}{caveat}.",
+    return text("Weak scaling: on {many} ranks {row} keeps {share} of the FLOP/s, six for each parameter and token, that a rank has in {first}{caveat}.",
                 many=show(group[-1].ranks, whole), row=name(group[-1].name), share=show(last / first, percent),
                 first=name(group[0].name), caveat=caveat(group[0], group[-1]))
 
@@ -93,10 +90,7 @@ def straggler(study: Study) -> Optional[Html]:
     names_rank = call(rank, "measured", row.name, "/ranks/straggler")
     return text(
         "In {row} rank {rank} is slowing the others down: {count} of {all} reports name it, because it computes and reads longest and "
-        "waits least.",
-        row=name(row.name),
-        rank=show(call(rank, "max", names_rank), whole),
-        count=show(call(count, "size", names_rank), whole),
+        "waits least.", row=name(row.name), rank=show(call(rank, "max", names_rank), whole), count=show(call(count, "size", names_rank), whole),
         all=show(call(reports, "size", call(reports, "measured", row.name, "/ranks/report")), whole))
 
 
@@ -115,59 +109,16 @@ def start_up(study: Study) -> Optional[Html]:
                 steps=show(worst.key("startup_seconds") / worst.key("step_seconds"), whole))
 
 
-def noise(study: Study) -> Optional[Html]:
-    """Rows whose quartiles are far apart."""
-    spreads = [(row, apart) for row in study.trained if (apart := spread(row))]
-    wide = [(row, apart) for row, apart in spreads if apart.value > SPREAD]
-    if not wide:
+def unreliable(study: Study) -> Optional[Html]:
+    """Rows whose speeds decide nothing, by the kinds of doubts, and the worst of each kind."""
+    kinds: dict[str, list[tuple[Traced, Doubt]]] = {}
+    for row in study.rows if len(study.rows) > 1 else ():
+        for one in reasons(row):
+            kinds.setdefault(one.kind, []).append((row, one))
+    if not kinds:
         return None
-    row, worst = max(wide, key=lambda pair: pair[1].value)
-    return text(
-        "Timings are noisy: in {count} of {all} rows the quartiles lie more than {limit} of the median apart, in {row} {share}. "
-        "Such rows decide nothing.",
-        count=show(counted([row.name for row, _ in wide]), whole),
-        all=show(counted([row.name for row, _ in spreads]), whole),
-        limit=show(constant(SPREAD), rounded),
-        row=name(row.name),
-        share=show(worst, rounded))
-
-
-def crowded(study: Study) -> Optional[Html]:
-    """Rows with more threads that compute than cores: ranks wait for each other."""
-    rows = [(row, *found) for row in study.trained if (found := crowding(row))]
-    if not rows:
-        return None
-    row, threads, cores = max(rows, key=lambda one: one[1].value / one[2].value)
-    return text(
-        "{rows} had more compute threads than cores, most {row}: {threads} on {cores}. Their ranks wait for each other, so "
-        "their speeds say nothing about scaling.",
-        rows=number_of([one.name for one, _, _ in rows]),
-        row=name(row.name),
-        threads=show(threads, whole),
-        cores=show(cores, whole))
-
-
-def overlapped(study: Study) -> Optional[Html]:
-    """Rows that ran at the same time on one host."""
-    rows = [row for row in study.rows if row.row.together]
-    if not rows:
-        return None
-    most = max(rows, key=lambda row: len(row.row.together))
-    return text("{rows} did not have their hosts to themselves: by the times of status.json {row} ran at the same time as {others}.",
-                rows=number_of([row.name for row in rows]),
-                row=name(most.name),
-                others=names(most.row.together, 3))
-
-
-def busy_machine(study: Study) -> Optional[Html]:
-    """Rows that began on a loaded machine."""
-    rows = [
-        row for row in study.trained
-        if (row.values["load_average_start"] or 0) > max(2.0, 1.5 * (row.values["ranks"] or 1))
-    ]
-    if not rows:
-        return None
-    worst = max(rows, key=lambda row: row.values["load_average_start"])
-    return text("The machine was busy: {rows} began at a load average above the number of ranks, {row} at {load}.",
-                rows=number_of([row.name for row in rows]), row=name(worst.name),
-                load=show(worst.attribute("/provenance/load_average_start"), lambda value: f"{value:.1f}"))
+    parts = [text("{rows} {kind} (most: {why})", rows=number_of([row.name for row, _ in found]), kind=kind,
+                  why=max(found, key=lambda pair: pair[1].size)[1].why) for kind, found in kinds.items()]
+    rows = {row.name for found in kinds.values() for row, _ in found}
+    return text("Speeds of {rows} are not reliable and decide nothing: {parts}.",
+                rows=out_of(sorted(rows), [row.name for row in study.rows]), parts=join(parts, "; "))

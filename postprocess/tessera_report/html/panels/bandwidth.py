@@ -93,16 +93,12 @@ def bandwidth(study: Study) -> Optional[Panel]:
     if figure is None:
         return None
     cells = [[
-        name(line.row.name),
-        text("{collective}, {by}", collective=line.collective.replace("_", "-"), by=line.by),
-        show(line.size, size),
-        show(line.seconds, duration),
-        show(line.bandwidth, gigabytes_per_second)
+        name(line.row.name), text("{collective}, {by}", collective=line.collective.replace("_", "-"), by=line.by), show(line.size, size),
+        show(line.seconds, duration), show(line.bandwidth, gigabytes_per_second)
     ] for collective in COLLECTIVES for row, by in _curves(lines) for line in _points(lines, collective, row, by)]
     caption = text("Bus bandwidth as nccl-tests define it: bytes over time, times (n−1)/n of the n ranks, twice that "
                    "for all-reduce. Bytes are those of the full buffer. Repeats of a row: their median.")
-    return drawn(figure, "bandwidth", "Bandwidth against size", caption,
-                 ["row", "collective", "size", "time", "bus bandwidth"], cells)
+    return drawn(figure, "bandwidth", "Bandwidth against size", caption, ["row", "collective", "size", "time", "bus bandwidth"], cells)
 
 
 def draw_bandwidth(lines: list[Measured]) -> Optional[Figure]:
@@ -121,8 +117,7 @@ def draw_bandwidth(lines: list[Measured]) -> Optional[Figure]:
             if own:
                 axes.plot([line.size.value for line in own], np.array([line.bandwidth.value for line in own]) / 1e9,
                           marker="o", markersize=3, linewidth=1.2, label=f"{row}, {by}" if len(rows) > 1 else by,
-                          color=svg.COLOURS[by_whom.index(by) % len(svg.COLOURS)],
-                          linestyle=svg.LINES[rows.index(row) % len(svg.LINES)])
+                          color=svg.COLOURS[by_whom.index(by) % len(svg.COLOURS)], linestyle=svg.LINES[rows.index(row) % len(svg.LINES)])
         axes.set_title(f"{collective.replace('_', '-')}: bus bandwidth", fontsize=8.5)
         axes.set_xscale("log")
         if max(fastest) > APART * min(fastest):
@@ -150,6 +145,5 @@ def _points(lines: list[Measured], collective: str, row: str, by: str) -> list[M
 
 
 def _decimal(value: float) -> str:
-    unit, scale = next(((unit, scale) for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if value >= scale),
-                       ("B", 1.0))
+    unit, scale = next(((unit, scale) for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if value >= scale), ("B", 1.0))
     return f"{value / scale:g} {unit}"

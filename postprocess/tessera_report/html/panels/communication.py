@@ -23,21 +23,12 @@ def volume(study: Study) -> Optional[Panel]:
         exposed = row.key("exposed_share")
         axes.barh(place, counted.value / scale, 0.6, color=svg.OTHERS, label=None if place else "counted")
         if formula:
-            axes.barh(place, formula.value / scale, 0.72, fill=False, edgecolor=svg.INK, linewidth=0.9,
-                      label=None if place else "formula")
+            axes.barh(place, formula.value / scale, 0.72, fill=False, edgecolor=svg.INK, linewidth=0.9, label=None if place else "formula")
         most = max(counted.value, formula.value if formula else 0) / scale
         share = f", {exposed.value:.0%} exposed" if exposed else ""
-        axes.annotate(f"{bytes_text(counted.value)}{share}", (most, place), xytext=(4, 0), textcoords="offset points",
-                      va="center", fontsize=8)
-        cells.append([
-            name(row.name),
-            optional(formula, size),
-            optional(planned, size),
-            show(counted, size),
-            optional(exposed, percent)
-        ])
-    most = max([row.sent().value for row in rows] +
-               [row.planned("formula", "bytes").value for row in rows if row.planned("formula", "bytes")])
+        axes.annotate(f"{bytes_text(counted.value)}{share}", (most, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8)
+        cells.append([name(row.name), optional(formula, size), optional(planned, size), show(counted, size), optional(exposed, percent)])
+    most = max([row.sent().value for row in rows] + [row.planned("formula", "bytes").value for row in rows if row.planned("formula", "bytes")])
     axes.set_xlim(0, 1.75 * most / scale)
     axes.set_xlabel(f"{unit} that a rank sends in a step")
     has_formula = any(row.planned("formula", "bytes") for row in rows)

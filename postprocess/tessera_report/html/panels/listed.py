@@ -28,7 +28,7 @@ OVERLAP = "rows on several ranks that differ in prefetch and batch only, 0 among
 PANELS: list[tuple[str, Callable[[Study], Optional[Panel]], str]] = [
     ("Throughput", throughput, "two rows with tokens/s"),
     ("Loss", losses, "a row with losses of two steps"),
-    ("Loss over tokens and time", progress, "two rows that validated three times, with different losses"),
+    ("Loss over tokens and time", progress, "two rows that validated twice, with different losses"),
     ("Memory at the peak", at_the_peak, "a row whose plan is a twentieth of what was measured or more"),
     ("Time of a step", breakdown, "a row whose operations were timed"),
     ("Planned beside measured", planned_beside_measured, "a run with plan.cluster"),

@@ -12,6 +12,7 @@ from .. import svg
 from ..quantity import decimals, name, optional, text
 from ..study import Study
 from ..traced import Traced
+from . import curves
 from .panel import Panel, drawn
 
 # Of validation sets after the first: marker and word.
@@ -30,22 +31,23 @@ def losses(study: Study) -> Optional[Panel]:
     rows = [row for row in study.trained if row.row.metrics and len(finite_column(row.row.metrics.steps, "loss")) > 1]
     if not rows:
         return None
-    together: dict[tuple[bytes, ...], list[Traced]] = {}
-    for row in rows:
-        together.setdefault(_bits(row), []).append(row)
+    together: dict[tuple, list[list[Traced]]] = {}
+    for group in curves.by_seeds(rows):
+        together.setdefault(tuple(map(_bits, group)), []).append(group)
+    found = [same[0] for same in together.values()]
+    last = [float(np.mean([row.values["final_loss"] if row.values["final_loss"] is not None else np.inf for row in group])) for group in found]
+    styles = curves.styles(last, [_label(same) for same in together.values()])
     figure, axes = svg.figure(2.6)
     circles = False
     marks = marks_of([row.row for row in rows])
-    for place, same in enumerate(together.values()):
-        steps, evals = same[0].row.metrics.steps["loss"], same[0].row.metrics.evals.get("loss", ())
-        style = svg.style_of(place)
-        axes.plot(steps.index, steps.where(np.isfinite(steps)), linewidth=1.2, label=_label(same), **style)
+    for group, style in zip(found, styles):
+        curves.draw(axes, [(steps.index.to_numpy(), steps.to_numpy(np.float64)) for steps in (row.row.metrics.steps["loss"] for row in group)], style)
+        evals = group[0].row.metrics.evals.get("loss", ()) if len(group) == 1 and len(found) <= curves.MOST else ()
         if len(evals):
             circles = True
-            axes.plot(evals.index, evals.where(np.isfinite(evals)), "o", markersize=4, markerfacecolor="white",
-                      color=style["color"])
-        for set_name in same[0].row.metrics.further_sets:
-            validation = same[0].row.metrics.validation(set_name)
+            axes.plot(evals.index, evals.where(np.isfinite(evals)), "o", markersize=4, markerfacecolor="white", color=style["color"])
+        for set_name in group[0].row.metrics.further_sets if len(group) == 1 else ():
+            validation = group[0].row.metrics.validation(set_name)
             axes.plot(validation.index, validation.where(np.isfinite(validation)), marks[set_name][0], markersize=4,
                       markerfacecolor="white", color=style["color"])
     axes.set_xlabel("step")
@@ -53,20 +55,16 @@ def losses(study: Study) -> Optional[Panel]:
     axes.set_ylabel("loss (nats per token)")
     axes.grid()
     svg.legend(figure, axes)
-    caption = text("Mean over all tokens of the global batch.{circles}{further}{same}",
+    caption = text("Mean over all tokens of the global batch.{circles}{further}{same}{more}", more=curves.words(found),
                    circles=" Circles are validation losses." if circles else "",
                    further=f" Other marks: {', '.join(f'{word} {set_name}' for set_name, (_, word) in marks.items())}."
-                   if marks else "",
-                   same=" Rows with the same bits at every step share a curve: (+n) stands for n more rows."
-                   if len(together) < len(rows) else "")
+                   if marks else "", same=" Rows with the same bits at every step share a curve: (+n) stands for n more rows."
+                   if any(len(same) > 1 for same in together.values()) else "")
     cells = [[
-        name(row.name),
-        optional(row.key("final_loss"), decimals),
-        optional(row.key("best_loss"), decimals),
+        name(row.name), optional(row.key("final_loss"), decimals), optional(row.key("best_loss"), decimals),
         optional(row.key("final_validation_loss"), decimals)
     ] for row in rows]
-    return drawn(figure, "losses" + study.suffix, "Loss" + study.scale, caption, ["row", "last", "best", "validation"],
-                 cells)
+    return drawn(figure, "losses" + study.suffix, "Loss" + study.scale, caption, ["row", "last", "best", "validation"], cells)
 
 
 def _bits(row: Traced) -> tuple[bytes, ...]:
@@ -76,5 +74,5 @@ def _bits(row: Traced) -> tuple[bytes, ...]:
     return metrics.steps["loss"].to_numpy(np.float64).tobytes(), evals, " ".join(metrics.further_sets).encode()
 
 
-def _label(same: list[Traced]) -> str:
-    return same[0].name if len(same) == 1 else f"{same[0].name} (+{len(same) - 1})"
+def _label(same: list[list[Traced]]) -> str:
+    return curves.label_of(same[0]) + (f" (+{len(same) - 1})" if len(same) > 1 else "")

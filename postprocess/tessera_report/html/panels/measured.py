@@ -49,10 +49,8 @@ def measured_timelines(study: Study) -> tuple[list[Panel], list[str]]:
             "The last step of the newest trace of {row}, on the first ranks. Red: compute waits. The plan above has each "
             "operation as early as its queue and its waits allow, as long as on the rank where it was shortest. In gaps compute "
             "neither runs nor waits for an operation: other processes have its core. Below: bytes in use on the first rank, as "
-            "planned.",
-            row=name(row.name))
-        panels.append(
-            drawn(draw_trace(trace), f"trace-{len(panels) + 1}", f"A step as measured: {row.name}", caption, wide=True))
+            "planned.", row=name(row.name))
+        panels.append(drawn(draw_trace(trace), f"trace-{len(panels) + 1}", f"A step as measured: {row.name}", caption, wide=True))
     return panels, problems
 
 

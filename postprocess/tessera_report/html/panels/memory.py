@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from .. import svg
 from ..quantity import Html, name, optional, short, show, size, text, whole
+from ..quartiles import doubts
 from ..study import BATCH, OF_RANKS, Study, groups
 from ..traced import STATE, Traced
 from .panel import Panel, drawn, tick, unit_of
@@ -17,8 +18,7 @@ LEAST = 0.05  # of the measured peak: a smaller plan would not be seen
 # Okabe and Ito's colours; greys are not categories.
 COLOURS = {
     "parameters": "#0072B2", "gradients": "#D55E00", "optimizer state": "#009E73", "gathered units": "#E69F00",
-    "activations": "#56B4E9", "communication": "#CC79A7", "workspace": "#8c8c8c", "idle": "#dde2e6", "host": "#b9a58a",
-    "all": "#b3bcc3"
+    "activations": "#56B4E9", "communication": "#CC79A7", "workspace": "#8c8c8c", "idle": "#dde2e6", "host": "#b9a58a", "all": "#b3bcc3"
 }
 
 
@@ -30,8 +30,7 @@ def at_the_peak(study: Study) -> Optional[Panel]:
         return None
     parts = [part for part in COLOURS if any(part in row.at_peak() for row in rows)]
     cells = [[
-        name(row.name), *(optional(row.at_peak().get(part), size) for part in parts),
-        optional(row.key("memory_planned"), size),
+        name(row.name), *(optional(row.at_peak().get(part), size) for part in parts), optional(row.key("memory_planned"), size),
         optional(row.key("memory_peak"), size)
     ] for row in rows]
     caption = text(
@@ -80,48 +79,34 @@ def over_ranks(study: Study) -> Optional[Panel]:
         if values in drawn_already:  # dashes let the curve below show
             style["linestyle"] = (0, (2.5, 2.5))
         drawn_already.append(values)
-        axes.plot(ranks, np.array(values) / scale, marker="o", markersize=4, linewidth=1.4,
-                  label=label_of(group, found), **style)
+        axes.plot(ranks, np.array(values) / scale, marker="o", markersize=4, linewidth=1.4, label=label_of(group, found), **style)
         lines[round(values[0] * ranks[0])] = (values[0] * ranks[0], ranks)
         cells += [[
-            name(row.name),
-            show(row.ranks, whole),
-            show(row.state(), size), *(optional(row.memory(part, "planned"), size) for part in STATE)
+            name(row.name), show(row.ranks, whole), show(row.state(), size), *(optional(row.memory(part, "planned"), size) for part in STATE)
         ] for row in group]
     every = np.array(sorted({rank for group in found for rank in (row.values["ranks"] for row in group)}))
     for place, (whole_state, _) in enumerate(lines.values()):
-        axes.plot(every, whole_state / every / scale, ":", color=svg.FAINT, linewidth=1,
-                  label=None if place else "1/W of one rank's")
+        axes.plot(every, whole_state / every / scale, ":", color=svg.FAINT, linewidth=1, label=None if place else "1/W of one rank's")
     svg.ranks_axis(axes, every.tolist())
     axes.set_ylim(bottom=0)
     axes.set_xlabel("ranks W")
     axes.set_ylabel(f"{unit} of a rank")
     axes.grid()
     svg.legend(figure, axes)
-    caption = text(
-        "Planned parameters, gradients and optimizer state of the fullest rank, each at its own peak. Dotted: 1/W.")
+    caption = text("Planned parameters, gradients and optimizer state of the fullest rank, each at its own peak. Dotted: 1/W.")
     return drawn(figure, "memory-over-ranks" + study.suffix, "Training state over ranks" + study.scale, caption,
                  ["row", "ranks", "state", "parameters", "gradients", "optimizer state"], cells)
 
 
 def over_batch(study: Study) -> Optional[Panel]:
     """Tokens/s and memory against the tokens per step; a line for each strategy and accumulation."""
-    rows = [
-        row for row in study.trained
-        if row.tokens_per_step and row.micro_steps and row.values["memory_peak"] is not None
-    ]
-    found = [
-        group for group in groups(rows, BATCH | {"shard.reduce"}, "ranks")
-        if len({row.values["tokens_per_step"]
-                for row in group}) > 1
-    ]
+    rows = [row for row in study.trained if row.tokens_per_step and row.micro_steps and row.values["memory_peak"] is not None]
+    found = [group for group in groups(rows, BATCH | {"shard.reduce"}, "ranks") if len({row.values["tokens_per_step"] for row in group}) > 1]
     if not found:
         return None
     lines: dict[str, list[Traced]] = {}
     for group in found:
-        several = len({row.micro_steps.value
-                       for row in group}) > 1 and len({row.option("train.micro_batch")
-                                                       for row in group}) > 1
+        several = len({row.micro_steps.value for row in group}) > 1 and len({row.option("train.micro_batch") for row in group}) > 1
         for row in sorted(group, key=lambda row: (row.micro_steps.value, row.values["tokens_per_step"])):
             steps = f", K = {row.micro_steps.value:.0f}" if several else ""
             lines.setdefault(f"{label_of(group, found)}{steps}", []).append(row)
@@ -132,12 +117,11 @@ def over_batch(study: Study) -> Optional[Panel]:
         tokens = [row.values["tokens_per_step"] for row in line]
         style = {**svg.style_of(place), "marker": "o", "markersize": 3.5, "linewidth": 1.2}
         above.plot(tokens, [row.values["tokens_per_second"] for row in line], label=label, **style)
+        unsure = [(row.values["tokens_per_step"], row.values["tokens_per_second"]) for row in line if doubts(row)]
+        above.plot(*zip(*unsure) if unsure else ((), ()), "o", markersize=3.5, markerfacecolor="white", color=style["color"])
         below.plot(tokens, [row.values["memory_peak"] / scale for row in line], **style)
         cells += [[
-            name(row.name),
-            show(row.tokens_per_step, short),
-            show(row.micro_steps, whole),
-            show(row.key("tokens_per_second"), short),
+            name(row.name), show(row.tokens_per_step, short), show(row.micro_steps, whole), show(row.key("tokens_per_second"), short),
             show(row.key("memory_peak"), size)
         ] for row in line]
     for axes, label in ((above, "tokens/s"), (below, f"{unit}, peak of a rank")):
@@ -152,5 +136,6 @@ def over_batch(study: Study) -> Optional[Panel]:
     below.set_xlabel("tokens a step, all ranks")
     svg.legend(figure, above)
     return drawn(figure, "batch", "Speed and memory against the batch",
-                 text("Rows that differ in micro-batch and accumulation (K) only."),
+                 text("Rows that differ in micro-batch and accumulation (K) only.{unsure}", unsure=" Open marks: speeds that are not reliable."
+                      if any(doubts(row) for line in lines.values() for row in line) else ""),
                  ["row", "tokens a step", "K", "tokens/s", "peak memory"], cells)

@@ -66,11 +66,8 @@ def exposed_over_batch(study: Study) -> Optional[Panel]:
 def _numbers(points: Sequence[Point]) -> tuple[list[str], list[list[Html]]]:
     """Head and cells of the points."""
     return ["row", "units ahead", "tokens a step", "exposed", "gathered units"], [[
-        name(point.row.name),
-        show(point.row.attribute("/config/shard.prefetch_forward"), whole),
-        show(point.row.tokens_per_step, whole),
-        show(point.row.key("exposed_share"), percent),
-        optional(point.row.memory("gathered_units", "planned"), size)
+        name(point.row.name), show(point.row.attribute("/config/shard.prefetch_forward"), whole), show(point.row.tokens_per_step, whole),
+        show(point.row.key("exposed_share"), percent), optional(point.row.memory("gathered_units", "planned"), size)
     ] for point in points]
 
 
@@ -83,8 +80,7 @@ def several_batches(rows: Sequence[Traced]) -> list[Point]:
 def comparable(rows: Sequence[Traced]) -> list[Point]:
     """The largest group of rows that differ in prefetch and batch only and have both prefetch 0 and more; else none."""
     ready = [row for row in rows if row.values["exposed_share"] is not None and (row.values["ranks"] or 1) > 1]
-    found = [[point for row in group if (point := _point(row))]
-             for group in groups(ready, PREFETCH | BATCH | {"train.seq_len"}, "ranks")]
+    found = [[point for row in group if (point := _point(row))] for group in groups(ready, PREFETCH | BATCH | {"train.seq_len"}, "ranks")]
     found = [list({(p.tokens, p.depth): p for p in reversed(group)}.values()) for group in found]  # the first of equal ones
     found = [group for group in found if any(p.depth == 0 for p in group) and any(p.depth > 0 for p in group)]
     found.sort(key=lambda group: (len({p.tokens for p in group}) > 1, len(group), max(p.share for p in group)))

@@ -33,12 +33,7 @@ class Panel:
 
 
 def drawn(figure: Figure,
-          key: str,
-          title: str,
-          caption: Html,
-          head: Optional[list[str]] = None,
-          cells: Optional[list[Cells]] = None,
-          wide: bool = False) -> Panel:
+          key: str, title: str, caption: Html, head: Optional[list[str]] = None, cells: Optional[list[Cells]] = None, wide: bool = False) -> Panel:
     return Panel(key, title, Html(inline(figure, key, title)), caption, head or [], cells or [], wide, figure)
 
 
@@ -49,6 +44,5 @@ def unit_of(most: float) -> tuple[str, float]:
 
 def tick(value: float) -> str:
     """A number at an axis: 500, 5K, 2.5M."""
-    unit, scale = next(((unit, scale) for unit, scale in (("G", 1e9), ("M", 1e6), ("K", 1e3)) if abs(value) >= scale),
-                       ("", 1.0))
+    unit, scale = next(((unit, scale) for unit, scale in (("G", 1e9), ("M", 1e6), ("K", 1e3)) if abs(value) >= scale), ("", 1.0))
     return f"{value / scale:g}{unit}"

@@ -52,7 +52,7 @@ def planned_beside_measured(study: Study) -> Optional[Panel]:
 
 def points(study: Study) -> Optional[Panel]:
     """Predicted over measured seconds, with the diagonal."""
-    groups = [(label, rows) for label, rows in zip(("judged", "quartiles too far apart", "more threads than cores"), judged(study)) if rows]
+    groups = [(label, rows) for label, rows in zip(("judged", "noisy, or with other work", "more threads than cores"), judged(study)) if rows]
     rows = [row for _, group in groups for row in group]
     if len(rows) < 2:
         return None

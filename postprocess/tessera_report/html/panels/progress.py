@@ -10,6 +10,7 @@ from .. import svg
 from ..quantity import decimals, name, optional, text
 from ..study import Study
 from ..traced import Traced
+from . import curves
 from .panel import Panel, drawn, tick
 
 
@@ -19,11 +20,11 @@ def progress(study: Study) -> Optional[Panel]:
     if len({_losses(row).tobytes() for row in rows}) < 2:
         return None
     figure, (tokens, time) = svg.figure(2.8, 2, sharey=True)
-    for place, row in enumerate(rows):
-        steps, losses = row.row.metrics.evals.index.to_numpy(np.float64), _losses(row)
-        style = svg.style_of(place)
-        tokens.plot(steps * row.tokens_per_step.value, losses, linewidth=1.2, label=row.name, **style)
-        time.plot(_seconds(row), losses, linewidth=1.2, **style)
+    found = curves.by_seeds(rows)
+    last = [float(np.mean([_losses(row)[-1] for row in group])) for group in found]
+    for group, style in zip(found, curves.styles(last, [curves.label_of(group) for group in found])):
+        curves.draw(tokens, [(_steps(row) * row.tokens_per_step.value, _losses(row)) for row in group], style)
+        curves.draw(time, [(_seconds(row), _losses(row)) for row in group], style)
     for axes, label in (tokens, "tokens"), (time, "seconds of steps"):
         axes.set_xlabel(label)
         axes.set_xlim(left=0)
@@ -33,13 +34,17 @@ def progress(study: Study) -> Optional[Panel]:
     svg.legend(figure, tokens)
     cells = [[name(row.name), optional(row.key("best_validation_loss"), decimals), optional(row.key("final_validation_loss"), decimals)]
              for row in rows]
-    caption = text("Validation losses of the first set. Time is that of steps, without evaluations and checkpoints.")
+    caption = text("Validation losses of the first set. Time is that of steps, without evaluations and checkpoints.{more}", more=curves.words(found))
     return drawn(figure, "progress" + study.suffix, "Loss over tokens and time" + study.scale, caption, ["row", "best", "last"], cells)
 
 
 def _has_curve(row: Traced) -> bool:
     metrics = row.row.metrics
-    return bool(metrics and row.tokens_per_step and "loss" in metrics.evals and len(metrics.evals) > 2 and "seconds" in metrics.steps)
+    return bool(metrics and row.tokens_per_step and "loss" in metrics.evals and len(metrics.evals) > 1 and "seconds" in metrics.steps)
+
+
+def _steps(row: Traced) -> np.ndarray:
+    return row.row.metrics.evals.index.to_numpy(np.float64)
 
 
 def _losses(row: Traced) -> np.ndarray:

@@ -69,11 +69,8 @@ def growing(found: list[list[Traced]], rows: list[Traced]) -> list[list[Traced]]
 def strong(study: Study) -> Optional[Panel]:
     """Speed-up over ranks for one model and batch."""
     found = strong_groups(study)
-    lines = [(label_of(group, found), group,
-              [row.key("tokens_per_second") / group[0].key("tokens_per_second") for row in group]) for group in found]
-    caption = text(
-        "One model and one global batch on more ranks. Speed-up: tokens/s over those on the fewest ranks. Grey: the ideal."
-    )
+    lines = [(label_of(group, found), group, [row.key("tokens_per_second") / group[0].key("tokens_per_second") for row in group]) for group in found]
+    caption = text("One model and one global batch on more ranks. Speed-up: tokens/s over those on the fewest ranks. Grey: the ideal.")
     return _picture(lines, "strong-scaling" + study.suffix, "Strong scaling" + study.scale, "speed-up", caption,
                     lambda group, rank: rank / group[0].values["ranks"])
 
@@ -84,9 +81,7 @@ def weak(study: Study) -> Optional[Panel]:
     for group in found:
         speeds = [row.key("tokens_per_second") * row.flops_per_token / row.ranks for row in group]
         lines.append((label_of(group, found), group, [speed / speeds[0] for speed in speeds]))
-    caption = text(
-        "Work grows with the ranks. Efficiency: model FLOP/s of a rank over those on the fewest ranks. Grey: the ideal."
-    )
+    caption = text("Work grows with the ranks. Efficiency: model FLOP/s of a rank over those on the fewest ranks. Grey: the ideal.")
     return _picture(lines, "weak-scaling", "Weak scaling", "efficiency", caption, lambda _, __: 1.0)
 
 
@@ -96,8 +91,7 @@ def label_of(group: list[Traced], found: list[list[Traced]]) -> str:
     return group[-1].name if len(same) > 1 else group[-1].strategy
 
 
-def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal: Callable[[list[Traced], int],
-                                                                                           float]) -> Optional[Panel]:
+def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal: Callable[[list[Traced], int], float]) -> Optional[Panel]:
     if not lines:
         return None
     figure, axes = svg.figure(2.5)
@@ -108,10 +102,8 @@ def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal
         if place == 0:
             longest = max((group for _, group, _ in lines), key=len)
             every = sorted({row.values["ranks"] for row in longest})
-            axes.plot(every, [ideal(longest, rank) for rank in every], color="#b3bcc3", linewidth=3, label="ideal",
-                      solid_capstyle="round")
-        axes.plot(ranks, [value.value for value in values], marker="o", markersize=4, linewidth=1.3, label=legend,
-                  **svg.style_of(place))
+            axes.plot(every, [ideal(longest, rank) for rank in every], color="#b3bcc3", linewidth=3, label="ideal", solid_capstyle="round")
+        axes.plot(ranks, [value.value for value in values], marker="o", markersize=4, linewidth=1.3, label=legend, **svg.style_of(place))
         open_marks = [(rank, value.value) for rank, row, value in zip(ranks, group, values) if doubts(row)]
         axes.plot(*zip(*open_marks) if open_marks else ((), ()), "o", markersize=4, markerfacecolor="white", color=svg.style_of(place)["color"])
         cells += [[name(row.name), show(row.ranks, whole), show(value, form)] for row, value in zip(group, values)]

@@ -26,18 +26,12 @@ def throughput(study: Study) -> Optional[Panel]:
         axes.errorbar(median.value, place, xerr=[[median.value - low.value], [high.value - median.value]],
                       color=svg.INK, linewidth=0.9, capsize=2.5, capthick=0.9)
         label = count(median.value) + (f"  {speedup.value:.2f}x" if speedup else "")
-        axes.annotate(label, (max(median.value, high.value), place), xytext=(5, 0), textcoords="offset points",
-                      va="center", fontsize=8.5)
-        cells.append(
-            [name(row.name),
-             show(median, short),
-             show(low, short),
-             show(high, short),
-             optional(speedup, times)])
+        axes.annotate(label, (max(median.value, high.value), place), xytext=(5, 0), textcoords="offset points", va="center", fontsize=8.5)
+        cells.append([name(row.name), show(median, short), show(low, short), show(high, short), optional(speedup, times)])
     axes.set_xlim(0, 1.38 * max(row.values["tokens_per_second_q3"] for row in rows) or 1)
     axes.xaxis.set_major_formatter(lambda value, _: tick(value))
     against = f"\nspeed-up against {study.baseline.name}" if any(study.speedup(row) for row in rows) else ""
-    pale = "; pale: not reliable" if any(map(doubts, rows)) else ""
+    pale = "\npale: not reliable" if any(map(doubts, rows)) else ""
     axes.set_xlabel(f"tokens/s, median and quartiles{pale}{against}")
     caption = text("Bars are medians over steps after warm-up, whiskers their quartiles.")
     return drawn(figure, "throughput" + study.suffix, "Throughput" + study.scale, caption,

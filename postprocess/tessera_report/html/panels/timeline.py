@@ -101,8 +101,7 @@ def phases(schedule: dict[str, Any]) -> list[tuple[str, list[Box]]]:
     """Boxes of init, forward, backward and optimizer: the micro-step that communicates most, and the update."""
     segments = [schedule["segments"][played["segment"]] for played in schedule["step"]]
     micro_steps = [segment for segment in segments if segment["role"] == "micro_step"]
-    chosen = max(micro_steps,
-                 key=lambda segment: sum(operation["wire_bytes"] > 0 for operation in segment["operations"]))
+    chosen = max(micro_steps, key=lambda segment: sum(operation["wire_bytes"] > 0 for operation in segment["operations"]))
     boxes = place(chosen["operations"])
     head = next((box.column for box in boxes if box.label == HEAD), None)
     first_backward = min((box.column for box in boxes if box.operation["kind"] == "backward"), default=None)
@@ -166,8 +165,7 @@ def draw_timeline(schedule: dict[str, Any]) -> Figure:
     width = WIDTH * (columns + 1) / (COLUMNS + 1)
     queues = {phase: [queue for queue in QUEUES if any(box.queue == queue for box in boxes)] for phase, boxes in shown}
     heights = [0.5 + len(queues[phase]) for phase, _ in shown]
-    figure, panels = svg.figure(0.35 + 0.34 * sum(heights), lines=len(shown), width=width, squeeze=False,
-                                gridspec_kw={"height_ratios": heights})
+    figure, panels = svg.figure(0.35 + 0.34 * sum(heights), lines=len(shown), width=width, squeeze=False, gridspec_kw={"height_ratios": heights})
     for axes, (phase, boxes, dots) in zip(panels.flat, parts):
         _phase(axes, phase, boxes, queues[phase], dots)
         axes.set_xlim(-0.05, columns + 0.4)
@@ -194,20 +192,16 @@ def _caption(row: Traced) -> Html:
     ahead = text(", prefetch {units}", units=show(row.planned("prefetch_forward"), whole)) if gathers else ""
     parts = [
         text("Drawn from the schedule that {row} played ({strategy}{ahead}). ",
-             row=name(row.name),
-             strategy=name(schedule["strategy"]),
-             ahead=ahead),
+             row=name(row.name), strategy=name(schedule["strategy"]), ahead=ahead),
         text(
             "Positions follow order and dependencies, not time. Lines are waits between queues; dashed: for prefetch or a limit. "
             "Init is no operation: each rank fills its own share of every unit. "
         )
     ]
     if micro_steps > 1:
-        parts.append(text("One of {count} micro-steps is shown, the one that communicates most. ",
-                          count=show(row.planned("accumulation"), whole)))
+        parts.append(text("One of {count} micro-steps is shown, the one that communicates most. ", count=show(row.planned("accumulation"), whole)))
     if sums:
-        parts.append(text("Forward also reduces {units}: the last gradients of the micro-step before. ",
-                          units=names(list(dict.fromkeys(sums)))))
+        parts.append(text("Forward also reduces {units}: the last gradients of the micro-step before. ", units=names(list(dict.fromkeys(sums)))))
     if left < operations:
         parts.append(text("Dots stand for {cut} of {all} operations: blocks in the middle, or sums at the end. ",
                           cut=show(call(operations - left, "cut_operations", row.name), whole),
@@ -234,14 +228,12 @@ def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], dots: li
     for box in boxes:
         fill, ink = COLOURS[_kind(box.operation)]
         axes.add_patch(FancyBboxPatch((box.column + 0.06, height[box.queue] - 0.31), 0.88, 0.62,
-                                      boxstyle="round,pad=0,rounding_size=0.08", facecolor=fill, edgecolor="none",
-                                      zorder=3))
+                                      boxstyle="round,pad=0,rounding_size=0.08", facecolor=fill, edgecolor="none", zorder=3))
         axes.text(box.column + 0.5, height[box.queue] - 0.02, _fitted(box.label), ha="center", va="center",
                   fontsize=7 if len(box.label) < 8 else 5.6, color=ink, zorder=4)
         reasons = {after["operation"] for after in box.operation.get("after", ())}
         for wait in sorted({*box.operation["waits"], *reasons}):
-            if wait in where and where[wait].queue != box.queue and wait > waited.get(
-                (box.queue, where[wait].queue), -1):
+            if wait in where and where[wait].queue != box.queue and wait > waited.get((box.queue, where[wait].queue), -1):
                 waited[box.queue, where[wait].queue] = wait
                 _wait(axes, where[wait], box, height, wait in reasons)
     axes.set_ylim(-0.6, len(queues) - 0.4)

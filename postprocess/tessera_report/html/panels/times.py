@@ -13,8 +13,7 @@ from .panel import Panel, drawn
 # Categories of a step's time with colour and hatch; waits for communication are hatched.
 TIMES = {"data": ("#F0E442", ""), "forward": ("#56B4E9", ""), "recompute": ("#CC79A7", ""),
          "backward": ("#0072B2", ""), "optimizer": ("#009E73", ""), "exposed_gather": ("#D55E00", "////"),
-         "exposed_reduce_scatter": ("#E69F00", "////"), "exposed_all_reduce": ("#999999", "////"),
-         "exposed_other": ("#595959", "////")}
+         "exposed_reduce_scatter": ("#E69F00", "////"), "exposed_all_reduce": ("#999999", "////"), "exposed_other": ("#595959", "////")}
 
 
 def breakdown(study: Study) -> Optional[Panel]:
@@ -36,7 +35,6 @@ def breakdown(study: Study) -> Optional[Panel]:
     axes.set_xlabel(f"{unit} per step on rank 0")
     svg.legend(figure, axes)
     cells = [[name(row.name), *(optional(row.times(column), duration) for column in columns)] for row in rows]
-    caption = text(
-        "Mean of the steps that were timed operation by operation. Hatched: compute waits for communication.")
+    caption = text("Mean of the steps that were timed operation by operation. Hatched: compute waits for communication.")
     return drawn(figure, "time" + study.suffix, "Time of a step" + study.scale, caption,
                  ["row", *(column.replace("_", " ") for column in columns)], cells)

@@ -1,0 +1,58 @@
+"""Curves of many rows: seeds of one setting as their mean and spread, and colours for those with the lowest last loss."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from .. import svg
+from ..quantity import Html, text
+from ..study import SEEDS, groups, seeds_of
+from ..traced import Traced
+
+MOST = 10  # curves with a colour and a name
+REST = {"color": "#c5cdd3", "linestyle": "-", "linewidth": 0.7, "zorder": 1}
+
+
+def by_seeds(rows: list[Traced]) -> list[list[Traced]]:
+    """Rows that differ in their seeds only are one curve; rows that differ in nothing are not."""
+    found = groups(rows, {*SEEDS}, "ranks")
+    return [part for group in found for part in ([group] if seeds_of(group) == len(group) else [[row] for row in group])]
+
+
+def label_of(group: list[Traced]) -> str:
+    return group[0].name if len(group) == 1 else f"{group[0].name} ({len(group)} seeds)"
+
+
+def styles(last: list[float], names: list[str]) -> list[dict[str, Any]]:
+    """Of each curve: the first and those with the lowest last values have colours and names; the others are grey."""
+    order = sorted(range(1, len(last)), key=lambda place: (not np.isfinite(last[place]), last[place]))
+    shown = {0, *order[:MOST - 1]} if last else set()
+    grey = next((place for place in range(len(last)) if place not in shown), None)
+    found, colour = [], 0
+    for place, own in enumerate(names):
+        if place in shown:
+            found.append({"linewidth": 1.2, "label": own, **svg.style_of(colour)})
+            colour += 1
+        else:
+            found.append({**REST, "label": f"{len(last) - len(shown)} more" if place == grey else None})
+    return found
+
+
+def draw(axes: Axes, curves: list[tuple[np.ndarray, np.ndarray]], style: dict[str, Any]) -> None:
+    """One curve, or the mean of several with equally many points and the band from their lowest to their highest."""
+    length = min(len(y) for _, y in curves)
+    x, y = (np.array([one[part][:length] for one in curves], dtype=np.float64) for part in (0, 1))
+    y = np.where(np.isfinite(y), y, np.nan)
+    axes.plot(x.mean(axis=0), y.mean(axis=0), **style)
+    if len(curves) > 1:
+        axes.fill_between(x.mean(axis=0), y.min(axis=0), y.max(axis=0), color=style["color"], alpha=0.18, linewidth=0)
+
+
+def words(groups_of_rows: list[list[Traced]]) -> Html:
+    """What a caption says about them."""
+    parts = [" Rows that differ in seeds only are one curve, their mean, in the band from the lowest to the highest."
+             if any(len(group) > 1 for group in groups_of_rows) else "",
+             " Colours are for the first row and those with the lowest last losses." if len(groups_of_rows) > MOST else ""]
+    return text("{words}", words="".join(parts))
