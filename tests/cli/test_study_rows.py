@@ -14,13 +14,14 @@ from test_studies import COMMANDS, REAL_ROWS, ROWS, SWEEPS, commands, planned, p
 from html_case import study_of
 from job import Case, main, status
 from planned_study import PlannedRow, as_if_run
+from tessera_report.html import claims
 from tessera_report.html.findings import listed as findings
 from tessera_report.html.panels import listed as panels
 from tessera_report.studies.course.tasks import TASKS
 
 # Pictures beyond those of every sweep, and findings on options, that a study is for.
 SHOWN = {
-    "manual_vs_official": (set(), ["checkpointing", "gather_limit"]),
+    "manual_vs_official": (set(), ["checkpointing", "gather_limit", "whole_model"]),
     "course": ({"Training state over ranks", "Strong scaling", "Weak scaling",
                 "Bandwidth against size"}, ["strong_scaling", "weak_scaling", "prefetch", "reshard"]),
     "gpt2_nanogpt": ({"Training state over ranks", "Strong scaling"}, ["strong_scaling", "unit_size", "graphs"]),
@@ -88,6 +89,8 @@ class RowsDiffer(Case):
                         self.assertIsNotNone(picture(study), title)
                 for finding in found:
                     self.assertIsNotNone(getattr(findings, finding)(study), finding)
+                for claim in (claims.zero1_speed, claims.small_models) if name == "gpt2_nanogpt" else ():
+                    self.assertNotEqual(claim(study).measured, claims.NOTHING, claim.__name__)
                 for task in TASKS if name == "course" else ():
                     self.assertIsNotNone(task.answer(study), task.title)
 
