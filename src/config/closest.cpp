@@ -23,6 +23,7 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"max_steps", "train.steps"},
     {"max_iters", "train.steps"},
     {"num_train_epochs", "train.epochs"},
+    {"total_tokens", "train.tokens"},
     {"batch_size", "train.micro_batch"},
     {"micro_batch_size", "train.micro_batch"},
     {"per_device_train_batch_size", "train.micro_batch"},

@@ -20,7 +20,9 @@ constexpr double kEpochs = 1.0;
 constexpr std::int64_t kWarmupPercent = 3;
 constexpr double kMinutes = 30.0;  ///< between checkpoints, because without any the result would be lost
 
-bool takes_epochs(const Options& options) { return options.is_open("train.steps") && options.is_open("train.epochs"); }
+bool takes_epochs(const Options& options) {
+  return options.is_open("train.steps") && options.is_open("train.epochs") && options.is_open("train.tokens");
+}
 
 bool takes_minutes(const Options& options) {
   return options.is_open("checkpoint.every") && options.is_open("checkpoint.every_minutes");

@@ -150,7 +150,12 @@ void add_data(Rows& rows) {
 void add_train(Rows& rows) {
   const Section train(rows, &O::train, kTraining);
   using S = TrainOptions;
-  train.integer("train.steps", &S::steps, 1, kAnyCount, "optimizer steps");
+  train.integer("train.steps", &S::steps, 1, kAnyCount, "optimizer steps").also_by(kPlan);
+  train
+      .integer(
+          "train.tokens", &S::tokens, 0, kAnyCount,
+          "tokens to train on, instead of train.steps and train.epochs, rounded up to whole steps; 0: those decide")
+      .also_by(kPlan);
   train.number("train.epochs", &S::epochs, {0.0, 1e9},
                "passes over the corpus, instead of train.steps; 0: train.steps decides; with model.from 1 by default");
   train

@@ -22,11 +22,13 @@ namespace po = boost::program_options;
 
 namespace {
 
-/// Of two options that exclude each other, keeps the user's if the other only repeats a run.
+/// Of options that exclude each other, keeps the user's if the other only repeats a run.
 void drop_superseded(Options& options) {
   static const Options defaults;
   constexpr std::pair<std::string_view, std::string_view> pairs[] = {{"train.global_batch", "train.accumulation"},
-                                                                     {"train.epochs", "train.steps"}};
+                                                                     {"train.epochs", "train.steps"},
+                                                                     {"train.tokens", "train.steps"},
+                                                                     {"train.tokens", "train.epochs"}};
   const auto drop = [&](std::string_view given, std::string_view other) {
     if (!options.is_given(given) || options.is_given(other)) return;
     find_option(other)->set(options, find_option(other)->get(defaults));

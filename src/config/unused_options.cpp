@@ -55,7 +55,11 @@ void unused_by_model(const ModelOptions& model, std::vector<UnusedOption>& out) 
 void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   if (options.train.global_batch > 0)
     out.push_back({"train.accumulation", "train.global_batch already decides how many micro-batches make a step"});
-  if (options.train.epochs > 0.0) out.push_back({"train.steps", "train.epochs already decides how long the run is"});
+  if (options.train.tokens > 0) {
+    add_unused(out, "train.tokens already decides how long the run is", {"train.steps", "train.epochs"});
+  } else if (options.train.epochs > 0.0) {
+    out.push_back({"train.steps", "train.epochs already decides how long the run is"});
+  }
   if (options.optim.schedule != LearningRateSchedule::wsd) {
     out.push_back({"optim.decay_fraction", "only optim.schedule = wsd decays in the last part of the steps"});
   }

@@ -101,7 +101,7 @@ void check_ranges(const Options& options) {
         .use("0 to {}", optim.lr);
   }
   check_replay(options.run);
-  if (options.train.epochs == 0.0) validate_for_steps(options, options.train.steps);
+  if (options.train.epochs == 0.0 && options.train.tokens == 0) validate_for_steps(options, options.train.steps);
   if (options.comm.max_ctas > 0 && options.comm.min_ctas > options.comm.max_ctas) {
     throw refusal("comm.min_ctas = {} is above comm.max_ctas = {}", options.comm.min_ctas, options.comm.max_ctas)
         .use("0 to {}", options.comm.max_ctas);
@@ -190,8 +190,9 @@ void validate_best(const Options& options, std::int64_t steps, const std::string
 void validate_for_steps(const Options& options, std::int64_t steps, std::int64_t schedule_steps) {
   const auto& optim = options.optim;
   if (schedule_steps == 0) schedule_steps = steps;
-  const auto origin =
-      options.train.epochs > 0.0 ? fmt::format(" (train.epochs = {})", options.train.epochs) : std::string();
+  std::string origin;
+  if (options.train.epochs > 0.0) origin = fmt::format(" (train.epochs = {})", options.train.epochs);
+  if (options.train.tokens > 0) origin = fmt::format(" (train.tokens = {})", options.train.tokens);
   if (optim.warmup_steps > schedule_steps) {
     throw refusal("optim.warmup_steps = {} is more than train.steps = {}{}", optim.warmup_steps, schedule_steps, origin)
         .use("0 to {}", schedule_steps);

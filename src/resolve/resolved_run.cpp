@@ -52,6 +52,14 @@ RunLength length_of_run(const TrainOptions& train, const Dataset& data, std::int
   return {train.steps, samples.value_or(0), batch, from};
 }
 
+std::optional<std::int64_t> planned_steps(const Options& options, const StepSchedule& schedule) {
+  if (options.train.tokens == 0 && options.train.epochs > 0) return std::nullopt;
+  const auto samples = samples_of_run(options.train, schedule.model.sequence, 0);
+  const RunLength length(options.train.steps, samples.value_or(0), schedule.samples_per_step(), {});
+  validate_for_steps(options, length.steps());
+  return length.steps();
+}
+
 void open_on_all(RankContext& context, const Options& options, const StopReason& stop,
                  const std::function<void(const CorpusSettings&)>& open) {
   CorpusSettings settings;

@@ -15,13 +15,14 @@ namespace {
 
 ExpectedTime expected_of(const SweepRow& row, const Cluster& cluster) try {
   if (!row.trains()) return {.missing = "another program"};
-  if (row.options.train.epochs > 0) return {.missing = "train.epochs and the data decide its steps"};
   const Options options = on_cluster(row.options, cluster, row.ranks);
   ResolveSite site(Purpose::sweep, row.ranks, {options.plan.memory, 0, cluster.file});
   site.effort = {false, 0};  // addresses do not change the time
   const ResolvedRun run(options, site);
+  const std::optional<std::int64_t> steps = planned_steps(run.options, run.planned.schedule);
+  if (!steps) return {.missing = "train.epochs and the data decide its steps"};
   const Prediction p = predict(run.planned.schedule, run.planned.plan, run.options, cluster);
-  return {options.train.steps, p.step_seconds, p.uncertainty};
+  return {*steps, p.step_seconds, p.uncertainty};
 } catch (const UsageError& error) {
   return {.missing = error.what()};
 }

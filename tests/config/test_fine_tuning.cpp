@@ -32,6 +32,7 @@ TEST_CASE("an option that is given stays, alone") {
   CHECK(tuned({"--train.steps=7"}).train.epochs == 0.0);
   CHECK(tuned({"--train.steps=1000"}).train.epochs == 0.0);  // also where it is what it would have been from scratch
   CHECK(tuned({"--train.epochs=2.5"}).train.epochs == 2.5);
+  CHECK(tuned({"--train.tokens=500"}).train.epochs == 0.0);
   CHECK(tuned({"--checkpoint.every=0"}).checkpoint.every_minutes == 0.0);
   CHECK(tuned({"--checkpoint.every_minutes=0"}).checkpoint.every_minutes == 0.0);
   CHECK(warmup_steps_of(tuned({"--optim.warmup_steps=0"}), 1000) == 0);

@@ -21,6 +21,9 @@ TEST_CASE("Contradictions are errors") {
   CHECK_THAT(error_of({"--train.steps=5", "--train.epochs=1"}),
              Contains("train.steps") && Contains("train.epochs already decides"));
   CHECK(error_of({"--train.epochs=1.5"}).empty());
+  for (const char* other : {"--train.steps=5", "--train.epochs=1"})
+    CHECK_THAT(error_of({other, "--train.tokens=10e9"}), Contains("train.tokens already decides how long the run is"));
+  CHECK(error_of({"--train.tokens=10e9", "--optim.warmup_steps=2000"}).empty());
   CHECK_THAT(error_of({"--model.preset=nano", "--model.from=x"}), Contains("model.preset"));
   CHECK_THAT(error_of({"--model.from=x", "--model.layers=2"}), Contains("model.layers"));
   CHECK_THAT(error_of({"--checkpoint.keep=0", "--checkpoint.every=5", "--checkpoint.keep_every_weights=5"}),
@@ -154,6 +157,12 @@ TEST_CASE("What the user gives stands against what a config.ini repeats") {
   const auto epochs = parse_text(text("--train.steps=7"), "config.ini", {"--train.epochs=2"});
   CHECK(epochs.train.epochs == 2);
   CHECK(parse_text(text("--train.epochs=2"), "config.ini", {"--train.steps=7"}).train.epochs == 0);
+  for (const char* other : {"--train.steps=7", "--train.epochs=2"}) {
+    const auto tokens = parse_text(text(other), "config.ini", {"--train.tokens=500"});
+    CHECK((tokens.train.tokens == 500 && tokens.train.epochs == 0));
+    CHECK(parse_text(text("--train.tokens=500"), "config.ini", {other}).train.tokens == 0);
+  }
+  CHECK(parse_text(text("--train.tokens=500"), "config.ini").train.tokens == 500);
   CHECK(parse_text(text("--train.global_batch=8"), "config.ini").train.global_batch == 8);
   CHECK_THAT(usage_message([] { parse_text("[train]\nsteps = 7\n", "own.ini", {"--train.epochs=2"}); }),
              Contains("train.steps"));

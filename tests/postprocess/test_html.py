@@ -165,13 +165,15 @@ class Rows(Html):
         self.assertIn("found by", table)
         self.assertIn("100 MFLOP/s", plain(table))
 
-    def test_steps_are_no_option_where_epochs_count(self):
+    def test_steps_are_no_option_where_epochs_or_tokens_count(self):
         made = Made(self.folder)
         made.add("epochs", config={"train.steps": "1000", "train.epochs": "2"})
-        made.add("steps", config={"train.steps": "30", "train.epochs": "0"})
+        made.add("tokens", config={"train.steps": "1000", "train.epochs": "0", "train.tokens": "5000"})
+        made.add("steps", config={"train.steps": "30", "train.epochs": "0", "train.tokens": "0"})
         text = self.page()
         configuration = text[text.index('id="configuration"'):text.index('id="panels"')]
         self.assertNotIn("1000<", configuration)
+        self.assertIn("5000<", configuration)
         self.assertIn("train.steps", configuration)
 
 

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kPricedRows =
     "[sweep.row long]\ntrain.steps = 500\n[sweep.row tool]\nkind = command\ncommand = measure {run}\n"
     "[sweep.row epochs]\ntrain.epochs = 2\n[sweep.row half]\nprecision.compute = fp16\n"
-    "[sweep.row short]\nranks = 2\ntrain.steps = 5\n";
+    "[sweep.row short]\nranks = 2\ntrain.tokens = 500\n";
 
 struct PricedCase {
   PricedCase() { c.folder().write("machine.ini", cluster_text(testing::machine_of({}), "# a machine of rates\n")); }
@@ -41,6 +41,7 @@ TEST_CASE("A row's expected time is its steps at the predicted time, and a row w
   const ResolvedRun run(on_cluster(rows[0].options, cluster, 1), {Purpose::sweep, 1, {}});
   const double step = predict(run.planned.schedule, run.planned.plan, run.options, cluster).step_seconds;
   CHECK(times.at("long").seconds() == Approx(500 * step));
+  CHECK(times.at("short").steps == 8);  // of 2 x 2 x 16 tokens
   CHECK_THAT(times.at("tool").missing, Contains("another program"));
   CHECK_THAT(times.at("epochs").missing, Contains("train.epochs"));
   CHECK_THAT(times.at("half").missing, Contains("fp16") && Contains("machine.ini"));

@@ -82,16 +82,16 @@ def results(study: Study, best: Optional[Traced], by_loss: bool = False) -> Html
 
 
 def _options(row: Traced) -> dict[str, str]:
-    """Options as the run had them; without train.steps where epochs count instead."""
+    """Options as the run had them; without train.steps where tokens or epochs count instead."""
     config = row.row.metrics.config if row.row.metrics and row.row.metrics.config else row.row.entry.config
-    epochs = row.attribute("/config/train.epochs")
-    length = "train.epochs" if epochs and epochs.value else "train.steps"
+    given = [name for name in ("train.tokens", "train.epochs") if (value := row.attribute(f"/config/{name}")) and value.value]
+    length = given[0] if given else "train.steps"
     if row.micro_steps and "train.accumulation" in config:  # what it is where train.global_batch decides
         config = {**config, "train.accumulation": whole(row.micro_steps.value)}
     return {
         key: link_text(str(value)) if key == "comm.emulate" else str(value)
         for key, value in config.items()
-        if not key.startswith(NEUTRAL) or key in (length, "run.threads", "run.queues", "run.lanes")
+        if not key.startswith(NEUTRAL) or key in (length, "run.threads", "run.queues")
     }
 
 

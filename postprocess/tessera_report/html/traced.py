@@ -15,10 +15,10 @@ from ..table import bytes_text, seconds_text
 from .quantity import Quantity, call
 
 # /config names that say nothing about what is trained or how: they differ freely between rows that are alike.
-NEUTRAL = ("run.dir", "run.name", "run.threads", "run.queues", "run.lanes", "run.timeout", "run.walltime", "run.dump",
+NEUTRAL = ("run.dir", "run.name", "run.threads", "run.queues", "run.timeout", "run.walltime", "run.dump",
            "run.share_gpu", "run.trace", "sweep.", "plan.", "bench.", "export.", "checkpoint.", "metrics.", "data.cache",
            "data.output", "grid.", "train.eval_every", "train.eval_batches", "train.sample_every", "comm.backend",
-           "model.preset", "train.steps", "train.epochs", "generate.")
+           "model.preset", "train.steps", "train.epochs", "train.tokens", "generate.")
 STATE = ("parameters", "gradients", "optimizer_state")
 CATEGORIES = (*STATE, "gathered_units", "activations", "communication", "workspace")
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "broadcast", "exchange")
