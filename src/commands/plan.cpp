@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,10 +9,10 @@
 #include "commands/plan_json.hpp"
 #include "commands/plan_largest.hpp"
 #include "commands/plan_rows.hpp"
+#include "commands/plan_times.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
-#include "tessera/base/text_table.hpp"
 #include "tessera/checkpoint/near.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/describe.hpp"
@@ -60,7 +59,7 @@ std::string documents_text(const DataOptions& data) {
          "completions\n";
 }
 
-std::string headline(const ResolvedRun& run) {
+std::string headline(const ResolvedRun& run, const std::optional<RunCost>& length) {
   const std::string decided = describe_decisions(run.decisions);
   const std::int64_t every = run.options.run.replay_every;
   const RunShape& shape = run.shape;
@@ -74,46 +73,35 @@ std::string headline(const ResolvedRun& run) {
              format_count(shape.world * shape.policy.accumulation * model.tokens()), counted(shape.world, "rank"),
              shape.ranks_per_node, counted(shape.policy.accumulation, "micro-step"), counted(model.batch, "sequence"),
              model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce), activated_text(model)) +
-         (decided.empty() ? "" : fmt::format("resolved: {}\n", decided)) + documents_text(run.options.data) +
+         (length ? describe(*length) + "\n" : "") + (decided.empty() ? "" : fmt::format("resolved: {}\n", decided)) +
+         documents_text(run.options.data) +
          (every == 0 ? "" : fmt::format("replay: {}\n", describe_replays(run.planned.schedule, every)));
 }
 
-std::string strategy_table(const RunShape& shape, const std::vector<StrategyRow>& rows) {
+/// Says which rows do not fit, and which are another's.
+std::string remarks_on(const std::vector<StrategyRow>& rows, std::int64_t memory) {
+  std::string too_large, repeat, repeated;
+  for (const StrategyRow& row : rows) {
+    const auto add = [](std::string& list, std::string_view name) {
+      list += (list.empty() ? "" : ", ") + std::string(name);
+    };
+    if (row.impossible.empty() && row.repeats.empty() && !fits(row, memory)) add(too_large, name_of(row.strategy));
+    if (!row.repeats.empty()) add(repeat, name_of(row.strategy)), add(repeated, row.repeats);
+  }
+  return (too_large.empty() ? "" : fmt::format("  does not fit in {}: {}\n", format_bytes(memory), too_large)) +
+         (repeat.empty() ? "" : fmt::format("  as {} in one shard group of all ranks: {}\n", repeated, repeat));
+}
+
+std::string strategy_table(const RunShape& shape, const std::vector<StrategyRow>& rows, std::int64_t memory) {
   const bool offloads = std::ranges::any_of(rows, [](const StrategyRow& row) { return copies_in_steps(row.schedule); });
   return "all strategies: memory per rank at the peak, which adds up to what it allocates (* as chosen)\n" +
-         print_strategy_table(rows) + (offloads ? "  host: in addition to what is allocated on the device\n" : "") +
+         print_strategy_table(rows) + remarks_on(rows, memory) +
+         (offloads ? "  host: in addition to what is allocated on the device\n" : "") +
          fmt::format("  parameters: fp32 masters and copies at rest; optimizer: {}; gathered: unsharded for a while\n",
                      rules_of(shape.policy.optimizer).kept) +
          "  idle: allocated for another time than the peak\n"
          "\nall strategies: each category at its own peak, as ZeRO's formulas count, and what each rank sends\n" +
          print_strategy_peaks(rows);
-}
-
-/// One strategy's step at a cluster's prices.
-std::vector<std::string> prediction_cells(const Prediction& p) {
-  const auto percent = [&](double share) { return fmt::format("{:.1f}%", 100 * share); };
-  return {format_seconds(p.step_seconds),
-          fmt::format("{:.0f}%", 100 * p.uncertainty),
-          format_count(static_cast<std::int64_t>(p.tokens_per_second)),
-          std::isnan(p.mfu) ? "" : percent(p.mfu),
-          percent(exposed_seconds(p) / p.step_seconds),
-          p.limit};
-}
-
-std::string prediction_table(const Options& options, const std::vector<StrategyRow>& rows, const Cluster& cluster) {
-  TextTable table({"strategy", ">step", ">+-", ">tokens/s", ">MFU", ">exposed", "limited by"});
-  for (const StrategyRow& row : rows) {
-    std::vector<std::string> cells{fmt::format("{}{}", name_of(row.strategy), row.chosen ? " *" : "")};
-    if (!row.impossible.empty()) {
-      table.line(cells[0] + ": " + row.impossible);
-      continue;
-    }
-    for (std::string& cell : prediction_cells(predict(row.schedule, row.plan, options, cluster)))
-      cells.push_back(std::move(cell));
-    table.row(std::move(cells));
-  }
-  return fmt::format("all strategies: time of a step, predicted with {} ({})\n{}", cluster.file, cluster.name,
-                     table.text());
 }
 
 std::string reduction_costs(const RunShape& shape) {
@@ -155,6 +143,11 @@ struct Planning {
   }
   FitSearch search() const { return search_fit(asked, prices(), searched_options(asked)); }
   Timeline timeline() const { return predict(run.planned.schedule, run.planned.plan, run.options, prices()).timeline; }
+  /// Returns the prices if the view shows times of the run itself; these may lack what it does not need.
+  std::optional<Cluster> timed_cluster() const {
+    const PlanView view = asked.plan.view;
+    return view == PlanView::table || view == PlanView::timeline ? cluster : std::nullopt;
+  }
   /// Returns whether the run itself must fit plan.memory, and not what a view finds instead.
   bool is_judged() const { return asked.plan.view != PlanView::fit && asked.plan.view != PlanView::largest; }
 
@@ -191,8 +184,8 @@ std::string view_text(const Planning& planning) {
       return print_units(schedule);
     case PlanView::table: {
       const std::vector<StrategyRow> rows = strategy_rows(run.shape);
-      return strategy_table(run.shape, rows) + "\n" +
-             (cluster ? prediction_table(run.options, rows, *cluster) + "\n" : "") + describe_grid(schedule) + "\n" +
+      return strategy_table(run.shape, rows, run.options.plan.memory) + "\n" +
+             (cluster ? strategy_times(run.options, rows, *cluster) + "\n" : "") + describe_grid(schedule) + "\n" +
              print_memory(schedule, plan) + near_text(run.options, schedule) + reduction_costs(run.shape) +
              recomputation_costs(run.shape);
     }
@@ -221,8 +214,10 @@ nlohmann::ordered_json document_of(const Planning& planning, const std::optional
 /// Returns the output that precedes an answer about plan.memory given as text.
 std::string output_of(const Planning& planning, const std::optional<FitAnswer>& fit) {
   switch (planning.asked.plan.format) {
-    case PlanFormat::text:
-      return headline(planning.run) + "\n" + view_text(planning);
+    case PlanFormat::text: {
+      const std::string head = headline(planning.run, planned_cost(planning.run, planning.timed_cluster()));
+      return head + "\n" + view_text(planning);
+    }
     case PlanFormat::json:
       return json_text(document_of(planning, fit)) + "\n";
   }

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commands/plan_rows.hpp"
+#include "commands/plan_times.hpp"
 #include "tessera/schedule/print_json.hpp"
-#include "tessera/simulate/predict.hpp"
 
 namespace tessera {
 
@@ -60,9 +60,16 @@ Json plan_json(const std::string& model, const ResolvedRun& run, const std::opti
   json["model"] = model;
   const std::vector<StrategyRow> rows = strategy_rows(shape);
   json["strategies"] = strategies_json(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].repeats.empty()) json["strategies"][i]["repeats"] = rows[i].repeats;
+    if (rows[i].impossible.empty() && run.options.plan.memory > 0)
+      json["strategies"][i]["fits"] = fits(rows[i], run.options.plan.memory);
+  }
   json["reductions"] = reductions_json(reduction_rows(shape));
   json["recomputations"] = recomputations_json(recomputation_rows(shape));
   json["fit"] = fit ? fit_json(*fit) : Json();
+  const std::optional<RunCost> length = planned_cost(run, cluster);
+  json["length"] = length ? cost_json(*length) : Json();
   json["prediction"] = Json();
   if (!cluster) return json;
   json["prediction"] = prediction_json(predict(run.planned.schedule, run.planned.plan, run.options, *cluster));

@@ -7,6 +7,20 @@
 
 namespace tessera {
 
+namespace {
+
+/// Returns the strategy without replicas that does the same, if all ranks are in one shard group; else nothing.
+std::string_view repeated_by(const StrategyRow& row) {
+  const StrategyRules& rules = rules_of(row.strategy);
+  if (!rules.is_hybrid() || row.schedule.grid.size(Group::replica) > 1) return {};
+  const auto same = std::ranges::find_if(all_strategies(), [&](const StrategyRules& other) {
+    return !other.is_hybrid() && other.state == rules.state && other.life == rules.life;
+  });
+  return same == all_strategies().end() ? std::string_view() : same->name;
+}
+
+}  // namespace
+
 std::vector<StrategyRow> strategy_rows(const RunShape& shape) {
   std::vector<StrategyRow> rows;
   for (const StrategyRules& rules : all_strategies()) {
@@ -21,8 +35,13 @@ std::vector<StrategyRow> strategy_rows(const RunShape& shape) {
     } catch (const UsageError& error) {
       row.impossible = error.what();
     }
+    if (row.impossible.empty() && !row.chosen) row.repeats = repeated_by(row);
   }
   return rows;
+}
+
+bool fits(const StrategyRow& row, std::int64_t memory) {
+  return memory == 0 || limited_bytes(row.schedule, row.plan) <= memory;
 }
 
 std::vector<ReductionRow> reduction_rows(const RunShape& shape) {

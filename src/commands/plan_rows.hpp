@@ -11,6 +11,9 @@ namespace tessera {
 /// Plans the run under every strategy.
 std::vector<StrategyRow> strategy_rows(const RunShape& shape);
 
+/// Returns whether a possible row needs at most `memory` bytes per rank; always true of 0, which is unknown.
+bool fits(const StrategyRow& row, std::int64_t memory);
+
 /// The cost of one setting of shard.reduce, per rank.
 struct ReductionRow {
   ReduceWhen reduce = ReduceWhen::micro_step;

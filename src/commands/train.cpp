@@ -16,6 +16,7 @@
 #include "tessera/resolve/model_tokenizer.hpp"
 #include "tessera/resolve/origin.hpp"
 #include "tessera/resolve/resolved_run.hpp"
+#include "tessera/simulate/run_cost.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 #include "tessera/training/flight.hpp"
 #include "tessera/training/kept_algorithms.hpp"
@@ -139,7 +140,11 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
       log.info("resolved   " + decided);
     log.info(account_text);
     if (!near.empty()) log.info(near);
-    if (prediction) log.info(describe(*prediction));
+    if (prediction) {
+      const std::int64_t left = session.steps() - session.step();
+      log.info(describe(*prediction));
+      log.info("expected   " + describe(cost_of(left, run.planned.schedule, &prediction->step, options.run.threads)));
+    }
     recorder->begin(run.planned, session.step(), session.steps(), account);
   }
   const auto start = Clock::now();

@@ -284,3 +284,82 @@ TEST_CASE("plan.cluster predicts every strategy's step, on the file's device and
   CHECK_THAT(refused({file, "--run.device=cuda"}), Catch::Contains("has the prices of cpu"));
   CHECK_THAT(refused({"--plan.cluster=" + (folder.path() / "none.ini").string()}), Catch::Contains("none.ini"));
 }
+
+namespace {
+
+/// A file of prices in a folder of its own.
+struct PricedMachine {
+  explicit PricedMachine(std::int64_t ranks_per_node) {
+    Cluster cluster = machine_of({});
+    cluster.ranks_per_node = ranks_per_node, cluster.threads = 3;
+    folder.write("machine.ini", cluster_text(cluster, "# a machine of rates\n"));
+  }
+  std::string option() const { return "--plan.cluster=" + (folder.path() / "machine.ini").string(); }
+  /// The names in the table of times, in its order; whole lines where there are no times.
+  std::vector<std::string> ranked(std::vector<std::string> words) const {
+    words.insert(words.end(), {option(), "--plan.ranks=4"});
+    const std::string text = plan(words);
+    std::istringstream lines(text.substr(text.find("the fastest first\n")));
+    std::vector<std::string> names;
+    std::string line;
+    std::getline(lines, line), std::getline(lines, line);  // titles
+    while (std::getline(lines, line) && !line.empty()) {
+      const std::string row = line.substr(2);
+      names.push_back(contains(row, ":") ? row : row.substr(0, row.find(' ')));
+    }
+    return names;
+  }
+  TemporaryFolder folder;
+};
+
+}  // namespace
+
+TEST_CASE("only strategies that fit are ranked by time, and those that repeat another are left out") {
+  const auto sorted = [](std::vector<std::string> names) {
+    std::ranges::sort(names);
+    return names;
+  };
+  const PricedMachine one_node(4), two_nodes(2);
+  CHECK(sorted(one_node.ranked({})) == std::vector<std::string>{"ddp", "zero1", "zero2", "zero3"});
+  CHECK(two_nodes.ranked({}).size() == all_strategies().size());
+  CHECK(sorted(one_node.ranked({"--shard.strategy=hsdp"})).front() == "ddp");  // the chosen one stays
+  CHECK(one_node.ranked({"--shard.strategy=hsdp"}).size() == 5);
+  const auto strategies = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{one_node.option(), "--plan.ranks=4", "--plan.format=json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return nlohmann::json::parse(plan(words)).at("strategies");
+  };
+  const auto rows = strategies({});
+  CHECK(rows[4].at("repeats") == "zero3");
+  CHECK_FALSE(rows[0].contains("fits"));
+  const std::string least = std::to_string(rows[3].at("to_allocate").get<std::int64_t>());
+  const std::vector<std::string> few = one_node.ranked({"--plan.memory=" + least});
+  CHECK(few.front() == "zero3");
+  CHECK_THAT(few.back(), Catch::Contains(": does not fit, needs "));
+  CHECK(few.size() == 4);
+  CHECK(strategies({"--plan.memory=" + least})[0].at("fits") == false);
+}
+
+TEST_CASE("a plan says how long the run is, where its steps are known") {
+  const PricedMachine machine(4);
+  const auto length = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {machine.option(), "--plan.ranks=4", "--train.micro_batch=2", "--train.seq_len=64"});
+    const std::string text = plan(words);
+    words.emplace_back("--plan.format=json");
+    const auto json = nlohmann::json::parse(plan(words));
+    if (!json.at("length").is_null()) {
+      const double seconds = json.at("length").at("seconds");
+      CHECK(seconds == Approx(json.at("length").at("steps").get<double>() *
+                              json.at("prediction").at("step_seconds").get<double>()));
+      CHECK(json.at("length").at("core_hours").get<double>() == Approx(seconds * 4 * 3 / 3600));
+      CHECK(contains(text, " steps = "));
+    }
+    return json.at("length");
+  };
+  CHECK(length({"--train.tokens=10e6"}).at("steps") == 19532);  // of 4 x 2 x 64 tokens
+  CHECK(length({"--train.steps=7"}).at("tokens") == 7 * 512);
+  CHECK(length({}).is_null());
+  CHECK(length({"--train.epochs=2"}).is_null());
+  CHECK(contains(plan({"--train.tokens=10e6", "--train.seq_len=64"}), "\n4,883 steps = 10.0M tokens\n"));
+  CHECK(contains(refused({"--train.tokens=500", "--optim.warmup_steps=9"}), "train.tokens = 500"));
+}

@@ -26,7 +26,8 @@ std::string print_memory(const StepSchedule& schedule, const MemoryPlan& plan);
 struct StrategyRow {
   Strategy strategy = Strategy::zero3;
   bool chosen = false;
-  std::string impossible;  ///< empty if schedule and plan are there
+  std::string impossible;    ///< empty if schedule and plan are there
+  std::string_view repeats;  ///< the strategy that does the same in one shard group of all ranks
   StepSchedule schedule;
   MemoryPlan plan;
 };

@@ -1,0 +1,55 @@
+#include "tessera/simulate/run_cost.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tessera/base/format.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Formats every digit: "76,294".
+std::string with_commas(std::int64_t count) {
+  std::string text = std::to_string(count);
+  for (auto at = std::ssize(text) - 3; at > 0; at -= 3) text.insert(static_cast<std::size_t>(at), ",");
+  return text;
+}
+
+}  // namespace
+
+RunCost cost_of(std::int64_t steps, const StepSchedule& schedule, const Prediction* prediction,
+                    std::int64_t threads) {
+  RunCost cost;
+  cost.steps = steps;
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t per_step = schedule.grid.world() * schedule.accumulation * schedule.model.tokens();
+  cost.tokens = steps > most / per_step ? most : steps * per_step;
+  if (prediction == nullptr) return cost;
+  cost.counts_cores = !traits_of(schedule.model.device).is_accelerator;
+  cost.seconds = static_cast<double>(steps) * prediction->step_seconds;
+  cost.uncertainty = prediction->uncertainty;
+  const std::int64_t devices = schedule.grid.world() * (cost.counts_cores ? threads : 1);
+  cost.device_hours = cost.seconds / 3600 * static_cast<double>(devices);
+  return cost;
+}
+
+std::string describe(const RunCost& cost) {
+  const std::string text = fmt::format("{} step{} = {} tokens", with_commas(cost.steps), cost.steps == 1 ? "" : "s",
+                                       format_rate(static_cast<double>(cost.tokens)));
+  if (std::isnan(cost.seconds)) return text;
+  return fmt::format("{}: {} +- {:.0f}%, {} {}-hours", text, format_seconds(cost.seconds), 100 * cost.uncertainty,
+                     format_rate(cost.device_hours), cost.counts_cores ? "core" : "GPU");
+}
+
+nlohmann::ordered_json cost_json(const RunCost& cost) {
+  nlohmann::ordered_json json{{"steps", cost.steps}, {"tokens", cost.tokens}};
+  if (std::isnan(cost.seconds)) return json;
+  json["seconds"] = cost.seconds;
+  json[cost.counts_cores ? "core_hours" : "gpu_hours"] = cost.device_hours;
+  return json;
+}
+
+}  // namespace tessera
