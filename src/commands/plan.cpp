@@ -13,6 +13,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/base/wrap.hpp"
 #include "tessera/checkpoint/near.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/describe.hpp"
@@ -216,7 +217,8 @@ std::string output_of(const Planning& planning, const std::optional<FitAnswer>& 
   switch (planning.asked.plan.format) {
     case PlanFormat::text: {
       const std::string head = headline(planning.run, planned_cost(planning.run, planning.timed_cluster()));
-      return head + "\n" + view_text(planning);
+      const bool is_narrow = planning.asked.plan.view == PlanView::fit;
+      return (is_narrow ? wrapped(head, 2, kFitWidth) : head) + "\n" + view_text(planning);
     }
     case PlanFormat::json:
       return json_text(document_of(planning, fit)) + "\n";

@@ -16,6 +16,11 @@ struct SearchedOption {
   int stage = 0;  ///< if there are too many combinations
 };
 
+/// Predicted times this near each other are equal: predictions are off by 1.5% in the median (docs/foresight.md).
+inline constexpr double kSameTime = 0.015;
+inline constexpr std::size_t kKept = 20;       ///< configurations that go on to the next stage
+inline constexpr std::size_t kFitWidth = 100;  ///< columns of the text
+
 /// A configuration: values of the searched options, as far as they have an effect.
 struct FitRow {
   Options options;
@@ -28,9 +33,12 @@ struct FitRow {
 
 struct FitSearch {
   std::vector<SearchedOption> space;
-  std::int64_t allowed = 0;       ///< bytes per rank
-  std::vector<FitRow> rows = {};  ///< that fit, the fastest first; then the others, the smallest first; then refused
-  bool in_stages = false;         ///< not every combination was tried
+  std::int64_t allowed = 0;  ///< bytes per rank
+  /// Those that fit: first the ones as fast as the fastest (kSameTime), the least memory first and the fewest options
+  /// among equals, then the fastest first. Then the others, the smallest first; then refused ones.
+  std::vector<FitRow> rows = {};
+  double least_seconds = 0;  ///< a step of the fastest
+  bool in_stages = false;    ///< not every combination was tried
 };
 
 /// Returns what is searched, each option with the run's own value too.
@@ -40,7 +48,7 @@ std::vector<SearchedOption> searched_options(const Options& options);
 /// the cluster (on_cluster). UsageError if no memory is known, or all are impossible; DoesNotFit if none fits.
 FitSearch search_fit(const Options& options, const Cluster& cluster, std::vector<SearchedOption> space);
 
-/// Returns the fastest, the losers by reason, and what was searched. The last line is the command of the fastest.
+/// Returns the fastest, the losers by reason, and what was searched. Ends with the command of the first.
 std::string fit_search_text(const FitSearch& search, const Options& options);
 /// Returns the same facts.
 nlohmann::ordered_json fit_search_json(const FitSearch& search, const Options& options);
