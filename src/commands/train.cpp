@@ -2,6 +2,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/base/wrap.hpp"
 #include "tessera/bench/device_peak.hpp"
 #include "tessera/checkpoint/near.hpp"
 #include "tessera/comm/launcher.hpp"
@@ -29,6 +30,7 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr std::size_t kLabel = 11;  // columns before the text of a line: "memory     "
 
 std::vector<std::pair<std::string, AttributeValue>> model_facts(const PlannedRun& planned, const Dataset& data,
                                                                 const DevicePeak& peak) {
@@ -135,15 +137,17 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     }
     const std::string tuned =
         describe_fine_tuning(run.asked, options, run.architecture.context, session.length().schedule_steps());
+    const auto say = [&](const std::string& text) {
+      if (!text.empty()) log.info(wrapped(text, kLabel));
+    };
     if (!tuned.empty()) log.info(tuned);
-    if (const std::string decided = describe_decisions(run.decisions); !decided.empty())
-      log.info("resolved   " + decided);
-    log.info(account_text);
-    if (!near.empty()) log.info(near);
+    if (const std::string decided = describe_decisions(run.decisions); !decided.empty()) say("resolved   " + decided);
+    say(account_text);
+    say(near);
     if (prediction) {
       const std::int64_t left = session.steps() - session.step();
-      log.info(describe(*prediction));
-      log.info("expected   " + describe(cost_of(left, run.planned.schedule, &prediction->step, options.run.threads)));
+      say(describe(*prediction));
+      say("expected   " + describe(cost_of(left, run.planned.schedule, &prediction->step, options.run.threads)));
     }
     recorder->begin(run.planned, session.step(), session.steps(), account);
   }

@@ -12,6 +12,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/wrap.hpp"
 
 namespace tessera {
 
@@ -19,7 +20,7 @@ namespace {
 
 constexpr int kWidestBar = 30;
 constexpr int kNarrowestBar = 8;
-constexpr int kWidthWithoutTerminal = 100;
+constexpr int kWidthWithoutTerminal = kTextWidth;
 
 /// The pieces of a line; empty if the value is not known.
 struct Pieces {
@@ -87,8 +88,13 @@ std::string progress_bar(const ProgressState& state, int width) {
 }
 
 std::string progress_line(const ProgressState& state) {
-  const Pieces pieces = pieces_of(state);
-  return joined({pieces.step, pieces.loss, pieces.rate, pieces.time, pieces.exposed, pieces.left});
+  Pieces pieces = pieces_of(state);
+  const auto text = [&] {
+    return joined({pieces.step, pieces.loss, pieces.rate, pieces.time, pieces.exposed, pieces.left});
+  };
+  for (std::string* dispensable : {&pieces.time, &pieces.exposed})  // the rate says the time as well
+    if (text().size() >= kTextWidth) dispensable->clear();
+  return text();
 }
 
 void StepClock::add(double seconds) {
