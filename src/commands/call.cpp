@@ -31,11 +31,13 @@ Call call_of(const std::vector<std::string>& words) {
 }
 
 Call call_of_help(std::vector<std::string> topic) {
+  if (topic.empty()) topic.emplace_back(kWithOptions);  // --help alone
   std::erase(topic, "help");
   // An input file and paths may follow the command's name.
   const Command* const one = find_command(topic);
   if (!topic.empty()) topic.resize(one != nullptr && one->name != topic[0] ? 2 : 1);
-  if (!topic.empty() && commands_named(topic).empty()) throw unknown_command(topic);
+  const bool is_command = !topic.empty() && topic[0] != "options" && topic[0] != kWithOptions;
+  if (is_command && commands_named(topic).empty()) throw unknown_command(topic);
   Call call = call_of({"help"});
   call.words = std::move(topic);
   return call;
@@ -62,8 +64,10 @@ void take_words(Call& call, const std::vector<std::string>& positional) {
                   in_quotes(call.input.string()))
         .hint("Write options as --section.key=value");
   }
-  throw refusal("{} stands after all that {} takes", in_quotes(*next), command.name)
-      .hint("Write tessera {} {}", command.name, words_after(command));
+  Refusal error = refusal("{} stands after all that {} takes", in_quotes(*next), command.name);
+  if (command.name == "generate")
+    throw error.hint("Write the text to go on with as --generate.prompt={}", in_quotes(*next));
+  throw error.hint("Write tessera {} {}", command.name, words_after(command));
 }
 
 void require_taken(const Command& command, const Setting& setting) {

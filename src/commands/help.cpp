@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 #include "commands/words.hpp"
+#include "tessera/base/wrap.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/resolve/resolved_run.hpp"
+#include "tessera/telemetry/progress.hpp"
 
 namespace tessera {
 
@@ -30,6 +33,15 @@ The ten that most runs need:
 
 All of them:
 )";
+
+constexpr std::string_view kExamples = R"(
+Examples:
+  mpiexec -n 2 tessera train --data.source=FOLDER --run.dir=RUN
+  tessera generate RUN --generate.prompt="Once upon a time"
+  tessera plan --model.preset=llama-8b --plan.ranks=64
+)";
+
+constexpr std::size_t kCommandColumn = 13, kOptionColumn = 33;  // where the texts of commands and of options begin
 
 constexpr std::string_view kHow = "in INPUT.ini as [section] and key = value, or on the command line, which wins";
 
@@ -59,12 +71,15 @@ std::string usage_text() {
       out += fmt::format("  {:<10} {}: see tessera help {}\n", first, fmt::join(words_of_group(first), ", "), first);
     }
   }
-  return out + "\nOptions of a command, with an example: tessera help COMMAND\n";
+  return out + std::string(kExamples) +
+         "\nOptions of a command, with an example: tessera help COMMAND. Every option: tessera help options\n";
 }
 
 std::string help_on(const std::vector<std::string>& topic) {
-  if (topic.empty() || topic[0] == "help")
-    return fmt::format("{}\nEvery option, {}:\n{}", usage_text(), kHow, help_text());
+  if (topic.empty() || topic[0] == "help") return usage_text();
+  const std::string every = fmt::format("Every option, {}:\n{}", kHow, help_text());
+  if (topic[0] == "options") return every;
+  if (topic[0] == kWithOptions) return usage_text() + "\n" + every;
   const std::vector<const Command*> commands = commands_named(topic);
   if (commands.empty()) throw unknown_command(topic);
   std::string out;
@@ -80,7 +95,14 @@ std::string help_on(const std::vector<std::string>& topic) {
 }
 
 int run_help(const std::vector<std::string>& topic) {
-  std::fputs(help_on(topic).c_str(), stdout);
+  const auto width = static_cast<std::size_t>(terminal_width(stdout));
+  std::istringstream lines(help_on(topic));
+  for (std::string line; std::getline(lines, line);) {
+    const bool of_option = line.starts_with("  --") || line.starts_with(std::string(kOptionColumn, ' '));
+    const bool of_command = line.starts_with("  ") && !line.starts_with("  tessera ");
+    const std::size_t column = of_option ? kOptionColumn : of_command ? kCommandColumn : 0;
+    std::fputs((wrapped(line, column, width) + "\n").c_str(), stdout);
+  }
   return 0;
 }
 

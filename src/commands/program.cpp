@@ -24,11 +24,7 @@ int with_output_written(int code) {
 
 /// Runs a command that needs no other ranks.
 int run_alone(const std::vector<std::string>& words, const Invocation& invocation) {
-  if (words.empty()) {
-    std::fputs(usage_text().c_str(), stderr);
-    return static_cast<int>(ExitCode::usage);
-  }
-  Call call = read_call(words);
+  Call call = read_call(words.empty() ? std::vector<std::string>{"help"} : words);
   TESSERA_ASSERT(!call.command->needs_ranks, "{} is run without ranks", call.command->name);
   call.invocation = invocation;
   return with_output_written(call.command->run(call));

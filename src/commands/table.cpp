@@ -72,8 +72,8 @@ constexpr Command kCommands[] = {
     {"index", "CHECKPOINT", InputFile::none, "make its tensors.h5 where it is missing or damaged",
      "tessera index RUN/checkpoints/step-00001000", R::none, R::none, false,
      [](Call& call) { return run_index(call.path()); }},
-    {"help", "", InputFile::none, "every option, or those that COMMAND reads", "tessera help train", R::none, R::none,
-     false, [](Call& call) { return run_help(call.words); }},
+    {"help", "", InputFile::none, "these lines, what COMMAND does and reads, or every option", "tessera help train",
+     R::none, R::none, false, [](Call& call) { return run_help(call.words); }},
     {"version", "", InputFile::none, "what was built in, and the GPUs of this machine", "tessera version", R::none,
      R::none, false, [](Call&) { return run_version(); }}};
 

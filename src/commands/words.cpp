@@ -2,15 +2,32 @@
 
 #include <fmt/ranges.h>
 
+#include <utility>
+
 #include "tessera/base/closest.hpp"
 #include "tessera/base/shown.hpp"
 
 namespace tessera {
 
+namespace {
+
+/// What people type for things that have another name here.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"report", "Tables and pages are made by tessera-report RUN (postprocess/report.py in the sources)"},
+    {"finetune", "To fine-tune, write tessera train --model.from=FOLDER --data.source=FILES"},
+    {"sample", "To write text, use tessera generate RUN --generate.prompt=TEXT"},
+    {"chat", "To write text, use tessera generate RUN --generate.prompt=TEXT; there are no conversations"},
+    {"resume", "To go on with a run, repeat its command with --checkpoint.resume=auto"},
+    {"status",
+     "A run's state is in RUN/status.json; tessera postmortem RUN says what its ranks do, and tessera sweep "
+     "FILE.ini --sweep.action=status how the rows of a sweep are"}};
+
+}  // namespace
+
 std::string words_after(const Command& command) {
   std::string words(command.paths);
   const auto add = [&](std::string_view word) { words += (words.empty() ? "" : " ") + std::string(word); };
-  if (command.name == "help") add("[COMMAND]");
+  if (command.name == "help") add("[COMMAND or options]");
   if (command.input == InputFile::of_sweep) add("FILE.ini");
   if (command.input == InputFile::of_run) add("[INPUT.ini or RUN]");
   if (command.input == InputFile::optional) add("[INPUT.ini]");
@@ -38,6 +55,8 @@ std::vector<std::string_view> words_of_group(std::string_view first) {
 }
 
 Refusal unknown_command(const std::vector<std::string>& words) {
+  for (const auto& [word, instead] : kElsewhere)
+    if (words[0] == word) return refusal("unknown command {}", in_quotes(words[0])).hint("{}", instead);
   if (const auto of_group = words_of_group(words[0]); !of_group.empty()) {
     return (words.size() > 1 ? refusal("tessera {} does not know {}", words[0], in_quotes(words[1]))
                              : refusal("tessera {} needs to know what to do", words[0]))

@@ -9,6 +9,9 @@
 
 namespace tessera {
 
+/// The topic of `tessera --help` alone: the commands, and every option.
+inline constexpr std::string_view kWithOptions = "--help";
+
 /// Returns the words that follow a command's name: "CHECKPOINT TARGET [--section.key=value ...]".
 std::string words_after(const Command& command);
 

@@ -42,11 +42,19 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"hidden_size", "model.width"},
     {"vocab_size", "model.vocab"},
     {"dataset", "data.source"},
+    {"data", "data.source"},
+    {"path", "data.source"},
+    {"train_file", "data.source"},
+    {"model", "model.from"},
+    {"model_name_or_path", "model.from"},
     {"out_dir", "run.dir"},
     {"output_dir", "run.dir"},
     {"save_steps", "checkpoint.every"},
     {"logging_steps", "metrics.every"},
     {"dtype", "precision.compute"},
+    {"bf16", "precision.compute"},
+    {"fp16", "precision.compute"},
+    {"precision", "precision.compute"},
     {"gradient_checkpointing", "memory.checkpoint"}};
 
 }  // namespace

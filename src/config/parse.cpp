@@ -73,11 +73,19 @@ Refusal no_value(const std::string& name) {
   return refusal("command line: {} has no value", name).hint("Allowed values: {}", find_option(name)->allowed);
 }
 
+/// What other programs have an option for, and Tessera has not.
+constexpr std::pair<std::string_view, std::string_view> kNotOptions[] = {
+    {"lora.", "There are no adapters: a training from weights (model.from) trains all of them"},
+    {"peft", "There are no adapters: a training from weights (model.from) trains all of them"},
+    {"wandb", "tessera-report RUN --wandb makes a run of Weights & Biases from one of Tessera"}};
+
 Refusal unknown_option(const Setting& setting) {
   const auto near = closest_option(setting.name);
   const std::string value = setting.value.empty() ? "" : " = " + in_quotes(setting.value);
   const auto unknown = fmt::format("{}: unknown option {}{}", setting.place, in_quotes(setting.name), value);
-  if (near.empty()) return refusal("{}", unknown).hint("All options are listed by tessera help");
+  for (const auto& [name, instead] : kNotOptions)
+    if (setting.name.find(name) != std::string::npos) return refusal("{}", unknown).hint("{}", instead);
+  if (near.empty()) return refusal("{}", unknown).hint("All options are listed by tessera help options");
   return refusal("{}: did you mean {}? Names are never abbreviated", unknown, near);
 }
 
@@ -117,6 +125,15 @@ std::vector<Setting> settings_only(const std::vector<std::string>& words) {
   auto arguments = read_arguments(words);
   if (!arguments.positional.empty()) throw not_an_option(arguments.positional[0]);
   return std::move(arguments.settings);
+}
+
+/// A model in the place of a file: " (a model is named by --model.preset=NAME: nano, gpt2-124m, ...)".
+std::string also_named(const std::filesystem::path& file) {
+  const OptionEntry& preset = *find_option("model.preset");
+  const bool is_preset = ("|" + preset.allowed + "|").find("|" + file.string() + "|") != std::string::npos;
+  if (is_preset) return fmt::format("; the model of this name is --model.preset={}", file.string());
+  if (file.extension() == ".ini") return "";
+  return fmt::format("; a model is named by --model.from=FOLDER, or --model.preset={}", preset.allowed);
 }
 
 }  // namespace
@@ -164,7 +181,7 @@ std::string read_ini_text(const std::filesystem::path& file) {
     throw refusal("{} is a folder", file.string()).hint("Name an INI file with options");
   }
   if (!std::filesystem::is_regular_file(file, error)) {
-    throw refusal("{} does not exist", file.string()).hint("Name an INI file with options");
+    throw refusal("{} does not exist", file.string()).hint("Name an INI file with options{}", also_named(file));
   }
   std::ifstream stream(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(stream), {}};

@@ -1,10 +1,12 @@
 // Cluster files: a section [machine], a section [slowdown], and one for each price.
 #include "tessera/simulate/cluster.hpp"
 
+#include <fmt/ranges.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "tessera/base/closest.hpp"
 #include "tessera/base/refuse.hpp"
@@ -188,6 +190,19 @@ std::string numbers_text(std::span<const double> numbers, int digits) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+/// Names the cluster files that come with Tessera where there is no such file.
+void require_file(const std::filesystem::path& file) {
+  std::error_code none;
+  if (std::filesystem::exists(file, none)) return;
+  std::set<std::string> known;
+  for (const char* folder : {"inputs/clusters", "share/tessera/inputs/clusters"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder, none)) known.insert(entry.path().string());
+  }
+  throw refusal("{} does not exist", file.string())
+      .use("a file of prices: {}, or what tessera bench calibrate writes",
+           known.empty() ? "one of inputs/clusters" : fmt::format("{}", fmt::join(known, ", ")));
+}
+
 }  // namespace
 
 const PriceTable& Cluster::price(std::string_view price_name) const {
@@ -207,6 +222,7 @@ std::string price_name(const KernelCall& call) {
 }
 
 Cluster read_cluster(const std::filesystem::path& file) {
+  require_file(file);
   const std::string text = read_ini_text(file);
   const IniFile ini = read_ini(text, file.string());
   Cluster cluster;

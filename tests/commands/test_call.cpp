@@ -43,8 +43,12 @@ TEST_CASE("Help and version") {
   CHECK(read_call({"--version"}).command->name == "version");
   CHECK(read_call({"version"}).command->name == "version");
   CHECK_THAT(usage_text(), Contains("tessera help COMMAND") && Contains("train") && Contains("bench"));
-  CHECK_THAT(help_on({}), Contains("--shard.strategy ") && Contains("--export.dtype "));
+  CHECK(help_on({}) == usage_text());
+  CHECK_THAT(help_on({"options"}), Contains("--shard.strategy ") && Contains("--export.dtype "));
+  CHECK(help_on(read_call({"--help"}).words) == usage_text() + "\n" + help_on({"options"}));
+  CHECK(read_call({"help", "options"}).words == std::vector<std::string>{"options"});
   CHECK(read_call({"help"}).words.empty());
+  CHECK(read_call({"help", "help"}).words.empty());
   CHECK(read_call({"help", "plan"}).words == std::vector<std::string>{"plan"});
   CHECK(read_call({"bench", "step", "a.ini", "--bench.steps=1", "--help"}).words ==
         std::vector<std::string>{"bench", "step"});
@@ -100,6 +104,17 @@ TEST_CASE("Unknown commands") {
   CHECK_THAT(command_error({"tra"}), Contains("unknown command"));
   CHECK_THAT(command_error({"frobnicate"}),
              Contains("unknown command 'frobnicate'. The commands are: train, plan, sweep"));
+  for (const auto& [word, hint] :
+       std::vector<std::pair<std::string, std::string>>{{"report", "tessera-report RUN"},
+                                                        {"finetune", "--model.from=FOLDER"},
+                                                        {"sample", "tessera generate RUN"},
+                                                        {"chat", "tessera generate RUN"},
+                                                        {"resume", "--checkpoint.resume=auto"},
+                                                        {"status", "status.json"}})
+    CHECK_THAT(command_error({word}), Contains("unknown command '" + word + "'. ") && Contains(hint));
+  CHECK_THAT(command_error({"generate", "run", "Hello"}), Contains("--generate.prompt='Hello'"));
+  CHECK_THAT(command_error({"plan", "org/Model-8B"}), Contains("--model.preset=nano|gpt2-124m"));
+  CHECK_THAT(command_error({"plan", "llama-8b"}), Contains("the model of this name is --model.preset=llama-8b."));
   CHECK_THAT(command_error({"import", "a"}), Contains("import needs two paths"));
   CHECK_THAT(command_error({"verify"}), Contains("verify needs a path"));
   CHECK_THAT(command_error({"generate"}), Contains("generate needs a path"));

@@ -113,7 +113,16 @@ TEST_CASE("Unknown and abbreviated names are refused with the closest name") {
                                                         {"model.n_layer", "model.layers"}}) {
     CHECK_THAT(error_of({"--" + given + "=1"}), Contains("did you mean " + near + "?"));
   }
-  CHECK_THAT(error_of({"--zzzzzzzzzzzz=1"}), Contains("All options are listed by tessera help"));
+  for (const auto& [word, meant] :
+       std::vector<std::pair<std::string, std::string>>{{"--bf16=true", "precision.compute?"},
+                                                        {"--precision=bf16", "precision.compute?"},
+                                                        {"--model=x", "model.from?"},
+                                                        {"--data.path=x", "data.source?"},
+                                                        {"--data=x", "data.source?"},
+                                                        {"--lora.rank=8", "no adapters"},
+                                                        {"--wandb=x", "tessera-report RUN --wandb"}})
+    CHECK_THAT(error_of({word}), Contains(meant));
+  CHECK_THAT(error_of({"--zzzzzzzzzzzz=1"}), Contains("All options are listed by tessera help options"));
   CHECK_THAT(error_of({"train.steps=3"}), Contains("--section.key=value"));
   CHECK_THAT(error_of({"--shard.wrap"}), Contains("no value") && Contains("block|size|model"));
   CHECK_THAT(error_of({"--shard.wrap", "--run.seed=1"}), Contains("no value"));

@@ -63,10 +63,10 @@ struct Call {
 /// does not read, and for everything that `parse_text` refuses.
 Call read_call(const std::vector<std::string>& words);
 
-/// Returns the text of `tessera` alone: usage, commands, and where to read on.
+/// Returns the text of `tessera` alone: usage, commands, examples, and where to read on.
 std::string usage_text();
 
-/// Returns the text of `tessera help`: commands and every option. For `tessera help COMMAND`, or the first word of
+/// Returns the text of `tessera help`: usage_text; of `tessera help options`: every option; of `tessera --help`: both. For `tessera help COMMAND`, or the first word of
 /// several commands: what they do, with an example, and the options that they read. UsageError for an unknown command.
 std::string help_on(const std::vector<std::string>& topic);
 
