@@ -251,6 +251,7 @@ train_job() {
   says_when "${words[@]}" || words+=(--checkpoint.every_minutes=30)
   set_end_time
   choose_launcher
+  export TESSERA_JOB_SCRIPT=train  # whose data must be named
   say "$(resources), restart ${SLURM_RESTART_COUNT:-0}, into $run"
   # shellcheck disable=SC2086
   run_ranks "${launcher[@]}" ${TESSERA_WRAP:-} "$TESSERA" train "${words[@]}"

@@ -30,6 +30,18 @@ bool takes_minutes(const Options& options) {
 
 }  // namespace
 
+void require_named_data(const Options& options, bool is_job) {
+  if (!options.is_open("data.source") || !options.is_open("data.synthetic_tokens")) return;
+  const auto names_model = [](const std::string& option) { return option.starts_with("model."); };
+  const bool has_model =
+      std::ranges::any_of(options.given, names_model) || std::ranges::any_of(options.repeated, names_model);
+  constexpr const char* what = "data.source = FILES_OR_FOLDER, or data.source = synthetic for text that is made up";
+  if (is_fine_tuning(options))
+    throw refuse("model.from", options.model.from).because("nothing names the text to train on").use(what);
+  if (is_job && !has_model)
+    throw refusal("this job names neither a model nor the text to train on").use("an input file, and {}", what);
+}
+
 Options with_fine_tuning(Options options) {
   if (!is_fine_tuning(options)) return options;
   if (options.is_open("optim.lr")) options.optim.lr = kRate;

@@ -2,6 +2,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <tuple>
 
@@ -9,6 +10,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/comm/launcher.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/config/validation_sources.hpp"
@@ -92,6 +94,11 @@ void find_model(ResolvedRun& run, const ResolveSite& site) {
     run.weights = std::make_unique<ModelWeights>(*site.ranks, run.options.model);
     run.architecture = run.weights->architecture();
   }
+}
+
+/// One rank decides, because only the first node of a job may see the variable.
+void require_data(ResolvedRun& run, const ResolveSite& site) {
+  if (site.ranks->rank() == 0) require_named_data(run.options, std::getenv(kJobVariable) != nullptr);
 }
 
 void write_sizes(ResolvedRun& run, const ResolveSite&) {
@@ -259,6 +266,8 @@ constexpr ResolveStep kSteps[] = {
     {"fine-tuning", "a run that starts from weights has defaults of its own", StepNeeds::nothing, kTrain,
      take_fine_tuning},
     {"model", "a preset, a family or a folder gives the architecture", StepNeeds::files, kPlanned | kUsing, find_model},
+    {"named data", "weights, and jobs, are not trained on synthetic text by accident", StepNeeds::nothing, kTrain,
+     require_data},
     {"sizes", "sizes that were left open are those of the architecture", StepNeeds::nothing, kRanked, write_sizes},
     {"evaluated run", "data, sizes and precision are those with which the run evaluated", StepNeeds::files,
      Purpose::eval, take_evaluated_run},

@@ -14,6 +14,7 @@
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/resolve/architecture.hpp"
 #include "tessera/resolve/machine.hpp"
@@ -67,6 +68,7 @@ void require_possible(const SweepRow& row) {
     return;
   }
   require_ranks(row);
+  require_named_data(row.options, false);
   resolve_architecture(row.options.model);
 }
 

@@ -57,4 +57,7 @@ inline constexpr const char* kRanksVariable = "TESSERA_RANKS";
 /// UsageError where that variable differs from `ranks`: the launcher started more or fewer.
 void require_wanted_ranks(std::int64_t ranks);
 
+/// The environment variable that the job scripts set for a training; see require_named_data (config/fine_tuning.hpp).
+inline constexpr const char* kJobVariable = "TESSERA_JOB_SCRIPT";
+
 }  // namespace tessera
