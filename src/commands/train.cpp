@@ -66,6 +66,16 @@ std::string summary(const RunRecorder& recorder, const TrainLoop& loop, Training
   return text + "\nwritten    " + recorder.written();
 }
 
+/// Says what can be done with a finished run, and with its checkpoint if it has one.
+std::string next_commands(const RunRecorder& recorder) {
+  const std::string run = shell_quoted(recorder.folder().string());
+  if (!checkpoint_in(recorder.folder())) return fmt::format("next       tessera-report {}", run);
+  return fmt::format(
+      "next       tessera generate {0} --generate.prompt=TEXT\n           tessera eval {0}\n"
+      "           tessera export {0} FOLDER\n           tessera-report {0}",
+      run);
+}
+
 /// Monitors this rank's GPU. Its load, memory and power go into the metrics if its driver reports them.
 std::unique_ptr<DeviceMonitor> open_monitor(const Device& device, const Log& log) {
   if (device.identity().empty()) return nullptr;  // cores
@@ -170,7 +180,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     recorder->finish(stopped.empty() ? RunState::finished : RunState::stopped,
                      stopped.empty() ? ExitCode::finished : ExitCode::stopped_early, stopped);
     log.info(summary(*recorder, loop, session, seconds_since(start), stopped));
-    if (!stopped.empty()) log.info("go on      with checkpoint.resume = auto");
+    log.info(stopped.empty() ? next_commands(*recorder) : "go on      with checkpoint.resume = auto");
   }
   world.control().barrier();
   flight.finished();

@@ -342,6 +342,7 @@ std::string RunRecorder::written() const {
   add("log.jsonl", " (lines)");
   add("status.json", "");
   add("config.ini", " (repeats the run)");
+  if (!CheckpointFolder(folder() / "checkpoints").steps().empty()) add("checkpoints", "");
   if (options_.run.dump > 0) add(fmt::format("dump-{:08}.h5", options_.run.dump), "");
   return text + (missing().empty() ? "" : "; ") + missing();
 }

@@ -3,6 +3,7 @@ import configparser
 import json
 import os
 import re
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -240,6 +241,26 @@ class Starts(Case):
         self.assertAlmostEqual(status(self.folder / "run")["step"], 0.5 * samples / 2, delta=1)
         with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:
             self.assertEqual(len(file["eval/step"]), 0)
+
+    def test_tokens_decide_how_long_and_the_end_names_what_is_next(self):
+        tiny = [word for word in TINY if not word.startswith("--train.steps")]
+        job = self.train(*tiny, *SHORT, "--train.tokens=1000", "--run.dir=run", ranks=2)
+        self.assertEqual(max(logged(self.folder / "run")), 8)  # of 2 x 2 x 32 tokens
+        start, end = re.split(r"(?ms)^step .*?(?=^done )", job.out)
+        self.assertLessEqual(max(map(len, start.splitlines())), 80, start)
+        self.assertLess(max(len(line) for line in job.out.splitlines() if re.match(r"step +\d+/", line)), 80)
+        self.assertNotIn("run/checkpoints", end)
+        self.assertRegex(end, r"\nnext       tessera-report run\n$")
+        job = self.train("run/config.ini", "--run.dir=more", "--train.steps=2", "--checkpoint.every=2")
+        self.assertRegex(job.out, r"\nwritten .*more/checkpoints\nnext       tessera generate more --generate.prompt=TEXT\n")
+
+    def test_weights_or_a_job_without_data_are_refused(self):
+        self.train(*TINY, *SHORT, "--run.dir=base", "--checkpoint.every=3")
+        self.refused("train", "--model.from=base", ranks=2, says=r"model\.from = base does not work, because nothing names the text")
+        with mock.patch.dict(os.environ, TESSERA_JOB_SCRIPT="train"):
+            self.refused("train", "--train.steps=3", ranks=2, says=r"this job names neither a model nor the text to train on")
+            self.train(*TINY, *SHORT, "--run.dir=named")
+        self.train("--model.from=base", "--data.source=synthetic", "--train.steps=1", "--run.dir=tuned")
 
     def test_recomputation_changes_no_bit_and_fit_takes_what_fits(self):
         write_text(self.folder / "text")
