@@ -17,6 +17,7 @@
 #include "tessera/config/describe.hpp"
 #include "tessera/convert/convert.hpp"
 #include "tessera/convert/tensor_stream.hpp"
+#include "tessera/data/evaluation.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
 #include "tessera/resolve/origin.hpp"
@@ -72,8 +73,8 @@ std::string evaluation_line(const CheckpointReader& reader, JudgedCheckpoints& j
   const Manifest& m = reader.manifest();
   std::string line;
   for (const auto& [set, loss] : m.evaluation) {
-    line += fmt::format("{}{}{:.4f} (perplexity {:.2f})", line.empty() ? "validation loss " : ", ",
-                        set.empty() ? "" : shown(set) + " ", loss, std::exp(loss));
+    line += fmt::format("{}{}{:.4f} (perplexity {})", line.empty() ? "validation loss " : ", ",
+                        set.empty() ? "" : shown(set) + " ", loss, perplexity_text(loss));
   }
   const auto own = judged_loss(m.evaluation);
   if (!own) return line;

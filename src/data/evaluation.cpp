@@ -1,16 +1,23 @@
 #include "tessera/data/evaluation.hpp"
 
+#include <cmath>
+
 #include "tessera/base/refuse.hpp"
 #include "tessera/data/reader.hpp"
 
 namespace tessera {
 
+std::string perplexity_text(double loss) {
+  const double perplexity = std::exp(loss);
+  return perplexity < 1e6 ? fmt::format("{:.2f}", perplexity) : fmt::format("{:.3g}", perplexity);
+}
+
 std::string describe(const std::vector<Evaluation>& evaluations) {
   std::string text;
   for (const Evaluation& one : evaluations) {
     text += text.empty() ? "validation loss " : ", ";
-    text += one.set.empty() ? fmt::format("{:.4f}, perplexity {:.2f}", one.loss, one.perplexity())
-                            : fmt::format("{} {:.4f} (perplexity {:.2f})", one.set, one.loss, one.perplexity());
+    text += one.set.empty() ? fmt::format("{:.4f}, perplexity {}", one.loss, perplexity_text(one.loss))
+                            : fmt::format("{} {:.4f} (perplexity {})", one.set, one.loss, perplexity_text(one.loss));
   }
   return text;
 }

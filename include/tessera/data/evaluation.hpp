@@ -20,6 +20,9 @@ struct Evaluation {
   double perplexity() const { return std::exp(loss); }
 };
 
+/// Returns the perplexity of a loss as text: "9.81", and "1.97e+21" of a ruined model.
+std::string perplexity_text(double loss);
+
 /// Returns "validation loss 2.2835, perplexity 9.81", or "validation loss A 2.2835 (perplexity 9.81), B ...".
 std::string describe(const std::vector<Evaluation>& evaluations);
 
