@@ -31,7 +31,7 @@ void add_run(Rows& rows) {
              "fp32; auto: true on CPUs, false on GPUs")
       .also_by(kPlan | kUsing);
   run.choice("run.queues", &S::queues,
-             "serial: one operation at a time; parallel: communication beside compute; chaos: random delays (a test); "
+             "serial: one operation at a time; parallel: communication during compute; chaos: random delays (a test); "
              "auto: parallel where a core is free")
       .also_by(kUsing);
   run.seconds(
@@ -73,7 +73,7 @@ void add_run(Rows& rows) {
   run.value<read_step_range>(
          "run.trace", &S::trace, "none, or a:b, steps from 1 such as 10:12", step_range_text,
          "steps a to b go to trace/steps-a-b.json, for Perfetto: when every operation ran on every rank, "
-         "beside the planned order")
+         "next to the planned order")
       .only_by(Readers::train | Readers::sweep);
 }
 
@@ -123,7 +123,7 @@ void add_data(Rows& rows) {
               "not UTF-8 become U+FFFD, both counted")
       .also_by(kEval | kData);
   data.text("data.cache", &S::cache, "folder",
-            "where prepared text is kept; empty: $TESSERA_CACHE, else cache beside the run folders")
+            "where prepared text is kept; empty: $TESSERA_CACHE, else cache next to the run folders")
       .also_by(kEval | kData);
   data.text("data.output", &S::output, "file",
             "tessera data prepare: write the tokens there, and their documents to FILE.idx, instead of the cache; "
@@ -365,7 +365,7 @@ void add_files(Rows& rows) {
                     "index makes it when it is wanted");
   checkpoint
       .seconds("checkpoint.timeout", &C::timeout, 0.0,
-               "how long a rank waits for another that reads or writes a checkpoint, before the run fails; 0: for ever")
+               "how long a rank waits for another that reads or writes a checkpoint, before the run fails; 0: without limit")
       .also_by(kUsing);
   metrics.integer("metrics.every", &MetricsOptions::every, 1, kAnyCount,
                   "steps between log lines and rows of every rank (/steps has every step)");

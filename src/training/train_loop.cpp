@@ -350,7 +350,8 @@ void TrainLoop::trace(std::int64_t step) {
                     {session_.first_step(), session_.step()}, run_folder(options_) / "trace");
     if (recorder_ != nullptr) recorder_->say(fmt::format("step {}: trace in {}", step, path.string()));
   } catch (const IoError& error) {
-    recorder_->say(fmt::format("step {}: {}: the run goes on without a trace", step, error.what()));
+    if (recorder_ != nullptr)
+      recorder_->say(fmt::format("step {}: {}: the run goes on without a trace", step, error.what()));
   }
 }
 

@@ -2,7 +2,7 @@
 // RUN/metrics.h5 (postprocess/README.md): a run's measurements, readable while it is written (SWMR) and after a crash.
 //   /steps/{step,skipped,timed,loss,grad_norm,lr,seconds,unix_time,tokens_per_second}             a row per step
 //   /steps/time/NAME                                                                        a row per step
-//   /comm/{all_gather,reduce_scatter,all_reduce,broadcast}/{calls,bytes,seconds}            a row per step
+//   /comm/{all_gather,reduce_scatter,all_reduce,broadcast,exchange}/{calls,bytes,seconds}   a row per step
 //   /eval/{step,loss}   a row per evaluation, of the first validation set; /eval/NAME/{step,loss} of each with a name
 //   /samples/{step,text}   a row per sample of train.sample_every; text is UTF-8 of fixed length, cut or padded with 0
 //   /checkpoints/{step,bytes,blocked_seconds,waited_seconds,background_seconds}             a row per checkpoint

@@ -47,7 +47,7 @@ struct SchedulePolicy {
   bool unit_norms = false;        ///< norms leave what they have summed up after each unit (metrics.layer_norms)
   bool state_sums = false;        ///< updates keep checksums of the state (run.check_every)
   bool replays = false;           ///< checksums of what a micro-step computes have a place (run.replay_every)
-  bool token_losses = false;      ///< norms also leave their sums after each unit (metrics.layer_norms)
+  bool token_losses = false;      ///< the head leaves each token's loss as well (eval.choices)
   bool training = true;  ///< false: the only state is the parameters in the compute type, for evaluation or generation
   std::optional<GenerationShape> generation;  ///< include the segments that generate text
   Offload offload = Offload::none;            ///< what is kept on the host
