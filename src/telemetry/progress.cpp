@@ -21,6 +21,7 @@ namespace {
 constexpr int kWidestBar = 30;
 constexpr int kNarrowestBar = 8;
 constexpr int kWidthWithoutTerminal = kTextWidth;
+constexpr double kMostTimesUsual = 20;  ///< of a longer step the rest is not its own: the process was stopped meanwhile
 
 /// The pieces of a line; empty if the value is not known.
 struct Pieces {
@@ -103,6 +104,7 @@ void StepClock::add(double seconds) {
     mean_ = seconds;  // the second step's time replaces the first's
     return;
   }
+  seconds = std::min(seconds, kMostTimesUsual * mean_);
   const double weight = std::max(1.0 / static_cast<double>(count_ - 1), 1.0 / 50.0);
   mean_ += weight * (seconds - mean_);
 }

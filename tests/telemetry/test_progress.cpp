@@ -92,6 +92,8 @@ TEST_CASE("the time left comes from a smoothed step time without the slow first 
   CHECK(clock.left(10) == Approx(30));  // the plain mean of 2 and 4
   for (int i = 0; i < 1000; ++i) clock.add(5);
   CHECK(clock.left(10) == Approx(50).epsilon(1e-6));
+  clock.add(1e6);  // the process was stopped
+  CHECK(clock.left(10) < 80);
 }
 
 TEST_CASE("a log gets the first line, every n-th and the last") {
