@@ -28,11 +28,12 @@ std::string kept_over(const ProcessGrid& grid) {
   return ranks == 1 ? "" : fmt::format(" (after forward units stay split over {} ranks)", ranks);
 }
 
-/// " (CPU quota of 1.5 cores)" where that is less than the cores, or nothing.
+/// " (CPU quota of 1.5 of 2 cores)", or nothing where there is none.
 std::string quota_note() {
   const auto quota = cpu_quota();
-  const bool is_less = quota && *quota < static_cast<double>(allowed_core_numbers().size());
-  return is_less ? fmt::format(" (CPU quota of {:.3g} cores)", *quota) : "";
+  const std::size_t cores = allowed_core_numbers().size();
+  const bool is_less = quota && *quota < static_cast<double>(cores);
+  return is_less ? fmt::format(" (CPU quota of {:.3g} of {} cores)", *quota, cores) : "";
 }
 
 std::string grid_line(const PlannedRun& planned, const Resources& resources, const MachineShape& machine) {
