@@ -27,20 +27,31 @@ constexpr std::int64_t kLargestFile = std::int64_t{1} << 30;
 /// The open data sets to evaluate.
 struct Corpora {
   std::vector<NamedSource> named;
-  std::unique_ptr<Dataset> split;  ///< of data.val_fraction
+  std::int64_t window = 0;  ///< tokens
   std::vector<ValidationSet> sets;
 };
 
+/// Returns a window that is no longer than the longest corpus needs, so that a short text costs little.
+std::int64_t window_for(const std::vector<NamedSource>& corpora, std::int64_t sequence) {
+  constexpr std::int64_t step = 64;
+  std::int64_t longest = 1;
+  for (const NamedSource& one : corpora) longest = std::max(longest, one.tokens->size() - 1);
+  return std::min(sequence, round_up(longest, step));
+}
+
 Corpora open_corpora(World& world, const Options& options, std::int64_t vocab, std::int64_t sequence) {
   Corpora corpora;
+  const bool is_part_of_source = options.data.val_source.empty(), is_whole = options.train.eval_batches == 0;
   open_on_all(world, options, {}, [&](const CorpusSettings& settings) {
-    if (options.data.val_source.empty()) {
-      corpora.split = std::make_unique<Dataset>(open_dataset(options, vocab, sequence, settings));
-      corpora.sets = corpora.split->validation();
+    if (is_part_of_source) {
+      corpora.named.push_back({"", open_corpus(options, vocab, settings)});
     } else {
       corpora.named = open_validation(options, vocab, settings);
-      corpora.sets = validation_sets(corpora.named, sequence, has_document_mask(options.data));
     }
+    corpora.window = is_whole ? window_for(corpora.named, sequence) : sequence;
+    corpora.sets =
+        validation_sets(corpora.named, is_part_of_source ? options.data.val_fraction : 1, corpora.window,
+                        has_document_mask(options.data), is_whole ? LastTargets::filled : LastTargets::left_out);
   });
   std::string mine;
   for (const ValidationSet& set : corpora.sets) mine += fmt::format("{:016x} ", fingerprint(*set.source));
@@ -67,16 +78,18 @@ class Results {
     std::fputs(line.c_str(), stderr);
   }
 
-  void print(const Evaluation& one, double seconds) const {
+  void print(const Evaluation& one, std::int64_t context, double seconds) const {
     const double rate = static_cast<double>(one.tokens) / seconds;
     print({{"set", one.set},
            {"loss", one.loss},
            {"perplexity", one.perplexity()},
            {"tokens", one.tokens},
            {"windows", one.windows},
-           {"available_windows", one.available}},
-          fmt::format("{}: {} ({} of {}) in {}, {} tokens/s", describe({one}), counted(one.tokens, "token"),
-                      one.windows, counted(one.available, "window"), format_seconds(seconds), format_rate(rate)),
+           {"available_windows", one.available},
+           {"left_out", one.left_out},
+           {"context", context}},
+          fmt::format("{}: {} in {}, {} tokens/s", describe({one}), extent(one, context), format_seconds(seconds),
+                      format_rate(rate)),
           seconds, rate);
   }
 
@@ -108,6 +121,12 @@ class Results {
   }
 
  private:
+  static std::string extent(const Evaluation& one, std::int64_t context) {
+    const std::string tokens = counted(one.tokens, "token");
+    if (one.left_out == 0) return fmt::format("all {} ({} of {})", tokens, counted(one.windows, "window"), context);
+    return fmt::format("{} ({} of {} of {}; {} after them left out)", tokens, one.windows,
+                       counted(one.available, "window"), context, counted(one.left_out, "token"));
+  }
   void print(Json json, const std::string& text, double seconds, double rate) const {
     if (!prints_) return;
     if (format_ == ResultFormat::text) return put(text);
@@ -134,14 +153,20 @@ void evaluate_sets(World& world, const ResolvedRun& run) {
   const std::int64_t sequence = sequence_length(options, architecture);
   const Corpora corpora = open_corpora(world, options, architecture.vocab, sequence);
   const PlannedRun planned =
-      plan_shape(evaluation_shape(options, architecture, world.size(), world.ranks_per_node(), sequence, false));
+      plan_shape(evaluation_shape(options, architecture, world.size(), world.ranks_per_node(), corpora.window, false));
   LoadedModel model(world, run, planned, {"evaluation", "train.seq_len"});
   const Results results(world, options, *run.weights, planned);
+  if (world.rank() == 0 && sequence < architecture.context) {
+    const std::string note =
+        fmt::format("windows of {} tokens (train.seq_len), of a context of {}: losses compare at the same length\n",
+                    sequence, architecture.context);
+    std::fputs(note.c_str(), stderr);
+  }
   Evaluator evaluator(world, planned.schedule, model.optimizer(), model.player(), architecture.vocab);
   for (const ValidationSet& set : corpora.sets) {
     const auto start = Clock::now();
     const Evaluation one = evaluator.evaluate(set, options.train.eval_batches);
-    results.print(one, seconds_since(start));
+    results.print(one, sequence, seconds_since(start));
   }
 }
 

@@ -5,24 +5,18 @@
 #include <algorithm>
 #include <array>
 
+#include "data/filled.hpp"
 #include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
 namespace {
 
-TokenRange all_of(const NamedSource& set, std::int64_t seq_len) {
-  const std::int64_t tokens = set.tokens->size();
-  if (tokens < seq_len + 1) {
-    throw refusal("{} tokens for validation (data.val_source, {}) are less than one sample of train.seq_len + 1 = {}",
-                  tokens, set.tokens->describe(), seq_len + 1)
-        .use("a longer one, or shorter sequences");
-  }
-  return {0, tokens};
-}
-
-ValidationSet sequential(const std::string& name, const TokenSource& source, TokenRange range, std::int64_t seq_len) {
-  return {name, &source, Sampler(range, seq_len, SampleOrder::sequential, 0)};
+void require_sample(const TokenSource& source, TokenRange part, std::int64_t seq_len) {
+  if (part.count > seq_len) return;
+  throw refusal("{} tokens for validation ({}, {}) are less than one sample of train.seq_len + 1 = {}", part.count,
+                part.first > 0 ? "data.val_fraction" : "data.val_source", source.describe(), seq_len + 1)
+      .use("a longer one, or shorter sequences");
 }
 
 void require_documents(const TokenSource& source) {
@@ -51,13 +45,17 @@ std::uint64_t fingerprint_with_masks(const TokenSource& source) {
 
 }  // namespace
 
-std::vector<ValidationSet> validation_sets(const std::vector<NamedSource>& sources, std::int64_t seq_len,
-                                           bool document_mask) {
+std::vector<ValidationSet> validation_sets(std::vector<NamedSource>& sources, double fraction, std::int64_t seq_len,
+                                           bool document_mask, LastTargets last) {
   std::vector<ValidationSet> sets;
   sets.reserve(sources.size());
-  for (const NamedSource& one : sources) {
+  for (NamedSource& one : sources) {
     if (document_mask) require_documents(*one.tokens);
-    sets.push_back(sequential(one.name, *one.tokens, all_of(one, seq_len), seq_len));
+    const std::int64_t tokens = one.tokens->size(), first = tokens - tokens_for_validation(tokens, fraction);
+    if (last == LastTargets::filled) one.tokens = filled_to_windows(std::move(one.tokens), first, seq_len);
+    const TokenRange range{first, one.tokens->size() - first};
+    require_sample(*one.tokens, range, seq_len);
+    sets.push_back({one.name, one.tokens.get(), Sampler(range, seq_len, SampleOrder::sequential, 0)});
   }
   return sets;
 }
@@ -67,9 +65,10 @@ Dataset::Dataset(DataSources sources, const DataOptions& options, std::int64_t v
       sources_(std::move(sources)),
       split_(split_corpus(sources_.train->size(), sources_.validation.empty() ? options.val_fraction : 0.0, seq_len)),
       train_(split_.train, seq_len, options.order, options.seed),
-      validation_(validation_sets(sources_.validation, seq_len, has_document_mask(options))) {
+      validation_(validation_sets(sources_.validation, 1, seq_len, has_document_mask(options), LastTargets::left_out)) {
   if (has_document_mask(options)) require_documents(*sources_.train);
-  if (split_.validation.count > 0) validation_ = {sequential("", *sources_.train, split_.validation, seq_len)};
+  if (split_.validation.count > 0)
+    validation_ = {{"", sources_.train.get(), Sampler(split_.validation, seq_len, SampleOrder::sequential, 0)}};
 }
 
 std::int64_t Dataset::validation_tokens() const {

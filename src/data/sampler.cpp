@@ -13,10 +13,14 @@
 
 namespace tessera {
 
+std::int64_t tokens_for_validation(std::int64_t tokens, double val_fraction) {
+  return std::min(static_cast<std::int64_t>(std::floor(static_cast<double>(tokens) * val_fraction)), tokens);
+}
+
 Split split_corpus(std::int64_t tokens, double val_fraction, std::int64_t seq_len) {
   TESSERA_ASSERT(tokens >= 0 && seq_len >= 1 && val_fraction >= 0.0 && val_fraction < 1.0,
                  "split of {} tokens, fraction {}, length {}", tokens, val_fraction, seq_len);
-  const auto kept = std::min(static_cast<std::int64_t>(std::floor(static_cast<double>(tokens) * val_fraction)), tokens);
+  const std::int64_t kept = tokens_for_validation(tokens, val_fraction);
   const Split split{.train = {0, tokens - kept}, .validation = {tokens - kept, kept}};
   if (split.train.count < seq_len + 1) {
     throw refusal(

@@ -235,6 +235,11 @@ constexpr std::array<std::string_view, 4> kCompute{"train.micro_batch", "precisi
 /// How text becomes tokens, apart from the tokenizer.
 constexpr std::array<std::string_view, 4> kReading{"data.text_key", "data.separator", "data.on_error", "data.cache"};
 
+/// Returns whether other data are evaluated than the run's own, or another part of them.
+bool names_data(const Options& given) {
+  return given.is_given("data.source") || given.is_given("data.val_source") || given.is_given("data.val_fraction");
+}
+
 /// Returns the options whose values the checkpoint's run has, unless they are given.
 std::vector<std::string_view> wanted(const Options& given) {
   std::vector<std::string_view> names(kCompute.begin(), kCompute.end());
@@ -242,10 +247,10 @@ std::vector<std::string_view> wanted(const Options& given) {
              fraction = given.is_given("data.val_fraction");
   if (!given.is_given("precision.compute")) names.emplace_back("precision.logits");  // fp32 has no other choice
   if (!given.eval.choices.empty()) return names;
-  names.insert(names.end(), {"train.seq_len", "train.eval_batches", "data.document_mask"});
+  names.insert(names.end(), {"train.seq_len", "data.document_mask"});
   if (!source && !sets)
     names.insert(names.end(), {"data.source", "data.token_bytes", "data.synthetic_tokens", "data.seed"});
-  if (!source && !sets && !fraction) names.emplace_back("data.val_source");
+  if (!names_data(given)) names.insert(names.end(), {"data.val_source", "train.eval_batches"});
   if (!sets && !fraction) names.emplace_back("data.val_fraction");
   if (!source || given.data.source != "synthetic") names.insert(names.end(), kReading.begin(), kReading.end());
   return names;
@@ -264,7 +269,7 @@ Options evaluation_options(const Options& given, const NamedTexts& run) {
     if (found == of_run.end() || given.is_given(name) || found->second == by_default[found->first]) continue;
     arguments.push_back(fmt::format("--{}={}", name, found->second));
   }
-  if (of_run.empty() && !given.is_given("train.eval_batches") && given.eval.choices.empty())
+  if ((of_run.empty() || names_data(given)) && !given.is_given("train.eval_batches") && given.eval.choices.empty())
     arguments.emplace_back("--train.eval_batches=0");
   for (const OptionValue& option : flat_options(given)) {
     if (option.given) arguments.push_back(fmt::format("--{}={}", option.name, option.value));

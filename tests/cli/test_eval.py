@@ -76,11 +76,13 @@ class Eval(Case):
         self.assertIn("step 20: zero3 over 2 ranks", job.err)
 
     def test_other_data_and_all_of_them(self):
-        whole, = self.results(self.run_folder, "--data.val_source=far.txt", "--train.eval_batches=0")
-        self.assertEqual((whole["set"], whole["windows"], whole["tokens"]), ("", 20, 20 * 32))
+        whole, = self.results(self.run_folder, "--data.val_source=far.txt")
+        self.assertEqual((whole["set"], whole["windows"], whole["tokens"], whole["left_out"]), ("", 21, 659, 0))
         again, = self.results(self.run_folder, "--data.val_source=far.txt", "--train.eval_batches=0", ranks=2)
         self.assertEqual(again["loss"], whole["loss"])
-        part, = self.results(self.run_folder, "--data.val_fraction=0.5", "--train.eval_batches=0")
+        job = Job(["eval", self.run_folder, "--data.val_source=far.txt", "--train.eval_batches=100"], cwd=self.made)
+        self.assertIn(": 640 tokens (20 of 20 windows of 32; 19 tokens after them left out)", job.out)
+        part, = self.results(self.run_folder, "--data.val_fraction=0.5")
         self.assertGreater(part["tokens"], 1000)
         self.assertLess(part["loss"], whole["loss"])  # it was trained on that
 
@@ -100,9 +102,9 @@ class Eval(Case):
     def test_a_hugging_face_folder_costs_what_a_training_finds_before_it_learns(self):
         folder = REFERENCE / "qwen2-tied"
         val = f"--data.val_source={folder / 'tokens.bin'}"
-        common = [val, "--train.micro_batch=2", "--train.seq_len=9", "--run.threads=1"]
+        common = [val, "--train.micro_batch=2", "--train.seq_len=9", "--run.threads=1", "--train.eval_batches=999"]
         self.train(f"--model.from={folder}", f"--data.source={folder / 'tokens.bin'}", *common, "--optim.lr=0",
-                   "--train.steps=1", "--train.eval_batches=0", "--run.dir=run")
+                   "--train.steps=1", "--run.dir=run")
         _, losses = evaluations(self.folder / "run")
         for ranks in (0, 2):
             found, = self.results(folder, *common, ranks=ranks, cwd=self.folder)

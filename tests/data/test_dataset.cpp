@@ -1,8 +1,11 @@
 #include <catch2/catch.hpp>
+#include <numeric>
+#include <random>
 
 #include "data/files.hpp"
 #include "tessera/data/corpus.hpp"
-#include "tessera/data/dataset.hpp"
+#include "tessera/data/evaluation.hpp"
+#include "tessera/data/reader.hpp"
 
 using namespace tessera;
 using Catch::Contains;
@@ -13,7 +16,75 @@ Dataset dataset_of(const DataOptions& options, std::int64_t seq_len) {
   return {{synthetic_text(1000, 300, 1), {}}, options, 300, seq_len};
 }
 
+/// Tokens 1, 2, 3, ... in documents of `document` tokens; the loss leaves out each token that `hidden` divides.
+class Counted final : public TokenSource {
+ public:
+  Counted(std::int64_t size, std::int64_t document, std::int64_t hidden)
+      : size_(size), document_(document), hidden_(hidden) {}
+  std::int64_t size() const override { return size_; }
+  std::int64_t id_bound() const override { return size_ + 1; }
+  void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
+    REQUIRE((first >= 0 && first + count <= size_));
+    std::iota(out, out + count, static_cast<std::int32_t>(first + 1));
+  }
+  bool has_documents() const override { return document_ > 0; }
+  std::int64_t document_end(std::int64_t token) const override {
+    return std::min(size_, (token / document_ + 1) * document_);
+  }
+  bool masks_loss() const override { return hidden_ > 0; }
+  void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const override {
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (!counts(first + i + 1)) ids[i] = kUncountedToken;
+    }
+  }
+  std::string describe() const override { return "counted"; }
+  bool counts(std::int64_t id) const { return hidden_ == 0 || id % hidden_ != 0; }
+
+ private:
+  std::int64_t size_, document_, hidden_;
+};
+
 }  // namespace
+
+TEST_CASE("Sets that are filled up have every target of their part once, in order, and no other") {
+  std::mt19937_64 draw(20261127);
+  const auto between = [&](std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(draw);
+  };
+  for (int round = 0; round < 200; ++round) {
+    const std::int64_t size = between(2, 90), length = between(1, 40), document = between(0, 1) * between(1, 30);
+    const Counted corpus(size, document, between(0, 1) * between(2, 5));
+    const double fraction = between(0, 1) == 1 ? 1 : 0.7;
+    const std::int64_t begin = size - tokens_for_validation(size, fraction);
+    if (size - begin < 2) continue;
+    INFO(size << " tokens from " << begin << ", windows of " << length << ", documents of " << document);
+    std::vector<NamedSource> named;
+    named.push_back({"a", std::make_unique<Counted>(corpus)});
+    const ValidationSet set = validation_sets(named, fraction, length, document > 0, LastTargets::filled).front();
+    const std::int64_t windows = evaluated_windows(set, 3, 0);
+    CHECK(targets_after(set, windows) == 0);
+    std::vector<std::int32_t> row(static_cast<std::size_t>(length + 1)), tokens(row.size()), targets(row.size()),
+        positions(row.size()), found, expected;
+    for (std::int64_t window = 0; window < windows; ++window) {
+      fill_batch(*set.source, set.samples, size + 1, window, 1, row, tokens.data(), targets.data(),
+                 document > 0 ? positions.data() : nullptr);
+      for (std::size_t i = 0; i < static_cast<std::size_t>(length); ++i) {
+        if (targets[i] == kUncountedToken) continue;
+        found.push_back(targets[i]);
+        CHECK(tokens[i] == targets[i] - 1);
+      }
+    }
+    for (auto id = static_cast<std::int32_t>(begin + 2); id <= size; ++id) {
+      if (corpus.counts(id)) expected.push_back(id);
+    }
+    CHECK(found == expected);
+    if (!expected.empty()) CHECK(evaluated_tokens(set, windows) == std::ssize(expected));
+  }
+  std::vector<NamedSource> one;
+  one.push_back({"", synthetic_text(1, 300, 1)});
+  CHECK_THAT(usage_message([&] { validation_sets(one, 1, 15, false, LastTargets::filled); }),
+             Contains("a prediction takes two"));
+}
 
 TEST_CASE("A dataset joins corpus, split and samplers") {
   const DataOptions options;

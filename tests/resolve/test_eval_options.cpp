@@ -53,6 +53,13 @@ TEST_CASE("A run with sets of its own is evaluated on them, unless other data ar
   CHECK(resolved({"--eval.choices=q.jsonl"}, of_run).data.val_source.empty());
 }
 
+TEST_CASE("Data that are given are evaluated whole, whatever the run evaluated of its own") {
+  for (const char* given : {"--data.val_source=x", "--data.source=x", "--data.val_fraction=0.5"}) {
+    CHECK(resolved({given}).train.eval_batches == 0);
+    CHECK(resolved({given, "--train.eval_batches=4"}).train.eval_batches == 4);
+  }
+}
+
 TEST_CASE("A model without a run is evaluated on all of what is given, and refused without") {
   CHECK(resolved({"--data.val_source=x"}, {}).train.eval_batches == 0);
   CHECK(resolved({"--data.val_source=x", "--train.eval_batches=4"}, {}).train.eval_batches == 4);

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "tessera/data/corpus.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/model/initialize.hpp"
@@ -32,9 +33,9 @@ struct Evaluated {
   double token_losses = 0;  ///< sum over the first micro-batch of rank 0
 };
 
-/// Evaluates weights of seed 1 by themselves.
+/// Evaluates weights of seed 1 by themselves: on the options' sets, or on all of a text of `whole` tokens.
 Evaluated evaluate(const Options& options, Family family, std::int64_t world, std::int64_t ranks_per_node,
-                   std::int64_t micro_batches, bool token_losses = false) {
+                   std::int64_t micro_batches, bool token_losses = false, std::int64_t whole = 0) {
   const Architecture architecture = small_model(family);
   const PlannedRun planned =
       plan_shape(evaluation_shape(options, architecture, world, ranks_per_node, options.train.seq_len, token_losses));
@@ -57,8 +58,12 @@ Evaluated evaluate(const Options& options, Family family, std::int64_t world, st
     context.control().barrier();
     const Dataset data = open_dataset(options, architecture.vocab, options.train.seq_len);
     Evaluator evaluator(context, schedule, optimizer, *player, architecture.vocab);
+    std::vector<NamedSource> named;
+    if (whole > 0) named.push_back({"", synthetic_text(whole, architecture.vocab, 5)});
+    const std::vector<ValidationSet> all = validation_sets(named, 1, options.train.seq_len, false, LastTargets::filled);
     std::vector<Evaluation> sets;
-    for (const ValidationSet& set : data.validation()) sets.push_back(evaluator.evaluate(set, micro_batches));
+    for (const ValidationSet& set : whole > 0 ? all : data.validation())
+      sets.push_back(evaluator.evaluate(set, micro_batches));
     const std::lock_guard lock(mutex);
     if (context.rank() == 0) out.sets = sets;
     for (const Value& value : schedule.values) {
@@ -120,6 +125,26 @@ TEST_CASE("A micro-batch that no window fills counts in part, and 0 means all") 
   const Evaluation part = evaluate(options, Family::gpt2, 1, 1, 16).sets.at(0);
   CHECK((part.windows == 64 && part.loss != all.loss));
   CHECK(all.perplexity() == std::exp(all.loss));
+}
+
+TEST_CASE("All of a text is its full windows and the tail, whatever the ranks") {
+  const auto loss_of = [](std::int64_t tokens, std::int64_t length, std::int64_t world) {
+    const Options options = options_of({fmt::format("--train.seq_len={}", length)});
+    const Evaluation one = evaluate(options, Family::gpt2, world, world, 0, false, tokens).sets.at(0);
+    CHECK((one.tokens == tokens - 1 && one.left_out == 0));
+    return one.loss;
+  };
+  for (const std::int64_t tokens : {6, 9, 10, 11, 60}) {
+    INFO(tokens << " tokens");
+    const double one = loss_of(tokens, 9, 1);
+    CHECK(loss_of(tokens, 9, 2) == one);
+    CHECK(loss_of(tokens, 9, 3) == one);
+    // A window that is longer than the text costs what the text costs.
+    if (tokens < 10) CHECK(one == Approx(loss_of(tokens, tokens - 1, 1)).epsilon(1e-6));
+  }
+  // 59 targets in windows of 9: 54 of them are those of 55 tokens, and their mean is known.
+  const double with_tail = loss_of(60, 9, 1) * 59, without = loss_of(55, 9, 1) * 54;
+  CHECK((with_tail - without > 5 && with_tail - without < 5 * 20));
 }
 
 TEST_CASE("An evaluation is told with its perplexity, several with their names") {

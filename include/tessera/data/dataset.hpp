@@ -31,10 +31,14 @@ struct ValidationSet {
   Sampler samples;
 };
 
-/// Returns the sets of corpora that are evaluated whole, from their first sample on. They must outlive the sets.
-/// UsageError when one is shorter than a sample.
-std::vector<ValidationSet> validation_sets(const std::vector<NamedSource>& sources, std::int64_t seq_len,
-                                           bool document_mask);
+/// What becomes of the last targets of a corpus, which make no sample: they are left out, or the corpus is filled up to
+/// a sample with tokens whose loss does not count.
+enum class LastTargets : std::uint8_t { left_out, filled };
+
+/// Returns sets of the last `fraction` of each corpus, in order. The corpora must outlive them; `filled` replaces them.
+/// UsageError when a set is shorter than a sample, or with `filled` has no target.
+std::vector<ValidationSet> validation_sets(std::vector<NamedSource>& sources, double fraction, std::int64_t seq_len,
+                                           bool document_mask, LastTargets last);
 
 class Dataset {
  public:

@@ -17,6 +17,7 @@ struct Evaluation {
   double loss = std::numeric_limits<double>::quiet_NaN();  ///< mean over `tokens`, nats
   std::int64_t windows = 0, available = 0;                 ///< samples that were evaluated, and that the set has
   std::int64_t tokens = 0;                                 ///< targets that were predicted
+  std::int64_t left_out = 0;                               ///< targets of the set after these windows
   double perplexity() const { return std::exp(loss); }
 };
 
@@ -29,6 +30,9 @@ std::string describe(const std::vector<Evaluation>& evaluations);
 /// Returns the windows of a set that are evaluated in micro-batches of `batch`. With 0 micro-batches, or more than
 /// there are, these are all windows, to the last one.
 std::int64_t evaluated_windows(const ValidationSet& set, std::int64_t batch, std::int64_t micro_batches);
+
+/// Returns the targets that follow the first `windows` of a set and are left out.
+std::int64_t targets_after(const ValidationSet& set, std::int64_t windows);
 
 /// Returns the targets that the loss counts in the first `windows` of a set. UsageError if there are none.
 std::int64_t evaluated_tokens(const ValidationSet& set, std::int64_t windows);

@@ -19,6 +19,9 @@ struct Split {
   TokenRange train, validation;  ///< validation is empty when its fraction is 0
 };
 
+/// Returns how many of a corpus' tokens are kept for validation: the last `val_fraction` of them, rounded down.
+std::int64_t tokens_for_validation(std::int64_t tokens, double val_fraction);
+
 /// UsageError when a wanted part is too short for one sample of seq_len + 1 tokens.
 Split split_corpus(std::int64_t tokens, double val_fraction, std::int64_t seq_len);
 

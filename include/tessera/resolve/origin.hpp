@@ -38,7 +38,8 @@ std::pair<Options, RunPosition> with_origin(RankContext& context, Options option
 void keep_companions(const Options& options);
 
 /// Returns `given` with the data, sizes and precision that it leaves open taken from `run`, the options of the run that
-/// wrote the checkpoint. `run` is empty for a model without a run, which is evaluated on all of the validation set.
+/// wrote the checkpoint. All of the validation set is evaluated if `given` names it, or if there was no run (`run` is
+/// empty); otherwise as much as the run evaluated.
 /// Throws UsageError if there is nothing to evaluate.
 Options evaluation_options(const Options& given, const NamedTexts& run);
 
