@@ -12,6 +12,7 @@
 #include "tessera/commands/commands.hpp"
 #include "tessera/generate/generator.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
+#include "tessera/text/choose_tokenizer.hpp"
 
 namespace tessera {
 
@@ -121,7 +122,8 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   const std::vector<std::string> texts =
       broadcast(world.control(), world.rank() == 0 ? read_prompts(options) : std::vector<std::string>());
   const Architecture& architecture = run.architecture;
-  const auto tokenizer = tokenizer_of(run.options, *run.weights);
+  const std::string named = tokenizer_name_of(run.options, *run.weights);
+  const auto tokenizer = open_named_tokenizer(named);
   const std::vector<GenerationPrompt> prompts = encode_prompts(*tokenizer, texts, architecture.vocab);
   const GenerationShape sizes = sizes_of(run.options, architecture, prompts);
   const PlannedRun planned =
@@ -130,7 +132,7 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   const SamplingRules rules{options.generate.temperature, options.generate.top_k, options.generate.top_p,
                             static_cast<std::uint64_t>(options.generate.seed)};
   Generator generator(planned.schedule, loaded.resources(), loaded.player(), rules, tokenizer->vocab());
-  const TextRules text_rules{*tokenizer, stops, tokenizer->end_of_text()};
+  const TextRules text_rules{*tokenizer, stops, ends_of_text(*tokenizer, named, run.weights->companions())};
   Rounds rounds(world, run.options, generator, text_rules, sizes.batch);
   const auto start = Clock::now();
   rounds.run(prompts, texts);

@@ -46,7 +46,7 @@ TextMaker::TextMaker(const TextRules& rules, std::int64_t number, const std::str
 
 std::string TextMaker::add(std::int32_t token) {
   result_.tokens.push_back(token);
-  if (token == rules_->end) {
+  if (std::ranges::find(rules_->ends, token) != rules_->ends.end()) {
     result_.finish_reason = "end";
     return {};
   }

@@ -1,7 +1,6 @@
 #pragma once
 // The text side of `tessera generate`: prompts as tokens, tokens as text, and the output.
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +21,7 @@ std::vector<GenerationPrompt> encode_prompts(const Tokenizer& tokenizer, const s
 struct TextRules {
   const Tokenizer& tokenizer;
   const std::vector<std::string>& stops;
-  std::optional<std::int32_t> end;  ///< the token that ends a text
+  std::vector<std::int32_t> ends;  ///< the tokens that end a text
 };
 
 /// Makes the text of one continuation.
@@ -32,7 +31,7 @@ class TextMaker {
 
   /// Takes the next token. Returns the text that it brings.
   std::string add(std::int32_t token);
-  /// Returns whether the text has ended: by its length, a stop string or the end-of-text token.
+  /// Returns whether the text has ended: by its length, a stop string or a token that ends texts.
   bool ended() const { return !result_.finish_reason.empty(); }
   /// Ends the text; rest() then returns what was held back.
   void finish(double seconds);

@@ -19,6 +19,7 @@
 #include "tessera/resolve/resolved_run.hpp"
 #include "tessera/simulate/run_cost.hpp"
 #include "tessera/telemetry/process_memory.hpp"
+#include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/training/flight.hpp"
 #include "tessera/training/kept_algorithms.hpp"
 #include "tessera/training/near_decision.hpp"
@@ -166,8 +167,11 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
   RankReports reports(world, session.schedule(), session.resources(), session.optimizer(), memory_before,
                       monitor.get());
   std::optional<SampleWriter> samples;
-  if (options.train.sample_every > 0)
-    samples.emplace(world, session, options, tokenizer_of_training(options, run.architecture.vocab));
+  if (options.train.sample_every > 0) {
+    auto tokenizer = tokenizer_of_training(options, run.architecture.vocab);
+    auto ends = ends_of_text(*tokenizer, tokenizer_name(options), run_folder(options) / kCompanionFolder);
+    samples.emplace(world, session, options, std::move(tokenizer), std::move(ends));
+  }
   TrainLoop loop(world, kept, invocation, session, account.facts, signals, recorder, reports,
                  samples ? &*samples : nullptr, notice ? &*notice : nullptr);
   const std::string stopped = loop.run();

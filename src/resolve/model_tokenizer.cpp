@@ -1,8 +1,12 @@
 #include "tessera/resolve/model_tokenizer.hpp"
 
+#include <nlohmann/json.hpp>
+#include <set>
+
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/files/json_file.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/corpus.hpp"
 
@@ -33,6 +37,20 @@ bool is_text(const std::string& source) try {
   return !source.empty() && source != "synthetic" && !is_tokens(source);
 } catch (const Error&) {
   return false;
+}
+
+/// Adds the ids of eos_token_id that the tokenizer has: a model can have more ids than it.
+void add_ends(const std::filesystem::path& config, const Tokenizer& tokenizer, std::set<std::int32_t>& ends) {
+  constexpr std::int64_t largest_file = 16 << 20;
+  if (!path_exists(config)) return;
+  const nlohmann::json json = read_json_object(config, largest_file);
+  const auto found = json.find("eos_token_id");
+  if (found == json.end() || found->is_null()) return;
+  for (const nlohmann::json& id : found->is_array() ? *found : nlohmann::json::array({*found})) {
+    if (!id.is_number_integer())
+      throw refusal("{}: eos_token_id is not a whole number, a list of them or null", config.string());
+    if (id >= 0 && id < tokenizer.vocab()) ends.insert(id.get<std::int32_t>());
+  }
 }
 
 }  // namespace
@@ -66,6 +84,20 @@ std::string tokenizer_of_run(const ModelWeights& weights) {
   if (!of_run.empty()) return path_exists(of_run) ? of_run : "";
   const bool has_bytes = weights.architecture().vocab == kByteVocabulary;
   return has_bytes || is_text(option_of_run(weights, "data.source")) ? "bytes" : "";  // a run's default
+}
+
+std::vector<std::int32_t> ends_of_text(const Tokenizer& tokenizer, const std::string& name,
+                                       const std::filesystem::path& companions) {
+  std::set<std::int32_t> ends;
+  if (name == "bytes") return {};
+  if (const auto end = tokenizer.end_of_text()) ends.insert(*end);
+  const std::filesystem::path beside = has_tokenizer(name) ? name : std::filesystem::path(name).parent_path().string();
+  for (const std::filesystem::path& folder : {beside, companions}) {
+    for (const char* file : {"config.json", "generation_config.json"}) {
+      if (!folder.empty()) add_ends(folder / file, tokenizer, ends);
+    }
+  }
+  return {ends.begin(), ends.end()};
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of_training(const Options& options, std::int64_t vocab) {

@@ -17,16 +17,17 @@ SamplingRules rules_of_samples(const GenerateOptions& options) {
 }  // namespace
 
 SampleWriter::SampleWriter(RankContext& context, TrainingSession& session, const Options& options,
-                           std::unique_ptr<Tokenizer> tokenizer)
+                           std::unique_ptr<Tokenizer> tokenizer, std::vector<std::int32_t> ends)
     : context_(context),
       session_(session),
       tokenizer_(std::move(tokenizer)),
+      ends_(std::move(ends)),
       generator_(session.schedule(), session.resources(), session.player(), rules_of_samples(options.generate),
                  tokenizer_->vocab()) {
-  end_ = tokenizer_->end_of_text();
+  const auto end = tokenizer_->end_of_text();
   prompt_.tokens = tokenizer_->before_text();
-  if (options.generate.prompt.empty() && (end_ || !prompt_.tokens.empty())) {
-    if (prompt_.tokens.empty()) prompt_.tokens = {*end_};
+  if (options.generate.prompt.empty() && (end || !prompt_.tokens.empty())) {
+    if (prompt_.tokens.empty()) prompt_.tokens = {*end};
   } else {
     sample_.prompt = options.generate.prompt.empty() ? "\n" : options.generate.prompt;
     tokenizer_->encoder()->encode(sample_.prompt, prompt_.tokens);
@@ -54,7 +55,7 @@ TextSample SampleWriter::write() {
   std::vector<GenerationPrompt> mine;
   if (context_.rank() == 0) mine.push_back(prompt_);
   generator_.run(mine, [&](std::size_t, std::int32_t token) {
-    if (token == end_) return false;
+    if (std::ranges::find(ends_, token) != ends_.end()) return false;
     sample_.text += stream.push(tokenizer_->bytes_of(token));
     return ++count < most_tokens_;
   });

@@ -140,6 +140,34 @@ class Generate(Case):
                      says="after prompt 1 of 4 tokens")
         self.assertGreater(len(self.generate(self.folder / "words", "--generate.prompt=", *options[1:])), 1)
 
+    def test_each_end_that_a_folder_names_ends_a_text_also_of_a_run_that_began_from_it(self):
+        words = REFERENCE / "tokenizers" / "llama3"
+        data = [f"--data.source={SAMPLES}", "--data.val_fraction=0", "--data.cache=cache"]
+        options = ["--generate.prompt=The river", "--generate.max_tokens=12", "--generate.temperature=0"]
+
+        def written(model):
+            text = json.loads(self.generate(model, *options, "--generate.format=json"))
+            return text["tokens"], text["finish_reason"]
+
+        self.train(*TINY, *data, "--train.steps=10", f"--data.tokenizer={words}", "--model.vocab=2000", "--run.dir=words",
+                   "--checkpoint.every=10", "--optim.lr=0.01")
+        self.assertEqual(self.job("export", "words", "folder").code, 0)
+        tokens, reason = written("folder")
+        self.assertEqual((len(tokens), reason), (12, "length"))
+        config = json.loads((self.folder / "folder" / "config.json").read_text())
+        (self.folder / "folder" / "config.json").write_text(json.dumps(config | {"eos_token_id": tokens[6]}))
+        self.assertEqual(written("folder"), (tokens[:tokens.index(tokens[6]) + 1], "end"))
+        (self.folder / "folder" / "generation_config.json").write_text(json.dumps({"eos_token_id": [5000, tokens[3]]}))
+        ended = tokens[:min(tokens.index(tokens[6]), tokens.index(tokens[3])) + 1], "end"
+        self.assertEqual(written("folder"), ended)
+        self.train("--model.from=folder", *data, "--train.steps=1", "--optim.lr=0", "--train.seq_len=16", "--run.dir=tuned",
+                   "--checkpoint.every=1", "--train.sample_every=1", *options)
+        said = "The river" + logged(self.folder / "tuned", "sample")[1] + "\n"
+        self.assertEqual(self.generate("folder", *options), said)
+        self.assertEqual(written("tuned"), ended)
+        self.assertEqual(self.job("export", "tuned", "again").code, 0)
+        self.assertEqual(written("again"), ended)
+
     def test_bad_input_is_refused(self):
         for arguments, says in (
                 ([], "generate.prompt"),

@@ -31,7 +31,8 @@ Sampled train(const Options& options, std::int64_t world, std::int64_t ranks_per
     machine.poison = true;
     TrainingSession session(context, options, planned, data, machine);
     std::optional<SampleWriter> writer;
-    if (options.train.sample_every > 0) writer.emplace(context, session, options, make_byte_tokenizer());
+    if (options.train.sample_every > 0)
+      writer.emplace(context, session, options, make_byte_tokenizer(), std::vector<std::int32_t>());
     for (std::int64_t step = 1; step <= session.steps(); ++step) {
       const double loss = session.train_step().loss;
       const TextSample sample = writer ? writer->write() : TextSample();

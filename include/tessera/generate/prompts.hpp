@@ -22,7 +22,7 @@ struct Continuation {
   std::int64_t number = 0;  ///< among the prompts, from 0
   std::string prompt, text;
   std::vector<std::int32_t> tokens;  ///< all that were chosen, including those of a stop string or of the end of text
-  std::string finish_reason;         ///< length, stop (a stop string) or end (the end-of-text token)
+  std::string finish_reason;         ///< length, stop (a stop string) or end (a token that ends texts)
   double seconds = 0;                ///< from the start of its batch
 };
 

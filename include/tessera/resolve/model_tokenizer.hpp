@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tessera/resolve/model_weights.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"
@@ -19,6 +20,13 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeigh
 /// Returns the tokenizer of the run that wrote these weights: the copy that it kept, or the one that its data.tokenizer
 /// names, or "bytes" if that was its default. Empty if there was no such run, or it left none.
 std::string tokenizer_of_run(const ModelWeights& weights);
+
+/// Returns the tokens that end a text: the tokenizer's end of text, and eos_token_id, a number or a list, of each
+/// config.json and generation_config.json that is next to the tokenizer (`name`: see tokenizer_name_of) or to the
+/// weights (`companions`: see companions_of). Sorted; the tokenizer of bytes has none. Throws UsageError for other
+/// values of that key.
+std::vector<std::int32_t> ends_of_text(const Tokenizer& tokenizer, const std::string& name,
+                                       const std::filesystem::path& companions);
 
 /// Returns the tokenizer with which a training run reads its text, for samples of what the model writes. Throws
 /// UsageError if its data are tokens and nothing says which tokenizer made them.

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "tessera/generate/generator.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"
@@ -19,10 +19,11 @@ struct TextSample {
 
 class SampleWriter {
  public:
-  /// `session` must outlive the writer. Continues generate.prompt; without one, the end-of-text token, or a newline.
+  /// `session` must outlive the writer. Continues generate.prompt; without one, the end-of-text token, or a newline;
+  /// until one of the tokens `ends` comes.
   /// Throws UsageError if the prompt leaves no position for the sample, or is not of the model's vocabulary.
   SampleWriter(RankContext& context, TrainingSession& session, const Options& options,
-               std::unique_ptr<Tokenizer> tokenizer);
+               std::unique_ptr<Tokenizer> tokenizer, std::vector<std::int32_t> ends);
 
   /// Writes a sample with the parameters of the last step, which are not changed. Collective; the text is on rank 0.
   TextSample write();
@@ -33,7 +34,7 @@ class SampleWriter {
   std::unique_ptr<Tokenizer> tokenizer_;
   TextSample sample_;
   GenerationPrompt prompt_;
-  std::optional<std::int32_t> end_;  ///< the token that ends a text
+  std::vector<std::int32_t> ends_;  ///< the tokens that end a text
   std::size_t most_tokens_ = 0;
   Generator generator_;
 };
