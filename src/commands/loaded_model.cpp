@@ -1,6 +1,7 @@
 #include "commands/loaded_model.hpp"
 
 #include "tessera/base/format.hpp"
+#include "tessera/base/hub_name.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/files/byte_file.hpp"
@@ -65,8 +66,11 @@ std::string memory_text(const PlannedRun& planned) {
 }
 
 void name_model(Options& options, const std::filesystem::path& model) {
-  if (!path_exists(model))
-    throw refusal("{} does not exist", model.string()).use("a run, a checkpoint or a Hugging Face folder");
+  if (!path_exists(model)) {
+    const std::string hint = hub_hint(model);
+    throw refusal("{} does not exist", model.string())
+        .use("a run, a checkpoint or a Hugging Face folder{}", hint.empty() ? "" : ". " + hint);
+  }
   options.model.from = model.string();
 }
 

@@ -9,6 +9,7 @@
 
 #include "config/option_table.hpp"
 #include "tessera/base/environment.hpp"
+#include "tessera/base/hub_name.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/config/options.hpp"
@@ -132,6 +133,7 @@ std::string also_named(const std::filesystem::path& file) {
   const OptionEntry& preset = *find_option("model.preset");
   const bool is_preset = ("|" + preset.allowed + "|").find("|" + file.string() + "|") != std::string::npos;
   if (is_preset) return fmt::format("; the model of this name is --model.preset={}", file.string());
+  if (const std::string hint = hub_hint(file); !hint.empty()) return ". " + hint;
   if (file.extension() == ".ini") return "";
   return fmt::format("; a model is named by --model.from=FOLDER, or --model.preset={}", preset.allowed);
 }
@@ -178,7 +180,8 @@ void apply(const Setting& setting, Options& options) {
 std::string read_ini_text(const std::filesystem::path& file) {
   std::error_code error;
   if (std::filesystem::is_directory(file, error)) {
-    throw refusal("{} is a folder", file.string()).hint("Name an INI file with options");
+    throw refusal("{} is a folder", file.string())
+        .hint("Name an INI file with options, or give the folder of a model as --model.from={}", file.string());
   }
   if (!std::filesystem::is_regular_file(file, error)) {
     throw refusal("{} does not exist", file.string()).hint("Name an INI file with options{}", also_named(file));

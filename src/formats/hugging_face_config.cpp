@@ -6,8 +6,11 @@
 #include <string_view>
 #include <variant>
 
+#include "formats/refuse_folder.hpp"
+#include "tessera/base/hub_name.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
 #include "tessera/formats/hugging_face_json.hpp"
@@ -45,7 +48,7 @@ class ConfigReader {
   }
   /// Throws UsageError unless the truth value is the supported one.
   void require(const char* key, bool wanted) const {
-    if (truth(key, wanted) != wanted) refuse(key, wanted ? "true" : "false");
+    if (truth(key, wanted) != wanted) refuse_model(key, json_.at(key), wanted ? "true" : "false");
   }
 
   std::string text(const char* key, const std::string& fallback) const {
@@ -58,15 +61,25 @@ class ConfigReader {
     const std::string value = text(key, wanted.value);
     if (value == wanted.value || (wanted.other != nullptr && value == wanted.other)) return;
     const std::string other = wanted.other == nullptr ? "" : fmt::format(" or {}", wanted.other);
-    refuse(key, fmt::format("{}{}", wanted.value, other).c_str());
+    refuse_model(key, json_.at(key), wanted.value + other);
   }
   void require(const char* key, const ConfigKey::AllOfList& wanted) const {
     const nlohmann::json* list = find(key);
     if (list == nullptr) return;
     if (!list->is_array()) refuse(key, "a list");
     for (const auto& item : *list) {
-      if (item != wanted.value) refuse(key, fmt::format("only {} in it", wanted.value).c_str());
+      if (item != wanted.value) refuse_model(key, item, wanted.value);
     }
+  }
+
+  /// Throws UsageError if a layer attends to a window. As in Transformers, windows take a list of layer_types, or all
+  /// of use_sliding_window, a sliding_window that is not null and a layer beyond max_window_layers.
+  void require_no_windows(std::int64_t layers) const {
+    constexpr std::int64_t usual_layers = 28;
+    const bool has_width = !json_.contains("sliding_window") || find("sliding_window") != nullptr;
+    const bool has_windows = truth("use_sliding_window", false) && has_width && find("layer_types") == nullptr &&
+                             layers > size("max_window_layers").value_or(usual_layers);
+    if (has_windows) refuse_model("use_sliding_window", true, "false");
   }
 
   /// Reads rotary base and scaling. Older folders write rope_theta and rope_scaling, newer ones rope_parameters for
@@ -81,7 +94,7 @@ class ConfigReader {
       model.rope_theta = positive_in(*value, "rope_theta", model.rope_theta);
       require_number("partial_rotary_factor", *value, 1);
       const std::string kind = rope_kind(key, *value);
-      if (kind == "llama3") model.rope_scaling = llama3_scaling(key, *value);
+      if (kind == "llama3") model.rope_scaling = llama3_scaling(key, *value, model.context);
     }
   }
 
@@ -113,13 +126,12 @@ class ConfigReader {
       const auto kind = object.find(name);
       if (kind == object.end() || kind->is_null()) continue;
       if (*kind == "default" || *kind == "llama3") return kind->get<std::string>();
-      throw refusal("{}: {}.{} = {} is not supported", path_.string(), key, name, value_text(*kind))
-          .use("default or llama3");
+      refuse_model(fmt::format("{}.{}", key, name), *kind, "default or llama3");
     }
     return "default";
   }
 
-  RopeScaling llama3_scaling(const char* key, const nlohmann::json& object) const {
+  RopeScaling llama3_scaling(const char* key, const nlohmann::json& object, std::int64_t usual_context) const {
     const auto needed = [&](const char* name) {
       const auto place = object.find(name);
       if (place == object.end() || place->is_null())
@@ -130,7 +142,7 @@ class ConfigReader {
     scaling.factor = needed("factor");
     scaling.low_freq_factor = needed("low_freq_factor");
     scaling.high_freq_factor = needed("high_freq_factor");
-    const double context = needed("original_max_position_embeddings");
+    const double context = positive_in(object, "original_max_position_embeddings", static_cast<double>(usual_context));
     if (context != std::floor(context) || context > static_cast<double>(kLargestSize)) {
       throw refusal("{}: {}.original_max_position_embeddings = {} is not supported", path_.string(), key, context)
           .use("a whole number");
@@ -144,7 +156,7 @@ class ConfigReader {
   void require_number(const char* key, const nlohmann::json& object, double wanted) const {
     const auto place = object.find(key);
     if (place == object.end() || place->is_null() || (place->is_number() && *place == wanted)) return;
-    throw refusal("{}: {} = {} is not supported", path_.string(), key, value_text(*place)).use("{}", wanted);
+    refuse_model(key, *place, fmt::format("{}", wanted));
   }
 
   double positive_in(const nlohmann::json& object, const char* key, double fallback) const {
@@ -159,6 +171,14 @@ class ConfigReader {
   static std::string value_text(const nlohmann::json& value) {
     if (value.is_structured()) return value.is_array() ? "[...]" : "{...}";
     return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 100);
+  }
+
+  /// Refuses what the model is. Unlike a value that nothing reads, another one would not belong to the weights.
+  [[noreturn]] void refuse_model(const std::string& key, const nlohmann::json& value,
+                                 const std::string& supported) const {
+    throw refusal("{}: {} = {} is not supported", path_.string(), key, value_text(value))
+        .because("only {} is", supported)
+        .hint("The weights belong to this value, so take another model");
   }
 
   [[noreturn]] void refuse(const char* key, const char* allowed) const {
@@ -205,6 +225,7 @@ Architecture read_model(const ConfigReader& config, const FamilyRules& rules) {
   Architecture model{{}, rules.form};
   const auto size = [&](auto... arguments) { return read_size(config, rules, arguments...); };
   model.layers = size(&Architecture::layers);
+  if (model.positions == PositionKind::rotary) config.require_no_windows(model.layers);
   model.heads = size(&Architecture::heads);
   model.kv_heads = size(&Architecture::kv_heads, model.heads);
   model.width = size(&Architecture::width);
@@ -239,9 +260,11 @@ Architecture read_config(const std::filesystem::path& folder) {
   if (std::filesystem::is_regular_file(folder, error))
     throw refusal("{} is a file", folder.string()).hint("Give the folder with config.json and model.safetensors");
   if (!std::filesystem::exists(folder, error)) {
+    const std::string hint = hub_hint(folder);
     throw refusal("{} does not exist, and names of the Hugging Face hub are not fetched", folder.string())
-        .hint("Give a folder on this machine, or a checkpoint");
+        .hint("{}", hint.empty() ? "Give a folder on this machine, or a checkpoint" : hint);
   }
+  if (!path_exists(path)) throw refuse_folder(folder, "config.json");
   return architecture_of(read_json_object(path, kLargestConfig), path);
 }
 
@@ -254,7 +277,8 @@ Architecture architecture_of(const nlohmann::json& json, const std::filesystem::
   std::string names = names_of_families();
   names.replace(names.rfind(", "), 2, " or ");
   throw refusal("{}: model_type = {} is not supported", path.string(), type.empty() ? "nothing" : shown(type))
-      .use("{}", names);
+      .because("only {} are", names)
+      .hint("Take a model of one of these families");
 }
 
 }  // namespace tessera

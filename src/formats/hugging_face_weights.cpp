@@ -4,11 +4,14 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
+#include "formats/refuse_folder.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
@@ -56,92 +59,131 @@ std::map<std::string, std::string> read_index(const std::filesystem::path& path)
   return files;
 }
 
-std::vector<SafetensorsFile> open_files(const std::filesystem::path& folder) {
-  std::vector<SafetensorsFile> files;
-  const auto single = folder / "model.safetensors";
-  if (path_exists(single)) {
-    files.emplace_back(single);
-    return files;
+/// Returns what stands before the table's name in that of a tensor, as wrappers of modules put it there.
+std::string prefix_before(const ParameterTensor& table, std::string_view name) {
+  for (const std::string_view known : {std::string_view(table.name), without_prefix(table.name)}) {
+    if (name.ends_with(known)) return std::string(name.substr(0, name.size() - known.size()));
   }
-  const auto index_path = folder / "model.safetensors.index.json";
-  if (!path_exists(index_path)) {
-    throw refusal("{} holds no weights", folder.string())
-        .because("it has neither model.safetensors nor model.safetensors.index.json{}",
-                 path_exists(folder / "pytorch_model.bin") ? ", and pytorch_model.bin is not read" : "");
-  }
-  const auto index = read_index(index_path);
-  std::unordered_map<std::string, std::size_t> numbers;
-  for (const auto& [tensor, name] : index) {
-    const auto [place, is_new] = numbers.emplace(name, files.size());
-    if (is_new) files.emplace_back(folder / name);
-    const SafetensorsFile& file = files[place->second];
-    if (file.find(tensor) == nullptr) {
-      throw refusal("{} has no tensor {}, although {} says so", file.path().string(), shown(tensor),
-                    index_path.string());
-    }
-  }
-  return files;
+  return {};
+}
+
+/// Refuses a tensor that the model does not have, and says where such names come from.
+Refusal refuse_tensor(const std::string& where, const std::string& name, const std::string& prefix) {
+  constexpr std::string_view quantized[] = {".qweight",      ".qzeros", ".scales", ".g_idx",    ".weight_packed",
+                                            ".weight_scale", ".SCB",    ".absmax", ".quant_map"};
+  Refusal refused = refusal("{} has a tensor {} that this model does not have", where, shown(name));
+  if (std::ranges::any_of(quantized, [&](std::string_view end) { return name.ends_with(end); }))
+    return refused.because("the weights are quantized").use("the folder from before quantization");
+  if (prefix.empty()) return refused;
+  const char* by = prefix.ends_with("_orig_mod.") ? ", which torch.compile puts there"
+                   : prefix.ends_with("module.")  ? ", which DistributedDataParallel puts there"
+                                                  : "";
+  return refused.because("names begin with the prefix {}{}", shown(prefix), by)
+      .hint("Rename the tensors in the file, or save the module inside the wrapper");
 }
 
 }  // namespace
 
+std::vector<HuggingFaceWeights::Source> HuggingFaceWeights::open_files(const std::filesystem::path& folder) {
+  std::vector<Source> tensors;
+  const auto single = folder / "model.safetensors";
+  if (path_exists(single)) {
+    files_.emplace_back(single);
+    for (const SafetensorsEntry& entry : files_.front().entries()) tensors.push_back({0, entry.name});
+    return tensors;
+  }
+  const auto index_path = folder / "model.safetensors.index.json";
+  if (!path_exists(index_path)) throw refuse_folder(folder, "model.safetensors");
+  std::unordered_map<std::string, std::size_t> numbers;
+  for (const auto& [tensor, name] : read_index(index_path)) {
+    const auto [place, is_new] = numbers.emplace(name, files_.size());
+    if (is_new && !path_exists(folder / name))
+      throw refuse_folder(folder, name).hint("{} names it", index_path.string());
+    if (is_new) files_.emplace_back(folder / name);
+    const SafetensorsFile& file = files_[place->second];
+    if (file.find(tensor) == nullptr) {
+      throw refusal("{} has no tensor {}, although {} says so", file.path().string(), shown(tensor),
+                    index_path.string());
+    }
+    tensors.push_back({place->second, tensor});
+  }
+  return tensors;
+}
+
 HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
-                                       const std::vector<ParameterTensor>& expected)
-    : files_(open_files(folder)) {
+                                       const std::vector<ParameterTensor>& expected) try {
   std::unordered_map<std::string_view, std::size_t> wanted;
   for (std::size_t i = 0; i < expected.size(); ++i) wanted.emplace(without_prefix(expected[i].name), i);
 
   std::vector<std::optional<Source>> found(expected.size());
-  std::optional<Source> head;  // of a tied model: a copy of its table
-  for (std::size_t file = 0; file < files_.size(); ++file) {
-    const std::string where = files_[file].path().string();
-    for (const SafetensorsEntry& entry : files_[file].entries()) {
-      const auto place = wanted.find(without_prefix(entry.name));
-      if (place == wanted.end()) {
-        if (is_known_buffer(entry.name)) continue;
-        if (entry.name == kHeadName) {
-          head = Source{file, entry.name};
-          continue;
-        }
-        throw refusal("{} has a tensor {} that this model does not have", where, shown(entry.name));
+  std::optional<Source> head;  // of a tied model
+  const auto table = static_cast<std::size_t>(std::ranges::find(expected, Role::token_table, &ParameterTensor::role) -
+                                              expected.begin());
+  TESSERA_ASSERT(table < expected.size(), "a model without a table");
+  const std::vector<Source> tensors = open_files(folder);
+  for (const Source& source : tensors) {
+    const SafetensorsFile& file = files_[source.file];
+    const auto place = wanted.find(without_prefix(source.name));
+    if (place == wanted.end()) {
+      if (is_known_buffer(source.name)) continue;
+      if (source.name != kHeadName) {
+        std::string prefix;
+        for (const Source& one : tensors) prefix = std::max(prefix, prefix_before(expected[table], one.name));
+        throw refuse_tensor(file.path().string(), source.name, prefix);
       }
-      const ParameterTensor& tensor = expected[place->second];
-      if (entry.shape != tensor.shape) {
-        throw refusal("tensor {} of {} has shape [{}], but this model needs [{}]", shown(entry.name), where,
-                      fmt::join(entry.shape, ", "), fmt::join(tensor.shape, ", "));
-      }
-      if (!entry.dtype) {
-        throw refusal("tensor {} of {} has dtype {}, which cannot be read", shown(entry.name), where,
-                      shown(entry.dtype_name))
-            .use("F32, BF16 or F16");
-      }
-      auto& source = found[place->second];
-      if (source) {
-        throw refusal("tensor {} is there twice: as {} in {}, and as {} in {}", tensor.name, shown(source->name),
-                      files_[source->file].path().string(), shown(entry.name), where);
-      }
-      source = Source{file, entry.name};
+      head = source;
+      continue;
     }
+    auto& known = found[place->second];
+    if (known) {
+      throw refusal("tensor {} is there twice: as {} in {}, and as {} in {}", expected[place->second].name,
+                    shown(known->name), files_[known->file].path().string(), shown(source.name), file.path().string());
+    }
+    require_usable(source, expected[place->second]);
+    known = source;
+  }
+  if (head && !found[table]) {  // one name of two for the same table
+    require_usable(*head, expected[table]);
+    found[table] = std::exchange(head, std::nullopt);
   }
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (!found[i]) throw refusal("{} has no tensor {}, which this model needs", folder.string(), expected[i].name);
     sources_.push_back(std::move(*found[i]));
   }
-  if (head) require_tied(*head, expected);
+  if (head) require_tied(*head, TensorId(table), expected[table]);
+} catch (const UsageError& error) {
+  const std::string how = quantization_of(folder);
+  std::string why = error.what();
+  if (how.empty() || why.find("quantized") != std::string::npos) throw;
+  if (why.ends_with('.')) why.pop_back();
+  throw refusal("{} holds a quantized model ({}), which cannot be read", folder.string(), how)
+      .use("the folder from before quantization")
+      .hint("{}", why);
+}
+
+void HuggingFaceWeights::require_usable(const Source& source, const ParameterTensor& tensor) const {
+  const SafetensorsFile& file = files_[source.file];
+  const SafetensorsEntry& entry = *file.find(source.name);
+  if (entry.shape != tensor.shape) {
+    throw refusal("tensor {} of {} has shape [{}], but this model needs [{}]", shown(entry.name), file.path().string(),
+                  fmt::join(entry.shape, ", "), fmt::join(tensor.shape, ", "));
+  }
+  if (!entry.dtype) {
+    throw refusal("tensor {} of {} has dtype {}, which cannot be read", shown(entry.name), file.path().string(),
+                  shown(entry.dtype_name))
+        .use("F32, BF16 or F16");
+  }
 }
 
 /// Compares the head with the table that it is tied to, piece by piece.
-void HuggingFaceWeights::require_tied(const Source& head, const std::vector<ParameterTensor>& expected) const {
+void HuggingFaceWeights::require_tied(const Source& head, TensorId table, const ParameterTensor& expected) const {
   constexpr std::int64_t piece = 1 << 20;
-  const auto table = static_cast<std::size_t>(std::ranges::find(expected, Role::token_table, &ParameterTensor::role) -
-                                              expected.begin());
-  TESSERA_ASSERT(table < expected.size(), "a model without a table");
   const SafetensorsFile& file = files_[head.file];
-  const Source& other = sources_[TensorId(table)];
-  bool equal = file.find(head.name)->shape == expected[table].shape;
+  const Source& other = sources_[table];
+  bool equal = file.find(head.name)->shape == expected.shape;
   std::vector<float> a, b;
-  for (std::int64_t first = 0; equal && first < expected[table].elements; first += piece) {
-    a.resize(static_cast<std::size_t>(std::min(piece, expected[table].elements - first)));
+  for (std::int64_t first = 0; equal && first < expected.elements; first += piece) {
+    a.resize(static_cast<std::size_t>(std::min(piece, expected.elements - first)));
     b.resize(a.size());
     file.read_slice(head.name, first, a);
     files_[other.file].read_slice(other.name, first, b);
@@ -150,7 +192,7 @@ void HuggingFaceWeights::require_tied(const Source& head, const std::vector<Para
   if (equal) return;
   throw refusal("tensor {} of {} differs from {}, but config.json ties them, so that one would be lost",
                 shown(head.name), file.path().string(), shown(other.name))
-      .hint("Set tie_word_embeddings = false in config.json to keep both, or remove {} to keep the table",
+      .hint("If the model has a head of its own, config.json lacks tie_word_embeddings = false; otherwise remove {}",
             shown(head.name));
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
@@ -46,6 +47,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   mapping_ = map_file(file.get(), static_cast<std::int64_t>(size), false);
   if (!mapping_) fail_to("map", path);
   const std::byte* const mapped = mapping_.get().data;
+  if (std::string_view(reinterpret_cast<const char*>(mapped), size).starts_with("version https://git-lfs"))
+    throw refusal("{} is only a pointer of Git LFS to the weights", path.string()).use("git lfs pull to get them");
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, mapped, kSizeBytes);
   if (header_bytes > size - kSizeBytes || header_bytes > kLargestHeader) {

@@ -85,7 +85,7 @@ constexpr ConfigKey kRotaryKeys[] = {
     {"num_hidden_layers", Size{&A::layers}}, {"num_key_value_heads", Size{&A::kv_heads}},
     {"rms_norm_eps", Number{&A::norm_epsilon, 1e-6}}, {"rope_theta", Number{&A::rope_theta, 10000.0}},
     {"tie_word_embeddings", Truth{&A::tied_head, false}}, {"vocab_size", Size{&A::vocab}},
-    {"use_sliding_window", false, Use::read}, {"layer_types", AllOfList{"full_attention"}, Use::read},
+    {"layer_types", AllOfList{"full_attention"}, Use::read},
 };
 constexpr ConfigKey kQwen2Keys[] = {{"use_sliding_window", false, Use::written}};
 constexpr ConfigKey kQwen3Keys[] = {

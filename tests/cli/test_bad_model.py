@@ -104,11 +104,11 @@ class Weights(Case):
 
     def test_missing_files(self):
         self.weights.unlink()
-        self.refuse(r"model holds no weights, because it has neither model\.safetensors nor model\.safetensors\.index\.json")
+        self.refuse(r"model has no model\.safetensors\. Complete the download")
         (self.model / "pytorch_model.bin").write_bytes(b"")
-        self.refuse(r"pytorch_model\.bin is not read")
+        self.refuse(r"because pytorch_model\.bin holds weights in PyTorch's own format\. Load it")
         (self.model / "config.json").unlink()
-        self.refuse(r"model/config\.json")
+        self.refuse(r"model has no config\.json")
         shutil.rmtree(self.model)
         self.refuse(r"model")
         self.refuse(r"model", ranks=2)

@@ -155,7 +155,6 @@ TEST_CASE("Qwen3's heads have a width of their own") {
   config.erase("model_type");
   config["architectures"] = {"Qwen3ForCausalLM"};
   CHECK(read(config) == model);
-  CHECK_THAT(refusal(config, "attention_bias", true), Contains("attention_bias"));
   CHECK_THAT(refusal(config, "head_dim", 0), Contains("head_dim"));
   config["architectures"] = {"Qwen3MoeForCausalLM"};
   CHECK_THAT(refusal(config, "head_dim", 10), Contains("Qwen3MoeForCausalLM"));
@@ -190,7 +189,13 @@ TEST_CASE("Llama 3's scaled positions are read in both spellings, and refused wh
   for (const auto& [key, value] : scaling.items()) {
     json lacking = scaling;
     lacking[key] = key == "rope_type" ? json("dynamic") : json(nullptr);
-    CHECK_THAT(refusal(config, "rope_scaling", lacking), Contains(key) && Contains("rope_scaling"));
+    if (key == "original_max_position_embeddings") {
+      json same = config;
+      same["rope_scaling"] = lacking;
+      CHECK(read(same).rope_scaling == RopeScaling{64, 8, 1, 4});  // max_position_embeddings, as in Transformers
+    } else {
+      CHECK_THAT(refusal(config, "rope_scaling", lacking), Contains(key) && Contains("rope_scaling"));
+    }
     lacking[key] = key == "rope_type" ? json(3) : json(-1.5);
     CHECK_THAT(refusal(config, "rope_scaling", lacking), Contains(key));
   }
@@ -208,9 +213,9 @@ TEST_CASE("what this program does not compute is refused by name") {
   CHECK_THAT(refusal(gpt2, "activation_function", "relu"),
              Contains("activation_function = \"relu\"") && Contains("gelu_new"));
   for (const char* key : {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"}) {
-    CHECK_THAT(refusal(gpt2, key, true), Contains(key) && Contains("Use false."));
+    CHECK_THAT(refusal(gpt2, key, true), Contains(key) && Contains("because only false is"));
   }
-  CHECK_THAT(refusal(gpt2, "scale_attn_weights", false), Contains("Use true."));
+  CHECK_THAT(refusal(gpt2, "scale_attn_weights", false), Contains("because only true is"));
   CHECK_THAT(refusal(gpt2, "n_layer", nullptr), Contains("lacks n_layer"));
   for (const json& value :
        {json(0), json(-1), json(2.5), json("12"), json(3000000000), json(18446744073709551615u), json(true)}) {
@@ -219,21 +224,22 @@ TEST_CASE("what this program does not compute is refused by name") {
   CHECK_THAT(refusal(gpt2, "layer_norm_epsilon", -1e-5), Contains("layer_norm_epsilon"));
   CHECK_THAT(refusal(gpt2, "tie_word_embeddings", 1), Contains("true or false"));
   CHECK_THAT(refusal(qwen2, "hidden_act", "gelu"), Contains("silu"));
-  CHECK_THAT(refusal(qwen2, "use_sliding_window", true), Contains("use_sliding_window"));
+  json windows = qwen2;
+  windows.erase("layer_types");
+  windows["max_window_layers"] = 1;
+  CHECK_THAT(refusal(windows, "use_sliding_window", true), Contains("use_sliding_window"));
   CHECK_THAT(refusal(qwen2, "layer_types", {"full_attention", "sliding_attention"}), Contains("layer_types"));
   CHECK_THAT(refusal(qwen2, "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}), Contains("rope_scaling"));
   CHECK_THAT(refusal(qwen2, "rope_parameters", {{"rope_type", "yarn"}}), Contains("rope_parameters"));
-  CHECK_THAT(refusal(qwen2, "head_dim", 16), Contains("head_dim"));
   json llama = qwen2;
   llama["model_type"] = "llama";
-  CHECK_THAT(refusal(llama, "attention_bias", true), Contains("attention_bias"));
-  CHECK_THAT(refusal(llama, "mlp_bias", true), Contains("mlp_bias"));
+  CHECK_THAT(refusal(llama, "mlp_bias", 1), Contains("mlp_bias"));
 }
 
 TEST_CASE("a configuration that is missing or damaged is refused") {
   const TemporaryFolder folder;
   const auto refused = [&] { return message_of<UsageError>([&] { read_config(folder.path()); }); };
-  CHECK_THAT(refused(), Contains("config.json does not exist"));
+  CHECK_THAT(refused(), Contains("has no config.json"));
   for (const std::string text : {"", "[]", "{", "{\"n_layer\": 1e999}", "{\"model_type\": 3}", "\xff\xfe"}) {
     write_file(folder / "config.json", text);
     CHECK_THAT(refused(), Contains("config.json"));
@@ -347,7 +353,7 @@ TEST_CASE("missing, extra, double and misshaped tensors are errors that name the
 TEST_CASE("weights may lie in several files with an index") {
   const TemporaryFolder folder;
   const auto refused = [&] { return message_of<UsageError>([&] { HuggingFaceWeights(folder.path(), expected()); }); };
-  CHECK_THAT(refused(), Contains("holds no weights"));
+  CHECK_THAT(refused(), Contains("has no model.safetensors"));
   const auto tensors = stored("transformer.");
   write_safetensors(folder / "a.safetensors", {tensors[0], tensors[1]});
   write_safetensors(folder / "b.safetensors", {tensors[2]});
@@ -371,10 +377,86 @@ TEST_CASE("weights may lie in several files with an index") {
   CHECK_THAT(refused(), Contains("b.safetensors has no tensor " + tensors[0].name));
   index["weight_map"][tensors[0].name] = "c.safetensors";
   write_index();
-  CHECK_THAT(refused(), Contains("c.safetensors does not exist"));
+  CHECK_THAT(refused(), Contains("has no c.safetensors"));
   index["weight_map"] = json::array({1});
   write_index();
   CHECK_THAT(refused(), Contains("weight_map"));
+}
+
+TEST_CASE("The index decides which copy of a tensor counts") {
+  const TemporaryFolder folder;
+  const auto tensors = stored("transformer.");
+  auto shard = tensors;
+  shard[1] = raw(tensors[1].name, {4}, 7);  // replaced by another file
+  shard.push_back(raw("transformer.h.9.extra", {3}, 0));
+  write_safetensors(folder / "a.safetensors", shard);
+  write_safetensors(folder / "overlay.safetensors", {tensors[1]});
+  const json index = {{"weight_map",
+                       {{tensors[0].name, "a.safetensors"},
+                        {tensors[1].name, "overlay.safetensors"},
+                        {tensors[2].name, "a.safetensors"}}}};
+  write_file(folder / "model.safetensors.index.json", index.dump());
+  check_values(HuggingFaceWeights(folder.path(), expected()));
+}
+
+TEST_CASE("A tied table may have the head's name") {
+  const TemporaryFolder folder;
+  auto tensors = stored("transformer.");
+  tensors[2].name = "lm_head.weight";
+  write_safetensors(folder / "model.safetensors", tensors);
+  check_values(HuggingFaceWeights(folder.path(), expected()));
+  tensors[2] = raw("lm_head.weight", {4, 5}, 100);
+  CHECK_THAT(weights_refusal(tensors), Contains("lm_head.weight") && Contains("[4, 5]"));
+}
+
+TEST_CASE("Names with a wrapper's prefix, and quantized tensors, are refused with the reason") {
+  for (const std::string wrapper : {"_orig_mod.", "module.", "base_model.model."}) {
+    for (const std::string prefix : {"", "transformer."}) {
+      CHECK_THAT(weights_refusal(stored(wrapper + prefix)), Contains("the prefix " + wrapper));
+    }
+  }
+  auto tensors = stored("");
+  tensors.push_back(raw("h.0.attn.c_attn.qweight", {3}, 0));
+  CHECK_THAT(weights_refusal(tensors), Contains("quantized") && !Contains("prefix"));
+  const TemporaryFolder folder;
+  write_file(folder / "config.json", R"({"quantization_config": {"quant_method": "bitsandbytes"}})");
+  write_safetensors(folder / "model.safetensors", stored(""));
+  check_values(HuggingFaceWeights(folder.path(), expected()));  // the key may have been left behind
+  tensors = stored("");
+  tensors[2] = {"wte.weight", "U8", {10, 1}, std::string(10, '\1')};
+  write_safetensors(folder / "model.safetensors", tensors);
+  CHECK_THAT(message_of<UsageError>([&] { HuggingFaceWeights(folder.path(), expected()); }),
+             Contains("a quantized model (bitsandbytes)"));
+}
+
+TEST_CASE("What a folder is instead of a model is said by name, with what to do") {
+  const auto refused = [](const std::string& file, const std::string& beside) {
+    const TemporaryFolder folder;
+    write_file(folder / file, "x");
+    if (!beside.empty()) write_file(folder / beside, "{}");
+    return message_of<UsageError>([&] {
+      if (beside.empty()) read_config(folder.path());
+      HuggingFaceWeights(folder.path(), expected());
+    });
+  };
+  for (const std::string beside : {"", "config.json"}) {
+    CHECK_THAT(refused("adapter_config.json", beside), Contains("an adapter (LoRA)") && Contains("merge_and_unload"));
+    CHECK_THAT(refused("pytorch_model-00001-of-00002.bin", beside),
+               Contains("pytorch_model-00001-of-00002.bin") && Contains("save_pretrained"));
+    CHECK_THAT(refused("model.Q4.gguf", beside), Contains("model.Q4.gguf"));
+    CHECK_THAT(refused("consolidated.00.pth", beside), Contains("consolidated.00.pth") && Contains("publisher"));
+    CHECK_THAT(refused("model-00001-of-00002.safetensors", beside), Contains("model.safetensors.index.json"));
+    CHECK_THAT(refused("else", beside), Contains("Complete the download"));
+  }
+  const TemporaryFolder cache;
+  std::filesystem::create_directories(cache / "snapshots/0123");
+  CHECK_THAT(message_of<UsageError>([&] { read_config(cache.path()); }), Contains("snapshots/0123"));
+  std::filesystem::create_symlink("../blobs/x", cache / "model.safetensors");
+  CHECK_THAT(message_of<UsageError>([&] { HuggingFaceWeights(cache.path(), expected()); }),
+             Contains("is a link to ../blobs/x, where nothing is"));
+  std::filesystem::remove(cache / "model.safetensors");
+  write_file(cache / "model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  CHECK_THAT(message_of<UsageError>([&] { HuggingFaceWeights(cache.path(), expected()); }), Contains("git lfs pull"));
 }
 
 TEST_CASE("the reference models are read, and agree with their golden files in names and shapes") {

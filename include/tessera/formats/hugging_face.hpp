@@ -25,10 +25,11 @@ Architecture read_config(const std::filesystem::path& folder);
 /// inside the folder). Reading is thread-safe.
 class HuggingFaceWeights {
  public:
-  /// Maps the files and checks that each expected tensor is there once, in the right shape, in F32, BF16 or F16. Names
-  /// may lack or have the prefix "transformer." or "model.". Skipped by name: ...attn.bias, ...attn.masked_bias and
-  /// ...rotary_emb.inv_freq. An unexpected lm_head.weight (a tied head) is skipped if it equals the table. UsageError
-  /// naming the tensor for everything else that is missing, extra, duplicate or misshaped.
+  /// Maps the files and checks that each expected tensor is there once, in the right shape, in F32, BF16 or F16. Where
+  /// there is an index, only the tensors that it names are there. Names may lack or have the prefix "transformer." or
+  /// "model.". Skipped by name: ...attn.bias, ...attn.masked_bias and ...rotary_emb.inv_freq. A tied table may be
+  /// called lm_head.weight instead; next to the table, that is skipped if it equals it. UsageError naming the tensor
+  /// for everything else that is missing, extra, duplicate or misshaped, with the reason where names or files show it.
   HuggingFaceWeights(const std::filesystem::path& folder, const std::vector<ParameterTensor>& expected);
 
   /// Reads elements [first, first + out.size()) of the expected tensor number `tensor`, row-major, widened to fp32.
@@ -44,7 +45,10 @@ class HuggingFaceWeights {
     std::size_t file = 0;
     std::string name;  ///< in that file
   };
-  void require_tied(const Source& head, const std::vector<ParameterTensor>& expected) const;
+  /// Opens the files; returns the tensors that count.
+  std::vector<Source> open_files(const std::filesystem::path& folder);
+  void require_usable(const Source& source, const ParameterTensor& tensor) const;
+  void require_tied(const Source& head, TensorId table, const ParameterTensor& expected) const;
 
   std::vector<SafetensorsFile> files_;
   IndexedVector<TensorId, Source> sources_;
