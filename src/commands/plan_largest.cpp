@@ -89,7 +89,7 @@ bool keeps_kv_heads(const Architecture& own) { return own.kv_heads * own.kv_head
 
 std::string rule_of(const Architecture& own) {
   return fmt::format("layers{} and MLP follow the width as in {}, in proportion beyond them; heads of {}, {}",
-                     rules_of(own.family).has_head_dim ? ", heads" : "",
+                     own.head_dim > 0 ? ", heads" : "",
                      fmt::join(published(own.family) | std::views::transform(&Preset::name), ", "), own.head_width(),
                      keeps_kv_heads(own) ? fmt::format("{} for keys and values", own.kv_heads)
                                          : fmt::format("{} for each of keys and values", own.heads / own.kv_heads));
@@ -103,7 +103,7 @@ std::vector<Architecture> models_like(const Architecture& own) {
   std::vector<Architecture> models;
   for (std::int64_t width = kWidthStep; width <= kWidest; width += kWidthStep) {
     const double w = static_cast<double>(width);
-    const bool has_head_dim = rules_of(own.family).has_head_dim;
+    const bool has_head_dim = own.head_dim > 0;
     Architecture model = own;
     model.heads =
         stepped(has_head_dim ? interpolated(own.family, &ModelSizes::heads, w) : w / static_cast<double>(head), step);

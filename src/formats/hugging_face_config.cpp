@@ -212,12 +212,13 @@ void require_supported(const ConfigReader& config, const FamilyRules& rules) {
   }
 }
 
-void require_head_width(const ConfigReader& config, const Architecture& model) {
-  const auto head_width = config.size("head_dim");
-  if (!head_width || *head_width * model.heads == model.width) return;
-  throw refusal("{}: head_dim = {} is not supported", config.path().string(), *head_width)
-      .use("hidden_size / num_attention_heads, here {} / {}{}", model.width, model.heads,
-           model.width % model.heads == 0 ? fmt::format(" = {}", model.width / model.heads) : ", not a whole number");
+/// Returns head_dim; 0 where it is width / heads, by the rule or by chance.
+std::int64_t read_head_dim(const ConfigReader& config, const FamilyRules& rules, const Architecture& model) {
+  constexpr std::int64_t missing = 128;  // as in Transformers
+  if (rules.head_dim == HeadDim::always) return read_size(config, rules, &Architecture::head_dim, missing);
+  if (rules.head_dim == HeadDim::never) return 0;
+  const std::int64_t own = read_size(config, rules, &Architecture::head_dim, 0);
+  return own * model.heads == model.width ? 0 : own;
 }
 
 Architecture read_model(const ConfigReader& config, const FamilyRules& rules) {
@@ -244,11 +245,7 @@ Architecture read_model(const ConfigReader& config, const FamilyRules& rules) {
     if (const auto* truth = std::get_if<ConfigKey::Truth>(&key.value))
       model.*truth->field = config.truth(key.name, truth->fallback);
   }
-  if (rules.has_head_dim) {
-    model.head_dim = size(&Architecture::head_dim, 128);  // missing: as in Transformers
-  } else if (model.positions == PositionKind::rotary) {
-    require_head_width(config, model);
-  }
+  model.head_dim = read_head_dim(config, rules, model);
   return model;
 }
 

@@ -21,13 +21,27 @@ struct ValueOf {
   const Architecture& a;
 };
 
+/// Returns whether a field differs from its fallback.
+struct IsUnusual {
+  template <class T>
+  bool operator()(const ConfigKey::Field<T>& held) const {
+    return a.*held.field != held.fallback;
+  }
+  template <class T>
+  bool operator()(const T&) const {
+    return false;
+  }
+  const Architecture& a;
+};
+
 }  // namespace
 
 nlohmann::ordered_json config_of(const Architecture& a) {
   const FamilyRules& rules = rules_of(a.family);
   nlohmann::ordered_json json = {{"architectures", {rules.transformers_class}}, {"model_type", rules.name}};
   for (const ConfigKey& key : rules.keys | std::views::join) {
-    if (key.use != ConfigKey::Use::read) json[key.name] = std::visit(ValueOf{a}, key.value);
+    if (key.use != ConfigKey::Use::read || std::visit(IsUnusual{a}, key.value))
+      json[key.name] = std::visit(ValueOf{a}, key.value);
   }
   if (a.rope_scaling.on()) {
     json["rope_scaling"] = {{"rope_type", "llama3"},

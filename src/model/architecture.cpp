@@ -30,14 +30,14 @@ void validate_scaling(const RopeScaling& s) {
 /// Checks the options that a family fixes: its Hugging Face form cannot express anything else.
 void validate_family(const Architecture& a) {
   const FamilyRules& rules = rules_of(a.family);
-  if (!rules.has_head_dim && a.head_dim != 0) {
+  if (rules.head_dim == HeadDim::never && a.head_dim != 0) {
     throw refuse("model.head_dim", a.head_dim)
         .because("{}'s heads are model.width / model.heads wide", rules.name)
         .use("0");
   }
-  if (rules.has_head_dim && a.head_dim == 0)
+  if (rules.head_dim == HeadDim::always && a.head_dim == 0)
     throw refuse("model.head_dim", 0).because("{}'s heads have their own width", rules.name).use("1 or more");
-  if (!rules.has_head_dim && a.width % a.heads != 0)
+  if (a.head_dim == 0 && a.width % a.heads != 0)
     throw refusal("model.width = {} is not a multiple of model.heads = {}", a.width, a.heads).use("a multiple of it");
   if (!rules.has_own_sizes && a.kv_heads != a.heads) {
     throw refuse("model.kv_heads", a.kv_heads)

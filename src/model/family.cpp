@@ -57,10 +57,14 @@ constexpr TensorRow kRotaryTensors[] = {
     {query_norm_gain,     "model.layers.{}.self_attn.q_norm.weight",         one,    read,     head,  none,  normed},
     {key_norm_gain,       "model.layers.{}.self_attn.k_norm.weight",         one,    read,     head,  none,  normed},
     {output_weight,       "model.layers.{}.self_attn.o_proj.weight",         normal, read,     width, query},
+    {output_bias,         "model.layers.{}.self_attn.o_proj.bias",           zero,   not_read, width, none, out_biased},
     {mlp_norm_gain,       "model.layers.{}.post_attention_layernorm.weight", one,    read,     width},
     {gate_weight,         "model.layers.{}.mlp.gate_proj.weight",            normal, read,     ffn,   width},
+    {gate_bias,           "model.layers.{}.mlp.gate_proj.bias",              zero,   not_read, ffn,   none, mlp_biased},
     {up_weight,           "model.layers.{}.mlp.up_proj.weight",              normal, read,     ffn,   width},
+    {up_bias,             "model.layers.{}.mlp.up_proj.bias",                zero,   not_read, ffn,   none, mlp_biased},
     {down_weight,         "model.layers.{}.mlp.down_proj.weight",            normal, read,     width, ffn},
+    {down_bias,           "model.layers.{}.mlp.down_proj.bias",              zero,   not_read, width, none, mlp_biased},
     {final_norm_gain,     "model.norm.weight",                               one,    read,     width},
     {head_table,          kHeadName,                                         normal, read,     vocab, width, untied},
 };
@@ -87,11 +91,17 @@ constexpr ConfigKey kRotaryKeys[] = {
     {"tie_word_embeddings", Truth{&A::tied_head, false}}, {"vocab_size", Size{&A::vocab}},
     {"layer_types", AllOfList{"full_attention"}, Use::read},
 };
-constexpr ConfigKey kQwen2Keys[] = {{"use_sliding_window", false, Use::written}};
-constexpr ConfigKey kQwen3Keys[] = {
-    {"attention_bias", false}, {"head_dim", Size{&A::head_dim}}, {"use_sliding_window", false, Use::written},
+constexpr ConfigKey kQwen2Keys[] = {
+    {"head_dim", Size{&A::head_dim}, Use::read}, {"use_sliding_window", false, Use::written},
 };
-constexpr ConfigKey kLlamaKeys[] = {{"attention_bias", false, Use::read}, {"mlp_bias", false, Use::read}};
+constexpr ConfigKey kQwen3Keys[] = {
+    {"attention_bias", Truth{&A::attention_bias, false}}, {"head_dim", Size{&A::head_dim}},
+    {"use_sliding_window", false, Use::written},
+};
+constexpr ConfigKey kLlamaKeys[] = {
+    {"attention_bias", Truth{&A::attention_bias, false}, Use::read}, {"head_dim", Size{&A::head_dim}, Use::read},
+    {"mlp_bias", Truth{&A::mlp_bias, false}, Use::read},
+};
 
 // Shapes as in the models' config.json on Hugging Face; nano is Tessera's.
 constexpr Preset kGpt2Presets[] = {
@@ -118,14 +128,14 @@ constexpr Preset kQwen3Presets[] = {
 };
 
 constexpr std::string_view kRotaryBlocks =
-    "RMS norm, rotary positions, SwiGLU, no biases but on query, key and value";
+    "RMS norm, rotary positions, SwiGLU, and biases only where config.json can name them";
 
 constexpr FamilyRules kTable[] = {
     {.name = "gpt2",
      .form = {.family = Family::gpt2, .norm = NormKind::layer_norm, .positions = PositionKind::learned,
               .mlp = MlpKind::gelu, .linear_bias = true, .qkv_bias = true, .tied_head = true, .norm_epsilon = 1e-5},
      .blocks = "layer norm, learned positions, GELU and biases everywhere",
-     .has_own_sizes = false, .has_head_dim = false, .has_dropout = true, .is_llmc = true,
+     .has_own_sizes = false, .head_dim = HeadDim::never, .has_dropout = true, .is_llmc = true,
      .weight_layout = WeightLayout::in_out, .prefix = "transformer.", .transformers_class = "GPT2LMHeadModel",
      .class_prefixes = {"GPT2"},
      .presets = kGpt2Presets, .tensors = kGpt2Tensors, .keys = {kGpt2Keys}},
@@ -134,7 +144,7 @@ constexpr FamilyRules kTable[] = {
               .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = true, .tied_head = true,
               .norm_epsilon = 1e-6, .rope_theta = 1e6},
      .blocks = kRotaryBlocks,
-     .has_own_sizes = true, .has_head_dim = false, .has_dropout = false, .is_llmc = false,
+     .has_own_sizes = true, .head_dim = HeadDim::optional, .has_dropout = false, .is_llmc = false,
      .weight_layout = WeightLayout::out_in, .prefix = "model.", .transformers_class = "Qwen2ForCausalLM",
      .class_prefixes = {"Qwen2For", "Qwen2Model"},
      .presets = kQwen2Presets, .tensors = kRotaryTensors, .keys = {kRotaryKeys, kQwen2Keys}},
@@ -143,7 +153,7 @@ constexpr FamilyRules kTable[] = {
               .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .tied_head = false,
               .norm_epsilon = 1e-5, .rope_theta = 5e5},
      .blocks = kRotaryBlocks,
-     .has_own_sizes = true, .has_head_dim = false, .has_dropout = false, .is_llmc = false,
+     .has_own_sizes = true, .head_dim = HeadDim::optional, .has_dropout = false, .is_llmc = false,
      .weight_layout = WeightLayout::out_in, .prefix = "model.", .transformers_class = "LlamaForCausalLM",
      .class_prefixes = {"Llama"},
      .presets = kLlamaPresets, .tensors = kRotaryTensors, .keys = {kLlamaKeys, kRotaryKeys}},
@@ -151,8 +161,8 @@ constexpr FamilyRules kTable[] = {
      .form = {.family = Family::qwen3, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
               .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .head_norms = true, .tied_head = true,
               .norm_epsilon = 1e-6, .rope_theta = 1e6},
-     .blocks = "RMS norm, also of each head's query and key, rotary positions, SwiGLU, no biases",
-     .has_own_sizes = true, .has_head_dim = true, .has_dropout = false, .is_llmc = false,
+     .blocks = "RMS norm, also of each head's query and key, rotary positions and SwiGLU",
+     .has_own_sizes = true, .head_dim = HeadDim::always, .has_dropout = false, .is_llmc = false,
      .weight_layout = WeightLayout::out_in, .prefix = "model.", .transformers_class = "Qwen3ForCausalLM",
      .class_prefixes = {"Qwen3For", "Qwen3Model"},
      .presets = kQwen3Presets, .tensors = kRotaryTensors, .keys = {kRotaryKeys, kQwen3Keys}},
@@ -192,7 +202,8 @@ PartKind part_of(Role role) {
 
 bool TensorRow::is_in(const Architecture& a) const {
   // In the order of In.
-  const bool has[] = {true, a.qkv_bias, a.head_norms, !a.tied_head};
+  const bool has_qkv_bias = a.qkv_bias || a.attention_bias;
+  const bool has[] = {true, has_qkv_bias, a.head_norms, !a.tied_head, a.attention_bias, a.mlp_bias};
   return has[static_cast<std::size_t>(models)];
 }
 

@@ -163,6 +163,56 @@ TEST_CASE("Qwen3's heads have a width of their own") {
   CHECK(read(config).head_dim == 128);  // as Transformers has it
 }
 
+TEST_CASE("Llama's and Qwen3's biases come from config.json") {
+  const auto biases = [](const Architecture& model) {
+    return std::ranges::count_if(parameter_tensors(model), [](auto& tensor) { return tensor.name.ends_with(".bias"); });
+  };
+  for (const char* family : {"llama", "qwen3"}) {
+    json config = qwen2_config();
+    config["model_type"] = family, config["attention_bias"] = true;
+    const Architecture model = read(config);
+    CHECK(biases(model) == 2 * 4);
+    CHECK(architecture_of(config_of(model), "config.json") == model);
+  }
+  json config = qwen2_config();
+  config["model_type"] = "llama", config["mlp_bias"] = true;
+  CHECK(biases(read(config)) == 2 * 3);
+  CHECK(architecture_of(config_of(read(config)), "config.json") == read(config));
+  CHECK(biases(read(qwen2_config())) == 2 * 3);
+}
+
+TEST_CASE("Heads of Llama and Qwen2 have a width of their own where config.json gives another one") {
+  for (const char* family : {"llama", "qwen2"}) {
+    json config = qwen2_config();
+    config["model_type"] = family;
+    const Architecture usual = read(config);
+    CHECK(usual.head_dim == 0);
+    CHECK_FALSE(config_of(usual).contains("head_dim"));
+    config["head_dim"] = 6;  // 24 / 4
+    CHECK(read(config) == usual);
+    for (const std::int64_t width : {2, 10}) {
+      config["head_dim"] = width;
+      const Architecture model = read(config);
+      CHECK((model.head_width() == width && model.query_width() == 4 * width && model.key_width() == 2 * width));
+      CHECK(architecture_of(config_of(model), "config.json") == model);
+    }
+    config["num_attention_heads"] = 6, config["head_dim"] = 10, config["hidden_size"] = 20;  // no multiple of heads
+    CHECK(read(config).query_width() == 60);
+  }
+}
+
+TEST_CASE("Windows that no layer has are no reason to refuse") {
+  json config = qwen2_config();
+  config.erase("layer_types");
+  config["use_sliding_window"] = true;
+  config["max_window_layers"] = 2;
+  CHECK(read(config) == read(qwen2_config()));
+  config["max_window_layers"] = 1;
+  CHECK_THAT(refusal(config, "sliding_window", 8), Contains("use_sliding_window"));
+  config["sliding_window"] = nullptr;
+  CHECK(read(config) == read(qwen2_config()));
+}
+
 TEST_CASE("Llama 3's scaled positions are read in both spellings, and refused where they are incomplete") {
   json config = qwen2_config();
   config["model_type"] = "llama";

@@ -120,6 +120,14 @@ TEST_CASE("Qwen2, Llama and Qwen3 against the double-precision decoder, odd shap
   Architecture narrow = small_rotary(Family::qwen3, {1, 3, 1, 24, 7, 9}, true);
   narrow.head_dim = 4;
   compare(narrow, 3, 7);
+  // Biases, and heads that are wider or narrower than width / heads.
+  for (const Family family : {Family::llama, Family::qwen3}) {
+    for (const std::int64_t head : {2, 10}) {
+      Architecture biased = small_rotary(family, {1, 6, 3, 12, 5, 6}, head == 2);
+      biased.head_dim = head, biased.attention_bias = true, biased.mlp_bias = family == Family::llama;
+      compare(biased, 2, 5);
+    }
+  }
 }
 
 TEST_CASE("Qwen2, Llama and Qwen3 in 16-bit storage stay near the double-precision decoder", "[decoder]") {

@@ -58,7 +58,7 @@ TEST_CASE("each size of an architecture has a key in config.json, or follows ano
     for (const auto field : {&Architecture::layers, &Architecture::heads, &Architecture::width,
                              &Architecture::ffn_width, &Architecture::vocab, &Architecture::context})
       CHECK(keys_of(field) >= 1);
-    CHECK(keys_of(&Architecture::head_dim) == (rules.has_head_dim ? 1 : 0));
+    CHECK(keys_of(&Architecture::head_dim) == (rules.head_dim == HeadDim::never ? 0 : 1));
     CHECK(keys_of(&Architecture::kv_heads) == (rules.has_own_sizes ? 1 : 0));
     std::set<std::pair<std::string, bool>> names;  // of keys that are read, and of those that are written
     for (const ConfigKey& key : rules.keys | std::views::join) {

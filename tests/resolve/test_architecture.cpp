@@ -70,8 +70,11 @@ TEST_CASE("only families that have one take a width of heads") {
   CHECK(resolve_architecture(options).head_dim == 10);
   options = of_family("llama");
   CHECK(resolve_architecture(options).head_dim == 0);
+  options.head_dim = 10;
+  CHECK(resolve_architecture(options).query_width() == 60);
+  options = of_family("gpt2");
   options.head_dim = 4;
-  CHECK_THAT(error_of(options), Contains("model.head_dim = 4") && Contains("llama"));
+  CHECK_THAT(error_of(options), Contains("model.head_dim = 4") && Contains("gpt2"));
 }
 
 TEST_CASE("a family has its own kind of blocks and no sizes") {

@@ -30,10 +30,12 @@ struct ModelForm {
   NormKind norm = NormKind::layer_norm;
   PositionKind positions = PositionKind::learned;
   MlpKind mlp = MlpKind::gelu;
-  bool linear_bias = true;  ///< biases on every linear (GPT-2)
-  bool qkv_bias = true;     ///< biases on query, key, value (GPT-2, Qwen2)
-  bool head_norms = false;  ///< RMS norms of each head's query and key (Qwen3)
-  bool tied_head = true;    ///< the head reads the token table
+  bool linear_bias = true;      ///< biases on every linear (GPT-2)
+  bool qkv_bias = true;         ///< biases on query, key, value (GPT-2, Qwen2)
+  bool attention_bias = false;  ///< biases on query, key, value and output (Llama, Qwen3, where the model has them)
+  bool mlp_bias = false;        ///< biases on the MLP's linears (Llama, where the model has them)
+  bool head_norms = false;      ///< RMS norms of each head's query and key (Qwen3)
+  bool tied_head = true;        ///< the head reads the token table
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
   bool operator==(const ModelForm&) const = default;

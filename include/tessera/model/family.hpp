@@ -53,8 +53,8 @@ enum class InBackward : bool { not_read, read };
 /// A tensor of every model of a family, or one of each of its blocks.
 struct TensorRow {
   /// The models that have it: all, those with biases on query, key and value, those with norms of heads, those whose
-  /// head has its own table.
-  enum class In : std::uint8_t { all, biased, normed, untied };
+  /// head has its own table, those with attention_bias, those with mlp_bias.
+  enum class In : std::uint8_t { all, biased, normed, untied, out_biased, mlp_biased };
 
   Role role = Role::token_table;
   std::string_view name;  ///< Hugging Face's, {} for the block's number
@@ -83,6 +83,7 @@ struct ConfigKey {
   struct AllOfList {
     const char* value;
   };
+  /// A field that is only `read` is written all the same where a model differs from its fallback.
   enum class Use : std::uint8_t { read_and_written, read, written };
 
   const char* name;
@@ -98,13 +99,16 @@ struct Preset {
   RopeScaling rope_scaling = {};
 };
 
+/// Whether the width of a head is a size (`always`, or where a model has that key), or width / heads.
+enum class HeadDim : std::uint8_t { never, optional, always };
+
 /// A row of the table.
 struct FamilyRules {
   std::string_view name;    ///< as users write it, and model_type of config.json
   ModelForm form;           ///< norm, positions, MLP and biases are fixed; the rest is usual
   std::string_view blocks;  ///< what is fixed, in words, for messages
   bool has_own_sizes;       ///< false: kv_heads is heads, and ffn_width 4 x width unless it is given
-  bool has_head_dim;        ///< the width of a head is a size; false: it is width / heads
+  HeadDim head_dim;
   bool has_dropout;
   bool is_llmc;                ///< llm.c's file can hold it, its tensors in the order of Role
   WeightLayout weight_layout;  ///< of every linear
