@@ -16,6 +16,7 @@
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/convert/convert.hpp"
+#include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/convert/tensor_stream.hpp"
 #include "tessera/data/evaluation.hpp"
 #include "tessera/files/byte_file.hpp"
@@ -201,7 +202,7 @@ int run_import(const std::filesystem::path& source, const std::filesystem::path&
         [&](std::int64_t tensor, std::int64_t first, std::span<float> out) {
           weights.read(TensorId(tensor), first, out);
         },
-        made, source);
+        made, source, weights.dtype());
   }
   Log(0, 1).info(fmt::format("{0} imported as {1}: tessera train --checkpoint.resume={1} trains it", source.string(),
                              checkpoint.string()));
@@ -210,14 +211,18 @@ int run_import(const std::filesystem::path& source, const std::filesystem::path&
 
 int run_export(const std::filesystem::path& path, const std::filesystem::path& target, const ExportOptions& options) {
   const CheckpointReader reader(checkpoint_at(path));
+  const std::optional<DType> origin = dtype_of_origin(reader.folder(), reader.manifest());
+  const bool keeps = !options.dtype && origin && !(is_llmc(target) && origin == DType::fp16);  // llm.c has no fp16
+  const DType dtype = options.dtype.value_or(keeps ? *origin : DType::fp32);
   if (is_llmc(target)) {
     if (options.optimizer) throw refusal("export.optimizer = true works with a folder, but not with llm.c's file");
-    write_llmc(target, reader, options.dtype.value_or(DType::fp32));
+    write_llmc(target, reader, dtype);
   } else {
-    write_hugging_face(target, reader, options.dtype.value_or(DType::fp32), options.largest_file, options.optimizer);
+    write_hugging_face(target, reader, dtype, options.largest_file, options.optimizer);
   }
-  Log(0, 1).info(
-      fmt::format("step {} of {} exported to {}", reader.manifest().step, reader.folder().string(), target.string()));
+  Log(0, 1).info(fmt::format("step {} of {} exported to {} in {}{}", reader.manifest().step, reader.folder().string(),
+                             target.string(), name_of(dtype),
+                             keeps ? ", the type of the weights that it began from" : ""));
   return static_cast<int>(ExitCode::finished);
 }
 

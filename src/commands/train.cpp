@@ -222,7 +222,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
       return require_same_folder(world, run_folder(options), recorder != nullptr ? recorder->nonce() : "");
     }();
     if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
-    if (recorder != nullptr) keep_companions(options);
+    if (recorder != nullptr) keep_companions(options, run.weights->stored_dtype());
     flight.emplace(world, run_folder(options), start, run.planned.schedule, options.run.timeout);
     if (prediction && flight->recorder() != nullptr)
       flight->recorder()->expect(expected_seconds(prediction->step, run.planned.schedule));

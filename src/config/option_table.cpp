@@ -402,7 +402,8 @@ void add_commands(Rows& rows) {
               "(postprocess/README.md)");
   export_.choice("export.optimizer", &ExportOptions::optimizer,
                  "write state.h5 as well: full parameters, the optimizer's state and its scalars");
-  export_.choice("export.dtype", &ExportOptions::dtype, "type of exported weights");
+  export_.choice("export.dtype", &ExportOptions::dtype,
+                 "type of exported weights; source: that of the weights which the model began from, else fp32");
   export_.bytes("export.largest_file", &ExportOptions::largest_file,
                 "weights are divided into files of at most so many bytes; 0: one file");
   bench.integer("bench.steps", &BenchOptions::steps, 1, kAnyCount, "steps or repetitions that are measured");

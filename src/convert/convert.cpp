@@ -43,10 +43,6 @@ const char* safetensors_dtype(DType dtype) {
   return dtype == DType::fp32 ? "F32" : dtype == DType::bf16 ? "BF16" : "F16";
 }
 
-const char* torch_dtype(DType dtype) {
-  return dtype == DType::fp32 ? "float32" : dtype == DType::bf16 ? "bfloat16" : "float16";
-}
-
 /// Writes 8 bytes of size, then the header padded with blanks to a multiple of 8, as the reference implementation does.
 std::string safetensors_header(const std::vector<TensorRecord>& tensors, const WeightFile& file, DType dtype) {
   nlohmann::ordered_json json;
@@ -102,9 +98,10 @@ void write_full_state(const std::filesystem::path& path, const CheckpointReader&
 
 void write_imported_checkpoint(const std::filesystem::path& path, const Architecture& architecture,
                                const WeightSource& weights, const NamedTexts& provenance,
-                               const std::filesystem::path& companions) {
+                               const std::filesystem::path& companions, DType dtype) {
   FreshFolder folder(path);
   copy_companions(companions, folder.beside() / kCompanionFolder);
+  keep_dtype(folder.beside() / kCompanionFolder, dtype);
   Manifest manifest;
   manifest.grid.strategy = "none";
   manifest.architecture = architecture;
@@ -161,7 +158,7 @@ void write_hugging_face(const std::filesystem::path& path, const CheckpointReade
   }
   if (add_byte_tokenizer(checkpoint.manifest(), folder.beside()))
     config["bos_token_id"] = config["eos_token_id"] = nullptr;  // Transformers' defaults are GPT-2's, 50256
-  config["torch_dtype"] = torch_dtype(dtype);
+  config["torch_dtype"] = torch_name_of(dtype);
   write_text_atomically(folder.beside() / "config.json", config.dump(2) + "\n");
   if (full_state) write_full_state(folder.beside() / "state.h5", checkpoint);
   folder.finish();

@@ -28,6 +28,9 @@ constexpr std::array kTokenizerFiles{"tokenizer_config.json", "special_tokens_ma
 
 constexpr std::array kDropouts{"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout"};
 
+constexpr std::pair<DType, const char*> kTorchNames[] = {
+    {DType::fp32, "float32"}, {DType::bf16, "bfloat16"}, {DType::fp16, "float16"}};
+
 /// Keys of config.json that an export keeps unchanged.
 constexpr std::array kKeptKeys{"bos_token_id",          "eos_token_id",        "pad_token_id",
                                "unk_token_id",          "sep_token_id",        "initializer_range",
@@ -86,6 +89,26 @@ void copy_tokenizer(const std::filesystem::path& path, const std::filesystem::pa
 }
 
 }  // namespace
+
+const char* torch_name_of(DType dtype) {
+  return std::ranges::find(kTorchNames, dtype, [](auto& row) { return row.first; })->second;
+}
+
+std::optional<DType> dtype_of_origin(const std::filesystem::path& checkpoint, const Manifest& manifest) {
+  const std::filesystem::path folder = companions_of(checkpoint, manifest);
+  if (folder.empty() || !is_file(folder / "config.json")) return std::nullopt;
+  return dtype_in(read_json_object(folder / "config.json", kLargestConfig));
+}
+
+void keep_dtype(const std::filesystem::path& folder, DType dtype) {
+  const std::filesystem::path path = folder / "config.json";
+  if (!is_file(path)) return;
+  nlohmann::json config = read_json_object(path, kLargestConfig);
+  if (dtype_in(config) == dtype) return;
+  config.erase("dtype");
+  config["torch_dtype"] = torch_name_of(dtype);
+  write_text_atomically(path, config.dump(2) + "\n");
+}
 
 std::string dropouts_of(const std::filesystem::path& folder) {
   const std::filesystem::path kept = folder.empty() ? folder : companions_at(folder);

@@ -206,4 +206,13 @@ void HuggingFaceWeights::read(TensorId tensor, std::int64_t first, std::span<flo
   }
 }
 
+DType HuggingFaceWeights::dtype() const {
+  std::map<DType, std::int64_t> elements;
+  for (const Source& source : sources_) {
+    const SafetensorsEntry& entry = *files_[source.file].find(source.name);
+    elements[*entry.dtype] += entry.elements;
+  }
+  return std::ranges::max_element(elements, {}, [](const auto& type) { return type.second; })->first;
+}
+
 }  // namespace tessera

@@ -45,6 +45,10 @@ TensorSource ModelWeights::source() const {
   };
 }
 
+std::optional<DType> ModelWeights::stored_dtype() const {
+  return hugging_face_ == nullptr ? std::nullopt : std::optional(hugging_face_->dtype());
+}
+
 std::filesystem::path ModelWeights::companions() const {
   return checkpoint_ != nullptr ? companions_of(folder_, checkpoint_->manifest()) : companions_at(from_);
 }

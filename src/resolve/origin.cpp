@@ -213,7 +213,7 @@ std::pair<Options, RunPosition> with_origin(RankContext& context, Options option
   return {options, position};
 }
 
-void keep_companions(const Options& options) {
+void keep_companions(const Options& options, std::optional<DType> dtype) {
   const std::filesystem::path kept = run_folder(options) / kCompanionFolder;
   if (!companions_at(kept).empty()) return;
   std::filesystem::path from;
@@ -226,6 +226,7 @@ void keep_companions(const Options& options) {
     if (const auto checkpoint = checkpoint_in(resume)) from = companions_of(*checkpoint, read_manifest(*checkpoint));
   }
   copy_companions(from, kept, options.data.tokenizer);
+  if (dtype) keep_dtype(kept, *dtype);
 }
 
 namespace {

@@ -37,6 +37,14 @@ def safetensors(path):
     return tensors
 
 
+def types(path):
+    """The types of a file's tensors, apart from buffers that older files carry along."""
+    data = Path(path).read_bytes()
+    header = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])
+    buffers = ("__metadata__", ".attn.bias", ".masked_bias", ".inv_freq")
+    return {entry["dtype"] for name, entry in header.items() if not name.endswith(buffers)}
+
+
 def bare(name):
     return name.removeprefix("transformer.").removeprefix("model.")
 
@@ -60,6 +68,7 @@ class Convert(Case):
                 self.do("verify", imported)
                 self.do("export", imported, exported)
                 weights = safetensors(exported / "model.safetensors")
+                self.assertEqual(types(exported / "model.safetensors"), types(source / "model.safetensors"))
                 self.same_weights(weights, safetensors(source / "model.safetensors"))
                 with h5py.File(imported / "tensors.h5") as tensors:  # h5py sees what was exported
                     self.assertEqual(set(tensors["parameter"]), set(weights))
@@ -93,10 +102,22 @@ class Convert(Case):
         self.do("import", REFERENCE / "clipped", "ckpt")
         exact = safetensors(REFERENCE / "clipped" / "model.safetensors")
         for dtype, bits in (("bf16", 8), ("fp16", 11)):
-            self.do("export", "ckpt", dtype, f"--export.dtype={dtype}")
+            said = self.do("export", "ckpt", dtype, f"--export.dtype={dtype}").out
+            self.assertRegex(said, f" exported to {dtype} in {dtype}$")
             for name, value in safetensors(self.folder / dtype / "model.safetensors").items():
                 np.testing.assert_allclose(value, next(v for n, v in exact.items() if bare(n) == bare(name)),
                                            rtol=2.0 ** -bits, atol=1e-7)
+        # The type is that of the weights, not the one that config.json claims.
+        source = shutil.copytree(self.folder / "bf16", self.folder / "claims")
+        config = json.loads((source / "config.json").read_text())
+        (source / "config.json").write_text(json.dumps(config | {"torch_dtype": "float32"}))
+        self.train("--model.from=claims", f"--data.source={REFERENCE / 'clipped' / 'tokens.bin'}", "--data.val_fraction=0",
+                   "--train.steps=1", "--train.seq_len=16", "--checkpoint.every=1", "--run.dir=run")
+        shutil.rmtree(source)
+        self.assertRegex(self.do("export", "run", "same").out, " in bf16, the type of the weights that it began from")
+        self.assertEqual(types(self.folder / "same" / "model.safetensors"), {"BF16"})
+        self.do("export", "run", "same.bin")
+        self.assertEqual(np.fromfile(self.folder / "same.bin", np.int32, 2).tolist(), [20240326, 5])
         self.do("export", "ckpt", "many", "--export.largest_file=20KB", "--export.optimizer=true")
         index = json.loads((self.folder / "many" / "model.safetensors.index.json").read_text())["weight_map"]
         self.assertGreater(len(set(index.values())), 2)

@@ -40,8 +40,8 @@ class FineTuning(Case):
         return job
 
     def export(self, what, folder):
-        """The names of the files of an export."""
-        self.do("export", what, folder)
+        """The names of the files of an export, whose weights have all bits of the run's."""
+        self.do("export", what, folder, "--export.dtype=fp32")
         return {path.name for path in (self.folder / folder).iterdir()}
 
     def test_one_command_for_each_family(self):

@@ -4,6 +4,7 @@
 #include "local_world/local_world.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/resolve/origin.hpp"
 
@@ -183,4 +184,21 @@ TEST_CASE("what lies beside the weights is copied into the run, once") {
   folder.write("hf/tokenizer.json", "others");
   keep_companions(options);
   CHECK(read_file(folder / "run/hugging_face/tokenizer.json") == "tokens");
+}
+
+TEST_CASE("a run keeps the type of the weights that it began from, whatever config.json says of it") {
+  const TemporaryFolder folder;
+  const auto origin_of = [&](const std::string& run, const std::string& config, std::optional<DType> stored) {
+    folder.write("hf/config.json", config);
+    Options options;
+    options.run.dir = (folder / run).string(), options.model.from = (folder / "hf").string();
+    keep_companions(options, stored);
+    std::filesystem::remove(folder / "hf/config.json");
+    return dtype_of_origin(folder / run / "checkpoints/step-00000001", Manifest());
+  };
+  CHECK(origin_of("a", "{}", DType::bf16) == DType::bf16);
+  CHECK(origin_of("b", R"({"dtype": "float32", "torch_dtype": "float32"})", DType::fp16) == DType::fp16);
+  CHECK(origin_of("c", R"({"torch_dtype": "bfloat16"})", std::nullopt) == DType::bf16);  // as older runs kept it
+  CHECK(origin_of("d", R"({"dtype": "float16"})", std::nullopt) == DType::fp16);
+  CHECK_FALSE(origin_of("e", R"({"torch_dtype": "auto"})", std::nullopt));
 }

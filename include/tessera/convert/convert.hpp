@@ -13,11 +13,11 @@ namespace tessera {
 using WeightSource = std::function<void(std::int64_t tensor, std::int64_t first, std::span<float> out)>;
 
 /// Writes a checkpoint of step 0 with these parameters and zero moments, and adds the companion files of folder
-/// `companions`, unless that is empty. PATH must be missing or an empty folder; it exists only once it is complete.
-/// Throws UsageError and IoError.
+/// `companions`, unless that is empty; these keep the type of the weights there, `dtype`. PATH must be missing or an
+/// empty folder; it exists only once it is complete. Throws UsageError and IoError.
 void write_imported_checkpoint(const std::filesystem::path& path, const Architecture& architecture,
                                const WeightSource& weights, const NamedTexts& provenance,
-                               const std::filesystem::path& companions = {});
+                               const std::filesystem::path& companions = {}, DType dtype = DType::fp32);
 
 /// Writes a folder that Transformers loads: config.json, the companion files of the origin (companions_of), and
 /// model.safetensors. A model larger than `largest_file` bytes (0: no limit) becomes model-0000I-of-0000N.safetensors

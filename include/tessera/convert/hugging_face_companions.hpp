@@ -4,8 +4,10 @@
 // in a folder hugging_face/, so that an export includes them again.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
+#include "tessera/base/dtype.hpp"
 #include "tessera/checkpoint/records.hpp"
 
 namespace tessera {
@@ -21,6 +23,16 @@ std::filesystem::path companions_at(const std::filesystem::path& path);
 
 /// The same for a checkpoint, its run, or the folder that its options name with model.from.
 std::filesystem::path companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest);
+
+/// Returns "bfloat16" for bf16: how config.json calls a type of weights.
+const char* torch_name_of(DType dtype);
+
+/// Returns the type of the weights that a checkpoint's run began from, as config.json of its companions says; nothing
+/// if none does.
+std::optional<DType> dtype_of_origin(const std::filesystem::path& checkpoint, const Manifest& manifest);
+
+/// Makes config.json in `folder` say that the weights which it belongs to are of this type, if it is there. IoError.
+void keep_dtype(const std::filesystem::path& folder, DType dtype);
 
 /// Copies config.json and the companion files of folder `from` into `to`, which is created; does nothing if `from` is
 /// empty. The tokenizer's files are those of `tokenizer`, a value of data.tokenizer: those of `from` if it is empty,

@@ -36,6 +36,9 @@ class HuggingFaceWeights {
   /// Throws UsageError, naming the first that is infinite or NaN.
   void read(TensorId tensor, std::int64_t first, std::span<float> out) const;
 
+  /// Returns the type that most elements have.
+  DType dtype() const;
+
   /// Returns the number of files that hold the weights.
   std::size_t files() const { return files_.size(); }
 

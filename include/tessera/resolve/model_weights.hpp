@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tessera/checkpoint/reader.hpp"
@@ -24,6 +25,8 @@ class ModelWeights {
   void open(const std::vector<ParameterTensor>& expected);
   /// Returns the reader of the weights; empty if the options name none. Must not outlive this.
   TensorSource source() const;
+  /// Returns the type of an open Hugging Face folder's weights; nothing for a checkpoint.
+  std::optional<DType> stored_dtype() const;
   /// Returns the folder with tokenizer and config.json that goes with the weights; empty if there is none.
   std::filesystem::path companions() const;
   /// Names the model for messages: the folder as it was given; "the model" where there is none.

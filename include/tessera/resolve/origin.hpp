@@ -33,9 +33,9 @@ void require_full_state(const std::filesystem::path& checkpoint, const Manifest&
 std::pair<Options, RunPosition> with_origin(RankContext& context, Options options);
 
 /// Copies the companion files of the initial weights (tokenizer, config.json, ...) into RUN/hugging_face, for the
-/// exports of its checkpoints. The tokenizer's files are those of data.tokenizer if that is given. Does nothing if
-/// there are some already.
-void keep_companions(const Options& options);
+/// exports of its checkpoints, and the type of these weights, `dtype`, if they are a folder's. The tokenizer's files
+/// are those of data.tokenizer if that is given. Does nothing if there are some already.
+void keep_companions(const Options& options, std::optional<DType> dtype = {});
 
 /// Returns `given` with the data, sizes and precision that it leaves open taken from `run`, the options of the run that
 /// wrote the checkpoint. All of the validation set is evaluated if `given` names it, or if there was no run (`run` is
