@@ -26,6 +26,8 @@ constexpr std::array kVocabularyFiles{"tokenizer.json", "tokenizer.model", "voca
 constexpr std::array kTokenizerFiles{"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
                                      "chat_template.jinja", "chat_template.json"};
 
+constexpr const char* kTemplates = "additional_chat_templates";
+
 constexpr std::array kDropouts{"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout"};
 
 constexpr std::pair<DType, const char*> kTorchNames[] = {
@@ -86,6 +88,22 @@ void copy_tokenizer(const std::filesystem::path& path, const std::filesystem::pa
     write_text_atomically(to / "tokenizer.json", read_text_file(path, kLargestFile));
   }
   copy_files(folder, to, kTokenizerFiles);
+  std::error_code error;
+  for (std::filesystem::directory_iterator file(folder / kTemplates, error), end; !error && file != end;
+       file.increment(error)) {
+    make_folder(to / kTemplates);
+    copy_files(folder / kTemplates, to / kTemplates, std::array{file->path().filename().c_str()});
+  }
+}
+
+/// Transformers 5 writes dtype, older ones torch_dtype.
+std::optional<DType> dtype_in(const nlohmann::json& config) {
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    for (const auto& [dtype, name] : kTorchNames) {
+      if (config.contains(key) && config[key] == name) return dtype;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace

@@ -181,6 +181,9 @@ TEST_CASE("what lies beside the weights is copied into the run, once") {
   folder.write("words/mine.json", "mine");
   CHECK(kept_with("f", (folder / "words/mine.json").string(), "") ==
         Files{{"tokenizer.json", "mine"}, {"special_tokens_map.json", "special"}});
+  folder.write("hf/additional_chat_templates/tools.jinja", "{{ tools }}");
+  keep_companions(parse_arguments({"--run.dir=" + (folder / "g").string(), "--model.from=" + options.model.from}));
+  CHECK(read_file(folder / "g/hugging_face/additional_chat_templates/tools.jinja") == "{{ tools }}");
   folder.write("hf/tokenizer.json", "others");
   keep_companions(options);
   CHECK(read_file(folder / "run/hugging_face/tokenizer.json") == "tokens");
