@@ -34,7 +34,7 @@ class AddedMatcher {
     while (const std::optional<Match> match = next(text, at)) {
       at = match->end;
       const AddedToken& token = tokens_[match->token];
-      if (token.single_word && joins_word(text, *match)) continue;
+      if (token.ignored || (token.single_word && joins_word(text, *match))) continue;
       const std::size_t begin = token.lstrip ? spaces_before(text, done, match->begin) : match->begin;
       // (White space that a token took before is not walked over again.)
       if (token.rstrip && match->end >= spaces_end) spaces_end = spaces_after(text, match->end);

@@ -1,9 +1,10 @@
 // Where text may be cut so that both parts give the ids of the whole.
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "tessera/base/utf8.hpp"
-#include "tokenizer/byte_level_bpe.hpp"
+#include "tokenizer/bpe.hpp"
 #include "tokenizer/code_points.hpp"
 
 namespace tessera {
@@ -43,8 +44,9 @@ bool ends_lines(PatternFamily family, std::string_view text, std::size_t at) {
 }
 
 /// True if an added token may reach across such a cut, or see across it. (lstrip stops at what is before the cut.)
-bool reaches_across(const AddedToken& token) {
-  const bool inside = std::any_of(token.content.begin() + 1, token.content.end(), ascii_white);
+bool reaches_across(const AddedToken& token, const std::string& mark) {
+  const bool inside = std::any_of(token.content.begin() + 1, token.content.end(), ascii_white) ||
+                      (!mark.empty() && token.content.find(mark, 1) != std::string::npos);
   return inside || token.rstrip || (token.single_word && ascii_white(token.content.front()));
 }
 
@@ -52,20 +54,67 @@ bool takes_left(const AddedMatcher& matcher) {
   return std::ranges::any_of(matcher.tokens(), [](const AddedToken& token) { return token.lstrip; });
 }
 
+// Where spaces become marks, cuts are made before a space that follows something else. No word that merges make may
+// have a mark behind something else, and no rule but those about marks may look at the text.
+
+bool joins_before_mark(std::string_view spelling, std::string_view mark) {
+  for (std::size_t at = spelling.find(mark, 1); at != std::string_view::npos; at = spelling.find(mark, at + 1)) {
+    if (!spelling.substr(0, at).ends_with(mark)) return true;
+  }
+  return false;
+}
+
+bool may_cut_before_marks(const BpeDescription& description) {
+  const std::string& mark = description.mark;
+  if (mark.empty() || description.byte_level || description.ignore_merges) return false;
+  const TextRule at_marks{TextRule::Kind::split, mark, "", SplitBehavior::merged_with_next};
+  const auto writes_mark = [&](const auto& rule) { return rule.to == mark && (rule.from.empty() || rule.from == " "); };
+  const auto allowed = [&](const TextRule& rule) {
+    return rule.kind == TextRule::Kind::nfc || rule == at_marks || writes_mark(rule);
+  };
+  std::unordered_set<std::int32_t> joined;
+  bool has_mark = false;
+  int bytes = 0;
+  for (const auto& [spelling, id] : description.vocabulary) {
+    has_mark = has_mark || spelling == mark;
+    bytes += spelling.size() == 6 && spelling.starts_with("<0x") ? 1 : 0;
+    if (joins_before_mark(spelling, mark)) joined.insert(id);
+  }
+  // (What is left out would let marks on its two sides merge.)
+  const bool leaves_out = description.unknown < 0 && !(description.byte_fallback && bytes == 256);
+  return has_mark && !leaves_out && std::ranges::all_of(description.normal, allowed) &&
+         std::ranges::all_of(description.words, allowed) &&
+         std::ranges::none_of(description.merges, [&](const Merge& merge) { return joined.contains(merge.result); });
+}
+
+std::size_t cut_before_mark(const std::string& mark, std::string_view text, std::size_t from) {
+  for (std::size_t at = text.find(' ', from); at != std::string_view::npos; at = text.find(' ', at + 1)) {
+    if (text[at - 1] != ' ' && !text.substr(0, at).ends_with(mark)) return at;
+  }
+  return text.size();
+}
+
 }  // namespace
 
-bool may_be_cut(const BpeDescription& description, PatternFamily family) {
-  // (A prefix belongs before the text, not before each part.)
-  return family != PatternFamily::other && !description.add_prefix_space &&
-         std::none_of(description.added.begin(), description.added.end(), reaches_across);
+Cuts cuts_of(const BpeDescription& description) {
+  if (std::ranges::any_of(description.added,
+                          [&](const AddedToken& token) { return reaches_across(token, description.mark); }))
+    return Cuts::nowhere;
+  if (may_cut_before_marks(description)) return Cuts::before_marks;
+  const bool known = WordRules(description.words).family() != PatternFamily::other;
+  const bool plain =
+      std::ranges::all_of(description.normal, [](const TextRule& rule) { return rule.kind == TextRule::Kind::nfc; });
+  return known && plain ? Cuts::between_words : Cuts::nowhere;
 }
 
 std::size_t cut_bpe_at_or_after(const BpeTables& tables, std::string_view text, std::size_t from) {
-  if (!tables.cuts) return text.size();
-  const PatternFamily family = tables.pattern.family();
+  from = std::max<std::size_t>(from, 1);
+  if (tables.cuts == Cuts::nowhere) return text.size();
+  if (tables.cuts == Cuts::before_marks) return cut_before_mark(tables.mark, text, from);
+  const PatternFamily family = tables.words.family();
   // (lstrip would take the line ends.)
   const bool lines = !takes_left(tables.plain) && !takes_left(tables.normalized);
-  for (std::size_t at = std::max<std::size_t>(from, 1); at < text.size(); ++at) {
+  for (std::size_t at = from; at < text.size(); ++at) {
     if (ascii_white(text[at]) && may_cut(family, text.substr(0, at), text[at])) return at;
     if (lines && ends_lines(family, text, at)) return at;
   }

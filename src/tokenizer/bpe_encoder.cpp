@@ -1,12 +1,12 @@
-// Text to ids: valid UTF-8, added tokens out, normal form, words, ids of words.
+// Text to ids: valid UTF-8, added tokens out, normalised, words, ids of words.
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
-#include "tokenizer/byte_level_bpe.hpp"
+#include "tokenizer/bpe.hpp"
 #include "tokenizer/code_points.hpp"
-#include "tokenizer/normal_form.hpp"
-#include "tokenizer/quick_words.hpp"
+#include "tokenizer/text_normalizer.hpp"
 #include "tokenizer/word_cache.hpp"
 #include "tokenizer/word_merger.hpp"
 
@@ -21,26 +21,33 @@ class BpeEncoder final : public Tokenizer::Encoder {
  public:
   BpeEncoder(const BpeTables& tables, bool quick)
       : tables_(tables),
-        family_(quick ? tables.pattern.family() : PatternFamily::other),
-        finder_(tables.pattern),
-        merger_(tables.merges, tables.vocabulary.of_byte()) {}
+        splitter_(tables.words, quick),
+        merger_(tables.merges, tables.vocabulary.of_byte()),
+        normalizer_(tables.normal) {}
 
-  void encode(std::string_view text, std::vector<std::int32_t>& ids) override {
+  void encode(std::string_view text, std::vector<std::int32_t>& ids, bool goes_on) override {
     out_ = &ids;
     waiting_ = 0;
     while (!text.empty()) {
       const std::size_t cut = text.size() <= kPiece ? text.size() : cut_bpe_at_or_after(tables_, text, kPiece);
-      encode_piece(text.substr(0, cut));
+      encode_piece(text.substr(0, cut), goes_on);
       text.remove_prefix(cut);
+      goes_on = true;
     }
     flush();
   }
+  std::string take_lost() override { return std::exchange(lost_, {}); }
 
  private:
-  void encode_piece(std::string_view piece) {
-    each_part(tables_.plain, well_formed(piece, valid_), [&](std::string_view between) {
-      const std::string_view text = tables_.nfc ? form_.compose(between) : between;
-      each_part(tables_.normalized, text, [&](std::string_view words) { encode_words(words); });
+  void encode_piece(std::string_view piece, bool goes_on) {
+    const std::string_view valid = well_formed(piece, valid_);
+    each_part(tables_.plain, valid, [&](std::string_view between) {
+      const bool first = between.data() == valid.data();
+      const std::string_view text = normalizer_.normalize(between, first && goes_on);
+      each_part(tables_.normalized, text, [&](std::string_view words) {
+        const bool begins = first && !goes_on && words.data() == text.data();
+        splitter_.split(words, begins, [&](std::string_view word) { encode_word(word); });
+      });
     });
   }
 
@@ -57,60 +64,31 @@ class BpeEncoder final : public Tokenizer::Encoder {
     });
   }
 
-  void encode_words(std::string_view text) {
-    if (tables_.add_prefix_space && !text.starts_with(' ')) {
-      prefixed_.assign(1, ' ').append(text);
-      text = prefixed_;
-    }
-    switch (family_) {
-      case PatternFamily::other:
-        return cut_by_pattern(text);
-      case PatternFamily::gpt2:
-        return cut_quickly<PatternFamily::gpt2>(text);
-      case PatternFamily::qwen2:
-        return cut_quickly<PatternFamily::qwen2>(text);
-      case PatternFamily::llama3:
-        return cut_quickly<PatternFamily::llama3>(text);
-    }
-  }
-
-  template <PatternFamily kFamily>
-  void cut_quickly(std::string_view text) {
-    const QuickWords<kFamily> words(text);
-    for (std::size_t at = 0; at < text.size();) {
-      std::size_t end = words.end_of_word(at);
-      if (end == words.kAsk) end = finder_.next(text, at).end;
-      encode_word(text.substr(at, end - at));
-      at = end;
-    }
-  }
-
-  void cut_by_pattern(std::string_view text) {
-    for (std::size_t at = 0; at < text.size();) {
-      const Pattern::Found found = finder_.next(text, at);
-      if (found.begin > at) encode_word(text.substr(at, found.begin - at));  // unmatched text is a word, too
-      if (found.end > found.begin) encode_word(text.substr(found.begin, found.end - found.begin));
-      at = found.end;
-    }
-  }
-
   void encode_word(std::string_view word) {
     const std::uint64_t hash = WordCache::hash(word);
     const auto known = cache_.find(word, hash);
     if (!known.empty()) return put(known);
-    const auto ids = ids_of(word);
-    cache_.keep(word, hash, ids);
+    std::string lost;
+    const auto ids = ids_of(word, lost);
+    if (!lost.empty()) {
+      if (lost_.empty()) lost_ = lost;
+    } else if (!ids.empty()) {
+      cache_.keep(word, hash, ids);
+    }
     put(ids);
   }
 
-  std::span<const std::int32_t> ids_of(std::string_view word) {
+  std::span<const std::int32_t> ids_of(std::string_view word, std::string& lost) {
     if (tables_.ignore_merges) {
       if (const auto id = tables_.vocabulary.word(word)) {
         whole_word_ = *id;
         return {&whole_word_, 1};
       }
     }
-    return merger_.merge(word);
+    if (tables_.vocabulary.has_all_bytes()) return merger_.merge(word);
+    begins_.clear();
+    lost = tables_.vocabulary.begin_word(word, begins_);
+    return merger_.merge(begins_);
   }
 
   void put(std::span<const std::int32_t> ids) {
@@ -128,12 +106,12 @@ class BpeEncoder final : public Tokenizer::Encoder {
   }
 
   const BpeTables& tables_;
-  PatternFamily family_;
-  Pattern::Finder finder_;
+  WordSplitter splitter_;
   WordMerger merger_;
   WordCache cache_;
-  NormalForm form_;
-  std::string valid_, prefixed_;
+  TextNormalizer normalizer_;
+  std::string valid_, lost_;
+  std::vector<std::int32_t> begins_;
   std::int32_t whole_word_ = 0;
   // Ids on their way to the caller's list, which grows in blocks.
   std::array<std::int32_t, 1024> block_{};

@@ -32,7 +32,7 @@ class ByteTokenizer final : public Tokenizer {
 
  private:
   struct Widen final : Encoder {
-    void encode(std::string_view text, std::vector<std::int32_t>& ids) override {
+    void encode(std::string_view text, std::vector<std::int32_t>& ids, bool /*goes_on*/) override {
       ids.reserve(ids.size() + text.size());
       for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     }

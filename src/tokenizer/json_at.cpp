@@ -31,6 +31,10 @@ void JsonAt::refuse(std::string_view why) const {
   throw refusal("{}: {} is {}, but {}", file_, path_.empty() ? "the file" : path_, in_short(*value_), why);
 }
 
+void JsonAt::refuse_unsupported(std::string_view why) const {
+  throw refusal("{}: {} is {}, but {}", file_, path_, in_short(*value_), why).hint("{}", kElsewhere);
+}
+
 JsonAt JsonAt::key(std::string_view name) const {
   JsonAt below = *this;
   const auto found = value_->find(name);

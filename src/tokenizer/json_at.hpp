@@ -11,6 +11,7 @@ namespace tessera {
 
 class JsonAt {
  public:
+  static constexpr std::string_view kElsewhere = "Prepare a token file (.bin) with the library that reads it instead";
   /// The root of a file. `root` outlives what is taken from it.
   JsonAt(const nlohmann::json& root, std::string file) : value_(&root), file_(std::move(file)) {}
 
@@ -20,6 +21,8 @@ class JsonAt {
 
   /// Throws a UsageError "FILE: PATH is VALUE, but WHY."; `why` is a clause.
   [[noreturn]] void refuse(std::string_view why) const;
+  /// The same for what tokenizers may have, but not here; it says what to do instead.
+  [[noreturn]] void refuse_unsupported(std::string_view why) const;
 
   /// Returns a key's value, null if it is missing. The value of this must be an object.
   JsonAt key(std::string_view name) const;

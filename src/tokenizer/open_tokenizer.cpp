@@ -3,8 +3,8 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"
+#include "tokenizer/bpe.hpp"
 #include "tokenizer/bpe_description.hpp"
-#include "tokenizer/byte_level_bpe.hpp"
 
 namespace tessera {
 
@@ -36,7 +36,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path) {
   std::error_code ignored;  // path_exists has asked
   const std::filesystem::path folder = std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
   const BpeDescription description = read_description(path, folder);
-  return make_byte_level_bpe(description, named_end_of_text(folder));
+  return make_bpe(description, named_end_of_text(folder));
 }
 
 }  // namespace tessera

@@ -1,13 +1,15 @@
-// tokenizer.json of the tokenizers library, as far as byte-level BPE goes.
+// tokenizer.json of the tokenizers library, as far as BPE goes.
 
-#include <unordered_set>
+#include "tokenizer/tokenizer_json.hpp"
 
-#include "tessera/base/error.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "tessera/files/json_file.hpp"
-#include "tokenizer/bpe_description.hpp"
 #include "tokenizer/json_at.hpp"
-#include "tokenizer/pattern.hpp"
 #include "tokenizer/spellings.hpp"
+#include "tokenizer/text_rules.hpp"
 
 namespace tessera {
 
@@ -20,90 +22,14 @@ std::string type_of(const JsonAt& object) {
   return object.key("type").text();
 }
 
-/// Requires that a value is off, as in files of byte-level BPE: null, an empty text, or (dropout) 0.
+/// Requires that a value is off: null, an empty text, or (dropout) 0.
 void require_off(const JsonAt& value) {
   const bool off = value.is_null() || (value.value().is_string() && value.text().empty()) ||
                    (value.value().is_number() && value.value() == 0);
-  if (!off) value.refuse("only null is supported");
+  if (!off) value.refuse_unsupported("only null is supported");
 }
 
-// ---- normalizer
-
-bool reads_nfc(const JsonAt& normalizer) {
-  if (normalizer.is_null()) return false;
-  const std::string type = type_of(normalizer);
-  if (type == "NFC") {
-    normalizer.require_keys({"type"});
-    return true;
-  }
-  if (type != "Sequence") normalizer.key("type").refuse("only NFC, a Sequence of it or null is supported");
-  normalizer.require_keys({"type", "normalizers"});
-  const JsonAt list = normalizer.key("normalizers");
-  list.require_list();
-  bool nfc = false;
-  for (std::size_t i = 0; i < list.value().size(); ++i) nfc = reads_nfc(list.at(i)) || nfc;
-  return nfc;
-}
-
-// ---- pre_tokenizer
-
-struct ByteLevel {
-  bool add_prefix_space, use_regex;
-};
-
-ByteLevel read_byte_level(const JsonAt& part) {
-  part.require_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-  part.key("trim_offsets").truth_or(true);
-  return {part.key("add_prefix_space").truth(), part.key("use_regex").truth_or(true)};
-}
-
-std::string read_split(const JsonAt& part) {
-  part.require_keys({"type", "pattern", "behavior", "invert"});
-  const JsonAt behavior = part.key("behavior"), invert = part.key("invert");
-  if (behavior.text() != "Isolated") behavior.refuse("only Isolated is supported");
-  if (invert.truth()) invert.refuse("only false is supported");
-  const JsonAt pattern = part.key("pattern");
-  pattern.require_keys({"Regex"});
-  const JsonAt regex = pattern.key("Regex");
-  try {
-    const Pattern checked(regex.text());
-  } catch (const UsageError& error) {
-    throw UsageError("{}: {}: {}", regex.file(), regex.path(), error.what());
-  }
-  return regex.text();
-}
-
-void read_pre_tokenizer(const JsonAt& part, BpeDescription& description) {
-  constexpr const char* kSupported = "only ByteLevel, or a Sequence of Split and ByteLevel, is supported";
-  if (part.is_null()) part.refuse(kSupported);
-  const std::string type = type_of(part);
-  if (type == "ByteLevel") {
-    const ByteLevel level = read_byte_level(part);
-    if (!level.use_regex) part.key("use_regex").refuse("only true is supported where nothing else cuts words");
-    description.pattern = kGpt2Pattern;
-    description.add_prefix_space = level.add_prefix_space;
-    return;
-  }
-  if (type != "Sequence") part.key("type").refuse(kSupported);
-  part.require_keys({"type", "pretokenizers"});
-  const JsonAt list = part.key("pretokenizers");
-  list.require_list();
-  if (list.value().size() == 1) return read_pre_tokenizer(list.at(0), description);
-  if (list.value().size() != 2) list.refuse("only a Split and then a ByteLevel are supported");
-  if (type_of(list.at(0)) != "Split") list.at(0).key("type").refuse("only Split is supported here");
-  if (type_of(list.at(1)) != "ByteLevel") list.at(1).key("type").refuse("only ByteLevel is supported here");
-  description.pattern = read_split(list.at(0));
-  const ByteLevel level = read_byte_level(list.at(1));
-  if (level.use_regex) list.at(1).key("use_regex").refuse("only false is supported after Split");
-  if (level.add_prefix_space) list.at(1).key("add_prefix_space").refuse("only false is supported after Split");
-}
-
-// ---- parts that do not change ids of a text
-
-void check_decoder(const JsonAt& decoder) {
-  if (decoder.is_null()) decoder.refuse("only ByteLevel is supported");
-  if (type_of(decoder) != "ByteLevel") decoder.key("type").refuse("only ByteLevel is supported");
-}
+// ---- post_processor
 
 /// Returns the ids of the special tokens that a template puts before its first sequence.
 std::vector<std::int32_t> template_start(const JsonAt& part) {
@@ -170,20 +96,22 @@ void read_merges(const JsonAt& list, const Spellings& spellings, BpeDescription&
 }
 
 Spellings read_model(const JsonAt& model, BpeDescription& description) {
+  model.require_object();
   model.require_keys({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
                       "byte_fallback", "ignore_merges", "vocab", "merges"});
   const JsonAt type = model.key("type");  // older files have none
-  if (!type.is_null() && type.text() != "BPE") type.refuse("only BPE is supported");
+  if (!type.is_null() && type.text() != "BPE") type.refuse_unsupported("only BPE is supported");
   require_off(model.key("dropout"));
   require_off(model.key("continuing_subword_prefix"));
   require_off(model.key("end_of_word_suffix"));
-  if (!model.key("unk_token").is_null())
-    model.key("unk_token").refuse("only null is supported, because every byte is a token");
-  // Neither takes effect where every byte is a token, which the vocabulary is checked for.
-  model.key("fuse_unk").truth_or(false);
-  model.key("byte_fallback").truth_or(false);
+  description.fuse_unknown = model.key("fuse_unk").truth_or(false);
+  description.byte_fallback = model.key("byte_fallback").truth_or(false);
   description.ignore_merges = model.key("ignore_merges").truth_or(false);
   Spellings spellings(model.key("vocab"));
+  const JsonAt unknown = model.key("unk_token");
+  if (!unknown.is_null()) description.unknown = spellings.find(unknown.text()).value_or(-1);
+  description.rules +=
+      fmt::format(" {} {} {}", description.unknown, description.fuse_unknown, description.byte_fallback);
   read_merges(model.key("merges"), spellings, description);
   description.vocabulary = spellings.entries();
   return spellings;
@@ -191,7 +119,6 @@ Spellings read_model(const JsonAt& model, BpeDescription& description) {
 
 AddedToken read_added(const JsonAt& token) {
   token.require_keys({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
-  token.key("special").truth_or(false);  // decides what a reader of ids leaves out
   AddedToken added;
   added.id = token.key("id").token_id();
   added.content = token.key("content").text();
@@ -199,51 +126,73 @@ AddedToken read_added(const JsonAt& token) {
   added.lstrip = token.key("lstrip").truth_or(false);
   added.rstrip = token.key("rstrip").truth_or(false);
   added.normalized = token.key("normalized").truth_or(false);
+  added.special = token.key("special").truth_or(false);
   return added;
 }
 
-/// The library takes the vocabulary's id for a token that is there, and counts on from its size for others. A file that
-/// says something else is refused, because its ids would differ.
-void read_added_tokens(const JsonAt& list, const Spellings& spellings, BpeDescription& description) {
-  if (list.is_null()) return;
+/// A file whose ids are others than the library gives its tokens is refused, because its ids would differ.
+std::vector<AddedToken> read_added_tokens(const JsonAt& list, const Spellings& spellings) {
+  if (list.is_null()) return {};
   list.require_list();
-  std::unordered_set<std::string> contents;
-  auto next = static_cast<std::int64_t>(spellings.size());
+  AddedTokens tokens(spellings);
   for (std::size_t i = 0; i < list.value().size(); ++i) {
     const AddedToken token = read_added(list.at(i));
     if (token.content.empty()) list.at(i).key("content").refuse("a token needs characters");
-    if (!contents.insert(token.content).second) list.at(i).key("content").refuse("this token was added before");
-    const auto known = spellings.find(token.content);
-    const std::int64_t expected = known ? *known : next++;
+    if (tokens.find(token.content) != nullptr) list.at(i).key("content").refuse("this token was added before");
+    const bool known = spellings.find(token.content).has_value();
+    const std::int32_t expected = tokens.id_for(token.content);
     if (token.id != expected)
       list.at(i).key("id").refuse((known ? "model.vocab has it as " : "the vocabulary goes on with ") +
                                   std::to_string(expected));
     if (!known && spellings.has_id(token.id)) list.at(i).key("id").refuse("another token has this id");
-    description.added.push_back(token);
+    tokens.add(token);
   }
+  return tokens.take();
+}
+
+/// Of a Split that looks for spaces where the normalizer leaves none, nothing is left (Gemma).
+void drop_idle_rules(BpeDescription& description) {
+  if (std::ranges::none_of(description.normal, [](const TextRule& rule) { return rule.from == " "; })) return;
+  std::erase_if(description.words, [](const TextRule& rule) {
+    return rule.kind == TextRule::Kind::split && rule.from == " " && !rule.invert;
+  });
 }
 
 }  // namespace
 
-BpeDescription read_tokenizer_json(const std::filesystem::path& path) {
-  const nlohmann::json json = read_json_object(path, kLargestFile);
-  const JsonAt root(json, path.string());
+BpeDescription describe(nlohmann::json json, const std::string& file, const FolderFiles& files, TokenizerClass which) {
+  if (json.contains("model") && json["model"].is_object()) bring_parts(which, files.config, json);
+  const JsonAt root(json, file);
   BpeDescription description;
-  description.file = path.string();
+  description.file = file;
+  for (const char* part : {"normalizer", "pre_tokenizer"}) description.rules += root.key(part).value().dump();
   root.require_keys({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                      "post_processor", "decoder", "model"});
   const JsonAt version = root.key("version");
-  if (!version.is_null() && version.value() != "1.0") version.refuse("only 1.0 is supported");
-  for (const char* name : {"truncation", "padding"}) {
-    if (!root.key(name).is_null()) root.key(name).refuse("only null is supported");
-  }
-  description.nfc = reads_nfc(root.key("normalizer"));
+  if (!version.is_null() && version.value() != "1.0") version.refuse_unsupported("only 1.0 is supported");
+  // No id depends on truncation and padding, which a call may switch on, or on the decoder: a text is given back as the
+  // encoder took it.
+  read_normalizer(root.key("normalizer"), description);
   read_pre_tokenizer(root.key("pre_tokenizer"), description);
+  drop_idle_rules(description);
   read_post_processor(root.key("post_processor"), description);
-  check_decoder(root.key("decoder"));
   const Spellings spellings = read_model(root.key("model"), description);
-  read_added_tokens(root.key("added_tokens"), spellings, description);
+  const std::vector<AddedToken> listed = read_added_tokens(root.key("added_tokens"), spellings);
+  AddedTokens added(spellings);
+  if (which == TokenizerClass::as_in_file)
+    for (const AddedToken& token : listed) added.add(token);
+  add_folder_tokens(files, which, listed, added);
+  description.added = added.take();
+  const bool splits = files.config.value("split_special_tokens", nlohmann::ordered_json()) == true;
+  for (AddedToken& token : description.added) token.ignored = splits && token.special;
   return description;
+}
+
+BpeDescription read_tokenizer_json(const std::filesystem::path& path) {
+  nlohmann::json json = read_json_object(path, kLargestFile);
+  const FolderFiles files(path.parent_path());
+  const TokenizerClass which = class_of(files.config, files.model, json);
+  return describe(std::move(json), path.string(), files, which);
 }
 
 }  // namespace tessera

@@ -1,40 +1,47 @@
-// GPT-2's files from before tokenizer.json.
+// The files of GPT-2 and Qwen2 from before tokenizer.json.
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
-#include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
-#include "tokenizer/bpe_description.hpp"
 #include "tokenizer/json_at.hpp"
 #include "tokenizer/spellings.hpp"
+#include "tokenizer/tokenizer_json.hpp"
 
 namespace tessera {
 
 namespace {
 
 constexpr std::int64_t kLargestVocabulary = std::int64_t{256} << 20;
-constexpr const char* kEndOfText = "<|endoftext|>";
+using Json = nlohmann::ordered_json;
 
-/// Other families have files of these names too, with another pattern.
-void require_gpt2(const std::filesystem::path& folder) {
-  if (path_exists(folder / "added_tokens.json"))
-    throw refusal("{} has tokens in added_tokens.json, but only tokenizer.json can add tokens", folder.string());
-  if (path_exists(folder / "tokenizer_config.json")) {
-    const nlohmann::json json = read_json_object(folder / "tokenizer_config.json", kLargestVocabulary);
-    const JsonAt root(json, (folder / "tokenizer_config.json").string());
-    const JsonAt name = root.key("tokenizer_class");
-    if (!name.is_null() && name.text() != "GPT2Tokenizer" && name.text() != "GPT2TokenizerFast")
-      name.refuse("without tokenizer.json only GPT2Tokenizer is supported");
-    const JsonAt prefix = root.key("add_prefix_space");
-    if (prefix.truth_or(false)) prefix.refuse("without tokenizer.json only false is supported");
+/// Other families have files of these names too, with other words. Without a name they are GPT-2's.
+TokenizerClass class_of_pair(const FolderFiles& files) {
+  const TokenizerClass which = class_of(files.config, files.model, nlohmann::json::object());
+  if (which == TokenizerClass::gpt2 || which == TokenizerClass::qwen2) return which;
+  for (const auto& [object, file, key] : {std::tuple(&files.config, "tokenizer_config.json", "tokenizer_class"),
+                                          std::tuple(&files.model, "config.json", "tokenizer_class"),
+                                          std::tuple(&files.model, "config.json", "model_type")}) {
+    const Json name = object->value(key, Json());
+    if (name.is_null()) continue;
+    throw refusal("{}: {} is {}, but without tokenizer.json only GPT-2's and Qwen2's tokenizers are supported",
+                  (files.folder / file).string(), key, shown(name.dump()))
+        .hint("Save the tokenizer with Transformers, which writes tokenizer.json");
   }
-  if (path_exists(folder / "config.json")) {
-    const nlohmann::json json = read_json_object(folder / "config.json", kLargestVocabulary);
-    const JsonAt type = JsonAt(json, (folder / "config.json").string()).key("model_type");
-    if (!type.is_null() && type.text() != "gpt2") type.refuse("without tokenizer.json only gpt2 is supported");
+  return TokenizerClass::gpt2;
+}
+
+/// Returns the id that add_bos_token of tokenizer_config.json puts before a text. (tokenizer.json says it itself.)
+std::vector<std::int32_t> start_of(const FolderFiles& files, TokenizerClass which, const BpeDescription& description) {
+  if (files.config.value("add_bos_token", Json()) != true) return {};
+  Json token = files.config.value("bos_token", default_tokens(which).value("bos_token", Json()));
+  if (token.is_object()) token = token.value("content", Json());
+  for (const AddedToken& added : description.added) {
+    if (token == added.content) return {added.id};
   }
+  return {};
 }
 
 std::vector<Merge> read_merges(const std::filesystem::path& path, const Spellings& spellings) {
@@ -57,20 +64,16 @@ std::vector<Merge> read_merges(const std::filesystem::path& path, const Spelling
 }  // namespace
 
 BpeDescription read_vocab_and_merges(const std::filesystem::path& folder) {
-  require_gpt2(folder);
-  const nlohmann::json json = read_json_object(folder / "vocab.json", kLargestVocabulary);
-  const Spellings spellings(JsonAt(json, (folder / "vocab.json").string()));
-  BpeDescription description;
-  description.file = (folder / "vocab.json").string();
-  description.merges = read_merges(folder / "merges.txt", spellings);
-  description.vocabulary = spellings.entries();
-  description.pattern = kGpt2Pattern;
-  if (const auto id = spellings.find(kEndOfText)) {
-    AddedToken token;
-    token.content = kEndOfText;
-    token.id = *id;
-    description.added.push_back(token);
-  }
+  const FolderFiles files(folder);
+  const TokenizerClass which = class_of_pair(files);
+  const std::string file = (folder / "vocab.json").string();
+  nlohmann::json vocabulary = read_json_object(folder / "vocab.json", kLargestVocabulary);
+  std::vector<Merge> merges = read_merges(folder / "merges.txt", Spellings(JsonAt(vocabulary, file)));
+  nlohmann::json json;
+  json["model"] = {{"vocab", std::move(vocabulary)}, {"merges", nlohmann::json::array()}};
+  BpeDescription description = describe(std::move(json), file, files, which);
+  description.merges = std::move(merges);
+  description.before_text = start_of(files, which, description);
   return description;
 }
 

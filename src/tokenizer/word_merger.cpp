@@ -14,16 +14,26 @@ constexpr std::size_t kLongestWord = (std::size_t{1} << 31) - 1;
 
 }  // namespace
 
-std::span<const std::int32_t> WordMerger::merge(std::string_view word) {
-  if (word.size() > kLongestWord)
-    throw refusal("a word has {} bytes, which the tokenizer's pattern does not cut", word.size())
+template <class Token>
+std::span<const std::int32_t> WordMerger::merge_tokens(std::size_t count, Token token) {
+  if (count > kLongestWord)
+    throw refusal("a word begins as {} tokens, because the tokenizer's pattern does not cut it", count)
         .use("at most {}", kLongestWord);
-  return word.size() <= kShort ? merge_short(word) : merge_long(word);
+  if (count > kShort) cells_.resize(count);
+  std::int32_t* tokens = count > kShort ? cells_.data() : ids_.data();
+  for (std::size_t i = 0; i < count; ++i) tokens[i] = token(i);
+  return count > kShort ? merge_long() : merge_short(count);
 }
 
-std::span<const std::int32_t> WordMerger::merge_short(std::string_view word) {
-  std::size_t count = word.size();
-  for (std::size_t i = 0; i < count; ++i) ids_[i] = of_byte_[static_cast<unsigned char>(word[i])];
+std::span<const std::int32_t> WordMerger::merge(std::string_view word) {
+  return merge_tokens(word.size(), [&](std::size_t i) { return of_byte_[static_cast<unsigned char>(word[i])]; });
+}
+
+std::span<const std::int32_t> WordMerger::merge(std::span<const std::int32_t> begins) {
+  return merge_tokens(begins.size(), [&](std::size_t i) { return begins[i]; });
+}
+
+std::span<const std::int32_t> WordMerger::merge_short(std::size_t count) {
   for (std::size_t i = 0; i + 1 < count; ++i) ranks_[i] = table_.rank(ids_[i], ids_[i + 1]);
   while (count > 1) {  // ranks_[i] is of tokens i and i + 1
     const auto end = ranks_.begin() + static_cast<std::ptrdiff_t>(count - 1);
@@ -129,11 +139,9 @@ bool WordMerger::merge_bucket(std::uint32_t number) {
   return true;
 }
 
-std::span<const std::int32_t> WordMerger::merge_long(std::string_view word) {
+std::span<const std::int32_t> WordMerger::merge_long() {
   bucket_of_rank_.resize(table_.size(), kNoRank);
-  cells_.resize(word.size());
-  for (std::size_t i = 0; i < word.size(); ++i) cells_[i] = of_byte_[static_cast<unsigned char>(word[i])];
-  for (std::size_t i = 0; i + 1 < word.size(); ++i)
+  for (std::size_t i = 0; i + 1 < cells_.size(); ++i)
     push(table_.rank(cells_[i], cells_[i + 1]), static_cast<std::uint32_t>(i));
   while (!waiting_.empty()) {
     const std::uint32_t rank = waiting_.front();

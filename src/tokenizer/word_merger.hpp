@@ -20,6 +20,8 @@ class WordMerger {
   /// Returns the ids of a word of 1 to 2^31 - 1 bytes, valid until the next call. In short words the lowest rank is
   /// searched after each merge. Long ones keep positions by rank: linear time, apart from sorting.
   std::span<const std::int32_t> merge(std::string_view word);
+  /// The same of a word that begins as these tokens, none of them negative.
+  std::span<const std::int32_t> merge(std::span<const std::int32_t> begins);
 
  private:
   static constexpr std::size_t kShort = 128;
@@ -37,8 +39,10 @@ class WordMerger {
     std::uint32_t take();
   };
 
-  std::span<const std::int32_t> merge_short(std::string_view word);
-  std::span<const std::int32_t> merge_long(std::string_view word);
+  template <class Token>
+  std::span<const std::int32_t> merge_tokens(std::size_t count, Token token);
+  std::span<const std::int32_t> merge_short(std::size_t count);
+  std::span<const std::int32_t> merge_long();
   void push(std::uint32_t rank, std::uint32_t start);
   bool merge_bucket(std::uint32_t number);
   std::uint32_t merge_at(std::uint32_t start, std::uint32_t right, std::int32_t result);
@@ -49,8 +53,9 @@ class WordMerger {
   const std::array<std::int32_t, 256>& of_byte_;
   std::array<std::int32_t, kShort> ids_{};
   std::array<std::uint32_t, kShort> ranks_{};
-  // Long words, with one cell per byte. A token of one byte is its id. A longer one is its id, then minus its length in
-  // its second and its last cell; cells in between are negative. So a cell that is not negative begins a token.
+  // Long words, with one cell per first token. A token of one cell is its id. A longer one is its id, then minus its
+  // length in its second and its last cell; cells in between are negative. So a cell that is not negative begins a
+  // token.
   std::vector<std::int32_t> cells_;
   std::vector<Bucket> buckets_;
   std::vector<std::uint32_t> free_;            ///< buckets without a rank

@@ -69,7 +69,7 @@ PARTS = {
     "text/test_prepare.cpp": ["text/prepare_report.cpp", "text/prepared.cpp", "text/token_writer.cpp"],
     "formats/test_hugging_face.cpp": ["formats/hugging_face_*.cpp"],
     "formats/test_safetensors.cpp": ["formats/safetensors_header.cpp"],
-    "tokenizer/test_open_tokenizer.cpp": ["tokenizer/byte_level_bpe.cpp"],
+    "tokenizer/test_open_tokenizer.cpp": ["tokenizer/bpe.cpp"],
     "tokenizer/test_tokenizer_json.cpp": ["tokenizer/json_at.cpp", "tokenizer/spellings.cpp"],
     "tokenizer/test_word_merger.cpp": ["tokenizer/merge_table.cpp"],
     # kernels are tested by their results, on every instruction set and device

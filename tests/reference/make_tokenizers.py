@@ -4,7 +4,9 @@
 make_tokenizers.py writes the files; make_tokenizers.py --check makes the ids again and compares (needs tokenizers==0.23.3)
 
 A family's tokenizer.json is shaped like the published one: GPT-2 (merges as text), Qwen2 (NFC, its pattern), Llama-3 (its
-pattern, ignore_merges, tokens that merges do not reach, a template). `added` has added tokens with every flag.
+pattern, ignore_merges, tokens that merges do not reach, a template). `added` has added tokens with every flag. `smol` is
+SmolLM2's (digits alone, bytes without a token). llama2, mistral and gemma are BPE of SentencePiece: Prepend and Replace,
+Metaspace, Replace alone, the last with merges across spaces.
 """
 
 import argparse
@@ -94,7 +96,65 @@ def added() -> dict:
     return json.loads(tokenizer.to_str())
 
 
-FAMILIES = {"gpt2": gpt2, "qwen2": qwen2, "llama3": llama3, "added": added}
+def smol() -> dict:
+    tokenizer = trained(700, pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                                      pre_tokenizers.ByteLevel(add_prefix_space=False)]))
+    tokenizer.add_special_tokens(["<|endoftext|>", "<|im_start|>"])
+    contents = json.loads(tokenizer.to_str())
+    vocab = contents["model"]["vocab"]
+    symbols = [chr(byte) for byte in (0xC0, 0xC1, 0xF1, 0xF2, 0xF3, *range(0xF5, 0x100))]
+    kept = [word for word in sorted(vocab, key=vocab.get) if word not in symbols]
+    contents["model"]["vocab"] = {word: i for i, word in enumerate(kept)}
+    for token in contents["added_tokens"]:
+        token["id"] -= len(vocab) - len(kept)
+    return contents
+
+
+def sentencepiece(across_spaces: bool = False) -> dict:
+    """Characters and <0x00> to <0xFF>, with spaces as marks."""
+    named = ["<unk>", "<s>", "</s>"]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("\u2581", "merged_with_previous" if across_spaces else "merged_with_next")
+    trainer = trainers.BpeTrainer(vocab_size=700, show_progress=False, limit_alphabet=70,
+                                  special_tokens=named + [f"<0x{byte:02X}>" for byte in range(256)])
+    tokenizer.train_from_iterator((FOLDER / "training.txt").read_text(encoding="utf-8").splitlines(keepends=True), trainer)
+    contents = json.loads(tokenizer.to_str())
+    contents["added_tokens"] = contents["added_tokens"][:3]
+    contents["pre_tokenizer"] = None
+    replace = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
+    contents["decoder"] = {"type": "Sequence", "decoders": [replace, {"type": "ByteFallback"}, {"type": "Fuse"},
+                                                            {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    start = {"SpecialToken": {"id": "<s>", "type_id": 0}}
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    contents["post_processor"] = {"type": "TemplateProcessing", "single": [start, text], "pair": [start, text, text],
+                                  "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}}
+    return contents
+
+
+def llama2() -> dict:
+    contents = sentencepiece()
+    contents["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, contents["normalizer"]]}
+    return contents
+
+
+def mistral() -> dict:
+    contents = sentencepiece()
+    contents["normalizer"] = None
+    contents["pre_tokenizer"] = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False}
+    tokenizer = Tokenizer.from_str(json.dumps(contents))
+    tokenizer.add_special_tokens(["[INST]", "<|endoftext|>"])
+    return json.loads(tokenizer.to_str())
+
+
+def gemma() -> dict:
+    contents = sentencepiece(across_spaces=True)
+    contents["pre_tokenizer"] = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+    return contents
+
+
+FAMILIES = {"gpt2": gpt2, "qwen2": qwen2, "llama3": llama3, "added": added, "smol": smol, "llama2": llama2, "mistral": mistral,
+            "gemma": gemma}
 
 
 def written_cases() -> list[str]:

@@ -18,7 +18,7 @@ class PairTokenizer final : public Tokenizer {
     bytes_[kEnd] = "<end>";
   }
   struct Pairs final : Encoder {
-    void encode(std::string_view text, std::vector<std::int32_t>& ids) override {
+    void encode(std::string_view text, std::vector<std::int32_t>& ids, bool /*goes_on*/) override {
       const auto small = [&](std::size_t i) { return i < text.size() && text[i] >= 'a' && text[i] <= 'z'; };
       for (std::size_t i = 0; i < text.size(); ++i) {
         if (small(i) && small(i + 1)) {

@@ -16,7 +16,8 @@ inline std::filesystem::path family_path(const std::string& family) {
 }
 inline BpeDescription description_of(const std::string& family) { return read_tokenizer_json(family_path(family)); }
 
-inline const std::vector<std::string> kFamilies{"gpt2", "qwen2", "llama3", "added"};
+inline const std::vector<std::string> kFamilies{"gpt2", "qwen2",  "llama3",  "added",
+                                                "smol", "llama2", "mistral", "gemma"};
 
 /// Letters, digits, signs, white space of all kinds, marks, contractions, tokens and parts of them; all valid UTF-8.
 inline const std::vector<std::string> kNasty{"a",

@@ -4,7 +4,7 @@
 #include "file_support.hpp"
 #include "sanitized.hpp"
 #include "tessera/base/error.hpp"
-#include "tokenizer/byte_level_bpe.hpp"
+#include "tokenizer/bpe.hpp"
 #include "tokenizer/code_points.hpp"
 #include "tokenizer/drawn_text.hpp"
 
@@ -39,7 +39,7 @@ TEST_CASE("the quick path and the pattern alone give the same ids") {
 }
 
 TEST_CASE("decoding gives the text back, U+FFFD for what is not UTF-8") {
-  for (const std::string family : {"gpt2", "llama3"}) {
+  for (const std::string family : {"gpt2", "llama3", "llama2", "gemma"}) {
     const auto tokenizer = open_tokenizer(family_path(family));
     const auto encoder = tokenizer->encoder();
     DrawnText drawn(31);
@@ -80,6 +80,25 @@ TEST_CASE("ids do not depend on what was encoded before, nor on the thread") {
   }
 }
 
+TEST_CASE("characters without a token are left out and named, once") {
+  BpeDescription description = description_of("smol");
+  const BpeTables bytes(description);
+  description = description_of("llama2");
+  description.byte_fallback = false;
+  description.unknown = -1;
+  const BpeTables characters(description);
+  for (const auto& [tables, lost] : {std::pair(&bytes, "byte 0xf3"), std::pair(&characters, "U+F0001")}) {
+    const auto encoder = make_bpe_encoder(*tables);
+    for (int round = 0; round < 2; ++round) {
+      CHECK(encoded(*encoder, "a b").size() == 2);
+      CHECK(encoder->take_lost().empty());
+      encoded(*encoder, "a\U000f0001b \U000f0002");
+      CHECK(encoder->take_lost() == lost);
+      CHECK(encoder->take_lost().empty());
+    }
+  }
+}
+
 TEST_CASE("ids are appended") {
   const auto tokenizer = open_tokenizer(family_path("gpt2"));
   Ids ids{-5};
@@ -90,7 +109,7 @@ TEST_CASE("ids are appended") {
 }
 
 TEST_CASE("ten megabytes of spaces, of one letter; a megabyte of other words without an end") {
-  for (const std::string family : {"gpt2", "qwen2", "llama3"}) {
+  for (const std::string family : {"gpt2", "qwen2", "llama3", "llama2", "gemma"}) {
     const auto tokenizer = open_tokenizer(family_path(family));
     const auto encoder = tokenizer->encoder();
     for (const std::string part : {" ", "a", "\n", "\u00e9", "7", " \n", "theword"}) {
@@ -108,7 +127,7 @@ TEST_CASE("a text of many pieces has the ids of its pattern's words") {
   for (const std::string& family : kFamilies) {
     const BpeTables tables(description_of(family));
     BpeTables uncut(description_of(family));
-    uncut.cuts = false;
+    uncut.cuts = Cuts::nowhere;
     DrawnText drawn(41);
     std::string text;
     while (text.size() < (testing::kSanitized ? 200'000u : 1'000'000u)) text += drawn.nasty(1 + drawn.below(50));

@@ -40,6 +40,30 @@ TEST_CASE("ids equal the tokenizers library's") {
   }
 }
 
+TEST_CASE("ids equal AutoTokenizer's where other files of the folder decide") {
+  const auto cases = read_json(std::filesystem::path(TESSERA_REFERENCE_DIR) / "tokenizers/folders.json");
+  REQUIRE(cases.size() == 40);
+  for (std::size_t n = 0; n < cases.size(); ++n) {
+    nlohmann::json file = read_json(family_path(cases[n]["family"].get<std::string>()));
+    for (const auto& [key, value] : cases[n]["parts"].items()) {
+      if (key == "model") {
+        file[key].update(value);
+      } else {
+        file[key] = value;
+      }
+    }
+    const TemporaryFolder folder;
+    folder.write("tokenizer.json", file.dump());
+    for (const auto& [name, value] : cases[n]["files"].items()) folder.write(name, value.dump());
+    const auto tokenizer = open_tokenizer(folder.path());
+    const auto texts = cases[n]["texts"].get<std::vector<std::string>>();
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      INFO("folder " << n << ", " << escaped(texts[i]));
+      REQUIRE(encoded(*tokenizer, texts[i]) == cases[n]["ids"][i].get<Ids>());
+    }
+  }
+}
+
 TEST_CASE("GPT-2's own vocabulary gives nanoGPT's counts of tiny Shakespeare") {
   const auto shared = std::filesystem::path(TESSERA_REFERENCE_DIR) / "../../../shared/data";
   if (!std::filesystem::exists(shared / "gpt2-tokenizer") || !std::filesystem::exists(shared / "tinyshakespeare.txt")) {

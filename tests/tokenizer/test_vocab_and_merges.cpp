@@ -76,17 +76,27 @@ TEST_CASE("folders of other families are refused") {
     files.folder().write(name, text);
     return files.refused();
   };
-  CHECK_THAT(refused("tokenizer_config.json", "{\"tokenizer_class\": \"Qwen2Tokenizer\"}"),
-             Contains("tokenizer_class is \"Qwen2Tokenizer\""));
-  CHECK_THAT(refused("tokenizer_config.json", "{\"add_prefix_space\": true}"), Contains("add_prefix_space is true"));
-  CHECK_THAT(refused("config.json", "{\"model_type\": \"qwen2\"}"), Contains("model_type is \"qwen2\""));
-  CHECK_THAT(refused("added_tokens.json", "{\"<x>\": 1}"), Contains("added_tokens.json"));
+  CHECK_THAT(refused("tokenizer_config.json", R"({"tokenizer_class": "RobertaTokenizer"})"),
+             Contains("tokenizer_class is \"RobertaTokenizer\""));
+  CHECK_THAT(refused("config.json", R"({"model_type": "roberta"})"), Contains("model_type is \"roberta\""));
+  CHECK_THAT(refused("added_tokens.json", R"({"<x>": -1})"), Contains("<x> has no id"));
   CHECK_THAT(refused("vocab.json", "{\"a\": 0}"), Contains("merges.txt: line 2"));
-  Gpt2Folder files;
-  files.folder().write("merges.txt", "");
-  files.folder().write("vocab.json", "{\"a\": 0}");
-  CHECK_THAT(files.refused(), Contains("lacks byte 0x00"));
-  files.folder().write("tokenizer_config.json", "{\"tokenizer_class\": \"GPT2Tokenizer\"}");
-  files.folder().write("config.json", "{\"model_type\": \"gpt2\"}");
-  CHECK_THAT(files.refused(), Contains("lacks byte 0x00"));
+}
+
+TEST_CASE("what the folder's other files say") {
+  const auto ids = [](const std::string& name, const std::string& json, const std::string& text) {
+    Gpt2Folder files;
+    files.folder().write(name, json);
+    const auto tokenizer = open_tokenizer(files.folder().path());
+    std::vector<std::int32_t> all = tokenizer->before_text();
+    tokenizer->encoder()->encode(text, all);
+    return std::pair(all, tokenizer->decode(all));
+  };
+  const std::string config = "tokenizer_config.json";
+  const auto next = static_cast<std::int32_t>(open_tokenizer(Gpt2Folder().folder().path())->vocab());
+  CHECK(ids("added_tokens.json", R"({"<x>": 900})", "<x>").first == std::vector<std::int32_t>{next});
+  CHECK(ids(config, R"({"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": true})", "the").second == " the");
+  CHECK(ids(config, R"({"add_bos_token": true, "bos_token": "<s>"})", "the").second == "<s>the");
+  const std::string qwen2 = ids(config, R"({"tokenizer_class": "Qwen2Tokenizer"})", "e\u0301").second;
+  CHECK(qwen2 == "\u00e9");  // its normal form
 }

@@ -21,10 +21,15 @@ class Tokenizer {
   class Encoder {
    public:
     virtual ~Encoder() = default;
-    /// Appends the ids of a text. Added tokens inside it become their ids; nothing is put before or after it. Invalid
+    /// Appends the ids of a text. Added tokens inside it become their ids; no token is put before or after it. Invalid
     /// UTF-8 is read as U+FFFD, one for each maximal ill-formed part (Unicode 15, section 3.9, as Python's
     /// errors="replace"); the bytes tokenizer keeps it. The result does not depend on what was encoded before.
-    virtual void encode(std::string_view text, std::vector<std::int32_t>& ids) = 0;
+    /// `goes_on`: the text before it was encoded in another call, and cut where cut_at_or_after said.
+    virtual void encode(std::string_view text, std::vector<std::int32_t>& ids, bool goes_on) = 0;
+    void encode(std::string_view text, std::vector<std::int32_t>& ids) { encode(text, ids, false); }
+    /// Returns the first character, or byte, of the texts since the last call that has no token, and was left out;
+    /// empty if there was none.
+    virtual std::string take_lost() { return {}; }
   };
   virtual std::unique_ptr<Encoder> encoder() const = 0;
 
@@ -35,9 +40,10 @@ class Tokenizer {
   /// Returns the bytes of an id, which alone need not be valid UTF-8. UsageError for an id that is not in the
   /// vocabulary.
   virtual std::string_view bytes_of(std::int32_t id) const = 0;
-  /// Returns the text of ids. decode(encode(x)) = x for valid UTF-8. Exceptions: files that ask for a normaliser, a
-  /// space before the text, or an added token that takes white space with it.
-  std::string decode(std::span<const std::int32_t> ids) const {
+  /// Returns the text of ids. decode(encode(x)) = x for valid UTF-8. Exceptions: files that ask for normal form C, to
+  /// leave out a space before the text, or for an added token that takes white space with it; characters without a
+  /// token.
+  virtual std::string decode(std::span<const std::int32_t> ids) const {
     std::string text;
     for (const std::int32_t id : ids) text += bytes_of(id);
     return text;
@@ -51,8 +57,8 @@ class Tokenizer {
   /// not in the vocabulary.
   virtual std::optional<std::int32_t> end_of_text() const = 0;
 
-  /// Returns the ids that a prompt begins with (Llama 3: <|begin_of_text|>), by the file's template; `encode` leaves
-  /// them out. Mostly empty.
+  /// Returns the ids that a text begins with (Llama 3: <|begin_of_text|>), by the file's template; `encode` leaves them
+  /// out. Mostly empty.
   virtual std::vector<std::int32_t> before_text() const { return {}; }
 
   /// Returns 1 + the largest id.
@@ -75,9 +81,10 @@ bool is_byte_tokenizer(const std::filesystem::path& path);
 /// Returns whether a folder has files that open_tokenizer reads.
 bool has_tokenizer(const std::filesystem::path& folder);
 
-/// Opens tokenizer.json (byte-level BPE), or vocab.json with merges.txt (GPT-2's), given as the file or its folder.
-/// UsageError naming the file and the JSON path of what is wrong, or of what it asks for and this version does not
-/// have.
+/// Opens tokenizer.json (BPE), or vocab.json with merges.txt (GPT-2's and Qwen2's), given as the file or its folder.
+/// Ids are those of AutoTokenizer of Transformers 5, with tokens and flags of tokenizer_config.json,
+/// special_tokens_map.json and added_tokens.json. UsageError naming the file and the JSON path of what is wrong, or of
+/// what it asks for and this version does not have.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-#include "tokenizer/byte_level_bpe.hpp"
+#include "tokenizer/bpe.hpp"
 
 #include <xxhash.h>
 
@@ -9,7 +9,7 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/base/unique_handle.hpp"
-#include "tokenizer/normal_form.hpp"
+#include "tokenizer/text_normalizer.hpp"
 
 namespace tessera {
 
@@ -18,13 +18,28 @@ namespace {
 /// The added tokens that are looked for before (or in) normalised text, as they look there.
 std::vector<AddedToken> tokens_to_match(const BpeDescription& description, bool normalized) {
   std::vector<AddedToken> tokens;
-  NormalForm form;
+  TextNormalizer normalizer(description.normal);
   for (AddedToken token : description.added) {
     if (token.normalized != normalized) continue;
-    if (normalized && description.nfc) token.content = std::string(form.compose(token.content));
+    if (normalized) token.content = std::string(normalizer.normalize(token.content));
     tokens.push_back(std::move(token));
   }
   return tokens;
+}
+
+/// Returns the rules of words, with one more where texts may be cut before marks: it gives words that are kept and
+/// found again instead of whole texts.
+std::vector<TextRule> words_of(const BpeDescription& description, Cuts cuts) {
+  std::vector<TextRule> rules = description.words;
+  if (cuts == Cuts::before_marks)
+    rules.push_back({TextRule::Kind::split, fmt::format("{0}*[^{0}]+|{0}+", description.mark), ""});
+  return rules;
+}
+
+bool puts_mark_first(const BpeDescription& description) {
+  const auto puts = [&](const auto& rule) { return rule.from.empty() && rule.to == description.mark; };
+  return !description.mark.empty() &&
+         (std::ranges::any_of(description.normal, puts) || std::ranges::any_of(description.words, puts));
 }
 
 /// A sum over parts that cannot run into each other.
@@ -54,6 +69,19 @@ class Digest {
   UniqueHandle<XXH3_state_t*, Free> state_;
 };
 
+/// Tokenizers of bytes with one pattern have the sums that they had when there were no others.
+void add_rules(const BpeDescription& description, Digest& digest) {
+  const std::vector<TextRule>& words = description.words;
+  const bool prefix = !words.empty() && words[0] == TextRule{TextRule::Kind::prefix, "", " "};
+  const TextRule last = words.empty() ? TextRule() : words.back();
+  const auto is_nfc = [](const TextRule& rule) { return rule.kind == TextRule::Kind::nfc; };
+  digest.add(last.from);
+  digest.add(std::ranges::any_of(description.normal, is_nfc) | description.ignore_merges << 1 | prefix << 2);
+  const bool one = words.size() == (prefix ? 2 : 1) && last == TextRule{TextRule::Kind::split, last.from, ""};
+  if (!one || !description.byte_level || !std::ranges::all_of(description.normal, is_nfc))
+    digest.add(description.rules);
+}
+
 std::uint64_t hash_of(const BpeDescription& description) {
   Digest digest;
   auto vocabulary = description.vocabulary;  // the file's order decides nothing
@@ -73,20 +101,20 @@ std::uint64_t hash_of(const BpeDescription& description) {
   for (const AddedToken& token : added) {
     digest.add(token.content);
     digest.add(token.id);
-    digest.add(token.single_word | token.lstrip << 1 | token.rstrip << 2 | token.normalized << 3);
+    digest.add(token.single_word | token.lstrip << 1 | token.rstrip << 2 | token.normalized << 3 | token.ignored << 4);
   }
-  digest.add(description.pattern);
-  digest.add(description.nfc | description.ignore_merges << 1 | description.add_prefix_space << 2);
+  add_rules(description, digest);
   return digest.value();
 }
 
-class ByteLevelBpe final : public Tokenizer {
+class Bpe final : public Tokenizer {
  public:
-  ByteLevelBpe(const BpeDescription& description, std::optional<NamedToken> end)
+  Bpe(const BpeDescription& description, std::optional<NamedToken> end)
       : file_(description.file),
         tables_(description),
         end_(std::move(end)),
         before_text_(description.before_text),
+        byte_level_(description.byte_level),
         hash_(hash_of(description)) {
     for (const std::int32_t id : before_text_) {
       if (!tables_.vocabulary.bytes_of(id))
@@ -104,6 +132,11 @@ class ByteLevelBpe final : public Tokenizer {
     if (!bytes) throw refusal("token {} is not in the vocabulary of {}", id, file_).use("ids 0 to {}", vocab() - 1);
     return *bytes;
   }
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    std::string text = Tokenizer::decode(ids);
+    if (tables_.begins_with_mark && text.starts_with(' ')) text.erase(0, 1);
+    return text;
+  }
   std::optional<std::int32_t> id_of(std::string_view token) const override { return tables_.vocabulary.id_of(token); }
   std::optional<std::int32_t> end_of_text() const override {
     if (end_) return named(*end_);
@@ -115,8 +148,8 @@ class ByteLevelBpe final : public Tokenizer {
   std::uint64_t hash() const override { return hash_; }
   std::string describe() const override {
     const std::filesystem::path path(file_);
-    return fmt::format("{} (byte-level BPE, {} ids)", (path.parent_path().filename() / path.filename()).string(),
-                       vocab());
+    return fmt::format("{} ({}BPE, {} ids)", (path.parent_path().filename() / path.filename()).string(),
+                       byte_level_ ? "byte-level " : "", vocab());
   }
 
  private:
@@ -136,6 +169,7 @@ class ByteLevelBpe final : public Tokenizer {
   BpeTables tables_;
   std::optional<NamedToken> end_;
   std::vector<std::int32_t> before_text_;
+  bool byte_level_;
   std::uint64_t hash_;
 };
 
@@ -146,14 +180,15 @@ BpeTables::BpeTables(const BpeDescription& description)
       merges(description.merges),
       plain(tokens_to_match(description, false)),
       normalized(tokens_to_match(description, true)),
-      pattern(description.pattern),
-      nfc(description.nfc),
+      normal(description.normal),
+      cuts(cuts_of(description)),
+      words(words_of(description, cuts)),
       ignore_merges(description.ignore_merges),
-      add_prefix_space(description.add_prefix_space),
-      cuts(may_be_cut(description, pattern.family())) {}
+      mark(description.mark),
+      begins_with_mark(puts_mark_first(description)) {}
 
-std::unique_ptr<Tokenizer> make_byte_level_bpe(const BpeDescription& description, std::optional<NamedToken> end) {
-  return std::make_unique<ByteLevelBpe>(description, std::move(end));
+std::unique_ptr<Tokenizer> make_bpe(const BpeDescription& description, std::optional<NamedToken> end) {
+  return std::make_unique<Bpe>(description, std::move(end));
 }
 
 }  // namespace tessera
