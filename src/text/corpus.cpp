@@ -66,7 +66,8 @@ std::unique_ptr<TokenSource> open_token_files(const SourceList& list, bool docum
 bool is_plain(const SourceList& list, const Options& options) {
   const std::string& separator = options.data.separator;
   return list.is_only(SourceKind::text) && (separator == "none" || separator == "auto") &&
-         !has_document_mask(options.data) && tokenizer_name(options) == "bytes";
+         (options.data.begin == "none" || options.data.begin == "auto") && !has_document_mask(options.data) &&
+         tokenizer_name(options) == "bytes";
 }
 
 std::unique_ptr<TokenSource> open_plain(const SourceList& list) {
@@ -74,12 +75,6 @@ std::unique_ptr<TokenSource> open_plain(const SourceList& list) {
   files.reserve(list.files.size());
   for (const SourceFile& file : list.files) files.push_back(file.path);
   return open_text_files(list.name, files);
-}
-
-void require_vocabulary(const PrepareJob& job, std::int64_t vocab) {
-  if (job.is_bytes() || job.tokenizer->vocab() <= vocab) return;
-  throw refusal("data.tokenizer: {} has more ids than model.vocab = {}", job.tokenizer->describe(), vocab)
-      .use("a model with model.vocab = {} or more, or another tokenizer", job.tokenizer->vocab());
 }
 
 const std::string& source_of(const Options& options, const std::string& option) {
@@ -100,7 +95,6 @@ std::unique_ptr<TokenSource> open_listed(const SourceList& list, const Options& 
   }
   if (is_plain(list, options)) return open_plain(list);
   const PrepareJob job = prepare_job(options, option, settings);
-  require_vocabulary(job, vocab);
   const fs::path folder = prepared_folder(job, cache_folder(options));
   auto tokens = std::make_unique<PreparedTokens>(job, folder);
   if (!has_document_mask(data)) return tokens;

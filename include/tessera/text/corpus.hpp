@@ -24,9 +24,9 @@ struct CorpusSettings {
 /// A vocabulary that is not known: it holds every id.
 inline constexpr std::int64_t kAnyVocabulary = std::int64_t{1} << 32;
 
-/// Opens the corpus that data.source names, checked against the model's vocabulary (check_vocabulary; a tokenizer with
-/// more ids is refused before it is used). Text that is not read as it stands is prepared in the cache first, or
-/// awaited if another process does so. UsageError, IoError; Error with code stopped_early if `stop` said so.
+/// Opens the corpus that data.source names, checked against the model's vocabulary (check_vocabulary). Text that is not
+/// read as it stands is prepared in the cache first, or awaited if another process does so. UsageError, IoError; Error
+/// with code stopped_early if `stop` said so.
 std::unique_ptr<TokenSource> open_corpus(const Options& options, std::int64_t vocab,
                                          const CorpusSettings& settings = {});
 
