@@ -81,14 +81,15 @@ std::vector<Question> parse_questions(const std::string& text, const std::string
 }
 
 std::vector<EndingRow> encode_questions(const std::vector<Question>& questions, const Tokenizer& tokenizer,
-                                        std::int64_t vocab, std::int64_t context, const std::string& name) {
+                                        const std::vector<std::int32_t>& begin, std::int64_t vocab,
+                                        std::int64_t context, const std::string& name) {
   const auto encoder = tokenizer.encoder();
   std::vector<EndingRow> rows;
   for (std::size_t q = 0; q < questions.size(); ++q) {
     const Question& question = questions[q];
     const std::string where = place(name, question.line);
-    std::vector<std::int32_t> before;
-    encoder->encode(question.context, before);
+    std::vector<std::int32_t> before = begin;
+    encode_prompt(tokenizer, *encoder, question.context, before);
     if (before.empty()) {
       const auto end = tokenizer.end_of_text();
       if (!end)
@@ -101,7 +102,7 @@ std::vector<EndingRow> encode_questions(const std::vector<Question>& questions, 
       EndingRow row{q, before, static_cast<std::int64_t>(before.size())};
       const bool touches = !question.context.empty() && !is_space(question.context.back()) &&
                            !(!ending.empty() && is_space(ending.front()));
-      encoder->encode(touches ? " " + ending : ending, row.tokens);
+      encode_prompt(tokenizer, *encoder, touches ? " " + ending : ending, row.tokens);
       if (row.ending_tokens() == 0 || ending.empty())
         throw refusal("{}: an ending is empty", where).hint("Give it some text");
       const std::int32_t largest = *std::ranges::max_element(row.tokens);

@@ -28,12 +28,13 @@ struct EndingRow {
   std::int64_t ending_tokens() const { return static_cast<std::int64_t>(tokens.size()) - ending; }
 };
 
-/// Encodes each question's endings in order. Context and ending are encoded separately, with a space before the ending
-/// unless there is white space between them. Without a context the end-of-text token stands before the ending. Throws
-/// UsageError if there is no such token, for an ending without tokens, for an id that is not below `vocab`, and for
-/// more than `context` + 1 tokens.
+/// Encodes each question's endings in order, after the tokens of `begin`. Context and ending are encoded separately,
+/// with a space before the ending unless there is white space between them. Without these and a context the end-of-text
+/// token stands before the ending. Throws UsageError if there is no such token, for an ending without tokens, for an id
+/// that is not below `vocab`, and for more than `context` + 1 tokens.
 std::vector<EndingRow> encode_questions(const std::vector<Question>& questions, const Tokenizer& tokenizer,
-                                        std::int64_t vocab, std::int64_t context, const std::string& name);
+                                        const std::vector<std::int32_t>& begin, std::int64_t vocab,
+                                        std::int64_t context, const std::string& name);
 
 /// A model's answer to one question.
 struct Answer {

@@ -247,7 +247,8 @@ void evaluate_choices(World& world, const ResolvedRun& run) {
   const std::vector<Question> questions = parse_questions(text, file);
   const auto tokenizer = tokenizer_of(options, *run.weights);
   const std::vector<EndingRow> rows =
-      encode_questions(questions, *tokenizer, architecture.vocab, architecture.context, file);
+      encode_questions(questions, *tokenizer, begin_of(*tokenizer, begin_for(options, *run.weights)),
+                       architecture.vocab, architecture.context, file);
   std::size_t longest = 0, tokens = 0;
   for (const EndingRow& row : rows) longest = std::max(longest, row.tokens.size()), tokens += row.tokens.size() - 1;
   const PlannedRun planned = plan_shape(evaluation_shape(options, architecture, world.size(), world.ranks_per_node(),

@@ -124,7 +124,8 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   const Architecture& architecture = run.architecture;
   const std::string named = tokenizer_name_of(run.options, *run.weights);
   const auto tokenizer = open_named_tokenizer(named);
-  const std::vector<GenerationPrompt> prompts = encode_prompts(*tokenizer, texts, architecture.vocab);
+  const std::vector<GenerationPrompt> prompts =
+      encode_prompts(*tokenizer, texts, begin_of(*tokenizer, begin_for(run.options, *run.weights)), architecture.vocab);
   const GenerationShape sizes = sizes_of(run.options, architecture, prompts);
   const PlannedRun planned =
       plan_shape(generation_shape(run.options, architecture, world.size(), world.ranks_per_node(), sizes));

@@ -11,14 +11,14 @@
 namespace tessera {
 
 std::vector<GenerationPrompt> encode_prompts(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
-                                             std::int64_t vocab) {
+                                             const std::vector<std::int32_t>& begin, std::int64_t vocab) {
   const auto encoder = tokenizer.encoder();
   std::vector<GenerationPrompt> prompts;
   for (const std::string& text : texts) {
     GenerationPrompt& prompt = prompts.emplace_back();
     prompt.number = static_cast<std::int64_t>(prompts.size()) - 1;
-    prompt.tokens = tokenizer.before_text();
-    encoder->encode(text, prompt.tokens);
+    prompt.tokens = begin;
+    encode_prompt(tokenizer, *encoder, text, prompt.tokens);
     if (prompt.tokens.empty()) {
       const auto end = tokenizer.end_of_text();
       if (!end) {

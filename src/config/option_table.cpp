@@ -118,6 +118,9 @@ void add_data(Rows& rows) {
   data.text("data.separator", &S::separator, "auto|none|TOKEN",
             "token after each document, by its content; auto: the tokenizer's end of text, none for bytes")
       .also_by(kEval | kData);
+  data.text("data.begin", &S::begin, "auto|none|TOKEN",
+            "token before each document and prompt, by its content; auto: what the tokenizer's template puts there")
+      .also_by(kUsing | kData);
   data.choice("data.on_error", &S::on_error,
               "text that cannot be read as it stands: stop, or skip: bad lines are left out, bytes of .txt that are "
               "not UTF-8 become U+FFFD, both counted")

@@ -200,6 +200,7 @@ Options options_of(std::string_view text, const std::string& file_name, std::str
     if (!setting.section.starts_with(without)) apply(setting, options);
   }
   if (by_run) options.repeated = std::exchange(options.given, {});
+  if (by_run && !options.repeated.contains("data.begin")) options.data.begin = "none";  // of a version without it
   return options;
 }
 

@@ -74,6 +74,12 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeigh
   return open_named_tokenizer(tokenizer_name_of(options, weights));
 }
 
+std::string begin_for(const Options& options, const ModelWeights& weights) {
+  if (options.is_given("data.begin") || weights.checkpoint() == nullptr) return options.data.begin;
+  if (std::string of_run = option_of_run(weights, "data.begin"); !of_run.empty()) return of_run;
+  return is_text(option_of_run(weights, "data.source")) ? "none" : "auto";
+}
+
 std::string tokenizer_of_run(const ModelWeights& weights) {
   if (weights.checkpoint() == nullptr) return {};
   std::string of_run = option_of_run(weights, "data.tokenizer");

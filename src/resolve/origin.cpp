@@ -98,7 +98,8 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   const auto may_differ = [&](const char* name) { return std::ranges::find(allowed, name) != allowed.end(); };
   if (!manifest.data.known) return arguments;
   // Of versions without these options, or without the value auto.
-  then.emplace("data.token_bytes", "2"), then.emplace("data.document_mask", "false");
+  then.emplace("data.token_bytes", "2"), then.emplace("data.document_mask", "false"),
+      then.emplace("data.begin", "none");
   if (is_open(options, then, "data.document_mask"))
     arguments.push_back("--data.document_mask=" + then["data.document_mask"]);
   const auto same = [&](const char* name) {
@@ -108,6 +109,7 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   if (is_open(options, then, "data.token_bytes") && same("data.source") && same("data.val_source") &&
       reads_raw_tokens(options))
     arguments.push_back("--data.token_bytes=" + then["data.token_bytes"]);
+  if (is_open(options, then, "data.begin")) arguments.push_back("--data.begin=" + then["data.begin"]);
   const std::int64_t sequence = number_in(then, "train.seq_len", manifest.data.sequence);
   // config.ini has the resolved value if the command gave a length of 0.
   then["train.seq_len"] = std::to_string(manifest.data.sequence);
@@ -208,6 +210,7 @@ std::pair<Options, RunPosition> with_origin(RankContext& context, Options option
     if (taken.is_given(name)) options.train.*size = taken.train.*size;
   }
   if (taken.is_given("train.global_batch")) options.train.accumulation = 1;
+  if (taken.is_given("data.begin")) options.data.begin = taken.data.begin;
   if (taken.is_given("data.document_mask")) options.data.document_mask = taken.data.document_mask;
   if (taken.is_given("data.token_bytes")) options.data.token_bytes = taken.data.token_bytes;
   return {options, position};
@@ -234,7 +237,8 @@ namespace {
 /// What decides the bits of an evaluation, apart from its data; the run's folder is for the cache next to it.
 constexpr std::array<std::string_view, 4> kCompute{"train.micro_batch", "precision.compute", "run.dir", "run.name"};
 /// How text becomes tokens, apart from the tokenizer.
-constexpr std::array<std::string_view, 4> kReading{"data.text_key", "data.separator", "data.on_error", "data.cache"};
+constexpr std::array<std::string_view, 5> kReading{"data.text_key", "data.separator", "data.begin", "data.on_error",
+                                                   "data.cache"};
 
 /// Returns whether other data are evaluated than the run's own, or another part of them.
 bool names_data(const Options& given) {
@@ -261,7 +265,8 @@ std::vector<std::string_view> wanted(const Options& given) {
 
 Options evaluation_options(const Options& given, const NamedTexts& run) {
   const Options defaults;
-  const std::map<std::string, std::string> of_run(run.begin(), run.end());
+  std::map<std::string, std::string> of_run(run.begin(), run.end());
+  if (!run.empty()) of_run.emplace("data.begin", "none");  // of a version without that option
   std::map<std::string, std::string> by_default;
   for (const OptionValue& option : flat_options(defaults)) by_default[option.name] = option.value;
   std::vector<std::string> arguments;

@@ -24,6 +24,7 @@
 #include "tessera/resolve/model_tokenizer.hpp"
 #include "tessera/resolve/origin.hpp"
 #include "tessera/resolve/resolved_run.hpp"
+#include "tessera/text/choose_tokenizer.hpp"
 
 namespace tessera {
 
@@ -134,6 +135,19 @@ void find_tokenizer(ResolvedRun& run, const ResolveSite& site) {
   if (site.ranks->rank() == 0 && run.options.data.source != "synthetic" && !holds_tokens(run.options, "data.source"))
     tokenizer = tokenizer_of_run(*run.weights);
   tokenizer = site.ranks->control().broadcast(tokenizer);
+}
+
+/// auto becomes what the tokenizer of the text puts before a document. Token files say nothing of theirs.
+void find_reading(ResolvedRun& run, const ResolveSite& site) {
+  find_tokenizer(run, site);
+  std::string& begin = run.options.data.begin;
+  if (begin != "auto") return;
+  const auto reads_text = [&] {
+    const bool trains = run.options.data.source != "synthetic" && !holds_tokens(run.options, "data.source");
+    return trains || evaluates_text(run.options);
+  };
+  if (site.ranks->rank() == 0 && reads_text()) begin = begin_name(*open_named_tokenizer(tokenizer_name(run.options)));
+  begin = site.ranks->control().broadcast(begin);
 }
 
 /// A completion answers its own prompt, and should not see those before it.
@@ -272,7 +286,7 @@ constexpr ResolveStep kSteps[] = {
     {"evaluated run", "data, sizes and precision are those with which the run evaluated", StepNeeds::files,
      Purpose::eval, take_evaluated_run},
     {"tokenizer", "text is read as the model's own run read it", StepNeeds::files, kRanked | Purpose::eval,
-     find_tokenizer},
+     find_reading},
     {"documents", "documents are kept apart where they have prompts and completions", StepNeeds::files,
      kRanked | Purpose::eval, decide_documents},
     {"data", "text becomes tokens, and tokens become samples", StepNeeds::files, kRanked, open_data},

@@ -27,7 +27,7 @@ class PreparedTokens final : public TokenDecorator {
       : TokenDecorator(with_mask(open_token_file(folder / kPreparedTokens), folder / kPreparedTokens)),
         name_(fmt::format("{} ({}, {})", job.sources.name,
                           counted(static_cast<std::int64_t>(job.sources.files.size()), "file"),
-                          job.tokenizer->describe())),
+                          job.describe_tokenizer())),
         index_(folder / kPreparedDocuments) {}
   std::string describe() const override { return name_; }
   std::string place(std::int64_t first, std::int64_t count) const override {

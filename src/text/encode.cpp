@@ -32,36 +32,55 @@ void check_utf8(std::string_view text, const Piece& piece, Encoded& out) {
   }
 }
 
-/// Encodes text that the loss leaves out.
-void add_uncounted(std::string_view text, Tokenizer::Encoder& encoder, Encoded& out) {
+/// Where a text stands in its document.
+struct TextPlace {
+  std::size_t file = 0;
+  std::int64_t line = 0;
+  bool begins_document = true, goes_on = false;
+};
+
+/// Encodes text, which the loss leaves out unless it counts, after what a document begins with.
+void add_ids(std::string_view text, bool counts, const TextPlace& place, const EncodeSettings& settings,
+             Tokenizer::Encoder& encoder, Encoded& out) {
   const std::int64_t begin = std::ssize(out.ids);
-  encoder.encode(text, out.ids);
-  if (std::ssize(out.ids) > begin) out.uncounted.push_back({begin, std::ssize(out.ids)});
+  if (place.begins_document) out.ids.insert(out.ids.end(), settings.begin.begin(), settings.begin.end());
+  encoder.encode(text, out.ids, place.goes_on);
+  if (!counts && std::ssize(out.ids) > begin) out.uncounted.push_back({begin, std::ssize(out.ids)});
+  if (const std::string lost = encoder.take_lost(); !lost.empty())
+    note_bad(out, {place.file, place.line, lost + " has no token in the tokenizer's vocabulary"});
 }
 
-/// Adds a document of a prompt, which may be empty, and a text. Each is encoded alone: the border lies between tokens.
-void add_document(std::string_view prompt, std::string_view text, const EncodeSettings& settings,
-                  Tokenizer::Encoder& encoder, Encoded& out) {
-  if (prompt.empty() && text.empty()) return;
-  out.text_bytes += static_cast<std::int64_t>(prompt.size() + text.size());
-  if (!prompt.empty()) add_uncounted(prompt, encoder, out);
-  if (!text.empty()) encoder.encode(text, out.ids);
+void end_document(const EncodeSettings& settings, Encoded& out) {
   if (settings.separator) out.ids.push_back(*settings.separator);
   out.ends.push_back(static_cast<std::int64_t>(out.ids.size()));
 }
 
+/// Adds a document of a prompt, which may be empty, and a text. Each is encoded alone: the border lies between tokens.
+void add_document(std::string_view prompt, std::string_view text, TextPlace place, const EncodeSettings& settings,
+                  Tokenizer::Encoder& encoder, Encoded& out) {
+  if (prompt.empty() && text.empty()) return;
+  out.text_bytes += static_cast<std::int64_t>(prompt.size() + text.size());
+  if (!prompt.empty()) add_ids(prompt, false, place, settings, encoder, out);
+  place.begins_document = prompt.empty();
+  if (!text.empty()) add_ids(text, true, place, settings, encoder, out);
+  end_document(settings, out);
+}
+
 void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Encoded& out) {
   std::int64_t number = piece.first_line;
-  const JsonEvents events{
-      [&](std::string& text) { add_document({}, text, settings, encoder, out); },
-      [&](const std::string& why) {
-        note_bad(out, {piece.file, number, why});
-      },
-      {},
-      [&](std::string& prompt, std::string& completion) { add_document(prompt, completion, settings, encoder, out); },
-      [&](const std::string& what) {
-        note_bad(out, {piece.file, number, what, BadPlace::Effect::mended});
-      }};
+  const JsonEvents events{[&](std::string& text) {
+                            add_document({}, text, {piece.file, number}, settings, encoder, out);
+                          },
+                          [&](const std::string& why) {
+                            note_bad(out, {piece.file, number, why});
+                          },
+                          {},
+                          [&](std::string& prompt, std::string& completion) {
+                            add_document(prompt, completion, {piece.file, number}, settings, encoder, out);
+                          },
+                          [&](const std::string& what) {
+                            note_bad(out, {piece.file, number, what, BadPlace::Effect::mended});
+                          }};
   const std::string_view all = piece.bytes;
   for (std::size_t at = 0; at < all.size(); ++number) {
     const std::size_t end = std::min(all.find('\n', at), all.size());
@@ -74,14 +93,9 @@ void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::En
 void add_text(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Encoded& out) {
   if (settings.checks_utf8) check_utf8(piece.bytes, piece, out);
   out.text_bytes += static_cast<std::int64_t>(piece.bytes.size());
-  if (piece.counts) {
-    encoder.encode(piece.bytes, out.ids);
-  } else {
-    add_uncounted(piece.bytes, encoder, out);
-  }
-  if (!piece.ends_document) return;
-  if (settings.separator) out.ids.push_back(*settings.separator);
-  out.ends.push_back(static_cast<std::int64_t>(out.ids.size()));
+  const TextPlace place{piece.file, piece.first_line, piece.begins_document, piece.goes_on};
+  add_ids(piece.bytes, piece.counts, place, settings, encoder, out);
+  if (piece.ends_document) end_document(settings, out);
 }
 
 }  // namespace
@@ -100,7 +114,8 @@ Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::En
       std::size_t begin = 0;
       for (std::size_t i = 0; i < piece.ends.size(); ++i) {
         const std::string_view document = std::string_view(piece.bytes).substr(begin, piece.ends[i] - begin);
-        add_document(document.substr(0, piece.prompts[i]), document.substr(piece.prompts[i]), settings, encoder, out);
+        add_document(document.substr(0, piece.prompts[i]), document.substr(piece.prompts[i]),
+                     {piece.file, piece.first_line}, settings, encoder, out);
         begin = piece.ends[i];
       }
       break;

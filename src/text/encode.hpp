@@ -23,6 +23,7 @@ struct Encoded {
 struct EncodeSettings {
   std::string text_key = "text";
   std::optional<std::int32_t> separator;  ///< after each document
+  std::vector<std::int32_t> begin = {};   ///< before each document
   bool checks_utf8 = true;                ///< invalid bytes are reported, and become U+FFFD
 };
 

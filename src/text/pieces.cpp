@@ -84,7 +84,10 @@ class FilePieces {
     Piece piece;
     piece.kind = kind;
     piece.first_line = line_;
+    piece.begins_document = begins_;
+    piece.goes_on = !begins_;
     piece.ends_document = ends_document;
+    begins_ = ends_document;
     if (size == buffer_.size()) {
       piece.bytes.swap(buffer_);
       buffer_.clear();
@@ -168,8 +171,8 @@ class FilePieces {
     const auto add = [&](const std::string& prompt, const std::string& text) {
       if (static_cast<std::int64_t>(prompt.size() + text.size()) > 2 * settings_.piece) {
         pass_full(true);
-        pass_long(prompt, line, false, text.empty());
-        return pass_long(text, line, true, true);
+        pass_long(prompt, line, false, true, text.empty());
+        return pass_long(text, line, true, prompt.empty(), true);
       }
       piece.bytes += prompt;
       piece.bytes += text;
@@ -206,7 +209,7 @@ class FilePieces {
   }
 
   /// Passes a long document on in pieces, each short enough for one thread; or a prompt of one, which does not count.
-  void pass_long(const std::string& text, std::int64_t line, bool counts, bool ends_document) {
+  void pass_long(const std::string& text, std::int64_t line, bool counts, bool begins_document, bool ends_document) {
     std::string_view rest = text;
     while (!rest.empty()) {
       const auto wanted = static_cast<std::size_t>(settings_.piece);
@@ -216,6 +219,8 @@ class FilePieces {
       piece.bytes = rest.substr(0, at);
       rest.remove_prefix(piece.bytes.size());
       piece.counts = counts;
+      piece.goes_on = rest.size() + piece.bytes.size() < text.size();
+      piece.begins_document = begins_document && !piece.goes_on;
       piece.ends_document = ends_document && rest.empty();
       pass(std::move(piece));
     }
@@ -229,7 +234,7 @@ class FilePieces {
   const std::function<void(Piece&&)>& pass_;
   std::unique_ptr<ByteStream> bytes_;
   std::string buffer_;
-  bool ended_ = false, at_start_ = true;
+  bool ended_ = false, at_start_ = true, begins_ = true;
   std::int64_t number_ = 0, line_ = 1, offset_ = 0;
 };
 

@@ -40,6 +40,8 @@ struct Piece {
   std::vector<std::size_t> ends;
   std::vector<std::size_t> prompts;  ///< bytes at the start of each of these documents that the loss leaves out
   bool counts = true;                ///< a text that the loss counts
+  bool begins_document = true;       ///< a document's first piece
+  bool goes_on = false;              ///< a text's piece, cut off from the one before it
   bool ends_document = true;         ///< a text's last piece
   std::vector<BadPlace> bad;         ///< found while reading
   std::int64_t taken = 0;            ///< bytes read of all files up to here

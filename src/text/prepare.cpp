@@ -1,5 +1,6 @@
 #include "text/prepare.hpp"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -79,7 +80,7 @@ void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& l
   auto committed = start;
   auto patience = kFirstCommit;
   const PieceSettings pieces{.text_key = job.text_key, .piece = job.settings.piece};
-  const EncodeSettings encoding{job.text_key, job.separator, !job.is_bytes()};
+  const EncodeSettings encoding{job.text_key, job.separator, job.begin, !job.is_bytes()};
   const auto commit = [&] {
     writer.state().seconds = before + seconds_since(start);
     lock.require_held();
@@ -128,6 +129,7 @@ void write_info(const PrepareJob& job, const WriteState& state, const fs::path& 
       {"tokenizer_hash", fmt::format("{:016x}", job.tokenizer->hash())},
       {"vocab", job.tokenizer->vocab()},
       {"separator", nullptr},
+      {"begin", job.begin},
       {"text_key", job.text_key},
       {"on_error", name_of(job.on_error)},
       {"documents", state.documents},
@@ -225,6 +227,7 @@ std::string PrepareJob::key() const {
   add(fmt::format("{} {:016x} {} {} {}", kFormat, tokenizer->hash(), separator ? *separator : -1, name_of(on_error),
                   sources.files.size()));
   add(text_key);
+  if (!begin.empty()) add(fmt::format("begin {}", fmt::join(begin, " ")));
   const fs::path here = absolute_path(".");
   for (const SourceFile& file : sources.files) {
     add((here / file.path).lexically_normal().string());
@@ -232,6 +235,14 @@ std::string PrepareJob::key() const {
   }
   const XXH128_hash_t hash = ::XXH3_128bits_digest(state.get());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+std::string PrepareJob::describe_tokenizer() const {
+  std::string text = tokenizer->describe();
+  if (begin.empty()) return text;
+  text += ", ";
+  for (const std::int32_t id : begin) text += tokenizer->bytes_of(id);
+  return text + " before each document";
 }
 
 PrepareJob prepare_job(const Options& options, const std::string& option, const CorpusSettings& settings) {
@@ -245,6 +256,7 @@ PrepareJob prepare_job(const Options& options, const std::string& option, const 
   job.tokenizer_name = tokenizer_name(options);
   job.tokenizer = open_named_tokenizer(job.tokenizer_name);
   job.separator = separator_of(data, *job.tokenizer, job.is_bytes());
+  job.begin = begin_of(*job.tokenizer, data.begin);
   job.text_key = data.text_key;
   job.on_error = data.on_error;
   job.settings = settings;

@@ -18,10 +18,13 @@ struct PrepareJob {
   std::string tokenizer_name;
   std::unique_ptr<Tokenizer> tokenizer;
   std::optional<std::int32_t> separator;
+  std::vector<std::int32_t> begin;  ///< stands before each document
   std::string text_key;
   OnError on_error = OnError::stop;
   CorpusSettings settings;
 
+  /// Returns the tokenizer as text, with what stands before each document.
+  std::string describe_tokenizer() const;
   bool is_bytes() const { return tokenizer_name == "bytes"; }
   /// Returns a name for all that the tokens depend on: paths, sizes and times of the files, tokenizer and options.
   std::string key() const;

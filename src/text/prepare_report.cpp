@@ -32,7 +32,7 @@ PrepareReport::PrepareReport(const PrepareJob& job, const std::string& where, co
   if (!job.settings.say) return;
   const auto files = static_cast<std::int64_t>(job.sources.files.size());
   job.settings.say(fmt::format("preparing  {} ({}, {}) with {}, into {}", job.sources.name, counted(files, "file"),
-                               format_bytes(total_), job.tokenizer->describe(), where));
+                               format_bytes(total_), job.describe_tokenizer(), where));
   if (start.tokens > 0) job.settings.say(fmt::format("going on   after {} tokens", format_count(start.tokens)));
 }
 

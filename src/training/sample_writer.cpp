@@ -25,12 +25,12 @@ SampleWriter::SampleWriter(RankContext& context, TrainingSession& session, const
       generator_(session.schedule(), session.resources(), session.player(), rules_of_samples(options.generate),
                  tokenizer_->vocab()) {
   const auto end = tokenizer_->end_of_text();
-  prompt_.tokens = tokenizer_->before_text();
+  prompt_.tokens = begin_of(*tokenizer_, options.data.begin);
   if (options.generate.prompt.empty() && (end || !prompt_.tokens.empty())) {
     if (prompt_.tokens.empty()) prompt_.tokens = {*end};
   } else {
     sample_.prompt = options.generate.prompt.empty() ? "\n" : options.generate.prompt;
-    tokenizer_->encoder()->encode(sample_.prompt, prompt_.tokens);
+    encode_prompt(*tokenizer_, *tokenizer_->encoder(), sample_.prompt, prompt_.tokens);
   }
   const ModelParts& prefill = session.schedule().generation_parts->prefill;
   const auto length = static_cast<std::int64_t>(prompt_.tokens.size());

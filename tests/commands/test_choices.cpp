@@ -48,7 +48,7 @@ TEST_CASE("A line that is no question is refused with its number and defect") {
 
 TEST_CASE("An ending is encoded after its context with a space between, unless there is one") {
   const auto bytes = make_byte_tokenizer();
-  const std::vector<EndingRow> rows = encode_questions(parse_questions(kTwo, "q"), *bytes, 256, 100, "q");
+  const std::vector<EndingRow> rows = encode_questions(parse_questions(kTwo, "q"), *bytes, {}, 256, 100, "q");
   const auto text = [&](std::size_t row) { return bytes->decode(rows[row].tokens); };
   REQUIRE(rows.size() == 5);
   CHECK((text(0) == "a b c" && text(1) == "a b de" && text(2) == "x\ny" && text(4) == "x\nzz"));
@@ -56,7 +56,7 @@ TEST_CASE("An ending is encoded after its context with a space between, unless t
   CHECK((rows[4].question == 1 && rows[4].ending == 2 && rows[4].ending_tokens() == 2));
   const auto error = [&](const std::string& line, std::int64_t vocab, std::int64_t context) {
     try {
-      encode_questions(parse_questions(line, "q"), *bytes, vocab, context, "q");
+      encode_questions(parse_questions(line, "q"), *bytes, {}, vocab, context, "q");
     } catch (const UsageError& e) {
       return std::string(e.what());
     }

@@ -70,3 +70,13 @@ TEST_CASE("A model without a run is evaluated on all of what is given, and refus
   CHECK_THROWS_WITH(resolved({"--eval.choices=q", "--data.val_source=x"}),
                     Contains("eval.choices is evaluated instead"));
 }
+
+TEST_CASE("A run from before data.begin is evaluated without, another as it was trained") {
+  CHECK(resolved({}).data.begin == "none");
+  CHECK(resolved({"--data.val_source=x"}).data.begin == "none");
+  CHECK(resolved({"--data.begin=auto"}).data.begin == "auto");
+  CHECK(resolved({"--data.val_source=x"}, {}).data.begin == "auto");
+  NamedTexts newer = kRun;
+  newer.emplace_back("data.begin", "<s>");
+  CHECK(resolved({}, newer).data.begin == "<s>");
+}

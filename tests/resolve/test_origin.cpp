@@ -53,6 +53,7 @@ TEST_CASE("what the user leaves open comes from the checkpoint, on every rank") 
     CHECK(taken.train.micro_batch == 2);
     CHECK(taken.data.document_mask == Tristate::no);  // of a version that did not decide it by the corpus
     CHECK(taken.train.accumulation == 16 / (ranks * 2));
+    CHECK(taken.data.begin == "none");  // as before there was such an option
   }
   // 3 ranks cannot make 16 sequences. The options stay as they are, and the run refuses them later.
   CHECK(origin_on(3, options).train.accumulation == options.train.accumulation);
@@ -65,6 +66,7 @@ TEST_CASE("what the user leaves open comes from the checkpoint, on every rank") 
   options.data.document_mask = Tristate::yes;
   options.given.insert("data.document_mask");
   CHECK(origin_on(1, options).data.document_mask == Tristate::yes);
+  CHECK(origin_on(2, parse_arguments({"--checkpoint.resume=" + path, "--data.begin=<s>"})).data.begin == "<s>");
 }
 
 TEST_CASE("without a checkpoint to go on from nothing changes, and a path that is none is refused") {

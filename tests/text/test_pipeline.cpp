@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <random>
 
 #include "text/pair_tokenizer.hpp"
@@ -20,10 +21,11 @@ struct Result {
 };
 
 Result encoded(const std::string& source, int threads, PieceSettings pieces = {}, PiecePlace from = {},
-               bool separated = true) {
+               bool separated = true, std::vector<std::int32_t> begin = {}) {
   const SourceList list = examined(source);
   const PairTokenizer tokenizer;
-  const EncodeSettings settings{.separator = separated ? tokenizer.end_of_text() : std::nullopt};
+  const EncodeSettings settings{.separator = separated ? tokenizer.end_of_text() : std::nullopt,
+                                .begin = std::move(begin)};
   Result out;
   encode_corpus(list, tokenizer, pieces, settings, from, threads, [&](EncodedPiece&& piece) {
     for (const auto end : piece.tokens.ends) out.ends.push_back(std::ssize(out.ids) + end);
@@ -213,4 +215,38 @@ TEST_CASE("Prompts are encoded apart from their completions, and do not count") 
   }
   CHECK(same == counts);
   CHECK(encoded((folder / "b.json").string(), 3, small) == from_array);
+}
+
+TEST_CASE("What stands before each document stands there once, and does not count where a prompt follows") {
+  const TemporaryFolder folder;
+  const std::string words = drawn_words(9000, 5);
+  const auto flat = [](std::string text) {
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+  };
+  folder.write("a.txt", words);
+  folder.write("b.jsonl", "{\"text\": \"one\"}\n{\"prompt\": \"to\", \"completion\": \"do\"}\n");
+  folder.write("c.json",
+               "[{\"prompt\": \"" + flat(words) + "\", \"completion\": \"" + flat(words) + "\"}, {\"text\": \"end\"}]");
+  const PieceSettings small{.piece = 1000};
+  const std::vector<std::int32_t> begin{7, 8};
+  const Result without = encoded(folder.path().string(), 2, small);
+  const Result with = encoded(folder.path().string(), 2, small, {}, true, begin);
+  REQUIRE(without.pieces > 20);
+  REQUIRE(with.ends.size() == without.ends.size());
+  std::vector<std::int32_t> expected;
+  std::int64_t from = 0;
+  for (const std::int64_t end : without.ends) {
+    expected.insert(expected.end(), begin.begin(), begin.end());
+    expected.insert(expected.end(), without.ids.begin() + from, without.ids.begin() + end);
+    from = end;
+  }
+  CHECK(with.ids == expected);
+  std::int64_t more = 0;
+  REQUIRE(with.uncounted.size() == without.uncounted.size());
+  for (std::size_t i = 0; i < with.uncounted.size(); ++i) {
+    const auto size = [](const TokenRun& run) { return run.end - run.begin; };
+    more += size(with.uncounted[i]) - size(without.uncounted[i]);
+  }
+  CHECK(more == 4);  // of two prompts
 }

@@ -394,3 +394,16 @@ TEST_CASE("A damaged entry of the cache is prepared again") {
     CHECK(names_in(folder / "cache") == std::set<std::string>{made.filename().string()});
   }
 }
+
+TEST_CASE("What stands before documents makes another entry of the cache, and nothing makes the same as before") {
+  const TemporaryFolder folder;
+  folder.write("a.txt", "some text");
+  PrepareJob job = job_of(folder / "a.txt");
+  const std::string key = job.key();
+  job.begin = {7};
+  CHECK(job.key() != key);
+  CHECK_THAT(job.describe_tokenizer(), Contains("pairs, \x07 before each document"));
+  const fs::path made = prepared_folder(job, folder / "cache");
+  CHECK(ids_of(made / "tokens.bin").front() == 7);
+  CHECK(nlohmann::json::parse(bytes_of_file(made / "info.json"))["begin"] == std::vector<int>{7});
+}

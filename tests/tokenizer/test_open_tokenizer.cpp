@@ -130,6 +130,29 @@ TEST_CASE("ids of tokens, and ids that are none") {
   CHECK_THROWS_AS(tokenizer->bytes_of(-1), UsageError);
 }
 
+TEST_CASE("what stands before a document") {
+  const auto llama = open_tokenizer(family_path("llama2")), gpt2 = open_tokenizer(family_path("gpt2"));
+  CHECK(begin_name(*llama) == "<s>");
+  CHECK(begin_name(*gpt2) == "none");
+  CHECK(begin_of(*llama, "auto") == Ids{1});
+  CHECK(begin_of(*llama, "<s>") == Ids{1});
+  CHECK(begin_of(*llama, "</s>") == Ids{2});
+  CHECK(begin_of(*llama, "none").empty());
+  CHECK(begin_of(*gpt2, "auto").empty());
+  CHECK(begin_of(*make_byte_tokenizer(), "auto").empty());
+  CHECK_THAT(message_of<UsageError>([&] { begin_of(*gpt2, "<s>"); }),
+             Contains("data.begin = <s> does not work") && Contains("has no such token"));
+}
+
+TEST_CASE("a prompt with a character that has no token is refused") {
+  const auto smol = open_tokenizer(family_path("smol"));
+  Ids ids;
+  encode_prompt(*smol, *smol->encoder(), "the", ids);
+  CHECK(smol->decode(ids) == "the");
+  CHECK_THAT(message_of<UsageError>([&] { encode_prompt(*smol, *smol->encoder(), "\U000f0001", ids); }),
+             Contains("byte 0xf3") && Contains("smol/tokenizer.json"));
+}
+
 TEST_CASE("paths without a tokenizer") {
   const TemporaryFolder folder;
   CHECK_THAT(message_of<UsageError>([&] { open_tokenizer(folder / "none"); }), Contains("does not exist"));

@@ -17,6 +17,10 @@ std::string tokenizer_name_of(const Options& options, const ModelWeights& weight
 /// Opens that tokenizer.
 std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeights& weights);
 
+/// Returns the data.begin with which a model is asked: as given, or that of its run. A run from before that option
+/// had none before its text.
+std::string begin_for(const Options& options, const ModelWeights& weights);
+
 /// Returns the tokenizer of the run that wrote these weights: the copy that it kept, or the one that its data.tokenizer
 /// names, or "bytes" if that was its default. Empty if there was no such run, or it left none.
 std::string tokenizer_of_run(const ModelWeights& weights);

@@ -69,6 +69,16 @@ class Tokenizer {
   virtual std::string describe() const = 0;
 };
 
+/// Returns the ids that stand before a document by data.begin: none, before_text() for auto, or a token by its content.
+/// UsageError if there is no such token.
+std::vector<std::int32_t> begin_of(const Tokenizer& tokenizer, const std::string& begin);
+/// Returns what data.begin = auto means with this tokenizer: the content of before_text(), or none.
+std::string begin_name(const Tokenizer& tokenizer);
+
+/// Appends the ids of all of a text. UsageError if a character has no token.
+void encode_prompt(const Tokenizer& tokenizer, Tokenizer::Encoder& encoder, std::string_view text,
+                   std::vector<std::int32_t>& ids);
+
 /// A byte is its own id.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
