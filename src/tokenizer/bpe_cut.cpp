@@ -66,7 +66,9 @@ bool joins_before_mark(std::string_view spelling, std::string_view mark) {
 
 bool may_cut_before_marks(const BpeDescription& description) {
   const std::string& mark = description.mark;
-  if (mark.empty() || description.byte_level || description.ignore_merges) return false;
+  // (One character, and none that means something in a pattern.)
+  if (mark.size() < 2 || utf8_length(mark) != mark.size()) return false;
+  if (description.byte_level || description.ignore_merges) return false;
   const TextRule at_marks{TextRule::Kind::split, mark, "", SplitBehavior::merged_with_next};
   const auto writes_mark = [&](const auto& rule) { return rule.to == mark && (rule.from.empty() || rule.from == " "); };
   const auto allowed = [&](const TextRule& rule) {
@@ -89,7 +91,8 @@ bool may_cut_before_marks(const BpeDescription& description) {
 
 std::size_t cut_before_mark(const std::string& mark, std::string_view text, std::size_t from) {
   for (std::size_t at = text.find(' ', from); at != std::string_view::npos; at = text.find(' ', at + 1)) {
-    if (text[at - 1] != ' ' && !text.substr(0, at).ends_with(mark)) return at;
+    const std::string_view before = text.substr(0, at);
+    if (!is_white_space(last_point(before).point) && !before.ends_with(mark)) return at;
   }
   return text.size();
 }

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kLargestCompanion = 64 << 20;
+constexpr std::int64_t kLargestCompanion = 4 << 20;
 constexpr std::array kNames{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
 Json read_if_there(const std::filesystem::path& path) {
@@ -26,6 +26,9 @@ Json read_if_there(const std::filesystem::path& path) {
 }
 
 bool is_token(const Json& value) { return value.is_string() || (value.is_object() && value.contains("content")); }
+
+/// The library leaves such tokens out.
+bool is_empty(const Json& value) { return value == "" || (value.is_object() && value.value("content", Json()) == ""); }
 
 /// Makes a token of its content, which is special, or of an object with its flags.
 AddedToken token_of(const Json& value, const std::string& where) {
@@ -72,6 +75,7 @@ struct SpecialTokens {
 SpecialTokens special_tokens(const Json& config, TokenizerClass which, const std::string& file) {
   SpecialTokens special;
   const auto name = [&](const std::string& key, const Json& value) {
+    if (is_empty(value)) return;
     special.named.push_back(token_of(value, file + ": " + key));
     special.named.back().special = true;
   };
@@ -87,7 +91,7 @@ SpecialTokens special_tokens(const Json& config, TokenizerClass which, const std
     for (const auto& [key, value] : extra.items()) name(key, value);
   }
   for (const Json& token : extra.is_array() ? extra : config.value("additional_special_tokens", Json::array()))
-    special.more.push_back(token_of(token, file + ": extra_special_tokens"));
+    if (!is_empty(token)) special.more.push_back(token_of(token, file + ": extra_special_tokens"));
   return special;
 }
 

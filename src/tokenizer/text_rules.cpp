@@ -1,5 +1,6 @@
 #include "tokenizer/text_rules.hpp"
 
+#include <algorithm>
 #include <cctype>
 
 #include "tessera/base/error.hpp"
@@ -61,6 +62,21 @@ TextRule read_split(const JsonAt& part) {
   return split_at(regex.text(), behavior, invert);
 }
 
+/// Real files have up to ten rules, of which one makes texts three times as long.
+void require_bounded(const JsonAt& part, const BpeDescription& description) {
+  constexpr std::size_t kMostRules = 32;
+  constexpr double kMostGrowth = 64;
+  double growth = 1;
+  for (const auto* rules : {&description.normal, &description.words}) {
+    for (const TextRule& rule : *rules) {
+      if (rule.kind == TextRule::Kind::replace)
+        growth *= std::max(1.0, static_cast<double>(rule.to.size()) / static_cast<double>(rule.from.size()));
+    }
+  }
+  if (description.normal.size() + description.words.size() > kMostRules || growth > kMostGrowth)
+    part.refuse_unsupported("there are more than 32 rules, or they make texts more than 64 times as long");
+}
+
 void read_byte_level(const JsonAt& part, BpeDescription& description) {
   part.require_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
   description.byte_level = true;
@@ -81,6 +97,7 @@ void read_metaspace(const JsonAt& part, BpeDescription& description) {
                                                                          : "never";
   if (when != "always" && when != "first" && when != "never") scheme.refuse("always, first or never is needed");
   if (when != "never") description.words.push_back(prefixed(mark, when == "first"));
+  require_bounded(part, description);
   if (part.key("split").truth_or(true))
     description.words.push_back(split_at(quoted(mark), SplitBehavior::merged_with_next));
 }
@@ -113,6 +130,7 @@ void read_normalizer(const JsonAt& normalizer, BpeDescription& description) {
     normalizer.key("type").refuse_unsupported("only NFC, Prepend, Replace and a Sequence of these are supported");
   }
   description.normal.push_back(rule);
+  require_bounded(normalizer, description);
 }
 
 void read_pre_tokenizer(const JsonAt& part, BpeDescription& description) {
@@ -120,6 +138,7 @@ void read_pre_tokenizer(const JsonAt& part, BpeDescription& description) {
   part.require_object();
   const std::string& type = part.key("type").text();
   if (type == "ByteLevel") return read_byte_level(part, description);
+  require_bounded(part, description);
   if (type == "Metaspace") return read_metaspace(part, description);
   if (type == "Split") return description.words.push_back(read_split(part));
   if (type == "Digits") {

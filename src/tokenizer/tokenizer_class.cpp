@@ -1,5 +1,8 @@
 #include "tokenizer/tokenizer_class.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "tokenizer/bpe_description.hpp"
 
 namespace tessera {
@@ -19,8 +22,11 @@ bool is_byte_level(const nlohmann::json& tokenizer) {
 
 TokenizerClass class_of(const Json& config, const Json& model, const nlohmann::json& tokenizer) {
   const Json type = model.value("model_type", Json());
-  if (type == "mistral") return TokenizerClass::as_in_file;  // whatever class its folder names
-  if (type == "qwen2") return TokenizerClass::qwen2;         // the same
+  // Of most other types the library ignores the class that a folder names.
+  constexpr std::array kHeeded{"gpt2", "llama", "qwen2", "qwen3"};
+  const bool gemma = type.is_string() && type.get_ref<const std::string&>().starts_with("gemma");
+  if (!type.is_null() && !gemma && std::ranges::find(kHeeded, type) == kHeeded.end()) return TokenizerClass::as_in_file;
+  if (type == "qwen2") return TokenizerClass::qwen2;  // whatever class its folder names
   Json given = config.value("tokenizer_class", Json());
   if (given.is_null()) given = model.value("tokenizer_class", Json());
   if (given.is_string()) {
@@ -33,7 +39,6 @@ TokenizerClass class_of(const Json& config, const Json& model, const nlohmann::j
   }
   if (type == "gpt2") return TokenizerClass::gpt2;
   if (type == "qwen3") return TokenizerClass::qwen2;
-  const bool gemma = type.is_string() && type.get_ref<const std::string&>().starts_with("gemma");
   return gemma ? TokenizerClass::gemma : TokenizerClass::as_in_file;
 }
 

@@ -107,6 +107,13 @@ TEST_CASE("what a file asks for and is not supported is refused by its path") {
              Contains("normalizer.normalizers[0].type"));
   CHECK_THAT(refused("/pre_tokenizer", json{{"type", "Whitespace"}}),
              Contains("pre_tokenizer.type is \"Whitespace\"") && Contains("Prepare a token file (.bin)"));
+  // Thirty of these make a gigabyte of a letter.
+  const json doubled{{"type", "Replace"}, {"pattern", {{"String", "l"}}}, {"content", "ll"}};
+  const json digits{{"type", "Digits"}, {"individual_digits", true}};
+  CHECK_THAT(refused("/normalizer", json{{"type", "Sequence"}, {"normalizers", std::vector<json>(30, doubled)}}),
+             Contains("more than 64 times as long"));
+  CHECK_THAT(refused("/pre_tokenizer", json{{"type", "Sequence"}, {"pretokenizers", std::vector<json>(40, digits)}}),
+             Contains("more than 32 rules"));
   CHECK_THAT(refused("/pre_tokenizer/pretokenizers/2", kByteLevel), Contains("pretokenizers[2].type is \"ByteLevel\""));
   CHECK_THAT(refused("/pre_tokenizer/pretokenizers/0", split("behavior", "Other")),
              Contains("[0].behavior is \"Other\""));
