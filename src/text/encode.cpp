@@ -62,6 +62,7 @@ void add_document(std::string_view prompt, std::string_view text, TextPlace plac
   out.text_bytes += static_cast<std::int64_t>(prompt.size() + text.size());
   if (!prompt.empty()) add_ids(prompt, false, place, settings, encoder, out);
   place.begins_document = prompt.empty();
+  place.goes_on = !prompt.empty();  // no mark of a text's beginning stands in front of a completion
   if (!text.empty()) add_ids(text, true, place, settings, encoder, out);
   end_document(settings, out);
 }
