@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
@@ -62,9 +63,9 @@ bool CacheLockSeeker::is_left() {
   const auto owner = read_owner(file_);
   const auto touched = last_touch(file_);
   if (!touched) return false;  // free: the next try may take it
-  const auto now = std::chrono::steady_clock::now();
+  const double now = waited_.look();
   const std::string nonce = owner ? owner->nonce : "", seen = seen_ ? seen_->nonce : "";
-  if (seen_at_ == std::chrono::steady_clock::time_point{} || nonce != seen || *touched != seen_touch_) {
+  if (seen_at_ < 0 || nonce != seen || *touched != seen_touch_) {
     seen_ = owner, seen_touch_ = *touched, seen_at_ = now;
   }
   if (owner) {
@@ -75,7 +76,7 @@ bool CacheLockSeeker::is_left() {
   }
   // A holder writes its name at once: a file that stays without one belongs to a process that was killed in between.
   const double silence = owner ? times_.stale : std::min(times_.stale, 2 * times_.touch);
-  return std::chrono::duration<double>(now - seen_at_).count() >= silence;
+  return now - seen_at_ >= silence;
 }
 
 /// Moves the seen holder's file away; puts it back if another process was faster and it is that one's.

@@ -2,7 +2,6 @@
 // A lock that works across nodes and file systems: a file that only one process can create. Its holder touches it every
 // few seconds; one that nobody touched for a minute, or that bears no name after six seconds, is taken over.
 
-#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "tessera/base/waited_time.hpp"
 #include "tessera/files/process_owner.hpp"
 
 namespace tessera {
@@ -59,7 +59,8 @@ class CacheLockSeeker {
   CacheLockTimes times_;
   std::optional<ProcessOwner> seen_;
   std::int64_t seen_touch_ = 0;
-  std::chrono::steady_clock::time_point seen_at_;
+  WaitedTime waited_;    ///< each try looks
+  double seen_at_ = -1;  ///< in its seconds; -1: never
 };
 
 }  // namespace tessera
