@@ -36,9 +36,15 @@ void require_named_data(const Options& options, bool is_job) {
   const bool has_model =
       std::ranges::any_of(options.given, names_model) || std::ranges::any_of(options.repeated, names_model);
   constexpr const char* what = "data.source = FILES_OR_FOLDER, or data.source = synthetic for text that is made up";
-  if (is_fine_tuning(options))
-    throw refuse("model.from", options.model.from).because("nothing names the text to train on").use(what);
-  if (is_job && !has_model)
+  const std::string& resume = options.checkpoint.resume;
+  const bool goes_on = resume != "none" && resume != "auto";
+  if (is_fine_tuning(options)) {
+    const bool is_imported = goes_on && options.is_open("model.from");  // the checkpoint stands for its weights
+    throw refuse(is_imported ? "checkpoint.resume" : "model.from", is_imported ? resume : options.model.from)
+        .because("nothing names the text to train on")
+        .use(what);
+  }
+  if (is_job && !has_model && !goes_on)
     throw refusal("this job names neither a model nor the text to train on").use("an input file, and {}", what);
 }
 

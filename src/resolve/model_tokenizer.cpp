@@ -59,7 +59,7 @@ std::string tokenizer_name_of(const Options& options, const ModelWeights& weight
   if (!options.data.tokenizer.empty()) return options.data.tokenizer;
   if (std::string of_run = tokenizer_of_run(weights); !of_run.empty()) return of_run;
   const std::filesystem::path beside = weights.companions();
-  if (!beside.empty() && has_tokenizer(beside)) return beside.string();
+  if (!beside.empty() && has_tokenizer(beside)) return is_byte_tokenizer(beside) ? "bytes" : beside.string();
   const std::int64_t vocab = weights.architecture().vocab;
   if (vocab == kByteVocabulary) return "bytes";
   if (const std::string of_run = option_of_run(weights, "data.tokenizer"); !of_run.empty())
@@ -77,7 +77,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeigh
 std::string begin_for(const Options& options, const ModelWeights& weights) {
   if (options.is_given("data.begin") || weights.checkpoint() == nullptr) return options.data.begin;
   if (std::string of_run = option_of_run(weights, "data.begin"); !of_run.empty()) return of_run;
-  return is_text(option_of_run(weights, "data.source")) ? "none" : "auto";
+  const std::string source = option_of_run(weights, "data.source");  // of a version without that option
+  return source.empty() || source.ends_with(".bin") ? "auto" : "none";
 }
 
 std::string tokenizer_of_run(const ModelWeights& weights) {

@@ -39,8 +39,7 @@ std::vector<std::filesystem::path> newest_first(const std::filesystem::path& run
   const std::filesystem::path target = missing_target(folder.path());
   throw IoError(
       "{} {}, although the run has published checkpoints, the last one of step {}. Mount the file system that has "
-      "them, "
-      "or move them back.{}",
+      "them, or move them back.{}",
       folder.path().string(),
       target.empty() ? "has no checkpoint" : fmt::format("is a link to {}, which does not exist", target.string()),
       *published, advice);
@@ -134,16 +133,17 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
 /// Finds the newest checkpoint that can be read, on rank 0: returns its position and its arguments as words.
 std::vector<std::string> find_origin(const Options& options, std::int64_t world) {
   for (const auto& path : resume_candidates(options.checkpoint.resume, run_folder(options))) {
+    std::optional<Manifest> manifest;
     try {
-      const Manifest manifest = read_manifest(path);
-      require_full_state(path, manifest);
-      std::vector<std::string> words = arguments_from(options, path, manifest, world);
-      const RunPosition position = manifest.position();
-      words.push_back(fmt::format("{} {} {}", position.step, position.next_sample, position.first_batch));
-      return words;
+      manifest = read_manifest(path);
+      require_full_state(path, *manifest);
     } catch (const IoError&) {
       continue;  // the loader reports its defects
     }
+    std::vector<std::string> words = arguments_from(options, path, *manifest, world);
+    const RunPosition position = manifest->position();
+    words.push_back(fmt::format("{} {} {}", position.step, position.next_sample, position.first_batch));
+    return words;
   }
   return {};
 }

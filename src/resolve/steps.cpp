@@ -159,7 +159,12 @@ void decide_documents(ResolvedRun& run, const ResolveSite& site) {
     std::vector<NamedSource> corpora;
     if (site.purpose == Purpose::eval) corpora = open_validation(run.options, run.architecture.vocab, settings);
     if (corpora.empty()) corpora.push_back({"", open_corpus(run.options, run.architecture.vocab, settings)});
-    has_prompts = std::ranges::any_of(corpora, [](const NamedSource& one) { return one.tokens->masks_loss(); });
+    const auto masks_loss = [](const NamedSource& one) { return one.tokens->masks_loss(); };
+    has_prompts = std::ranges::any_of(corpora, masks_loss);
+    if (has_prompts && !std::ranges::all_of(corpora, masks_loss)) {
+      throw refusal("data.document_mask = auto is true for sets with prompts and completions, and false for the others")
+          .hint("Evaluate them apart, or give data.document_mask");
+    }
   });
   data.document_mask = has_prompts ? Tristate::yes : Tristate::no;
   if (has_prompts && run.options.run.attention == AttentionChoice::cudnn) {

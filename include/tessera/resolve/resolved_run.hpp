@@ -109,8 +109,8 @@ std::string describe_decisions(const std::vector<Decision>& decisions);
 /// Returns the length of a run that goes on from a position with `batch` samples per step: train.steps, or the samples
 /// of train.epochs or train.tokens.
 RunLength length_of_run(const TrainOptions& train, const Dataset& data, std::int64_t batch, const RunPosition& from);
-/// Returns train.steps, or the steps of a new run that train.tokens make; nothing where train.epochs decides, which needs
-/// the data. UsageError if other options do not fit the number of steps.
+/// Returns train.steps, or the steps of a new run that train.tokens make; nothing where train.epochs decides, which
+/// needs the data. UsageError if other options do not fit the number of steps.
 std::optional<std::int64_t> planned_steps(const Options& options, const StepSchedule& schedule);
 
 /// Calls `open` on rank 0, which prepares text if that was not done, and then on the others. Only one rank prints, and
