@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tessera/base/error.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/run/metrics_history.hpp"
 
@@ -17,13 +18,23 @@ std::optional<std::int64_t> step_in(const std::string& text, const char* other) 
   return json["step"].is_number_integer() ? std::optional(json["step"].get<std::int64_t>()) : std::nullopt;
 }
 
+/// Returns the text of a file that a run writes for information; empty where none can be read, which costs a run
+/// nothing.
+std::string text_of(const std::filesystem::path& file) {
+  try {
+    return read_small_file(file).value_or("");
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 std::optional<std::int64_t> published_checkpoint(const std::filesystem::path& run) {
   std::optional<std::int64_t> last;
   std::error_code unseen;
   if (!std::filesystem::is_directory(run, unseen)) return last;
-  std::istringstream lines(read_small_file(run / "log.jsonl").value_or(""));
+  std::istringstream lines(text_of(run / "log.jsonl"));
   for (std::string line; std::getline(lines, line);) {
     if (line.find(kCheckpointKey) == std::string::npos) continue;
     if (const auto step = step_in(line, kCheckpointKey)) last = step;
@@ -31,7 +42,7 @@ std::optional<std::int64_t> published_checkpoint(const std::filesystem::path& ru
   const std::vector<std::int64_t> numbers = metrics_files(run);
   for (auto number = numbers.rbegin(); !last && number != numbers.rend(); ++number)
     last = last_checkpoint_in(metrics_path(run, *number));
-  const std::string status = read_small_file(run / "status.json").value_or("");
+  const std::string status = text_of(run / "status.json");
   // A run that stops after a step has a checkpoint of it.
   if (!last && status.find("\"message\": \"after step ") != std::string::npos) last = step_in(status, "message");
   return last;
