@@ -68,13 +68,14 @@ std::string summary(const RunRecorder& recorder, const TrainLoop& loop, Training
 }
 
 /// Says what can be done with a finished run, and with its checkpoint if it has one.
-std::string next_commands(const RunRecorder& recorder) {
+std::string next_commands(const RunRecorder& recorder, bool evaluates) {
   const std::string run = shell_quoted(recorder.folder().string());
-  if (!checkpoint_in(recorder.folder())) return fmt::format("next       tessera-report {}", run);
+  if (CheckpointFolder(recorder.folder() / "checkpoints").steps().empty())
+    return fmt::format("next       tessera-report {}", run);
   return fmt::format(
-      "next       tessera generate {0} --generate.prompt=TEXT\n           tessera eval {0}\n"
+      "next       tessera generate {0} --generate.prompt=TEXT\n{1}"
       "           tessera export {0} FOLDER\n           tessera-report {0}",
-      run);
+      run, evaluates ? fmt::format("           tessera eval {}\n", run) : "");
 }
 
 /// Monitors this rank's GPU. Its load, memory and power go into the metrics if its driver reports them.
@@ -184,7 +185,8 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     recorder->finish(stopped.empty() ? RunState::finished : RunState::stopped,
                      stopped.empty() ? ExitCode::finished : ExitCode::stopped_early, stopped);
     log.info(summary(*recorder, loop, session, seconds_since(start), stopped));
-    log.info(stopped.empty() ? next_commands(*recorder) : "go on      with checkpoint.resume = auto");
+    log.info(stopped.empty() ? next_commands(*recorder, options.data.has_validation())
+                             : "go on      with checkpoint.resume = auto");
   }
   world.control().barrier();
   flight.finished();

@@ -274,7 +274,7 @@ int submit_rows(const Sweep& sweep) {
     for (const Arrays& chain : chains > 0 ? chains_of(arrays, chains) : std::vector{arrays})
       submit_arrays(submission, chain, chains > 0, longest);
     say(fmt::format("job {}: the table, after them, into {}", submission.report(), folder.path().string()));
-  } catch (const UsageError&) {
+  } catch (...) {
     submission.cancel();
     throw;
   }
