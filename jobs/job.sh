@@ -51,15 +51,17 @@ without() {
   done
 }
 
-# says_when WORDS...: whether the words, or an INI file among them, say when checkpoints are written.
+# says_when WORDS...: whether the words, or an INI file among them, say when checkpoints are written. (A run's own file
+# repeats every option, also those that nobody gave.)
 says_when() {
   local word
   if given checkpoint.every "$@" || given checkpoint.every_minutes "$@"; then return 0; fi
   for word; do
     [[ -f $word ]] || continue
     head -c 1048576 "$word" | awk '
+      NR == 1 { repeats = /^# Every option of this run/ }
       /^[[:space:]]*\[/ { inside = /^[[:space:]]*\[[[:space:]]*checkpoint[[:space:]]*\]/ }
-      inside && /^[[:space:]]*every(_minutes)?[[:space:]]*=/ { found = 1 }
+      inside && /^[[:space:]]*every(_minutes)?[[:space:]]*=/ && !(repeats && $NF == 0) { found = 1 }
       END { exit !found }' && return 0
   done
   return 1

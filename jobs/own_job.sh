@@ -18,7 +18,7 @@ own_variables() {
   [[ -n $record ]] || return 0  # Slurm's controller does not answer
   [[ $record == *" ArrayJobId=${SLURM_ARRAY_JOB_ID:-none} "* ]] || unset ${!SLURM_ARRAY_@}
   [[ $record == *" CPUs/Task=${SLURM_CPUS_PER_TASK:-none} "* ]] || unset SLURM_CPUS_PER_TASK
-  [[ $record == *gpu* ]] || unset SLURM_GPUS_ON_NODE
+  [[ $record == *gres[:/]gpu* ]] || unset SLURM_GPUS_ON_NODE
   restarts=${record##* Restarts=}
   export SLURM_RESTART_COUNT=${restarts%% *}
 }
