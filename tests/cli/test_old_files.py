@@ -1,16 +1,19 @@
-"""What an earlier release left still serves: its run goes on, its corpus, sweep and prices are read.
+"""What an earlier release left still serves: its run goes on, its corpus, sweep, prices and algorithms are read.
 
 tests/reference/files_8648f0ae.tar.xz holds the files, made by make_old_files.sh next to it.
 """
 import json
+import os
 import subprocess
 import sys
 import tarfile
+import unittest
 from pathlib import Path
 
 from job import REFERENCE, Case, main, status
 from running import history
 
+EMULATED = os.environ.get("TESSERA_EMULATED")
 REPORT = Path(__file__).parents[2] / "postprocess" / "report.py"
 
 
@@ -91,6 +94,15 @@ class OldFiles(Case):
         plan, expected = json.loads(job.out), json.loads((self.folder / "plan.json").read_text())
         self.assertAlmostEqual(plan["prediction"]["step_seconds"], expected["prediction"]["step_seconds"], delta=1e-9)
         self.assertLessEqual(plan["memory"]["to_allocate"], expected["memory"]["to_allocate"])
+
+    @unittest.skipUnless(EMULATED, "needs the emulated GPU, which is built where a CUDA toolkit is found")
+    def test_its_algorithms_are_run(self):
+        job = subprocess.run([EMULATED, "train", "--run.device=cuda", "--run.deterministic=true", "--model.layers=1", "--model.width=16",
+                              "--model.heads=2", "--model.context=16", "--train.micro_batch=2", "--train.steps=2",
+                              "--data.synthetic_tokens=5000", f"--run.algorithms={REFERENCE}/algorithms_8648f0ae.txt", "--run.dir=gpu"], cwd=self.folder,
+                             capture_output=True, text=True)
+        self.assertEqual(job.returncode, 0, job.stdout + job.stderr)
+        self.assertRegex((self.folder / "gpu/config.ini").read_text(), r"(?m)^algorithms_hash = [0-9a-f]{16}")
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ def verdict(found: Learning, row: Optional[Traced]) -> list[Html]:
 def settings_table(found: Learning) -> Html:
     """A line for each setting, the lowest loss first."""
     keys = list(dict.fromkeys(key for one in found.settings for key in one.options))
-    cells = [[name(one.rows[0].name), *(name(one.options[key]) for key in keys), _count(one), show(one.loss, decimals),
+    cells = [[name(one.rows[0].name), *(name(one.options.get(key, "–")) for key in keys), _count(one), show(one.loss, decimals),
               join([show(smallest(one.losses), decimals), show(largest(one.losses), decimals)], "–") if len(one.losses) > 1 else Html("–"),
               optional(mean(one.timed) if one.timed else None, decimals), show(smallest([row.key("best_validation_loss") for row in one.rows]), decimals)]
              for one in found.settings]
