@@ -263,7 +263,7 @@ class Faults(Case):
 
     def test_the_end_of_a_run_names_the_files_that_are_there(self):
         place = self.small_disk("1m")
-        for free, steps, lost in ((32, 20, "without metrics"), (32, 1000, "without metrics, log.jsonl lacks lines")):
+        for free, steps, lost in ((48, 20, "without metrics"), (48, 1000, "without metrics, log.jsonl lacks lines")):
             with self.subTest(lost):
                 (place / "filler").write_bytes(bytes((1024 - free) << 10))
                 job = self.job("train", *RUN, f"--train.steps={steps}", f"--run.dir={place}/run", "--metrics.swmr=false")

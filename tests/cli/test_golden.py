@@ -62,7 +62,8 @@ class Golden(Case):
         with ThreadPoolExecutor(2) as pool:
             texts = list(pool.map(self.planned, CONFIGURATIONS))
         old = GOLDEN.read_text(encoding="utf-8").split("\n\n")
-        choices = re.search(r"--shard\.strategy .*\n +([^;]+);", self.job("help", "plan").out)[1].split("|")
+        entry = re.search(r"--shard\.strategy (.*?)\n  --", self.job("help", "plan").out, re.DOTALL)[1]
+        choices = re.search(r"[\w-]+(?:\|[\w-]+)+", re.sub(r"\s+", "", entry.split("groups\n")[-1]))[0].split("|")
         added = [name for name in choices if name not in old[0].split()]
         blocks = ["\n".join(["plan " + " ".join(words), *("  " + line for line in numbers(text, added))])
                   for words, text in zip(CONFIGURATIONS, texts)]

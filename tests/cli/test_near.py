@@ -16,7 +16,7 @@ AUTO = "--checkpoint.keep_near=auto"
 
 class Near(Case):
     def near_of(self, said):
-        near = Path(re.search(r"(?m)^near +(/dev/shm/tessera-\S+): .* per node, for two checkpoints$", said)[1])
+        near = Path(re.search(r"(?m)^near +(/dev/shm/tessera-\S+):[^:]* per\s+node,\s+for\s+two\s+checkpoints$", said)[1])
         self.addCleanup(shutil.rmtree, near, ignore_errors=True)
         return near
 
@@ -67,7 +67,7 @@ class Near(Case):
         if "unshare" in job.err or "mount:" in job.err:
             self.skipTest("mounting is not allowed here")
         self.assertEqual((job.code, job.err), (0, ""), job.everything())
-        self.assertRegex(job.out, r"near +no copies of checkpoints: \S+: /dev/shm has 205 kB free, and two checkpoints take ")
+        self.assertRegex(" ".join(job.out.split()), r"near no copies of checkpoints: \S+: /dev/shm has 205 kB free, and two checkpoints take ")
         self.assertEqual(len(checkpoints(self.folder / "run")), 2)
 
 

@@ -113,7 +113,8 @@ TEST_CASE("Unknown commands") {
                                                         {"status", "status.json"}})
     CHECK_THAT(command_error({word}), Contains("unknown command '" + word + "'. ") && Contains(hint));
   CHECK_THAT(command_error({"generate", "run", "Hello"}), Contains("--generate.prompt='Hello'"));
-  CHECK_THAT(command_error({"plan", "org/Model-8B"}), Contains("--model.preset=nano|gpt2-124m"));
+  CHECK_THAT(command_error({"plan", "org/Model-8B"}), Contains("hf download org/Model-8B"));
+  CHECK_THAT(command_error({"plan", "Model-8B"}), Contains("--model.preset=nano|gpt2-124m"));
   CHECK_THAT(command_error({"plan", "llama-8b"}), Contains("the model of this name is --model.preset=llama-8b."));
   CHECK_THAT(command_error({"import", "a"}), Contains("import needs two paths"));
   CHECK_THAT(command_error({"verify"}), Contains("verify needs a path"));

@@ -180,7 +180,7 @@ TEST_CASE("memory of the JSON adds up, and storages lie inside their regions") {
 
 TEST_CASE("a strategy that is impossible has its reason in place of numbers") {
   std::vector<StrategyRow> rows(2);
-  rows[0] = {Strategy::hsdp, false, "shard.group_size = 3 does not divide the world", {}, {}};
+  rows[0] = {Strategy::hsdp, false, "shard.group_size = 3 does not divide the world", {}, {}, {}};
   rows[1].strategy = Strategy::zero2;
   rows[1].chosen = true;
   rows[1].schedule = toy(Strategy::zero2);
