@@ -4,6 +4,7 @@
 #include <set>
 
 #include "data/files.hpp"
+#include "tessera/base/math.hpp"
 #include "tessera/data/sampler.hpp"
 
 using namespace tessera;
@@ -144,7 +145,7 @@ TEST_CASE("The split takes the last part, and refuses what is too short") {
 TEST_CASE("Epochs become samples, and samples steps") {
   const auto steps = [](double epochs, std::int64_t samples_per_epoch, std::int64_t samples_per_step) {
     const auto samples = samples_of_run({.epochs = epochs}, 8, samples_per_epoch);
-    return steps_for_samples(samples.value(), samples_per_step);
+    return ceil_div(samples.value(), samples_per_step);
   };
   CHECK(steps(1.0, 100, 10) == 10);
   CHECK(steps(1.0, 101, 10) == 11);
@@ -167,12 +168,12 @@ TEST_CASE("The steps of a number of tokens are the fewest that read so many") {
   const auto drawn = [&](std::int64_t most) { return std::uniform_int_distribution<std::int64_t>(1, most)(random); };
   for (int i = 0; i < 200; ++i) {
     const std::int64_t tokens = drawn(std::int64_t{1} << (i % 40)), seq_len = drawn(4096), per_step = drawn(512);
-    const std::int64_t steps = steps_for_samples(samples_of_run({.tokens = tokens}, seq_len, 0).value(), per_step);
+    const std::int64_t steps = ceil_div(samples_of_run({.tokens = tokens}, seq_len, 0).value(), per_step);
     INFO(tokens << " tokens in samples of " << seq_len << ", " << per_step << " a step");
     CHECK(steps * per_step * seq_len >= tokens);
     CHECK((steps - 1) * per_step * seq_len < tokens);
     // What is left after some steps takes the others.
     const std::int64_t done = steps / 2, samples = samples_of_run({.tokens = tokens}, seq_len, 0).value();
-    CHECK(done + steps_for_samples(samples - done * per_step, per_step) == steps);
+    CHECK(done + ceil_div(samples - done * per_step, per_step) == steps);
   }
 }

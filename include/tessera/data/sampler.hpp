@@ -69,10 +69,4 @@ std::int64_t first_sample_of(std::int64_t step, std::int64_t micro_batches, std:
 std::optional<std::int64_t> samples_of_run(const TrainOptions& options, std::int64_t seq_len,
                                            std::int64_t samples_per_epoch);
 
-/// Returns the steps that read so many samples, rounded up. A run that goes on with another batch derives its steps
-/// again: those that it has done, and these for the samples that are left.
-constexpr std::int64_t steps_for_samples(std::int64_t samples, std::int64_t samples_per_step) {
-  return samples <= 0 ? 0 : (samples - 1) / samples_per_step + 1;
-}
-
 }  // namespace tessera
