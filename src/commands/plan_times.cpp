@@ -57,8 +57,7 @@ std::optional<RunCost> planned_cost(const ResolvedRun& run, const std::optional<
   const std::optional<std::int64_t> steps = planned_steps(run.options, schedule);
   if (!steps) return std::nullopt;
   const std::int64_t memory = run.options.plan.memory;
-  if (!cluster || (memory > 0 && limited_bytes(schedule, plan) > memory))
-    return cost_of(*steps, schedule, nullptr, 1);
+  if (!cluster || (memory > 0 && limited_bytes(schedule, plan) > memory)) return cost_of(*steps, schedule, nullptr, 1);
   const Prediction prediction = predict(schedule, plan, run.options, *cluster);
   return cost_of(*steps, schedule, &prediction, cluster->threads);
 }

@@ -367,8 +367,9 @@ void add_files(Rows& rows) {
                     "write tensors.h5, which shows whole tensors to HDF5 readers, with each checkpoint; false: tessera "
                     "index makes it when it is wanted");
   checkpoint
-      .seconds("checkpoint.timeout", &C::timeout, 0.0,
-               "how long a rank waits for another that reads or writes a checkpoint, before the run fails; 0: without limit")
+      .seconds(
+          "checkpoint.timeout", &C::timeout, 0.0,
+          "how long a rank waits for another that reads or writes a checkpoint, before the run fails; 0: without limit")
       .also_by(kUsing);
   metrics.integer("metrics.every", &MetricsOptions::every, 1, kAnyCount,
                   "steps between log lines and rows of every rank (/steps has every step)");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/format.hpp"
@@ -20,8 +21,7 @@ std::string with_commas(std::int64_t count) {
 
 }  // namespace
 
-RunCost cost_of(std::int64_t steps, const StepSchedule& schedule, const Prediction* prediction,
-                    std::int64_t threads) {
+RunCost cost_of(std::int64_t steps, const StepSchedule& schedule, const Prediction* prediction, std::int64_t threads) {
   RunCost cost;
   cost.steps = steps;
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();

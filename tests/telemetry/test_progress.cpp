@@ -48,8 +48,7 @@ TEST_CASE("the bar says everything where there is room") {
   CHECK(progress_bar(state(500), 140) ==
         "step  500/1000 [==============>             ]  50%  loss 3.2145  12.3K tokens/s  812 ms/step  exposed 4.1%  "
         "11 min 54 s left");
-  CHECK(progress_line(state(500)) ==
-        "step  500/1000  loss 3.2145  12.3K tokens/s  exposed 4.1%  11 min 54 s left");
+  CHECK(progress_line(state(500)) == "step  500/1000  loss 3.2145  12.3K tokens/s  exposed 4.1%  11 min 54 s left");
   CHECK_THAT(progress_bar(state(1000), 140), Contains("[============================] 100%") && !Contains("left"));
   CHECK_THAT(progress_bar(state(999), 140), Contains(" 99%"));
 }

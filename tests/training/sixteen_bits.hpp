@@ -23,7 +23,8 @@ inline TensorSource rounded_otherwise(const Architecture& architecture, const Te
       initialize_slice(tensors[tensor], tensor, 1, first, out);
     for (std::size_t i = 0; i < out.size(); ++i) {
       const auto place = static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(i);
-      const std::uint32_t bits = (place * 2654435761u) ^ (static_cast<std::uint32_t>(tensor - TensorId(0) + 1) * 40503u) ^ (seed * 2246822519u);
+      const std::uint32_t bits = (place * 2654435761u) ^
+                                 (static_cast<std::uint32_t>(tensor - TensorId(0) + 1) * 40503u) ^ (seed * 2246822519u);
       out[i] *= static_cast<float>(1 + roundoff(dtype) * (static_cast<double>((bits * 2654435761u) >> 8) / 0x1p23 - 1));
     }
   };
@@ -46,9 +47,8 @@ class SixteenBits {
     options.comm.backend = CommOptions().backend;
     cpu = train_locally(options, architecture, world, world, {}, weights);
     for (std::uint32_t seed = 1; seed <= 6; ++seed) {
-      others_.push_back(
-          train_locally(options, architecture, world, world, {},
-                        rounded_otherwise(architecture, weights, options.precision.compute, seed)));
+      others_.push_back(train_locally(options, architecture, world, world, {},
+                                      rounded_otherwise(architecture, weights, options.precision.compute, seed)));
     }
   }
 

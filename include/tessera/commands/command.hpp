@@ -66,8 +66,9 @@ Call read_call(const std::vector<std::string>& words);
 /// Returns the text of `tessera` alone: usage, commands, examples, and where to read on.
 std::string usage_text();
 
-/// Returns the text of `tessera help`: usage_text; of `tessera help options`: every option; of `tessera --help`: both. For `tessera help COMMAND`, or the first word of
-/// several commands: what they do, with an example, and the options that they read. UsageError for an unknown command.
+/// Returns the text of `tessera help`: usage_text; of `tessera help options`: every option; of `tessera --help`: both.
+/// For `tessera help COMMAND`, or the first word of several commands: what they do, with an example, and the options
+/// that they read. UsageError for an unknown command.
 std::string help_on(const std::vector<std::string>& topic);
 
 /// Runs the program: reads the command, starts MPI if it needs ranks, and maps errors to exit codes.

@@ -21,8 +21,7 @@ struct RunCost {
 
 /// Returns the length of `steps` steps of a schedule. `prediction`: of one of them, or null; `threads`: per rank, which
 /// decide how many cores are in use.
-RunCost cost_of(std::int64_t steps, const StepSchedule& schedule, const Prediction* prediction,
-                    std::int64_t threads);
+RunCost cost_of(std::int64_t steps, const StepSchedule& schedule, const Prediction* prediction, std::int64_t threads);
 
 /// Returns "76,294 steps = 10.0B tokens: 2 d 20 h +- 6%, 271 GPU-hours", as far as it is known.
 std::string describe(const RunCost& cost);
