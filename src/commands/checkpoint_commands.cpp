@@ -15,6 +15,7 @@
 #include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/config/removed_options.hpp"
 #include "tessera/convert/convert.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/convert/tensor_stream.hpp"
@@ -101,6 +102,7 @@ void list_checkpoints(const Log& log, const CheckpointFolder& folder, JudgedChec
 std::map<std::string, std::string> default_options() {
   std::map<std::string, std::string> values;
   for (const OptionValue& option : flat_options({})) values.emplace(option.name, option.value);
+  for (const RemovedOption& removed : removed_options()) values.emplace(removed.name, removed.by_default);
   return values;
 }
 

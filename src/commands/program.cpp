@@ -11,6 +11,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/commands/command.hpp"
+#include "tessera/config/removed_options.hpp"
 
 namespace tessera {
 
@@ -22,11 +23,16 @@ int with_output_written(int code) {
   throw IoError("cannot write to the standard output ({})", std::generic_category().message(errno));
 }
 
+void say_what_is_dropped(const Log& log, const Options& options) {
+  if (const std::string line = dropped_line(options); !line.empty()) log.warn(line);
+}
+
 /// Runs a command that needs no other ranks.
 int run_alone(const std::vector<std::string>& words, const Invocation& invocation) {
   Call call = read_call(words.empty() ? std::vector<std::string>{"help"} : words);
   TESSERA_ASSERT(!call.command->needs_ranks, "{} is run without ranks", call.command->name);
   call.invocation = invocation;
+  say_what_is_dropped(Log(0, 1), call.options);
   return with_output_written(call.command->run(call));
 }
 
@@ -35,6 +41,7 @@ int run_with_ranks(World& world, const std::vector<std::string>& words, const In
   TESSERA_ASSERT(call.command->needs_ranks, "{} is run with ranks", call.command->name);
   call.invocation = invocation;
   call.world = &world;
+  say_what_is_dropped(Log(world.control().rank(), world.control().size()), call.options);
   const WaitPhase phase(world.control().waits(), "the ranks worked", call.options.checkpoint.timeout,
                         "checkpoint.timeout");
   const int code = call.command->run(call);

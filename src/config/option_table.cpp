@@ -1,6 +1,7 @@
 #include "config/option_table.hpp"
 
 #include "config/option_makers.hpp"
+#include "tessera/config/removed_options.hpp"
 
 namespace tessera {
 
@@ -244,8 +245,6 @@ void add_shard(Rows& rows) {
       .integer("shard.min_params", &S::min_params, 1, kAnyCount,
                "wrap = size: neighbouring parts are joined until they have so many parameters")
       .also_by(kUsing);
-  shard.integer("shard.persistence_threshold", &S::persistence_threshold, 0, kAnyCount,
-                "tensors of fewer elements stay full: gathered once a step, after their update; 0: none");
   shard.value<read_reshard>(
       "shard.reshard_after_forward", &S::reshard_after_forward, "true|false|N ranks", reshard_text,
       "drop gathered parameters after forward and gather them again for backward; N: but for 1/N, which "
@@ -523,7 +522,7 @@ const OptionEntry* find_option(std::string_view name) {
 
 bool read_option(Readers readers, std::string_view option) {
   const OptionEntry* row = find_option(option);
-  return row != nullptr && overlap(row->readers, readers);
+  return row == nullptr ? find_removed(option) != nullptr : overlap(row->readers, readers);
 }
 
 std::string_view section_title(std::string_view section) {

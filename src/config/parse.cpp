@@ -13,6 +13,7 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/config/options.hpp"
+#include "tessera/config/removed_options.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/config/value_text.hpp"
@@ -70,7 +71,11 @@ Refusal not_an_option(std::string_view word) {
   return refusal("command line: {} is not an option", in_quotes(word)).hint("Write --section.key=value");
 }
 
+bool is_known(std::string_view name) { return find_option(name) != nullptr || find_removed(name) != nullptr; }
+
 Refusal no_value(const std::string& name) {
+  if (const RemovedOption* removed = find_removed(name))
+    return refusal("command line: {} has no value", name).hint("{}", removed->instead);
   return refusal("command line: {} has no value", name).hint("Allowed values: {}", find_option(name)->allowed);
 }
 
@@ -104,6 +109,8 @@ std::vector<po::option> parsed(const std::vector<std::string>& words) try {
   static const po::options_description known = [] {
     po::options_description all;
     for (const auto& row : option_table()) all.add_options()(row.name.c_str(), po::value<std::string>(), "");
+    for (const auto& removed : removed_options())
+      all.add_options()(std::string(removed.name).c_str(), po::value<std::string>(), "");
     all.add_options()("help", "")("version", "");
     return all;
   }();
@@ -117,7 +124,7 @@ std::vector<po::option> parsed(const std::vector<std::string>& words) try {
 } catch (const po::error_with_option_name& error) {
   std::string name = error.get_option_name();
   name.erase(0, name.find_first_not_of('-'));
-  if (find_option(name) != nullptr) throw no_value(name);
+  if (is_known(name)) throw no_value(name);
   throw refusal("command line: {}", error.what()).hint("Write --section.key=value");
 }
 
@@ -136,6 +143,15 @@ std::string also_named(const std::filesystem::path& file) {
   if (const std::string hint = hub_hint(file); !hint.empty()) return ". " + hint;
   if (file.extension() == ".ini") return "";
   return fmt::format("; a model is named by --model.from=FOLDER, or --model.preset={}", preset.allowed);
+}
+
+/// Notes an option of earlier versions at its default; refuses another value.
+void drop(const RemovedOption& removed, const Setting& setting, Options& options) {
+  if (setting.value != removed.by_default) {
+    throw refusal("{}: {} = {} does not work any more", setting.place, setting.name, in_quotes(setting.value))
+        .hint("{}", removed.instead);
+  }
+  options.dropped.insert(fmt::format("{} = {}", setting.name, setting.value));
 }
 
 }  // namespace
@@ -160,13 +176,14 @@ Arguments read_arguments(const std::vector<std::string>& words) {
   if (out.help || out.version) return out;
   // Checked before a word that follows is taken for a file.
   for (const Setting& setting : out.settings)
-    if (find_option(setting.name) == nullptr) throw unknown_option(setting);
+    if (!is_known(setting.name)) throw unknown_option(setting);
   for (const auto& word : out.positional)
     if (word.starts_with('-')) throw not_an_option(word);
   return out;
 }
 
 void apply(const Setting& setting, Options& options) {
+  if (const RemovedOption* removed = find_removed(setting.name)) return drop(*removed, setting, options);
   const OptionEntry* option = find_option(setting.name);
   if (option == nullptr) throw unknown_option(setting);
   if (!option->set(options, with_home(setting))) {

@@ -25,7 +25,7 @@ void unused_by_strategy(const ShardOptions& shard, std::vector<UnusedOption>& ou
     case ParameterLife::rest:
       add_unused(out, fmt::format("{} keeps full parameters and gathers nothing for forward or backward", rules.name),
                  {"shard.prefetch_forward", "shard.prefetch_backward", "shard.limit_all_gathers",
-                  "shard.reshard_after_forward", "shard.persistence_threshold"});
+                  "shard.reshard_after_forward"});
       break;
     case ParameterLife::step:
       add_unused(out, fmt::format("{} gathers every unit once per step and keeps it through backward", rules.name),

@@ -63,11 +63,6 @@ std::vector<Change> resharding(const RunShape& shape) {
   return changes;
 }
 
-std::vector<Change> nothing_stays_full(const RunShape& shape) {
-  if (shape.policy.persistence_threshold == 0) return {};
-  return {changed(shape, "shard.persistence_threshold=0", [](RunShape& s) { s.policy.persistence_threshold = 0; })};
-}
-
 std::vector<Change> nothing_activated(const RunShape& shape) {
   if (!shape.policy.keeps_activated) return {};
   return {changed(shape, "memory.keep_activated=false", [](RunShape& s) { s.policy.keeps_activated = false; })};
@@ -141,11 +136,10 @@ struct Dimension {
 
 /// Returns the dimensions over which the run of least memory is searched, from the cheapest change to the dearest.
 const std::vector<Dimension>& dimensions() {
-  static const std::vector<Dimension> all{
-      {asynchronous_off, true}, {nothing_stays_full, false}, {nothing_activated, true},
-      {recompute, false},       {more_sharding, false},      {resharding, false},
-      {fewer_gathers, false},   {smallest_batch, true},      {offload_activations, true},
-      {offload, false},         {reduce_in_bf16, false},     {compute_in_bf16, false}};
+  static const std::vector<Dimension> all{{asynchronous_off, true}, {nothing_activated, true},   {recompute, false},
+                                          {more_sharding, false},   {resharding, false},         {fewer_gathers, false},
+                                          {smallest_batch, true},   {offload_activations, true}, {offload, false},
+                                          {reduce_in_bf16, false},  {compute_in_bf16, false}};
   return all;
 }
 
@@ -212,9 +206,8 @@ std::optional<std::int64_t> bytes_with(const Change& change) {
 
 std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed) {
   std::vector<Change> changes;
-  for (const auto& of :
-       {asynchronous_off, nothing_stays_full, fewer_gathers, resharding, nothing_activated, recompute, more_sharding,
-        smallest_batch, offload_activations, offload, reduce_in_bf16, compute_in_bf16}) {
+  for (const auto& of : {asynchronous_off, fewer_gathers, resharding, nothing_activated, recompute, more_sharding,
+                         smallest_batch, offload_activations, offload, reduce_in_bf16, compute_in_bf16}) {
     for (Change& change : of(shape)) changes.push_back(std::move(change));
   }
   for (Change& change : changes) {

@@ -57,8 +57,7 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   schedule.model = model;
   if (policy.generation) describe_generation(schedule, *policy.generation, policy);
   const bool wants_matrices = policy.training && rules_of(policy.optimizer).wants_matrices;
-  schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world(), policy.persistence_threshold,
-                                      wants_matrices);
+  schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world(), wants_matrices);
   schedule.state.resize(schedule.layout.units.size());
   schedule.grid = grid;
   schedule.strategy = policy.strategy;

@@ -32,7 +32,6 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
   const std::int64_t P = schedule.layout.padded_elements(), K = schedule.accumulation;
   // Gradients are summed K times or once, and sent back where the update reads them full.
   const std::int64_t sums = schedule.micro_batches.reduced_each_micro_step ? K : 1;
-  const std::int64_t stays = schedule.layout.elements_that_stay();
   const bool slices = schedule.grid.size(Group::sub) > 1;  // one gather for forward, and one of slices for backward
   const std::int64_t phases = slices ? 1 : 2;
   const std::int64_t gathers = rules.life == ParameterLife::phase ? phases * K : 1;
@@ -41,9 +40,8 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
   std::vector<FormulaTerm> terms{
       term(schedule, "sums of gradients", sums, rules.inner, P, schedule.reduce),
       term(schedule, "sums sent back", rules.state == Group::self ? sums : 0, rules.inner, P, schedule.reduce),
-      term(schedule, "gathers of parameters", gathers, rules.state, P - stays, schedule.compute),
-      term(schedule, "gathers of slices", slices ? K : 0, Group::sub, P - stays, schedule.compute),
-      term(schedule, "gathers of what stays full", 1, rules.state, stays, schedule.compute),
+      term(schedule, "gathers of parameters", gathers, rules.state, P, schedule.compute),
+      term(schedule, "gathers of slices", slices ? K : 0, Group::sub, P, schedule.compute),
       term(schedule, "sums over replicas and back", 2, rules.outer, in_group, schedule.reduce),
       term(schedule, kMatricesTerm, 2, rules.state, matrices, DType::fp32)};
   std::erase_if(terms, [](const FormulaTerm& term) { return term.bytes == 0; });
@@ -64,9 +62,8 @@ OffloadAccount offload_account(const StepSchedule& schedule) {
     if (!schedule.is_offloaded(unit)) continue;
     account.elements += share;
     // A copy in the compute type stays on the device for gathers; it does so anyway where full parameters always stay.
-    const bool stays = rules.life == ParameterLife::rest || schedule.unit(unit).stays_full;
-    const bool stays_anyhow = stays && (is_cast || ranks > 1);
-    const bool loaded_to_gather = schedule.offload == Offload::params && !stays;
+    const bool stays_anyhow = rules.life == ParameterLife::rest && (is_cast || ranks > 1);
+    const bool loaded_to_gather = schedule.offload == Offload::params;
     account.on_host += share * (state + (loaded_to_gather && is_cast ? compute : 0));
     account.off_device += share * (state - (loaded_to_gather || stays_anyhow ? 0 : compute));
   }
@@ -89,14 +86,7 @@ std::vector<FormulaTerm> copy_terms(const StepSchedule& schedule) {
   const StrategyRules& rules = rules_of(schedule.strategy);
   const bool each_gather = schedule.offload == Offload::params && rules.life == ParameterLife::phase;
   const std::int64_t phases = schedule.grid.size(Group::sub) > 1 ? 1 : 2;
-  std::int64_t stay = 0;
-  for (const UnitId unit : schedule.layout.units.ids()) {
-    if (each_gather && schedule.is_offloaded(unit) && schedule.unit(unit).stays_full)
-      stay += schedule.unit(unit).share(schedule.grid.size(rules.state));
-  }
-  copies("parameters to the device", each_gather ? phases * schedule.accumulation : 1, elements - stay,
-         schedule.compute);
-  copies("parameters that stay full to the device", 1, stay, schedule.compute);
+  copies("parameters to the device", each_gather ? phases * schedule.accumulation : 1, elements, schedule.compute);
   return terms;
 }
 

@@ -18,7 +18,6 @@ SchedulePolicy policy_from(const Options& options) {
   policy.optimizer = options.optim.name;
   policy.wrap = options.shard.wrap;
   policy.min_params = options.shard.min_params;
-  policy.persistence_threshold = options.shard.persistence_threshold;
   policy.reshard_after_forward = options.shard.reshard_after_forward.drops;
   policy.prefetch_forward = options.shard.prefetch_forward;
   policy.prefetch_backward = options.shard.prefetch_backward;
@@ -172,9 +171,7 @@ PlannedRun plan_run(const Options& options, const Architecture& architecture, st
 RunShape with_strategy(RunShape shape, Strategy strategy) {
   shape.policy.strategy = strategy;
   shape.policy.keeps_copies = false;
-  const ParameterLife life = rules_of(strategy).life;
-  if (life != ParameterLife::phase) shape.reshard_ranks = 0;
-  if (life == ParameterLife::rest) shape.policy.persistence_threshold = 0;
+  if (rules_of(strategy).life != ParameterLife::phase) shape.reshard_ranks = 0;
   if (shape.reduce_by_strategy) shape.policy.reduce_each_micro_step = rules_of(strategy).reduces_each_micro_step();
   return shape;
 }

@@ -15,7 +15,6 @@ struct Piece {
   std::vector<TensorId> tensors;
   int block = -1;
   bool stands_alone = false;
-  bool stays_full = false;
 };
 
 std::string short_name(const std::string& tensor) {
@@ -27,13 +26,13 @@ std::vector<Piece> pieces_of(const ModelParts& model) {
   IndexedVector<TensorId, bool> seen(model.tensors.size(), false);
   std::vector<Piece> pieces;
   for (const Part& part : model.parts) {
-    Piece rest{part.name, {}, part.block, false, false};
+    Piece rest{part.name, {}, part.block, false};
     for (const TensorId id : part.tensors) {
       if (seen[id]) continue;
       seen[id] = true;
       const ParameterTensor& tensor = model.tensors[id];
       if (tensor.is_table || part.kind == PartKind::embedding) {
-        pieces.push_back({short_name(tensor.name), {id}, -1, true, false});
+        pieces.push_back({short_name(tensor.name), {id}, -1, true});
       } else {
         const auto before = std::ranges::find(rest.tensors, tensor.follows);
         rest.tensors.insert(before == rest.tensors.end() ? before : before + 1, id);
@@ -50,30 +49,6 @@ std::vector<Piece> pieces_of(const ModelParts& model) {
 std::int64_t elements_of(const ModelParts& model, const std::vector<TensorId>& tensors) {
   return std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0},
                          [&](std::int64_t sum, TensorId id) { return sum + model.tensors[id].elements; });
-}
-
-/// Takes the tensors of fewer than `small` elements out of the pieces that it leaves in `pieces`. Those that several
-/// parts read are left there, because parts contribute to their gradients one after the other. A tensor that follows
-/// another goes where that goes.
-Piece take_small(const ModelParts& model, std::vector<Piece>& pieces, std::int64_t small) {
-  IndexedVector<TensorId, int> readers(model.tensors.size(), 0);
-  for (const Part& part : model.parts) {
-    for (const TensorId id : part.tensors) ++readers[id];
-  }
-  Piece taken{"small", {}, -1, true, true};
-  IndexedVector<TensorId, bool> is_small(model.tensors.size(), false);
-  for (const TensorId id : model.tensors.ids()) {
-    const ParameterTensor& tensor = model.tensors[id];
-    is_small[id] = tensor.follows ? is_small[tensor.follows] : tensor.elements < small && readers[id] == 1;
-  }
-  for (Piece& piece : pieces) {
-    std::erase_if(piece.tensors, [&](TensorId id) {
-      if (is_small[id]) taken.tensors.push_back(id);
-      return is_small[id];
-    });
-  }
-  std::erase_if(pieces, [](const Piece& piece) { return piece.tensors.empty(); });
-  return taken;
 }
 
 void append(Piece& to, const Piece& from) {
@@ -136,7 +111,7 @@ std::vector<Piece> merge_by_size(const ModelParts& model, const std::vector<Piec
 }
 
 std::vector<Piece> merge_all(const std::vector<Piece>& pieces) {
-  Piece whole{"model", {}, 0, false, false};
+  Piece whole{"model", {}, 0, false};
   for (const Piece& piece : pieces) append(whole, piece);
   if (whole.tensors.empty()) return {};
   return {whole};
@@ -158,16 +133,10 @@ std::int64_t UnitLayout::padded_elements() const {
                          [](std::int64_t sum, const Unit& unit) { return sum + unit.padded; });
 }
 
-std::int64_t UnitLayout::elements_that_stay() const {
-  return std::accumulate(units.begin(), units.end(), std::int64_t{0},
-                         [](std::int64_t sum, const Unit& unit) { return unit.stays_full ? sum + unit.padded : sum; });
-}
-
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
-                             std::int64_t small, bool matrices_first) {
+                             bool matrices_first) {
   TESSERA_ASSERT(world > 0, "a world has at least one rank");
   std::vector<Piece> pieces = pieces_of(model);
-  Piece taken = take_small(model, pieces, small);
   switch (wrap) {
     case Wrap::block:
       pieces = merge_by_block(pieces);
@@ -179,7 +148,6 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
       pieces = merge_all(pieces);
       break;
   }
-  if (!taken.tensors.empty()) pieces.insert(pieces.begin(), std::move(taken));
   UnitLayout layout;
   layout.world = world;
   layout.unit_of.assign(model.tensors.size(), {});
@@ -190,7 +158,6 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
     Unit unit;
     unit.name = piece.name;
     unit.is_block = piece.block >= 0;
-    unit.stays_full = piece.stays_full;
     std::int64_t end = 0;
     for (const TensorId id : piece.tensors) {
       if (!model.tensors[id].follows) end = round_up(end, kTensorAlignment);

@@ -8,6 +8,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/comm/launcher.hpp"
+#include "tessera/config/removed_options.hpp"
 #include "tessera/files/byte_file.hpp"
 
 namespace tessera {
@@ -43,6 +44,13 @@ SweepFile file_of(const std::filesystem::path& path, const std::vector<Setting>&
   return read_sweep_file(path, arguments, path_exists(dir / "sweep.ini") ? dir : std::filesystem::path());
 }
 
+void say_notes(const Sweep& sweep) {
+  for (const std::string& note : sweep.file.notes) say(note);
+  Options dropped;
+  for (const SweepRow& row : sweep.rows) dropped.dropped.insert(row.options.dropped.begin(), row.options.dropped.end());
+  if (const std::string line = dropped_line(dropped); !line.empty()) say(line);
+}
+
 }  // namespace
 
 int run_sweep(const std::filesystem::path& file, const std::vector<Setting>& arguments) {
@@ -55,7 +63,7 @@ int run_sweep(const std::filesystem::path& file, const std::vector<Setting>& arg
   sweep.chosen = chosen_rows(sweep.rows, sweep.file.sweep.only);
   const SweepAction action = sweep.file.sweep.action;
   const bool begins = action == SweepAction::print || action == SweepAction::run || action == SweepAction::submit;
-  for (const std::string& note : begins ? sweep.file.notes : std::vector<std::string>{}) say(note);
+  if (begins) say_notes(sweep);
   if (begins || action == SweepAction::retry) use_prices(sweep, begins);
   switch (action) {
     case SweepAction::print:

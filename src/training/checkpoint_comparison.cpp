@@ -5,6 +5,7 @@
 
 #include "tessera/base/refuse.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/config/removed_options.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
 
@@ -71,6 +72,11 @@ class Comparison {
         continue;
       }
       add(option.name, old->second, option.value);
+    }
+    for (const RemovedOption& removed : removed_options()) {
+      const auto old = then_.find(std::string(removed.name));
+      const bool counts = old != then_.end() && !removed.name.starts_with("checkpoint.");
+      if (counts && old->second != removed.by_default) add(old->first, old->second, std::string(removed.by_default));
     }
     add_rate(add);
     return text;

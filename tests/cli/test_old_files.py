@@ -40,7 +40,9 @@ class OldFiles(Case):
         self.assertEqual(status(self.folder / run)["state"], "finished")
 
     def test_its_options_start_a_run(self):
-        self.train("run/config.ini", "--run.dir=again", "--comm.emulate=none", ranks=2)
+        job = self.train("run/config.ini", "--run.dir=again", "--comm.emulate=none", ranks=2)
+        self.assertEqual(job.err.count("dropped "), 1, "one line, of one rank")
+        self.assertIn("shard.persistence_threshold = 0", job.err)
         self.assert_as_whole("again")
 
     def test_a_stopped_run_goes_on(self):

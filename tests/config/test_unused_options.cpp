@@ -10,21 +10,20 @@ TEST_CASE("Options that the strategy does not use are errors, even at their defa
   const std::vector<std::pair<std::string, std::vector<std::string>>> unused = {
       {"ddp",
        {"group_size=2", "prefetch_forward=1", "prefetch_backward=0", "limit_all_gathers=2",
-        "reshard_after_forward=true", "persistence_threshold=0"}},
+        "reshard_after_forward=true"}},
       {"zero1",
        {"group_size=2", "prefetch_forward=1", "prefetch_backward=0", "limit_all_gathers=2",
-        "reshard_after_forward=false", "persistence_threshold=5"}},
+        "reshard_after_forward=false"}},
       {"zero2", {"group_size=2", "prefetch_backward=0", "limit_all_gathers=2", "reshard_after_forward=false"}},
       {"zero3", {"group_size=2"}},
       {"hsdp-zero2", {"prefetch_backward=0", "limit_all_gathers=2", "reshard_after_forward=false"}},
       {"hsdp-zero1",
-       {"prefetch_forward=0", "prefetch_backward=0", "limit_all_gathers=2", "reshard_after_forward=false",
-        "persistence_threshold=5"}},
+       {"prefetch_forward=0", "prefetch_backward=0", "limit_all_gathers=2", "reshard_after_forward=false"}},
       {"hsdp", {}}};
   for (const auto& [strategy, refused] : unused) {
-    for (const std::string option : {"group_size=2", "prefetch_forward=1", "prefetch_backward=0", "limit_all_gathers=2",
-                                     "reshard_after_forward=true", "reshard_after_forward=false",
-                                     "reshard_after_forward=2", "persistence_threshold=0", "persistence_threshold=5"}) {
+    for (const std::string option :
+         {"group_size=2", "prefetch_forward=1", "prefetch_backward=0", "limit_all_gathers=2",
+          "reshard_after_forward=true", "reshard_after_forward=false", "reshard_after_forward=2"}) {
       const auto message = error_of({"--shard.strategy=" + strategy, "--shard." + option});
       const bool expected = std::ranges::any_of(refused, [&](const std::string& name) {
         return name.substr(0, name.find('=')) == option.substr(0, option.find('='));

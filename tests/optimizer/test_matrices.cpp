@@ -77,7 +77,7 @@ TEST_CASE("each matrix has one owner, and owners have about the same to do") {
     const ModelParts model = model_of(a);
     for (const Wrap wrap : {Wrap::block, Wrap::size, Wrap::model}) {
       for (const std::int64_t members : {1, 2, 3, 8, 64}) {
-        const UnitLayout layout = divide_into_units(model, wrap, 3000, members, 100, true);
+        const UnitLayout layout = divide_into_units(model, wrap, 3000, members, true);
         const auto owners = owners_of(model, layout, members);
         std::set<TensorId> seen;
         std::vector<double> load(static_cast<std::size_t>(members));
@@ -109,7 +109,7 @@ TEST_CASE("each matrix has one owner, and owners have about the same to do") {
 TEST_CASE("matrices of blocks come first in their units where that is wanted") {
   const ModelParts model = model_of(small("nano"));
   for (const Wrap wrap : {Wrap::block, Wrap::size, Wrap::model}) {
-    const UnitLayout layout = divide_into_units(model, wrap, 3000, 4, 0, true);
+    const UnitLayout layout = divide_into_units(model, wrap, 3000, 4, true);
     for (const Unit& unit : layout.units) {
       for (const TensorPlace& place : unit.tensors) {
         const ParameterTensor& tensor = model.tensors[place.tensor];

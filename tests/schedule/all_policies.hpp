@@ -16,14 +16,14 @@ struct PolicyCase {
     return fmt::format(
         "{} {} wrap={} world={} F={} K={} each={} ckpt={} prefetch={}/{} limit={} reshard={} compute={} reduce={} "
         "tied={} "
-        "det={} snapshot={} offload={} of {} in {} sub={} small={} activations={} copies={} adds={}",
+        "det={} snapshot={} offload={} of {} in {} sub={} activations={} copies={} adds={}",
         name_of(policy.strategy), name_of(policy.optimizer), name_of(policy.wrap), grid.world(),
         grid.size(Group::shard), policy.accumulation, policy.reduce_each_micro_step,
         tessera::describe(policy.recomputation), policy.prefetch_forward, policy.prefetch_backward,
         policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute), name_of(policy.reduce),
         name_of(policy.tied_reduce), policy.deterministic, policy.snapshot, name_of(policy.offload),
-        policy.offload_fraction, policy.offload_bucket, grid.size(Group::sub), policy.persistence_threshold,
-        policy.offload_activations, policy.keeps_copies, policy.adds_in_backward);
+        policy.offload_fraction, policy.offload_bucket, grid.size(Group::sub), policy.offload_activations,
+        policy.keeps_copies, policy.adds_in_backward);
   }
 };
 
@@ -61,7 +61,7 @@ inline void for_each_policy(const std::function<void(const PolicyCase&)>& f, int
           if (rules.life == ParameterLife::rest && p.offload == Offload::params) p.offload = Offload::optimizer;
           p.offload_fraction = std::array{1.0, 0.5, 0.1}[pick(3)];
           p.offload_bucket = std::array<std::int64_t, 3>{64, 256, 1 << 20}[pick(3)];
-          p.persistence_threshold = std::array<std::int64_t, 4>{0, 0, 9, 200}[pick(4)];
+          pick(4);  // of an option that is gone: later draws stay what they were
           if (life_of(p) == ParameterLife::phase && pick(2) == 0)
             c.grid = grid_for(strategy, world, world, group, group % 2 == 0 ? 2 : group);
           p.offload_activations = pick(2) == 0;

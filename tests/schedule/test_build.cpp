@@ -211,7 +211,6 @@ TEST_CASE("whatever differs between two schedules changes the hash") {
   changed([](StepSchedule& s) { s.generation_parts = GenerationParts{s.model, s.model}; });
   changed([](StepSchedule& s) { std::swap(s.sums, s.wish); });
   changed([](StepSchedule& s) { std::swap(s.evaluation, s.generation); });
-  changed([](StepSchedule& s) { s.layout.units[UnitId(0)].stays_full ^= true; });
   changed([](StepSchedule& s) { s.values[ValueId(0)].first = 0; });
   changed([&](StepSchedule& s) { s.operations[last].bucket.first = 1; });
   changed([&](StepSchedule& s) { s.operations[last].runs.emplace_back(); });

@@ -179,7 +179,7 @@ std::vector<PolicyCase> subjects() {
     });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.optimizer = OptimizerName::muon, p.wrap = Wrap::size, p.min_params = 200, p.reduce_each_micro_step = !each;
-      p.compute = p.reduce = DType::bf16, p.persistence_threshold = rules.life == ParameterLife::rest ? 0 : 70;
+      p.compute = p.reduce = DType::bf16;
     });
     if (rules.life == ParameterLife::phase) {
       add(
@@ -193,16 +193,10 @@ std::vector<PolicyCase> subjects() {
           2);
       add(
           strategy, 4, group,
-          [&](SchedulePolicy& p) {
-            p.persistence_threshold = 9, p.compute = DType::bf16;
-            p.offload = Offload::params, p.offload_bucket = 128;
-          },
-          2);
+          [&](SchedulePolicy& p) { p.compute = DType::bf16, p.offload = Offload::params, p.offload_bucket = 128; }, 2);
     }
     if (rules.life != ParameterLife::rest) {
-      add(strategy, 4, group, [&](SchedulePolicy& p) {
-        p.persistence_threshold = 70, p.accumulation = 2, p.tied_reduce = TiedReduce::twice;
-      });
+      add(strategy, 4, group, [&](SchedulePolicy& p) { p.accumulation = 2, p.tied_reduce = TiedReduce::twice; });
     }
     for (const Offload offload : {Offload::optimizer, Offload::params}) {
       if (offload == Offload::params && rules.life == ParameterLife::rest) continue;

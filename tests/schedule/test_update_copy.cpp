@@ -102,7 +102,6 @@ TEST_CASE("an update on the host writes the cast of its bucket: into a buffer, o
   for (const Offload offload : {Offload::optimizer, Offload::params}) {
     SchedulePolicy policy;
     policy.compute = DType::bf16;
-    policy.persistence_threshold = 9;  // norms
     policy.offload = offload, policy.offload_fraction = 0.3, policy.offload_bucket = 64;
     const StepSchedule s = built_over(policy, 4);
     REQUIRE(verify_schedule(s).empty());

@@ -48,10 +48,6 @@ TEST_CASE("every tensor lies in exactly one unit, aligned, for all wraps and wor
       for (const std::int64_t world : {1, 2, 3, 5, 8, 64}) {
         check_layout(model, divide_into_units(model, Wrap::block, 0, world));
         check_layout(model, divide_into_units(model, Wrap::model, 0, world));
-        for (const std::int64_t small : {2, 9, 200, 1'000'000}) {
-          for (const Wrap wrap : {Wrap::block, Wrap::size, Wrap::model})
-            check_layout(model, divide_into_units(model, wrap, 100, world, small));
-        }
         for (const std::int64_t min : {1, 100, 1000, 10'000'000})
           check_layout(model, divide_into_units(model, Wrap::size, min, world));
       }
@@ -79,29 +75,27 @@ TEST_CASE("rows of zeros behind a table are in its unit and in no run") {
   CHECK(in_runs == model.parameter_count());
 }
 
-TEST_CASE("queries, keys and values follow each other without a gap, whatever the wrap, threshold and optimizer") {
+TEST_CASE("queries, keys and values follow each other without a gap, whatever the wrap and the optimizer") {
   Architecture a = preset("qwen2-0.5b");
   a.layers = 2, a.heads = 3, a.kv_heads = 1, a.width = 18, a.ffn_width = 13, a.vocab = 17, a.context = 9;
   const ModelParts model = declare_parts(a, 1, 4, DType::fp32);
-  const std::int64_t query = 18 * 18, key = 6 * 18;                    // no multiples of 64
-  for (const std::int64_t small : {0, 1, 7, 19, 109, 325, 100'000}) {  // between biases of k, q, weights of k, q
-    for (const bool matrices_first : {false, true}) {
-      for (const Wrap wrap : {Wrap::block, Wrap::size, Wrap::model}) {
-        const UnitLayout layout = divide_into_units(model, wrap, 100, 3, small, matrices_first);
-        check_layout(model, layout);
-        for (const TensorId id : model.tensors.ids()) {
-          if (model.tensors[id].role != Role::query_weight) continue;
-          INFO(small << ", " << model.tensors[id].name);
-          const TensorId bias = id + 1;
-          CHECK(stack_of(model, id) == std::vector<TensorId>{id, id + 2, id + 4});
-          CHECK(layout.offset_of[id + 2] == layout.offset_of[id] + query);
-          CHECK(layout.offset_of[id + 4] == layout.offset_of[id] + query + key);
-          CHECK(layout.offset_of[bias + 2] == layout.offset_of[bias] + 18);
-          CHECK(layout.offset_of[bias + 4] == layout.offset_of[bias] + 18 + 6);
-          for (const TensorId other : {id, bias}) {
-            CHECK(layout.unit_of[other + 2] == layout.unit_of[other]);
-            CHECK(layout.unit_of[other + 4] == layout.unit_of[other]);
-          }
+  const std::int64_t query = 18 * 18, key = 6 * 18;  // no multiples of 64
+  for (const bool matrices_first : {false, true}) {
+    for (const Wrap wrap : {Wrap::block, Wrap::size, Wrap::model}) {
+      const UnitLayout layout = divide_into_units(model, wrap, 100, 3, matrices_first);
+      check_layout(model, layout);
+      for (const TensorId id : model.tensors.ids()) {
+        if (model.tensors[id].role != Role::query_weight) continue;
+        INFO(model.tensors[id].name);
+        const TensorId bias = id + 1;
+        CHECK(stack_of(model, id) == std::vector<TensorId>{id, id + 2, id + 4});
+        CHECK(layout.offset_of[id + 2] == layout.offset_of[id] + query);
+        CHECK(layout.offset_of[id + 4] == layout.offset_of[id] + query + key);
+        CHECK(layout.offset_of[bias + 2] == layout.offset_of[bias] + 18);
+        CHECK(layout.offset_of[bias + 4] == layout.offset_of[bias] + 18 + 6);
+        for (const TensorId other : {id, bias}) {
+          CHECK(layout.unit_of[other + 2] == layout.unit_of[other]);
+          CHECK(layout.unit_of[other + 4] == layout.unit_of[other]);
         }
       }
     }
@@ -117,24 +111,6 @@ TEST_CASE("block wrap: tables, blocks, final norm") {
   REQUIRE(names == std::vector<std::string>{"wte", "wpe", "h.0", "h.1", "ln_f"});
   REQUIRE(layout.units[UnitId(2)].is_block);
   REQUIRE_FALSE(layout.units[UnitId(0)].is_block);
-}
-
-TEST_CASE("tensors below a threshold form the first unit, which stays full; the others stay where they were") {
-  const ModelParts model = toy_model();
-  const auto names = [&](Wrap wrap, std::int64_t small) {
-    std::vector<std::string> result;
-    for (const Unit& unit : divide_into_units(model, wrap, 500, 2, small).units) {
-      CHECK(unit.stays_full == (unit.name == "small"));
-      result.push_back(unit.name);
-    }
-    return result;
-  };
-  CHECK(names(Wrap::block, 8) == std::vector<std::string>{"wte", "wpe", "h.0", "h.1", "ln_f"});  // norms have 8
-  CHECK(names(Wrap::block, 9) == std::vector<std::string>{"small", "wte", "wpe", "h.0", "h.1"});
-  CHECK(names(Wrap::block, 129) == std::vector<std::string>{"small", "wte", "h.0", "h.1"});
-  CHECK(names(Wrap::size, 9) ==
-        std::vector<std::string>{"small", "wte", "wpe", "h.0.attn..h.0.mlp", "h.1.attn..h.1.mlp"});
-  CHECK(names(Wrap::model, 9) == std::vector<std::string>{"small", "model"});
 }
 
 TEST_CASE("size wrap: half blocks below the minimum merge, a remainder joins the unit before it") {

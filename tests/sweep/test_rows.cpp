@@ -118,6 +118,17 @@ TEST_CASE("A row of other ranks is made only where its like differ in their rank
   CHECK_THAT(c.error(kSmallRows + text, {"--sweep.ranks=99999999"}), Contains("ranks = '99999999'"));
 }
 
+TEST_CASE("Options of earlier versions at their defaults change no row; other values are refused") {
+  const SweepCase c;
+  const std::string option = "shard.persistence_threshold";
+  const auto rows = c.rows("[shard]\npersistence_threshold = 0\n[sweep.vary]\nshard.strategy = ddp, zero3\n" + option +
+                           " = 0\n[sweep.row a]\n" + option + " = 0\noptim.lr = 1\n");
+  CHECK(names_of(rows) == Words{"ddp-0", "zero3-0", "a"});
+  for (const SweepRow& row : rows) CHECK(row.options.dropped.contains(option + " = 0"));
+  for (const std::string place : {"[sweep.row a]\n", "[sweep.vary]\n"})
+    CHECK_THAT(c.error(place + option + " = 5\n"), Contains(option + " = '5' does not work any more"));
+}
+
 TEST_CASE("Rows that cannot exist on the ranks of sweep.ranks are left out, and why is said") {
   const SweepCase c;
   const std::string hybrid = "[sweep.row hybrid-2]\nranks = 2\nshard.strategy = hsdp\nshard.group_size = 2\n";

@@ -79,7 +79,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   c.machine.poison = d.below(2) == 0;
   c.machine.force_pairwise = d.below(4) == 0;
   c.family = d.of(std::array{Family::gpt2, Family::qwen2, Family::llama, Family::qwen3});
-  o.shard.persistence_threshold = d.of(std::array<std::int64_t, 4>{0, 0, 40, 900});
+  d.below(4);  // of an option that is gone: later draws stay what they were
   const std::int64_t widest = widest_sub_group(rules.strategy, c.world, c.ranks_per_node, group);
   if (o.shard.reshard_after_forward.drops && widest > 1 && d.below(2) == 0)
     o.shard.reshard_after_forward.ranks = d.below(2) == 0 && widest % 2 == 0 ? 2 : widest;
@@ -89,17 +89,15 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   o.optim.name = d.below(3) == 0 ? OptimizerName::muon : OptimizerName::adamw;
   if (o.optim.name == OptimizerName::muon) o.shard.offload = Offload::none;  // refused with it
   c.text = fmt::format(
-      "seed {}: {} {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} over {} small "
-      "{} "
+      "seed {}: {} {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} over {} "
       "reduce {} checkpoint {} activations {} kept {} offload {} of {} in {} queues {} threads {} poison {} pairwise "
       "{}",
       seed, name_of(c.family), name_of(o.optim.name), name_of(o.shard.strategy), c.world, group, c.ranks_per_node,
       name_of(o.shard.wrap), o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward,
       o.shard.limit_all_gathers, o.shard.reshard_after_forward.drops, o.shard.reshard_after_forward.ranks,
-      o.shard.persistence_threshold, name_of(o.shard.reduce), describe(recomputation_of(o.memory)),
-      o.memory.offload_activations, o.memory.keep_activated == Tristate::yes, name_of(o.shard.offload),
-      o.shard.offload_fraction.value, c.bucket, name_of(o.run.queues), o.run.threads, c.machine.poison,
-      c.machine.force_pairwise);
+      name_of(o.shard.reduce), describe(recomputation_of(o.memory)), o.memory.offload_activations,
+      o.memory.keep_activated == Tristate::yes, name_of(o.shard.offload), o.shard.offload_fraction.value, c.bucket,
+      name_of(o.run.queues), o.run.threads, c.machine.poison, c.machine.force_pairwise);
   return c;
 }
 

@@ -2,6 +2,7 @@
 
 #include "checkpoint_case.hpp"
 #include "file_support.hpp"
+#include "tessera/checkpoint/manifest.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -60,6 +61,23 @@ TEST_CASE("what changed is said") {
   const Outcome outcome = run(resumed(options), one, place.path(), 3, 0);
   REQUIRE(outcome.said.at(0).find("step 2") != std::string::npos);
   REQUIRE(outcome.said.at(1).find("ranks 2 -> 1") != std::string::npos);
+}
+
+TEST_CASE("an option of earlier versions that a checkpoint's run had is among what changed, but not its default") {
+  const RunPlace place;
+  run(base_options(), {}, place.path(), 1, 1);
+  const auto checkpoint = place.path() / "checkpoints/step-00000001";
+  const Manifest made = read_manifest(checkpoint);
+  for (const std::string then : {"0", "900"}) {
+    Manifest manifest = made;
+    manifest.options.emplace_back("shard.persistence_threshold", then);
+    test::write_file(checkpoint / std::string(kManifestName), manifest_text(manifest));
+    const Outcome outcome = run(resumed(base_options()), {}, place.path(), 2, 0);
+    const bool is_said = std::ranges::any_of(outcome.said, [](const std::string& line) {
+      return line.find("shard.persistence_threshold 900 -> 0") != std::string::npos;
+    });
+    CHECK(is_said == (then == "900"));
+  }
 }
 
 TEST_CASE("a run of epochs that changes its batch ends with its samples, and says how its rate goes on") {

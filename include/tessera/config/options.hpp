@@ -136,8 +136,7 @@ struct ShardOptions {
   Strategy strategy = Strategy::zero3;
   std::int64_t group_size = 0;  ///< ranks of a shard group (hybrid strategies); 0 = the ranks of a node
   Wrap wrap = Wrap::block;
-  std::int64_t min_params = 1'000'000;     ///< wrap = size
-  std::int64_t persistence_threshold = 0;  ///< elements of the smallest tensor that is gathered and dropped
+  std::int64_t min_params = 1'000'000;  ///< wrap = size
   ReshardAfterForward reshard_after_forward;
   std::int64_t prefetch_forward = 1, prefetch_backward = 1;  ///< units ahead; 0 = off
   std::int64_t limit_all_gathers = 2;                        ///< gathered units alive; 0 = no limit
@@ -328,6 +327,8 @@ struct Options {
   OptionNames repeated;
   /// Returns whether nobody set the option: neither the user nor a run's config.ini.
   bool is_open(std::string_view name) const { return !given.contains(name) && !repeated.contains(name); }
+  /// What was given of options that only earlier versions have ("shard.wrap = block"), at their defaults.
+  OptionNames dropped;
 
   bool operator==(const Options& other) const = default;
 };

@@ -29,7 +29,8 @@ constexpr bool overlap(Readers a, Readers b) {
   return (static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b)) != 0;
 }
 
-/// Returns whether any of `readers` reads an option ("shard.wrap"); false if there is no such option.
+/// Returns whether any of `readers` reads an option ("shard.wrap"). False if there is no such option; true if only
+/// earlier versions have it, which every reader drops.
 bool read_option(Readers readers, std::string_view option);
 
 }  // namespace tessera

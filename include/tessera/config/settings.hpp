@@ -47,7 +47,8 @@ struct Arguments {
 };
 Arguments read_arguments(const std::vector<std::string>& words);
 
-/// Writes a setting into `options` and notes that it was given. UsageError for unknown names and bad values.
+/// Writes a setting into `options` and notes that it was given, or dropped (removed_options.hpp). UsageError for
+/// unknown names and bad values.
 void apply(const Setting& setting, Options& options);
 
 /// Reads the options of an INI file as it says them, before they are checked against each other. Sections whose names

@@ -30,7 +30,6 @@ struct SchedulePolicy {
   OptimizerName optimizer = OptimizerName::adamw;
   Wrap wrap = Wrap::block;
   std::int64_t min_params = 1'000'000;
-  std::int64_t persistence_threshold = 0;  ///< elements; smaller tensors stay full
   bool reshard_after_forward = true;
   bool keeps_copies = false;  ///< where one rank has all state, copies in the compute type stay, whatever the strategy
   std::int64_t prefetch_forward = 1, prefetch_backward = 1;  ///< block units ahead; 0 = off
@@ -60,14 +59,9 @@ struct SchedulePolicy {
   Transfer transfer = Transfer::host;  ///< decides what collectives need in addition to the values that they move
 };
 
-/// Returns how long the policy lets the full parameters of units live, apart from units that stay full.
+/// Returns how long the policy lets the full parameters of units live.
 inline ParameterLife life_of(const SchedulePolicy& policy) {
   return policy.keeps_copies ? ParameterLife::rest : rules_of(policy.strategy).life_with(policy.reshard_after_forward);
-}
-
-/// Returns how long the policy lets the full parameters of this unit live.
-inline ParameterLife life_of(const SchedulePolicy& policy, const Unit& unit) {
-  return unit.stays_full ? ParameterLife::rest : life_of(policy);
 }
 
 /// Returns whether shard.limit_all_gathers applies.

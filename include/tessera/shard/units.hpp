@@ -28,14 +28,13 @@ struct Unit {
   std::int64_t elements = 0;         ///< of the tensors alone
   std::int64_t padded = 0;           ///< of the flat parameter; a multiple of world x 64
   std::int64_t matrices_end = 0;     ///< elements before this are matrices of blocks, where these come first; else 0
-  bool is_block = false;    ///< holds block tensors: counts in shard.limit_all_gathers and in prefetch distances
-  bool stays_full = false;  ///< small tensors: gathered once per step, after their update (shard.persistence_threshold)
+  bool is_block = false;  ///< holds block tensors: counts in shard.limit_all_gathers and in prefetch distances
 
   /// Elements of one member's share of a group of `members` ranks that divides the world.
   std::int64_t share(std::int64_t members) const { return padded / members; }
 };
 
-/// All units in forward order of first use, that of small tensors first; every tensor is in exactly one.
+/// All units in forward order of first use; every tensor is in exactly one.
 struct UnitLayout {
   IndexedVector<UnitId, Unit> units;
   IndexedVector<TensorId, UnitId> unit_of;
@@ -44,19 +43,14 @@ struct UnitLayout {
 
   /// The units of some tensors, each once, in the tensors' order.
   std::vector<UnitId> units_of(const std::vector<TensorId>& tensors) const;
-  std::int64_t padded_elements() const;     ///< P of the volume formulas: the sum over the units
-  std::int64_t elements_that_stay() const;  ///< of those, in units that stay full
+  std::int64_t padded_elements() const;  ///< P of the volume formulas: the sum over the units
 };
 
 /// Divides a model into units. `block`: a block each; `size`: neighbouring parts merged until they hold min_params
 /// elements (a remainder joins the unit before it); `model`: one unit. Except under `model`, vocabulary tables and the
-/// position table are separate units. Tensors of fewer than `small` elements form one unit that stays full, whatever
-/// the wrap; one that follows another goes with it. The unit is one for all blocks, because a block's alone would be
-/// too small for a collective. Its full parameters are there all the time, so their order of use does not matter. A
-/// tied table is never in it (shard.tied_reduce). With `matrices_first` the matrices of blocks lie before a unit's
-/// other tensors.
+/// position table are separate units. With `matrices_first` the matrices of blocks lie before a unit's other tensors.
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
-                             std::int64_t small = 0, bool matrices_first = false);
+                             bool matrices_first = false);
 
 /// A run of elements of one tensor inside a slice of a flat parameter.
 struct TensorRun {

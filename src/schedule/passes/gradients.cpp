@@ -42,7 +42,7 @@ void Gradients::begin(const MicroStepKind& kind, const MicroStepKind& before) {
 
 bool Gradients::contributes_apart(UnitId unit) const {
   const Unit& of = w_.schedule().unit(unit);
-  return pieces_.contains(unit) || (tied_apart_ && !of.is_block && !of.stays_full && contributors_.at(unit).size() > 1);
+  return pieces_.contains(unit) || (tied_apart_ && !of.is_block && contributors_.at(unit).size() > 1);
 }
 
 bool Gradients::adds_in_backward(UnitId unit) const {

@@ -19,22 +19,22 @@ Parameters::Parameters(Writer& writer, const SchedulePolicy& policy)
     add_parameters(policy);
     return;
   }
+  const ParameterLife life = life_of(policy);
   for (const UnitId unit : s.layout.units.ids()) {
     OfUnit of;
     of.offloaded = s.is_offloaded(unit);
     of.rests = of.offloaded ? loaded_ : sharded_;
-    of.life = life_of(policy, s.unit(unit));
     Value value;
     value.unit = unit;
     value.elements = s.unit(unit).share(s.grid.size(rules.state));
-    const bool stays = !is_full(of) && of.life == ParameterLife::rest;
+    const bool stays = !is_full(of) && life == ParameterLife::rest;
     of.shard_rests = of.offloaded && !is_loaded_to_gather(of) && !stays;
     add_state(of, value);
     value = full_copy(unit);
     const std::string name = "full " + s.unit(unit).name;
     if (stays) {
       of.for_ever = w_.add(at_rest(name, Category::parameters, RegionKind::shared), value);
-    } else if ((!is_full(of) || is_loaded_to_gather(of)) && of.life == ParameterLife::step && policy.accumulation > 1) {
+    } else if ((!is_full(of) || is_loaded_to_gather(of)) && life == ParameterLife::step && policy.accumulation > 1) {
       const RegionKind region = is_full(of) ? RegionKind::private_ : RegionKind::shared;
       of.for_a_step = w_.add(tessera::carried(name, Category::gathered_units, region), value);
     }
@@ -99,8 +99,7 @@ void Parameters::add_parameters(const SchedulePolicy& policy) {
   sharded_.dtype = full_.dtype;
   for (const UnitId unit : s.layout.units.ids()) {
     OfUnit of;
-    of.life = life_of(policy, s.unit(unit));
-    of.rests = of.life == ParameterLife::rest ? full_ : sharded_;
+    of.rests = life_of(policy) == ParameterLife::rest ? full_ : sharded_;
     Value value;
     value.kind = ValueKind::parameter;
     value.unit = unit;

@@ -51,7 +51,6 @@ class Parameters {
     StorageId gathered;              ///< the latest copy of a segment
     StorageId slice;                 ///< the slice of it that stays in that segment
     Placement rests;                 ///< of what a gather reads
-    ParameterLife life = ParameterLife::rest;
     bool offloaded = false;
     bool shard_rests = false;
   };
@@ -69,9 +68,7 @@ class Parameters {
   /// Returns whether compute reads the same value that a gather would read.
   bool is_full(const OfUnit& of) const { return redistribute(of.rests, full_).empty(); }
   /// Returns whether a unit's shard is loaded each time it is gathered.
-  bool is_loaded_to_gather(const OfUnit& of) const {
-    return of.offloaded && offload_ == Offload::params && of.life != ParameterLife::rest;
-  }
+  bool is_loaded_to_gather(const OfUnit& of) const { return of.offloaded && offload_ == Offload::params; }
 
   // offload.cpp: state on the host
   std::vector<Bucket> buckets_of(UnitId unit) const;

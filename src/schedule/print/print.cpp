@@ -231,11 +231,7 @@ std::string print_units(const StepSchedule& schedule) {
                std::to_string(unit.padded - unit.elements), std::to_string(unit.share(members)),
                unit.is_block ? "yes" : ""});
   }
-  const char* const stays =
-      schedule.layout.elements_that_stay() == 0
-          ? ""
-          : "  small: tensors below shard.persistence_threshold, which stay full and are gathered after their update\n";
-  return text + table.text() + stays +
+  return text + table.text() +
          "  unit: parameters that are gathered and released together; share of a rank: the elements that it keeps\n"
          "  block: counted by shard.limit_all_gathers and the prefetch distances; tables of the vocabulary are not\n";
 }

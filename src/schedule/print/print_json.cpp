@@ -97,7 +97,6 @@ Json units_json(const StepSchedule& s) {
                      {"share", unit.share(members)},
                      {"tensors", unit.tensors.size()},
                      {"block", unit.is_block},
-                     {"stays_full", unit.stays_full},
                      {"parts", Json::array()}});
   }
   for (const Part& part : s.model.parts) {

@@ -1,5 +1,5 @@
-// shard.reshard_after_forward = N and shard.persistence_threshold on emulated GPUs: the bits of one GPU. Copies and
-// gradients cross the borders of segments, with evaluations between captured and replayed steps.
+// shard.reshard_after_forward = N on emulated GPUs: the bits of one GPU. Copies and gradients cross the borders of
+// segments, with evaluations between captured and replayed steps.
 
 #include <catch2/catch.hpp>
 
@@ -8,7 +8,7 @@
 using namespace tessera;
 using namespace tessera::testing;
 
-TEST_CASE("slices that stay after forward and small tensors that stay full leave no trace on GPUs") {
+TEST_CASE("slices that stay after forward leave no trace on GPUs") {
   Options options = gpu_options();
   options.train.eval_every = 2;
   options.train.micro_batch = 1;
@@ -20,7 +20,6 @@ TEST_CASE("slices that stay after forward and small tensors that stay full leave
   options.train.accumulation = 2;
   options.shard.strategy = Strategy::zero3;
   options.shard.reshard_after_forward.ranks = 2;
-  options.shard.persistence_threshold = 20;  // norms and some biases
   const GpuCount gpus(4);
   for (const CommBackend backend : {CommBackend::staged, CommBackend::nccl}) {
     options.comm.backend = backend;

@@ -1,0 +1,29 @@
+#include "tessera/config/removed_options.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tessera/config/options.hpp"
+
+namespace tessera {
+
+std::span<const RemovedOption> removed_options() {
+  static constexpr RemovedOption removed[] = {
+      {"shard.persistence_threshold", "0",
+       "Leave it out: small tensors are gathered with the others of their block, which costs few bytes"}};
+  return removed;
+}
+
+const RemovedOption* find_removed(std::string_view name) {
+  const auto found = std::ranges::find(removed_options(), name, &RemovedOption::name);
+  return found == removed_options().end() ? nullptr : &*found;
+}
+
+std::string dropped_line(const Options& options) {
+  if (options.dropped.empty()) return {};
+  return fmt::format("dropped {}: a default of options that only earlier versions have",
+                     fmt::join(options.dropped, ", "));
+}
+
+}  // namespace tessera
