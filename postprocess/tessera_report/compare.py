@@ -14,7 +14,7 @@ OPTIONS = (
     (("model.", "data.", "optim.", "run.seed", "train.seq_len"), "they learn something else"),
     (("train.micro_batch", ), "other sums (docs/numerics.md, 2)"),
     (("precision.", ), "other rounding"),
-    (("run.device", "run.deterministic", "run.algorithms", "shard.tied_reduce"), "other kernels or another order of sums"),
+    (("run.device", "run.deterministic", "run.algorithms"), "other kernels or another order of sums"),
 )
 FACTS = (("version", "git_revision"), ("isa", "kernels", "gpu_name"))
 NOTHING = ("data.cache", "data.output", "data.on_error", "model.preset")

@@ -35,7 +35,6 @@ TESSERA_CHOICES(Strategy, {TESSERA_STRATEGIES(TESSERA_ROW)})
 TESSERA_NAMED(Wrap, {{Wrap::block, "block"}, {Wrap::size, "size"}, {Wrap::model, "model"}})
 TESSERA_NAMED(ReduceWhen,
               {{ReduceWhen::by_strategy, "auto"}, {ReduceWhen::micro_step, "micro_step"}, {ReduceWhen::step, "step"}})
-TESSERA_NAMED(TiedReduce, {{TiedReduce::once, "once"}, {TiedReduce::twice, "twice"}})
 TESSERA_NAMED(ActivationCheckpointing, {{ActivationCheckpointing::none, "none"},
                                         {ActivationCheckpointing::block, "block"},
                                         {ActivationCheckpointing::selective, "selective"},

@@ -262,8 +262,6 @@ void add_shard(Rows& rows) {
   shard.choice(
       "shard.reduce", &S::reduce,
       "sum gradients over ranks after each micro-batch, or once a step; auto: micro_step where they are sharded");
-  shard.choice("shard.tied_reduce", &S::tied_reduce,
-               "a table used by embedding and head: its gradient is summed over the ranks once, or once per use");
   shard.choice("shard.offload", &S::offload,
                "what rests in the host's memory. optimizer: fp32 masters and moments, which the host's AdamW updates. "
                "params: the parameters too, which are loaded before each gather. Not with optim.name = muon");

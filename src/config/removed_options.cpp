@@ -11,7 +11,9 @@ namespace tessera {
 std::span<const RemovedOption> removed_options() {
   static constexpr RemovedOption removed[] = {
       {"shard.persistence_threshold", "0",
-       "Leave it out: small tensors are gathered with the others of their block, which costs few bytes"}};
+       "Leave it out: small tensors are gathered with the others of their block, which costs few bytes"},
+      {"shard.tied_reduce", "once",
+       "Leave it out: the gradient of a tied table is summed over the ranks once, which sends less"}};
   return removed;
 }
 

@@ -24,7 +24,6 @@ SchedulePolicy policy_from(const Options& options) {
   policy.limit_all_gathers = options.shard.limit_all_gathers;
   policy.reduce_each_micro_step =
       resolved_reduce(options.shard.reduce, options.shard.strategy) == ReduceWhen::micro_step;
-  policy.tied_reduce = options.shard.tied_reduce;
   policy.recomputation = recomputation_of(options.memory);
   policy.accumulation = options.train.accumulation;
   policy.compute = options.precision.compute;

@@ -39,7 +39,7 @@ class ArgumentDraw {
     if (wrap != "block") add("shard.wrap", wrap);
     if (wrap == "size") add("shard.min_params", of(300, 2000, 20000));
     maybe("shard.reduce", of("micro_step", "step"));
-    maybe("shard.tied_reduce", "twice", 3);
+    below(3);  // of an option that is gone: later draws stay what they were
     maybe("memory.checkpoint", "block");
     if (const std::int64_t accumulation = 1 + below(7); below(4) != 0) add("train.accumulation", accumulation);
     maybe("precision.compute", of("bf16", "fp16"));

@@ -34,7 +34,6 @@ std::vector<Training> trainings() {
       {llama, 4, 2, {"--shard.strategy=hsdp-zero2", "--shard.group_size=2", "--precision.compute=bf16"}},
       {gpt2, 1, 1, {"--precision.compute=bf16", "--memory.checkpoint=block", "--train.accumulation=7"}},
       {qwen2, 2, 2, {"--precision.compute=bf16", "--precision.reduce=bf16", "--train.accumulation=2"}},
-      {gpt2, 3, 1, {"--shard.wrap=size", "--shard.min_params=1000", "--shard.tied_reduce=twice", "--optim.clip=0.05"}},
       {gpt2, 2, 2, {"--shard.strategy=zero2", "--train.accumulation=4", "--run.deterministic=false"}},
       {llama, 4, 4, {"--shard.strategy=ddp", "--train.accumulation=2", "--precision.compute=fp16"}},
       {gpt2, 4, 2, {"--shard.strategy=hsdp-zero1", "--shard.group_size=2", "--train.accumulation=3"}},

@@ -15,15 +15,13 @@ struct PolicyCase {
   std::string describe() const {
     return fmt::format(
         "{} {} wrap={} world={} F={} K={} each={} ckpt={} prefetch={}/{} limit={} reshard={} compute={} reduce={} "
-        "tied={} "
         "det={} snapshot={} offload={} of {} in {} sub={} activations={} copies={} adds={}",
         name_of(policy.strategy), name_of(policy.optimizer), name_of(policy.wrap), grid.world(),
         grid.size(Group::shard), policy.accumulation, policy.reduce_each_micro_step,
         tessera::describe(policy.recomputation), policy.prefetch_forward, policy.prefetch_backward,
         policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute), name_of(policy.reduce),
-        name_of(policy.tied_reduce), policy.deterministic, policy.snapshot, name_of(policy.offload),
-        policy.offload_fraction, policy.offload_bucket, grid.size(Group::sub), policy.offload_activations,
-        policy.keeps_copies, policy.adds_in_backward);
+        policy.deterministic, policy.snapshot, name_of(policy.offload), policy.offload_fraction, policy.offload_bucket,
+        grid.size(Group::sub), policy.offload_activations, policy.keeps_copies, policy.adds_in_backward);
   }
 };
 
@@ -54,14 +52,14 @@ inline void for_each_policy(const std::function<void(const PolicyCase&)>& f, int
           p.reshard_after_forward = pick(3) != 0;
           p.compute = pick(3) == 0 ? DType::bf16 : DType::fp32;
           p.reduce = pick(3) == 0 ? DType::bf16 : DType::fp32;
-          p.tied_reduce = pick(3) == 0 ? TiedReduce::twice : TiedReduce::once;
+          pick(3);  // of an option that is gone: later draws stay what they were
           p.deterministic = pick(3) != 0;
           p.snapshot = draw % 3 == 0;
           p.offload = std::array{Offload::none, Offload::none, Offload::optimizer, Offload::params}[pick(4)];
           if (rules.life == ParameterLife::rest && p.offload == Offload::params) p.offload = Offload::optimizer;
           p.offload_fraction = std::array{1.0, 0.5, 0.1}[pick(3)];
           p.offload_bucket = std::array<std::int64_t, 3>{64, 256, 1 << 20}[pick(3)];
-          pick(4);  // of an option that is gone: later draws stay what they were
+          pick(4);  // and of another
           if (life_of(p) == ParameterLife::phase && pick(2) == 0)
             c.grid = grid_for(strategy, world, world, group, group % 2 == 0 ? 2 : group);
           p.offload_activations = pick(2) == 0;

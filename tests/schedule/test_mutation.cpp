@@ -153,7 +153,7 @@ std::vector<PolicyCase> subjects() {
     });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.wrap = Wrap::size, p.min_params = 200, p.limit_all_gathers = 3, p.prefetch_forward = 2,
-      p.tied_reduce = TiedReduce::twice, p.recomputation = {false, true, 1, 2, {}};
+      p.recomputation = {false, true, 1, 2, {}};
     });
     add(strategy, 4, group,
         [&](SchedulePolicy& p) { p.wrap = Wrap::model, p.accumulation = 2, p.deterministic = false; });
@@ -196,7 +196,7 @@ std::vector<PolicyCase> subjects() {
           [&](SchedulePolicy& p) { p.compute = DType::bf16, p.offload = Offload::params, p.offload_bucket = 128; }, 2);
     }
     if (rules.life != ParameterLife::rest) {
-      add(strategy, 4, group, [&](SchedulePolicy& p) { p.accumulation = 2, p.tied_reduce = TiedReduce::twice; });
+      add(strategy, 4, group, [&](SchedulePolicy& p) { p.accumulation = 2; });
     }
     for (const Offload offload : {Offload::optimizer, Offload::params}) {
       if (offload == Offload::params && rules.life == ParameterLife::rest) continue;

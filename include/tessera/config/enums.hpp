@@ -33,7 +33,6 @@ enum class QueueMode : std::uint8_t {
 enum class Wrap : std::uint8_t { block, size, model };
 /// When gradients are reduced under accumulation; by_strategy (spelled "auto"): see resolved_reduce.
 enum class ReduceWhen : std::uint8_t { by_strategy, micro_step, step };
-enum class TiedReduce : std::uint8_t { once, twice };
 enum class ActivationCheckpointing : std::uint8_t { none, block, selective, fit };
 /// The state that stays on the host: none; masters and moments; these and the parameters that are gathered.
 enum class Offload : std::uint8_t { none, optimizer, params };
@@ -64,7 +63,6 @@ std::string_view name_of(QueueMode value);
 std::string_view name_of(OptimizerName value);
 std::string_view name_of(Wrap value);
 std::string_view name_of(ReduceWhen value);
-std::string_view name_of(TiedReduce value);
 std::string_view name_of(ActivationCheckpointing value);
 std::string_view name_of(Offload value);
 std::string_view name_of(MatmulPrecision value);

@@ -141,7 +141,6 @@ struct ShardOptions {
   std::int64_t prefetch_forward = 1, prefetch_backward = 1;  ///< units ahead; 0 = off
   std::int64_t limit_all_gathers = 2;                        ///< gathered units alive; 0 = no limit
   ReduceWhen reduce = ReduceWhen::by_strategy;               ///< see resolved_reduce
-  TiedReduce tied_reduce = TiedReduce::once;
   Offload offload = Offload::none;
   OffloadFraction offload_fraction;
   bool operator==(const ShardOptions&) const = default;

@@ -35,7 +35,6 @@ struct SchedulePolicy {
   std::int64_t prefetch_forward = 1, prefetch_backward = 1;  ///< block units ahead; 0 = off
   std::int64_t limit_all_gathers = 2;                        ///< block units gathered at a time (zero3, hsdp)
   bool reduce_each_micro_step = true;
-  TiedReduce tied_reduce = TiedReduce::once;
   Recomputation recomputation = {};
   std::int64_t accumulation = 1;
   DType compute = DType::fp32, reduce = DType::fp32;

@@ -19,7 +19,6 @@ Gradients::Gradients(Writer& writer, const SchedulePolicy& policy, const Placeme
       inner_(rules_of(policy.strategy).inner),
       accumulation_(policy.accumulation),
       reduces_each_micro_step_(policy.reduce_each_micro_step),
-      tied_apart_(policy.tied_reduce == TiedReduce::twice),
       adds_in_backward_(policy.adds_in_backward),
       updated_(updated) {
   const ProcessGrid& grid = w_.schedule().grid;
@@ -32,7 +31,7 @@ Gradients::Gradients(Writer& writer, const SchedulePolicy& policy, const Placeme
 
 void Gradients::begin(const MicroStepKind& kind, const MicroStepKind& before) {
   kind_ = kind, before_ = before;
-  contributors_.clear(), gradient_.clear(), pieces_.clear(), reduced_by_.clear();
+  contributors_.clear(), gradient_.clear(), reduced_by_.clear();
   unsummed_.clear(), unmeasured_.clear(), late_.clear();
   const StepSchedule& s = w_.schedule();
   for (PartId id = s.model.parts.end_id() - 1; id; --id) {  // in backward order
@@ -40,18 +39,13 @@ void Gradients::begin(const MicroStepKind& kind, const MicroStepKind& before) {
   }
 }
 
-bool Gradients::contributes_apart(UnitId unit) const {
-  const Unit& of = w_.schedule().unit(unit);
-  return pieces_.contains(unit) || (tied_apart_ && !of.is_block && contributors_.at(unit).size() > 1);
-}
-
-bool Gradients::adds_in_backward(UnitId unit) const {
+bool Gradients::adds_in_backward() const {
   return adds_in_backward_ && contributed_.dtype == DType::fp32 && !kind_.merged_slots.empty() && !reduces_at_once() &&
-         !contributes_apart(unit) && !(kind_.last && goes_on_wire(contributed_));
+         !(kind_.last && goes_on_wire(contributed_));
 }
 
 bool Gradients::is_deferred(UnitId unit) const {
-  if (!defers() || kind_.last || contributes_apart(unit)) return false;
+  if (!defers() || kind_.last) return false;
   const std::vector<PartId>& missing = contributors_.at(unit);
   return !missing.empty() && w_.schedule().part(missing.back()).kind == PartKind::embedding;
 }
@@ -104,13 +98,12 @@ void Gradients::contribute(Operation& op) {
       gradient_[unit] = w_.write(op, pending->second, gradient);
       continue;
     }
-    if (adds_in_backward(unit)) {
+    if (adds_in_backward()) {
       const ValueId sum = w_.current(accumulator(unit, kind_.result_slot, gradient));
       gradient_[unit] = w_.update(op, sum, w_.value(sum));
       continue;
     }
-    const bool is_sum = begins_sum(kind_) && !reduces_at_once() && gradient.dtype() == DType::fp32;
-    if (is_sum && !contributes_apart(unit)) {
+    if (begins_sum(kind_) && !reduces_at_once() && gradient.dtype() == DType::fp32) {
       gradient_[unit] = w_.write(op, accumulator(unit, kind_.result_slot, gradient), gradient);
     } else {
       const Placement next = accumulation_ > 1 ? waiting_ : measured(contributed_);
@@ -128,10 +121,6 @@ void Gradients::finish_ready(PartId part) {
   for (UnitId unit = w_.schedule().layout.units.end_id() - 1; unit; --unit) {
     const auto missing = contributors_.find(unit);
     if (missing == contributors_.end() || std::ranges::find(missing->second, part) == missing->second.end()) continue;
-    if (contributes_apart(unit)) {
-      pieces_[unit].push_back(bring(gradient_.at(unit), waiting_));
-      gradient_.erase(unit);
-    }
     const bool is_last = missing->second.size() == 1;
     if (is_last && is_deferred(unit)) {
       pending_[unit] = w_.carry(gradient_.at(unit));
@@ -143,13 +132,8 @@ void Gradients::finish_ready(PartId part) {
 }
 
 void Gradients::finish(UnitId unit) {
-  ValueId gradient;
-  if (contributes_apart(unit)) {
-    gradient = join(unit);
-  } else {
-    gradient = gradient_.at(unit);
-    if (accumulation_ > 1) gradient = bring(gradient, waiting_, begins_sum(kind_) ? kind_.result_slot : -1);
-  }
+  ValueId gradient = gradient_.at(unit);
+  if (accumulation_ > 1) gradient = bring(gradient, waiting_, begins_sum(kind_) ? kind_.result_slot : -1);
   if (defers()) {
     unsummed_.emplace_back(unit, gradient);
   } else {
@@ -202,29 +186,8 @@ ValueId Gradients::store(ValueId gradient) {
   return on_host;
 }
 
-ValueId Gradients::join(UnitId unit) {
-  ValueId sum = pieces_.at(unit).front();
-  for (std::size_t i = 1; i < pieces_.at(unit).size(); ++i) {
-    const ValueId piece = pieces_.at(unit)[i];
-    Operation op = operation_of(OperationKind::accumulate, Queue::compute, unit);
-    op.reads.push_back(piece);
-    Value joined = w_.value(sum);
-    joined.covers.insert(joined.covers.end(), w_.value(piece).covers.begin(), w_.value(piece).covers.end());
-    const bool on_wire = w_.schedule().storage_of(sum).region == RegionKind::shared;
-    if (accumulation_ == 1 && goes_on_wire(joined.placement) && !on_wire) {
-      op.reads.push_back(sum);
-      joined.placement.dtype = contributed_.dtype;
-      sum = w_.write(op, wire_storage(w_.schedule().unit(unit)), joined);
-    } else {
-      sum = w_.update(op, sum, std::move(joined));
-    }
-    w_.emit(std::move(op));
-  }
-  return sum;
-}
-
 ValueId Gradients::accumulate(UnitId unit, ValueId gradient, const MicroStepKind& kind) {
-  if (adds_in_backward(unit)) return gradient;
+  if (adds_in_backward()) return gradient;
   Value sum = w_.value(gradient);
   sum.placement.dtype = DType::fp32;
   if (kind.merged_slots.empty()) {
@@ -289,11 +252,6 @@ void Gradients::note_savings() const {
   if (updated_.shard.empty() && reduces_each_micro_step_ && accumulation_ > 1) {
     w_.add_saving("gradients stay split between micro-steps",
                   w_.wire_bytes(s.layout.padded_elements(), s.reduce, inner_) * (accumulation_ - 1));
-  }
-  for (const UnitId unit : s.layout.units.ids()) {
-    if (!contributes_apart(unit) || !reduces_at_once()) continue;
-    w_.add_saving(s.unit(unit).name + ": its two contributions are reduced apart",
-                  -w_.wire_bytes(s.unit(unit).padded, s.reduce, inner_) * accumulation_);
   }
 }
 

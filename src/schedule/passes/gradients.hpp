@@ -36,7 +36,7 @@ class Gradients {
   void sum_and_measure_all_but(std::size_t keep);
   /// Returns the gradient that the update of a unit reads.
   ValueId finished(UnitId unit) { return w_.current(finished_.at(unit)); }
-  /// Notes the bytes that gradients send less, or more, than the strategy's formula says.
+  /// Notes the bytes that gradients send less than the strategy's formula says.
   void note_savings() const;
 
  private:
@@ -46,10 +46,8 @@ class Gradients {
   bool begins_sum(const MicroStepKind& kind) const {
     return accumulation_ > 1 && !kind.last && kind.merged_slots.empty();
   }
-  /// Returns true for a tied table whose two contributions are reduced separately (shard.tied_reduce = twice).
-  bool contributes_apart(UnitId unit) const;
   /// Returns whether the parts of this micro-step add to the running sum itself what they make.
-  bool adds_in_backward(UnitId unit) const;
+  bool adds_in_backward() const;
   /// Returns the placement in which the norm reads a gradient: complete, each element on one rank.
   Placement measured(const Placement& gradient) const;
   /// Returns whether the last part to contribute is the embedding, after which no compute is left to hide a reduction.
@@ -66,8 +64,6 @@ class Gradients {
   /// Emits the copy of a finished gradient to the host, where its update reads it. The norm only scales it, so the copy
   /// need not wait for that.
   ValueId store(ValueId gradient);
-  /// Adds the pieces of a unit that contributes in two pieces.
-  ValueId join(UnitId unit);
   /// Adds the gradient of a micro-step of this kind to the slots that are merged, or puts it into its own slot. Returns
   /// the sum.
   ValueId accumulate(UnitId unit, ValueId gradient, const MicroStepKind& kind);
@@ -78,7 +74,7 @@ class Gradients {
   Scalars& scalars_;
   Group inner_;
   std::int64_t accumulation_;
-  bool reduces_each_micro_step_, tied_apart_, adds_in_backward_;
+  bool reduces_each_micro_step_, adds_in_backward_;
   Placement contributed_;  ///< as backward makes it: full, partial over the inner and the outer group
   Placement waiting_;      ///< between micro-steps
   Placement updated_;
@@ -91,7 +87,6 @@ class Gradients {
   MicroStepKind kind_, before_;
   std::map<UnitId, std::vector<PartId>> contributors_;  ///< parts that still have to contribute
   std::map<UnitId, ValueId> gradient_;                  ///< the micro-batch's full gradient so far
-  std::map<UnitId, std::vector<ValueId>> pieces_;       ///< of units that contribute in pieces
   std::vector<OperationId> reduced_by_;                 ///< readers of full gradients of block units, in order
   std::vector<std::pair<UnitId, ValueId>> unsummed_;    ///< being reduced
   std::vector<ValueId> unmeasured_;

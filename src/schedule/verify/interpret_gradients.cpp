@@ -103,21 +103,16 @@ void Interpreter::accumulate(const Operation& op) {
            "adds values of different placements");
   }
   if (terms.size() == 2) {
-    const State& a = *terms[0];
-    const State& b = *terms[1];
-    if (a.from == b.from && a.to == b.to) {  // two contributions to the same micro-steps
-      for (const PartId part : b.covers) demand(sum.covers.insert(part).second, "adds the same contribution twice");
-    } else {
-      const State& early = a.from < b.from ? a : b;
-      const State& late = a.from < b.from ? b : a;
-      demand(early.covers == late.covers, "adds sums of different contributions");
-      demand(early.to == late.from, "adds sums of micro-steps that are not neighbours");
-      if (schedule_.deterministic) {
-        demand(early.to - early.from == tree_split(late.to - early.from),
-               "the sum over micro-steps is not the fixed tree");
-      }
-      sum.from = early.from, sum.to = late.to;
+    const bool in_order = terms[0]->from < terms[1]->from;
+    const State& early = *terms[in_order ? 0 : 1];
+    const State& late = *terms[in_order ? 1 : 0];
+    demand(early.covers == late.covers, "adds sums of different contributions");
+    demand(early.to == late.from, "adds sums of micro-steps that are not neighbours");
+    if (schedule_.deterministic) {
+      demand(early.to - early.from == tree_split(late.to - early.from),
+             "the sum over micro-steps is not the fixed tree");
     }
+    sum.from = early.from, sum.to = late.to;
   }
   write(result, std::move(sum));
 }
