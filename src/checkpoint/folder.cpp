@@ -214,6 +214,12 @@ std::vector<std::int64_t> CheckpointFolder::steps() const {
   return steps;
 }
 
+bool CheckpointFolder::knows(std::int64_t step) const {
+  const std::string own = name_of_step(step);
+  return std::ranges::any_of(names_in(path_),
+                             [&](const std::string& name) { return name == own || name.starts_with(own + "."); });
+}
+
 std::vector<CheckpointFolder::Pending> CheckpointFolder::pending() const {
   std::vector<Pending> all;
   for (const std::string& name : names_in(path_)) {

@@ -164,6 +164,17 @@ std::vector<std::filesystem::path> resume_candidates(const std::string& resume, 
       .use("none, auto, or the folder of one");
 }
 
+std::string describe_missing(const std::filesystem::path& run) {
+  const CheckpointFolder folder(run / "checkpoints");
+  const std::vector<std::int64_t> there = folder.steps();
+  const auto published = published_checkpoint(run);
+  if (there.empty() || !published || *published <= there.back() || folder.knows(*published)) return {};
+  return fmt::format(
+      "missing    {}, the last checkpoint that this run has published. The newest there is of step {}; rows of later "
+      "steps are kept in metrics*.before-step-{}",
+      folder.of_step(*published).string(), there.back(), there.back() + 1);
+}
+
 void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest) {
   if (manifest.content == StateContent::full) return;
   throw refusal("checkpoint.resume = {} holds weights only", checkpoint.string())

@@ -172,6 +172,9 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
     if (context.rank() == 0 && settings.say) settings.say(line);
   };
   const auto candidates = common_candidates(context, settings);
+  if (context.rank() == 0 && settings.options.checkpoint.resume == "auto") {
+    if (const std::string missing = describe_missing(settings.run); !missing.empty()) say(missing);
+  }
   std::string failure;
   for (const auto& path : candidates) {
     Loaded loaded;

@@ -213,7 +213,9 @@ class Faults(Case):
                         says=rf"run/checkpoints {seen}, although the run has published .* of step 20\. Mount")
             self.assertEqual({path: path.read_bytes() for path in self.run_folder.iterdir() if path.is_file()}, before)
         (self.folder / "not mounted").rename(away)
-        self.resume("--checkpoint.resume=auto", says="step 20 from run/checkpoints")
+        (away / "step-00000020").rename(self.folder / "gone")
+        self.resume("--checkpoint.resume=auto", says=r"missing +run/checkpoints/step-00000020, the last .*of step 10; (?s:.*)resume +step 10 from")
+        self.assertTrue((self.run_folder / "metrics.h5.before-step-11").exists())
 
     def test_another_models_checkpoint(self):
         self.resume("--checkpoint.resume=auto", "--model.layers=3", says=r"another model \(model.layers = 2 there, 3 here\)", code=2)

@@ -107,7 +107,15 @@ TEST_CASE("a run whose checkpoints are out of reach does not begin again, in wha
   std::filesystem::remove(checkpoints);
   CHECK_THAT(told("auto"), Contains("has no checkpoint"));
   write_checkpoint(CheckpointFolder(scratch), 10, 1);
+  CHECK(describe_missing(run).empty());  // none at all is an error
   write_checkpoint(CheckpointFolder(checkpoints), 9, 1);
+  CHECK_THAT(describe_missing(run),
+             Contains("step-00000010, the last") && Contains("there is of step 9; ") && Contains("before-step-10"));
+  for (const char* other : {"step-00000010.abandoned-1", "step-00000011"}) {
+    std::filesystem::create_directory(checkpoints / other);
+    CHECK(describe_missing(run).empty());
+    std::filesystem::remove(checkpoints / other);
+  }
   std::filesystem::create_symlink(scratch / "step-00000010", checkpoints / "step-00000010");
   CHECK(resume_candidates("auto", run).size() == 2);
   CHECK(read_manifest(checkpoints / "step-00000010").step == 10);

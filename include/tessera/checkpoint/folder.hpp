@@ -56,6 +56,8 @@ class CheckpointFolder {
 
   /// Returns the steps that have folders, ascending. A missing folder has none.
   std::vector<std::int64_t> steps() const;
+  /// Returns whether there is a checkpoint of that step, or one that is set aside, or what is left of one.
+  bool knows(std::int64_t step) const;
   /// Returns the checkpoints of the branch that was written last, the newest first.
   std::vector<std::filesystem::path> newest_first() const;
 

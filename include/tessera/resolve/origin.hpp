@@ -21,6 +21,10 @@ std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& 
 /// published checkpoints of which none is there: they are out of reach, and a run must not begin again over them.
 std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run);
 
+/// Returns a line about the last checkpoint that a run has published, if it is gone although older ones are there;
+/// nothing otherwise. Whoever deletes it on purpose goes back in the run, so that this is no error.
+std::string describe_missing(const std::filesystem::path& run);
+
 /// Throws UsageError if a checkpoint has only weights (checkpoint.keep_every_weights): a run cannot go on from it.
 void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest);
 
