@@ -85,9 +85,10 @@ std::vector<std::string> command_words(const SweepRow& row, const std::string& l
   std::vector<std::string> tessera;
   if (row.command.find(kTessera) != std::string::npos) tessera = launcher_words(launcher, row.ranks);
   tessera.push_back(own_executable().string());
-  Replacements known = {{"{ranks}", std::to_string(row.ranks)}, {"{run}", run.string()},
-                        {"{row}", run.parent_path().string()},  {"{tokens}", tokens.string()},
-                        {"{peers}", peers_folder().string()},   {std::string(kTessera), shell_text(tessera)}};
+  const std::string peers = peers_folder().string();  // without it the row is skipped
+  Replacements known = {{"{ranks}", std::to_string(row.ranks)},         {"{run}", run.string()},
+                        {"{row}", run.parent_path().string()},          {"{tokens}", tokens.string()},
+                        {"{peers}", peers.empty() ? "{peers}" : peers}, {std::string(kTessera), shell_text(tessera)}};
   known.emplace_back("{train.steps/2}", std::to_string(std::max<std::int64_t>(1, row.options.train.steps / 2)));
   for (const OptionValue& option : flat_options(row.options)) known.emplace_back("{" + option.name + "}", option.value);
   require_placeholders(row, known);

@@ -147,6 +147,12 @@ class Planned(Case):
         for words in common, "--strategy ddp", "--precision fp32":
             self.assertIn(f" {words}", lines["ddp_official"])
 
+    def test_a_copied_executable_names_no_program_that_is_not_there(self):
+        copy = shutil.copy(os.environ["TESSERA"], self.folder / "tessera")
+        job = subprocess.run([copy, "sweep", SWEEPS / "pytorch.ini"], capture_output=True, text=True)
+        self.assertEqual(job.returncode, 0, job.stderr)
+        self.assertIn('sh "{peers}/pytorch_train.sh" ', commands(job.stdout)["1-pytorch"].replace("'", '"'))
+
 
 class Studies(Case):
     """Rows run in the folder of the sources, as their commands ask for; their runs lie in the test's."""
