@@ -216,15 +216,21 @@ int run_export(const std::filesystem::path& path, const std::filesystem::path& t
   const std::optional<DType> origin = dtype_of_origin(reader.folder(), reader.manifest());
   const bool keeps = !options.dtype && origin && !(is_llmc(target) && origin == DType::fp16);  // llm.c has no fp16
   const DType dtype = options.dtype.value_or(keeps ? *origin : DType::fp32);
+  bool is_settled = true;
   if (is_llmc(target)) {
     if (options.optimizer) throw refusal("export.optimizer = true works with a folder, but not with llm.c's file");
     write_llmc(target, reader, dtype);
   } else {
-    write_hugging_face(target, reader, dtype, options.largest_file, options.optimizer);
+    is_settled = write_hugging_face(target, reader, dtype, options.largest_file, options.optimizer);
   }
   Log(0, 1).info(fmt::format("step {} of {} exported to {} in {}{}", reader.manifest().step, reader.folder().string(),
                              target.string(), name_of(dtype),
                              keeps ? ", the type of the weights that it began from" : ""));
+  if (!is_settled) {
+    Log(0, 1).warn(
+        "AutoTokenizer will give other ids than the run had, because it reads the tokenizer as that of the model's "
+        "family. Load data.tokenizer's own folder in Transformers instead");
+  }
   return static_cast<int>(ExitCode::finished);
 }
 

@@ -132,7 +132,7 @@ void write_imported_checkpoint(const std::filesystem::path& path, const Architec
   folder.finish();
 }
 
-void write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
+bool write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
                         std::int64_t largest_file, bool full_state) {
   if (full_state && checkpoint.manifest().content == StateContent::weights) {
     throw refuse("export.optimizer", true).because("{} holds weights only", checkpoint.folder().string()).use("false");
@@ -160,8 +160,10 @@ void write_hugging_face(const std::filesystem::path& path, const CheckpointReade
     config["bos_token_id"] = config["eos_token_id"] = nullptr;  // Transformers' defaults are GPT-2's, 50256
   config["torch_dtype"] = torch_name_of(dtype);
   write_text_atomically(folder.beside() / "config.json", config.dump(2) + "\n");
+  const bool is_settled = settle_tokenizer(folder.beside());
   if (full_state) write_full_state(folder.beside() / "state.h5", checkpoint);
   folder.finish();
+  return is_settled;
 }
 
 }  // namespace tessera

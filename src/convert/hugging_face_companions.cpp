@@ -47,7 +47,7 @@ bool is_file(const std::filesystem::path& path) {
 
 bool holds_companions(const std::filesystem::path& folder) {
   const auto is_there = [&](const char* name) { return is_file(folder / name); };
-  return is_there("config.json") || std::ranges::any_of(kVocabularyFiles, is_there);
+  return is_there("config.json") || tokenizer_in(folder) != folder || std::ranges::any_of(kVocabularyFiles, is_there);
 }
 
 /// Returns the folder in which a checkpoint's run kept companions; empty if there is none.
@@ -158,18 +158,39 @@ void copy_companions(const std::filesystem::path& from, const std::filesystem::p
   if (from.empty() && !is_named) return;
   make_folder(to);
   if (!from.empty()) copy_files(from, to, kModelFiles);
-  if (is_named) {
-    copy_tokenizer(tokenizer, to);
-  } else if (tokenizer.empty()) {
-    copy_tokenizer(from, to);
-  }
+  if (!is_named && !tokenizer.empty()) return;
+  const std::filesystem::path given = is_named ? std::filesystem::path(tokenizer) : from;
+  const std::filesystem::path path = is_file(given) ? given : tokenizer_in(given);
+  if (path == from && !is_named) return copy_tokenizer(from, to);
+  make_folder(to / kNamedTokenizer);
+  copy_tokenizer(path, to / kNamedTokenizer);
+  copy_files(is_file(path) ? path.parent_path() : path, to / kNamedTokenizer, std::array{"config.json"});
 }
 
 std::filesystem::path copy_companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest,
                                          const std::filesystem::path& to) {
   const std::filesystem::path kept = kept_of(checkpoint), from = companions_of(checkpoint, manifest);
   copy_companions(from, to, kept.empty() ? option_of(manifest, "data.tokenizer") : "");
+  if (const auto named = tokenizer_in(to); named != to) copy_tokenizer(named, to);
   return !from.empty() && is_file(from / "config.json") ? from : std::filesystem::path();
+}
+
+bool settle_tokenizer(const std::filesystem::path& folder) {
+  const std::filesystem::path named = tokenizer_in(folder), file = folder / "tokenizer_config.json";
+  if (named == folder) return true;
+  const auto used = readable_tokenizer(folder);
+  std::error_code error;
+  std::filesystem::remove_all(named, error);
+  if (error) throw IoError("cannot remove {} ({})", named.string(), error.message());
+  const auto is_same = [&] {
+    const auto read = readable_tokenizer(folder);
+    return used == nullptr || (read != nullptr && read->hash() == used->hash());
+  };
+  if (is_same()) return true;
+  nlohmann::json config = is_file(file) ? read_json_object(file, kLargestConfig) : nlohmann::json::object();
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  write_text_atomically(file, config.dump(2) + "\n");
+  return is_same();
 }
 
 bool add_byte_tokenizer(const Manifest& manifest, const std::filesystem::path& folder) {

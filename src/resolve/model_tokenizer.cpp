@@ -6,6 +6,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/files/durable_file.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/corpus.hpp"
@@ -39,17 +40,39 @@ bool is_text(const std::string& source) try {
   return false;
 }
 
-/// Adds the ids of eos_token_id that the tokenizer has: a model can have more ids than it.
-void add_ends(const std::filesystem::path& config, const Tokenizer& tokenizer, std::set<std::int32_t>& ends) {
-  constexpr std::int64_t largest_file = 16 << 20;
-  if (!path_exists(config)) return;
-  const nlohmann::json json = read_json_object(config, largest_file);
-  const auto found = json.find("eos_token_id");
-  if (found == json.end() || found->is_null()) return;
-  for (const nlohmann::json& id : found->is_array() ? *found : nlohmann::json::array({*found})) {
-    if (!id.is_number_integer())
-      throw refusal("{}: eos_token_id is not a whole number, a list of them or null", config.string());
-    if (id >= 0 && id < tokenizer.vocab()) ends.insert(id.get<std::int32_t>());
+constexpr std::int64_t kLargestFile = 16 << 20;
+constexpr const char* kModelFiles[] = {"config.json", "generation_config.json"};
+
+/// Returns whether an id in a model's files has the same text in `used` as in `own`, the model's tokenizer. One that
+/// cannot be read is no reason to doubt it.
+bool means_same(std::int64_t id, const Tokenizer& used, const Tokenizer* own) try {
+  if (id < 0 || id >= used.vocab()) return false;  // a model can have more ids than its tokenizer
+  const auto token = static_cast<std::int32_t>(id);
+  return own == nullptr || own->bytes_of(token) == used.bytes_of(token);
+} catch (const UsageError&) {
+  return false;
+}
+
+/// Returns those ids of a number, a list or null that mean the same; nothing for another value.
+std::optional<std::set<std::int32_t>> ids_in(const nlohmann::json& value, const Tokenizer& used, const Tokenizer* own) {
+  std::set<std::int32_t> ids;
+  if (value.is_null()) return ids;
+  for (const nlohmann::json& id : value.is_array() ? value : nlohmann::json::array({value})) {
+    if (!id.is_number_integer()) return std::nullopt;
+    if (means_same(id.get<std::int64_t>(), used, own)) ids.insert(id.get<std::int32_t>());
+  }
+  return ids;
+}
+
+void add_ends(const std::filesystem::path& folder, const Tokenizer& used, const Tokenizer* own,
+              std::set<std::int32_t>& ends) {
+  for (const char* file : kModelFiles) {
+    if (!path_exists(folder / file)) continue;
+    const nlohmann::json json = read_json_object(folder / file, kLargestFile);
+    const auto found = ids_in(json.value("eos_token_id", nlohmann::json()), used, own);
+    if (!found)
+      throw refusal("{}: eos_token_id is not a whole number, a list of them or null", (folder / file).string());
+    ends.insert(found->begin(), found->end());
   }
 }
 
@@ -99,12 +122,31 @@ std::vector<std::int32_t> ends_of_text(const Tokenizer& tokenizer, const std::st
   if (name == "bytes") return {};
   if (const auto end = tokenizer.end_of_text()) ends.insert(*end);
   const std::filesystem::path beside = has_tokenizer(name) ? name : std::filesystem::path(name).parent_path().string();
-  for (const std::filesystem::path& folder : {beside, companions}) {
-    for (const char* file : {"config.json", "generation_config.json"}) {
-      if (!folder.empty()) add_ends(folder / file, tokenizer, ends);
-    }
-  }
+  add_ends(tokenizer_in(beside), tokenizer, nullptr, ends);
+  const bool is_one = companions.empty() || companions == beside;
+  if (!companions.empty())
+    add_ends(companions, tokenizer, (is_one ? nullptr : readable_tokenizer(companions)).get(), ends);
   return {ends.begin(), ends.end()};
+}
+
+void restate_token_ids(const std::filesystem::path& kept, const std::filesystem::path& from, const std::string& name) {
+  const auto own = readable_tokenizer(from);
+  const auto used = name == "bytes" ? make_byte_tokenizer() : readable_tokenizer(name);
+  if (own == nullptr || used == nullptr || own->hash() == used->hash()) return;
+  const std::vector<std::int32_t> ends = ends_of_text(*used, name, {});
+  for (const char* file : kModelFiles) {
+    if (!path_exists(kept / file)) continue;
+    nlohmann::json json = read_json_object(kept / file, kLargestFile);
+    json.erase("tokenizer_class");
+    json.emplace("eos_token_id", nullptr);
+    for (auto& [key, value] : json.items()) {
+      if (!key.ends_with("_token_id")) continue;
+      std::set<std::int32_t> ids = ids_in(value, *used, own.get()).value_or(std::set<std::int32_t>());
+      if (key == "eos_token_id") ids.insert(ends.begin(), ends.end());
+      value = ids.empty() ? nlohmann::json() : ids.size() == 1 ? nlohmann::json(*ids.begin()) : nlohmann::json(ids);
+    }
+    write_text_atomically(kept / file, json.dump(2) + "\n");
+  }
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of_training(const Options& options, std::int64_t vocab) {

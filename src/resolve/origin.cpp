@@ -16,7 +16,9 @@
 #include "tessera/config/validate.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/resolve/model_tokenizer.hpp"
 #include "tessera/run/published.hpp"
+#include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/corpus.hpp"
 
 namespace tessera {
@@ -240,6 +242,7 @@ void keep_companions(const Options& options, std::optional<DType> dtype) {
     if (const auto checkpoint = checkpoint_in(resume)) from = companions_of(*checkpoint, read_manifest(*checkpoint));
   }
   copy_companions(from, kept, options.data.tokenizer);
+  if (!options.data.tokenizer.empty() && !from.empty()) restate_token_ids(kept, from, tokenizer_name(options));
   if (dtype) keep_dtype(kept, *dtype);
 }
 

@@ -64,7 +64,7 @@ std::string byte_tokenizer_json() {
 
 bool is_byte_tokenizer(const std::filesystem::path& path) {
   std::error_code unseen;
-  const auto file = std::filesystem::is_directory(path, unseen) ? path / "tokenizer.json" : path;
+  const auto file = std::filesystem::is_directory(path, unseen) ? tokenizer_in(path) / "tokenizer.json" : path;
   const std::string json = byte_tokenizer_json();
   if (std::filesystem::file_size(file, unseen) != json.size() || unseen) return false;
   return read_text_file(file, static_cast<std::int64_t>(json.size())) == json;

@@ -1,5 +1,6 @@
 #include <system_error>
 
+#include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"
@@ -14,8 +15,9 @@ bool has_vocab_and_merges(const std::filesystem::path& folder) {
   return path_exists(folder / "vocab.json") && path_exists(folder / "merges.txt");
 }
 
-BpeDescription read_description(const std::filesystem::path& path, const std::filesystem::path& folder) {
-  if (path != folder) {
+BpeDescription read_description(const std::filesystem::path& path, const std::filesystem::path& folder,
+                                bool is_folder) {
+  if (!is_folder) {
     const std::filesystem::path name = path.filename();
     return name == "vocab.json" || name == "merges.txt" ? read_vocab_and_merges(folder) : read_tokenizer_json(path);
   }
@@ -27,16 +29,28 @@ BpeDescription read_description(const std::filesystem::path& path, const std::fi
 
 }  // namespace
 
+std::filesystem::path tokenizer_in(const std::filesystem::path& folder) {
+  return path_exists(folder / kNamedTokenizer) ? folder / kNamedTokenizer : folder;
+}
+
 bool has_tokenizer(const std::filesystem::path& folder) {
-  return path_exists(folder / "tokenizer.json") || has_vocab_and_merges(folder);
+  const std::filesystem::path in = tokenizer_in(folder);
+  return path_exists(in / "tokenizer.json") || has_vocab_and_merges(in);
 }
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path) {
   if (!path_exists(path)) throw refusal("the tokenizer {} does not exist", path.string()).use("a folder or file");
   std::error_code ignored;  // path_exists has asked
-  const std::filesystem::path folder = std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
-  const BpeDescription description = read_description(path, folder);
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  const std::filesystem::path folder = is_folder ? tokenizer_in(path) : path.parent_path();
+  const BpeDescription description = read_description(path, folder, is_folder);
   return make_bpe(description, named_end_of_text(folder));
+}
+
+std::unique_ptr<Tokenizer> readable_tokenizer(const std::filesystem::path& folder) try {
+  return has_tokenizer(folder) ? open_tokenizer(folder) : nullptr;
+} catch (const Error&) {
+  return nullptr;
 }
 
 }  // namespace tessera

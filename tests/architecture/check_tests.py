@@ -22,7 +22,7 @@ PARTS = {
     "cli/test_eval.py": ["commands/eval.cpp"],
     "cli/test_checkpoint.py": ["commands/checkpoint_commands.cpp"],
     "cli/test_generate.py": ["commands/generate.cpp", "commands/generate_text.cpp", "commands/loaded_model.cpp",
-                             "resolve/model_tokenizer.cpp", "resolve/model_weights.cpp"],
+                             "resolve/model_weights.cpp"],
     "cli/test_convert.py": ["convert/convert.cpp", "convert/hugging_face_companions.cpp"],
     "cli/test_bench_output.py": ["bench/checkpoint.cpp", "bench/commands.cpp", "bench/step_table.cpp"],
     "cli/test_gpu_tools.py": ["bench/power_meter.cpp"],

@@ -109,7 +109,7 @@ class FineTuning(Case):
                 self.assertTrue(self.do("generate", folder, "--generate.prompt=a", "--generate.max_tokens=3").out.startswith("a"))
         # A run is a base model like any other; its text goes through its tokenizer.
         more = self.train("--model.from=scratch", *where[:3], "--train.steps=2", "--run.dir=onward").out
-        self.assertIn("hugging_face/tokenizer.json (byte-level BPE", " ".join(more.split()))
+        self.assertIn("named_tokenizer/tokenizer.json (byte-level BPE", " ".join(more.split()))
         self.assertRegex(more, r"fine-tune  scratch, by default with\n +optim.lr = 2e-05")
 
     def test_a_run_on_bytes_is_fine_tuned_on_bytes(self):

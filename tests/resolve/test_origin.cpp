@@ -7,6 +7,7 @@
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/resolve/origin.hpp"
+#include "tessera/tokenizer/tokenizer.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -174,13 +175,19 @@ TEST_CASE("what lies beside the weights is copied into the run, once") {
     keep_companions(named);
     std::map<std::string, std::string> files;
     if (std::filesystem::exists(folder / run)) {
-      for (const auto& file : std::filesystem::directory_iterator(folder / run / "hugging_face"))
-        files[file.path().filename().string()] = read_file(file.path());
+      const std::filesystem::path kept = folder / run / "hugging_face";
+      for (const auto& file : std::filesystem::recursive_directory_iterator(kept))
+        if (file.is_regular_file()) files[file.path().lexically_relative(kept).string()] = read_file(file.path());
     }
     return files;
   };
   using Files = std::map<std::string, std::string>;
-  const Files words{{"vocab.json", "words"}, {"merges.txt", "merges"}, {"special_tokens_map.json", "special"}};
+  // Its own config.json tells its class; that of the weights does not.
+  const std::string in = std::string(kNamedTokenizer) + "/";
+  const Files words{{in + "vocab.json", "words"},
+                    {in + "merges.txt", "merges"},
+                    {in + "special_tokens_map.json", "special"},
+                    {in + "config.json", "not this one"}};
   Files both = words;
   both["config.json"] = "{}";
   CHECK(kept_with("a", (folder / "words").string(), options.model.from) == both);
@@ -189,8 +196,11 @@ TEST_CASE("what lies beside the weights is copied into the run, once") {
   CHECK(kept_with("d", "bytes", options.model.from) == Files{{"config.json", "{}"}});
   CHECK(kept_with("e", "bytes", "").empty());
   folder.write("words/mine.json", "mine");
-  CHECK(kept_with("f", (folder / "words/mine.json").string(), "") ==
-        Files{{"tokenizer.json", "mine"}, {"special_tokens_map.json", "special"}});
+  CHECK(kept_with("f", (folder / "words/mine.json").string(), "") == Files{{in + "tokenizer.json", "mine"},
+                                                                           {in + "special_tokens_map.json", "special"},
+                                                                           {in + "config.json", "not this one"}});
+  // A run that begins from that one keeps it likewise.
+  CHECK(kept_with("h", "", (folder / "a/hugging_face").string()) == both);
   folder.write("hf/additional_chat_templates/tools.jinja", "{{ tools }}");
   keep_companions(parse_arguments({"--run.dir=" + (folder / "g").string(), "--model.from=" + options.model.from}));
   CHECK(read_file(folder / "g/hugging_face/additional_chat_templates/tools.jinja") == "{{ tools }}");

@@ -27,10 +27,14 @@ std::string tokenizer_of_run(const ModelWeights& weights);
 
 /// Returns the tokens that end a text: the tokenizer's end of text, and eos_token_id, a number or a list, of each
 /// config.json and generation_config.json that is next to the tokenizer (`name`: see tokenizer_name_of) or to the
-/// weights (`companions`: see companions_of). Sorted; the tokenizer of bytes has none. Throws UsageError for other
-/// values of that key.
+/// weights (`companions`: see companions_of). If the weights have another tokenizer, only ids of the same text in both
+/// count. Sorted; the tokenizer of bytes has none. Throws UsageError for other values of that key.
 std::vector<std::int32_t> ends_of_text(const Tokenizer& tokenizer, const std::string& name,
                                        const std::filesystem::path& companions);
+
+/// Rewrites the ids of tokens in `kept`, copies of the files of the model in `from`, for a run that reads its text with
+/// the tokenizer `name`: those that mean the same to it stay, and its own ends of text are added. Throws IoError.
+void restate_token_ids(const std::filesystem::path& kept, const std::filesystem::path& from, const std::string& name);
 
 /// Returns the tokenizer with which a training run reads its text, for samples of what the model writes. Throws
 /// UsageError if its data are tokens and nothing says which tokenizer made them.

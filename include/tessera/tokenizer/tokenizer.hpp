@@ -88,6 +88,13 @@ std::string byte_tokenizer_json();
 /// Returns whether a folder (or file) has just such a tokenizer.json.
 bool is_byte_tokenizer(const std::filesystem::path& path);
 
+/// The folder in which a run keeps the tokenizer that data.tokenizer named, apart from its model's config.json, which
+/// would decide its class.
+inline constexpr const char* kNamedTokenizer = "named_tokenizer";
+
+/// Returns the folder with the files of a folder's tokenizer: FOLDER/named_tokenizer if there is one, else FOLDER.
+std::filesystem::path tokenizer_in(const std::filesystem::path& folder);
+
 /// Returns whether a folder has files that open_tokenizer reads.
 bool has_tokenizer(const std::filesystem::path& folder);
 
@@ -96,5 +103,8 @@ bool has_tokenizer(const std::filesystem::path& folder);
 /// special_tokens_map.json and added_tokens.json. UsageError naming the file and the JSON path of what is wrong, or of
 /// what it asks for and this version does not have.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
+
+/// Opens a folder's tokenizer; nothing if it has none, or one that open_tokenizer refuses.
+std::unique_ptr<Tokenizer> readable_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace tessera
