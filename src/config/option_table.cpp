@@ -310,15 +310,6 @@ void add_resources(Rows& rows) {
   using C = CommOptions;
   comm.choice("comm.backend", &C::backend, "how ranks on GPUs talk: NCCL, or staged through host memory; auto: NCCL")
       .also_by(kPlan);
-  comm.choice("comm.register_buffers", &C::register_buffers,
-              "NCCL: register the buffers of collectives, which then copy less");
-  comm.choice(
-      "comm.symmetric", &C::symmetric,
-      "NCCL 2.28: buffers of collectives in symmetric windows (sums then round differently; known faults before 2.31)");
-  comm.choice("comm.copy_engine_gather", &C::copy_engine_gather,
-              "NCCL 2.28, with comm.symmetric: gather by copy engines instead of kernels, within a node");
-  comm.integer("comm.min_ctas", &C::min_ctas, 0, 64, "NCCL: least thread blocks of a collective; 0: NCCL decides");
-  comm.integer("comm.max_ctas", &C::max_ctas, 0, 64, "NCCL: most thread blocks of a collective; 0: NCCL decides");
   comm.value<read_emulation>("comm.emulate", &C::emulate, "none, or latency,bandwidth such as 1ms,2GB/s",
                              emulation_text,
                              "slow every collective down to this latency and bandwidth (bandwidth 0: unlimited)");

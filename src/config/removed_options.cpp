@@ -8,12 +8,23 @@
 
 namespace tessera {
 
+namespace {
+
+constexpr std::string_view kNccl = "Leave it out: NCCL's own choice serves, which its environment variables change";
+
+}  // namespace
+
 std::span<const RemovedOption> removed_options() {
   static constexpr RemovedOption removed[] = {
       {"shard.persistence_threshold", "0",
        "Leave it out: small tensors are gathered with the others of their block, which costs few bytes"},
       {"shard.tied_reduce", "once",
-       "Leave it out: the gradient of a tied table is summed over the ranks once, which sends less"}};
+       "Leave it out: the gradient of a tied table is summed over the ranks once, which sends less"},
+      {"comm.register_buffers", "false", kNccl},
+      {"comm.symmetric", "false", kNccl},
+      {"comm.copy_engine_gather", "false", kNccl},
+      {"comm.min_ctas", "0", "Leave it out, and set NCCL_MIN_CTAS"},
+      {"comm.max_ctas", "0", "Leave it out, and set NCCL_MAX_CTAS"}};
   return removed;
 }
 

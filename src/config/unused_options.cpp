@@ -84,30 +84,12 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
     out.push_back({"plan.view", "plan.format = json always has the table, the schedule and the units"});
 }
 
-/// Options of [comm] that only ranks on GPUs have a use for.
-void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
-  const CommOptions& comm = options.comm;
-  const auto unused = [&](const char* reason) {
-    add_unused(
-        out, reason,
-        {"comm.register_buffers", "comm.symmetric", "comm.copy_engine_gather", "comm.min_ctas", "comm.max_ctas"});
-  };
-  if (options.run.device && traits_of(*options.run.device).uses_mpi) {
-    const char* const reason = "run.device = cpu, or auto without a GPU, lets ranks talk through shared memory and MPI";
-    out.push_back({"comm.backend", reason});
-    unused(reason);
-  } else if (comm.backend == CommBackend::staged) {
-    unused("comm.backend = staged does not use NCCL");
-  } else if (!comm.symmetric) {
-    out.push_back(
-        {"comm.copy_engine_gather", "copy engines gather only within symmetric windows, which comm.symmetric makes"});
-  } else {
-    out.push_back({"comm.register_buffers", "comm.symmetric = true registers the buffers as windows anyway"});
-  }
-}
-
-/// Options of [run] that a device of this kind has no use for.
+/// Options that a device of this kind has no use for.
 void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out) {
+  if (device.uses_mpi) {
+    out.push_back(
+        {"comm.backend", "run.device = cpu, or auto without a GPU, lets ranks talk through shared memory and MPI"});
+  }
   const char* const reason = "run.device = cpu, or auto without a GPU, has no such choice";
   if (!device.has_library_choice) add_unused(out, reason, {"run.attention", "run.algorithms", "run.algorithms_hash"});
   if (!device.has_graphs) out.push_back({"run.graph", reason});
@@ -169,7 +151,6 @@ std::vector<UnusedOption> unused_options(const Options& options) {
   unused_by_model(options.model, out);
   unused_elsewhere(options, out);
   if (options.run.device) unused_by_device(traits_of(*options.run.device), out);
-  unused_by_backend(options, out);
   unused_by_data(options, out);
   unused_by_memory(options.memory, out);
   unused_by_checkpoint(options.checkpoint, out);

@@ -102,10 +102,6 @@ void check_ranges(const Options& options) {
   }
   check_replay(options.run);
   if (options.train.epochs == 0.0 && options.train.tokens == 0) validate_for_steps(options, options.train.steps);
-  if (options.comm.max_ctas > 0 && options.comm.min_ctas > options.comm.max_ctas) {
-    throw refusal("comm.min_ctas = {} is above comm.max_ctas = {}", options.comm.min_ctas, options.comm.max_ctas)
-        .use("0 to {}", options.comm.max_ctas);
-  }
   if (has_document_mask(options.data) && options.run.attention == AttentionChoice::cudnn) {
     throw refusal("run.attention = cudnn does not work with data.document_mask = true")
         .because("Tessera does not give cuDNN such masks")

@@ -63,7 +63,7 @@ class Options(Case):
         (["--run.dump=4"], r"run\.dump = 4.*train\.steps = 3"),
         # run.device = auto is a CPU here
         (["--comm.backend=staged"], r"comm\.backend = 'staged' has no effect, because .*auto without a GPU.*MPI\. Leave it out\."),
-        (["--comm.min_ctas=4"], r"comm\.min_ctas = '4' has no effect, because .*auto without a GPU"),
+        (["--comm.min_ctas=4"], r"comm\.min_ctas = '4' does not work any more\. Leave it out, and set NCCL_MIN_CTAS"),
     ]
 
     def check(self, options):

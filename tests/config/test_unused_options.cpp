@@ -42,21 +42,9 @@ TEST_CASE("Options that the strategy does not use are errors, even at their defa
              Contains("limit_all_gathers"));
 }
 
-TEST_CASE("NCCL's options are refused where NCCL is not used") {
-  for (const std::string option : {"register_buffers=true", "symmetric=true", "min_ctas=2", "max_ctas=2"}) {
-    CAPTURE(option);
-    CHECK(error_of({"--comm." + option}).empty());
-    CHECK_THAT(error_of({"--comm." + option, "--comm.backend=staged"}), Contains("does not use NCCL"));
-    CHECK_THAT(error_of({"--comm." + option, "--run.device=cpu"}), Contains("shared memory and MPI"));
-  }
-  CHECK_THAT(error_of({"--comm.backend=staged", "--run.device=cpu"}), Contains("comm.backend"));
-  CHECK_THAT(error_of({"--comm.copy_engine_gather=true"}), Contains("comm.symmetric"));
-  CHECK(error_of({"--comm.copy_engine_gather=true", "--comm.symmetric=true"}).empty());
-  CHECK_THAT(error_of({"--comm.register_buffers=true", "--comm.symmetric=true"}), Contains("windows"));
-  CHECK_THAT(error_of({"--comm.min_ctas=5", "--comm.max_ctas=4"}), Contains("0 to 4"));
-}
-
 TEST_CASE("A GPU's choices are refused on a CPU") {
+  CHECK_THAT(error_of({"--comm.backend=staged", "--run.device=cpu"}), Contains("shared memory and MPI"));
+  CHECK(error_of({"--comm.backend=staged", "--run.device=cuda"}).empty());
   for (const std::string option : {"run.graph=false", "run.graph=true", "run.share_gpu=true", "run.attention=own"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--run.device=cpu", "--" + option}), Contains("has no effect, because run.device = cpu"));

@@ -36,8 +36,6 @@ SAME(ncclSum);
 #undef SAME
 
 static_assert(ours::kNcclUnset == NCCL_CONFIG_UNDEF_INT);
-static_assert(ours::kNcclZeroCtas == NCCL_CTA_POLICY_ZERO);
-static_assert(ours::kNcclSymmetricWindow == NCCL_WIN_COLL_SYMMETRIC);
 static_assert(sizeof(ours::ncclResult_t) == sizeof(ncclResult_t));
 static_assert(sizeof(ours::ncclDataType_t) == sizeof(ncclDataType_t));
 static_assert(sizeof(ours::ncclUniqueId) == sizeof(ncclUniqueId));

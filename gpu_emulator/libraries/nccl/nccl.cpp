@@ -54,7 +54,7 @@ World& world() {
 }
 
 std::atomic<std::int64_t> operations_to_failure{0};
-std::atomic<bool> calls_connect{false}, peers_reachable{true};
+std::atomic<bool> calls_connect{false};
 std::atomic<std::int64_t> captured_registrations{0};
 
 struct PendingSide {
@@ -143,14 +143,6 @@ void add(void* into, const void* from, std::size_t count, ncclDataType_t type) {
   }
 }
 
-/// Compares them as parseCommConfig of the real one does, unset fields included.
-bool ctas_are_valid(const ncclConfig_t& config) {
-  const auto positive = [](int ctas) { return ctas == kNcclUnset || ctas > 0; };
-  if (positive(config.minCTAs) && positive(config.maxCTAs) && config.minCTAs <= config.maxCTAs) return true;
-  error_text = fmt::format("Invalid config min/max channels attribute value {}/{}", config.minCTAs, config.maxCTAs);
-  return false;
-}
-
 /// Element range [first, first + count) summed over the ranks, beginning behind `owner` and ending with it.
 std::vector<std::byte> ring_sum(const std::vector<NcclBuffers>& all, std::size_t first, std::size_t count,
                                 ncclDataType_t type, int owner) {
@@ -174,8 +166,6 @@ namespace emulator {
 void fail_nccl_operation(std::int64_t n) { operations_to_failure = n; }
 
 void connect_in_nccl_calls() { calls_connect = true; }
-
-void set_peer_access(bool there) { peers_reachable = there; }
 
 std::int64_t captured_nccl_registrations() { return captured_registrations.exchange(0); }
 
@@ -233,7 +223,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  if (config->blocking != 1 || config->splitShare == 1 || !ctas_are_valid(*config)) return ncclInvalidArgument;
+  if (config->blocking != 1 || config->splitShare == 1) return ncclInvalidArgument;
   if (rank < 0 || rank >= ranks) return ncclInvalidArgument;
   std::int64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);
@@ -365,37 +355,6 @@ ncclResult_t ncclGroupEnd() {
   pending.clear();
   if (mixed) return ncclInvalidUsage;  // ours are of one communicator and stream
   return issue(comm, stream, [=] { comm->group->exchange(comm->rank, sends, receives); });
-}
-
-ncclResult_t ncclMemAlloc(void** data, std::size_t size) {
-  return cudaMalloc(data, size) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-ncclResult_t ncclMemFree(void* data) { return cudaFree(data) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError; }
-
-ncclResult_t ncclCommRegister(const ncclComm_t, void* data, std::size_t, void** handle) {
-  *handle = data;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
-
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void*, std::size_t size, ncclWindow_t* window, int flags) {
-  if (flags != kNcclSymmetricWindow) return ncclInvalidArgument;
-  try {
-    comm->group->meet(comm->rank, {"ncclCommWindowRegister", size}, {}, [](const auto&) {});
-  } catch (const std::exception&) {
-    return comm->group->failure();
-  }
-  void* handle = &comm->device;  // a plain registration's lies on the host
-  if (peers_reachable && cudaMalloc(&handle, 1) != cudaSuccess) return ncclUnhandledCudaError;
-  *window = static_cast<ncclWindow_t>(handle);
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  if (static_cast<void*>(window) == &comm->device) return ncclSuccess;
-  return cudaFree(window) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 }  // extern "C"

@@ -15,9 +15,6 @@ void fail_nccl_operation(std::int64_t n);
 /// From here on a call waits for the other ranks before it returns, as the real one does where it connects to them.
 void connect_in_nccl_calls();
 
-/// Whether GPUs reach each other's memory (they do at start); where they do not, windows are plain registrations.
-void set_peer_access(bool there);
-
 /// How many calls were captured while NCCL was to register their buffers by itself; forgets them.
 std::int64_t captured_nccl_registrations();
 

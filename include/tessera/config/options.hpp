@@ -183,13 +183,9 @@ struct MemoryOptions {
   bool operator==(const MemoryOptions&) const = default;
 };
 
-/// [comm]; all but `emulate` are for ranks on GPUs.
+/// [comm]; `backend` is for ranks on GPUs.
 struct CommOptions {
   CommBackend backend = CommBackend::automatic;
-  bool register_buffers = false;            ///< NCCL: user buffers are registered, collectives copy less
-  bool symmetric = false;                   ///< NCCL: the shared region is a symmetric window
-  bool copy_engine_gather = false;          ///< NCCL: gathers by copy engines; needs `symmetric`
-  std::int64_t min_ctas = 0, max_ctas = 0;  ///< NCCL: thread blocks of a collective; 0 = NCCL decides
   Emulation emulate;
   bool operator==(const CommOptions&) const = default;
 };

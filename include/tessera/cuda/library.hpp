@@ -13,6 +13,3 @@ inline DynamicLibrary open_cuda_library(const LibrarySearch& search) { return Dy
 /// A function of an open CUDA library by its name, typed as its header declares it:
 /// `auto create = TESSERA_LIBRARY_FUNCTION(library, cublasLtCreate);`
 #define TESSERA_LIBRARY_FUNCTION(library, name) ((library).function<decltype(&::name)>(#name))
-
-/// A function that older versions lack: null there.
-#define TESSERA_OPTIONAL_FUNCTION(library, name) (reinterpret_cast<decltype(&::name)>((library).find(#name)))

@@ -98,15 +98,3 @@ TEST_CASE("the fast mode sums in NCCL's order") {
   settings.deterministic = false;
   CHECK(run_world(3, 3, 3, Group::world, settings) == "");
 }
-
-TEST_CASE("NCCL's options change no result") {
-  auto settings = settings_for(CommBackend::nccl, 3);
-  settings.comm.min_ctas = 1;
-  settings.comm.max_ctas = 4;
-  SECTION("a least number of thread blocks alone") { settings.comm.max_ctas = 0; }
-  SECTION("a largest number of thread blocks alone") { settings.comm.min_ctas = 0; }
-  SECTION("registered buffers") { settings.comm.register_buffers = true; }
-  SECTION("symmetric windows") { settings.comm.symmetric = true; }
-  SECTION("copy-engine gathers") { settings.comm.symmetric = settings.comm.copy_engine_gather = true; }
-  CHECK(run_world(3, 3, 3, Group::world, settings) == "");
-}

@@ -97,17 +97,6 @@ TEST_CASE("a backend says what it is") {
   });
 }
 
-TEST_CASE("windows that are not symmetric are refused, not taken for such") {
-  DeviceCommSettings settings = small(CommBackend::nccl);
-  settings.comm.symmetric = true;
-  const auto run = [&] { with_two(settings, [](auto&, auto&, auto&, auto&, auto*) {}); };
-  CHECK_NOTHROW(run());
-  emulator::set_peer_access(false);
-  CHECK_THROWS_WITH(
-      run(), Catch::Contains("no symmetric window on 'world/test'") && Catch::Contains("comm.symmetric = false"));
-  emulator::set_peer_access(true);
-}
-
 TEST_CASE("comm.emulate needs the staged backend") {
   auto settings = small(CommBackend::nccl);
   settings.comm.emulate.latency = 1e-3;

@@ -11,4 +11,3 @@ inline DynamicLibrary open_cuda_library(const LibrarySearch&) { return {}; }
 }  // namespace tessera
 
 #define TESSERA_LIBRARY_FUNCTION(library, name) (static_cast<void>(library), &::name)
-#define TESSERA_OPTIONAL_FUNCTION(library, name) (&::name)

@@ -11,8 +11,6 @@
 // NOLINTBEGIN(readability-identifier-naming): the library's names
 struct ncclComm;
 using ncclComm_t = ncclComm*;
-struct ncclWindow_vidmem;
-using ncclWindow_t = ncclWindow_vidmem*;
 
 struct ncclUniqueId {
   char internal[128];
@@ -44,12 +42,6 @@ enum ncclRedOp_t : unsigned { ncclSum = 0 };
 inline constexpr int kNcclAbiVersion = 22809;
 /// A setting that is left to NCCL.
 inline constexpr int kNcclUnset = INT_MIN;
-/// The most thread blocks that a collective may have (its MAXCHANNELS).
-inline constexpr int kNcclMostCtas = 64;
-/// Of ncclConfig_t::CTAPolicy: copy engines instead of kernels, where they can.
-inline constexpr int kNcclZeroCtas = 2;
-/// A window that all ranks have at the same offset of their shared region.
-inline constexpr int kNcclSymmetricWindow = 1;
 
 // NOLINTNEXTLINE(readability-identifier-naming): the library's name
 struct ncclConfig_t {

@@ -36,17 +36,9 @@ struct LoadedNccl {
     api.receive = TESSERA_LIBRARY_FUNCTION(library, ncclRecv);
     api.group_start = TESSERA_LIBRARY_FUNCTION(library, ncclGroupStart);
     api.group_end = TESSERA_LIBRARY_FUNCTION(library, ncclGroupEnd);
-    api.allocate = TESSERA_LIBRARY_FUNCTION(library, ncclMemAlloc);
-    api.free = TESSERA_LIBRARY_FUNCTION(library, ncclMemFree);
-    api.register_buffer = TESSERA_LIBRARY_FUNCTION(library, ncclCommRegister);
-    api.deregister_buffer = TESSERA_LIBRARY_FUNCTION(library, ncclCommDeregister);
-    api.register_window = TESSERA_OPTIONAL_FUNCTION(library, ncclCommWindowRegister);
-    api.deregister_window = TESSERA_OPTIONAL_FUNCTION(library, ncclCommWindowDeregister);
     api.path = library.path();
   }
 };
-
-#undef TESSERA_OPTIONAL_FUNCTION
 
 }  // namespace
 

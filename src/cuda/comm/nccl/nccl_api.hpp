@@ -24,13 +24,7 @@ struct NcclApi {
   decltype(&::ncclRecv) receive;
   decltype(&::ncclGroupStart) group_start;
   decltype(&::ncclGroupEnd) group_end;
-  decltype(&::ncclMemAlloc) allocate;
-  decltype(&::ncclMemFree) free;
-  decltype(&::ncclCommRegister) register_buffer;
-  decltype(&::ncclCommDeregister) deregister_buffer;
-  decltype(&::ncclCommWindowRegister) register_window;      ///< null before 2.27
-  decltype(&::ncclCommWindowDeregister) deregister_window;  ///< null before 2.27
-  int version = 0;                                          ///< 22809 is 2.28.9
+  int version = 0;  ///< 22809 is 2.28.9
   std::string path;
 
   /// Returns "2.28.9"

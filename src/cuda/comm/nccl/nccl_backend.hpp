@@ -12,7 +12,7 @@ namespace tessera {
 
 class NcclBackend final : public DeviceCommBackend {
  public:
-  /// UsageError when NCCL is not found or too old for an option.
+  /// UsageError when NCCL is not found or too old, and for comm.emulate.
   NcclBackend(RankContext& context, Device& device, const DeviceCommSettings& settings);
 
   CommBackend backend() const override { return CommBackend::nccl; }

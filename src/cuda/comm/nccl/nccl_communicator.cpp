@@ -24,16 +24,6 @@ bool mpi_is_over() {
   return MPI_Finalized(&over) == MPI_SUCCESS && over != 0;
 }
 
-/// Returns whether this is a symmetric window: its handle is a device address, for kernels. If there can be no such
-/// window, NCCL succeeds all the same. 2.28 then gives the handle of a plain registration, which lies on the host; 2.29
-/// and newer give null.
-bool is_window(ncclWindow_t window) {
-  cudaPointerAttributes attributes{};
-  if (window == nullptr) return false;
-  TESSERA_CHECK_CUDA(cudaPointerGetAttributes(&attributes, window));
-  return attributes.type == cudaMemoryTypeDevice;
-}
-
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(const NcclContext& context, const std::vector<std::int64_t>& members,
@@ -49,26 +39,15 @@ NcclCommunicator::NcclCommunicator(const NcclContext& context, const std::vector
       received_(own_->data(), static_cast<std::size_t>(own_->size())) {
   const SignalsBlocked threads_of_nccl;
   const ncclUniqueId id = agree_on_id(members);
-  ncclConfig_t config = configuration();
+  ncclConfig_t config;
+  config.blocking = 1;
+  config.splitShare = 0;
+  config.commName = name_.c_str();
   {
     const NcclWatchdog::Guard guard(*context_.watchdog, fmt::format("the start of NCCL on '{}'", name_));
     call(nccl_.init(&comm_, size(), id, rank(), &config), "ncclCommInitRankConfig");
   }
   context_.watchdog->add(comm_, name_);
-  register_shared();
-}
-
-ncclConfig_t NcclCommunicator::configuration() const {
-  ncclConfig_t config;
-  config.blocking = 1;
-  config.splitShare = 0;
-  config.commName = name_.c_str();
-  const auto least = static_cast<int>(context_.options.min_ctas), most = static_cast<int>(context_.options.max_ctas);
-  if (least > 0) config.minCTAs = least;
-  // NCCL compares the two before it fills in unset ones, and unset is less than any least.
-  if (most > 0 || least > 0) config.maxCTAs = most > 0 ? most : kNcclMostCtas;
-  if (context_.options.copy_engine_gather) config.CTAPolicy = kNcclZeroCtas;
-  return config;
 }
 
 /// Lets the first member make the id and tell the others.
@@ -82,33 +61,13 @@ ncclUniqueId NcclCommunicator::agree_on_id(const std::vector<std::int64_t>& memb
   return id;
 }
 
-void NcclCommunicator::register_shared() {
-  const auto bytes = static_cast<std::size_t>(context_.shared_bytes);
-  if (bytes == 0) return;
-  const NcclWatchdog::Guard guard(*context_.watchdog, fmt::format("the registration of buffers on '{}'", name_));
-  if (context_.options.symmetric) {
-    call(nccl_.register_window(comm_, context_.shared, bytes, &window_, kNcclSymmetricWindow),
-         "ncclCommWindowRegister");
-    if (!is_window(window_)) {
-      throw CommunicationError(
-          "NCCL made no symmetric window on '{}', because there is no peer access between the GPUs, or no cuMem in "
-          "this driver. Use comm.symmetric = false.",
-          name_);
-    }
-  } else if (context_.options.register_buffers) {
-    call(nccl_.register_buffer(comm_, context_.shared, bytes, &registration_), "ncclCommRegister");
-  }
-}
-
-/// Shuts down in NCCL's order: work, registrations, finalize, destroy. Peers must do the same, so after a failure (and
+/// Shuts down in NCCL's order: work, finalize, destroy. Peers must do the same, so after a failure (and
 /// after MPI) nothing is done, because the process is about to end.
 NcclCommunicator::~NcclCommunicator() {
   context_.watchdog->remove(comm_);
   if (comm_ == nullptr || mpi_is_over() || context_.context->notice().raised()) return;
   const NcclWatchdog::Guard guard(*context_.watchdog, fmt::format("the end of NCCL on '{}'", name_));
   static_cast<void>(cudaDeviceSynchronize());
-  if (window_ != nullptr) nccl_.deregister_window(comm_, window_);
-  if (registration_ != nullptr) nccl_.deregister_buffer(comm_, registration_);
   nccl_.finalize(comm_);
   nccl_.destroy(comm_);
 }

@@ -9,7 +9,6 @@
 #include "cuda/comm/nccl/nccl_api.hpp"
 #include "cuda/comm/nccl/nccl_watchdog.hpp"
 #include "tessera/comm/communicator.hpp"
-#include "tessera/config/options.hpp"
 
 namespace tessera {
 
@@ -18,12 +17,10 @@ struct NcclContext {
   RankContext* context = nullptr;
   Device* device = nullptr;
   NcclWatchdog* watchdog = nullptr;
-  CommOptions options;
   bool deterministic = true;
   bool external_workspace = false;  ///< receives go into an external workspace
   double timeout_seconds = 0;
-  void* shared = nullptr;  ///< the rank's shared region, to be registered
-  std::int64_t shared_bytes = 0;
+  void* shared = nullptr;  ///< the rank's shared region
 };
 
 class NcclCommunicator final : public Communicator {
@@ -60,9 +57,7 @@ class NcclCommunicator final : public Communicator {
   std::int64_t device_bytes() const { return own_->size() + token_->size(); }
 
  private:
-  ncclConfig_t configuration() const;
   ncclUniqueId agree_on_id(const std::vector<std::int64_t>& members) const;
-  void register_shared();
   void receive_terms(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
                      std::int64_t elements);
   void call(ncclResult_t result, const char* function) const {
@@ -79,8 +74,6 @@ class NcclCommunicator final : public Communicator {
   std::int64_t size_, index_;
   std::string name_;
   ncclComm_t comm_ = nullptr;
-  void* registration_ = nullptr;
-  ncclWindow_t window_ = nullptr;
   std::int64_t largest_contribution_;
   std::unique_ptr<DeviceMemory> own_;    ///< receive buffer if there is no external workspace
   std::unique_ptr<DeviceMemory> token_;  ///< for barriers and warm_up: kTokenElements of every rank, twice
