@@ -296,9 +296,9 @@ Manifest read_manifest(const std::filesystem::path& folder) {
 
 std::string file_record_text(const FileRecord& record) { return file_json(record).dump(); }
 
-FileRecord parse_file_record(const std::string& text, StateContent content) {
+FileRecord parse_file_record(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
-  return read_file_record(Fields(json, "a file's record"), content);
+  return read_file_record(Fields(json, "a file's record"), StateContent::full);
 }
 
 }  // namespace tessera

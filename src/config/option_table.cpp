@@ -329,9 +329,6 @@ void add_files(Rows& rows) {
   checkpoint.integer("checkpoint.keep_best", &C::keep_best, 0, kAnyCount,
                      "checkpoints of the lowest validation loss are kept as well, so many: of the first set, evaluated "
                      "after the checkpoint's own step; 0: none");
-  checkpoint.integer(
-      "checkpoint.keep_every_weights", &C::keep_every_weights, 0, kAnyCount,
-      "of checkpoints of steps that are multiples of this, the weights alone are kept, as step-N.weights; 0: none");
   checkpoint
       .choice("checkpoint.async", &C::async, "write while the next steps run, from a copy of the state in host memory")
       .also_by(kPlan);

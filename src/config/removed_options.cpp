@@ -24,7 +24,9 @@ std::span<const RemovedOption> removed_options() {
       {"comm.symmetric", "false", kNccl},
       {"comm.copy_engine_gather", "false", kNccl},
       {"comm.min_ctas", "0", "Leave it out, and set NCCL_MIN_CTAS"},
-      {"comm.max_ctas", "0", "Leave it out, and set NCCL_MAX_CTAS"}};
+      {"comm.max_ctas", "0", "Leave it out, and set NCCL_MAX_CTAS"},
+      {"checkpoint.keep_every_weights", "0",
+       "Leave it out: checkpoint.keep_every keeps whole checkpoints, of which tessera export makes weights alone"}};
   return removed;
 }
 

@@ -139,8 +139,7 @@ void unused_by_bench(const BenchOptions& options, std::vector<UnusedOption>& out
 void unused_by_checkpoint(const CheckpointOptions& options, std::vector<UnusedOption>& out) {
   if (options.resume == "none") out.push_back({"checkpoint.allow", "checkpoint.resume = none compares nothing"});
   if (options.keep == 0)
-    add_unused(out, "checkpoint.keep = 0 keeps all checkpoints",
-               {"checkpoint.keep_every", "checkpoint.keep_best", "checkpoint.keep_every_weights"});
+    add_unused(out, "checkpoint.keep = 0 keeps all checkpoints", {"checkpoint.keep_every", "checkpoint.keep_best"});
 }
 
 }  // namespace

@@ -119,20 +119,6 @@ void check_ranges(const Options& options) {
   }
 }
 
-/// Weights are those of checkpoints, so a step without a checkpoint would leave none.
-void check_kept_weights(const CheckpointOptions& options) {
-  const std::int64_t every = options.every, weights = options.keep_every_weights;
-  if (weights == 0 || (every > 0 && weights % every == 0)) return;
-  if (every == 0) {
-    throw refusal("checkpoint.keep_every_weights = {} needs regular checkpoints, but checkpoint.every = 0", weights)
-        .use("checkpoint.every = {}, or a divisor of it", weights);
-  }
-  const std::int64_t below = weights / every * every;
-  throw refusal("checkpoint.keep_every_weights = {} is not a multiple of checkpoint.every = {}", weights, every)
-      .hint("The weights are those of checkpoints")
-      .use("{}{}", below > 0 ? fmt::format("{} or ", below) : "", below + every);
-}
-
 }  // namespace
 
 void validate(const Options& options) {
@@ -143,7 +129,6 @@ void validate(const Options& options) {
   check_sizes(options.model);
   check_ranges(options);
   check_offload(options);
-  check_kept_weights(options.checkpoint);
   allowed_changes(options.checkpoint);
   validation_sources(options.data.val_source);
   if (options.memory.checkpoint != ActivationCheckpointing::fit) recomputation_of(options.memory);

@@ -180,7 +180,7 @@ std::string describe_missing(const std::filesystem::path& run) {
 void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest) {
   if (manifest.content == StateContent::full) return;
   throw refusal("checkpoint.resume = {} holds weights only", checkpoint.string())
-      .because("checkpoint.keep_every_weights leaves the optimizer's state out")
+      .because("the optimizer's state was left out of it")
       .use("a checkpoint step-N, or model.from = {}, which starts a new run from these weights", checkpoint.string());
 }
 

@@ -66,9 +66,9 @@ void StateReader::read(StateKind kind, std::int64_t first, std::span<float> out)
   }
 }
 
-void send_stream(ControlPlane& plane, int to, const StateReader& reader, std::span<const StateKind> kinds) {
+void send_stream(ControlPlane& plane, int to, const StateReader& reader) {
   std::vector<float> message;
-  for (const StateKind kind : kinds) {
+  for (const StateKind kind : kinds_of(StateContent::full)) {
     const std::int64_t all = reader.elements(kind);
     for (std::int64_t done = 0; done < all; done += static_cast<std::int64_t>(message.size())) {
       message.resize(static_cast<std::size_t>(message_size(done, all)));

@@ -40,8 +40,8 @@ class StateReader {
   std::array<std::vector<OwnedRun>, kStateKinds> owned_;  ///< by kind
 };
 
-/// Sends all elements of these kinds to rank `to` of the plane, in messages of one size.
-void send_stream(ControlPlane& plane, int to, const StateReader& reader, std::span<const StateKind> kinds);
+/// Sends all elements to rank `to` of the plane, in messages of one size.
+void send_stream(ControlPlane& plane, int to, const StateReader& reader);
 
 /// The writer's side, for all ranks that it writes for except itself (members[0]).
 class StreamReceiver {

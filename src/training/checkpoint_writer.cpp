@@ -73,20 +73,11 @@ CheckpointWriter::~CheckpointWriter() = default;
 std::int64_t CheckpointWriter::bytes_to_write() const {
   std::int64_t elements = 0;
   for (const StateKind kind : kinds_of(StateContent::full)) {
-    // The parameters of a checkpoint whose weights are kept are written a second time.
-    const int times = kind == StateKind::parameter && settings_.options.keep_every_weights > 0 ? 2 : 1;
     for (const std::int64_t rank : members_) {
-      for (const OwnedRun& one : owned_runs(session_.schedule(), rank, kind)) elements += times * one.run.count;
+      for (const OwnedRun& one : owned_runs(session_.schedule(), rank, kind)) elements += one.run.count;
     }
   }
   return elements * size_of(DType::fp32);
-}
-
-/// Returns whether a checkpoint's weights stay when it is pruned. One that is never pruned does not need the copy.
-bool CheckpointWriter::keeps_weights(std::int64_t step) const {
-  const CheckpointOptions& options = settings_.options;
-  const bool stays = options.keep == 0 || (options.keep_every > 0 && step % options.keep_every == 0);
-  return options.keep_every_weights > 0 && step % options.keep_every_weights == 0 && !stays;
 }
 
 CheckpointWriter::Job CheckpointWriter::make_job(const NamedLosses& evaluation) const {
@@ -101,10 +92,9 @@ CheckpointWriter::Job CheckpointWriter::make_job(const NamedLosses& evaluation) 
   return job;
 }
 
-Manifest CheckpointWriter::manifest_of(const Job& job, StateContent content) const {
+Manifest CheckpointWriter::manifest_of(const Job& job) const {
   const StepSchedule& schedule = session_.schedule();
   Manifest manifest;
-  manifest.content = content;
   manifest.step = job.step;
   manifest.grid = {schedule.grid.world(), schedule.grid.size(Group::shard), schedule.grid.size(Group::replica),
                    schedule.grid.ranks_per_node(), std::string(name_of(schedule.strategy))};
@@ -121,7 +111,7 @@ Manifest CheckpointWriter::manifest_of(const Job& job, StateContent content) con
 }
 
 /// Writes the file of this rank and of those that it writes for.
-FileRecord CheckpointWriter::write_own_file(const Job& job, const std::filesystem::path& folder, StateContent content) {
+FileRecord CheckpointWriter::write_own_file(const Job& job) {
   std::vector<ElementRun> runs;
   std::array<std::vector<std::int64_t>, kStateKinds> counts;  // elements of each member, by kind
   for (const std::int64_t rank : members_) {
@@ -148,9 +138,10 @@ FileRecord CheckpointWriter::write_own_file(const Job& job, const std::filesyste
   const std::int64_t number = context_.node() * writers_per_node + context_.node_rank() / share;
   const StepSchedule& schedule = session_.schedule();
   std::optional<NearFile> near;
-  if (writes_near_ && content == StateContent::full) near.emplace(near_, job.step, shard_name(number));
-  FileRecord record = write_shard(folder, number, tensor_records(schedule.model.tensors, schedule.optimizer), runs,
-                                  source, settings_.hdf5, settings_.options.direct, content, near ? &*near : nullptr);
+  if (writes_near_) near.emplace(near_, job.step, shard_name(number));
+  FileRecord record =
+      write_shard(job.beside, number, tensor_records(schedule.model.tensors, schedule.optimizer), runs, source,
+                  settings_.hdf5, settings_.options.direct, StateContent::full, near ? &*near : nullptr);
   if (near) near_failure_ = near->finish();
   return record;
 }
@@ -164,25 +155,24 @@ void CheckpointWriter::note_near_failures(std::vector<std::string>& notes) {
   }
 }
 
-/// Writes all ranks' files into `folder`, then, on rank 0, tensors.h5 and the manifest. Returns the bytes of all files
-/// there.
-std::int64_t CheckpointWriter::write_files(const Job& job, const std::filesystem::path& folder, StateContent content) {
+/// Writes all ranks' files, then, on rank 0, tensors.h5 and the manifest. Returns the bytes of all files.
+std::int64_t CheckpointWriter::write_files(const Job& job) {
   std::string record;
   if (members_.empty()) {
     const StateReader mine(job.state, session_.schedule(), context_.rank());
-    send_stream(*plane_, static_cast<int>(writer_), mine, kinds_of(content));
+    send_stream(*plane_, static_cast<int>(writer_), mine);
   } else {
-    record = file_record_text(write_own_file(job, folder, content));
+    record = file_record_text(write_own_file(job));
   }
   const std::vector<std::string> records = plane_->gather(record);
   if (context_.rank() != 0) return 0;
-  Manifest manifest = manifest_of(job, content);
+  Manifest manifest = manifest_of(job);
   for (const std::string& one : records) {
-    if (!one.empty()) manifest.files.push_back(parse_file_record(one, content));
+    if (!one.empty()) manifest.files.push_back(parse_file_record(one));
   }
   if (settings_.options.tensors)
-    manifest.files.push_back(write_virtual_tensors(folder, manifest.tensors, manifest.files, settings_.hdf5));
-  write_text_atomically(folder / std::string(kManifestName), manifest_text(manifest));
+    manifest.files.push_back(write_virtual_tensors(job.beside, manifest.tensors, manifest.files, settings_.hdf5));
+  write_text_atomically(job.beside / std::string(kManifestName), manifest_text(manifest));
   return std::accumulate(manifest.files.begin(), manifest.files.end(), std::int64_t{0},
                          [](std::int64_t sum, const FileRecord& file) { return sum + file.bytes; });
 }
@@ -207,21 +197,12 @@ void CheckpointWriter::publish(const Job& job, std::vector<std::string>& notes) 
 }
 
 std::int64_t CheckpointWriter::write_collectively(const Job& job, std::vector<std::string>& notes) {
-  const std::filesystem::path weights = job.beside / std::string(kWeightsFolder);
-  const bool keeps = keeps_weights(job.step);
-  if (context_.rank() == 0) {
-    folder_.begin(job.step);
-    if (keeps) make_folder(weights);
-  }
+  if (context_.rank() == 0) folder_.begin(job.step);
   plane_->barrier();
-  std::int64_t bytes = keeps ? write_files(job, weights, StateContent::weights) : 0;
-  bytes += write_files(job, job.beside, StateContent::full);
+  const std::int64_t bytes = write_files(job);
   if (!near_.empty()) note_near_failures(notes);
   if (thread_ == nullptr) session_.check_state();  // after the last read: a bit may flip while it is written
-  if (context_.rank() == 0) {
-    if (keeps) sync_folder(weights);
-    publish(job, notes);
-  }
+  if (context_.rank() == 0) publish(job, notes);
   plane_->barrier();
   // Only now is the one before of no use.
   if (context_.node_rank() == 0) prune_near(near_, job.step);

@@ -1,24 +1,15 @@
-"""Fine-tuning as a user starts it: one command on a Hugging Face folder and a folder of text, then export and generate; and
-the weights that checkpoint.keep_every_weights leaves."""
+"""Fine-tuning as a user starts it: one command on a Hugging Face folder and a folder of text, then export and generate."""
 import json
-import os
-import random
 import re
 import shutil
-import signal
-import sys
-import time
 from pathlib import Path
 
 from hub_folder import END_OF_TEXT, FAMILIES, hugging_face_folder
 from job import REFERENCE, TINY, Case, main
-from running import Running, logged, ranks_of
+from running import logged
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ROOT / "inputs" / "sample_data"
-
-sys.path.insert(0, str(ROOT / "postprocess"))
-import checkpoint as reader  # noqa: E402
 
 
 def ini(run: Path) -> dict[str, str]:
@@ -135,71 +126,6 @@ class FineTuning(Case):
         self.assertEqual(ini(self.folder / "tuned")["train.seq_len"], "1024")
         self.assertIn("4 sequences of 1024", self.do("plan", "--model.from=base", "--plan.ranks=1").out)
         self.assertIn("4 sequences of 2048", self.do("plan", "--model.from=base", "--plan.ranks=1", "--train.seq_len=0").out)
-
-
-class KeptWeights(Case):
-    """Weights of every 4th step, in runs that are killed and go on."""
-    RUN = [word for word in TINY if "train.steps" not in word] + [
-        "--data.synthetic_tokens=5000", "--metrics.every=1", "--optim.schedule=constant", "--data.val_fraction=0",
-        "--checkpoint.every=2", "--checkpoint.keep=1", "--checkpoint.keep_every_weights=4"]
-
-    def names(self, run):
-        return sorted(path.name for path in (self.folder / run / "checkpoints").iterdir())
-
-    def test_weights_outlive_kills_and_checkpoints(self):
-        draw = random.Random(14)
-        run = self.folder / "run"
-        last = 0
-        for attempt in range(5):
-            beside = str(attempt % 2 == 0).lower()
-            running = Running(["train", *self.RUN, "--train.steps=1000000", "--checkpoint.resume=auto", "--run.dir=run",
-                               f"--checkpoint.async={beside}"], 2, self.folder)
-            self.addCleanup(running.remove)
-            running.wait_for(lambda: max(logged(run), default=0) > last + 5, "step after a restart")
-            time.sleep(draw.random() * 0.2)
-            ranks = ranks_of(running.process)
-            for rank in ranks:
-                os.kill(ranks[rank], signal.SIGKILL)
-            code, out = running.end()
-            self.assertNotEqual(code, 0, out)
-            self.assertNotIn("passed over", out)
-            self.assertNotIn(".weights", "".join(line for line in out.splitlines() if line.startswith("resume")))
-            last = max(logged(run))
-        last += 8 - last % 8 + 2
-        self.train(*self.RUN, f"--train.steps={last}", "--checkpoint.resume=auto", "--run.dir=run", ranks=2)
-        plain = [word for word in self.RUN if "checkpoint.keep" not in word]
-        self.train(*plain, f"--train.steps={last}", "--checkpoint.keep=0", "--run.dir=whole", ranks=2)
-        kept = [f"step-{step:08}.weights" for step in range(4, last, 4)]
-        self.assertEqual(self.names("run"), sorted([*kept, f"step-{last:08}"]))
-        for name in draw.sample(kept, 3) + kept[-1:]:
-            whole = self.folder / "whole" / "checkpoints" / name.removesuffix(".weights")
-            self.assertEqual(reader.compare(run / "checkpoints" / name, whole), 0)
-            self.assertEqual(self.job("verify", f"run/checkpoints/{name}").code, 0)
-
-    def test_weights_are_read_by_all_but_resume(self):
-        self.train(*self.RUN, "--train.steps=6", "--run.dir=run", ranks=2)
-        self.assertEqual(self.names("run"), ["step-00000004.weights", "step-00000006"])
-        weights = "run/checkpoints/step-00000004.weights"
-        self.assertRegex(self.job("inspect", weights).out, r"step +4;[^\n]*\ncontent +weights only")
-        self.assertRegex(self.job("verify", weights).out, "complete and undamaged: step 4, 3 files")
-        self.assertEqual(self.job("export", weights, "hf").code, 0)
-        self.assertEqual(self.job("generate", weights, "--generate.prompt=a", "--generate.max_tokens=3",
-                                  "--generate.temperature=0").out,
-                         self.job("generate", "hf", "--generate.prompt=a", "--generate.max_tokens=3",
-                                  "--generate.temperature=0").out)
-        self.assertRegex(self.job("export", weights, "full", "--export.optimizer=true").err, "holds weights only")
-        self.refused("train", *self.RUN, "--train.steps=8", f"--checkpoint.resume={weights}", "--run.dir=new",
-                     says=rf"checkpoint.resume = {weights} holds weights only, .*model.from = {weights}", run="new")
-        self.train("--data.synthetic_tokens=5000", f"--model.from={weights}", "--train.steps=1", "--run.dir=onward",
-                   "--run.threads=1")
-        # A run that goes back sets them aside with its newer checkpoints, and writes its own.
-        self.train(*self.RUN, "--train.steps=2", "--run.dir=early")
-        shutil.copytree(self.folder / "early/checkpoints/step-00000002", self.folder / "run/checkpoints/step-00000002")
-        said = self.train(*self.RUN, "--train.steps=6", "--run.dir=run",
-                          "--checkpoint.resume=run/checkpoints/step-00000002").out
-        self.assertRegex(said, "set aside +step-00000004.weights, step-00000006: newer than step 2")
-        self.assertEqual(self.names("run"), ["step-00000004.weights", "step-00000004.weights.abandoned-1",
-                                             "step-00000006", "step-00000006.abandoned-1"])
 
 
 if __name__ == "__main__":

@@ -26,12 +26,6 @@ TEST_CASE("Contradictions are errors") {
   CHECK(error_of({"--train.tokens=10e9", "--optim.warmup_steps=2000"}).empty());
   CHECK_THAT(error_of({"--model.preset=nano", "--model.from=x"}), Contains("model.preset"));
   CHECK_THAT(error_of({"--model.from=x", "--model.layers=2"}), Contains("model.layers"));
-  CHECK_THAT(error_of({"--checkpoint.keep=0", "--checkpoint.every=5", "--checkpoint.keep_every_weights=5"}),
-             Contains("checkpoint.keep_every_weights") && Contains("keeps all"));
-  CHECK_THAT(error_of({"--checkpoint.keep_every_weights=5"}), Contains("checkpoint.every = 5, or a divisor of it"));
-  CHECK_THAT(error_of({"--checkpoint.every=4", "--checkpoint.keep_every_weights=10"}),
-             Contains("is not a multiple of checkpoint.every = 4") && Contains("8 or 12"));
-  CHECK_THAT(error_of({"--checkpoint.every=4", "--checkpoint.keep_every_weights=2"}), Contains("checkpoints. Use 4."));
   CHECK_THAT(error_of({"--model.family=gpt2", "--model.layers=2"}), Contains("model.heads is missing"));
   CHECK(error_of({"--model.family=gpt2", "--model.layers=2", "--model.heads=2", "--model.width=8", "--model.vocab=9",
                   "--model.context=7"})

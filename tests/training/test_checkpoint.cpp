@@ -89,38 +89,6 @@ TEST_CASE("a checkpoint loads on other ranks, strategies, wraps and writers with
   }
 }
 
-TEST_CASE("weights that are kept are the parameters of their step, whatever wrote them") {
-  Options options = base_options();
-  options.checkpoint.keep = 1, options.checkpoint.keep_every_weights = 2;
-  for (const Shape& shape :
-       {Shape{Strategy::zero3, 4, 2, 0, Wrap::block, 4}, Shape{Strategy::ddp, 2, 2, 0, Wrap::model, 4},
-        Shape{Strategy::hsdp, 4, 2, 2, Wrap::size, 4}}) {
-    for (const std::int64_t writers : {0, 1}) {
-      options.checkpoint.writers_per_node = writers;
-      options.checkpoint.async = writers == 0;
-      INFO(shape.text() << ", writers " << writers);
-      const RunPlace place;
-      run_saving(options, shape, place.path(), 4, {1, 2, 3, 4});
-      const CheckpointFolder folder(place.path() / "checkpoints");
-      REQUIRE(folder.steps() == std::vector<std::int64_t>{4});
-      const RunPlace other;
-      const Outcome at_two = run(options, shape, other.path(), 2, 2);
-      const auto weights = folder.weights_of(2);
-      for (const auto& path : {weights, folder.of_step(4), folder.of_step(4) / std::string(kWeightsFolder)})
-        REQUIRE(verify_checkpoint(path, 2) == std::vector<std::string>{});
-      const CheckpointReader reader(weights);
-      REQUIRE(reader.manifest().step == 2);
-      for (const TensorId tensor : at_two.state[0].ids()) {
-        std::vector<float> values(at_two.state[0][tensor].size());
-        const WantedRun want{StateKind::parameter, tensor.number(), 0, static_cast<std::int64_t>(values.size()),
-                             values.data()};
-        reader.read({&want, 1}, 1);
-        REQUIRE(values == at_two.state[0][tensor]);
-      }
-    }
-  }
-}
-
 TEST_CASE("losses after a restart on another grid stay within 1e-5") {
   Options options = base_options();
   options.train.steps = 60;

@@ -5,7 +5,7 @@
 //   step-N.tmp           being written, or the rest of a deleted one: of no use
 //   step-N.after-M       complete, about to become step-N: the newest of all, whatever else is there
 //   step-N.abandoned-K   newer than the checkpoint from which the run went on: kept, but no candidate and never pruned
-//   step-N/weights       a checkpoint of its parameters alone, written with it (checkpoint.keep_every_weights)
+//   step-N/weights       a checkpoint of its parameters alone, which earlier versions could write with it
 //   step-N.weights       what is left of such a one once it was pruned: no candidate, and never pruned itself
 
 #include <cstdint>

@@ -24,6 +24,6 @@ Manifest read_manifest(const std::filesystem::path& folder);
 
 /// Converts one file's record to JSON text, to send it to the rank that writes the manifest, and back.
 std::string file_record_text(const FileRecord& record);
-FileRecord parse_file_record(const std::string& text, StateContent content = StateContent::full);
+FileRecord parse_file_record(const std::string& text);
 
 }  // namespace tessera

@@ -194,10 +194,9 @@ struct CommOptions {
 struct CheckpointOptions {
   std::int64_t every = 0;
   double every_minutes = 0.0;
-  std::int64_t keep = 3;                ///< newest ones; 0 = all
-  std::int64_t keep_every = 0;          ///< steps whose multiples are always kept; 0 = none
-  std::int64_t keep_best = 0;           ///< those of lowest validation loss are kept too; 0 = none
-  std::int64_t keep_every_weights = 0;  ///< steps whose multiples leave their weights; 0 = none
+  std::int64_t keep = 3;        ///< newest ones; 0 = all
+  std::int64_t keep_every = 0;  ///< steps whose multiples are always kept; 0 = none
+  std::int64_t keep_best = 0;   ///< those of lowest validation loss are kept too; 0 = none
   bool async = false;
   std::string resume = "none";  ///< none, auto or a path
   std::string allow;

@@ -25,7 +25,7 @@ std::vector<std::filesystem::path> resume_candidates(const std::string& resume, 
 /// nothing otherwise. Whoever deletes it on purpose goes back in the run, so that this is no error.
 std::string describe_missing(const std::filesystem::path& run);
 
-/// Throws UsageError if a checkpoint has only weights (checkpoint.keep_every_weights): a run cannot go on from it.
+/// Throws UsageError if a checkpoint has only weights, as earlier versions could leave: a run cannot go on from it.
 void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest);
 
 /// Fills in unset options from the checkpoint that checkpoint.resume names:

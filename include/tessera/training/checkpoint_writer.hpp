@@ -70,12 +70,11 @@ class CheckpointWriter {
  private:
   struct Job;
   Job make_job(const NamedLosses& evaluation) const;
-  bool keeps_weights(std::int64_t step) const;
-  FileRecord write_own_file(const Job& job, const std::filesystem::path& folder, StateContent content);
-  std::int64_t write_files(const Job& job, const std::filesystem::path& folder, StateContent content);
+  FileRecord write_own_file(const Job& job);
+  std::int64_t write_files(const Job& job);
   void note_near_failures(std::vector<std::string>& notes);
   void publish(const Job& job, std::vector<std::string>& notes);
-  Manifest manifest_of(const Job& job, StateContent content) const;
+  Manifest manifest_of(const Job& job) const;
   std::int64_t write_collectively(const Job& job, std::vector<std::string>& notes);
   CheckpointReport run(const Job& job);
 
