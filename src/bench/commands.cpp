@@ -83,18 +83,6 @@ int run_bench_kernels(World& world, const Options& given, const Invocation& invo
   return 0;
 }
 
-int run_bench_memory(World& world, const Options& given, const Invocation& invocation) {
-  const ResolvedRun here(given, {Purpose::machine, world});
-  const Options& options = here.options;
-  BenchOutput output(world, options, invocation);
-  BenchResult result = memory_table(memory_rows(world, options, here.machine), device_of(options.run));
-  const auto device = backend_of(options).open_device(world, options.run.share_gpu);
-  result.gpu = gpu_facts(*device);
-  result.kernels = device->description();
-  output.write(result);
-  return 0;
-}
-
 int run_bench_step(World& world, const Options& given, const Invocation& invocation) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   const ResolvedRun here(given, {Purpose::machine, world});

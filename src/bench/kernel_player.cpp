@@ -26,9 +26,6 @@ class TimedCompute final : public RankCompute {
   void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override {
     inner_->copy(queue, stream, to, from, bytes);
   }
-  std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const override {
-    return inner_->measured_bytes(memory, offset);
-  }
   std::string description() const override { return inner_->description(); }
   std::string gemm_algorithms() const override { return inner_->gemm_algorithms(); }
 

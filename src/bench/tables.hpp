@@ -1,13 +1,11 @@
 #pragma once
-// What `tessera bench step`, `comm`, `kernels` and `memory` measure, and how they report it.
+// What `tessera bench step`, `comm` and `kernels` measure, and how they report it.
 
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "bench/machine_rates.hpp"
-#include "bench/memory_cases.hpp"
-#include "bench/memory_use.hpp"
 #include "bench/result.hpp"
 #include "tessera/comm/communicator.hpp"
 #include "tessera/config/options.hpp"
@@ -49,19 +47,5 @@ BenchResult comm_table(RankContext& context, const Options& options, const Machi
 /// impossible schedule, or too little memory.
 BenchResult kernel_table(RankContext& context, const Options& options, const MachineShape& machine,
                          const std::optional<RateSizes>& sizes = {});
-
-/// A combination, with its memory or the reason why it cannot run.
-struct MemoryRow {
-  MemoryCase one;
-  std::string refused;
-  MemoryUse use;
-};
-
-/// Measures all combinations of the options' run, one after the other. A combination that is refused gets the reason.
-/// Throws UsageError if the data cannot be opened, or no combination can run. Collective; the same rows on all ranks.
-std::vector<MemoryRow> memory_rows(RankContext& context, const Options& options, const MachineShape& machine);
-
-/// Returns the rows as text, for each the rank with the largest unnamed part, and as a table of all ranks.
-BenchResult memory_table(const std::vector<MemoryRow>& rows, DeviceKind device);
 
 }  // namespace tessera

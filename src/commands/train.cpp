@@ -200,7 +200,6 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   const WaitPhase phase(world.control().waits(), "the run started", given.run.timeout, "run.timeout");
   require_wanted_ranks(world.size());
   ResolveSite site(Purpose::train, world);
-  site.machine.measure = true;
   site.machine.timed_steps = 10;
   if (world.rank() == 0) site.machine.algorithms = kept_algorithms(run_folder(given));
   site.stop = [&] { return signals.received(); };

@@ -11,12 +11,15 @@ namespace tessera {
 
 namespace {
 
-/// What people type for things that have another name here.
+/// What people type for things that have another name here, and for commands of earlier versions.
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"report", "Tables and pages are made by tessera-report RUN (postprocess/report.py in the sources)"},
     {"finetune", "To fine-tune, write tessera train --model.from=FOLDER --data.source=FILES"},
     {"sample", "To write text, use tessera generate RUN --generate.prompt=TEXT"},
     {"chat", "To write text, use tessera generate RUN --generate.prompt=TEXT; there are no conversations"},
+    {"bench memory",
+     "All memory is planned: tessera plan shows it for every strategy, and the table of tessera-report RUN has what a "
+     "run's process or GPU took next to its plan"},
     {"resume", "To go on with a run, repeat its command with --checkpoint.resume=auto"},
     {"status",
      "A run's state is in RUN/status.json; tessera postmortem RUN says what its ranks do, and tessera sweep "
@@ -55,8 +58,10 @@ std::vector<std::string_view> words_of_group(std::string_view first) {
 }
 
 Refusal unknown_command(const std::vector<std::string>& words) {
-  for (const auto& [word, instead] : kElsewhere)
-    if (words[0] == word) return refusal("unknown command {}", in_quotes(words[0])).hint("{}", instead);
+  const std::string two = words.size() > 1 ? words[0] + " " + words[1] : words[0];
+  for (const auto& [typed, instead] : kElsewhere) {
+    if (typed == words[0] || typed == two) return refusal("unknown command {}", in_quotes(typed)).hint("{}", instead);
+  }
   if (const auto of_group = words_of_group(words[0]); !of_group.empty()) {
     return (words.size() > 1 ? refusal("tessera {} does not know {}", words[0], in_quotes(words[1]))
                              : refusal("tessera {} needs to know what to do", words[0]))

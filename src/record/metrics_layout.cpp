@@ -14,13 +14,14 @@ namespace {
 /// The most bytes that /samples keeps of one text; log.jsonl has the whole text.
 constexpr std::int64_t kSampleBytes = 4096;
 
-}  // namespace
-
+/// Returns the category's group in /memory.
 std::string memory_name(Category category) {
   std::string name(name_of(category));
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;
 }
+
+}  // namespace
 
 MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunAccount& account) {
   MetricsLayout layout;

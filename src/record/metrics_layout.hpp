@@ -11,9 +11,6 @@ namespace tessera {
 inline constexpr const char *kFirstStep = "seconds_to_first_step", *kLoadAtEnd = "load_average_end",
                             *kForeignAtEnd = "gpu_foreign_processes_end";
 
-/// Returns the category's group in /memory.
-std::string memory_name(Category category);
-
 MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunAccount& account);
 
 }  // namespace tessera

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "tessera/engine/used_bytes.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 
 namespace tessera {
@@ -21,7 +20,7 @@ constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 struct Message {
   std::array<double, kTimeCategories> times{};
   CommunicationRows communication;
-  std::array<std::int64_t, kMeasuredMemory> measured{};
+  std::int64_t process = -1;
   double memory_peak = 0, memory_average = 0;
   DeviceSample device;
 };
@@ -74,7 +73,7 @@ RankValues values_of(const std::string& text) {
   RankValues values;
   values.times.assign(message.times.begin(), message.times.end());
   values.communication = message.communication;
-  values.measured.assign(message.measured.begin(), message.measured.end());
+  values.process = message.process;
   values.memory_peak = message.memory_peak;
   values.memory_average = message.memory_average;
   const DeviceSample& device = message.device;
@@ -84,22 +83,14 @@ RankValues values_of(const std::string& text) {
 
 }  // namespace
 
-std::array<std::int64_t, kMeasuredMemory> MemorySamples::unknown() {
-  std::array<std::int64_t, kMeasuredMemory> none{};
-  none.fill(-1);
-  return none;
-}
-
 void MemorySamples::sample(bool must) {
   const auto start = Clock::now();
   if (!must && start - last_ < kCheapness * cost_) return;
-  const CategoryBytes categories = measured_bytes(schedule_, resources_);
-  std::copy(categories.begin(), categories.end(), measured_.begin());
   const std::int64_t now = proportional_set_size();
-  measured_.back() = now < 0 ? -1 : now - before_;
-  const std::optional<std::int64_t> of_gpu = resources_.device->memory_taken();
+  process_ = now < 0 ? -1 : now - before_;
+  const std::optional<std::int64_t> of_gpu = device_.memory_taken();
   if (of_gpu || now >= 0) {
-    const auto used = static_cast<double>(of_gpu.value_or(measured_.back()));
+    const auto used = static_cast<double>(of_gpu.value_or(process_));
     peak_ = std::fmax(peak_, used);
     sum_ += used;
     ++samples_;
@@ -111,7 +102,7 @@ void MemorySamples::sample(bool must) {
 double MemorySamples::average() const { return samples_ > 0 ? sum_ / static_cast<double>(samples_) : kNotMeasured; }
 
 void MemorySamples::clear() {
-  measured_ = unknown();
+  process_ = -1;
   sum_ = 0;
   samples_ = 0;
 }
@@ -123,7 +114,7 @@ RankReports::RankReports(World& world, const StepSchedule& schedule, const Resou
       resources_(resources),
       optimizer_(optimizer),
       monitor_(monitor),
-      memory_(schedule, resources, memory_before) {}
+      memory_(*resources.device, memory_before) {}
 
 void RankReports::add(std::int64_t step, const StepTimeTotals& times, const CommunicationRows& communication) {
   ++steps_;
@@ -173,7 +164,7 @@ std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
   for (std::size_t i = 0; i < nanoseconds_.size(); ++i)
     mine.times[i] = timed_steps_ > 0 ? static_cast<double>(nanoseconds_[i]) * 1e-9 : kNotMeasured;
   mine.communication = communication_;
-  mine.measured = memory_.measured();
+  mine.process = memory_.process();
   mine.memory_peak = memory_.peak();
   mine.memory_average = memory_.average();
   mine.device = monitor_ != nullptr ? monitor_->sample() : DeviceSample{kNotMeasured, -1, kNotMeasured, kNotMeasured};

@@ -251,11 +251,9 @@ void RunRecorder::record_checkpoint(const CheckpointReport& report) {
 
 void RunRecorder::record_memory(const std::vector<RankValues>& ranks) {
   with_metrics([&](MetricsFile& metrics) {
-    std::vector<std::int64_t> bytes(ranks.size());
-    for (std::size_t kind = 0; kind < kMeasuredMemory; ++kind) {
-      for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].measured.at(kind);
-      metrics.set_measured_memory(kind < kCategories ? memory_name(static_cast<Category>(kind)) : "process", bytes);
-    }
+    std::vector<std::int64_t> bytes;
+    for (const RankValues& rank : ranks) bytes.push_back(rank.process);
+    metrics.set_process_memory(std::move(bytes));
   });
 }
 

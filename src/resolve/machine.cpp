@@ -42,8 +42,6 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   settings.matmul = options.precision.matmul;
   settings.share_device = options.run.share_gpu;
   settings.force_pairwise = machine.force_pairwise;
-  settings.measure = machine.measure || machine.fill;
-  settings.fill = machine.fill;
   settings.algorithms = machine.algorithms;
   settings.algorithm_source = machine.algorithm_source;
   return settings;

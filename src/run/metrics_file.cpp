@@ -181,22 +181,19 @@ void MetricsFile::append_device(const DeviceRow& row) {
 
 void MetricsFile::append_ranks(RankRow row) {
   const MetricsLayout& layout = state_->layout;
-  const std::size_t ranks = layout.memory.empty() ? 0 : layout.memory.front().bytes.size();
+  const std::size_t ranks = layout.memory.at(0).bytes.size();
   TESSERA_ASSERT(row.ranks.size() == ranks, "a report has {} ranks, the metrics file {}", row.ranks.size(), ranks);
   for (const RankValues& rank : row.ranks) {
-    TESSERA_ASSERT(rank.times.size() == layout.rank_times.size() && rank.measured.size() == layout.memory.size(),
-                   "a rank has {} times and {} kinds of memory, the metrics file {} and {}", rank.times.size(),
-                   rank.measured.size(), layout.rank_times.size(), layout.memory.size());
+    TESSERA_ASSERT(rank.times.size() == layout.rank_times.size(), "a rank has {} times, the metrics file {}",
+                   rank.times.size(), layout.rank_times.size());
   }
   queue([&](State& state) { state.waiting.ranks.push_back(std::move(row)); });
 }
 
-void MetricsFile::set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes) {
-  const bool known = std::ranges::any_of(state_->layout.memory, [&](const PlannedMemory& planned) {
-    return planned.category == category && planned.bytes.size() == bytes.size();
-  });
-  TESSERA_ASSERT(known, "memory category {} with {} ranks was not announced", category, bytes.size());
-  queue([&](State& state) { state.waiting.measured.emplace_back(category, std::move(bytes)); });
+void MetricsFile::set_process_memory(std::vector<std::int64_t> bytes) {
+  const std::size_t ranks = state_->layout.memory.at(0).bytes.size();
+  TESSERA_ASSERT(bytes.size() == ranks, "{} ranks measured memory, the metrics file has {}", bytes.size(), ranks);
+  queue([&](State& state) { state.waiting.process_memory = std::move(bytes); });
 }
 
 void MetricsFile::set_number(const std::string& name, double value) {

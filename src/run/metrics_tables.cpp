@@ -121,7 +121,8 @@ void MetricsTables::create_memory(const MetricsLayout& layout) {
     const Hdf5Group group = hdf5_create_group(all.id(), planned.category);
     const auto ranks = static_cast<std::int64_t>(planned.bytes.size());
     hdf5_write<std::int64_t>(group.id(), "planned", planned.bytes, {ranks});
-    measured_.emplace(planned.category, Hdf5Array<std::int64_t>::create_rewritable(group.id(), "measured", ranks, -1));
+    if (planned.category == "process")
+      process_memory_ = Hdf5Array<std::int64_t>::create_rewritable(group.id(), "measured", ranks, -1);
   }
 }
 
@@ -135,7 +136,7 @@ void MetricsTables::write(const MetricsRows& rows) {
   ranks_.append(rows.ranks);
   for (const RankRow& row : rows.ranks) overlap_.append(row.overlap);
   layers_.append(rows.ranks);
-  for (const auto& [category, bytes] : rows.measured) measured_.at(category).write(0, bytes);
+  if (!rows.process_memory.empty()) process_memory_->write(0, rows.process_memory);
   for (const auto& [name, value] : rows.numbers) hdf5_update_attribute(provenance_.id(), name, value);
   flush();
 }
@@ -148,7 +149,7 @@ void MetricsTables::flush() {
   layers_.flush();
   evals_.flush();
   checkpoints_.flush();
-  for (auto& [category, array] : measured_) array.flush();
+  process_memory_->flush();
   ranks_.flush();
   overlap_.flush();
   hdf5_check(H5Oflush(provenance_.id()), "cannot write " + file_.path().string());

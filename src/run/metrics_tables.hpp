@@ -2,7 +2,6 @@
 // The datasets of a metrics file as rows come in, with every call on the I/O thread. metrics_file.cpp has the queueing.
 
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,8 +28,8 @@ struct MetricsRows {
   std::vector<CheckpointRow> checkpoints{};
   std::vector<DeviceRow> devices{};
   std::vector<RankRow> ranks{};
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> measured{};  ///< memory, by category
-  std::vector<std::pair<std::string, double>> numbers{};                      ///< of /provenance
+  std::vector<std::int64_t> process_memory{};             ///< empty: not measured
+  std::vector<std::pair<std::string, double>> numbers{};  ///< of /provenance
 };
 
 /// The open file with all its datasets.
@@ -65,7 +64,7 @@ class MetricsTables {
   std::optional<Hdf5Texts> sample_texts_;
   RowTable<RankRow> ranks_, layers_;
   RowTable<OverlapRow> overlap_;
-  std::map<std::string, Hdf5Array<std::int64_t>> measured_;
+  std::optional<Hdf5Array<std::int64_t>> process_memory_;
 };
 
 /// Creates /ranks; each row has all ranks of the layout.

@@ -11,8 +11,7 @@ namespace {
 class RankColumns {
  public:
   RankColumns(RowTable<RankRow>& table, const MetricsLayout& layout)
-      : table_(table),
-        ranks_(layout.memory.empty() ? 1 : static_cast<std::int64_t>(layout.memory.front().bytes.size())) {}
+      : table_(table), ranks_(static_cast<std::int64_t>(layout.memory.at(0).bytes.size())) {}
 
   template <class T>
   void add(hid_t group, const std::string& name, std::function<T(const RankValues&)> value) {
@@ -36,12 +35,9 @@ void add_communication(hid_t group, RankColumns& columns) {
   }
 }
 
-void add_memory(hid_t group, const MetricsLayout& layout, RankColumns& columns) {
+void add_memory(hid_t group, RankColumns& columns) {
   const Hdf5Group all = hdf5_create_group(group, "memory");
-  for (std::size_t i = 0; i < layout.memory.size(); ++i) {
-    const Hdf5Group category = hdf5_create_group(all.id(), layout.memory[i].category);
-    columns.add<std::int64_t>(category.id(), "measured", [i](const RankValues& rank) { return rank.measured[i]; });
-  }
+  columns.add<std::int64_t>(hdf5_create_group(all.id(), "process").id(), "measured", &RankValues::process);
   columns.add<double>(all.id(), "peak", &RankValues::memory_peak);
   columns.add<double>(all.id(), "average", &RankValues::memory_average);
 }
@@ -64,7 +60,7 @@ RowTable<RankRow> create_ranks(hid_t file, const MetricsLayout& layout) {
   for (std::size_t i = 0; i < layout.rank_times.size(); ++i)
     columns.add<double>(time.id(), layout.rank_times[i], [i](const RankValues& rank) { return rank.times[i]; });
   add_communication(group.id(), columns);
-  add_memory(group.id(), layout, columns);
+  add_memory(group.id(), columns);
   if (layout.device) add_device(group.id(), columns);
   table.add<std::int64_t>(group.id(), "steps", &RankRow::steps);
   table.add<std::int64_t>(group.id(), "timed_steps", &RankRow::timed_steps);

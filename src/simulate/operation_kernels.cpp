@@ -51,7 +51,6 @@ class NotedCompute final : public RankCompute, public KernelObserver {
   void call(const KernelCall& call, const std::function<void()>&) override { calls_->push_back(call); }
   Kernels& kernels(Queue) const override { return *kernels_; }
   void copy(Queue, Stream&, void*, const void*, std::int64_t) const override {}
-  std::int64_t measured_bytes(std::span<const std::byte>, std::int64_t) const override { return -1; }
   std::string description() const override { return "noted"; }
 
  private:

@@ -36,9 +36,7 @@ PARTS = {
     "bench/test_comm.cpp": ["bench/collective_times.cpp", "bench/comm_table.cpp", "bench/transports.cpp"],
     "bench/test_kernels.cpp": ["bench/kernel_*.cpp", "bench/one_block.cpp", "kernels/kernel_cost.cpp",
                               "kernels/observed_kernels.cpp"],
-    "mpi/test_bench_memory.cpp": ["bench/memory_table.cpp", "bench/memory_use.cpp"],
     "emulated/training/test_ordered_backward.cpp": ["kernels/attention_verdicts.cpp"],
-    "bench/test_used_bytes.cpp": ["engine/fill.cpp", "engine/used_bytes.cpp"],
     # devices, streams and events are one thing to their users
     "backend/test_streams.cpp": ["backend/cpu/*.cpp"],
     "base/test_mapped_file.cpp": ["base/mapping.cpp"],
@@ -56,7 +54,7 @@ PARTS = {
     "training/test_offload.cpp": ["engine/player.cpp"],
     "training/test_same_bits.cpp": ["engine/bound_schedule.cpp", "engine/operation_log.cpp",
                                     "engine/cpu/*.cpp", "engine/memory.cpp", "engine/operation_runner.cpp",
-                                    "engine/resources.cpp", "engine/state.cpp"],
+                                    "engine/poison.cpp", "engine/resources.cpp", "engine/state.cpp"],
     "training/test_checkpoint_writer.cpp": ["training/checkpoint_stream.cpp"],
     "record/test_recorder.cpp": ["record/metrics_layout.cpp"],
     "record/test_trace_writer.cpp": ["record/trace_events.cpp"],

@@ -73,31 +73,9 @@ class Bench(Case):
         self.assertTrue(np.isnan(table["product_share"][~matmuls]).all())
         self.assertEqual(job.out.count("\nadamw "), 1)
 
-    def test_memory(self):
-        job, file = self.bench("memory", *SMALL, "--shard.strategy=zero1", "--memory.checkpoint=block")
-        table = {name: column[...] for name, column in file["memory"].items()}
-        self.assertEqual(table["offload"].tolist(), [b"none", b"none", b"optimizer", b"optimizer", b"params"])
-        self.assertEqual(table["rank"].tolist(), [0, 1, 0, 1, -1])
-        self.assertEqual(set(table["strategy"].tolist()), {b"zero1"})
-        self.assertEqual(set(table["recomputed"].tolist()), {b"block"})
-        ran = table["rank"] >= 0
-        for space in ("device", "host"):
-            np.testing.assert_array_equal(table[f"used_{space}"][ran], table[f"planned_{space}"][ran])
-        self.assertEqual((table["planned_host"] > 0).tolist(), [False, False, True, True, False])
-        self.assertLess(np.abs(table["unnamed"][ran]).max(), 20e6)
-        reason = table["refused"][~ran][0].decode()
-        self.assertRegex(reason, r"shard\.offload = params does not work with shard\.strategy = zero1, .*optimizer, or one of")
-        self.assertEqual(set(table["refused"][ran].tolist()), {b""})
-        lines = job.out.splitlines()
-        rows = [line.split() for line in lines if re.match(r" +zero1 ", line)]
-        self.assertEqual([row[2] for row in rows], ["none", "optimizer", "params"])
-        self.assertEqual([row.count("all") for row in rows], [1, 2, 0])
-        self.assertEqual(rows[2][-1], "refused")
-        self.assertEqual(len([line for line in lines if line == f"refused zero1, block, params: {reason}"]), 1)
-
     def test_what_is_refused(self):
         (self.folder / "there.h5").write_text("mine")
-        for words, says in ((["bench", "memory", *SMALL, "--bench.output=there.h5"], r"there\.h5 exists"),
+        for words, says in ((["bench", "kernels", *SMALL, "--bench.output=there.h5"], r"there\.h5 exists"),
                             (["bench", "comm", "--bench.sizes=0,1MB"], r"bench\.sizes = '0,1MB'.*list of bytes"),
                             (["bench", "comm", "--bench.sizes=1MB", "--bench.max_bytes=1MB"], r"bench\.max_bytes.*no effect"),
                             (["bench", "comm", "--bench.output=out.h5"], r"one rank measures nothing"),
@@ -105,7 +83,7 @@ class Bench(Case):
                             (["bench", "checkpoint", "--bench.output=out.h5"], r"bench\.output = 'out\.h5' has no effect"),
                             (["train", "--bench.output=out.h5"], r"tessera train does not read it")):
             self.refused(*words, says=says)
-        self.refused("bench", "memory", *SMALL, "--bench.output=none/out.h5", says=r"none/out\.h5", code=4)
+        self.refused("bench", "kernels", *SMALL, "--bench.output=none/out.h5", says=r"none/out\.h5", code=4)
         self.assertEqual((self.folder / "there.h5").read_text(), "mine")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["there.h5"])
 

@@ -74,13 +74,10 @@ class Files(Case):
     def check_descriptions(self, file):
         for category, data in file["memory"].items():
             self.assertEqual(data["planned"].shape, (2,), category)
-            self.assertEqual(data["measured"].shape, (2,), category)
+            self.assertEqual("measured" in data, category == "process", category)
+            self.assertTrue((data["planned"][...] >= 0).all(), category)
+        self.assertEqual(file["memory/process/measured"].shape, (2,))
         self.assertTrue((file["memory/process/measured"][...] > 0).all())
-        for category in ("parameters", "optimizer_state"):  # all of it is touched, and nothing else lies there
-            np.testing.assert_array_equal(file[f"memory/{category}/measured"], file[f"memory/{category}/planned"])
-        for category in ("gradients", "gathered_units", "activations", "workspace"):
-            self.assertTrue((file[f"memory/{category}/measured"][...] > 0).all(), category)
-        self.assertTrue((file["memory/communication/measured"][...] >= 0).all())
         config = file["config"].attrs
         self.assertEqual((config["shard.strategy"], config["train.steps"], config["data.source"]),
                          ("zero3", str(STEPS), "text"))

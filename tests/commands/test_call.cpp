@@ -123,8 +123,10 @@ TEST_CASE("Unknown commands") {
   CHECK(read_call({"eval", "a", "--eval.format=json"}).options.eval.format == ResultFormat::json);
   CHECK_THAT(command_error({"train", "--eval.format=json"}), Contains("tessera train does not read it"));
   CHECK_THAT(command_error({"verify", "a", "b"}), Contains("'b' stands after all that verify takes"));
-  CHECK_THAT(command_error({"bench"}), Contains("step, comm, kernels, memory"));
-  CHECK_THAT(command_error({"bench", "all"}), Contains("step, comm, kernels, memory"));
+  CHECK_THAT(command_error({"bench"}), Contains("step, comm, kernels, calibrate"));
+  CHECK_THAT(command_error({"bench", "all"}), Contains("step, comm, kernels, calibrate"));
+  CHECK_THAT(command_error({"bench", "memory", "--model.preset=nano"}),
+             Contains("unknown command 'bench memory'. ") && Contains("tessera plan shows"));
   CHECK_THAT(command_error({"--run.seed=1", "train"}), Contains("where a command belongs"));
   CHECK_THAT(command_error({"train", "missing.ini"}), Contains("missing.ini"));
   CHECK_THAT(command_error({"train", "-n", "3"}), Contains("'-n' is not an option") && Contains("--section.key=value"));

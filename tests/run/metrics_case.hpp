@@ -13,7 +13,7 @@ namespace tessera::test {
 inline MetricsLayout layout() {
   MetricsLayout layout;
   layout.step_times = layout.rank_times = {"forward", "backward"};
-  layout.memory = {{"parameters", {100, 200, 300}}, {"gradients", {10, 20, 30}}};
+  layout.memory = {{"parameters", {100, 200, 300}}, {"process", {10, 20, 30}}};
   // More attributes than a compact object header takes, and one that is long.
   for (int i = 0; i < 120; ++i)
     layout.config.emplace_back("section.option" + std::to_string(i), "value " + std::to_string(i));
@@ -53,7 +53,7 @@ inline RankRow report(std::int64_t step) {
       const auto kind = static_cast<std::int64_t>(k);
       values.communication[k] = {r + kind, step * (r + 1) + kind, s + rank + 0.5 * static_cast<double>(kind)};
     }
-    values.measured = {step + r, step - r};
+    values.process = step + r;
     values.memory_peak = 2 * s + rank;
     values.memory_average = s + rank / 4;
     values.device = {step, 0.5 * rank, step * r, 100 + rank, s * rank};
@@ -66,7 +66,7 @@ inline RankRow report(std::int64_t step) {
 inline void fill(MetricsFile& metrics, int steps) {
   for (int i = 0; i < steps; ++i) metrics.append_step(row(i));
   for (int i = 0; i < 3; ++i) metrics.append_eval({100 * i, {2.5 * i}});
-  metrics.set_measured_memory("gradients", {11, 22, 33});
+  metrics.set_process_memory({11, 22, 33});
   for (int i = 0; i < 300; ++i) metrics.append_ranks(report(i));
   metrics.set_number("seconds_to_first_step", 1.75);
   metrics.flush();

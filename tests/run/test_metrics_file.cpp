@@ -120,8 +120,7 @@ TEST_CASE("a file that cannot be made, and wrong rows, are errors") {
   CHECK_THROWS_AS(metrics.append_ranks(two_ranks), InternalError);
   CHECK_THROWS_AS(metrics.append_ranks(no_times), InternalError);
   CHECK_THROWS_AS(metrics.set_number("hosts", 1), InternalError);
-  CHECK_THROWS_AS(metrics.set_measured_memory("parameters", {1}), InternalError);
-  CHECK_THROWS_AS(metrics.set_measured_memory("weights", {1, 2, 3}), InternalError);
+  CHECK_THROWS_AS(metrics.set_process_memory({1}), InternalError);
 }
 
 TEST_CASE("a full disk surfaces at the next call and at close, and does not end the process") {

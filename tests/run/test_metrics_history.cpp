@@ -132,7 +132,7 @@ TEST_CASE("durable rows outlast a kill, and a run that goes on from one of them 
     const Hdf5Group config = hdf5_open_group(file.id(), "config");
     CHECK(hdf5_read_attribute<std::string>(config.id(), "section.option119") == "value 119");
     CHECK(hdf5_read_attribute<std::string>(config.id(), "data.long").size() == 70000);
-    CHECK(hdf5_read<std::int64_t>(file.id(), "memory/gradients/planned") == std::vector<std::int64_t>{10, 20, 30});
+    CHECK(hdf5_read<std::int64_t>(file.id(), "memory/process/planned") == std::vector<std::int64_t>{10, 20, 30});
   }
   {
     MetricsFile metrics(io, folder.path(), with);

@@ -78,14 +78,17 @@ TEST_CASE("memory is -1 until it is measured, and a number of the provenance wha
   const auto path = folder / "metrics.h5";
   {
     MetricsTables tables(path, layout());
-    tables.write({.measured = {{"gradients", {11, 22, 33}}},
-                  .numbers = {{"load_average_start", 0.5}, {"load_average_start", 0.75}}});
+    tables.write(
+        {.process_memory = {11, 22, 33}, .numbers = {{"load_average_start", 0.5}, {"load_average_start", 0.75}}});
+    tables.write({});
     tables.close();
+    MetricsTables(folder / "unmeasured.h5", layout()).close();
   }
-  const Hdf5File file = Hdf5File::open(path);
-  CHECK(integers(file, "memory/gradients/planned") == std::vector<std::int64_t>{10, 20, 30});
-  CHECK(integers(file, "memory/gradients/measured") == std::vector<std::int64_t>{11, 22, 33});
-  CHECK(integers(file, "memory/parameters/measured") == std::vector<std::int64_t>{-1, -1, -1});
+  const Hdf5File file = Hdf5File::open(path), unmeasured = Hdf5File::open(folder / "unmeasured.h5");
+  CHECK(integers(file, "memory/parameters/planned") == std::vector<std::int64_t>{100, 200, 300});
+  CHECK(integers(file, "memory/process/planned") == std::vector<std::int64_t>{10, 20, 30});
+  CHECK(integers(file, "memory/process/measured") == std::vector<std::int64_t>{11, 22, 33});
+  CHECK(integers(unmeasured, "memory/process/measured") == std::vector<std::int64_t>{-1, -1, -1});
   const Hdf5Group provenance = hdf5_open_group(file.id(), "provenance");
   CHECK(hdf5_read_attribute<double>(provenance.id(), "load_average_start") == 0.75);
   CHECK(std::isnan(hdf5_read_attribute<double>(provenance.id(), "seconds_to_first_step")));

@@ -54,8 +54,7 @@ TEST_CASE("each value of each rank is in its own dataset, a row a report") {
     check(kind + "/bytes", std::int64_t{}, [k](const RankValues& r) { return r.communication[k].bytes; });
     check(kind + "/seconds", 0.0, [k](const RankValues& r) { return r.communication[k].seconds; });
   }
-  check("memory/parameters/measured", std::int64_t{}, [](const RankValues& r) { return r.measured[0]; });
-  check("memory/gradients/measured", std::int64_t{}, [](const RankValues& r) { return r.measured[1]; });
+  check("memory/process/measured", std::int64_t{}, [](const RankValues& r) { return r.process; });
   check("memory/peak", 0.0, [](const RankValues& r) { return r.memory_peak; });
   check("memory/average", 0.0, [](const RankValues& r) { return r.memory_average; });
   check("device/memory_used", std::int64_t{}, [](const RankValues& r) { return r.device.memory_used; });

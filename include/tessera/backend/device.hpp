@@ -88,11 +88,8 @@ class Device {
   /// Writes a word of pinned memory as work of a stream, visible to the host after all earlier work of the stream. Any
   /// thread may read the word, with an atomic load.
   virtual void write(Stream& stream, std::uint32_t& word, std::uint32_t value) = 0;
-  /// Runs fill_pattern (backend/region.hpp) over device memory, as a stream's work.
-  virtual void fill_pattern(Stream& stream, std::span<std::byte> memory) = 0;
-  /// Runs tessera::touched_bytes (backend/region.hpp) over device memory; returns when the result is known. No writes
-  /// meanwhile.
-  virtual std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) = 0;
+  /// Fills device memory with bytes of 0xff, as work of a stream: a NaN in every floating type.
+  virtual void fill_nan(Stream& stream, std::span<std::byte> memory) = 0;
 
   /// Makes this the device of the calling thread. Every thread calls it before anything else here.
   virtual void enter_thread() = 0;

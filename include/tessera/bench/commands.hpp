@@ -26,11 +26,6 @@ int run_bench_comm(World& world, const Options& options, const Invocation& invoc
 /// the matmul rate and the copy rate of this machine in the same run.
 int run_bench_kernels(World& world, const Options& options, const Invocation& invocation);
 
-/// Trains a few steps of the options' run in every combination of strategy, recomputation and offload. Prints the
-/// planned bytes, how many of them were written, the bytes in use, and the difference. Values that the user gave for
-/// shard.strategy, memory.checkpoint and shard.offload are not varied.
-int run_bench_memory(World& world, const Options& options, const Invocation& invocation);
-
 /// Trains bench.warmup + bench.steps steps of the options' run without writing anything. Reports the median step time
 /// with its quartiles, tokens/s, and where the time goes. Compares the rate of the model's FLOPs with the matmul rate
 /// of this machine in the same run.

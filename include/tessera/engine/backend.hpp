@@ -43,8 +43,6 @@ class Backend {
   /// Returns the device memory that a rank's plan may take, before any of it is taken. Collective over the world.
   virtual UsableMemory usable_memory(RankContext& context, const Options& options, const StepSchedule& schedule,
                                      int machine_ranks) const = 0;
-  /// Returns bytes in use: by this process, with its part of what it shares; on a GPU, by all processes. Collective.
-  virtual std::int64_t used_memory(RankContext& context, bool share) const = 0;
 };
 
 const Backend& backend_of(DeviceKind kind);

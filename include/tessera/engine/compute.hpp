@@ -2,7 +2,6 @@
 // The threads and kernels with which one rank computes.
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "tessera/backend/thread_pool.hpp"
@@ -25,8 +24,6 @@ class RankCompute {
   virtual Kernels& kernels(Queue queue) const = 0;
   /// Copies between device and host, as work of a queue's stream. On a CPU it copies whole words of 4 bytes.
   virtual void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const = 0;
-  /// Returns the bytes of `memory`, `offset` bytes into its region, that were ever touched; -1 if that is not known.
-  virtual std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const = 0;
 
   /// Describes the hardware and libraries that compute, for the log.
   virtual std::string description() const = 0;

@@ -27,19 +27,12 @@ struct ResourceSettings {
   bool share_device = false;                               ///< several ranks may compute on one GPU
   std::string algorithms;  ///< GPU: RankCompute::gemm_algorithms() of the run's earlier part, or of a file
   AlgorithmSource algorithm_source = AlgorithmSource::kept;
-  bool measure = false;  ///< a GPU's memory is filled with a pattern first, to be read back (measured_bytes.hpp)
-  bool fill = false;     ///< a CPU's regions are, too (used_bytes.hpp): all their pages are then in memory
 };
 
 /// Memory that a rank takes or keeps free outside its plan. NCCL's own buffers are not in it.
 struct UnplannedMemory {
   std::int64_t bytes = 0;
   std::string use;  ///< for the log: "pinned on the host for collectives"
-};
-
-/// Bytes by which the memory in use on a GPU, by any process, grew while each part of Resources was opened.
-struct TakenMemory {
-  std::int64_t regions = 0, compute = 0, communicators = 0;  ///< the last includes the shared region
 };
 
 class Backend;
@@ -70,7 +63,6 @@ struct Resources {
   std::unique_ptr<Communicators> communicators;
   std::string description;                 ///< what computes and how it talks, for the log
   std::vector<UnplannedMemory> unplanned;  ///< uses of more than 0 bytes
-  TakenMemory taken;                       ///< 0 on cores
   bool has_left_updates = false;           ///< state is not to be read before Player::finish_step
 };
 

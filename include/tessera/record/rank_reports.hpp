@@ -22,29 +22,26 @@ using CommunicationRows = std::array<CommunicationRow, kCollectiveNames.size()>;
 class MemorySamples {
  public:
   /// `before`: the process's proportional set size before the session took memory.
-  MemorySamples(const StepSchedule& schedule, const Resources& resources, std::int64_t before)
-      : schedule_(schedule), resources_(resources), before_(before) {}
+  MemorySamples(const Device& device, std::int64_t before) : device_(device), before_(before) {}
 
   /// Measures if enough time has passed since the last sample, or if it `must`. Not while a segment runs.
   void sample(bool must);
-  /// Returns the last sample if there was one since clear(), otherwise -1 for each.
-  const std::array<std::int64_t, kMeasuredMemory>& measured() const { return measured_; }
+  /// Returns the growth of the process's proportional set size in the last sample since clear(), in bytes; -1 if there
+  /// was none.
+  std::int64_t process() const { return process_; }
   /// Return the highest use so far, and the mean of samples since clear(); bytes, NaN if not known. On cores, the
-  /// growth of the process's proportional set size; on a GPU, the growth of the memory in use there.
+  /// growth of the process; on a GPU, the growth of the memory in use there.
   double peak() const { return peak_; }
   double average() const;
   void clear();
 
  private:
-  const StepSchedule& schedule_;
-  const Resources& resources_;
-  std::int64_t before_;
-  std::array<std::int64_t, kMeasuredMemory> measured_ = unknown();
+  const Device& device_;
+  std::int64_t before_, process_ = -1;
   double peak_ = std::numeric_limits<double>::quiet_NaN(), sum_ = 0;
   std::int64_t samples_ = 0;
   std::chrono::steady_clock::time_point last_;
   std::chrono::steady_clock::duration cost_{0};
-  static std::array<std::int64_t, kMeasuredMemory> unknown();
 };
 
 class RankReports {

@@ -41,9 +41,6 @@ struct StepReport {
   std::array<CommunicationRow, kCollectiveNames.size()> communication;  ///< of this step
 };
 
-/// Kinds of measured memory: the plan's categories, and last the whole process.
-inline constexpr std::size_t kMeasuredMemory = std::size_t{kCategories} + 1;
-
 /// How busy the machines are; NaN if that is not known.
 struct MachineLoad {
   double load_average = std::numeric_limits<double>::quiet_NaN();           ///< of the busiest machine

@@ -19,8 +19,6 @@ struct MachineShape {
   std::uint64_t chaos_seed = 1;
   bool poison = false;           ///< fill released storages with NaN (tests)
   std::int64_t timed_steps = 0;  ///< at least this many of the run's steps are timed, whatever metrics.time_every says
-  bool measure = false;          ///< make measured_bytes() possible on a GPU
-  bool fill = false;             ///< make used_bytes() possible
   std::string algorithms;  ///< GPU: RankCompute::gemm_algorithms() of the run's earlier part (rank 0), or a file's
   AlgorithmSource algorithm_source = AlgorithmSource::kept;
 };

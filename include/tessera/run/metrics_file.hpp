@@ -8,12 +8,12 @@
 //   /checkpoints/{step,bytes,blocked_seconds,waited_seconds,background_seconds}             a row per checkpoint
 //   /device/{step,utilization,memory_used,power,energy}   rank 0's GPU, a row per report; where the driver tells
 //   /ranks/{report,steps,timed_steps}, /ranks/time/NAME, /ranks/comm/KIND/{calls,bytes,seconds},
-//   /ranks/memory/CATEGORY/measured, /ranks/memory/{peak,average}, /ranks/device/NAME       a row per report: the first
+//   /ranks/memory/process/measured, /ranks/memory/{peak,average}, /ranks/device/NAME        a row per report: the first
 //     three have one value, the others one for each rank ([report, rank])
 //   /ranks/straggler, /ranks/behind_seconds                                                 a row per report
 //   /layers/{step,grad_norm}   a row per report: grad_norm has one value for each of /layers' attribute `names`
 //   /overlap/{step,straggler,behind_seconds}, /overlap/NAME/{min,median,max}                a row per timed step
-//   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
+//   /memory/CATEGORY/planned, /memory/process/{planned,measured}   bytes, an element per rank; -1 until measured
 //   /schedule                             the step as JSON, a UTF-8 scalar; its attribute `format` names the layout
 //   /config, /provenance, /model          an attribute per option, per fact
 //   /prediction, /prediction/{time,operations,uncertainty}   with plan.cluster: attributes, known before step 1
@@ -90,7 +90,7 @@ struct RankValues {
   std::vector<double>
       times;  ///< seconds in timed steps, in the order of MetricsLayout::rank_times; NaN: none was timed
   std::array<CommunicationRow, kCollectiveNames.size()> communication;
-  std::vector<std::int64_t> measured;                                ///< bytes, in the order of MetricsLayout::memory
+  std::int64_t process = -1;                                         ///< bytes; -1: not measured
   double memory_peak = std::numeric_limits<double>::quiet_NaN();     ///< bytes, since the start
   double memory_average = std::numeric_limits<double>::quiet_NaN();  ///< bytes
   DeviceRow device;                                                  ///< `step` is ignored
@@ -122,7 +122,7 @@ struct AttributeGroup {
   std::vector<std::pair<std::string, AttributeValue>> values;
 };
 
-/// The planned memory of one category.
+/// The planned memory of one category, or of the process in all.
 struct PlannedMemory {
   std::string category;
   std::vector<std::int64_t> bytes;  ///< one element per rank
@@ -130,10 +130,10 @@ struct PlannedMemory {
 
 /// The contents of a metrics file apart from its rows; nothing can be added once it is open.
 struct MetricsLayout {
-  std::vector<std::string> step_times;     ///< names in /steps/time
-  std::vector<std::string> rank_times;     ///< names in /ranks/time
-  std::vector<std::string> overlap_times;  ///< names in /overlap
-  std::vector<PlannedMemory> memory;
+  std::vector<std::string> step_times;                      ///< names in /steps/time
+  std::vector<std::string> rank_times;                      ///< names in /ranks/time
+  std::vector<std::string> overlap_times;                   ///< names in /overlap
+  std::vector<PlannedMemory> memory;                        ///< the last is `process`, which is also measured
   std::vector<std::string> layers;                          ///< names of the rows' norms; empty: there is no /layers
   std::vector<std::string> eval_sets;                       ///< names of the validation sets; empty: one without a name
   std::vector<std::pair<std::string, std::string>> config;  ///< attributes of /config
@@ -172,8 +172,8 @@ class MetricsFile {
   void append_device(const DeviceRow& row);
   /// Appends a report. Throws InternalError for values that the layout lacks.
   void append_ranks(RankRow row);
-  /// Sets /memory/CATEGORY/measured, one element per rank. InternalError for a category that the layout does not have.
-  void set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes);
+  /// Sets /memory/process/measured, one element per rank.
+  void set_process_memory(std::vector<std::int64_t> bytes);
   /// Sets an attribute of /provenance. Throws InternalError for a name that is not in MetricsLayout::numbers.
   void set_number(const std::string& name, double value);
   /// Waits until everything appended is in the file and visible to readers.

@@ -58,6 +58,7 @@ def memory(study: Study) -> Optional[Result]:
             show(row.ranks, whole),
             show(least.at_rest() / row.at_rest(), times),
             optional(all_of_it, size),
+            optional(row.key("memory_peak"), size),
             optional(least.key("memory_planned") / all_of_it if all_of_it and least.key("memory_planned") else None, times),
             show(row.one_gradient(), size),
             optional(row.micro_steps, whole), *(optional(row.memory(part, "planned"), size) for part in CATEGORIES),
@@ -70,8 +71,8 @@ def memory(study: Study) -> Optional[Result]:
             "and moments, then of all that is planned. One gradient: of each parameter, without sums.{steps}",
             row=name(least.name),
             steps=_steps_differ(list(first.values()))),
-        ["row", "W", "reduction", "planned", "reduction of all", "one gradient", "K", *(part.replace("_", " ") for part in CATEGORIES), "state",
-         "1/W line"], cells)
+        ["row", "W", "reduction", "planned", "measured peak", "reduction of all", "one gradient", "K",
+         *(part.replace("_", " ") for part in CATEGORIES), "state", "1/W line"], cells)
 
 
 def _steps_differ(rows: list[Traced]) -> Html:

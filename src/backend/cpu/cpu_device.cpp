@@ -1,5 +1,6 @@
 // The machine's cores as a device: streams are threads, memory is the process's own.
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -60,10 +61,7 @@ class CpuDevice final : public Device {
   }
   void copy(Stream&, void* to, const void* from, std::int64_t bytes) override { copy(to, from, bytes); }
   void write(Stream&, std::uint32_t& word, std::uint32_t value) override { std::atomic_ref(word).store(value); }
-  void fill_pattern(Stream&, std::span<std::byte> memory) override { tessera::fill_pattern(memory); }
-  std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) override {
-    return tessera::touched_bytes(memory, offset);
-  }
+  void fill_nan(Stream&, std::span<std::byte> memory) override { std::ranges::fill(memory, std::byte{0xff}); }
 
   void enter_thread() override {}
   void begin_range(const char*) override {}

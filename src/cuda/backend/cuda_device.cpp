@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cuda/backend/cuda_stream.hpp"
-#include "cuda/backend/fill_pattern.hpp"
 #include "cuda/backend/stream_writes.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -89,9 +88,13 @@ class CudaDevice final : public Device {
     // The first call that needs the context makes it: here, where an error can still be told from a failed run.
     TESSERA_CHECK_CUDA(cudaFree(nullptr));
     copies_ = std::make_unique<CudaStream>();
-    count_ = std::make_unique<CudaMemory>(MemoryKind::device, sizeof(std::int64_t));
-    fill_pattern(*copies_, {count_->data(), sizeof(std::int64_t)});  // fails if the build has no code for this GPU
-    writes_.emplace(static_cast<cudaStream_t>(copies_->native()));
+    const auto stream = static_cast<cudaStream_t>(copies_->native());
+    {
+      const CudaMemory word(MemoryKind::device, sizeof(std::uint32_t));
+      launch_store_word(stream, reinterpret_cast<std::uint32_t*>(word.data()), 0);  // fails without code for this GPU
+      copies_->synchronize();
+    }
+    writes_.emplace(stream);
     free_at_start_ = free_memory();
   }
 
@@ -149,19 +152,9 @@ class CudaDevice final : public Device {
   void write(Stream& stream, std::uint32_t& word, std::uint32_t value) override {
     writes_->write(static_cast<cudaStream_t>(stream.native()), &word, value);
   }
-  void fill_pattern(Stream& stream, std::span<std::byte> memory) override {
-    launch_fill_pattern(static_cast<cudaStream_t>(stream.native()), memory.data(),
-                        static_cast<std::int64_t>(memory.size()));
-  }
-  std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) override {
-    constexpr std::int64_t kNone = 0;
-    std::int64_t touched = 0;
-    copy(count_->data(), &kNone, sizeof kNone);
-    launch_count_touched(static_cast<cudaStream_t>(copies_->native()), memory.data(),
-                         static_cast<std::int64_t>(memory.size()), offset,
-                         reinterpret_cast<unsigned long long*>(count_->data()));
-    copy(&touched, count_->data(), sizeof touched);  // behind it on the same stream
-    return touched;
+  void fill_nan(Stream& stream, std::span<std::byte> memory) override {
+    if (memory.empty()) return;
+    TESSERA_CHECK_CUDA(cudaMemsetAsync(memory.data(), 0xff, memory.size(), static_cast<cudaStream_t>(stream.native())));
   }
 
   void enter_thread() override { TESSERA_CHECK_CUDA(cudaSetDevice(index_)); }
@@ -193,7 +186,6 @@ class CudaDevice final : public Device {
   std::unique_ptr<CudaStream> copies_;  ///< of what the host waits for
   std::optional<StreamWrites> writes_;
   std::int64_t free_at_start_ = 0;
-  std::unique_ptr<CudaMemory> count_;  ///< of touched_bytes
 };
 
 /// Returns count and code. Without a driver the count is left untouched and the code says so.

@@ -4,9 +4,7 @@
 
 #include "engine/backends.hpp"
 #include "engine/cpu/player.hpp"
-#include "engine/fill.hpp"
 #include "tessera/backend/cores.hpp"
-#include "tessera/telemetry/process_memory.hpp"
 
 namespace tessera {
 
@@ -34,9 +32,6 @@ class CpuCompute final : public RankCompute {
   void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override {
     const DType word = bytes % size_of(DType::fp32) == 0 ? DType::fp32 : DType::byte;  // a cast to its own type copies
     kernels(queue).cast(stream, from, word, to, word, bytes / size_of(word));
-  }
-  std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t) const override {
-    return tessera::measured_bytes(memory);
   }
   std::string description() const override { return kernels_->description(); }
 
@@ -96,7 +91,6 @@ class CpuBackend final : public Backend {
     all.description = all.compute->description();
     require_same_kernels(all);
     all.communicators = open_communicators(all, schedule, plan.region(MemorySpace::device, RegionKind::shared).bytes);
-    if (all.settings.fill) fill_at_rest(all, schedule, {MemorySpace::device, MemorySpace::host});
   }
 
   std::unique_ptr<Player> make_player(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
@@ -107,7 +101,6 @@ class CpuBackend final : public Backend {
   UsableMemory usable_memory(RankContext&, const Options&, const StepSchedule&, int machine_ranks) const override {
     return {tessera::usable_memory() / machine_ranks, " of usable memory for each rank of a machine"};
   }
-  std::int64_t used_memory(RankContext&, bool) const override { return proportional_set_size(); }
 };
 
 }  // namespace

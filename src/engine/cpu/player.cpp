@@ -4,7 +4,7 @@
 #include <map>
 
 #include "engine/cpu/touch_guard.hpp"
-#include "engine/fill.hpp"
+#include "engine/poison.hpp"
 
 namespace tessera {
 
@@ -16,12 +16,9 @@ CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       order_(schedule, *resources.device, queues_),
       touches_left_(schedule.storages.size()) {
   find_border_waits();
-  if (settings.poison) passing_ = passing_storages(schedule);
-  if (resources.settings.fill) {
-    fill_passing(resources, queues_.compute(), {MemorySpace::device, MemorySpace::host});
-  } else if (settings.poison) {
-    fill_passing(resources, queues_.compute(), {MemorySpace::device});
-  }
+  if (!settings.poison) return;
+  passing_ = passing_storages(schedule);
+  poison_regions(resources, queues_.compute());
 }
 
 void CpuPlayer::find_border_waits() {
@@ -147,7 +144,7 @@ void CpuPlayer::execute(OperationId id, Stream& stream) {
 void CpuPlayer::release(OperationId id, Stream& stream) {
   for (const StorageId storage : passing_[id]) {
     if (--touches_left_[storage] > 0) continue;
-    resources_.device->fill_pattern(stream, resources_.memory->bytes_of(schedule_, storage));
+    resources_.device->fill_nan(stream, resources_.memory->bytes_of(schedule_, storage));
   }
 }
 

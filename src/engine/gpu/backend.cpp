@@ -1,11 +1,9 @@
 // Ranks that compute on GPUs. Code that needs CUDA is behind the functions of src/cuda.
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "engine/backends.hpp"
-#include "engine/fill.hpp"
 #include "engine/gpu/communicators.hpp"
 #include "engine/gpu/compute.hpp"
 #include "engine/gpu/player.hpp"
@@ -53,19 +51,10 @@ class GpuBackend final : public Backend {
   }
 
   void open(Resources& all, const StepSchedule& schedule, const MemoryPlan& plan) const override {
-    std::int64_t counted = 0;
-    const auto taken_since = [&] {
-      const std::int64_t taken = all.device->memory_taken().value();
-      return taken - std::exchange(counted, taken);
-    };
-    all.taken.regions = taken_since();
     all.compute = std::make_unique<GpuCompute>(*all.device, all.settings, all.address(schedule.kernel_workspace),
                                                &schedule.model, &all.context);
     require_same_kernels(all);
-    all.taken.compute = taken_since();
     all.communicators = open_gpu_communicators(all, schedule, plan);
-    all.taken.communicators = taken_since();
-    if (all.settings.measure) fill_at_rest(all, schedule, {MemorySpace::device});
     all.unplanned.push_back({kept_free_bytes(schedule, all.settings.comm.backend, all.device->total_memory()),
                              "of the GPU kept free for libraries and NCCL"});
     all.description = all.compute->description();
@@ -87,10 +76,6 @@ class GpuBackend final : public Backend {
     const std::int64_t kept = kept_free_bytes(schedule, options.comm.backend, device->total_memory() / ranks);
     return {std::max<std::int64_t>(1, device->free_memory() / ranks - kept),
             fmt::format(" of free memory on the GPU, {} kept for libraries and collectives", format_bytes(kept))};
-  }
-  std::int64_t used_memory(RankContext& context, bool share) const override {
-    const auto device = open_device(context, share);
-    return device->total_memory() - device->free_memory();
   }
 };
 

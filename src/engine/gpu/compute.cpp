@@ -8,7 +8,7 @@ namespace tessera {
 
 GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts* model,
                        RankContext* peers)
-    : RankCompute(settings.threads, settings.threads_on_cores), device_(device), measures_(settings.measure) {
+    : RankCompute(settings.threads, settings.threads_on_cores), device_(device) {
   CudaKernelSettings wanted;
   wanted.attention = settings.attention;
   wanted.deterministic = settings.deterministic;
@@ -43,10 +43,6 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
 
 void GpuCompute::copy(Queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const {
   device_.copy(stream, to, from, bytes);
-}
-
-std::int64_t GpuCompute::measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const {
-  return measures_ ? device_.touched_bytes(memory, offset) : -1;
 }
 
 void GpuCompute::take(std::string rows) {

@@ -16,7 +16,6 @@ class GpuCompute final : public RankCompute {
 
   Kernels& kernels(Queue queue) const override { return queue == Queue::host ? *host_kernels_ : *kernels_; }
   void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override;
-  std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const override;
   std::string description() const override { return device_.description() + ", " + kernels_->description(); }
   std::string gemm_algorithms() const override { return header_ + "\n" + text_of(verdicts_) + algorithms_.text(); }
   std::string gemm_remark() const override { return remark_; }
@@ -28,7 +27,6 @@ class GpuCompute final : public RankCompute {
   void take(std::string rows);
 
   Device& device_;
-  bool measures_;  ///< memory was filled with a pattern, to be read back
   GemmAlgorithms algorithms_;
   AttentionVerdicts verdicts_;
   std::string header_;  ///< GPU and libraries, before any verdict

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "engine/fill.hpp"
+#include "engine/poison.hpp"
 
 namespace tessera {
 
@@ -32,8 +32,7 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       why_no_graphs_(why_no_graphs(*resources.device, settings)),
       played_(schedule.segments.size()) {
   if (auto* const transport = resources.communicators->transport()) transport->warm_up(queues_.compute());
-  if (!settings.poison && !resources.settings.measure) return;
-  fill_passing(resources, queues_.compute(), {MemorySpace::device});
+  if (settings.poison) poison_regions(resources, queues_.compute());
 }
 
 std::string GpuPlayer::execution_mode() const {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "engine/fill.hpp"
+#include "engine/poison.hpp"
 
 namespace tessera {
 
@@ -89,7 +89,7 @@ void Submitter::run(OperationId id, Stream& stream) {
   runner_.delay(id);
   runner_.run(id, stream);
   for (const StorageId storage : poison_[id])
-    resources_.device->fill_pattern(stream, resources_.memory->bytes_of(schedule_, storage));
+    resources_.device->fill_nan(stream, resources_.memory->bytes_of(schedule_, storage));
 }
 
 }  // namespace tessera

@@ -1,17 +1,17 @@
 // The CUDA device layer over the emulated runtime: memory, streams, events, captured work.
 
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstring>
-#include <random>
 #include <thread>
 #include <vector>
 
 #include "emulated/backend/add.hpp"
 #include "gpu_emulator/runtime/enqueue.hpp"
 #include "tessera/backend/cuda_device.hpp"
-#include "tessera/backend/region.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/cuda/launch.hpp"
 
@@ -95,40 +95,17 @@ TEST_CASE("device memory is zeroed, aligned, counted and limited") {
   CHECK_THROWS_AS(device->allocate(MemoryKind::device, std::int64_t{1} << 40), UsageError);
 }
 
-TEST_CASE("the pattern of unwritten memory is the host's") {
+TEST_CASE("poisoned memory is NaN, and nothing else is poisoned") {
   const auto device = make_cuda_device(0);
   const auto stream = device->make_stream("test");
-  const auto memory = device->allocate(MemoryKind::device, 5001);
-  device->fill_pattern(*stream, {memory->data(), 5001});
+  const auto memory = device->allocate(MemoryKind::device, 24);
+  device->fill_nan(*stream, {memory->data() + 8, 8});
+  device->fill_nan(*stream, {});
   stream->synchronize();
-  std::vector<std::byte> bytes(5001);
-  device->copy(bytes.data(), memory->data(), 5001);
-  CHECK(touched_bytes(bytes, 0) == 0);
-}
-
-TEST_CASE("touched pieces of device memory are those of the host's") {
-  const auto device = make_cuda_device(0);
-  const auto stream = device->make_stream("test");
-  std::minstd_rand random(3);
-  for (const std::int64_t size : {1, 255, 256, 257, 4099, 300000}) {
-    const auto memory = device->allocate(MemoryKind::device, size);
-    device->fill_pattern(*stream, {memory->data(), static_cast<std::size_t>(size)});
-    stream->synchronize();
-    for (int round = 0; round < 6; ++round) {
-      std::vector<std::byte> bytes(static_cast<std::size_t>(size));
-      device->copy(bytes.data(), memory->data(), size);
-      const std::span<const std::byte> host(bytes);
-      const std::int64_t from = round % 2 == 0 ? 0 : size / kTouchPiece / 2 * kTouchPiece;
-      const auto skipped = static_cast<std::size_t>(from);
-      const std::int64_t expected = touched_bytes(host.subspan(skipped), from);
-      CHECK(device->touched_bytes({memory->data() + from, host.size() - skipped}, from) == expected);
-      if (round == 0) CHECK(expected == 0);
-      if (round == 1) CHECK(expected == (size - 1) % kTouchPiece + 1);  // the last byte alone
-      const auto at = static_cast<std::int64_t>(random() % static_cast<unsigned>(size));
-      const std::byte other = bytes[static_cast<std::size_t>(round == 0 ? size - 1 : at)] ^ std::byte{1};
-      device->copy(memory->data() + (round == 0 ? size - 1 : at), &other, 1);
-    }
-  }
+  std::array<double, 3> numbers{};
+  device->copy(numbers.data(), memory->data(), 24);
+  CHECK(std::isnan(numbers[1]));
+  CHECK((numbers[0] == 0 && numbers[2] == 0));
 }
 
 TEST_CASE("streams keep their order, and events keep it between them") {
