@@ -19,7 +19,7 @@ if [[ -n $(command -v nvcc || compgen -G '/usr/local/cuda*/bin/nvcc') && ! -e $t
 fi
 
 # Installs what single tests use and no build needs. The readers of event files and offline runs, for the tests
-# `cli.tensorboard` and `postprocess.wandb`, lie apart, because they bring a numpy that Debian's h5py cannot take.
+# `postprocess.tensorboard` and `postprocess.wandb`, lie apart, because they bring a numpy that Debian's h5py cannot take.
 install_for_tests() {
   local package
   for package in tensorboard wandb; do

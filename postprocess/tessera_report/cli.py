@@ -34,7 +34,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--html", metavar="FILE", type=Path,
                         help="write one self-contained page: recommendation, findings, table, pictures, claims")
     parser.add_argument("--refresh", metavar="SECONDS", type=int,
-                        help="with --html: while runs go on, write the page again this often; it reloads itself")
+                        help="with --html or --tensorboard: while runs go on, write page or events again this often; "
+                             "the page reloads itself")
+    parser.add_argument("--tensorboard", metavar="DIR", type=Path,
+                        help="write event files for TensorBoard to DIR/ROW; called again, it appends what is new")
     parser.add_argument("--wandb", action="store_true", help="make an offline run of Weights & Biases in each run's folder")
     parser.add_argument("--compare", nargs=2, metavar=("A", "B"),
                         help="compare the losses of two rows or runs, step by step")
@@ -53,16 +56,18 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parser.error(f"--warmup {options.warmup}: 0 or more is allowed")
     if options.every is not None and (options.every < 1 or not options.compare):
         parser.error("--every takes 1 or more, and only with --compare")
-    if not options.paths and (options.csv or options.json or options.plots or options.html or options.wandb or options.baseline):
-        parser.error("--csv, --json, --plots, --html, --wandb and --baseline need a RUN_OR_SWEEP")
-    if options.refresh is not None and (options.refresh < 1 or not options.html):
-        parser.error("--refresh takes 1 or more, and only with --html")
+    if not options.paths and (options.csv or options.json or options.plots or options.html or options.wandb or options.tensorboard
+                              or options.baseline):
+        parser.error("--csv, --json, --plots, --html, --tensorboard, --wandb and --baseline need a RUN_OR_SWEEP")
+    if options.refresh is not None and (options.refresh < 1 or not (options.html or options.tensorboard)):
+        parser.error("--refresh takes 1 or more, and only with --html or --tensorboard")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name that the terminal's encoding lacks must not end the report
             stream.reconfigure(errors="backslashreplace")
     try:
+        events = _event_files(options.tensorboard)
         while True:
-            code, goes_on = _report(options)
+            code, goes_on = _report(options, events)
             sys.stdout.flush()
             if not (options.refresh and goes_on):
                 return code
@@ -98,7 +103,14 @@ def _missing_package(error: ImportError) -> int:
                 f"apt-get install python3-h5py python3-numpy python3-pandas python3-matplotlib python3-jinja2{start}", 2)
 
 
-def _report(options: argparse.Namespace) -> tuple[int, bool]:
+def _event_files(folder: Optional[Path]) -> Optional[Any]:
+    if folder is None:
+        return None
+    from .tensorboard_export import EventFiles
+    return EventFiles(folder)
+
+
+def _report(options: argparse.Namespace, events: Optional[Any]) -> tuple[int, bool]:
     """The exit code, and whether a row still runs or waits."""
     from .flags import flag_differences
     from .peaks import add_utilization
@@ -132,6 +144,11 @@ def _report(options: argparse.Namespace) -> tuple[int, bool]:
         if options.wandb:
             for name, run in [(row.name, run) for row in rows for run in row.entry.runs]:
                 print(f"written    {export(name, run)}")
+        if events:
+            for row in rows:
+                for number, metrics in enumerate(row.repeats, 1):
+                    name = row.name if len(row.repeats) == 1 else f"{row.name}-{number}"
+                    print(f"written    {events.update(name, metrics)}")
         unreadable = [problem for row in rows for problem in row.entry.problems]
         if unreadable:  # all of them are in the notes below the table
             more = f" (and {len(unreadable) - 1} more, see the notes)" if len(unreadable) > 1 else ""

@@ -57,6 +57,11 @@ class Metrics:
     def attempts(self) -> int:
         return len(self.lengths)
 
+    def by_step(self) -> pd.DataFrame:
+        """The columns of `steps` as "train/NAME" and of `evals` as "eval/NAME". NaN: not measured in this step."""
+        train = self.steps.drop(columns=["attempt", "place"], errors="ignore").add_prefix("train/")
+        return train.join(self.evals.add_prefix("eval/"), how="outer")
+
     def timed(self, warmup: Optional[int] = None) -> pd.DataFrame:
         """The steps after warm-up: of each attempt all but the first `warmup`, by default a fifth of them, 1 to 10."""
         if self.steps.empty:

@@ -26,8 +26,7 @@ def export(name: str, path: Path) -> Path:
                    settings=Settings(silent=True, console="off", x_disable_stats=True))
     except OSError as error:
         raise Unreadable(f"cannot write {folder / 'wandb'} ({error.strerror or error})") from error
-    train, evals = metrics.steps.drop(columns=["attempt", "place"], errors="ignore").add_prefix("train/"), metrics.evals.add_prefix("eval/")
-    for step, row in train.join(evals, how="outer").iterrows():  # NaN: nothing was measured in this step
+    for step, row in metrics.by_step().iterrows():  # NaN: nothing was measured in this step
         run.log(row.dropna().to_dict(), step=int(step))
     where = Path(run.dir).parent
     run.finish()

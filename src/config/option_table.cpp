@@ -363,8 +363,6 @@ void add_files(Rows& rows) {
                   "CPUs, every 50th on GPUs, where others are replayed as graphs");
   metrics.choice("metrics.swmr", &MetricsOptions::swmr,
                  "metrics.h5 is readable while the run goes on; turn off on NFS");
-  metrics.choice("metrics.tensorboard", &MetricsOptions::tensorboard,
-                 "write the scalars of /steps and /eval to event files for TensorBoard as well");
   metrics.choice("metrics.layer_norms", &MetricsOptions::layer_norms,
                  "record the gradient norm of every unit in each report, in /layers/grad_norm");
 }

@@ -16,6 +16,8 @@ constexpr std::string_view kNccl = "Leave it out: NCCL's own choice serves, whic
 
 std::span<const RemovedOption> removed_options() {
   static constexpr RemovedOption removed[] = {
+      {"metrics.tensorboard", "false",
+       "Leave it out: tessera-report RUN --tensorboard DIR writes event files, also while the run goes on"},
       {"shard.persistence_threshold", "0",
        "Leave it out: small tensors are gathered with the others of their block, which costs few bytes"},
       {"shard.tied_reduce", "once",

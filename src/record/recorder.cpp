@@ -81,11 +81,6 @@ void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std:
     metrics_given_up_ = true;
     warn(fmt::format("{}: the run goes on without metrics", error.what()));
   }
-  if (options_.metrics.tensorboard) {
-    post_events([this, now = unix_time(), steps_done] {
-      events_ = std::make_unique<EventFile>(folder_.path() / "tensorboard", now, steps_done + 1);
-    });
-  }
   const std::lock_guard guard(shared_);
   status_.step = steps_done;
   status_.steps = steps;
@@ -113,25 +108,6 @@ void RunRecorder::or_warn(std::string& said, F&& f) {
   } catch (const IoError& error) {
     if (std::exchange(said, error.what()) != error.what()) warn(fmt::format("{}: the run goes on", error.what()));
   }
-}
-
-/// An error ends the event file, because a truncated record hides what follows it from readers.
-void RunRecorder::post_events(std::function<void()> task) {
-  io_.post(IoPriority::rows, [this, task = std::move(task)] {
-    try {
-      task();
-    } catch (const IoError& error) {
-      events_.reset();
-      warn(fmt::format("{}: the run goes on without event files", error.what()));
-    }
-  });
-}
-
-void RunRecorder::append_events(std::int64_t step, EventScalars scalars) {
-  if (!options_.metrics.tensorboard) return;
-  post_events([this, now = unix_time(), step, scalars = std::move(scalars)] {
-    if (events_ != nullptr) events_->append(now, step, scalars);
-  });
 }
 
 void RunRecorder::append_log(std::vector<JsonField> fields) {
@@ -164,11 +140,6 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   const Stopwatch recording(recording_seconds_);
   if (prediction_) measured_.add(report.seconds, report.times);
   with_metrics([&](MetricsFile& metrics) { metrics.append_step(std::move(row)); });
-  append_events(report.step, {{"train/loss", report.result.loss},
-                              {"train/grad_norm", report.result.grad_norm},
-                              {"train/lr", report.result.learning_rate},
-                              {"train/tokens_per_second", rate},
-                              {"train/seconds", report.seconds}});
 
   const double exposed = report.times.exposed_seconds() / report.seconds;
   if (report.times.measured) exposed_share_ = exposed;
@@ -201,7 +172,6 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
 void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations) {
   const Stopwatch recording(recording_seconds_);
   EvalRow row{step, {}};
-  EventScalars events;
   // The first set's numbers have plain keys, which readers look for; sets with names have their own keys.
   std::vector<JsonField> fields{{"step", step},
                                 {"validation_loss", evaluations.at(0).loss},
@@ -210,7 +180,6 @@ void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluat
   for (const Evaluation& one : evaluations) {
     losses.emplace_back(one.set, one.loss);
     row.losses.push_back(one.loss);
-    events.emplace_back(one.set.empty() ? "eval/loss" : fmt::format("eval/{}/loss", one.set), one.loss);
     if (one.set.empty()) continue;
     fields.emplace_back("validation_loss/" + one.set, one.loss);
     fields.emplace_back("validation_perplexity/" + one.set, one.perplexity());
@@ -221,7 +190,6 @@ void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluat
     status_.evaluated_step = step;
   }
   with_metrics([&](MetricsFile& metrics) { metrics.append_eval(std::move(row)); });
-  append_events(step, std::move(events));
   append_log(std::move(fields));
   say(fmt::format("step {}: {}", step, describe(evaluations)));
 }

@@ -102,48 +102,6 @@ TEST_CASE("a folder that a run has used is refused, unless the run goes on in it
   CHECK(c.steps_in("metrics.1.h5") == std::vector<std::int64_t>{5, 6, 7});
 }
 
-TEST_CASE("each start leaves an event file, which says from which step on it replaces the ones before") {
-  RecorderCase c;
-  c.options.metrics.tensorboard = true;
-  for (const std::int64_t done : {0, 4}) {
-    printed_to(1, [&] {
-      RunRecorder recorder(c.options, c.folder / "run", 1);
-      c.begin(recorder, done);
-      c.record(recorder, done + 1, done + 6);
-      recorder.record_evaluation(done + 6, {{.set = "near", .loss = 2.25}});
-      recorder.finish(RunState::stopped, ExitCode::stopped_early, "asked to");
-    });
-    c.options.checkpoint.resume = "auto";
-  }
-  std::map<std::string, std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(c.folder / "run/tensorboard"))
-    files[entry.path().filename().string()] = read_file(entry.path());
-  REQUIRE(files.size() == 2);
-  const std::string start_at_1 = "\x10\x01\x3a\x02\x08\x01", start_at_5 = "\x10\x05\x3a\x02\x08\x01";
-  CHECK_THAT(files.begin()->second,
-             Contains(start_at_1) && !Contains(start_at_5) && Contains("train/tokens_per_second"));
-  CHECK_THAT(files.rbegin()->second, Contains(start_at_5) && !Contains(start_at_1) && Contains("eval/near/loss"));
-}
-
-TEST_CASE("event files that cannot be written are told of once, and end no run") {
-  RecorderCase c;
-  c.options.metrics.tensorboard = true;
-  std::string warnings;
-  printed_to(1, [&] {
-    warnings = printed_to(2, [&] {
-      RunRecorder recorder(c.options, c.folder / "run", 1);
-      write_file(c.folder / "run/tensorboard", "in the way");
-      c.begin(recorder);
-      c.record(recorder, 1, 3);
-      recorder.finish(RunState::finished, ExitCode::finished, "");
-    });
-  });
-  INFO(warnings);
-  CHECK(std::ranges::count(warnings, '\n') == 1);
-  CHECK_THAT(warnings, Contains("tensorboard") && Contains(": the run goes on without event files\n"));
-  CHECK(c.steps_in("metrics.h5").size() == 3);
-}
-
 TEST_CASE("a log that cannot be written is told of once, and ends no run") {
   RecorderCase c;
   c.options.metrics.every = 1;

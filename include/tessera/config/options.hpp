@@ -213,7 +213,6 @@ struct MetricsOptions {
   std::int64_t every = 10;      ///< steps between reports: log lines, rows of /ranks
   std::int64_t time_every = 0;  ///< steps between steps that are timed; 0 = as suits the device
   bool swmr = true;
-  bool tensorboard = false;  ///< event files next to metrics.h5
   bool layer_norms = false;  ///< gradient norms of every layer in each report
   bool operator==(const MetricsOptions&) const = default;
 };

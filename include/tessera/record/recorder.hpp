@@ -1,5 +1,5 @@
 #pragma once
-// Rank 0's files and output during a run: metrics.h5, event files, log.jsonl, status.json, config.ini, and the progress
+// Rank 0's files and output during a run: metrics.h5, log.jsonl, status.json, config.ini, and the progress
 // on the terminal. The training thread only hands over one row per step and writes a line of the log. Once a run has
 // begun, none of these files can end it: a failed write is reported once on the terminal, log and status are retried,
 // and the metrics file is abandoned.
@@ -21,7 +21,6 @@
 #include "tessera/record/prediction.hpp"
 #include "tessera/record/run_facts.hpp"
 #include "tessera/record/straggler_notice.hpp"
-#include "tessera/run/event_file.hpp"
 #include "tessera/run/folder.hpp"
 #include "tessera/run/lock.hpp"
 #include "tessera/run/metrics_file.hpp"
@@ -103,8 +102,6 @@ class RunRecorder {
   void append_log(const std::string& line);
   /// Adds the time to the fields and writes the line.
   void append_log(std::vector<JsonField> fields);
-  void post_events(std::function<void()> task);
-  void append_events(std::int64_t step, EventScalars scalars);
   template <class F>
   void with_metrics(F&& f);
   template <class F>
@@ -116,7 +113,6 @@ class RunRecorder {
   const Options& options_;
   RunFolder folder_;
   RunLock lock_;
-  std::unique_ptr<EventFile> events_;  ///< the I/O thread's; null without metrics.tensorboard and after an error
   IoThread io_;
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<LineLog> log_;
