@@ -403,7 +403,7 @@ void add_commands(Rows& rows) {
       .only_by(Readers::bench_messages);
   bench
       .text("bench.output", &BenchOptions::output, "file",
-            "bench comm, step, kernels, memory: HDF5 file for the tables, which must not exist; empty: none. "
+            "bench comm, step, kernels: HDF5 file for the tables, which must not exist; empty: none. "
             "bench calibrate: cluster file for the prices")
       .only_by(Readers::bench_tables);
 }

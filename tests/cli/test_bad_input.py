@@ -94,8 +94,8 @@ class Options(Case):
                 (["train", "a.ini", "b.ini"], r"'b\.ini' stands after the input file 'a\.ini'"),
                 (["train", "missing.ini"], r"missing\.ini does not exist"),
                 (["train", "--run.dir"], r"run\.dir has no value"),
-                (["bench"], r"bench needs to know what to do\. Use one of step, comm, kernels, memory"),
-                (["bench", "speed"], r"bench does not know 'speed'.*step, comm, kernels, memory"),
+                (["bench"], r"bench needs to know what to do\. Use one of step, comm, kernels, calibrate, checkpoint"),
+                (["bench", "speed"], r"bench does not know 'speed'.*step, comm, kernels, calibrate, checkpoint"),
                 (["plan", "--plan.ranks=0"], r"plan\.ranks = '0'.*1 to")):
             with self.subTest(words):
                 self.refused(*words, says=says)
