@@ -160,7 +160,7 @@ bool write_hugging_face(const std::filesystem::path& path, const CheckpointReade
     config["bos_token_id"] = config["eos_token_id"] = nullptr;  // Transformers' defaults are GPT-2's, 50256
   config["torch_dtype"] = torch_name_of(dtype);
   write_text_atomically(folder.beside() / "config.json", config.dump(2) + "\n");
-  const bool is_settled = settle_tokenizer(folder.beside());
+  const bool is_settled = finish_tokenizer(folder.beside());
   if (full_state) write_full_state(folder.beside() / "state.h5", checkpoint);
   folder.finish();
   return is_settled;

@@ -175,7 +175,7 @@ std::filesystem::path copy_companions_of(const std::filesystem::path& checkpoint
   return !from.empty() && is_file(from / "config.json") ? from : std::filesystem::path();
 }
 
-bool settle_tokenizer(const std::filesystem::path& folder) {
+bool finish_tokenizer(const std::filesystem::path& folder) {
   const std::filesystem::path named = tokenizer_in(folder), file = folder / "tokenizer_config.json";
   if (named == folder) return true;
   const auto used = readable_tokenizer(folder);

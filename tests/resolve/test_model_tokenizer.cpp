@@ -67,7 +67,7 @@ TEST_CASE("a run that reads its text with another tokenizer than its weights' ke
     fs::create_directories(out / "..");
     fs::create_directories(fs::path(options.run.dir) / "checkpoints/step-00000001");
     copy_companions_of(fs::path(options.run.dir) / "checkpoints/step-00000001", Manifest(), out);
-    CHECK_FALSE(settle_tokenizer(out));  // Qwen2's class is taken whatever a folder says
+    CHECK_FALSE(finish_tokenizer(out));  // Qwen2's class is taken whatever a folder says
     CHECK_FALSE(fs::exists(out / kNamedTokenizer));
     CHECK(Json::parse(read_file(out / "config.json"))["eos_token_id"] ==
           (ends.size() == 1 ? Json(ends[0]) : Json(ends)));
@@ -89,8 +89,8 @@ TEST_CASE("an export tells the library the class of a named tokenizer where the 
   folder_of(folder, "export/" + std::string(kNamedTokenizer), "qwen2", Json::object());
   const auto used = open_tokenizer(kTokenizers / "qwen2");
   CHECK(open_tokenizer(out / "tokenizer.json")->hash() != used->hash());
-  CHECK(settle_tokenizer(out));
+  CHECK(finish_tokenizer(out));
   CHECK(open_tokenizer(out)->hash() == used->hash());
   CHECK(Json::parse(read_file(out / "tokenizer_config.json"))["tokenizer_class"] == "PreTrainedTokenizerFast");
-  CHECK(settle_tokenizer(out));
+  CHECK(finish_tokenizer(out));
 }

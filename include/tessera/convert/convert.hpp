@@ -23,7 +23,7 @@ void write_imported_checkpoint(const std::filesystem::path& path, const Architec
 /// model.safetensors. A model larger than `largest_file` bytes (0: no limit) becomes model-0000I-of-0000N.safetensors
 /// with an index. With `full_state` also state.h5, one plain HDF5 file with everything: /parameter, /first_moment and
 /// /second_moment by name, and the optimizer's scalars as attributes. The same checkpoint gives the same bytes. PATH as
-/// above. Returns settle_tokenizer's answer.
+/// above. Returns finish_tokenizer's answer.
 bool write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
                         std::int64_t largest_file, bool full_state = false);
 

@@ -40,15 +40,16 @@ void keep_dtype(const std::filesystem::path& folder, DType dtype);
 void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to,
                      const std::string& tokenizer = {});
 
-/// Copies a checkpoint's companions into `to`: those that its run keeps, or else those that the run's options name. Ends
-/// with settle_tokenizer, once config.json is there.
-/// Returns the folder with its origin's config.json; empty if there is none. Throws IoError.
+/// Copies a checkpoint's companions into `to`: those that its run keeps, or else those that the run's options name.
+/// Ends with finish_tokenizer, once config.json is there. Returns the folder with its origin's config.json; empty if
+/// there is none. Throws IoError.
 std::filesystem::path copy_companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest,
                                          const std::filesystem::path& to);
 
-/// Ends an export in which the run's own tokenizer stands next to the config.json of another one's model: what it says of
-/// its class makes Transformers give the same ids as the run. Returns false where Transformers does not heed it. IoError.
-bool settle_tokenizer(const std::filesystem::path& folder);
+/// Ends an export in which the run's own tokenizer stands next to the config.json of another one's model: what it says
+/// of its class makes Transformers give the same ids as the run. Returns false where Transformers does not heed it.
+/// IoError.
+bool finish_tokenizer(const std::filesystem::path& folder);
 
 /// Adds the tokenizer of bytes to an export of a model that was trained on them, unless another one is there. Returns
 /// whether it did. Throws IoError.
