@@ -3,6 +3,8 @@ import argparse
 import contextlib
 import io
 import json
+import re
+import statistics
 import sys
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from job import Case, main  # noqa: E402
 from options import count, read_options  # noqa: E402
 from samples import Samples  # noqa: E402
 from tessera_random import normals, permutation  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class FirstWeights(Case):
@@ -92,15 +96,24 @@ class Options(Case):
 class Measurements(Case):
     """The results that compare.py keeps of a GPU, and the picture that draw_gpu.py makes of them."""
 
-    def test_a_picture_has_the_best_setting_of_pytorch(self):
-        measured = Path(__file__).resolve().parents[2] / "docs/measurements/2026-11-23_h100.json"
-        rates = json.loads(measured.read_text())["models"][0]["tokens_per_second"]
-        self.assertEqual([label for label, _, _ in draw_gpu.bars_of(rates)],
-                         ["Tessera", "Tessera, deterministic", "PyTorch\n(fsdp2)", "llm.c with cuDNN"])
-        draw_gpu.main(measured, self.folder / "gpu.png")
+    NEWEST = max((ROOT / "docs/measurements").glob("*_h100.json"))
+
+    def test_a_picture_has_the_best_setting_of_pytorch_and_the_native_peers(self):
+        models = json.loads(self.NEWEST.read_text())["models"]
+        labels = [[label for label, _, _ in draw_gpu.bars_of(model["tokens_per_second"])] for model in models]
+        self.assertEqual(labels[0], ["Tessera", "Tessera, deterministic", "PyTorch\n(fsdp2)", "llm.c, deterministic"])
+        self.assertEqual(labels[3], ["Tessera", "llmq, bf16", "llmq, fp8"])
+        draw_gpu.main(self.NEWEST, self.folder / "gpu.png")
         self.assertTrue((self.folder / "gpu.png").read_bytes().startswith(b"\x89PNG"))
         with self.assertRaises(SystemExit):  # nothing to compare with
-            draw_gpu.main(measured.with_name("2026-11-23_h200.json"), self.folder / "none.png")
+            draw_gpu.main(self.NEWEST.with_name("2026-11-23_h200.json"), self.folder / "none.png")
+
+    def test_the_front_page_has_the_newest_rates(self):
+        speed = (ROOT / "README.md").read_text().split("## Speed")[1].split("**CPUs.**")[0]
+        self.assertIn(f"(docs/measurements/{self.NEWEST.name})", speed)
+        shown = [re.findall(r"[\d.]+K", row) for row in re.findall(r"^\| .*\d x 1024.*", speed, re.MULTILINE)]
+        bars = [draw_gpu.bars_of(model["tokens_per_second"]) for model in json.loads(self.NEWEST.read_text())["models"]]
+        self.assertEqual(shown, [[draw_gpu.thousands(statistics.median(rates)) for _, rates, _ in model] for model in bars if len(model) > 1])
 
     def test_results_of_another_gpu_are_not_mixed_in(self):
         file = self.folder / "gpu.json"
