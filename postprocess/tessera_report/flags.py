@@ -89,13 +89,17 @@ def _flag_options(row: Row, baseline: Row) -> None:
                 row.flag(word, f"{name} = {_shown(own[name])}, {baseline.name} {_shown(other[name])}")
 
 
-def _flag_validation(row: Row, baseline: Row) -> None:
-    """Validation losses over other samples: an evaluation takes a number of micro-batches."""
-    def sequences(one: Row) -> Optional[int]:
-        sizes = [str(one.metrics.config.get(f"train.{name}")) for name in ("eval_batches", "micro_batch")]
-        return int(sizes[0]) * int(sizes[1]) if all(size.isdigit() for size in sizes) else None
+def validation_samples(row: Row) -> Optional[int]:
+    """How many samples an evaluation takes: some micro-batches of the set, which may have fewer, or 0 of an older run for all."""
+    told = row.metrics.model.get("validation_samples")
+    if told is not None:
+        return int(told)
+    sizes = [str(row.metrics.config.get(f"train.{name}")) for name in ("eval_batches", "micro_batch")]
+    return int(sizes[0]) * int(sizes[1]) if all(size.isdigit() for size in sizes) else None
 
-    own, other = sequences(row), sequences(baseline)
+
+def _flag_validation(row: Row, baseline: Row) -> None:
+    own, other = validation_samples(row), validation_samples(baseline)
     if own and other and own != other and len(row.metrics.evals) and len(baseline.metrics.evals):
         row.flag("validation", f"validation over {own} sequences, {baseline.name} over {other}")
 

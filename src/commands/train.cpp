@@ -9,6 +9,7 @@
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
+#include "tessera/data/evaluation.hpp"
 #include "tessera/model/flops.hpp"
 #include "tessera/record/account.hpp"
 #include "tessera/record/machine_load.hpp"
@@ -34,14 +35,16 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kLabel = 11;  // columns before the text of a line: "memory     "
 
 std::vector<std::pair<std::string, AttributeValue>> model_facts(const PlannedRun& planned, const Dataset& data,
-                                                                const DevicePeak& peak) {
+                                                                std::int64_t eval_batches, const DevicePeak& peak) {
   const StepSchedule& schedule = planned.schedule;
+  const auto& sets = data.validation();  // /eval/loss is of the first
   const std::int64_t samples_per_step = schedule.samples_per_step();
   const std::int64_t samples_per_epoch = data.train().samples_per_epoch();
   return {{"parameters", schedule.model.parameter_count()},
           {"tokens_per_step", samples_per_step * schedule.model.sequence},
           {"samples_per_epoch", samples_per_epoch},
           {"steps_per_epoch", static_cast<double>(samples_per_epoch) / static_cast<double>(samples_per_step)},
+          {"validation_samples", sets.empty() ? 0 : evaluated_windows(sets[0], schedule.model.batch, eval_batches)},
           {"flops_per_token_6n", published_flops_per_token(schedule.model)},  // as publications count
           {"flops_per_token", matmul_flops_per_token(schedule.model)},        // of its matmuls, forward and backward
           {"device_peak_flops", peak.flops},                                  // per rank; NaN: unknown
@@ -133,7 +136,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
   const auto monitor = open_monitor(device, log);
   const RunAccount account{
       run_facts(world, options, invocation, gpu_facts(device, monitor.get()), session.resources().description),
-      model_facts(run.planned, *run.data, peak),
+      model_facts(run.planned, *run.data, options.train.eval_batches, peak),
       machine_load(world, device, monitor.get()),
       monitor != nullptr,
       run.machine.machine_cores,

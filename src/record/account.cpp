@@ -6,6 +6,7 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/data/evaluation.hpp"
 #include "tessera/data/reader.hpp"
 #include "tessera/engine/host_update.hpp"
 #include "tessera/schedule/print.hpp"
@@ -157,6 +158,34 @@ std::string counted_share(const Dataset& data) {
                      data.source().has_documents() ? ", nor over the first token of a document" : "");
 }
 
+/// Says how much of each validation set is evaluated, and when.
+std::string evaluation_line(const TrainOptions& train, const PlannedRun& planned, const Dataset& data) {
+  std::string line;
+  for (const ValidationSet& set : data.validation()) {
+    const std::int64_t windows = evaluated_windows(set, planned.schedule.model.batch, train.eval_batches);
+    line += fmt::format("{}{} of {}{}{}", line.empty() ? "\nevaluation " : ", ", windows,
+                        counted(set.samples.samples_per_epoch(), "sequence"), set.name.empty() ? "" : " of ", set.name);
+  }
+  if (line.empty() || train.eval_every == 0) return line;
+  return line + fmt::format(", every {}", counted(train.eval_every, "step"));
+}
+
+/// Says how many documents no sample holds whole. Of a long corpus it looks at the first only, so that it costs little.
+std::string long_documents_line(const Dataset& data) {
+  constexpr std::int64_t most = std::int64_t{1} << 20;
+  const TokenSource& source = data.source();
+  const std::int64_t length = data.train().seq_len();
+  std::int64_t documents = 0, longer = 0;
+  for (std::int64_t begin = 0, end = 0; begin < source.size() && documents < most; begin = end, ++documents) {
+    end = source.document_end(begin);
+    longer += end - begin > length ? 1 : 0;
+  }
+  if (longer == 0) return {};
+  return fmt::format(
+      "\ndocuments  {} of {}{} have more than train.seq_len = {} tokens, so that no sample holds them whole", longer,
+      documents == most ? "the first " : "", documents, length);
+}
+
 std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data, const RunLength& length) {
   const StepSchedule& s = planned.schedule;
   const std::int64_t tokens = s.grid.world() * s.accumulation * s.model.tokens();
@@ -173,7 +202,9 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
                         counted(checkpoint.keep_best, "checkpoint"),
                         common_multiple(checkpoint.every, options.train.eval_every));
   }
+  line += evaluation_line(options.train, planned, data);
   if (data.masks_loss()) line += "\nloss       " + counted_share(data);
+  if (has_document_mask(options.data)) line += long_documents_line(data);
   if (const std::string left_out = data.source().skipped(); !left_out.empty()) line += "\nleft out   " + left_out;
   for (const ValidationSet& set : data.validation()) {
     if (set.source != &data.source() && !set.source->skipped().empty())

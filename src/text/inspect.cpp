@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace {
 constexpr std::int64_t kInspectedBlock = 1 << 16;
 constexpr std::int64_t kSampleTokens = 160;
 constexpr std::size_t kSampleBytes = 160;
+constexpr std::array<std::int64_t, 8> kUsualLengths{128, 256, 512, 1024, 2048, 4096, 8192, 16384};  // train.seq_len
 
 /// The ids that occur.
 struct Used {
@@ -39,15 +41,22 @@ Used used_by(const TokenSource& source) {
   return used;
 }
 
+/// Says how long documents are, also against usual values of train.seq_len.
 std::string documents_line(const DocumentIndex& index) {
-  std::int64_t longest = 0;
-  for (std::int64_t i = 1; i < index.size(); ++i) {
-    if (index.end(i) - index.begin(i) > index.end(longest) - index.begin(longest)) longest = i;
-  }
   if (index.size() == 0) return "documents  0";
-  return fmt::format("documents  {}; the longest is number {} with {}; {:.0f} tokens on average", index.size(),
-                     longest + 1, counted(index.end(longest) - index.begin(longest), "token"),
-                     static_cast<double>(index.end(index.size() - 1)) / static_cast<double>(index.size()));
+  std::int64_t longest = 0, most = 0;
+  std::array<std::int64_t, kUsualLengths.size()> longer{};
+  for (std::int64_t i = 0; i < index.size(); ++i) {
+    const std::int64_t length = index.end(i) - index.begin(i);
+    if (length > most) longest = i, most = length;
+    for (std::size_t at = 0; at < longer.size(); ++at) longer[at] += length > kUsualLengths[at] ? 1 : 0;
+  }
+  std::string out = fmt::format("documents  {}; the longest is number {} with {}; {:.0f} tokens on average",
+                                index.size(), longest + 1, counted(most, "token"),
+                                static_cast<double>(index.end(index.size() - 1)) / static_cast<double>(index.size()));
+  for (std::size_t at = 0; at < longer.size() && longer[at] > 0; ++at)
+    out += fmt::format("{}{}: {}", at == 0 ? "\n           of more tokens than " : ", ", kUsualLengths[at], longer[at]);
+  return out;
 }
 
 std::string sample_text(const TokenSource& source, const Tokenizer& tokenizer, std::int64_t first, std::int64_t end) {

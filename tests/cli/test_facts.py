@@ -81,6 +81,7 @@ class Facts(Case):
         samples = (4500 - 1) // 16  # nine tenths are for training; a target is the next token
         self.assertEqual(model["samples_per_epoch"], samples)
         self.assertEqual(model["steps_per_epoch"], samples / 8)
+        self.assertEqual(model["validation_samples"], min(16 * 2, (500 - 1) // 16))
         self.assertEqual(model["flops_per_token_6n"], 6 * parameters + 12 * layers * width * 16)
         # Of the matmuls alone: linears, the head, and the visible half of attention's two matmuls.
         matmuls = layers * 12 * width**2 + vocab * width

@@ -120,6 +120,11 @@ class Sweep(Case):
         made(self.folder / "validation", config={"train.eval_batches": "32"})
         evaluated = self.read(paths=[self.folder / name for name in ("evaluated", "validation")])
         self.assertEqual(evaluated.rows["validation"]["flags"], ["validation"])
+        for name, samples in (("evaluated", 60), ("validation", 60)):  # fewer than the micro-batches would take
+            with h5py.File(self.folder / name / "metrics.h5", "a") as file:
+                file.require_group("model").attrs["validation_samples"] = samples
+        evaluated = self.read(paths=[self.folder / name for name in ("evaluated", "validation")])
+        self.assertEqual(evaluated.rows["validation"]["flags"], [])
         report = self.read(paths=[self.folder / name for name in ["base", *draws]])
         self.assertEqual({name: row["flags"] for name, row in report.rows.items()},
                          {"base": [], "same": [], **{name: [name] for name in list(draws)[1:]}})

@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
+#include <random>
 #include <regex>
 
+#include "temporary_folder.hpp"
 #include "tessera/record/account.hpp"
 #include "tessera/text/corpus.hpp"
 #include "training/session_case.hpp"
@@ -47,7 +49,12 @@ TEST_CASE("The account of a run says its sizes, its grid and what a step does") 
   // 4,800 tokens have 533 samples of 9, and one more token.
   CHECK_THAT(
       text, Contains("4.8K tokens for training, 1.2K for validation, order ") && Contains("; 6 steps = 0.27 epochs\n"));
-  CHECK_THAT(text, !Contains("warning"));
+  // 1,200 tokens have 133; an evaluation takes its number of micro-batches of 2 on any number of ranks.
+  CHECK_THAT(text, Contains("\nevaluation 32 of 133 sequences, every 100 steps\n"));
+  options.train.eval_batches = 1000;
+  options.train.eval_every = 0;
+  CHECK_THAT(account_of(options, 1, 1, machine_of(1, 4)), Contains("\nevaluation 133 of 133 sequences\n"));
+  CHECK_THAT(text, !Contains("warning") && !Contains("documents"));
   options.shard.reshard_after_forward.ranks = 2;
   CHECK_THAT(account_of(options, 4, 2, machine_of(2, 4)),
              Contains("shard group 4 (after forward units stay split over 2 ranks), 1 replica;"));
@@ -108,4 +115,30 @@ TEST_CASE("The account of a run whose state is on the host says what is copied a
   CAPTURE(both);
   CHECK_THAT(both, Contains(line[3].str() + " kB copied per step; AdamW"));
   CHECK_THAT(both, Contains("\noffload    activations: 1 input of recomputed blocks on the host until backward, "));
+}
+
+TEST_CASE("Documents that no sample holds are counted where documents are kept apart") {
+  const TemporaryFolder folder;
+  std::mt19937 draw(5);
+  for (int round = 0; round < 4; ++round) {
+    Options options = base_options();
+    std::string lines;
+    int longer = 0;
+    const int documents = 40 + round;
+    for (int i = 0; i < documents; ++i) {
+      const auto length = static_cast<std::size_t>(1 + draw() % (round == 0 ? 9 : 30));
+      longer += length > 9 ? 1 : 0;  // train.seq_len
+      lines += R"({"text": ")" + std::string(length, '1') + "\"}\n";
+    }
+    options.data.source = folder.write(fmt::format("{}.jsonl", round), lines).string();
+    options.data.cache = (folder / "cache").string();
+    options.data.separator = "none";
+    options.data.document_mask = Tristate::yes;
+    const std::string text = account_of(options, 1, 1, machine_of(1, 2));
+    const std::string said = fmt::format(
+        "\ndocuments  {} of {} have more than train.seq_len = 9 tokens, so that no sample holds them whole\n", longer,
+        documents);
+    CHECK((text.find(said) != std::string::npos) == (longer > 0));
+    CHECK((text.find("\ndocuments ") != std::string::npos) == (longer > 0));
+  }
 }

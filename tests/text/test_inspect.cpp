@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <random>
+
 #include "tessera/data/corpus.hpp"
 #include "tessera/text/inspect.hpp"
 #include "text/pair_tokenizer.hpp"
@@ -30,4 +33,26 @@ TEST_CASE("An inspection counts tokens, documents and used ids, and decodes samp
   const std::string bare = inspect_tokens(*source, nullptr, nullptr);
   CHECK_THAT(bare, Contains("the largest is 931") && !Contains("sample") && !Contains("documents"));
   CHECK_THAT(inspect_tokens(*source, nullptr, &tokenizer), Contains("from token 0: abcd\\nabab"));
+}
+
+TEST_CASE("An inspection counts documents that are longer than usual samples") {
+  const TemporaryFolder folder;
+  std::mt19937 draw(7);
+  std::vector<std::int64_t> lengths, ends;
+  for (int i = 0; i < 300; ++i) {
+    lengths.push_back(1 + draw() % (i % 3 == 0 ? 128 : 1024));
+    ends.push_back((ends.empty() ? 0 : ends.back()) + lengths.back());
+  }
+  const auto longer = [&](std::int64_t than) {
+    return std::ranges::count_if(lengths, [&](std::int64_t length) { return length > than; });
+  };
+  DocumentHeader header;
+  header.documents = ends.size();
+  const auto file =
+      folder.write("x.bin.idx", std::string(reinterpret_cast<const char*>(&header), sizeof header) + bytes_of(ends));
+  const auto source = tokens_in_memory(std::vector<std::int32_t>(static_cast<std::size_t>(ends.back())), 256);
+  const DocumentIndex index(file, ends.back());
+  CHECK_THAT(inspect_tokens(*source, &index, nullptr),
+             Contains(fmt::format("\n           of more tokens than 128: {}, 256: {}, 512: {}\n", longer(128),
+                                  longer(256), longer(512))));
 }

@@ -6,7 +6,7 @@ from typing import Optional
 
 import numpy as np
 
-from ..flags import data_options
+from ..flags import data_options, validation_samples
 from .quantity import Html, Quantity, call, decimals, duration, join, largest, name, optional, short, show, smallest, text, whole
 from .quartiles import caveat
 from .study import SEEDS, Study, differing, seeds_of
@@ -19,7 +19,8 @@ ONE_SEED = 0.01  # of a loss: settings of one seed each that are closer are not 
 RULES = [
     "Rows that differ in optim.*, data.*, model.*, train.global_batch or their seeds learn differently. They are judged by validation loss, "
     "after the tokens of the row that trained fewest and in the time of the row that trained shortest; between evaluations it is interpolated.",
-    "Only losses on the same validation set are compared: the same text, tokenizer, vocabulary and sequence length.",
+    "Only losses on the same validation set are compared: the same text, tokenizer and vocabulary, and as many sequences of the "
+    "same length.",
     "Rows that differ in seeds only are one setting, whose loss is the mean; the spread is from its lowest to its highest loss.",
     "Settings whose spreads meet are tied; with one seed each, those within a hundredth of the lower loss.",
     "The setting with the lowest loss is recommended. Its rows, and settings tied with it, are chosen between by speed, by the rules below.",
@@ -94,7 +95,7 @@ def unlike(row: Traced, base: Traced) -> list[str]:
 def _set(row: Traced) -> tuple:
     """What a validation loss is measured on."""
     source = row.option("data.val_source") or tuple(map(row.option, ("data.source", "data.val_fraction", "data.synthetic_tokens")))
-    return (source, *map(row.option, ("data.tokenizer", "model.vocab", "train.seq_len")))
+    return (source, *map(row.option, ("data.tokenizer", "model.vocab", "train.seq_len")), validation_samples(row.row))
 
 
 def _curve(row: Traced) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -185,8 +186,6 @@ def verdict(found: Learning, row: Optional[Traced]) -> list[Html]:
         said = text("{start}. It is tied for the lowest with {names}; {more}.", start=start, names=names, more=more)
     else:
         said = text("{start}, the lowest; next is {other} with {loss}.", start=start, other=label(others[0]), loss=show(others[0].loss, decimals))
-    if len({"validation" in one.rows[0].values["flags"] for one in (own, *(tied or others[:1]))}) > 1:
-        said = text("{said} They were validated over other numbers of sequences.", said=said)
     timed = sorted((one for one in found.settings if one.timed), key=lambda one: mean(one.timed).value)
     if own not in timed or len(timed) < 2:
         return [said, text("In equal time, {seconds} of steps, one of them had not been evaluated yet.", seconds=show(found.seconds, duration))]

@@ -196,7 +196,7 @@ def sentences(result: Recommendation) -> list[Html]:
     if result.learn:
         options = sorted({key for row in result.learn for key in unlike(row, result.base)})
         return [text("Not decided: rows differ in {options}, and so in what they learn. Validation losses of one set decide that, and rows lack them: "
-                     "see data.val_source, data.val_fraction and train.eval_every.", options=names(options, 3))]
+                     "see data.val_source, data.val_fraction, train.eval_every and train.eval_batches.", options=names(options, 3))]
     if not result.doubtful:
         return [text("No row is eligible, so none is recommended." if result.reasons else "There is one row, so there is nothing to choose.")]
     reason = doubts(result.doubtful[0])[0]
