@@ -29,8 +29,6 @@ namespace tessera {
 
 namespace {
 
-bool is_llmc(const std::filesystem::path& path) { return path.extension() == ".bin"; }
-
 /// Returns the checkpoint itself, or the newest one of a run.
 std::filesystem::path checkpoint_at(const std::filesystem::path& given) {
   std::filesystem::path path = given.lexically_normal();
@@ -190,39 +188,22 @@ int run_index(const std::filesystem::path& path) {
 int run_import(const std::filesystem::path& source, const std::filesystem::path& checkpoint) {
   NamedTexts made = build_facts();
   made.emplace_back("imported_from", source.string());
-  if (is_llmc(source)) {
-    LlmcFile file(source);
-    write_imported_checkpoint(
-        checkpoint, file.architecture(),
-        [&](std::int64_t tensor, std::int64_t first, std::span<float> out) { file.read(tensor, first, out); }, made);
-  } else {
-    const Architecture architecture = read_config(source);
-    validate(architecture);
-    const HuggingFaceWeights weights(source, parameter_tensors(architecture));
-    write_imported_checkpoint(
-        checkpoint, architecture,
-        [&](std::int64_t tensor, std::int64_t first, std::span<float> out) {
-          weights.read(TensorId(tensor), first, out);
-        },
-        made, source, weights.dtype());
-  }
+  import_hugging_face(source, checkpoint, made);
   Log(0, 1).info(fmt::format("{0} imported as {1}: tessera train --checkpoint.resume={1} trains it", source.string(),
                              checkpoint.string()));
   return static_cast<int>(ExitCode::finished);
 }
 
 int run_export(const std::filesystem::path& path, const std::filesystem::path& target, const ExportOptions& options) {
+  if (target.extension() == ".bin") {
+    throw refusal("{} would be a model file of llm.c, which only earlier versions write", target.string())
+        .hint("Name a folder, which Transformers loads");
+  }
   const CheckpointReader reader(checkpoint_at(path));
   const std::optional<DType> origin = dtype_of_origin(reader.folder(), reader.manifest());
-  const bool keeps = !options.dtype && origin && !(is_llmc(target) && origin == DType::fp16);  // llm.c has no fp16
-  const DType dtype = options.dtype.value_or(keeps ? *origin : DType::fp32);
-  bool is_settled = true;
-  if (is_llmc(target)) {
-    if (options.optimizer) throw refusal("export.optimizer = true works with a folder, but not with llm.c's file");
-    write_llmc(target, reader, dtype);
-  } else {
-    is_settled = write_hugging_face(target, reader, dtype, options.largest_file, options.optimizer);
-  }
+  const bool keeps = !options.dtype && origin;
+  const DType dtype = options.dtype.value_or(origin.value_or(DType::fp32));
+  const bool is_settled = write_hugging_face(target, reader, dtype, options.largest_file, options.optimizer);
   Log(0, 1).info(fmt::format("step {} of {} exported to {} in {}{}", reader.manifest().step, reader.folder().string(),
                              target.string(), name_of(dtype),
                              keeps ? ", the type of the weights that it began from" : ""));

@@ -11,6 +11,7 @@
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/fresh_output.hpp"
 #include "tessera/files/hdf5_data.hpp"
+#include "tessera/formats/hugging_face.hpp"
 #include "tessera/formats/hugging_face_json.hpp"
 
 namespace tessera {
@@ -96,16 +97,18 @@ void write_full_state(const std::filesystem::path& path, const CheckpointReader&
 
 }  // namespace
 
-void write_imported_checkpoint(const std::filesystem::path& path, const Architecture& architecture,
-                               const WeightSource& weights, const NamedTexts& provenance,
-                               const std::filesystem::path& companions, DType dtype) {
-  FreshFolder folder(path);
-  copy_companions(companions, folder.beside() / kCompanionFolder);
-  keep_dtype(folder.beside() / kCompanionFolder, dtype);
+void import_hugging_face(const std::filesystem::path& source, const std::filesystem::path& path,
+                         const NamedTexts& provenance) {
   Manifest manifest;
+  manifest.architecture = read_config(source);
+  validate(manifest.architecture);
+  const std::vector<ParameterTensor> tensors = parameter_tensors(manifest.architecture);
+  const HuggingFaceWeights weights(source, tensors);
+  FreshFolder folder(path);
+  copy_companions(source, folder.beside() / kCompanionFolder);
+  keep_dtype(folder.beside() / kCompanionFolder, weights.dtype());
   manifest.grid.strategy = "none";
-  manifest.architecture = architecture;
-  manifest.tensors = tensor_records(parameter_tensors(architecture));
+  manifest.tensors = tensor_records(tensors);
   manifest.provenance = provenance;
   std::vector<ElementRun> runs;
   std::vector<std::int64_t> begins;
@@ -115,18 +118,18 @@ void write_imported_checkpoint(const std::filesystem::path& path, const Architec
     begins.push_back(all);
     all += manifest.tensors[i].elements;
   }
-  const ElementSource source = [&](StateKind kind, std::int64_t first, std::span<float> out) {
+  const ElementSource elements = [&](StateKind kind, std::int64_t first, std::span<float> out) {
     if (kind != StateKind::parameter) return std::fill(out.begin(), out.end(), 0.0F);
     auto tensor = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), first) - begins.begin()) - 1;
     for (std::size_t done = 0; done < out.size(); ++tensor) {
       const std::int64_t into = first + static_cast<std::int64_t>(done) - begins[tensor];
       const auto count = static_cast<std::size_t>(std::min<std::int64_t>(manifest.tensors[tensor].elements - into,
                                                                          static_cast<std::int64_t>(out.size() - done)));
-      weights(static_cast<std::int64_t>(tensor), into, out.subspan(done, count));
+      weights.read(TensorId(tensor), into, out.subspan(done, count));
       done += count;
     }
   };
-  manifest.files.push_back(write_shard(folder.beside(), 0, manifest.tensors, runs, source));
+  manifest.files.push_back(write_shard(folder.beside(), 0, manifest.tensors, runs, elements));
   manifest.files.push_back(write_virtual_tensors(folder.beside(), manifest.tensors, manifest.files));
   write_text_atomically(folder.beside() / std::string(kManifestName), manifest_text(manifest));
   folder.finish();

@@ -170,34 +170,29 @@ class Exports(Folder):
         (self.folder / "file").touch()
         (self.folder / "empty").mkdir()
         (self.folder / "link").symlink_to("empty")
-        (self.folder / "old.bin").write_text("a model")
-        (self.folder / "new.bin.tmp").symlink_to("old.bin")
-        for target in ("file", "link", "old.bin"):
+        for target in ("file", "link"):
             job = self.job("export", "run", target)
             self.assertEqual(job.code, 2, job.everything())
             self.assertRegex(job.err, f"{target} exists\\. Name a f")
-        for target in ("hf", "new.bin", "empty"):
+        for target in ("hf", "empty"):
             job = self.job("export", "run", target)
             self.assertEqual(job.code, 0, job.everything())
         self.assertEqual((self.folder / "hf.tmp" / "thesis").read_text(), "years of work")
-        self.assertEqual((self.folder / "old.bin").read_text(), "a model")
-        self.assertEqual({p.name for p in self.folder.iterdir()},
-                         {"run", "hf.tmp", "hf", "file", "empty", "link", "old.bin", "new.bin.tmp", "new.bin"})
+        self.assertEqual({p.name for p in self.folder.iterdir()}, {"run", "hf.tmp", "hf", "file", "empty", "link"})
 
     def test_an_export_is_there_when_it_is_whole(self):
         self.go(1, 1)
-        for target, words in (("hf", ["--export.optimizer=true"]), ("model.bin", [])):
-            log = self.folder / f"{target}.calls"
-            running = Running(["export", "run", target, *words], 0, self.folder, **spied(log=log))
-            self.addCleanup(running.remove)
-            self.assertEqual(running.end()[0], 0)
-            calls = log.read_text().splitlines()
-            named = next(i for i, call in enumerate(calls) if re.fullmatch(rf"rename {target}\.\S+ {target}", call))
-            for file in ("/model.safetensors", "/state.h5", "/config.json") if target == "hf" else (target,):
-                self.assertLess(max(i for i, call in enumerate(calls) if "write " in call and file in call),
-                                next(i for i, call in enumerate(calls) if call.startswith("fsync") and file in call))
-                self.assertTrue(all(file not in call for call in calls[named + 1:] if "write" in call), calls)
-            self.assertEqual(calls[named + 1:], [f"fsync {self.folder.resolve()}"])
+        log = self.folder / "calls"
+        running = Running(["export", "run", "hf", "--export.optimizer=true"], 0, self.folder, **spied(log=log))
+        self.addCleanup(running.remove)
+        self.assertEqual(running.end()[0], 0)
+        calls = log.read_text().splitlines()
+        named = next(i for i, call in enumerate(calls) if re.fullmatch(r"rename hf\.\S+ hf", call))
+        for file in ("/model.safetensors", "/state.h5", "/config.json"):
+            self.assertLess(max(i for i, call in enumerate(calls) if "write " in call and file in call),
+                            next(i for i, call in enumerate(calls) if call.startswith("fsync") and file in call))
+            self.assertTrue(all(file not in call for call in calls[named + 1:] if "write" in call), calls)
+        self.assertEqual(calls[named + 1:], [f"fsync {self.folder.resolve()}"])
 
 
 class FileSystems(Folder):

@@ -53,11 +53,10 @@ int run_inspect(const std::filesystem::path& path);
 /// `tessera index`: writes the tensors.h5 of a checkpoint that was written without it (checkpoint.tensors = false).
 int run_index(const std::filesystem::path& path);
 
-/// `tessera import`: imports a Hugging Face folder, or llm.c's model file (its name ends with .bin), as a checkpoint of
-/// step 0.
+/// `tessera import`: imports a Hugging Face folder as a checkpoint of step 0.
 int run_import(const std::filesystem::path& source, const std::filesystem::path& checkpoint);
 
-/// `tessera export`: exports a checkpoint. `target` is a folder, or llm.c's file if its name ends with .bin.
+/// `tessera export`: exports a checkpoint to the folder `target`.
 int run_export(const std::filesystem::path& path, const std::filesystem::path& target, const ExportOptions& options);
 
 /// `tessera help`: prints help_on (commands/command.hpp).
