@@ -110,7 +110,6 @@ struct FamilyRules {
   bool has_own_sizes;       ///< false: kv_heads is heads, and ffn_width 4 x width unless it is given
   HeadDim head_dim;
   bool has_dropout;
-  bool is_llmc;                ///< llm.c's file can hold it, its tensors in the order of Role
   WeightLayout weight_layout;  ///< of every linear
   std::string_view prefix;     ///< of its tensors' names; files of base models lack it
   const char* transformers_class;
