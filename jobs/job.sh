@@ -2,7 +2,7 @@
 # What the job scripts share. It is sourced by them, after site.sh.
 #
 #   train_job [WORDS...]             runs `tessera train WORDS` over all tasks of the job, requeues it, and ends the script
-#   sweep_job FILE LIST DIR [WORDS...]   runs the row of this array task: line SLURM_ARRAY_TASK_ID of LIST
+#   sweep_job LIST DIR               runs the row of this array task, DIR/ROW: line SLURM_ARRAY_TASK_ID of LIST
 
 # shellcheck source=jobs/own_job.sh
 source "$(dirname "${BASH_SOURCE[0]}")/own_job.sh"
@@ -274,20 +274,20 @@ row_stays() {
 }
 
 sweep_job() {
-  local file=$1 list=$2 dir=$3 row status launcher code cancelled warned
-  shift 3
+  local list=$1 dir=$2 row status launcher code cancelled warned
   own_variables
   site_setup
   [[ -x $TESSERA ]] || refuse "no executable at $TESSERA: build it (jobs/setup.sh), or set TESSERA in site.sh"
   row=$(sed -n "${SLURM_ARRAY_TASK_ID:-0}p" "$list") || refuse "cannot read $list"
   [[ -n $row ]] || refuse "$list has no line ${SLURM_ARRAY_TASK_ID:-0}"
+  [[ -r $dir/$row/row.ini ]] || refuse "there is no $dir/$row/row.ini, which this version's submit writes: submit the sweep again"
   status=$dir/$row/status.json
   set_end_time
   choose_launcher
   say "row $row: $(resources), restart ${SLURM_RESTART_COUNT:-0}, into $dir/$row"
   # The sweep starts the ranks, or the row's own program, and writes the row's status: pending with code 75 where the
   # row is to be started again.
-  run_ranks "$TESSERA" sweep "$file" "$@" "--sweep.dir=$dir" --sweep.action=row "--sweep.only=$row" \
+  run_ranks "$TESSERA" sweep "$dir/$row/row.ini" "--sweep.dir=$dir" --sweep.action=row \
     "--sweep.launcher=${launcher[*]} ${TESSERA_WRAP:-}"
   if ((code != 75)); then
     explain "$code"

@@ -103,6 +103,14 @@ std::string SweepFolder::config_text(const SweepRow& row) const {
   return text;
 }
 
+/// The sweep's own file may change while the row waits in the queue.
+std::string SweepFolder::row_text(const SweepRow& row) const {
+  std::string text = fmt::format("[sweep]\nrepeat = {}\nrequeues = {}\n\n[sweep.row {}]\nranks = {}\n",
+                                 file_.sweep.repeat, file_.sweep.requeues, row.name, row.ranks);
+  if (!row.trains()) text += fmt::format("kind = command\ncommand = {}\n", ini_value(row.command));
+  return text + "\n" + config_text(row);
+}
+
 void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const {
   require_own();
   for (const SweepRow& row : rows) {
@@ -133,6 +141,7 @@ void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const 
     json["rows"].push_back({{"name", row.name}, {"ranks", row.ranks}, {"kind", row.trains() ? "train" : "command"}});
     make_folder(this->row(row));
     if (read_small_file(config(row)) != config_text(row)) write_text_atomically(config(row), config_text(row));
+    if (how == Started::by_slurm) write_text_atomically(this->row(row) / "row.ini", row_text(row));
     if (!path_exists(this->row(row) / "status.json")) write_status(row, {});
   }
   write_text_atomically(path_ / "sweep.ini", file_.text);
@@ -199,6 +208,21 @@ void SweepFolder::write_status(const SweepRow& row, const RowStatus& status) con
                      {"job", status.job}};
   write_text_atomically(path_ / row.name / "status.json",
                         json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::vector<SweepRow> started_rows(SweepFile& file) {
+  const SweepFolder folder(file);
+  folder.require_started();
+  const Path path = folder.path() / "sweep.json";
+  const Json json = read_json(path).value();
+  try {
+    file.sweep.repeat = json.value("repeat", file.sweep.repeat);
+    std::vector<SweepRow> rows;
+    for (const Json& row : json.at("rows")) rows.push_back({row.at("name"), row.at("ranks"), {}, {}});
+    return rows;
+  } catch (const nlohmann::json::exception& error) {
+    throw refusal("{} is damaged ({})", path.string(), error.what()).hint("Start the sweep again");
+  }
 }
 
 LockSettings sweep_lock(const std::function<void(const std::string&)>& say) {

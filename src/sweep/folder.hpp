@@ -4,6 +4,7 @@
 //   DIR/sweep.json        name, file, base, the command line's options of rows, baseline, how rows are started, and the
 //                         rows in order; DIR/sweep.ini and DIR/base.ini: those files as they were
 //   DIR/ROW/config.ini    the options of a row
+//   DIR/ROW/row.ini       of `submit`: a sweep's file of this row alone, from which its job starts it
 //   DIR/ROW/status.json   its progress; DIR/ROW/lock is held while it runs
 //   DIR/ROW/output.txt    the output of its attempts
 //   DIR/ROW/run/          its run; of further repeats run.2/, run.3/, ...
@@ -66,8 +67,9 @@ class SweepFolder {
   std::filesystem::path run(const SweepRow& row, std::int64_t repeat) const;
   std::filesystem::path config(const SweepRow& row) const { return path_ / row.name / "config.ini"; }
 
-  /// Makes the folders, writes sweep.json, the files that it came from, and each row's config.ini. Throws UsageError if
-  /// the folder belongs to another file, or if a row that has begun had other options. Only with the lock.
+  /// Makes the folders, writes sweep.json, the files that it came from, and each row's config.ini; for Slurm also its
+  /// row.ini. Throws UsageError if the folder belongs to another file, or if a row that has begun had other options.
+  /// Only with the lock.
   void prepare(const std::vector<SweepRow>& rows, Started how) const;
   /// Returns whether the folder's copies of the sweep's file and of its base are still the same.
   bool has_same_files() const;
@@ -84,10 +86,15 @@ class SweepFolder {
   void require_own() const;
   RowStatus read_status(const SweepRow& row) const;
   std::string config_text(const SweepRow& row) const;
+  std::string row_text(const SweepRow& row) const;
 
   std::filesystem::path path_;
   const SweepFile& file_;
 };
+
+/// Returns the rows with which the sweep was started last, by name and ranks alone, and gives `file` their repeats: it
+/// may have changed since. Throws as require_started does.
+std::vector<SweepRow> started_rows(SweepFile& file);
 
 /// Returns how DIR and DIR/ROW are locked: RunLock(FOLDER, 0, sweep_lock()) holds FOLDER/lock during its lifetime.
 /// `say` is called when it has waited for a while.

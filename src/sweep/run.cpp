@@ -119,7 +119,7 @@ int retry_rows(const Sweep& sweep) {
   std::vector<SweepRow> rows;
   {
     const RunLock lock(folder.path(), 0, sweep_lock());
-    // Jobs in the queue take their rows from the copies, which are then made anew.
+    // Jobs in the queue read their rows' files, which are then made anew.
     if (how == Started::by_slurm && !folder.has_same_files()) require_none_queued(folder);
     folder.prepare(sweep.rows, how);
     for (const SweepRow& row : sweep.chosen) {

@@ -89,13 +89,6 @@ std::string slurm_time(double seconds) {
   return fmt::format("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-/// Returns whether the jobs need this option of the sweep itself.
-bool is_for_jobs(const std::string& option) {
-  constexpr std::string_view names[] = {"sweep.name",     "sweep.base",  "sweep.baseline", "sweep.repeat",
-                                        "sweep.requeues", "sweep.limit", "sweep.ranks"};
-  return std::ranges::find(names, option) != std::end(names);
-}
-
 class Submission {
  public:
   Submission(const Sweep& sweep, const SweepFolder& folder, Path jobs)
@@ -126,12 +119,7 @@ class Submission {
     if (options.exclusive) words.push_back("--exclusive");
     words.insert(words.end(), more.begin(), more.end());
     if (!before.empty()) words.push_back("--dependency=afterany:" + before);
-    words.insert(words.end(), {(jobs_ / "sweep.sbatch").string(), sweep_.file.path.string(), list.string(),
-                               folder_.path().string()});
-    for (const Setting& setting : sweep_.file.arguments) words.push_back("--" + setting.name + "=" + setting.value);
-    for (const Setting& setting : sweep_.file.sweep_arguments) {
-      if (is_for_jobs(setting.name)) words.push_back("--" + setting.name + "=" + setting.value);
-    }
+    words.insert(words.end(), {(jobs_ / "sweep.sbatch").string(), list.string(), folder_.path().string()});
     std::string job = submit_job(jobs_, words);
     submitted_.push_back(job);
     std::string text;

@@ -9,7 +9,6 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/config/removed_options.hpp"
-#include "tessera/files/byte_file.hpp"
 
 namespace tessera {
 
@@ -30,20 +29,6 @@ void use_prices(Sweep& sweep, bool speaks) {
   std::fflush(stdout);
 }
 
-/// Reads the sweep. Its file may be edited while rows wait in the queue: a job takes its row from the copy that was
-/// made when the sweep was started, and `status` shows those rows.
-SweepFile file_of(const std::filesystem::path& path, const std::vector<Setting>& arguments) {
-  Options said;
-  for (const Setting& setting : arguments) {
-    if (setting.name.starts_with("sweep.")) apply(setting, said);
-  }
-  const SweepAction action = said.sweep.action;
-  if (action != SweepAction::row && action != SweepAction::status) return read_sweep_file(path, arguments);
-  if (said.sweep.dir.empty()) said.sweep.dir = read_sweep_file(path, arguments).sweep.dir;
-  const std::filesystem::path dir = said.sweep.dir;
-  return read_sweep_file(path, arguments, path_exists(dir / "sweep.ini") ? dir : std::filesystem::path());
-}
-
 void say_notes(const Sweep& sweep) {
   for (const std::string& note : sweep.file.notes) say(note);
   Options dropped;
@@ -58,10 +43,10 @@ int run_sweep(const std::filesystem::path& file, const std::vector<Setting>& arg
     throw refusal("tessera sweep starts the ranks of its rows itself")
         .hint("Start it without mpiexec or srun, or in the shell of srun --ntasks=1 --pty");
   Sweep sweep;
-  sweep.file = file_of(file, arguments);
-  sweep.rows = rows_of(sweep.file);
-  sweep.chosen = chosen_rows(sweep.rows, sweep.file.sweep.only);
+  sweep.file = read_sweep_file(file, arguments);
   const SweepAction action = sweep.file.sweep.action;
+  sweep.rows = action == SweepAction::status ? started_rows(sweep.file) : rows_of(sweep.file);
+  sweep.chosen = chosen_rows(sweep.rows, sweep.file.sweep.only);
   const bool begins = action == SweepAction::print || action == SweepAction::run || action == SweepAction::submit;
   if (begins) say_notes(sweep);
   if (begins || action == SweepAction::retry) use_prices(sweep, begins);

@@ -120,11 +120,10 @@ void require_known_sections(const IniFile& ini) {
   }
 }
 
-/// Reads the base that a file names, or its copy; its rows come after the file's own.
-Options base_of(SweepFile& file, const IniFile& ini, const std::filesystem::path& copies) {
+/// Reads the base that a file names; its rows come after the file's own.
+Options base_of(SweepFile& file, const IniFile& ini) {
   if (file.sweep.base.empty()) return {};
-  const std::filesystem::path own = file.path.parent_path() / file.sweep.base, copy = copies / "base.ini";
-  const std::filesystem::path path = !copies.empty() && path_exists(copy) ? copy : own;
+  const std::filesystem::path path = file.path.parent_path() / file.sweep.base;
   if (std::error_code ignored; !std::filesystem::is_regular_file(path, ignored)) {
     std::string place = "command line";
     for (const Setting& setting : ini.settings) {
@@ -218,11 +217,10 @@ std::int64_t read_ranks(const std::string& text, const std::string& place) {
   throw refusal("{}: ranks = '{}' is not an allowed value", place, text).use("a whole number, 1 to {}", kMostRanks);
 }
 
-SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<Setting>& arguments,
-                          const std::filesystem::path& copies) {
+SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<Setting>& arguments) {
   SweepFile out;
   out.path = path;
-  out.text = read_ini_text(copies.empty() ? path : copies / "sweep.ini");
+  out.text = read_ini_text(path);
   const IniFile ini = read_ini(out.text, path.string(), kVary);
   require_known_sections(ini);
   Options own;
@@ -254,7 +252,7 @@ SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<S
   if (out.sweep.dir.empty()) out.sweep.dir = (std::filesystem::path("runs") / out.sweep.name).string();
   read_vary(ini, out);
   read_rows(ini, out);
-  out.common = with_settings(base_of(out, ini, copies), common);
+  out.common = with_settings(base_of(out, ini), common);
   resolve_varied(out);
   if (out.vary.empty() && out.rows.empty())
     throw refusal("{} has no row", path.string()).hint("Add [sweep.vary] with option = a, b, or [sweep.row NAME]");

@@ -40,10 +40,8 @@ struct SweepFile {
 /// Reads `path` and the base that it names. If the command line gives an option that the file varies, it has only that
 /// value. sweep.ranks replaces the ranks of all rows: the axis, and those of named rows, whose names follow. Named rows
 /// that differ only in their ranks, memory-1 and memory-2, count as one. UsageError with file and line for anything
-/// that a sweep's file cannot hold. `copies`: the folder of the sweep, if the copies there are to be read instead of
-/// the file and its base, which may have changed since the sweep was started.
-SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<Setting>& arguments,
-                          const std::filesystem::path& copies = {});
+/// that a sweep's file cannot hold.
+SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<Setting>& arguments);
 
 /// Parses `text` as a number of ranks. Throws UsageError.
 std::int64_t read_ranks(const std::string& text, const std::string& place);

@@ -79,6 +79,23 @@ TEST_CASE("sweep.ranks is recorded, and whoever asks for the rows later gives th
                     Contains("was started with --sweep.ranks=2,4. Use the same here."));
 }
 
+TEST_CASE("A sweep has the rows with which it was started, whatever its file says now") {
+  FolderCase c;
+  c.file.sweep.repeat = 3;
+  c.folder.prepare(c.rows, Started::here);
+  CHECK_FALSE(std::filesystem::exists(c.folder.path() / "a/row.ini"));  // of jobs only
+  c.file.sweep.repeat = 1;
+  const std::vector<SweepRow> rows = started_rows(c.file);
+  CHECK((names_of(rows) == std::vector<std::string>{"a", "b"} && rows[1].ranks == 2 && c.file.sweep.repeat == 3));
+  const auto json = Json::parse(read_file(c.folder.path() / "sweep.json"));
+  for (const char* const key : {"name", "ranks"}) {
+    auto damaged = json;
+    damaged["rows"][1].erase(key);
+    c.c.folder().write("sweep/sweep.json", damaged.dump());
+    CHECK_THROWS_WITH(started_rows(c.file), Contains("sweep.json is damaged"));
+  }
+}
+
 TEST_CASE("A sweep's folder keeps the base as it was") {
   FolderCase c;
   c.file.sweep.base = "small/demo.ini", c.file.base_text = "[model]\nlayers = 1\n";

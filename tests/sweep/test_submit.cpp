@@ -6,6 +6,7 @@
 #include "sweep/fake_programs.hpp"
 #include "sweep/sweep_case.hpp"
 #include "tessera/backend/cuda_device.hpp"
+#include "tessera/config/describe.hpp"
 #include "tessera/sweep/sweep.hpp"
 
 using namespace tessera;
@@ -86,10 +87,11 @@ TEST_CASE("Rows of one shape are submitted as one array, and the report after al
   const std::string list = slurm + "/submit-1-1-ranks-1.rows";
   CHECK(c.call(1) == Words{"--parsable", "--array=1-2", "--job-name=demo-1", "--output=" + slurm + "/%A_%a.out",
                            "--nodes=1", "--ntasks-per-node=1", "--gpus-per-node=0", "--signal=B:USR1@60",
-                           "--time=00:01:30", "--mem=1G", "--comment=a b", (c.jobs / "sweep.sbatch").string(),
-                           c.sweep.file.path.string(), list, c.dir.string(), "--train.steps=4", "--sweep.repeat=2",
-                           "--sweep.limit=90s"});
+                           "--time=00:01:30", "--mem=1G", "--comment=a b", (c.jobs / "sweep.sbatch").string(), list,
+                           c.dir.string()});
   CHECK(read_file(list) == "a\nb\n");
+  CHECK_THAT(read_file(c.dir / "wide/row.ini"),
+             Contains("repeat = 2\n") && Contains("[sweep.row wide]\nranks = 9\n") && Contains("steps = 4\n"));
   const auto has = [&](int call, const Words& expected) {
     for (const std::string& word : expected) CHECK(c.has(call, word));
   };
@@ -165,7 +167,7 @@ TEST_CASE("A node has the ranks that its row takes for a node's, unless sweep.no
 TEST_CASE("A retry of rows that run in chains waits until no others do") {
   SubmitCase c("[sweep.row a]\n", {"--sweep.exclusive=true", "--sweep.ranks=2"});
   c.submit();
-  CHECK(c.has(1, "--sweep.ranks=2"));
+  CHECK(c.has(1, "--ntasks-per-node=2"));
   c.programs.folder().write("queued", "");
   c.sweep.file.sweep.action = SweepAction::retry;
   CHECK_THAT(c.refused(), Contains("job 101 of this sweep has not ended"));
@@ -268,25 +270,33 @@ TEST_CASE("More rows than an array may have are cut into several, and all or non
 
 TEST_CASE("Rows that wait in the queue are taken from the file as it was when they were submitted") {
   const std::string before =
-      "[sweep.vary]\noptim.lr = 4e-3, 5e-3\n[sweep.row program]\nkind = command\n"
-      "command = sh -c 'echo {} > {run}/metrics.json'\n";
-  const SubmitCase c(before);
+      "[sweep.vary]\noptim.lr = 4e-3, 5e-3\nranks = 1, 2\n[sweep.row program]\nkind = command\n"
+      "command = sh -c 'echo {} > {run}/metrics.json' # \"{optim.lr}\"\noptim.lr = 0.25\n";
+  const SubmitCase c(before, {"--train.steps=5", "--sweep.repeat=2"});
   c.submit();
-  const auto act = [&](const std::string& action, Words words = {}) {
-    words.insert(words.end(), {"--sweep.action=" + action, "--sweep.dir=" + c.dir.string()});
+  for (const SweepRow& row : c.sweep.rows) {
+    SweepFile file = read_sweep_file(c.folder.row(row) / "row.ini", {});
+    const std::vector<SweepRow> own = rows_of(file);
+    REQUIRE(own.size() == 1);
+    CHECK((own[0].name == row.name && own[0].ranks == row.ranks && own[0].command == row.command));
+    CHECK(train_arguments(own[0].options) == train_arguments(row.options));
+    CHECK((file.sweep.repeat == 2 && file.sweep.requeues == c.sweep.file.sweep.requeues));
+  }
+  const auto act = [&](const std::string& action, const std::filesystem::path& file) {
+    const Words words{"--sweep.action=" + action, "--sweep.dir=" + c.dir.string()};
     int code = -1;
-    const std::string said =
-        printed_to(1, [&] { code = run_sweep(c.sweep.file.path, read_arguments(words).settings); });
+    const std::string said = printed_to(1, [&] { code = run_sweep(file, read_arguments(words).settings); });
     CHECK(code == 0);
     return said;
   };
   std::ofstream(c.sweep.file.path) << "[sweep.vary\n";  // an editor that has not finished
-  CHECK_THAT(act("row", {"--sweep.only=program"}), Contains("program") && Contains("done"));
+  CHECK_THAT(act("row", c.dir / "program/row.ini"), Contains("program") && Contains("done"));
   std::ofstream(c.sweep.file.path) << kSmallRows << "[sweep.vary]\noptim.lr = 8e-3\n";
-  CHECK_THAT(act("status"), Contains("4e-3 ") && Contains("program ") && !Contains("8e-3"));
+  const auto& file = c.sweep.file.path;
+  CHECK_THAT(act("status", file), Contains("4e-3-2 ") && Contains("program ") && !Contains("8e-3"));
   c.programs.folder().write("queued", "");
-  CHECK_THROWS_WITH(act("retry"), Contains("job 101 of this sweep has not ended"));
-  CHECK_THAT(act("status"), Contains("4e-3 "));
-  std::filesystem::rename(c.dir / "4e-3", c.dir / "elsewhere");
-  CHECK_THAT(act("status"), Contains("its folder is missing: was it renamed?"));
+  CHECK_THROWS_WITH(act("retry", file), Contains("job 101 of this sweep has not ended"));
+  CHECK_THAT(act("status", file), Contains("4e-3-1 "));
+  std::filesystem::rename(c.dir / "4e-3-1", c.dir / "elsewhere");
+  CHECK_THAT(act("status", file), Contains("its folder is missing: was it renamed?"));
 }
