@@ -158,9 +158,11 @@ def config(options: argparse.Namespace, shape: dict[str, int]) -> dict[str, str]
         values |= {f"model.{name}": size for name, size in shape.items()}
     if options.strategy != "single":
         values["shard.reduce"] = options.reduce
-    for name in ("wrap", "min_params", "reshard_after_forward", "limit_all_gathers", "prefetch_forward", "prefetch_backward"):
+    for name in ("wrap", "min_params", "reshard_after_forward", "prefetch_forward", "prefetch_backward"):
         if getattr(options, name) is not None:
             values[f"shard.{name}"] = getattr(options, name)
+    if options.limit_all_gathers is not None:  # FSDP1 lets two gathers be under way
+        values["shard.limit_all_gathers"] = 2 if options.limit_all_gathers else 0
     if options.reduce_precision is not None:
         values["precision.reduce"] = options.reduce_precision
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}

@@ -98,10 +98,15 @@ class Sentences(Html):
         made.add("manual", rate=800, config={"shard.wrap": "model", "shard.reshard_after_forward": "false", "shard.prefetch_forward": "0"})
         self.assertIn("manual (shard.wrap = model) trains at 0.80x the speed of units (shard.wrap = size)", self.found(findings.whole_model))
         self.assertIsNone(self.found(findings.official))
-        made.add("theirs", kind="command", rate=500, strategy="PyTorch FSDP1", host={"version": "PyTorch 2.15"},
-                 losses=5.02 / np.sqrt(np.arange(1, 31)), config={"shard.wrap": "size"})
-        self.assertEqual(self.found(findings.official), "Against PyTorch: units trains at 2.00x the speed of theirs (FSDP1 of PyTorch), with losses at most "
-                         "0.02 nats apart.")
+        theirs = {"kind": "command", "strategy": "PyTorch FSDP1", "host": {"version": "PyTorch 2.15"}, "losses": 5.02 / np.sqrt(np.arange(1, 31))}
+        made.add("theirs", rate=500, config={"shard.wrap": "size"}, **theirs)
+        said = ("Against PyTorch: units trains at 2.00x the speed of theirs (FSDP1 of PyTorch), with losses at most 0.02 nats apart; "
+                "manual trains at 1.60x the speed of theirs (FSDP1 of PyTorch), with losses at most 0.02 nats apart")
+        self.assertEqual(self.found(findings.official), said + ".")
+        made.add("unlimited", rate=400, host={"cores": 2.0, "compute_threads": 8.0}, config={"shard.wrap": "size", "shard.limit_all_gathers": "0"})
+        made.add("theirs-unlimited", rate=200, config={"shard.wrap": "size", "shard.limit_all_gathers": "0"}, **theirs)
+        self.assertEqual(self.found(findings.official), said + "; unlimited trains at 2.00x the speed of theirs-unlimited (FSDP1 of PyTorch), with losses "
+                         "at most 0.02 nats apart; the speeds of unlimited are not reliable or not told apart.")
 
     def test_accumulation_is_what_it_was(self):
         made = Made(self.folder)

@@ -6,7 +6,7 @@ from typing import Optional
 import numpy as np
 
 from ..panels.overlap import at_one_batch, several_batches
-from ..quantity import Html, join, name, nats, percent, show, size, text, times, whole
+from ..quantity import Html, join, name, names, nats, percent, show, size, text, times, whole
 from ..quartiles import caveat, overlap, unsure
 from ..study import Study, differing
 from ..traced import Traced
@@ -53,18 +53,22 @@ def whole_model(study: Study) -> Optional[Html]:
 
 
 def official(study: Study) -> Optional[Html]:
-    """Rows of PyTorch against rows with the same options: their speed and how far their losses are apart."""
-    def timing(key: str) -> bool:
-        return key == "shard.strategy" or key.startswith(("shard.prefetch", "shard.re", "precision.reduce"))
+    """Rows of PyTorch against rows with the same options, and with one unit of the whole model: their speed and how far their losses are apart."""
+    def timing(key: str, own: Traced) -> bool:
+        return key == "shard.strategy" or key.startswith(("shard.prefetch", "shard.re", "precision.reduce")) or (
+            key in ("shard.wrap", "shard.min_params") and own.option("shard.wrap") == "model")
 
     pairs = [(own, other) for other in study.trained if str(other.values["version"]).startswith("PyTorch")
              for own in study.trained if not str(own.values["version"]).startswith("PyTorch") and own.values["ranks"] == other.values["ranks"]
-             and ("ddp" in own.strategy.lower()) == ("ddp" in other.strategy.lower()) and all(map(timing, differing(own, other)))]
-    sentences = [text("{own} trains at {ratio} the speed of {other} ({strategy} of PyTorch){losses}{unsure}", own=name(own.name), other=name(other.name),
+             and ("ddp" in own.strategy.lower()) == ("ddp" in other.strategy.lower()) and all(timing(key, own) for key in differing(own, other))]
+    pairs = pairs[:5]
+    sentences = [text("{own} trains at {ratio} the speed of {other} ({strategy} of PyTorch){losses}", own=name(own.name), other=name(other.name),
                       ratio=show(own.key("tokens_per_second") / other.key("tokens_per_second"), times), strategy=other.strategy.removeprefix("PyTorch "),
                       losses=text(", with losses at most {apart} nats apart", apart=show(loss_difference(own, other), nats)) if own in same_tokens(study, other)
-                      or own is study.baseline else "", unsure=unsure(own, other)) for own, other in pairs[:4]]
-    return text("Against PyTorch: {sentences}.", sentences=join(sentences, "; ")) if sentences else None
+                      or own is study.baseline else "") for own, other in pairs]
+    weak = [own.name for own, other in pairs if unsure(own, other)]
+    doubt = unsure(*pairs[0]) if len(pairs) == 1 else text("; the speeds of {rows} are not reliable or not told apart", rows=names(weak)) if weak else ""
+    return text("Against PyTorch: {sentences}{doubt}.", sentences=join(sentences, "; "), doubt=doubt) if sentences else None
 
 
 def graphs(study: Study) -> Optional[Html]:
