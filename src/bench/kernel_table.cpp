@@ -24,7 +24,7 @@ struct Sitting {
 
 StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node, bool evaluates) {
   RunShape shape = run_shape(options, resolve_architecture(options.model), world, ranks_per_node);
-  if (drops_own_copies(shape)) shape = with_copies_kept(shape, {});
+  shape = with_copies_kept(shape, options, [] { return FitLimits(); });
   shape.documents = false;  // texts are drawn, without document borders
   shape.policy.evaluation = evaluates, shape.policy.snapshot = false;
   shape.policy.generation.reset();

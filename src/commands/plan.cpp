@@ -5,9 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "commands/plan_fit.hpp"
 #include "commands/plan_json.hpp"
-#include "commands/plan_largest.hpp"
 #include "commands/plan_rows.hpp"
 #include "commands/plan_times.hpp"
 #include "tessera/base/format.hpp"
@@ -17,7 +15,9 @@
 #include "tessera/checkpoint/near.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/fit/fastest.hpp"
 #include "tessera/fit/fit.hpp"
+#include "tessera/fit/largest_model.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 #include "tessera/schedule/print_json.hpp"
 #include "tessera/simulate/drawing.hpp"
@@ -142,7 +142,7 @@ struct Planning {
         .because("it needs the prices of a machine")
         .hint("Give plan.cluster = FILE, one of inputs/clusters or what tessera bench calibrate writes");
   }
-  FitSearch search() const { return search_fit(asked, prices(), searched_options(asked)); }
+  FitSearch search() const { return search_fit(asked, run.shape, prices(), searched_options(asked)); }
   Timeline timeline() const { return predict(run.planned.schedule, run.planned.plan, run.options, prices()).timeline; }
   /// Returns the prices if the view shows times of the run itself; these may lack what it does not need.
   std::optional<Cluster> timed_cluster() const {
@@ -178,7 +178,7 @@ std::string view_text(const Planning& planning) {
     case PlanView::fit:
       return fit_search_text(planning.search(), asked);
     case PlanView::largest:
-      return largest_text(largest_models(run, asked), run);
+      return largest_text(largest_models(run.shape, asked), run.architecture, run.options.plan.memory);
     case PlanView::schedule:
       return print_schedule(schedule, plan);
     case PlanView::units:
@@ -208,7 +208,8 @@ nlohmann::ordered_json document_of(const Planning& planning, const std::optional
     json["timeline"] = timeline_json(run.planned.schedule, planning.timeline());
   if (run.options.plan.view == PlanView::fit) json["fit"].update(fit_search_json(planning.search(), planning.asked));
   if (run.options.plan.view == PlanView::largest)
-    json["largest"] = largest_json(largest_models(run, planning.asked), run);
+    json["largest"] =
+        largest_json(largest_models(run.shape, planning.asked), run.architecture, run.options.plan.memory);
   return json;
 }
 

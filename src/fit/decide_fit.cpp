@@ -6,6 +6,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/fit/search.hpp"
 
 namespace tessera {
 
@@ -25,23 +26,18 @@ bool fits(RunShape shape, const Recomputation& recomputation, const FitLimits& l
   }
 }
 
-/// Returns the fewest blocks with which the halves of `halves` fit, by halving the interval, because each additional
-/// block saves memory of the device. Nothing if all blocks do not suffice. An additional block may take memory of the
-/// machine (memory.offload_activations), so that is checked last.
+/// Returns the fewest blocks with which the halves of `halves` fit: each additional block saves memory of the device.
+/// Nothing if all blocks do not suffice. An additional block may take memory of the machine
+/// (memory.offload_activations), so that is checked last.
 std::optional<Recomputation> fewest_blocks(const RunShape& shape, Recomputation halves, const FitLimits& limits) {
   const FitLimits of_device{limits.device, 0};
   halves.of = halves.share = shape.architecture.layers;
   if (!fits(shape, halves, of_device)) return std::nullopt;
-  std::int64_t too_few = 0;
-  while (halves.share - too_few > 1) {
+  halves.share = last_that_fits(halves.share, 0, [&](std::int64_t blocks) {
     Recomputation fewer = halves;
-    fewer.share = too_few + (halves.share - too_few) / 2;
-    if (fits(shape, fewer, of_device)) {
-      halves.share = fewer.share;
-    } else {
-      too_few = fewer.share;
-    }
-  }
+    fewer.share = blocks;
+    return fits(shape, fewer, of_device);
+  });
   if (!fits(shape, halves, limits)) return std::nullopt;
   return halves;
 }
@@ -87,14 +83,11 @@ double least_offload(RunShape shape, std::int64_t allowed) {
       elements += layout.units[unit].padded;
     return static_cast<double>(elements) / static_cast<double>(layout.padded_elements());
   };
-  std::int64_t misses = 0, enough = std::ssize(layout.units);
-  while (enough - misses > 1) {
-    const std::int64_t units = misses + (enough - misses) / 2;
+  return fraction_of(last_that_fits(std::ssize(layout.units), 0, [&](std::int64_t units) {
     shape.policy.offload_fraction = fraction_of(units);
     const PlannedRun run = quickly_planned(shape);
-    (limited_bytes(run.schedule, run.plan) <= allowed ? enough : misses) = units;
-  }
-  return fraction_of(enough);
+    return limited_bytes(run.schedule, run.plan) <= allowed;
+  }));
 }
 
 namespace {
@@ -145,16 +138,16 @@ Options with_fit_decided(Options options, const Architecture& architecture, std:
   return fits(shape, shape.policy.recomputation, limits) ? keeping : options;
 }
 
-bool drops_own_copies(const RunShape& shape) {
-  const SchedulePolicy& policy = shape.policy;
+RunShape with_copies_kept(RunShape shape, const Options& options, const std::function<FitLimits()>& limits) {
+  SchedulePolicy& policy = shape.policy;
+  const auto& reshard = options.shard.reshard_after_forward;
   const ProcessGrid grid = grid_for(policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
-  return grid.size(rules_of(policy.strategy).state) == 1 && life_of(policy) != ParameterLife::rest &&
-         policy.compute != DType::fp32 && policy.offload == Offload::none;
-}
-
-RunShape with_copies_kept(RunShape shape, const FitLimits& limits) {
-  shape.policy.keeps_copies = true;
-  shape.policy.keeps_copies = limits.device <= 0 || fits(shape, shape.policy.recomputation, limits);
+  if (reshard.drops && options.is_given("shard.reshard_after_forward")) return shape;
+  if (grid.size(rules_of(policy.strategy).state) != 1 || life_of(policy) == ParameterLife::rest) return shape;
+  if (policy.compute == DType::fp32 || policy.offload != Offload::none) return shape;
+  const FitLimits all = limits();
+  policy.keeps_copies = true;
+  policy.keeps_copies = all.device <= 0 || fits(shape, policy.recomputation, all);
   return shape;
 }
 

@@ -22,11 +22,6 @@ FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const
   return answer;
 }
 
-FitAnswer examine_fit(const RunShape& shape, std::int64_t allowed) {
-  const PlannedRun planned = plan_shape(shape);
-  return examine_fit(shape, planned.schedule, planned.plan, allowed);
-}
-
 std::string describe_fit(const FitAnswer& answer) {
   std::string text =
       fmt::format("needs {} per rank, {} allowed", format_bytes(answer.needed), format_bytes(answer.allowed));

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "tessera/base/format.hpp"
+#include "tessera/fit/search.hpp"
 #include "tessera/kernels/needs.hpp"
 
 namespace tessera {
@@ -16,15 +18,13 @@ std::int64_t bytes_needed(const RunShape& shape) {
   return limited_bytes(planned.schedule, planned.plan);
 }
 
-/// Returns the largest smaller micro-batch that fits, by halving the interval (memory grows with the micro-batch); 1 if
-/// none does.
+/// Returns the largest smaller micro-batch that fits; 1 if none does.
 std::int64_t largest_micro_batch(RunShape shape, std::int64_t allowed) {
-  std::int64_t fits = 0, too_large = shape.micro_batch;
-  while (too_large - fits > 1) {
-    shape.micro_batch = fits + (too_large - fits) / 2;
-    (bytes_needed(shape) <= allowed ? fits : too_large) = shape.micro_batch;
-  }
-  return std::max<std::int64_t>(1, fits);
+  const std::int64_t fitting = last_that_fits(0, shape.micro_batch, [&](std::int64_t batch) {
+    shape.micro_batch = batch;
+    return bytes_needed(shape) <= allowed;
+  });
+  return std::max<std::int64_t>(1, fitting);
 }
 
 /// Returns `shape` with one change.
@@ -143,13 +143,6 @@ const std::vector<Dimension>& dimensions() {
   return all;
 }
 
-/// Returns which dimension is the micro-batch.
-std::size_t dimension_of_batch() {
-  const auto found =
-      std::ranges::find_if(dimensions(), [](const Dimension& one) { return one.changes == smallest_batch; });
-  return static_cast<std::size_t>(found - dimensions().begin());
-}
-
 /// A run with some of its dimensions changed.
 struct Combination {
   RunShape shape;
@@ -157,41 +150,26 @@ struct Combination {
   std::int64_t bytes = 0;
 };
 
-/// Of all combinations from dimension `at` on, finds the one that needs least.
-void find_least(const Combination& now, std::size_t at, std::optional<Combination>& least) {
-  if (at == dimensions().size()) {
-    const auto bytes = bytes_with({"", now.shape});
-    if (!bytes || (least && *bytes >= least->bytes)) return;
-    least = now;
-    least->bytes = *bytes;
-    return;
-  }
-  const auto changes = dimensions()[at].changes(now.shape);
-  if (changes.empty() || !dimensions()[at].always_least) find_least(now, at + 1, least);
-  for (const Change& change : changes) {
-    Combination next = now;
-    next.shape = change.shape;
-    next.options[at] = change.option;
-    find_least(next, at + 1, least);
-  }
-}
-
-/// Returns the run with only those changes of a combination that `keep` names, each as it was found.
-std::optional<Combination> with_only(const RunShape& shape, const Combination& of, const std::vector<bool>& keep) {
-  Combination result{shape, std::vector<std::string>(dimensions().size()), 0};
-  for (std::size_t d = 0; d < dimensions().size(); ++d) {
-    if (!keep[d]) continue;
-    for (const Change& change : dimensions()[d].changes(result.shape)) {
-      if (change.option != of.options[d]) continue;
-      result.shape = change.shape;
-      result.options[d] = change.option;
+/// Of all combinations, or of those with the options `only`, finds the first that needs least.
+std::optional<Combination> find_least(const RunShape& shape, const std::vector<std::string>& only = {}) {
+  const auto choices = [&](const Combination& now, std::size_t d) {
+    std::vector<Combination> out{now};
+    for (const Change& change : dimensions()[d].changes(now.shape)) {
+      out.push_back({change.shape, now.options});
+      out.back().options[d] = change.option;
     }
-    if (result.options[d].empty()) return std::nullopt;  // it needs a different one
-  }
-  const auto bytes = bytes_with({"", result.shape});
-  if (!bytes) return std::nullopt;
-  result.bytes = *bytes;
-  return result;
+    if (only.empty() && dimensions()[d].always_least && out.size() > 1) out.erase(out.begin());
+    std::erase_if(out, [&](const Combination& one) { return !only.empty() && one.options[d] != only[d]; });
+    return out;
+  };
+  std::optional<Combination> least;
+  const std::size_t count = dimensions().size();
+  each_combination(Combination{shape, std::vector<std::string>(count)}, count, choices, [&](const Combination& one) {
+    const auto bytes = bytes_with({"", one.shape});
+    if (bytes && (!least || *bytes < least->bytes)) least = Combination{one.shape, one.options, *bytes};
+    return true;
+  });
+  return least;
 }
 
 }  // namespace
@@ -219,29 +197,27 @@ std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed) 
 }
 
 void combine(const RunShape& shape, FitAnswer& answer) {
-  std::optional<Combination> least;
-  find_least({shape, std::vector<std::string>(dimensions().size()), 0}, 0, least);
+  const std::optional<Combination> least = find_least(shape);
   if (!least || least->bytes >= answer.needed) return;
   const bool fits = least->bytes <= answer.allowed;
   const std::int64_t goal = fits ? answer.allowed : least->bytes;
-  std::vector<bool> keep;
-  for (const std::string& option : least->options) keep.push_back(!option.empty());
   Combination best = *least;
-  for (std::size_t d = keep.size(); d-- > 0;) {
-    if (!keep[d]) continue;
-    keep[d] = false;
-    const auto without = with_only(shape, *least, keep);
+  std::vector<std::string> needed = least->options;
+  for (std::size_t d = needed.size(); d-- > 0;) {
+    const std::string option = std::exchange(needed[d], "");
+    if (option.empty()) continue;
+    const auto without = find_least(shape, needed);
     if (without && without->bytes <= goal) {
       best = *without;
     } else {
-      keep[d] = true;
+      needed[d] = option;
     }
   }
-  const std::size_t batch = dimension_of_batch();
-  if (fits && keep[batch]) {  // perhaps one larger than 1
+  const auto batch = std::ranges::find(best.options, "train.micro_batch=1");
+  if (fits && batch != best.options.end()) {  // perhaps one larger than 1
     best.shape.micro_batch = shape.micro_batch;
     best.shape.micro_batch = largest_micro_batch(best.shape, answer.allowed);
-    best.options[batch] = fmt::format("train.micro_batch={}", best.shape.micro_batch);
+    *batch = fmt::format("train.micro_batch={}", best.shape.micro_batch);
     best.bytes = bytes_needed(best.shape);
   }
   std::string options;

@@ -219,10 +219,8 @@ void decide_by_memory(ResolvedRun& run, const ResolveSite& site) {
 }
 
 void plan_schedule(ResolvedRun& run, const ResolveSite& site) {
-  run.shape = run_shape(run.options, run.architecture, run.world, run.ranks_per_node);
-  const bool asks_to_drop =
-      run.options.shard.reshard_after_forward.drops && run.options.is_given("shard.reshard_after_forward");
-  if (!asks_to_drop && drops_own_copies(run.shape)) run.shape = with_copies_kept(run.shape, limits_of_least(run, site));
+  run.shape = with_copies_kept(run_shape(run.options, run.architecture, run.world, run.ranks_per_node), run.options,
+                               [&] { return limits_of_least(run, site); });
   run.planned = plan_shape(run.shape, site.effort);
   if (site.purpose == Purpose::sweep) return;  // its process verifies it
   require_verified(run.planned.schedule, run.planned.plan, [&] {

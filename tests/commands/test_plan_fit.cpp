@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "commands/plan_fit.hpp"
 #include "simulate/simulated_run.hpp"
 #include "temporary_folder.hpp"
 #include "tessera/commands/commands.hpp"
+#include "tessera/fit/fastest.hpp"
 #include "tessera/fit/fit.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 
@@ -34,6 +34,8 @@ Words fit_words(std::int64_t memory) {
           "--run.queues=parallel",
           fmt::format("--plan.memory={}", memory)};
 }
+
+RunShape own_shape(const Options& options) { return ResolvedRun(options, {Purpose::sweep, 4, {}}).shape; }
 
 struct Tried {
   std::int64_t bytes = 0;
@@ -72,7 +74,8 @@ const std::vector<SearchedOption> kFitSpace = {{"shard.strategy", "", {"ddp", "z
                                                {"shard.prefetch_forward", "", {"0", "1"}, 2}};
 
 FitSearch found(std::int64_t memory, const std::vector<SearchedOption>& space) {
-  return search_fit(on_cluster(parse_arguments(fit_words(memory)), fit_machine(), 4), fit_machine(), space);
+  const Options options = on_cluster(parse_arguments(fit_words(memory)), fit_machine(), 4);
+  return search_fit(options, own_shape(options), fit_machine(), space);
 }
 
 }  // namespace
@@ -115,7 +118,7 @@ TEST_CASE("No combination that fits is faster than what is found, but for equals
 
 TEST_CASE("A space that is too large is searched in stages, and says so") {
   const Options options = on_cluster(parse_arguments(fit_words(1 << 30)), fit_machine(), 4);
-  const FitSearch search = search_fit(options, fit_machine(), searched_options(options));
+  const FitSearch search = search_fit(options, own_shape(options), fit_machine(), searched_options(options));
   CHECK(search.in_stages);
   const Tried given = tried(fit_words(1 << 30));
   CHECK(search.least_seconds <= given.seconds);

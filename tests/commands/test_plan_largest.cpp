@@ -3,8 +3,9 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "commands/plan_largest.hpp"
 #include "tessera/commands/commands.hpp"
+#include "tessera/fit/largest_model.hpp"
+#include "tessera/resolve/resolved_run.hpp"
 
 using namespace tessera;
 using Catch::Contains;
@@ -43,7 +44,7 @@ TEST_CASE("The largest model fits, the next one does not, and its bytes add up")
     const Options options = parse_arguments(words);
     const ResolvedRun run(options, {Purpose::plan, options.plan.ranks, {options.plan.memory, 0, "memory"}});
     const std::vector<Architecture> models = models_like(run.architecture);
-    const std::vector<LargestRow> rows = largest_models(run, options);
+    const std::vector<LargestRow> rows = largest_models(run.shape, options);
     REQUIRE(rows.size() == all_strategies().size());
     for (const LargestRow& row : rows) {
       INFO(name_of(row.strategy));

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "examine_fit.hpp"
 #include "tessera/fit/decide_fit.hpp"
-#include "tessera/fit/fit.hpp"
 #include "tessera/schedule/verify.hpp"
 
 using namespace tessera;

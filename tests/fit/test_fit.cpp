@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "examine_fit.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/fit/fit.hpp"
 
 using namespace tessera;
 

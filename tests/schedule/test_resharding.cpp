@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "examine_fit.hpp"
 #include "mutants.hpp"
-#include "tessera/fit/fit.hpp"
 #include "tessera/schedule/build.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/print.hpp"

@@ -169,7 +169,7 @@ inline RunOutcome train_locally(const Options& options, const Architecture& arch
   std::mutex mutex;
   RunShape shape = run_shape(options, architecture, world, ranks_per_node);
   shape.policy.offload_bucket = bucket;
-  if (drops_own_copies(shape) && !options.is_given("shard.reshard_after_forward")) shape = with_copies_kept(shape, {});
+  shape = with_copies_kept(shape, options, [] { return FitLimits(); });
   const PlannedRun planned = plan_shape(shape);
   require_verified(planned.schedule, planned.plan);
   RunOutcome outcome = empty_outcome(planned);

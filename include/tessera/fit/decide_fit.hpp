@@ -2,6 +2,7 @@
 // Options whose value is `fit`: finds the cheapest choice with which a run fits, and what a recomputation costs.
 
 #include <cstdint>
+#include <functional>
 
 #include "tessera/fit/fit.hpp"
 
@@ -28,11 +29,9 @@ bool is_decided_by_memory(const Options& options);
 Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
                          std::int64_t ranks_per_node, const FitLimits& limits);
 
-/// Returns whether a rank has all state but drops its parameters in 16 bits, although a gather would only be a cast.
-bool drops_own_copies(const RunShape& shape);
-
-/// Lets such a rank keep them from step to step, as under ddp, if they fit or the device's limit is not known. The bits
-/// do not depend on it.
-RunShape with_copies_kept(RunShape shape, const FitLimits& limits);
+/// Lets a rank that has all state keep its parameters in 16 bits from step to step, as under ddp, where a gather would
+/// only be a cast: if they fit or the device's limit is not known, and the options do not ask for it to drop them. The
+/// bits do not depend on it. `limits` is called where they matter.
+RunShape with_copies_kept(RunShape shape, const Options& options, const std::function<FitLimits()>& limits);
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/schedule/planned_run.hpp"
 #include "tessera/simulate/predict.hpp"
 
 namespace tessera {
@@ -45,8 +46,10 @@ struct FitSearch {
 std::vector<SearchedOption> searched_options(const Options& options);
 
 /// Tries all combinations if there are few; else stage after stage, each from the best of the one before. `options`: on
-/// the cluster (on_cluster). UsageError if no memory is known, or all are impossible; DoesNotFit if none fits.
-FitSearch search_fit(const Options& options, const Cluster& cluster, std::vector<SearchedOption> space);
+/// the cluster (on_cluster); `own`: of that run. UsageError if no memory is known, or all are impossible; DoesNotFit if
+/// none fits.
+FitSearch search_fit(const Options& options, const RunShape& own, const Cluster& cluster,
+                     std::vector<SearchedOption> space);
 
 /// Returns the fastest, the losers by reason, and what was searched. Ends with the command of the first.
 std::string fit_search_text(const FitSearch& search, const Options& options);

@@ -8,11 +8,11 @@
 #include <set>
 #include <tuple>
 
-#include "commands/plan_fit.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 #include "tessera/base/wrap.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/fit/fastest.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {

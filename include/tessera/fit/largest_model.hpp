@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/resolve/resolved_run.hpp"
+#include "tessera/schedule/planned_run.hpp"
 
 namespace tessera {
 
@@ -23,16 +23,16 @@ struct LargestRow {
   std::string impossible = {};  ///< empty if there is such a model
 };
 
-/// Finds them by halving the list of models. `asked`: the options before memory decided any. UsageError if no memory is
-/// known, or if the recomputation names blocks of one model.
-std::vector<LargestRow> largest_models(const ResolvedRun& run, const Options& asked);
+/// Finds them. `asked`: the options before memory decided any. UsageError if no memory is known, or if the
+/// recomputation names blocks of one model.
+std::vector<LargestRow> largest_models(const RunShape& run, const Options& asked);
 
 /// Returns the run's row with another model, whether it fits or not. UsageError if the strategy is impossible.
 LargestRow row_of_model(RunShape shape, const Architecture& model, Strategy strategy);
 
-/// Returns the rows with their arithmetic, and that of 16 bytes per parameter.
-std::string largest_text(const std::vector<LargestRow>& rows, const ResolvedRun& run);
+/// Returns the rows with their arithmetic, and that of 16 bytes per parameter. `own`: the run's model.
+std::string largest_text(const std::vector<LargestRow>& rows, const Architecture& own, std::int64_t allowed);
 /// Returns the same facts.
-nlohmann::ordered_json largest_json(const std::vector<LargestRow>& rows, const ResolvedRun& run);
+nlohmann::ordered_json largest_json(const std::vector<LargestRow>& rows, const Architecture& own, std::int64_t allowed);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-#include "commands/plan_fit.hpp"
+#include "tessera/fit/fastest.hpp"
 
 #include <fmt/ranges.h>
 
@@ -15,7 +15,8 @@
 #include "tessera/config/describe.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
-#include "tessera/resolve/resolved_run.hpp"
+#include "tessera/fit/decide_fit.hpp"
+#include "tessera/fit/search.hpp"
 
 namespace tessera {
 
@@ -33,42 +34,46 @@ bool has_effect(const Options& options, const std::string& name) {
 /// Calls `use` with every combination of the options, until it returns false. Those without effect are left out.
 bool combine_options(const FitRow& row, std::span<const SearchedOption> space,
                      const std::function<bool(const FitRow&)>& use) {
-  if (space.empty()) return use(row);
-  const SearchedOption& option = space[0];
-  if (!has_effect(row.options, option.name)) return combine_options(row, space.subspan(1), use);
-  return std::ranges::all_of(option.values, [&](const std::string& value) {
-    FitRow one = row;
-    apply({option.name, value, "plan.view = fit"}, one.options);
-    if (value != option.own || option.name == "shard.strategy") {
-      one.words.push_back(fmt::format("--{}={}", option.name, value));
-      if (option.stage < kPrefetch) one.kind += one.words.back();
+  const auto choices = [&](const FitRow& now, std::size_t dimension) {
+    const SearchedOption& option = space[dimension];
+    if (!has_effect(now.options, option.name)) return std::vector{now};
+    std::vector<FitRow> out(option.values.size(), now);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      apply({option.name, option.values[i], "plan.view = fit"}, out[i].options);
+      if (option.values[i] == option.own && option.name != "shard.strategy") continue;
+      out[i].words.push_back(fmt::format("--{}={}", option.name, option.values[i]));
+      if (option.stage < kPrefetch) out[i].kind += out[i].words.back();
     }
-    return combine_options(one, space.subspan(1), use);
-  });
+    return out;
+  };
+  return each_combination(row, space.size(), choices, use);
 }
 
-/// Plans and predicts a configuration.
-void fill(FitRow& row, const Cluster& cluster, std::int64_t allowed) try {
+/// Plans and predicts a configuration of the run `own`.
+void fill(FitRow& row, const RunShape& own, const Cluster& cluster, std::int64_t allowed) try {
   drop_unused(row.options, [](const std::string&) { return true; });
   validate(row.options);
-  ResolveSite site(Purpose::sweep, row.options.plan.ranks, {allowed, 0, "plan.memory"});
-  site.effort = {false, 0};  // most of the time would go into the last percent
-  const ResolvedRun run(row.options, site);
-  row.bytes = limited_bytes(run.planned.schedule, run.planned.plan);
-  if (row.bytes > allowed && run.planned.plan.at(MemorySpace::device).lower_bound() <= allowed) {
-    const PlannedRun planned = plan_shape(run.shape);
+  validate_for_world(row.options, own.world, own.ranks_per_node);
+  const FitLimits limits{allowed};
+  const Options options = with_fit_decided(row.options, own.architecture, own.world, own.ranks_per_node, limits);
+  const RunShape shape = with_copies_kept(run_shape(options, own.architecture, own.world, own.ranks_per_node), options,
+                                          [&] { return limits; });
+  const auto [schedule, plan] = plan_shape(shape, {false, 0});  // most of the time would go into the last percent
+  row.bytes = limited_bytes(schedule, plan);
+  if (row.bytes > allowed && plan.at(MemorySpace::device).lower_bound() <= allowed) {
+    const PlannedRun planned = plan_shape(shape);
     row.bytes = limited_bytes(planned.schedule, planned.plan);
   }
   if (row.bytes > allowed) return;
-  row.prediction = predict(run.planned.schedule, run.planned.plan, run.options, cluster);
+  row.prediction = predict(schedule, plan, options, cluster);
   row.prediction->timeline.spans.clear();
 } catch (const UsageError& error) {
   row.refused = error.what();
 }
 
 /// Tries every combination from each start, on all cores, and sorts the rows.
-void try_all(const std::vector<FitRow>& starts, std::span<const SearchedOption> space, const Cluster& cluster,
-             FitSearch& search) {
+void try_all(const std::vector<FitRow>& starts, std::span<const SearchedOption> space, const RunShape& own,
+             const Cluster& cluster, FitSearch& search) {
   const auto before = std::ssize(search.rows);
   std::set<std::vector<std::string>> seen;
   for (const FitRow& row : search.rows) seen.insert(row.words);
@@ -79,7 +84,7 @@ void try_all(const std::vector<FitRow>& starts, std::span<const SearchedOption> 
     });
   }
   ThreadPool(allowed_cores()).parallel_for(std::ssize(search.rows) - before, [&](std::int64_t i, int) {
-    fill(search.rows[static_cast<std::size_t>(before + i)], cluster, search.allowed);
+    fill(search.rows[static_cast<std::size_t>(before + i)], own, cluster, search.allowed);
   });
   std::ranges::stable_sort(search.rows, {}, [](const FitRow& row) {
     const auto& p = row.prediction;
@@ -133,7 +138,8 @@ std::vector<SearchedOption> searched_options(const Options& options) {
   return all;
 }
 
-FitSearch search_fit(const Options& options, const Cluster& cluster, std::vector<SearchedOption> space) {
+FitSearch search_fit(const Options& options, const RunShape& own, const Cluster& cluster,
+                     std::vector<SearchedOption> space) {
   if (options.plan.memory == 0)
     throw refuse("plan.view", "fit")
         .because("neither plan.memory nor {} says how much memory there is", cluster.file)
@@ -142,11 +148,11 @@ FitSearch search_fit(const Options& options, const Cluster& cluster, std::vector
   std::vector<FitRow> starts{{options}};
   std::size_t count = 0;
   search.in_stages = !combine_options(starts[0], search.space, [&](const FitRow&) { return ++count <= kWhole; });
-  if (!search.in_stages) try_all(starts, search.space, cluster, search);
+  if (!search.in_stages) try_all(starts, search.space, own, cluster, search);
   for (int stage = 0; search.in_stages && stage < kStages; ++stage) {
     std::vector<SearchedOption> part = search.space;
     std::erase_if(part, [&](const SearchedOption& option) { return option.stage != stage; });
-    try_all(starts, part, cluster, search);
+    try_all(starts, part, own, cluster, search);
     starts = search.rows;
     starts.resize(std::min(kKept, starts.size()), {options});
   }

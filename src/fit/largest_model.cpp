@@ -1,4 +1,4 @@
-#include "commands/plan_largest.hpp"
+#include "tessera/fit/largest_model.hpp"
 
 #include <fmt/ranges.h>
 
@@ -10,6 +10,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/text_table.hpp"
+#include "tessera/fit/search.hpp"
 #include "tessera/model/family.hpp"
 
 namespace tessera {
@@ -49,11 +50,10 @@ std::int64_t stepped(double value, std::int64_t step) {
 }
 
 /// Returns the run with as little memory as the options allow, where memory decides.
-RunShape least_shape(const ResolvedRun& run, const Options& asked) {
-  RunShape shape = run.shape;
+RunShape least_shape(RunShape shape, const Options& asked) {
   if (asked.memory.checkpoint == ActivationCheckpointing::fit) shape.policy.recomputation = Recomputation::all_blocks();
   if (asked.shard.offload_fraction.fits) shape.policy.offload_fraction = 1;
-  if (asked.memory.keep_activated == Tristate::automatic && !is_deterministic(run.options.run))
+  if (asked.memory.keep_activated == Tristate::automatic && !shape.policy.deterministic)
     shape.policy.keeps_activated = false;
   return shape;
 }
@@ -63,14 +63,15 @@ LargestRow largest(const RunShape& shape, Strategy strategy, const std::vector<A
   LargestRow best = row_of_model(shape, models[0], strategy);
   if (best.total > allowed)
     best.impossible = fmt::format("even width {} needs {}", models[0].width, format_bytes(best.total));
-  std::size_t fits = 0, too_large = best.impossible.empty() ? models.size() : 1, next = 1;
-  while (too_large - fits > 1) {
-    const std::size_t at = next < too_large ? next : fits + (too_large - fits) / 2;
-    const LargestRow row = row_of_model(shape, models[at], strategy);
-    (row.total <= allowed ? fits : too_large) = at;
+  const auto fits = [&](std::int64_t at) {
+    const LargestRow row = row_of_model(shape, models[static_cast<std::size_t>(at)], strategy);
     if (row.total <= allowed) best = row;
-    next = 2 * next + 1;  // from small ones, because a plan of a huge model takes long
-  }
+    return row.total <= allowed;
+  };
+  std::int64_t fitting = 0, next = 1;  // from small ones, because a plan of a huge model takes long
+  const auto most = best.impossible.empty() ? std::ssize(models) : next;
+  for (; next < most && fits(next); next = 2 * next + 1) fitting = next;
+  last_that_fits(fitting, std::min(next, most), fits);
   return best;
 } catch (const UsageError& error) {
   return {strategy, {}, 0, 1, 0, 0, 0, 0, error.what()};
@@ -80,9 +81,7 @@ double bytes_per_parameter(const LargestRow& row) {
   return static_cast<double>(row.state) * static_cast<double>(row.ranks) / static_cast<double>(row.parameters);
 }
 
-std::int64_t by_folklore(const LargestRow& row, const ResolvedRun& run) {
-  return run.options.plan.memory * row.ranks / kFolklore;
-}
+std::int64_t by_folklore(const LargestRow& row, std::int64_t allowed) { return allowed * row.ranks / kFolklore; }
 
 /// Key/value heads are as many as the run's, or in its ratio to heads: what makes models of more widths.
 bool keeps_kv_heads(const Architecture& own) { return own.kv_heads * own.kv_heads < own.heads; }
@@ -130,12 +129,12 @@ LargestRow row_of_model(RunShape shape, const Architecture& model, Strategy stra
   return row;
 }
 
-std::vector<LargestRow> largest_models(const ResolvedRun& run, const Options& asked) {
+std::vector<LargestRow> largest_models(const RunShape& run, const Options& asked) {
   if (asked.plan.memory == 0)
     throw refuse("plan.view", "largest")
         .because("it is not known how much memory there is")
         .hint("Give plan.memory, or plan.cluster with a machine that says it");
-  if (!run.shape.policy.recomputation.listed.empty())
+  if (!run.policy.recomputation.listed.empty())
     throw refuse("plan.view", "largest")
         .because("memory.checkpoint_blocks lists blocks of one model")
         .use("all or M/N");
@@ -146,7 +145,7 @@ std::vector<LargestRow> largest_models(const ResolvedRun& run, const Options& as
   return rows;
 }
 
-std::string largest_text(const std::vector<LargestRow>& rows, const ResolvedRun& run) {
+std::string largest_text(const std::vector<LargestRow>& rows, const Architecture& own, std::int64_t allowed) {
   TextTable table({"strategy", ">parameters", ">layers", ">width", ">state: bytes x parameters / ranks",
                    ">+ activations", ">+ reserve", ">= total", ">by 16 bytes"});
   for (const LargestRow& row : rows) {
@@ -159,16 +158,16 @@ std::string largest_text(const std::vector<LargestRow>& rows, const ResolvedRun&
         {name, parameters, std::to_string(row.model.layers), std::to_string(row.model.width),
          fmt::format("{:.1f} x {} / {} = {}", bytes_per_parameter(row), parameters, row.ranks, format_bytes(row.state)),
          format_bytes(row.activations), format_bytes(row.reserve), format_bytes(row.total),
-         format_count(by_folklore(row, run))});
+         format_count(by_folklore(row, allowed))});
   }
   return fmt::format(
       "the largest {} models that fit in {} per rank, with batch and recomputation as given\n{}"
       "  {}\n  state: masters, moments, copies and gradients at the peak; reserve: gathered units, workspace, idle\n"
       "  by 16 bytes: the parameters for which 16 bytes each would fill that memory on as many ranks\n",
-      name_of(run.architecture.family), format_bytes(run.options.plan.memory), table.text(), rule_of(run.architecture));
+      name_of(own.family), format_bytes(allowed), table.text(), rule_of(own));
 }
 
-Json largest_json(const std::vector<LargestRow>& rows, const ResolvedRun& run) {
+Json largest_json(const std::vector<LargestRow>& rows, const Architecture& own, std::int64_t allowed) {
   Json list = Json::array();
   for (const LargestRow& row : rows) {
     Json& one = list.emplace_back(Json{{"strategy", name_of(row.strategy)}});
@@ -184,9 +183,9 @@ Json largest_json(const std::vector<LargestRow>& rows, const ResolvedRun& run) {
                 {"activations", row.activations},
                 {"reserve", row.reserve},
                 {"total", row.total},
-                {"by_16_bytes", by_folklore(row, run)}});
+                {"by_16_bytes", by_folklore(row, allowed)}});
   }
-  return {{"allowed", run.options.plan.memory}, {"rule", rule_of(run.architecture)}, {"strategies", std::move(list)}};
+  return {{"allowed", allowed}, {"rule", rule_of(own)}, {"strategies", std::move(list)}};
 }
 
 }  // namespace tessera
