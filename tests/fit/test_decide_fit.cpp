@@ -174,3 +174,17 @@ TEST_CASE("Fewer blocks fit where the inputs of all are more than the machine ha
   CHECK(fitting_device <= device);
   CHECK(fitting_machine <= machine);
 }
+
+TEST_CASE("A rank that has all state keeps its 16-bit parameters, unless it is to drop them or they do not fit") {
+  const auto kept = [](const std::vector<std::string>& words, std::int64_t allowed = 0) {
+    const Options options = parse_arguments(words);
+    const RunShape shape = run_shape(options, preset("nano"), 1, 1);
+    return with_copies_kept(shape, options, [&] { return FitLimits{allowed}; }).policy.keeps_copies;
+  };
+  const std::string bf16 = "--precision.compute=bf16";
+  CHECK(kept({bf16}));
+  CHECK_FALSE(kept({bf16}, 1000));
+  CHECK_FALSE(kept({bf16, "--shard.reshard_after_forward=true"}));
+  CHECK_FALSE(kept({bf16, "--shard.strategy=ddp"}));  // which keeps them without being told
+  CHECK_FALSE(kept({}));
+}
