@@ -59,7 +59,7 @@ class PyTorchRows(PeerCase):
         job = self.job("sweep", "pytorch.ini", "--sweep.action=run", "--data.synthetic_tokens=20K", *words, timeout=300)
         self.assertEqual(job.code, 0, job.everything())
         row = Report(self.folder / "runs/pytorch", json_file=self.folder / "rows.json").rows["1-pytorch"]
-        self.assertLessEqual({"model", "batch"}, set(row["flags"]))
+        self.assertLessEqual({"sequence", "batch"}, set(row["flags"]))
 
 
 if __name__ == "__main__":
