@@ -37,7 +37,7 @@ inline ModelParts toy_model(const ToyShape& shape = {}) {
     model.tensors.push_back(t);
     return TensorId(model.tensors.size()) - 1;
   };
-  auto cost = [](std::int64_t scratch) { return PartCost{scratch, 1000, 1000}; };
+  auto cost = [](std::int64_t scratch) { return PartCost{scratch, 1000}; };
   const TensorId wte = tensor("wte.weight", {shape.vocab, C}, true);
   const TensorId wpe = tensor("wpe.weight", {shape.context, C});
   model.parts.push_back({"embed", PartKind::embedding, -1, {wte, wpe}, {false, false}, {}, cost(0), cost(64), cost(0)});

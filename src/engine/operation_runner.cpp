@@ -122,17 +122,8 @@ void OperationRunner::run_part(const Operation& op, const BoundOperation& bound,
   const Part& part = bound.model->parts[op.part];
   Kernels& kernels = resources_.compute->kernels(op.queue);
   for (const auto& [address, bytes] : bound.gaps) kernels.fill_zero(stream, address, bytes);
-  switch (op.kind) {
-    case OperationKind::forward:
-      part_forward(kernels, stream, *bound.model, part, bound.buffers);
-      break;
-    case OperationKind::recompute:
-      part_recompute(kernels, stream, *bound.model, part, bound.buffers);
-      break;
-    default:
-      part_backward(kernels, stream, *bound.model, part, bound.buffers);
-      break;
-  }
+  const auto& run = op.kind == OperationKind::backward ? part_backward : part_forward;
+  run(kernels, stream, *bound.model, part, bound.buffers);
   if (part.kind != PartKind::head || bound.model->generates()) return;
   kernels.accumulate_loss(stream, {bound_.scalars, bound_.reduced, bound.clears_sums});
 }

@@ -117,8 +117,8 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
 
   std::vector<std::optional<Source>> found(expected.size());
   std::optional<Source> head;  // of a tied model
-  const auto table = static_cast<std::size_t>(std::ranges::find(expected, Role::token_table, &ParameterTensor::role) -
-                                              expected.begin());
+  const auto table =
+      static_cast<std::size_t>(std::ranges::find(expected, true, &ParameterTensor::is_table) - expected.begin());
   TESSERA_ASSERT(table < expected.size(), "a model without a table");
   const std::vector<Source> tensors = open_files(folder);
   for (const Source& source : tensors) {

@@ -1,7 +1,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "tessera/base/error.hpp"
 #include "tessera/model/initialize.hpp"
 
 namespace tessera {
@@ -18,13 +17,15 @@ double scaled_frequency(double frequency, const RopeScaling& s) {
   return (1 - kept) * frequency / s.factor + kept * frequency;
 }
 
-std::vector<float> rotary_table(const ModelParts& model, std::int64_t positions) {
-  const Architecture& a = model.architecture;
-  const std::int64_t half = a.head_width() / 2;
+}  // namespace
+
+std::vector<float> constant_values(const ModelParts& model, std::int32_t number) {
+  const ConstantTensor& c = model.constants.at(static_cast<std::size_t>(number));
+  const std::int64_t half = c.width / 2, positions = c.elements / c.width;
   std::vector<double> frequency;
   for (std::int64_t i = 0; i < half; ++i) {
-    const double exponent = static_cast<double>(2 * i) / static_cast<double>(a.head_width());
-    frequency.push_back(scaled_frequency(std::pow(a.rope_theta, -exponent), a.rope_scaling));
+    const double exponent = static_cast<double>(2 * i) / static_cast<double>(c.width);
+    frequency.push_back(scaled_frequency(std::pow(c.theta, -exponent), c.scaling));
   }
   std::vector<float> table;
   table.reserve(static_cast<std::size_t>(positions * half * 2));
@@ -35,17 +36,6 @@ std::vector<float> rotary_table(const ModelParts& model, std::int64_t positions)
     }
   }
   return table;
-}
-
-}  // namespace
-
-std::vector<float> constant_values(const ModelParts& model, std::int32_t number) {
-  const ConstantTensor& constant = model.constants.at(static_cast<std::size_t>(number));
-  TESSERA_ASSERT(constant.name == "rotary", "nobody knows the values of constant {}", constant.name);
-  std::vector<float> values = rotary_table(model, constant.elements / model.architecture.head_width());
-  TESSERA_ASSERT(static_cast<std::int64_t>(values.size()) == constant.elements, "{}: {} elements made, {} declared",
-                 constant.name, values.size(), constant.elements);
-  return values;
 }
 
 }  // namespace tessera

@@ -8,11 +8,6 @@ namespace tessera {
 
 namespace {
 
-using enum Role;
-using enum Initialization;
-using enum InBackward;
-using enum Length;
-using enum TensorRow::In;
 using Number = ConfigKey::Number;
 using Size = ConfigKey::Size;
 using Text = ConfigKey::Text;
@@ -23,50 +18,21 @@ using A = Architecture;
 
 // clang-format off
 
-/// Conv1D weights are [in, out].
-constexpr TensorRow kGpt2Tensors[] = {
-    {token_table,         "transformer.wte.weight",              normal,   not_read, vocab,   width},
-    {position_table,      "transformer.wpe.weight",              normal,   not_read, context, width},
-    {attention_norm_gain, "transformer.h.{}.ln_1.weight",        one,      read,     width},
-    {attention_norm_bias, "transformer.h.{}.ln_1.bias",          zero,     read,     width},
-    {qkv_weight,          "transformer.h.{}.attn.c_attn.weight", normal,   read,     width,   qkv},
-    {qkv_bias,            "transformer.h.{}.attn.c_attn.bias",   zero,     not_read, qkv},
-    {output_weight,       "transformer.h.{}.attn.c_proj.weight", residual, read,     query,   width},
-    {output_bias,         "transformer.h.{}.attn.c_proj.bias",   zero,     not_read, width},
-    {mlp_norm_gain,       "transformer.h.{}.ln_2.weight",        one,      read,     width},
-    {mlp_norm_bias,       "transformer.h.{}.ln_2.bias",          zero,     read,     width},
-    {up_weight,           "transformer.h.{}.mlp.c_fc.weight",    normal,   read,     width,   ffn},
-    {up_bias,             "transformer.h.{}.mlp.c_fc.bias",      zero,     not_read, ffn},
-    {down_weight,         "transformer.h.{}.mlp.c_proj.weight",  residual, read,     ffn,     width},
-    {down_bias,           "transformer.h.{}.mlp.c_proj.bias",    zero,     not_read, width},
-    {final_norm_gain,     "transformer.ln_f.weight",             one,      read,     width},
-    {final_norm_bias,     "transformer.ln_f.bias",               zero,     read,     width},
-    {head_table,          kHeadName,                             normal,   read,     vocab,   width, untied},
+constexpr ModuleNames kGpt2Modules = {
+    .token_table = "wte", .position_table = "wpe",
+    .attention_norm = "ln_1", .qkv = "attn.c_attn", .attention_output = "attn.c_proj",
+    .mlp_norm = "ln_2", .up = "mlp.c_fc", .down = "mlp.c_proj",
+    .final_norm = "ln_f",
 };
 
-/// Of Qwen2, Llama and Qwen3; linear weights are [out, in].
-constexpr TensorRow kRotaryTensors[] = {
-    {token_table,         "model.embed_tokens.weight",                       normal, not_read, vocab, width},
-    {attention_norm_gain, "model.layers.{}.input_layernorm.weight",          one,    read,     width},
-    {query_weight,        "model.layers.{}.self_attn.q_proj.weight",         normal, read,     query, width},
-    {query_bias,          "model.layers.{}.self_attn.q_proj.bias",           zero,   not_read, query, none,  biased},
-    {key_weight,          "model.layers.{}.self_attn.k_proj.weight",         normal, read,     key,   width},
-    {key_bias,            "model.layers.{}.self_attn.k_proj.bias",           zero,   not_read, key,   none,  biased},
-    {value_weight,        "model.layers.{}.self_attn.v_proj.weight",         normal, read,     key,   width},
-    {value_bias,          "model.layers.{}.self_attn.v_proj.bias",           zero,   not_read, key,   none,  biased},
-    {query_norm_gain,     "model.layers.{}.self_attn.q_norm.weight",         one,    read,     head,  none,  normed},
-    {key_norm_gain,       "model.layers.{}.self_attn.k_norm.weight",         one,    read,     head,  none,  normed},
-    {output_weight,       "model.layers.{}.self_attn.o_proj.weight",         normal, read,     width, query},
-    {output_bias,         "model.layers.{}.self_attn.o_proj.bias",           zero,   not_read, width, none, out_biased},
-    {mlp_norm_gain,       "model.layers.{}.post_attention_layernorm.weight", one,    read,     width},
-    {gate_weight,         "model.layers.{}.mlp.gate_proj.weight",            normal, read,     ffn,   width},
-    {gate_bias,           "model.layers.{}.mlp.gate_proj.bias",              zero,   not_read, ffn,   none, mlp_biased},
-    {up_weight,           "model.layers.{}.mlp.up_proj.weight",              normal, read,     ffn,   width},
-    {up_bias,             "model.layers.{}.mlp.up_proj.bias",                zero,   not_read, ffn,   none, mlp_biased},
-    {down_weight,         "model.layers.{}.mlp.down_proj.weight",            normal, read,     width, ffn},
-    {down_bias,           "model.layers.{}.mlp.down_proj.bias",              zero,   not_read, width, none, mlp_biased},
-    {final_norm_gain,     "model.norm.weight",                               one,    read,     width},
-    {head_table,          kHeadName,                                         normal, read,     vocab, width, untied},
+/// Of Qwen2, Llama and Qwen3.
+constexpr ModuleNames kRotaryModules = {
+    .token_table = "embed_tokens",
+    .attention_norm = "input_layernorm",
+    .query = "self_attn.q_proj", .key = "self_attn.k_proj", .value = "self_attn.v_proj",
+    .query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm", .attention_output = "self_attn.o_proj",
+    .mlp_norm = "post_attention_layernorm", .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj",
+    .final_norm = "norm",
 };
 
 constexpr ConfigKey kGpt2Keys[] = {
@@ -136,36 +102,40 @@ constexpr FamilyRules kTable[] = {
               .mlp = MlpKind::gelu, .linear_bias = true, .qkv_bias = true, .tied_head = true, .norm_epsilon = 1e-5},
      .blocks = "layer norm, learned positions, GELU and biases everywhere",
      .has_own_sizes = false, .head_dim = HeadDim::never, .has_dropout = true,
-     .weight_layout = WeightLayout::in_out, .prefix = "transformer.", .transformers_class = "GPT2LMHeadModel",
+     .weight_layout = WeightLayout::in_out, .has_small_projections = true, .prefix = "transformer.", .block = "h.{}.",
+     .transformers_class = "GPT2LMHeadModel",
      .class_prefixes = {"GPT2"},
-     .presets = kGpt2Presets, .tensors = kGpt2Tensors, .keys = {kGpt2Keys}},
+     .presets = kGpt2Presets, .modules = kGpt2Modules, .keys = {kGpt2Keys}},
     {.name = "qwen2",
      .form = {.family = Family::qwen2, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
               .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = true, .tied_head = true,
               .norm_epsilon = 1e-6, .rope_theta = 1e6},
      .blocks = kRotaryBlocks,
      .has_own_sizes = true, .head_dim = HeadDim::optional, .has_dropout = false,
-     .weight_layout = WeightLayout::out_in, .prefix = "model.", .transformers_class = "Qwen2ForCausalLM",
+     .weight_layout = WeightLayout::out_in, .has_small_projections = false, .prefix = "model.", .block = "layers.{}.",
+     .transformers_class = "Qwen2ForCausalLM",
      .class_prefixes = {"Qwen2For", "Qwen2Model"},
-     .presets = kQwen2Presets, .tensors = kRotaryTensors, .keys = {kRotaryKeys, kQwen2Keys}},
+     .presets = kQwen2Presets, .modules = kRotaryModules, .keys = {kRotaryKeys, kQwen2Keys}},
     {.name = "llama",
      .form = {.family = Family::llama, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
               .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .tied_head = false,
               .norm_epsilon = 1e-5, .rope_theta = 5e5},
      .blocks = kRotaryBlocks,
      .has_own_sizes = true, .head_dim = HeadDim::optional, .has_dropout = false,
-     .weight_layout = WeightLayout::out_in, .prefix = "model.", .transformers_class = "LlamaForCausalLM",
+     .weight_layout = WeightLayout::out_in, .has_small_projections = false, .prefix = "model.", .block = "layers.{}.",
+     .transformers_class = "LlamaForCausalLM",
      .class_prefixes = {"Llama"},
-     .presets = kLlamaPresets, .tensors = kRotaryTensors, .keys = {kLlamaKeys, kRotaryKeys}},
+     .presets = kLlamaPresets, .modules = kRotaryModules, .keys = {kLlamaKeys, kRotaryKeys}},
     {.name = "qwen3",
      .form = {.family = Family::qwen3, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
               .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .head_norms = true, .tied_head = true,
               .norm_epsilon = 1e-6, .rope_theta = 1e6},
      .blocks = "RMS norm, also of each head's query and key, rotary positions and SwiGLU",
      .has_own_sizes = true, .head_dim = HeadDim::always, .has_dropout = false,
-     .weight_layout = WeightLayout::out_in, .prefix = "model.", .transformers_class = "Qwen3ForCausalLM",
+     .weight_layout = WeightLayout::out_in, .has_small_projections = false, .prefix = "model.", .block = "layers.{}.",
+     .transformers_class = "Qwen3ForCausalLM",
      .class_prefixes = {"Qwen3For", "Qwen3Model"},
-     .presets = kQwen3Presets, .tensors = kRotaryTensors, .keys = {kRotaryKeys, kQwen3Keys}},
+     .presets = kQwen3Presets, .modules = kRotaryModules, .keys = {kRotaryKeys, kQwen3Keys}},
 };
 
 // clang-format on
@@ -187,31 +157,6 @@ std::string_view without_prefix(std::string_view name) {
     if (name.starts_with(rules.prefix)) return name.substr(rules.prefix.size());
   }
   return name;
-}
-
-Role followed_by(Role role) {
-  const bool follows = role >= key_weight && role <= value_bias;
-  return follows ? static_cast<Role>(static_cast<int>(role) - 2) : role;
-}
-
-PartKind part_of(Role role) {
-  if (role <= Role::position_table) return PartKind::embedding;
-  if (role <= Role::output_bias) return PartKind::attention;
-  return role <= Role::down_bias ? PartKind::mlp : PartKind::head;
-}
-
-bool TensorRow::is_in(const Architecture& a) const {
-  // In the order of In.
-  const bool has_qkv_bias = a.qkv_bias || a.attention_bias;
-  const bool has[] = {true, has_qkv_bias, a.head_norms, !a.tied_head, a.attention_bias, a.mlp_bias};
-  return has[static_cast<std::size_t>(models)];
-}
-
-std::int64_t size_of(Length length, const Architecture& a) {
-  // In the order of Length.
-  const std::int64_t sizes[] = {
-      1, a.vocab, a.context, a.width, a.head_width(), a.query_width(), a.key_width(), a.qkv_width(), a.ffn_width};
-  return sizes[static_cast<std::size_t>(length)];
 }
 
 }  // namespace tessera

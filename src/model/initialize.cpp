@@ -11,17 +11,8 @@ void initialize_slice(const ParameterTensor& tensor, TensorId id, std::uint64_t 
   TESSERA_ASSERT(first_element >= 0 && first_element + static_cast<std::int64_t>(out.size()) <= tensor.elements,
                  "{}: elements {} to {} of {}", tensor.name, first_element,
                  first_element + static_cast<std::int64_t>(out.size()), tensor.elements);
-  switch (tensor.initialization) {
-    case Initialization::zero:
-      std::fill(out.begin(), out.end(), 0.0f);
-      return;
-    case Initialization::one:
-      std::fill(out.begin(), out.end(), 1.0f);
-      return;
-    case Initialization::normal:
-    case Initialization::residual:
-      break;
-  }
+  if (tensor.initialization != Initialization::normal)
+    return std::fill(out.begin(), out.end(), tensor.initialization == Initialization::one ? 1.0f : 0.0f);
   fill_normals(seed, static_cast<std::uint32_t>(id.number()), static_cast<std::uint64_t>(first_element),
                static_cast<float>(tensor.standard_deviation), out);
 }

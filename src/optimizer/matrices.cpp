@@ -27,7 +27,7 @@ std::vector<TensorMatrix> matrices_of(const ParameterTensor& tensor, const Archi
   const std::int64_t rows = tensor.shape[0], columns = tensor.shape[1];
   const std::int64_t inputs = in_out ? rows : columns;
   std::vector<std::int64_t> outputs{in_out ? columns : rows};
-  if (tensor.role == Role::qkv_weight) outputs = {a.query_width(), a.key_width(), a.key_width()};
+  if (!tensor.stacked.empty()) outputs = tensor.stacked;
   std::vector<TensorMatrix> matrices;
   std::int64_t first = 0;  // output
   for (const std::int64_t out : outputs) {

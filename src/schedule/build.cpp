@@ -14,7 +14,7 @@ namespace tessera {
 
 namespace {
 
-/// Adds the model in the shapes of generation. All shapes read one table of angles.
+/// Adds the model in the shapes of generation. All shapes read the same tables of angles.
 void describe_generation(StepSchedule& schedule, const GenerationShape& shape, const SchedulePolicy& policy) {
   const ModelParts& model = schedule.model;
   const auto declare = [&](std::int64_t rows) {
@@ -23,12 +23,10 @@ void describe_generation(StepSchedule& schedule, const GenerationShape& shape, c
   schedule.generation_parts = GenerationParts{declare(shape.chunk), declare(1)};
   GenerationParts& parts = *schedule.generation_parts;
   if (!policy.training) schedule.model = parts.prefill;
-  const auto rotary = rotary_constant(schedule.model);
-  if (!rotary) return;
-  const std::int64_t elements =
-      std::max(schedule.model.constants[*rotary].elements, parts.prefill.constants[*rotary].elements);
-  for (ModelParts* each : {&schedule.model, &parts.prefill, &parts.decode})
-    each->constants[*rotary].elements = elements;
+  for (std::size_t i = 0; i < schedule.model.constants.size(); ++i) {
+    const std::int64_t elements = std::max(schedule.model.constants[i].elements, parts.prefill.constants[i].elements);
+    for (ModelParts* each : {&schedule.model, &parts.prefill, &parts.decode}) each->constants[i].elements = elements;
+  }
 }
 
 /// Decides whose state is kept on the host: unit by unit, the last ones first, until enough elements are offloaded.

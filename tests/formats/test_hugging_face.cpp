@@ -52,8 +52,11 @@ ParameterTensor tensor(const std::string& name, std::vector<std::int64_t> shape)
 
 /// A model of three tensors, as the inventory names them.
 std::vector<ParameterTensor> expected() {
-  return {tensor("transformer.wte.weight", {5, 4}), tensor("transformer.h.0.attn.c_attn.bias", {12}),
-          tensor("transformer.ln_f.weight", {4})};
+  std::vector<ParameterTensor> tensors{tensor("transformer.wte.weight", {5, 4}),
+                                       tensor("transformer.h.0.attn.c_attn.bias", {12}),
+                                       tensor("transformer.ln_f.weight", {4})};
+  tensors.front().is_table = true;
+  return tensors;
 }
 
 RawTensor raw(const std::string& name, std::vector<std::int64_t> shape, float start) {

@@ -95,9 +95,7 @@ class ModelRun {
     b.scratch = scratch.data();
     b.loss = &loss;
     b.scalars = &scalars;
-    const auto call = direction == Direction::forward    ? part_forward
-                      : direction == Direction::backward ? part_backward
-                                                         : part_recompute;
+    const auto call = direction == Direction::backward ? part_backward : part_forward;
     call(*kernels, *stream, model, part, b);
     scratch_intact = scratch_intact && scratch.intact();
   }

@@ -28,24 +28,6 @@ TEST_CASE("a default architecture is of the first family", "[family]") {
   CHECK(a == form);
 }
 
-TEST_CASE("rows of tensors are in the order of roles, each role once", "[family]") {
-  for (const FamilyRules& rules : all_families()) {
-    INFO(rules.name);
-    CHECK(std::ranges::adjacent_find(rules.tensors, std::ranges::greater_equal(), &TensorRow::role) ==
-          rules.tensors.end());
-    CHECK(rules.tensors.front().role == Role::token_table);
-    CHECK(rules.tensors.back().role == Role::head_table);
-    for (const TensorRow& row : rules.tensors) {
-      INFO(row.name);
-      const PartKind part = part_of(row.role);
-      const bool is_in_block = part == PartKind::attention || part == PartKind::mlp;
-      CHECK((row.name.find("{}") != std::string_view::npos) == is_in_block);
-      CHECK((row.name == kHeadName || without_prefix(row.name).size() + rules.prefix.size() == row.name.size()));
-      CHECK(row.rows != Length::none);
-    }
-  }
-}
-
 TEST_CASE("each size of an architecture has a key in config.json, or follows another", "[family]") {
   for (const FamilyRules& rules : all_families()) {
     INFO(rules.name);
@@ -68,17 +50,19 @@ TEST_CASE("each size of an architecture has a key in config.json, or follows ano
   }
 }
 
-TEST_CASE("a tensor knows its role and its block", "[family]") {
+TEST_CASE("a tensor knows its block, and has a name of its own", "[family]") {
   for (const std::string& name : preset_names()) {
     INFO(name);
     const Architecture a = preset(name);
-    std::set<std::pair<int, Role>> found;
+    const std::string_view prefix = rules_of(a.family).prefix;
+    std::set<std::string> found;
     for (const ParameterTensor& t : parameter_tensors(a)) {
       INFO(t.name);
-      CHECK(found.emplace(t.block, t.role).second);
+      CHECK(found.insert(t.name).second);
       CHECK((t.block >= 0) == (t.name.find(fmt::format(".{}.", t.block)) != std::string::npos));
       CHECK(t.block < a.layers);
+      CHECK((t.name == kHeadName || without_prefix(t.name).size() + prefix.size() == t.name.size()));
     }
-    CHECK(found.contains({-1, Role::head_table}) != a.tied_head);
+    CHECK(found.contains(std::string(kHeadName)) != a.tied_head);
   }
 }

@@ -25,7 +25,6 @@ TEST_CASE("parts cover every tensor, name what backward reads and count the work
         if (p.kind == PartKind::embedding) CHECK_FALSE(p.read_in_backward[i]);
         if (t.shape.size() == 2 && p.kind != PartKind::embedding) CHECK(p.read_in_backward[i]);
       }
-      CHECK(p.backward.bytes > 0);
       if (p.kind != PartKind::embedding) CHECK(p.backward.flops >= 2 * p.forward.flops);
     }
     CHECK(seen.size() == m.tensors.size());

@@ -47,15 +47,6 @@ struct Architecture : ModelSizes, ModelForm {
   std::int64_t head_width() const { return head_dim > 0 ? head_dim : width / heads; }
   std::int64_t query_width() const { return heads * head_width(); }
   std::int64_t key_width() const { return kv_heads * head_width(); }  ///< of values too
-  /// Returns the columns of queries, keys and values side by side.
-  std::int64_t qkv_width() const { return query_width() + 2 * key_width(); }
-  /// Returns whether one linear makes queries, keys and values, side by side in rows. Where heads have norms there are
-  /// three, and their outputs lie one after the other, so that heads are rows without gaps.
-  bool has_one_qkv() const { return !head_norms; }
-  /// Return the elements from row to row of queries, of keys and of values.
-  std::int64_t query_stride() const { return has_one_qkv() ? qkv_width() : query_width(); }
-  std::int64_t key_stride() const { return has_one_qkv() ? qkv_width() : key_width(); }
-  bool subtracts_mean() const { return norm == NormKind::layer_norm; }
   bool operator==(const Architecture&) const = default;
 };
 

@@ -39,12 +39,10 @@ struct PartBuffers {
   const StepScalars* scalars = nullptr;
 };
 
-/// Writes output (and saved values). Head: loss only (evaluation), or logits (generation).
+/// Writes output, unless it is null, and saved values: a recompute makes the same bits again. Head: loss only
+/// (evaluation), or logits (generation).
 void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
                   const PartBuffers& buffers);
-/// Recomputes the saved values, and output unless it is null, with the same bits as part_forward.
-void part_recompute(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
-                    const PartBuffers& buffers);
 /// Writes gradients and turns residual_gradient from d output into d input. Head: loss, forward and backward in one.
 /// Embedding leaves residual_gradient as it is.
 void part_backward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,

@@ -1,9 +1,9 @@
 #pragma once
-// The model as the schedule sees it: parts in forward order. Each has the tensors it reads, the values it saves for
-// backward, scratch, FLOPs and bytes. Nothing here computes; model/decoder.hpp does.
+// The model as the schedule sees it: parts in forward order. Each is a run of layers (model/layer.hpp), from which
+// follow the tensors it reads, the values it saves for backward, scratch and FLOPs. Nothing here computes;
+// model/decoder.hpp does.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +11,7 @@
 #include "tessera/base/dtype.hpp"
 #include "tessera/base/id.hpp"
 #include "tessera/model/family.hpp"
+#include "tessera/model/layer.hpp"
 
 namespace tessera {
 
@@ -22,7 +23,6 @@ inline constexpr std::int64_t kTableRows = 64;
 
 /// One parameter tensor, under its Hugging Face name and shape (row-major).
 struct ParameterTensor {
-  Role role = Role::token_table;
   int block = -1;                   ///< -1: of no block
   std::string name;                 ///< "transformer.h.0.attn.c_attn.weight"
   std::vector<std::int64_t> shape;  ///< one or two dimensions
@@ -31,7 +31,10 @@ struct ParameterTensor {
   double standard_deviation = 0.0;  ///< of Initialization::normal
   bool decays = false;              ///< AdamW's weight decay applies (two or more dimensions)
   bool is_table = false;            ///< vocabulary-sized: its unit does not count in shard.limit_all_gathers
-  TensorId follows = {};            ///< the tensor behind which it lies in memory without a gap (followed_by), or none
+  TensorId follows = {};  ///< the tensor behind which it lies in memory without a gap, as rows of one weight, or none
+
+  /// The outputs of each matrix that it consists of, side by side; empty: it is one.
+  std::vector<std::int64_t> stacked = {};
 
   /// Returns whether it is a matrix of a block, which an optimizer may update as a whole.
   bool is_block_matrix() const { return block >= 0 && shape.size() == 2; }
@@ -39,27 +42,11 @@ struct ParameterTensor {
   std::int64_t padded_elements() const;
 };
 
-/// A saved value's use in the decoder. Embedding and head save nothing.
-enum class SavedRole : std::uint8_t {
-  mean,                  ///< of the norm that a half of a block starts with: fp32 [tokens]
-  reciprocal_deviation,  ///< likewise
-  qkv,                   ///< [tokens, qkv_width]: queries, keys, values side by side, rotated (rotary). With norms of
-                         ///< heads one after the other: [tokens, query_width], then [tokens, key_width] twice
-  projected,             ///< queries and keys before the norms of their heads, one after the other as in qkv
-  head_deviation,        ///< reciprocal deviations of these norms: fp32 [tokens, heads], then [tokens, kv_heads]
-  attention_output,      ///< [tokens, query_width]: before its projection
-  log_sum_exp,           ///< fp32 [batch, heads, sequence]
-  gate,                  ///< [tokens, ffn_width]
-  up,                    ///< [tokens, ffn_width]; with GELU: its input
-  activated              ///< [tokens, ffn_width]: h, the down projection's input; not saved: backward makes it again
-};
-
 /// A value that forward saves for backward (and that recompute makes again).
 struct SavedTensor {
   std::string name;  ///< "qkv"
   DType dtype = DType::fp32;
   std::int64_t elements = 0;
-  SavedRole role = SavedRole::mean;
 };
 
 /// Constants that parts read: computed once on the host (model/initialize.hpp), equal on every rank.
@@ -67,13 +54,18 @@ struct ConstantTensor {
   std::string name;  ///< "rotary"
   DType dtype = DType::fp32;
   std::int64_t elements = 0;
+  // of angles
+  std::int64_t width = 0;  ///< of a head
+  double theta = 0;
+  RopeScaling scaling = {};
+  bool operator==(const ConstantTensor&) const = default;
 };
 
 /// The cost of one direction of a part per micro-batch.
 struct PartCost {
-  std::int64_t scratch_bytes = 0;  ///< private workspace while it runs
-  std::int64_t flops = 0;          ///< of matmuls; multiply and add counted as two, causal attention its visible half
-  std::int64_t bytes = 0;          ///< least memory traffic
+  std::int64_t scratch_bytes = 0;         ///< private workspace while it runs
+  std::int64_t flops = 0;                 ///< of its kernel calls (kernels/kernel_cost.hpp)
+  std::vector<std::int64_t> places = {};  ///< in the workspace, of its pieces; the decoder numbers them
 };
 
 /// The smallest unit of compute in a schedule.
@@ -81,13 +73,16 @@ struct Part {
   std::string name;  ///< "embed", "h.0.attn", "h.0.mlp", "head"
   PartKind kind = PartKind::embedding;
   int block = -1;                      ///< of attention and mlp parts
-  std::vector<TensorId> tensors;       ///< the family's rows of this kind, in their order; a tied head's table last
+  std::vector<TensorId> tensors;       ///< those of its layers, in their order; a tied head's is the token table
   std::vector<bool> read_in_backward;  ///< per tensor: backward reads the parameter itself
   std::vector<SavedTensor> saved;
   /// The head's `backward` is forward and backward in one (training). `recompute` makes only the saved values; where
   /// the output is wanted too, it costs what forward does.
   PartCost forward, backward, recompute;
   std::vector<std::int32_t> constants = {};  ///< numbers of ModelParts::constants that every direction reads
+  std::vector<Layer> layers = {};            ///< in forward order
+  std::vector<BackwardTurn> backward_turns = {};
+  IndexedVector<MatrixId, Matrix> matrices = {};  ///< that the layers read and write
 };
 
 /// All tensors (in forward order of first use) and all parts of one model at one micro-batch shape.
@@ -139,7 +134,7 @@ struct GenerationInputs {
   std::int32_t* rows;       ///< [batch]: row of the residual stream whose logits are wanted, 0 to tokens() - 1
 };
 
-/// Returns the parameter inventory alone, expanded from the family's rows: independent of micro-batch shape and dtype.
+/// Returns the parameter inventory alone: independent of micro-batch shape and dtype.
 IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& architecture);
 
 /// Choices that change what parts store, and in which type, but not what they compute.
@@ -160,7 +155,7 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
 ModelParts declare_generation(const Architecture& architecture, std::int64_t batch, std::int64_t rows,
                               std::int64_t positions, DType compute, DeviceKind device);
 
-/// Returns the number of the constant "rotary" in a model; nothing for learned positions.
-std::optional<std::size_t> rotary_constant(const ModelParts& model);
+/// Returns the first attention of a model: all of them have one shape.
+const Layer& attention_layer(const ModelParts& model);
 
 }  // namespace tessera

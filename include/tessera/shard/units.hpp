@@ -2,7 +2,7 @@
 // Units: which parameters are gathered and released together, and where each element lies in the unit's flat parameter.
 //
 // A flat parameter lays a unit's tensors end to end, each starting on a multiple of 64 elements, except those that
-// follow another without a gap (followed_by); a table has rows of zeros at its end (kTableRows). It is padded to a
+// follow another without a gap (ParameterTensor::follows); a table has rows of zeros at its end (kTableRows). It is padded to a
 // multiple of world x 64, so that it splits evenly over any group of the world. Padding is zero and stays zero.
 
 #include <cstdint>

@@ -16,11 +16,11 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
   wanted.gemm.only_kept = settings.algorithm_source == AlgorithmSource::given;
   wanted.gemm.rounds_to_tf32 = settings.matmul == MatmulPrecision::tf32;
   if (model != nullptr) {
-    const Architecture& a = model->architecture;
-    wanted.shape = {model->batch, model->sequence, a.heads, a.kv_heads, a.head_width()};
-    wanted.query_stride = a.query_stride(), wanted.key_stride = a.key_stride();
+    const Layer& attention = attention_layer(*model);
+    wanted.shape = {model->batch, model->sequence, attention.heads, attention.kv_heads, attention.head_width};
+    wanted.query_stride = attention.inputs[0].stride, wanted.key_stride = attention.inputs[1].stride;
     wanted.dtype = model->compute;
-    wanted.dropout = a.dropout > 0;
+    wanted.dropout = model->architecture.dropout > 0;
     wanted.documents = model->documents;
   }
   if (peers != nullptr) {

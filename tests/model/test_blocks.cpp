@@ -68,3 +68,49 @@ TEST_CASE("the inventory of any sizes has the closed form's number of elements, 
     }
   }
 }
+
+TEST_CASE("layers read what layers before them made, and use every tensor of their part", "[parameters]") {
+  for (const std::string& name : preset_names()) {
+    Architecture a = preset(name);
+    a.layers = 2;
+    for (const ModelParts& model :
+         {declare_parts(a, 2, 16, DType::bf16), declare_generation(a, 3, 4, 16, DType::bf16, DeviceKind::cpu)}) {
+      for (const Part& part : model.parts) {
+        INFO(name << " " << part.name);
+        std::set<MatrixId> made{kPartInput};
+        std::set<TensorId> used;
+        for (const Layer& layer : part.layers) {
+          for (const MatrixSlice& slice : layer.inputs) CHECK(made.contains(slice.matrix));
+          for (const MatrixSlice& slice : layer.outputs) made.insert(slice.matrix);
+          for (const std::int32_t place : {layer.weight, layer.bias, layer.table})
+            if (place >= 0) CHECK(used.insert(part.tensors.at(static_cast<std::size_t>(place))).second);
+        }
+        for (TensorId id : part.tensors) {
+          while (model.tensors[id].follows) id = model.tensors[id].follows;  // the first rows of its weight
+          CHECK(used.contains(id));
+        }
+        CHECK(made.contains(kPartOutput) == (part.kind != PartKind::head));
+      }
+    }
+  }
+}
+
+TEST_CASE("backward takes each layer once, its weights after whatever it makes again", "[parameters]") {
+  for (const std::string& name : preset_names()) {
+    const ModelParts model = declare_parts(preset(name), 1, 16, DType::fp32);
+    for (const Part& part : model.parts) {
+      INFO(name << " " << part.name);
+      using Half = BackwardTurn::Half;
+      std::vector<int> halves(part.layers.size(), 0);
+      std::set<MatrixId> again;
+      for (const BackwardTurn& turn : part.backward_turns) {
+        const Layer& layer = part.layers[turn.layer];
+        halves[turn.layer] += turn.half == Half::both ? 2 : 1;
+        const bool is_linear = layer.kind == LayerKind::linear;
+        if (turn.half == Half::weights) CHECK((is_linear && again.contains(layer.inputs[0].matrix)));
+        if (!is_linear && !layer.outputs.empty()) again.insert(layer.outputs[0].matrix);
+      }
+      for (const int both : halves) CHECK(both == 2);
+    }
+  }
+}

@@ -1,0 +1,106 @@
+#include "model/layer_call.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/math.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Half = BackwardTurn::Half;
+
+/// The directions of each kind, in the order of LayerKind.
+struct Directions {
+  void (*forward)(const LayerCall& call);
+  void (*backward)(const LayerCall& call, Half half);
+};
+constexpr Directions kDirections[] = {
+    {embedding_forward, embedding_backward}, {norm_forward, norm_backward},           {linear_forward, linear_backward},
+    {rotary_forward, rotary_backward},       {attention_forward, attention_backward}, {swiglu_forward, swiglu_backward},
+    {head_forward, head_backward},
+};
+
+const Directions& directions_of(const Layer& layer) { return kDirections[static_cast<std::size_t>(layer.kind)]; }
+
+}  // namespace
+
+void* PartScratch::note(std::size_t number, std::int64_t bytes) const {
+  ScratchPiece& piece = (*noted_)[number];
+  piece.bytes = std::max(piece.bytes, bytes);
+  if (piece.first_turn < 0) piece.first_turn = turn_;
+  piece.last_turn = turn_;
+  return nowhere();
+}
+
+View LayerCall::in_scratch(const MatrixSlice& slice, std::size_t piece) const {
+  const Matrix& m = matrix_of(slice);
+  const std::int64_t stride = std::max(m.columns, m.scratch_stride);
+  const View whole{
+      scratch.piece(piece, [&] { return checked_multiply(checked_multiply(m.rows, stride), size_of(m.dtype)); }),
+      m.dtype, stride};
+  return {whole.at(0, slice.offset), m.dtype, m.scratch_stride > 0 ? m.scratch_stride : slice.stride};
+}
+
+View LayerCall::view(const MatrixSlice& slice) const {
+  const Matrix& m = matrix_of(slice);
+  if (m.place == Matrix::Place::scratch) return in_scratch(slice, 2 * static_cast<std::size_t>(slice.matrix.number()));
+  const void* const memory = m.place == Matrix::Place::input    ? buffers.input
+                             : m.place == Matrix::Place::output ? buffers.output
+                             : m.place == Matrix::Place::logits ? buffers.logits
+                                                                : buffers.saved[static_cast<std::size_t>(m.slot)];
+  return View{const_cast<void*>(memory), m.dtype, slice.stride}.columns_from(slice.offset);
+}
+
+View LayerCall::gradient(const MatrixSlice& slice) const {
+  if (slice.matrix == kPartInput || slice.matrix == kPartOutput)
+    return {buffers.residual_gradient, model.compute, slice.stride};
+  const MatrixSlice with{matrix_of(slice).gradient_with, slice.offset, slice.stride};
+  return in_scratch(with, 2 * static_cast<std::size_t>(with.matrix.number()) + 1);
+}
+
+PartialSums LayerCall::residual_gradient_sums() const {
+  if (model.gradient_sum_rows == 0) return {};
+  const View gradient{buffers.residual_gradient, model.compute, model.architecture.width};
+  return {static_cast<float*>(gradient.at(0, model.gradient_sums_offset())), model.gradient_sum_rows};
+}
+
+ConstView LayerCall::parameter(std::int32_t place, std::int64_t columns) const {
+  if (place < 0) return {};
+  return {buffers.parameters[static_cast<std::size_t>(place)], model.compute, columns};
+}
+
+GradientView LayerCall::parameter_gradient(std::int32_t place, std::int64_t columns) const {
+  if (place < 0) return {};
+  const auto at = static_cast<std::size_t>(place);
+  return {{buffers.gradients[at], buffers.gradient_dtype, columns},
+          !buffers.gradient_adds.empty() && buffers.gradient_adds[at]};
+}
+
+Dropout LayerCall::dropout() const {
+  if (buffers.evaluation || !layer.dropout) return {};
+  return {.probability = static_cast<float>(model.architecture.dropout),
+          .sequence = model.sequence,
+          .layer = std::max(part.block, 0),
+          .site = *layer.dropout,
+          .scalars = buffers.scalars};
+}
+
+void run_forward(const PartCall& call, PartScratch scratch) {
+  for (const Layer& layer : call.part.layers) {
+    scratch.begin_turn();
+    const LayerCall turn{call, scratch, layer};
+    const auto is_wanted = [&](const MatrixSlice& slice) { return turn.is_wanted(slice); };
+    if (layer.outputs.empty() || std::ranges::any_of(layer.outputs, is_wanted)) directions_of(layer).forward(turn);
+  }
+}
+
+void run_backward(const PartCall& call, PartScratch scratch) {
+  for (const BackwardTurn& turn : call.part.backward_turns) {
+    scratch.begin_turn();
+    const Layer& layer = call.part.layers[turn.layer];
+    directions_of(layer).backward({call, scratch, layer}, turn.half);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,115 @@
+#pragma once
+// One turn of a layer: its matrices, parameters and gradients as views, for the kernels that it calls.
+
+#include <cstddef>
+#include <vector>
+
+#include "tessera/model/decoder.hpp"
+
+namespace tessera {
+
+/// A piece of a part's scratch, with the turns of layers in which it is in use.
+struct ScratchPiece {
+  std::int64_t bytes = 0, first_turn = -1, last_turn = -1;
+};
+
+/// The scratch of one direction of a part: matrices, gradients, and what kernels need. In a dry run it notes sizes and
+/// lifetimes, from which PartCost::places follow.
+class PartScratch {
+ public:
+  PartScratch(void* memory, const std::vector<std::int64_t>& places)
+      : memory_(static_cast<std::byte*>(memory)), places_(&places) {}
+  explicit PartScratch(std::vector<ScratchPiece>& noted) : noted_(&noted) {}
+
+  void begin_turn() { ++turn_; }
+  /// Returns a piece. `bytes` returns its size, and is called in a dry run alone.
+  template <class Bytes>
+  void* piece(std::size_t number, const Bytes& bytes) const {
+    if (noted_ == nullptr) return memory_ + (*places_)[number];
+    return note(number, bytes());
+  }
+
+ private:
+  void* note(std::size_t number, std::int64_t bytes) const;
+
+  std::byte* memory_ = nullptr;
+  const std::vector<std::int64_t>* places_ = nullptr;
+  std::vector<ScratchPiece>* noted_ = nullptr;
+  std::int64_t turn_ = -1;
+};
+
+/// An address that is not null, for dry runs.
+inline void* nowhere() { return reinterpret_cast<void*>(std::uintptr_t{4096}); }
+
+/// The arguments of part_forward and part_backward.
+struct PartCall {
+  Kernels& kernels;
+  Stream& stream;
+  const ModelParts& model;
+  const Part& part;
+  const PartBuffers& buffers;
+};
+
+struct LayerCall : PartCall {
+  const PartScratch& scratch;
+  const Layer& layer;
+
+  const Matrix& matrix_of(const MatrixSlice& slice) const { return part.matrices[slice.matrix]; }
+  bool is_saved(const MatrixSlice& slice) const { return matrix_of(slice).place == Matrix::Place::saved; }
+  /// Returns whether a matrix is needed in this call.
+  bool is_wanted(const MatrixSlice& slice) const {
+    return buffers.output != nullptr || !matrix_of(slice).is_for_output;
+  }
+  View view(const MatrixSlice& slice) const;
+  /// Returns a matrix of fp32 numbers without gaps.
+  float* floats(const MatrixSlice& slice) const { return static_cast<float*>(view(slice).data); }
+  /// Returns the gradient of a matrix: the residual gradient if it is the part's input or output.
+  View gradient(const MatrixSlice& slice) const;
+  /// Returns the partial sums of the residual gradient; empty if the model has none.
+  PartialSums residual_gradient_sums() const;
+  /// Returns scratch for d output with the mask of dropout.
+  void* masked_gradient() const {
+    return scratch.piece(2 * part.matrices.size(), [&] { return model.residual_elements() * size_of(model.compute); });
+  }
+  /// Returns the parameter at a place in Part::tensors, `columns` wide; empty if the layer has none. Gradients
+  /// likewise.
+  ConstView parameter(std::int32_t place, std::int64_t columns) const;
+  GradientView parameter_gradient(std::int32_t place, std::int64_t columns) const;
+  Dropout dropout() const;
+  /// Returns scratch for a kernel of this layer.
+  template <class Bytes>
+  void* kernel_scratch(const Bytes& bytes) const {
+    return scratch.piece(2 * part.matrices.size() + 1 + static_cast<std::size_t>(&layer - part.layers.data()), bytes);
+  }
+
+ private:
+  View in_scratch(const MatrixSlice& slice, std::size_t piece) const;
+};
+
+/// Number of pieces that a part's scratch may have.
+inline std::size_t scratch_pieces(const Part& part) { return 2 * part.matrices.size() + 1 + part.layers.size(); }
+
+// The directions of each kind of layer, one source file per kind in layers/. A linear's backward has halves.
+void embedding_forward(const LayerCall& call);
+void embedding_backward(const LayerCall& call, BackwardTurn::Half);
+void norm_forward(const LayerCall& call);
+/// Of the part's input: adds to the residual gradient, and writes forward's output again.
+void norm_backward(const LayerCall& call, BackwardTurn::Half);
+void linear_forward(const LayerCall& call);
+void linear_backward(const LayerCall& call, BackwardTurn::Half half);
+void rotary_forward(const LayerCall& call);
+void rotary_backward(const LayerCall& call, BackwardTurn::Half);
+void attention_forward(const LayerCall& call);
+void attention_backward(const LayerCall& call, BackwardTurn::Half);
+void swiglu_forward(const LayerCall& call);
+/// Turns d output into d gate, in place, and d up; makes the output again on the way unless it was saved.
+void swiglu_backward(const LayerCall& call, BackwardTurn::Half);
+void head_forward(const LayerCall& call);
+/// Forward and backward in one.
+void head_backward(const LayerCall& call, BackwardTurn::Half);
+
+/// Run all layers of a part in one direction, without checks.
+void run_forward(const PartCall& call, PartScratch scratch);
+void run_backward(const PartCall& call, PartScratch scratch);
+
+}  // namespace tessera

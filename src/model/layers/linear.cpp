@@ -1,0 +1,71 @@
+#include "model/layer_call.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Shape and weight of forward or backward.
+template <class Arguments>
+Arguments linear_of(const LayerCall& call) {
+  const Layer& layer = call.layer;
+  Arguments l;
+  l.tokens = layer.rows, l.in = layer.in, l.out = layer.out;
+  l.layout = layer.layout;
+  l.weight = call.parameter(layer.weight, layer.layout == WeightLayout::in_out ? layer.out : layer.in);
+  return l;
+}
+
+/// Returns the gradient of what joins the residual stream: d output, through the dropout's mask if there is one, which
+/// the first turn applies.
+ConstView branch_gradient(const LayerCall& call, BackwardTurn::Half half) {
+  const View gradient = call.gradient(call.layer.outputs[0]);
+  const Dropout dropout = call.dropout();
+  if (!dropout.on()) return gradient;
+  const View masked{call.masked_gradient(), gradient.dtype, gradient.stride};
+  if (half != BackwardTurn::Half::weights)
+    call.kernels.dropout(call.stream, gradient, masked, call.layer.rows, call.layer.out, dropout);
+  return masked;
+}
+
+}  // namespace
+
+void linear_forward(const LayerCall& call) {
+  const Layer& layer = call.layer;
+  auto l = linear_of<LinearForward>(call);
+  l.input = call.view(layer.inputs[0]);
+  l.bias = call.parameter(layer.bias, layer.out);
+  l.output = call.view(layer.outputs[0]);
+  if (layer.outputs.size() > 1 && call.is_wanted(layer.outputs[1])) {
+    l.activated = call.view(layer.outputs[1]);
+    l.is_kept = call.is_saved(layer.outputs[1]);
+  }
+  if (layer.outputs[0].matrix == kPartOutput) l.residual = call.view({kPartInput, 0, layer.out});
+  l.dropout = call.dropout();
+  call.kernels.linear_forward(call.stream, l);
+}
+
+void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
+  using Half = BackwardTurn::Half;
+  const Layer& layer = call.layer;
+  const MatrixSlice& input = layer.inputs[0];
+  const Matrix& from = call.matrix_of(input);
+  const bool joins = layer.outputs[0].matrix == kPartOutput;
+  auto l = linear_of<LinearBackward>(call);
+  l.output_gradient = joins ? branch_gradient(call, half) : ConstView(call.gradient(layer.outputs[0]));
+  if (joins) l.output_gradient_sums = call.residual_gradient_sums();
+  if (half != Half::weights) {
+    l.input_gradient = call.gradient(input), l.input_adds = layer.adds_gradient;
+    if (from.again == Matrix::Again::by_gelu) {
+      l.before_gelu = call.view({from.gradient_with, input.offset, input.stride});
+      if (!call.is_saved(input)) call.kernels.gelu(call.stream, l.before_gelu, call.view(input), layer.rows, layer.in);
+    }
+  }
+  if (half != Half::input) {
+    l.input = call.view(input);
+    l.weight_gradient = call.parameter_gradient(layer.weight, l.weight.stride);
+    l.bias_gradient = call.parameter_gradient(layer.bias, layer.out);
+  }
+  call.kernels.linear_backward(call.stream, l);
+}
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+#include "model/layer_call.hpp"
+#include "tessera/kernels/needs.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Shape, input, statistics, gain and bias of forward or backward.
+template <class Arguments>
+Arguments norm_of(const LayerCall& call) {
+  const Layer& layer = call.layer;
+  Arguments n;
+  n.tokens = layer.rows, n.width = layer.in;
+  n.subtract_mean = layer.subtracts_mean;
+  n.input = call.view(layer.inputs[0]);
+  n.gain = call.parameter(layer.weight, n.width), n.bias = call.parameter(layer.bias, n.width);
+  n.reciprocal_deviation = call.floats(layer.outputs[1]);
+  if (n.subtract_mean) n.mean = call.floats(layer.outputs[2]);
+  return n;
+}
+
+}  // namespace
+
+void norm_forward(const LayerCall& call) {
+  auto n = norm_of<NormForward>(call);
+  n.epsilon = static_cast<float>(call.layer.epsilon);
+  n.output = call.view(call.layer.outputs[0]);
+  call.kernels.norm_forward(call.stream, n);
+}
+
+void norm_backward(const LayerCall& call, BackwardTurn::Half) {
+  const Layer& layer = call.layer;
+  auto n = norm_of<NormBackward>(call);
+  n.output_gradient = call.gradient(layer.outputs[0]);
+  n.input_gradient = call.gradient(layer.inputs[0]);
+  if (layer.inputs[0].matrix == kPartInput) {
+    n.input_gradient_sums = call.residual_gradient_sums();
+    n.input_adds = true;
+    n.normalized = call.view(layer.outputs[0]);
+  }
+  n.gain_gradient = call.parameter_gradient(layer.weight, n.width);
+  n.bias_gradient = call.parameter_gradient(layer.bias, n.width);
+  n.scratch = call.kernel_scratch([&] { return kernel_needs(call.model.device).norm_backward(n.tokens, n.width); });
+  call.kernels.norm_backward(call.stream, n);
+}
+
+}  // namespace tessera

@@ -1,0 +1,147 @@
+// What follows from a part's list of layers.
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "model/blocks.hpp"
+#include "model/layer_call.hpp"
+#include "tessera/backend/stream.hpp"
+#include "tessera/base/math.hpp"
+#include "tessera/kernels/observed_kernels.hpp"
+#include "tessera/kernels/scratch_layout.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Again = Matrix::Again;
+using Place = Matrix::Place;
+using Half = BackwardTurn::Half;
+
+/// Decides what is saved, and what is needed for the output alone. Saved is what backward reads and nothing makes
+/// again.
+void place_matrices(Part& part) {
+  const auto save = [&](const MatrixSlice& slice) {
+    Matrix& m = part.matrices[slice.matrix];
+    if (m.place == Place::scratch && m.again == Again::never) m.place = Place::saved;
+  };
+  for (const Layer& layer : part.layers) {
+    if (part.kind == PartKind::head) break;  // it has no backward of its own
+    const bool has_gelu = layer.outputs.size() > 1;
+    std::ranges::for_each(layer.inputs, save);
+    if (layer.kind != LayerKind::linear || has_gelu) std::ranges::for_each(layer.outputs, save);
+  }
+  for (Matrix& m : part.matrices) {
+    m.is_for_output = m.place == Place::scratch || m.place == Place::output;
+    if (m.place != Place::saved) continue;
+    m.slot = static_cast<std::int32_t>(part.saved.size());
+    part.saved.push_back({m.name, m.dtype, checked_multiply(m.rows, m.columns)});
+  }
+  for (auto layer = part.layers.rbegin(); layer != part.layers.rend(); ++layer) {
+    const auto is_for_output = [&](const MatrixSlice& s) { return part.matrices[s.matrix].is_for_output; };
+    if (std::ranges::all_of(layer->outputs, is_for_output)) continue;
+    for (const MatrixSlice& s : layer->inputs) part.matrices[s.matrix].is_for_output = false;
+  }
+}
+
+/// Orders backward: the layers from the last to the first. Linears that read one matrix add to its gradient in the
+/// order of forward. Where the layer that made the matrix makes it again, their weights' gradients come after that.
+std::vector<BackwardTurn> backward_turns(const Part& part) {
+  const auto reads = [&](std::size_t i, MatrixId matrix) {
+    return part.layers[i].kind == LayerKind::linear && part.layers[i].inputs[0].matrix == matrix;
+  };
+  std::vector<BackwardTurn> turns;
+  for (std::size_t end = part.layers.size(); end > 0;) {
+    std::size_t first = end - 1;
+    const Layer& layer = part.layers[first];
+    if (layer.kind == LayerKind::linear) {
+      const MatrixId from = layer.inputs[0].matrix;
+      while (first > 0 && reads(first - 1, from)) --first;
+      const bool is_split = part.matrices[from].again == Again::by_backward;
+      for (std::size_t i = first; i < end; ++i) turns.push_back({i, is_split ? Half::input : Half::both});
+    } else {
+      turns.push_back({first, Half::both});
+      const MatrixId made = layer.outputs.empty() ? kPartOutput : layer.outputs[0].matrix;
+      for (std::size_t i = end; i < part.layers.size(); ++i) {
+        if (reads(i, made) && part.matrices[made].again == Again::by_backward) turns.push_back({i, Half::weights});
+      }
+    }
+    end = first;
+  }
+  return turns;
+}
+
+/// Adds up the FLOPs of calls that are not run.
+struct FlopCount final : KernelObserver {
+  void call(const KernelCall& call, const std::function<void()>&) override { flops += call.cost.flops; }
+  double flops = 0;
+};
+
+/// Finds places for pieces: those that are in use at the same time do not overlap. Large ones first, each as low as it
+/// can be.
+void place(const std::vector<ScratchPiece>& pieces, PartCost& cost) {
+  std::vector<std::size_t> order(pieces.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return pieces[i].bytes; });
+  cost.places.assign(pieces.size(), 0);
+  const auto end_of = [&](std::size_t i) {
+    return cost.places[i] + round_up(pieces[i].bytes, ScratchLayout::kAlignment);
+  };
+  for (auto next = order.begin(); next != order.end() && pieces[*next].bytes > 0; ++next) {
+    const ScratchPiece& piece = pieces[*next];
+    std::int64_t& at = cost.places[*next];
+    for (bool has_moved = true; std::exchange(has_moved, false);) {
+      for (const std::size_t i : std::span(order.begin(), next)) {
+        const ScratchPiece& other = pieces[i];
+        const bool meet = other.first_turn <= piece.last_turn && piece.first_turn <= other.last_turn;
+        if (meet && at < end_of(i) && cost.places[i] < at + piece.bytes) at = end_of(i), has_moved = true;
+      }
+    }
+    cost.scratch_bytes = std::max(cost.scratch_bytes, end_of(*next));
+  }
+}
+
+/// Runs a part without memory in every direction, to see what its layers call and touch.
+void dry_run(const ModelParts& model, Part& part) {
+  const std::vector<void*> memory(part.tensors.size() + part.saved.size() + part.constants.size(), nowhere());
+  const std::vector<const void*> read_memory(memory.begin(), memory.end());
+  PartBuffers b;
+  b.input = b.residual_gradient = nowhere();
+  b.logits = static_cast<float*>(nowhere());
+  b.saved = memory, b.gradients = memory, b.parameters = read_memory, b.constants = read_memory;
+  b.gradient_dtype = model.gradient;
+  const auto stream = make_serial_stream("dry run");
+  const auto run = [&](auto& direction) {
+    FlopCount count;
+    std::vector<ScratchPiece> pieces(scratch_pieces(part));
+    direction({*make_observed_kernels(nullptr, count), *stream, model, part, b}, PartScratch(pieces));
+    if (count.flops >= 0x1p63) throw refusal("{} has {:.3g} FLOPs", part.name, count.flops).use("smaller sizes");
+    PartCost cost;
+    cost.flops = static_cast<std::int64_t>(count.flops);
+    place(pieces, cost);
+    return cost;
+  };
+  part.recompute.flops = run(run_forward).flops;
+  b.output = nowhere();
+  part.forward = run(run_forward);
+  part.recompute.scratch_bytes = part.forward.scratch_bytes;  // it may make the output as well
+  if (!model.generates()) part.backward = run(run_backward);
+}
+
+}  // namespace
+
+void plan_parts(ModelParts& model) {
+  for (Part& part : model.parts) {
+    place_matrices(part);
+    part.backward_turns = backward_turns(part);
+    // Parts of equal layers cost the same.
+    const auto alike = std::ranges::find_if(model.parts, [&](const Part& other) {
+      return &other == &part || (other.layers == part.layers && other.matrices == part.matrices);
+    });
+    if (&*alike == &part) dry_run(model, part);
+    part.forward = alike->forward, part.backward = alike->backward, part.recompute = alike->recompute;
+  }
+}
+
+}  // namespace tessera
