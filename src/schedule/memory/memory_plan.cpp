@@ -159,13 +159,18 @@ void plan_region(const StepSchedule& schedule, const SegmentViews& views, const 
   if (options.clique_bound && best > good_enough())
     result.lower_bound = std::max(result.lower_bound, heavy_clique(schedule, conflicts, region));
 
-  // Local search: move one storage to another place in the order, and keep the result if it is not worse.
+  // Local search: move one storage to another place in the order, and keep the result if it is not worse. Every second
+  // time it is one that ends where the region does, because the region cannot shrink while that stays.
   std::mt19937_64 random(1);
   std::int64_t effort_of_trial = 1;
   for (const StorageId id : members) effort_of_trial += static_cast<std::int64_t>(conflicts.of[id].size()) + 1;
   for (std::int64_t left = options.search_effort / effort_of_trial; best > good_enough() && left > 0; --left) {
     std::vector<StorageId> trial = best_order;
-    const auto from = random() % trial.size();
+    auto from = random() % trial.size();
+    if (left % 2 == 0) {
+      const auto ends_region = [&](StorageId id) { return best_offset[id] + bytes(id) == best; };
+      from = static_cast<std::size_t>(std::ranges::find_if(trial, ends_region) - trial.begin());
+    }
     const auto to = random() % (from + 1);
     const StorageId moved = trial[from];
     trial.erase(trial.begin() + static_cast<std::ptrdiff_t>(from));
