@@ -55,5 +55,5 @@ function(tessera_stop_if_missing)
     "  Spack:        spack install${spack}\n"
     "  conda:        conda install -c conda-forge${conda}${headers}\n"
     "  Elsewhere:    -DCMAKE_PREFIX_PATH='FOLDER;FOLDER', and PKG_CONFIG_PATH, or the cluster's modules\n"
-    "Or build nothing: a bundle that was made on another machine needs none of them (jobs/README.md).")
+    "Or build nothing: a bundle that was made on another machine needs none of them (docs/manual/running.md).")
 endfunction()

@@ -6,7 +6,7 @@
 #   NAME, bin/NAME   wrapper.sh, which starts programs/NAME through loader/NAME, a link to glibc/ld-linux-x86-64.so.2
 #   glibc, lib       its libraries, and all others, which find each other by relative RPATH
 #   mpi              Open MPI's plugins and texts, found through OPAL_PREFIX, which env.sh sets
-#   share/tessera    job scripts and inputs, as an installation has them
+#   share/tessera    job scripts, inputs and the manual, as an installation has them
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -96,8 +96,9 @@ for program in "$root"/programs/*; do
   ln -s "bin/$program" "$root/$program"
   ln -s ../glibc/ld-linux-x86-64.so.2 "$root/loader/$program"
 done
-mkdir -p "$root/share/tessera/jobs"
+mkdir -p "$root"/share/tessera/{jobs,docs}
 cp -r "$here/../../inputs" "$root/share/tessera/inputs"
+cp -r "$here/../../docs/manual" "$root/share/tessera/docs/manual"
 install -m 755 "$here"/../../jobs/*.sbatch "$root/share/tessera/jobs/"
 install -m 644 "$here"/../../jobs/{job.sh,own_job.sh,site.sh,README.md} "$root/share/tessera/jobs/"
 cat >>"$root/share/tessera/jobs/site.sh" <<'END'

@@ -9,7 +9,7 @@ import pandas as pd
 from .find import Entry
 from .metrics import Metrics
 
-# The keys of a row, in the order of CSV columns; postprocess/README.md says what each is.
+# The keys of a row, in the order of CSV columns; docs/manual/report_numbers.md says what each is.
 KEYS = """row path status code message ranks strategy attempts repeats steps timed_steps
 tokens_per_second tokens_per_second_q1 tokens_per_second_q3 speedup
 final_loss best_loss best_loss_step final_validation_loss best_validation_loss best_validation_loss_step

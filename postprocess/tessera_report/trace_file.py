@@ -1,4 +1,4 @@
-"""A run's trace/steps-A-B.json: what each rank measured, and the planned order (README.md, Traces)."""
+"""A run's trace/steps-A-B.json: what each rank measured, and the planned order (docs/manual/run_folder.md, Traces)."""
 from __future__ import annotations
 
 import json

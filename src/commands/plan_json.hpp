@@ -1,5 +1,5 @@
 #pragma once
-// The output of `tessera plan` as one JSON document (postprocess/README.md).
+// The output of `tessera plan` as one JSON document (docs/manual/schedule_json.md).
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>

@@ -1,4 +1,4 @@
-// The table of commands, from which help, dispatch, messages about unknown commands, and inputs/README.md are made.
+// The table of commands, from which help, dispatch, messages about unknown commands and docs/manual/commands.md come.
 #include "tessera/bench/commands.hpp"
 #include "tessera/commands/command.hpp"
 #include "tessera/commands/commands.hpp"

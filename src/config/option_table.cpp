@@ -386,7 +386,7 @@ void add_commands(Rows& rows) {
               "largest model of the family that does, by strategy");
   plan.choice("plan.format", &PlanOptions::format,
               "json: one document with the first three views and the chosen one, numbers in bytes "
-              "(postprocess/README.md)");
+              "(docs/manual/schedule_json.md)");
   export_.choice("export.optimizer", &ExportOptions::optimizer,
                  "write state.h5 as well: full parameters, the optimizer's state and its scalars");
   export_.choice("export.dtype", &ExportOptions::dtype,

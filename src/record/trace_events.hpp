@@ -1,7 +1,7 @@
 #pragma once
 // Measured spans and the planned order as events of Chrome's trace format, which Perfetto reads
-// (postprocess/README.md). A process is a rank, and a thread is a queue. Times are microseconds with three digits after
-// the point, so nanoseconds.
+// (docs/manual/run_folder.md). A process is a rank, and a thread is a queue. Times are microseconds with three digits
+// after the point, so nanoseconds.
 
 #include <functional>
 #include <map>

@@ -22,7 +22,7 @@ namespace {
 constexpr int kDeepest = 64;
 
 constexpr std::string_view kOfAChat =
-    "a chat, of which the tokenizer's template makes a prompt and a completion (inputs/README.md, Chats)";
+    "a chat, of which the tokenizer's template makes a prompt and a completion (docs/manual/data.md, Chats)";
 
 /// Returns "1 surrogate without its other half became U+FFFD".
 std::string about_surrogates(std::int64_t count) {
@@ -162,7 +162,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     }
     if (is_chat) return text + fmt::format(": {}", kOfAChat);
     if (!has_instruction) return text;
-    return text + ": a script makes a \"prompt\" and a \"completion\" of them (inputs/README.md, Chats)";
+    return text + ": a script makes a \"prompt\" and a \"completion\" of them (docs/manual/data.md, Chats)";
   }
 
   std::array<std::string, 6> keys_;  ///< the document's first

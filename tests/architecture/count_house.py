@@ -35,11 +35,11 @@ CORE = r"(src|include/tessera)/(grid|schedule|engine)/"  # where a word has anot
 MATMULS = r"(src|include/tessera)/(cuda|kernels|bench|model|engine)/|gpu_emulator/libraries/|tests/(kernels|bench|emulated)/"
 WORDS = {  # word: (pattern, files)
     "owed": (r"\bowed", ""),
-    "whole (a value)": (r"\bwhole_|\"whole |\bwhole (copy|copies|parameter|gradient|unit|wte|h\.)", CORE + "|README"),
+    "whole (a value)": (r"\bwhole_|\"whole |\bwhole (copy|copies|parameter|gradient|unit|wte|h\.)", CORE + "|README|docs/manual/"),
     "lane": (r"\b[Ll]anes?\b|kLanes|TwoLanes",
              CORE + "|tests/(comm|emulated|training|schedule|engine|backend)/"),
     "place (memory)": (r"\bPlace\b|kPlaces|PlacePlan", CORE),
-    "payload": (r"[Pp]ayload", "src/|include/|README"),
+    "payload": (r"[Pp]ayload", "src/|include/|README|docs/manual/"),
     "lend": (r"\b(lend|lent|lends)\b", CORE + "|/comm/"),
     "Carver": (r"\b[cC]arver", ""),
     "beside (memory)": (r"MemoryBeside|memory_beside", ""),

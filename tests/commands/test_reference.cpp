@@ -1,4 +1,4 @@
-// inputs/README.md holds the tables of commands, steps and options: the texts between its markers are made here.
+// docs/manual holds the tables of commands, steps and options: the texts between its markers are made here.
 #include <boost/algorithm/string/replace.hpp>
 #include <catch2/catch.hpp>
 
@@ -35,7 +35,7 @@ std::string options_tables() {
   for (const OptionEntry& row : option_table()) {
     if (section != row.section()) {
       section = row.section();
-      out += fmt::format("{}### [{}]: {}\n\n| option | default | allowed | meaning |\n|---|---|---|---|\n",
+      out += fmt::format("{}## [{}]: {}\n\n| option | default | allowed | meaning |\n|---|---|---|---|\n",
                          out.empty() ? "" : "\n", section, section_title(section));
     }
     const std::string value = row.get({});
@@ -47,10 +47,10 @@ std::string options_tables() {
 
 }  // namespace
 
-TEST_CASE("inputs/README.md holds the commands and options as they are (TESSERA_UPDATE=1 rewrites it)") {
-  check_table("inputs/README.md", "commands", commands_table());
-  check_table("inputs/README.md", "steps", steps_table());
-  check_table("inputs/README.md", "options", options_tables());
+TEST_CASE("docs/manual holds the commands and options as they are (TESSERA_UPDATE=1 rewrites it)") {
+  check_table("docs/manual/commands.md", "commands", commands_table());
+  check_table("docs/manual/configuration.md", "steps", steps_table());
+  check_table("docs/manual/options.md", "options", options_tables());
 }
 
 TEST_CASE("A changed, missing or added line of the table is a difference") {

@@ -1,4 +1,4 @@
-"""metrics.h5 of a training in PyTorch, in Tessera's layout (postprocess/README.md): tessera-report reads it as a row."""
+"""metrics.h5 of a training in PyTorch, in Tessera's layout (docs/manual/metrics.md): tessera-report reads it as a row."""
 from __future__ import annotations
 
 import argparse

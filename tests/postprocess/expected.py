@@ -1,6 +1,6 @@
 """The expected numbers of the report, by h5py and numpy alone: none of the report's functions is used here.
 
-RULES says for every numeric key of a row from which datasets it comes and how; postprocess/README.md has the same in
+RULES says for every numeric key of a row from which datasets it comes and how; docs/manual/report_numbers.md has the same in
 words.
 """
 import h5py

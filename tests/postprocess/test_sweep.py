@@ -255,10 +255,10 @@ class Package(Case):
         self.assertTrue(callable(getattr(__import__(module, fromlist=[function]), function)))
 
     def test_documented_keys(self):
-        """postprocess/README.md has every key of a row."""
+        """docs/manual/report_numbers.md has every key of a row."""
         made(self.folder / "a")
         report = Report(self.folder / "a", json_file=self.folder / "out.json")
-        text = (ROOT / "postprocess/README.md").read_text()
+        text = (ROOT / "docs/manual/report_numbers.md").read_text()
         self.assertEqual([key for key in report.rows["a"] if f"`{key}`" not in text], [])
 
 

@@ -1,6 +1,6 @@
 """Computes the sources of the HTML report again, by h5py and numpy alone: none of the report's functions is used here.
 
-A source is an expression such as max(measured("2-zero3", "/ranks/memory/peak")) / 2. postprocess/README.md says what the
+A source is an expression such as max(measured("2-zero3", "/ranks/memory/peak")) / 2. docs/manual/report_numbers.md says what the
 functions mean.
 """
 import functools

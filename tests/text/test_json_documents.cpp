@@ -266,7 +266,7 @@ TEST_CASE("Whether a file called .json holds lines is known from its first line 
 TEST_CASE("A document of another form says which, and what to do") {
   CHECK_THAT(line(R"({"id": 3, "messages": [{"role": "user", "content": "hi"}]})")[0],
              Contains("an object has no \"text\" (data.text_key), but \"id\", \"messages\": a chat") &&
-                 Contains("inputs/README.md, Chats"));
+                 Contains("docs/manual/data.md, Chats"));
   CHECK_THAT(line(R"({"conversations": []})")[0], Contains("a chat"));
   CHECK_THAT(line(R"({"prompt": [{"role": "user"}], "completion": []})")[0],
              Contains("\"prompt\" is an array instead of a string: a chat"));

@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// Exit codes of the executable (jobs/README.md). `main` maps an escaping Error to its code.
+/// Exit codes of the executable (docs/manual/troubleshooting.md). `main` maps an escaping Error to its code.
 enum class ExitCode : int {
   finished = 0,
   internal = 1,        ///< a broken invariant: a bug in Tessera

@@ -4,7 +4,7 @@
 //   tensors.h5       virtual datasets: every tensor under its Hugging Face name and shape (NaN: its shard is missing)
 //   manifest.json    schema, step, grid, model, data position, optimizer, options, provenance,
 //                    files with checksums
-// Neither world size nor wrap nor padding shows. postprocess/README.md describes the files for other readers.
+// Neither world size nor wrap nor padding shows. docs/manual/checkpoints.md describes the files for other readers.
 
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// RUN/metrics.h5 (postprocess/README.md): a run's measurements, readable while it is written (SWMR) and after a crash.
+// RUN/metrics.h5 (docs/manual/metrics.md): a run's measurements, readable while it is written (SWMR) and after a crash.
 //   /steps/{step,skipped,timed,loss,grad_norm,lr,seconds,unix_time,tokens_per_second}             a row per step
 //   /steps/time/NAME                                                                        a row per step
 //   /comm/{all_gather,reduce_scatter,all_reduce,broadcast,exchange}/{calls,bytes,seconds}   a row per step

@@ -1,6 +1,6 @@
 #pragma once
-// Schedules and their memory as JSON. postprocess/README.md documents every key. Numbers are integers, bytes are bytes;
-// sizes grow linearly with the operations.
+// Schedules and their memory as JSON. docs/manual/schedule_json.md documents every key. Numbers are integers, bytes are
+// bytes; sizes grow linearly with the operations.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -34,7 +34,7 @@ Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const O
 /// Returns the seconds for which compute waits for collectives and copies.
 double exposed_seconds(const Prediction& prediction);
 
-/// Returns the prediction as `plan` writes it (postprocess/README.md).
+/// Returns the prediction as `plan` writes it (docs/manual/schedule_json.md).
 nlohmann::ordered_json prediction_json(const Prediction& prediction);
 
 }  // namespace tessera

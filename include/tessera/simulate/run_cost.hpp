@@ -26,7 +26,7 @@ RunCost cost_of(std::int64_t steps, const StepSchedule& schedule, const Predicti
 /// Returns "76,294 steps = 10.0B tokens: 2 d 20 h +- 6%, 271 GPU-hours", as far as it is known.
 std::string describe(const RunCost& cost);
 
-/// Returns the same as `plan` writes it (postprocess/README.md).
+/// Returns the same as `plan` writes it (docs/manual/schedule_json.md).
 nlohmann::ordered_json cost_json(const RunCost& cost);
 
 }  // namespace tessera

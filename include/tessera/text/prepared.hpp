@@ -1,6 +1,6 @@
 #pragma once
 // A prepared corpus: a file of tokens with an index of its documents, both readable while mapped. See
-// inputs/README.md, "Prepared corpora".
+// docs/manual/data.md, "Prepared corpora".
 
 #include <cstdint>
 #include <filesystem>

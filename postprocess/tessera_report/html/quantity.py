@@ -1,6 +1,6 @@
 """A number that knows where it came from, and HTML text that shows such numbers.
 
-The source is an expression that a reader, or a test, can compute again: postprocess/README.md lists its functions.
+The source is an expression that a reader, or a test, can compute again: docs/manual/report_numbers.md lists its functions.
 """
 from __future__ import annotations
 
