@@ -105,14 +105,22 @@ std::string cells_of(const std::vector<std::string>& cells) {
   return out;
 }
 
+/// What PyTorch calls a strategy; "" if it has none like it.
+std::string name_in_pytorch(const StrategyRules& rules) {
+  if (rules.life == ParameterLife::rest)
+    return rules.is_hybrid() ? "" : rules.state == Group::self ? "DDP" : "ZeroRedundancyOptimizer";
+  if (rules.life == ParameterLife::step) return rules.is_hybrid() ? "FSDP _HYBRID_SHARD_ZERO2" : "FSDP SHARD_GRAD_OP";
+  return rules.is_hybrid() ? "FSDP HYBRID_SHARD" : "FSDP FULL_SHARD";
+}
+
 /// The row of README.md: a hybrid is told by what it does within a group.
 std::string front_row(const StrategyRules& rules) {
-  const std::string bytes = sum_of_bytes(sent_by(rules));
-  if (rules.is_hybrid()) return cells_of({std::string(rules.splits), "", "", bytes});
+  const std::string bytes = sum_of_bytes(sent_by(rules)), name = name_in_pytorch(rules);
+  if (rules.is_hybrid()) return cells_of({name, std::string(rules.splits), "", "", bytes});
   const char* const life = rules.life == ParameterLife::rest   ? "full"
                            : rules.life == ParameterLife::step ? "gathered once a step"
                                                                : "gathered for forward and for backward";
-  return cells_of({state_of(rules), gradients_of(rules), life, bytes});
+  return cells_of({name, state_of(rules), gradients_of(rules), life, bytes});
 }
 
 /// The row of src/README.md: the columns of the table as they are in the code.
@@ -180,7 +188,7 @@ std::string options_table() {
 
 TEST_CASE("pages hold the tables of strategies as they are (TESSERA_UPDATE=1 rewrites them)") {
   check_table("README.md", "strategies",
-              table("| `shard.strategy` | optimizer state | gradients | parameters | bytes |", front_row));
+              table("| `shard.strategy` | in PyTorch | optimizer state | gradients | parameters | bytes |", front_row));
   check_table("src/README.md", "strategies",
               table("| strategy | state | full parameters live | gradients sum over | then over |", code_row));
   check_table("docs/strategies.md", "strategies",
