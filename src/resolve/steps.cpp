@@ -24,6 +24,7 @@
 #include "tessera/resolve/model_tokenizer.hpp"
 #include "tessera/resolve/origin.hpp"
 #include "tessera/resolve/resolved_run.hpp"
+#include "tessera/schedule/verify.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 
 namespace tessera {

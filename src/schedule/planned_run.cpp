@@ -8,7 +8,6 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
-#include "tessera/schedule/verify.hpp"
 
 namespace tessera {
 
@@ -157,13 +156,6 @@ PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   model.documents = shape.documents;
   PlannedRun run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);
-  return run;
-}
-
-PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
-                    std::int64_t ranks_per_node, const Poll& poll) {
-  PlannedRun run = plan_shape(run_shape(options, architecture, world, ranks_per_node));
-  require_verified(run.schedule, run.plan, poll);
   return run;
 }
 

@@ -1,12 +1,14 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "plan_run.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/engine/step_trace.hpp"
 #include "tessera/model/architecture.hpp"
 #include "tessera/schedule/planned_run.hpp"
 
 using namespace tessera;
+using namespace tessera::testing;
 
 namespace {
 

@@ -3,11 +3,13 @@
 #include <cmath>
 
 #include "mpi_world.hpp"
+#include "plan_run.hpp"
 #include "tessera/record/rank_reports.hpp"
 #include "tessera/text/corpus.hpp"
 #include "training/session_case.hpp"
 
 using namespace tessera;
+using namespace tessera::testing;
 using test::world;
 
 TEST_CASE("a report has every rank's sums since the report before, on rank 0 alone") {

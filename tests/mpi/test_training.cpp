@@ -1,5 +1,6 @@
 // Training sessions between processes: the bits (or, for odd worlds, the losses) of one rank, for drawn configurations.
 #include "mpi_world.hpp"
+#include "plan_run.hpp"
 #include "training/draw.hpp"
 
 using namespace tessera;

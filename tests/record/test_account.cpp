@@ -2,6 +2,7 @@
 #include <random>
 #include <regex>
 
+#include "plan_run.hpp"
 #include "temporary_folder.hpp"
 #include "tessera/record/account.hpp"
 #include "tessera/text/corpus.hpp"

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "file_support.hpp"
+#include "plan_run.hpp"
 #include "printed_to.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/hdf5_data.hpp"

@@ -1,6 +1,7 @@
 #include <set>
 
 #include "file_support.hpp"
+#include "plan_run.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "training/trace_case.hpp"

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
+#include "plan_run.hpp"
 #include "schedule/liveness.hpp"
 #include "small_schedule.hpp"
 #include "tessera/model/architecture.hpp"
@@ -8,6 +9,7 @@
 #include "tessera/schedule/planned_run.hpp"
 
 using namespace tessera;
+using namespace tessera::testing;
 
 TEST_CASE("categories in use add up to the bytes in use, and their peak is the plan's") {
   Options options;

@@ -1,11 +1,13 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "plan_run.hpp"
 #include "tessera/model/architecture.hpp"
 #include "tessera/schedule/made_values.hpp"
 #include "tessera/schedule/planned_run.hpp"
 
 using namespace tessera;
+using namespace tessera::testing;
 
 TEST_CASE("a micro-step makes what its parts write, and each unit's gradient once") {
   Options options;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "plan_run.hpp"
 #include "training/session_case.hpp"
 
 namespace tessera::testing {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "plan_run.hpp"
 #include "temporary_folder.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/text/corpus.hpp"

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "plan_run.hpp"
 #include "training/session_case.hpp"
 
 namespace tessera::testing {

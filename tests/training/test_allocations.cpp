@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "plan_run.hpp"
 #include "session_case.hpp"
 #include "tessera/text/corpus.hpp"
 

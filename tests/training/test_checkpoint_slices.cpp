@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "plan_run.hpp"
 #include "tessera/config/choices.hpp"
 #include "training/checkpoint_slices.hpp"
 #include "training/session_case.hpp"

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "checkpoint_case.hpp"
+#include "plan_run.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/reader.hpp"
 #include "tessera/text/corpus.hpp"

@@ -1,4 +1,5 @@
 #include "file_support.hpp"
+#include "plan_run.hpp"
 #include "session_case.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/training/dump.hpp"

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "plan_run.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/state.hpp"

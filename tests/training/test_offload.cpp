@@ -4,6 +4,7 @@
 
 #include "checkpoint_case.hpp"
 #include "filled_memory.hpp"
+#include "plan_run.hpp"
 #include "sanitized.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/schedule/verify.hpp"

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "filled_memory.hpp"
+#include "plan_run.hpp"
 #include "session_case.hpp"
 
 using namespace tessera;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "plan_run.hpp"
 #include "session_case.hpp"
 #include "sixteen_bits.hpp"
 

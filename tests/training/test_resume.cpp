@@ -3,6 +3,7 @@
 
 #include "checkpoint/checkpoint_case.hpp"
 #include "checkpoint_case.hpp"
+#include "plan_run.hpp"
 #include "tessera/text/corpus.hpp"
 
 using namespace tessera;

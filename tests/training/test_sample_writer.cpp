@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <mutex>
 
+#include "plan_run.hpp"
 #include "tessera/training/sample_writer.hpp"
 #include "training/session_case.hpp"
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "plan_run.hpp"
 #include "sanitized.hpp"
 #include "training/checkpoint_case.hpp"
 #include "training/flip_case.hpp"

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "plan_run.hpp"
 #include "session_case.hpp"
 #include "tessera/record/trace_writer.hpp"
 

@@ -5,7 +5,6 @@
 
 #include "tessera/schedule/build.hpp"
 #include "tessera/schedule/memory_plan.hpp"
-#include "tessera/schedule/verify.hpp"
 
 namespace tessera {
 
@@ -53,10 +52,6 @@ struct PlannedRun {
 
 /// Declares, builds and plans. Throws UsageError if the policy is impossible.
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options = {});
-
-/// Does the same from resolved options, and verifies the schedule and the plan; `poll` may end the verification.
-PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
-                    std::int64_t ranks_per_node, const Poll& poll = {});
 
 /// Returns the same run under another strategy, with the options that it does not use at their defaults.
 RunShape with_strategy(RunShape shape, Strategy strategy);

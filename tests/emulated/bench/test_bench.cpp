@@ -11,6 +11,7 @@
 #include "gpu_emulator/libraries/cublaslt/cublaslt.hpp"
 #include "gpu_emulator/runtime/enqueue.hpp"
 #include "local_world/local_world.hpp"
+#include "plan_run.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/comm/make_communicator.hpp"
 #include "tessera/resolve/architecture.hpp"
@@ -18,6 +19,7 @@
 #include "tessera/schedule/planned_run.hpp"
 
 using namespace tessera;
+using namespace tessera::testing;
 using namespace tessera::test;
 
 namespace {

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "gpu_case.hpp"
+#include "plan_run.hpp"
 #include "tessera/text/corpus.hpp"
 
 using namespace tessera;

@@ -7,6 +7,7 @@
 
 #include "gpu_case.hpp"
 #include "gpu_emulator/libraries/cublaslt/cublaslt.hpp"
+#include "plan_run.hpp"
 #include "tessera/text/corpus.hpp"
 
 using namespace tessera;

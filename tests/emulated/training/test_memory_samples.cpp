@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "gpu_case.hpp"
+#include "plan_run.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/record/rank_reports.hpp"
 #include "tessera/text/corpus.hpp"

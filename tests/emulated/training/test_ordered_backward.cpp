@@ -3,6 +3,7 @@
 
 #include "gpu_case.hpp"
 #include "gpu_emulator/libraries/cudnn/cudnn.hpp"
+#include "plan_run.hpp"
 #include "tessera/kernels/attention_verdicts.hpp"
 #include "tessera/text/corpus.hpp"
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gpu_case.hpp"
+#include "plan_run.hpp"
 #include "tessera/text/corpus.hpp"
 
 using namespace tessera;
