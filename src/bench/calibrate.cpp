@@ -10,6 +10,7 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/backend/device_monitor.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
@@ -154,6 +155,13 @@ LadderSizes ladder_sizes(DeviceKind device, const MachineShape& machine) {
 }
 
 Cluster calibrate(RankContext& context, const Options& options, const MachineShape& machine, const LadderSizes& sizes) {
+  if (traits_of(device_of(options.run)).has_library_choice && is_deterministic(options.run)) {
+    throw refuse("run.deterministic", true)
+        .because(
+            "prices are those of other runs, and predictions take its cost from untimed_matmuls and "
+            "deterministic_attention")
+        .use("false");
+  }
   MeasuredRank bench(context, options, machine);
   Cluster cluster;
   cluster.device = bench.device->kind();

@@ -68,6 +68,11 @@ std::vector<Change> nothing_activated(const RunShape& shape) {
   return {changed(shape, "memory.keep_activated=false", [](RunShape& s) { s.policy.keeps_activated = false; })};
 }
 
+std::vector<Change> own_attention(const RunShape& shape) {
+  if (shape.attention != GpuAttention::deterministic_cudnn) return {};
+  return {changed(shape, "run.attention=own", [](RunShape& s) { s.attention = GpuAttention::own; })};
+}
+
 std::vector<Change> recompute(const RunShape& shape) {
   if (shape.policy.recomputation.is_all()) return {};
   return {changed(shape, "memory.checkpoint=block",
@@ -136,10 +141,10 @@ struct Dimension {
 
 /// Returns the dimensions over which the run of least memory is searched, from the cheapest change to the dearest.
 const std::vector<Dimension>& dimensions() {
-  static const std::vector<Dimension> all{{asynchronous_off, true}, {nothing_activated, true},   {recompute, false},
-                                          {more_sharding, false},   {resharding, false},         {fewer_gathers, false},
-                                          {smallest_batch, true},   {offload_activations, true}, {offload, false},
-                                          {reduce_in_bf16, false},  {compute_in_bf16, false}};
+  static const std::vector<Dimension> all{
+      {asynchronous_off, true},    {nothing_activated, true}, {own_attention, true},   {recompute, false},
+      {more_sharding, false},      {resharding, false},       {fewer_gathers, false},  {smallest_batch, true},
+      {offload_activations, true}, {offload, false},          {reduce_in_bf16, false}, {compute_in_bf16, false}};
   return all;
 }
 
@@ -184,8 +189,9 @@ std::optional<std::int64_t> bytes_with(const Change& change) {
 
 std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed) {
   std::vector<Change> changes;
-  for (const auto& of : {asynchronous_off, fewer_gathers, resharding, nothing_activated, recompute, more_sharding,
-                         smallest_batch, offload_activations, offload, reduce_in_bf16, compute_in_bf16}) {
+  for (const auto& of :
+       {asynchronous_off, fewer_gathers, resharding, nothing_activated, own_attention, recompute, more_sharding,
+        smallest_batch, offload_activations, offload, reduce_in_bf16, compute_in_bf16}) {
     for (Change& change : of(shape)) changes.push_back(std::move(change));
   }
   for (Change& change : changes) {

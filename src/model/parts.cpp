@@ -30,12 +30,16 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   model.architecture = architecture;
   model.batch = batch, model.sequence = sequence;
   model.compute = compute, model.gradient = gradient, model.device = device;
-  model.keeps_activated = choices.keeps_activated;
+  model.keeps_activated = choices.keeps_activated, model.documents = choices.documents;
   model.logits = choices.has_fp32_logits ? DType::fp32 : compute;
   // With dropout the gradient of a projection's output is not the residual stream's.
   if (architecture.linear_bias && architecture.dropout == 0)
     model.gradient_sum_rows = kernel_needs(device).gradient_sum_rows(model.tokens(), architecture.width);
   build_layers(model);
+  const Layer& attention = attention_layer(model);
+  const AttentionShape shape{batch, sequence, attention.heads, attention.kv_heads, attention.head_width};
+  if (cudnn_obstacle(shape, compute, architecture.dropout > 0, model.documents).empty())
+    model.attention = choices.attention;
   plan_parts(model);
   return model;
 }

@@ -91,6 +91,8 @@ RunShape common_shape(const Options& options, const Architecture& architecture, 
   shape.group_size = options.shard.group_size;
   shape.policy = policy_from(options);
   shape.device = device_of(options.run);
+  if (traits_of(shape.device).has_library_choice && options.run.attention != AttentionChoice::own)
+    shape.attention = shape.policy.deterministic ? GpuAttention::deterministic_cudnn : GpuAttention::cudnn;
   return shape;
 }
 
@@ -150,10 +152,9 @@ RunShape evaluation_shape(const Options& options, const Architecture& architectu
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   const ProcessGrid grid =
       grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size, shape.reshard_ranks);
-  ModelParts model =
-      declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute, shape.policy.reduce,
-                    shape.device, {shape.policy.keeps_activated, shape.policy.has_fp32_logits});
-  model.documents = shape.documents;
+  ModelParts model = declare_parts(
+      shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute, shape.policy.reduce, shape.device,
+      {shape.policy.keeps_activated, shape.policy.has_fp32_logits, shape.attention, shape.documents});
   PlannedRun run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);
   return run;

@@ -105,6 +105,7 @@ constexpr Key kSlowdown[] = {
     number_key<&Cluster::compute_under_copies>("compute_under_copies"),
     number_key<&Cluster::collectives_under_compute>("collectives_under_compute"),
     number_key<&Cluster::untimed_matmuls>("untimed_matmuls"),
+    number_key<&Cluster::deterministic_attention>("deterministic_attention"),
 };
 
 void read_key(std::span<const Key> keys, const Setting& setting, Cluster& cluster) {

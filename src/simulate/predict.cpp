@@ -86,6 +86,8 @@ class Pricing {
     }
     const bool is_matmul = call.group != KernelGroup::other && call.group != KernelGroup::attention;
     if (is_matmul && is_untimed()) share *= cluster_.untimed_matmuls;
+    if (call.name == "attention backward" && schedule_.model.attention == GpuAttention::deterministic_cudnn)
+      share *= cluster_.deterministic_attention;
     add((on_host                  ? "host "
          : is_own_attention(call) ? "own "
                                   : "") +
@@ -108,14 +110,10 @@ class Pricing {
   }
   bool is_untimed() const { return is_ordered_on_gpu() && options_.run.algorithms.empty(); }
 
-  /// Whether attention is by own kernels where a library has some, too: src/cuda/kernels/attention_choice.cpp decides.
+  /// Whether attention is by own kernels where a library has some, too.
   bool is_own_attention(const KernelCall& call) const {
-    if (call.group != KernelGroup::attention || !traits_of(cluster_.device).has_library_choice) return false;
-    const ModelParts& model = schedule_.model;
-    const std::int64_t width = model.architecture.head_width();
-    return options_.run.attention == AttentionChoice::own || call.dtype == DType::fp32 || width % 8 != 0 ||
-           width > 128 || model.documents || model.architecture.dropout > 0 ||
-           (call.name == "attention backward" && is_ordered_on_gpu());
+    return call.group == KernelGroup::attention && traits_of(cluster_.device).has_library_choice &&
+           schedule_.model.attention == GpuAttention::own;
   }
 
   void add_collective(const Operation& op, Price& price) const {

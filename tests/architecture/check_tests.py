@@ -37,7 +37,6 @@ PARTS = {
     "bench/test_comm.cpp": ["bench/collective_times.cpp", "bench/comm_table.cpp", "bench/transports.cpp"],
     "bench/test_kernels.cpp": ["bench/kernel_*.cpp", "bench/one_block.cpp", "kernels/kernel_cost.cpp",
                               "kernels/observed_kernels.cpp"],
-    "emulated/training/test_ordered_backward.cpp": ["kernels/attention_verdicts.cpp"],
     # devices, streams and events are one thing to their users
     "backend/test_streams.cpp": ["backend/cpu/*.cpp"],
     "base/test_mapped_file.cpp": ["base/mapping.cpp"],

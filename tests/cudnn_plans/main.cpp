@@ -53,25 +53,30 @@ AttentionProblem problem(const AttentionShape& s, DType dtype) {
   return p;
 }
 
-AttentionProblem backward(AttentionProblem p) {
+AttentionProblem backward(AttentionProblem p, bool deterministic) {
+  p.deterministic = deterministic;
   p.output_gradient = p.output, p.query_gradient = p.key_gradient = p.value_gradient = p.query;
   return p;
 }
 
+enum class Kind { forward, backward, deterministic_backward };
+
 /// Returns empty when there is a plan within its workspace, otherwise why not.
 std::string try_plan(const Cudnn& library, const CudnnTarget& target, const AttentionShape& shape, DType dtype,
-                     bool back, bool ordered) {
+                     Kind kind) {
   constexpr std::int64_t kForwardWorkspace = 4096;  // (its kernels have 32 MiB)
+  const bool deterministic = kind == Kind::deterministic_backward;
   const AttentionProblem p = problem(shape, dtype);
   try {
-    const AttentionGraph graph =
-        back ? attention_backward_graph(library, target, backward(p)) : attention_forward_graph(library, target, p);
-    const std::int64_t most = back ? CudnnAttentionBackwardLayout::workspace_bytes(shape) : kForwardWorkspace;
-    const CudnnPlan plan = ordered ? make_cudnn_plan(library, target, graph.graph, most, ordered_backward_engine())
-                                   : make_cudnn_plan(library, target, graph.graph, most);
-    if (ordered)
-      fmt::print("in order, {} x {}, heads {}/{} of {}: {} bytes of workspace\n", shape.batch, shape.sequence,
-                 shape.heads, shape.kv_heads, shape.head_width, plan.workspace_bytes);
+    const AttentionGraph graph = kind == Kind::forward
+                                     ? attention_forward_graph(library, target, p)
+                                     : attention_backward_graph(library, target, backward(p, deterministic));
+    const std::int64_t most =
+        kind == Kind::forward ? kForwardWorkspace : CudnnAttentionBackwardLayout::workspace_bytes(shape, deterministic);
+    const CudnnPlan plan = make_cudnn_plan(library, target, graph.graph, most);
+    if (deterministic)
+      fmt::print("deterministic, {} x {}, heads {}/{} of {}: {} bytes of workspace, at most {}\n", shape.batch,
+                 shape.sequence, shape.heads, shape.kv_heads, shape.head_width, plan.workspace_bytes, most);
     return {};
   } catch (const std::exception& error) {
     return error.what();
@@ -99,19 +104,17 @@ int main() {
     device.finalize();
     for (const AttentionShape& shape : shapes) {
       for (const DType dtype : {DType::bf16, DType::fp16}) {
-        for (const int kind : {0, 1, 2}) {  // forward, backward, backward in order
-          const bool back = kind > 0, ordered = kind > 1;
-          if (ordered && library->version() < 92500) continue;
-          // An A100's backward needs a second sum of query gradients; Tessera's own kernels do it there.
-          if (back && gpu == kA100) continue;
+        for (const Kind kind : {Kind::forward, Kind::backward, Kind::deterministic_backward}) {
+          // An A100's needs a second sum of query gradients; Tessera's own kernels do it there.
+          if (kind == Kind::backward && gpu == kA100) continue;
           if (dtype == DType::fp16 && !all) continue;
-          const std::string outcome = try_plan(*library, {nullptr, &device}, shape, dtype, back, ordered);
+          const std::string outcome = try_plan(*library, {nullptr, &device}, shape, dtype, kind);
           ++(outcome.empty() ? made : refused);
           if (outcome.empty()) continue;
           fmt::print("{} {} x {}, heads {}/{} of {}, {}, compute capability {}: {}\n",
-                     ordered ? "backward in order"
-                     : back  ? "backward"
-                             : "forward",
+                     kind == Kind::forward    ? "forward"
+                     : kind == Kind::backward ? "backward"
+                                              : "deterministic backward",
                      shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_width, name_of(dtype),
                      gpu == kH200 ? 9.0 : 8.0, outcome);
         }

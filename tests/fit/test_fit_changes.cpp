@@ -35,6 +35,9 @@ TEST_CASE("changes come in the order of what they cost, and only those that a ru
   shape = shape_of(2, Strategy::zero3);
   shape.policy.limit_all_gathers = 3;
   CHECK(options_of(shape, 0).front() == "shard.limit_all_gathers=1");
+  shape = shape_of(2);
+  shape.device = DeviceKind::cuda, shape.attention = GpuAttention::deterministic_cudnn;
+  CHECK(options_of(shape, 0).front() == "run.attention=own");
   shape = shape_of(1);
   shape.policy.recomputation = Recomputation::all_blocks();
   shape.policy.compute = shape.policy.reduce = DType::bf16;

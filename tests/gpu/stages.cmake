@@ -79,10 +79,10 @@ endforeach()
 # Every kernel against the reference in double precision.
 kernel_cases(kernels 90)
 cudnn(kernels 150 "attention forward and backward*")
-attempt(kernels "attention by cuDNN in order" 150 run env TESSERA_TEST_ATTENTION=cudnn-ordered ${suite}
+attempt(kernels "attention by cuDNN, deterministic" 150 run env TESSERA_TEST_ATTENTION=cudnn-deterministic ${suite}
   "attention forward and backward*")
-set_tests_properties("kernels: attention by cuDNN in order" PROPERTIES
-  SKIP_REGULAR_EXPRESSION "cannot be loaded|is too old|cannot be used here|it has no ordered backward|ends with status 3000")
+set_tests_properties("kernels: attention by cuDNN, deterministic" PROPERTIES
+  SKIP_REGULAR_EXPRESSION "cannot be loaded|is too old|cannot be used here|ends with status 3000")
 
 # sanitize(TOOL): the same cases under a tool of compute-sanitizer, where it can be used.
 function(sanitize tool)
@@ -181,7 +181,7 @@ set_tests_properties("nccl: eagerly" "nccl: strategies" "nccl: bench comm" PROPE
 set(fast kernels --run.deterministic=false ${repetitions})
 attempt(bench_kernels gpt2-124m 120 bench ${small} ${fast})
 attempt(bench_kernels "gpt2-124m, own attention" 120 bench ${small} ${fast} --run.attention=own)
-set(ordered kernels --run.deterministic=true ${repetitions})  # and what is found out about attention's backward
+set(ordered kernels --run.deterministic=true ${repetitions})  # cuDNN's backward is proved at its first call
 attempt(bench_kernels "gpt2-124m, deterministic" 120 bench ${small} ${ordered} --run.algorithms=${work}/small.algorithms)
 attempt(bench_kernels "qwen2-1.5b, deterministic" 120 bench ${qwen} ${ordered} --run.algorithms=${work}/qwen.algorithms)
 attempt(bench_kernels "gpt2-1558m, deterministic" 120 bench ${large} ${ordered} --run.algorithms=${work}/large.algorithms)

@@ -117,7 +117,7 @@ inline Result run_attention(Device& device, const Problem& p, const Tensor& qkv,
   f.query = qkv.view(), f.key = qkv.view().columns_from(p.key()), f.value = qkv.view().columns_from(p.value());
   f.output = r.output.view(), f.log_sum_exp = r.log_sum_exp.floats();
   device->attention_forward(*device.stream, f);
-  Guarded scratch(kernel_needs(tested_kind()).attention_backward(p.shape, p.dtype));
+  Guarded scratch(kernel_needs(tested_kind()).attention_backward(p.shape, p.dtype, tested_attention()));
   AttentionBackward b;
   b.shape = p.shape, b.dropout = dropout, b.positions = f.positions;
   b.query = f.query, b.key = f.key, b.value = f.value, b.output = r.output.view(), b.log_sum_exp = f.log_sum_exp;

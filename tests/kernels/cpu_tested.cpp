@@ -5,8 +5,7 @@ namespace tessera::testing {
 
 DeviceKind tested_kind() { return DeviceKind::cpu; }
 
-bool attention_is_of_library() { return false; }
-bool attention_is_ordered() { return true; }
+GpuAttention tested_attention() { return GpuAttention::own; }
 
 Tested open_tested(int threads, InstructionSet set, Pieces) {
   const auto pool = std::make_shared<ThreadPool>(threads);

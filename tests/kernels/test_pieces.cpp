@@ -137,7 +137,8 @@ TEST_CASE("attention with dropout is the plain CPU's, mask by mask", "[attention
       f.log_sum_exp = r[1].floats();
       f.dropout = {0.3f, shape.sequence, 2, DropoutSite::attention, &scalars};
       kernels.attention_forward(stream, f);
-      Guarded scratch(kernel_needs(on_plain ? DeviceKind::cpu : tested_kind()).attention_backward(shape, dtype));
+      Guarded scratch(
+          kernel_needs(on_plain ? DeviceKind::cpu : tested_kind()).attention_backward(shape, dtype, GpuAttention::own));
       AttentionBackward b;
       b.shape = shape, b.query = f.query, b.key = f.key, b.value = f.value, b.output = r[0].view();
       b.log_sum_exp = f.log_sum_exp, b.output_gradient = up.view(), b.dropout = f.dropout;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "tessera/backend/stream.hpp"
+#include "tessera/kernels/gpu_attention.hpp"
 #include "tessera/kernels/kernels.hpp"
 #include "tessera/kernels/needs.hpp"
 
@@ -26,11 +27,9 @@ struct Tested {
 /// own memory, and copy (kernels/cuda/mirrored_kernels.hpp).
 Tested open_tested(int threads, InstructionSet set, Pieces pieces);
 
-/// Returns whether attention is demanded of cuDNN (TESSERA_TEST_ATTENTION=cudnn, or cudnn-ordered for a backward in a
-/// fixed order): UsageError for unsupported problems. Otherwise Tessera's own kernels are tested.
-bool attention_is_of_library();
-/// Returns whether attention must have the same bits each time.
-bool attention_is_ordered();
+/// Returns whose attention is tested. That of cuDNN is demanded (TESSERA_TEST_ATTENTION=cudnn, or cudnn-deterministic),
+/// with UsageError for unsupported problems.
+GpuAttention tested_attention();
 
 /// Scratch of the head as kernels opened with `pieces` divide it.
 std::int64_t head_scratch_of_tested(const HeadShape& shape, Pieces pieces);

@@ -40,11 +40,8 @@ const std::vector<MeasuredStep>& measured_steps() {
   };
   static const std::vector<MeasuredStep> all = {
       {old_h100, "gpt2-124m", {ddp, "--train.micro_batch=64"}, 0.118},
-      {old_h100, "gpt2-124m", {ddp, "--train.micro_batch=64", ordered}, 0.131},
       {old_h100, "gpt2-1558m", {ddp, "--train.micro_batch=16"}, 0.335},
-      {old_h100, "gpt2-1558m", {ddp, "--train.micro_batch=16", ordered}, 0.358},
       {old_h100, "qwen2-1.5b", {ddp, "--train.micro_batch=16"}, 0.301},
-      {old_h100, "qwen2-1.5b", {ddp, "--train.micro_batch=16", ordered}, 0.322},
       {old_h100, "qwen2-1.5b", with(qwen_16, "--shard.strategy=zero3"), 4.89},
       {old_h200, "gpt2-124m", {ddp, "--train.micro_batch=64"}, 0.117},
       {old_h200, "gpt2-1558m", {ddp, "--train.micro_batch=16"}, 0.324},

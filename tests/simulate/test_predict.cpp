@@ -115,12 +115,10 @@ TEST_CASE("A collective that sleeps does not slow compute down") {
   CHECK(predict(run.schedule, run.plan, options, cluster).step_seconds > 1.1 * undisturbed);
 }
 
-TEST_CASE("On a GPU a deterministic step takes own attention backward, and matmuls that nobody timed") {
+TEST_CASE("On a GPU a deterministic step has its prices of attention backward, and of matmuls that nobody timed") {
   const PlannedRun run = planned("nano", Strategy::ddp, 1);
   Cluster cluster = machine_of({});
   cluster.device = DeviceKind::cuda, cluster.untimed_matmuls = 1.5;
-  PriceTable& own = cluster.prices["own attention backward.fp32"];
-  own = PriceTable(own.axes(), {3 * own.points()[0]});
   Options options;
   options.run.graph = true;
   const auto seconds = [&](Tristate mode, const char* algorithms) {
@@ -138,14 +136,16 @@ TEST_CASE("On a GPU a deterministic step takes own attention backward, and matmu
     policy.strategy = Strategy::ddp, policy.compute = policy.reduce = DType::bf16;
     return planned("nano", policy, 1);
   }();
-  own = cluster.prices["attention backward.bf16"];
-  PriceTable& own_half = cluster.prices["own attention backward.bf16"];
-  own_half = PriceTable(own.axes(), {3 * own.points()[0]});
-  const auto half_seconds = [&](Tristate mode) {
-    options.run.deterministic = mode, options.run.algorithms = "FILE";
-    return predict(half.schedule, half.plan, options, cluster).step_seconds;
+  cluster.prices["own attention backward.bf16"] = cluster.prices["attention backward.bf16"];
+  cluster.prices["own attention forward.bf16"] = cluster.prices["attention forward.bf16"];
+  cluster.deterministic_attention = 3;
+  const auto half_seconds = [&](GpuAttention attention) {
+    PlannedRun run_of_it = half;
+    run_of_it.schedule.model.attention = attention;
+    return predict(run_of_it.schedule, run_of_it.plan, options, cluster).step_seconds;
   };
-  CHECK(half_seconds(Tristate::yes) > 1.01 * half_seconds(Tristate::no));
+  CHECK(half_seconds(GpuAttention::own) == Approx(half_seconds(GpuAttention::cudnn)));
+  CHECK(half_seconds(GpuAttention::deterministic_cudnn) > 1.01 * half_seconds(GpuAttention::cudnn));
 }
 
 TEST_CASE("A missing price is named with its file") {

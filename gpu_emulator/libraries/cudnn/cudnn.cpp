@@ -36,8 +36,8 @@ constexpr int kSuccess = 0, kBadParameter = 2000, kNotSupported = 3000;
 constexpr std::int64_t kSmallWorkspace = 256;
 thread_local std::string last_error;
 std::atomic<std::size_t> version = 92500;
-std::atomic<emulator::OrderedBackward> ordered_backward = emulator::OrderedBackward::holds;
-std::atomic<int> ordered_backwards = 0;
+std::atomic<int> calls_before_drift = -1;
+std::atomic<int> deterministic_backwards = 0;
 
 int refuse(int status, std::string reason) {
   last_error = std::move(reason);
@@ -54,8 +54,7 @@ struct Descriptor {
   Kind kind;
   bool finalized = false;
   std::map<Attribute, Value> values;
-  std::shared_ptr<const GraphProgram> program;  ///< of a graph, a heuristic, an engine (configuration), a plan
-  bool ordered = false;                         ///< a configuration or plan of the engine that adds up in order
+  std::shared_ptr<const GraphProgram> program;  ///< of a graph, a heuristic, an engine's configuration, a plan
 
   /// The value of an attribute of one element; empty where it was not set.
   template <class T>
@@ -109,8 +108,6 @@ Type type_of(Attribute name) {
       return Type::reduction_operator;
     case Attribute::heuristic_mode:
       return Type::heuristic_mode;
-    case Attribute::knob_type:
-      return Type::knob_type;
     case Attribute::plan_handle:
     case Attribute::graph_handle:
       return Type::handle;
@@ -127,8 +124,6 @@ Type type_of(Attribute name) {
     case Attribute::tensor_id:
     case Attribute::pack_ids:
     case Attribute::plan_workspace:
-    case Attribute::engine_index:
-    case Attribute::knob_value:
       return Type::int64;
     default:
       return Type::descriptor;
@@ -213,10 +208,14 @@ std::optional<std::int64_t> workspace_of(const GraphProgram& program) {
   int matmuls = 0;
   for (const GraphStep& s : program) {
     const bool matmul = s.kind == Kind::matmul_operation;
-    // Before sm_90 backward, which has five of them, wants room for a sum in fp32 of the queries' size.
-    if (matmul && ++matmuls == 5 && emulator::capability() < 9) {
+    if (matmul && ++matmuls == 5) {  // backward
       const Four& queries = program.front().x.sizes;
-      bytes += queries[0] * queries[1] * queries[2] * queries[3] * 4;
+      const std::int64_t rows = (queries[2] + 63) / 64 * 64, wide = emulator::capability() < 9 ? 64 : 128;
+      if (is_deterministic_backward(program)) {
+        bytes += queries[0] * queries[1] * rows * ((queries[2] + wide - 1) / wide * wide) * 2;
+      } else if (emulator::capability() < 9) {  // a sum in fp32 of the queries' size
+        bytes += queries[0] * queries[1] * queries[2] * queries[3] * 4;
+      }
     }
     // The first matmul of forward and backward has a head's width as its depth.
     if (matmul && s.b.id < 100 && s.x.id < 100 && (s.x.sizes[3] > 128 || s.x.sizes[3] % 8 != 0)) return {};
@@ -225,30 +224,6 @@ std::optional<std::int64_t> workspace_of(const GraphProgram& program) {
     }
   }
   return bytes;
-}
-
-int matmuls_of(const GraphProgram& program) {
-  return static_cast<int>(
-      std::ranges::count_if(program, [](const GraphStep& s) { return s.kind == Kind::matmul_operation; }));
-}
-
-/// The one engine that is known by its number: backward of compute capability 9, with knobs that put it in order.
-int finalize_config(Descriptor& d) {
-  const Descriptor* const engine = d.link(Attribute::config_engine, Kind::engine);
-  if (engine == nullptr) return refuse(kBadParameter, "a configuration without an engine");
-  std::map<int, std::int64_t> knobs;
-  for (void* const each : d.all<void*>(Attribute::config_knobs)) {
-    const auto& knob = *static_cast<const Descriptor*>(each);
-    if (!knob.finalized) return refuse(kBadParameter, "a knob is not finalized");
-    knobs[knob.one<int>(Attribute::knob_type).value_or(-1)] =
-        knob.one<std::int64_t>(Attribute::knob_value).value_or(-1);
-  }
-  const std::map<int, std::int64_t> in_order = {{14, 4}, {24, 2}, {27, 0}, {38, 0}, {40, 2}, {41, 1}};
-  d.program = engine->program;
-  d.ordered = true;
-  const bool known = workspace_of(*d.program) && matmuls_of(*d.program) == 5 && knobs == in_order &&
-                     engine->one<std::int64_t>(Attribute::engine_index) == 6 && emulator::capability() == 9;
-  return known ? kSuccess : refuse(kNotSupported, "no such engine for this graph");
 }
 
 int finalize(Descriptor& d) {
@@ -265,14 +240,6 @@ int finalize(Descriptor& d) {
     }
     case Kind::graph:
       return finalize_graph(d);
-    case Kind::engine: {
-      const Descriptor* graph = d.link(Attribute::engine_graph, Kind::graph);
-      if (graph == nullptr) return refuse(kBadParameter, "an engine without a graph");
-      d.program = graph->program;
-      return kSuccess;
-    }
-    case Kind::engine_config:
-      return finalize_config(d);
     case Kind::heuristic: {
       const Descriptor* graph = d.link(Attribute::heuristic_graph, Kind::graph);
       if (graph == nullptr) return refuse(kBadParameter, "a heuristic without a graph");
@@ -284,7 +251,7 @@ int finalize(Descriptor& d) {
       if (config == nullptr || !d.one<void*>(Attribute::plan_handle)) {
         return refuse(kBadParameter, "a plan without an engine or a handle");
       }
-      d.program = config->program, d.ordered = config->ordered;
+      d.program = config->program;
       return kSuccess;
     }
     default:
@@ -294,20 +261,13 @@ int finalize(Descriptor& d) {
 
 Descriptor& own(void* descriptor) { return *static_cast<Descriptor*>(descriptor); }
 
-/// Returns the workspace of a plan. In a fixed order blocks take turns, for which they need eight bytes for every 64
-/// queries of a head.
-std::int64_t workspace_bytes(const GraphProgram& program, bool ordered) {
-  const Four& queries = program.front().x.sizes;
-  return *workspace_of(program) + (ordered ? queries[0] * queries[1] * ((queries[2] + 63) / 64) * 8 : 0);
-}
-
 }  // namespace
 
 namespace emulator {
 
 void set_cudnn_version(std::size_t wanted) { version = wanted; }
-void set_ordered_backward(OrderedBackward how) { ordered_backward = how; }
-int take_ordered_backwards() { return ordered_backwards.exchange(0); }
+void let_deterministic_backward_drift(int after) { calls_before_drift = after; }
+int take_deterministic_backwards() { return deterministic_backwards.exchange(0); }
 
 }  // namespace emulator
 
@@ -366,7 +326,7 @@ int cudnnBackendGetAttribute(void* descriptor, int name, int type, std::int64_t 
   *count = 1;
   if (wanted < 1) return kSuccess;
   if (static_cast<Attribute>(name) == Attribute::plan_workspace) {
-    const std::int64_t bytes = workspace_bytes(*d.program, d.ordered);
+    const std::int64_t bytes = *workspace_of(*d.program);
     std::memcpy(values, &bytes, sizeof(bytes));
     return kSuccess;
   }
@@ -408,14 +368,13 @@ int cudnnBackendExecute(cudnnContext* handle, void* plan, void* pack) {
   if (workspace == nullptr || reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0) {
     return refuse(kBadParameter, "no aligned workspace");
   }
-  const int call = p.ordered ? ++ordered_backwards : 0;
-  emulator::enqueue(handle->stream, [program = p.program, ordered = p.ordered, memory, workspace, call] {
-    std::memset(workspace, 0xff, static_cast<std::size_t>(workspace_bytes(*program, ordered)));
+  const bool deterministic = is_deterministic_backward(*p.program);
+  const int call = deterministic ? ++deterministic_backwards : 0;
+  const bool drifts = deterministic && calls_before_drift >= 0 && call > calls_before_drift;
+  emulator::enqueue(handle->stream, [program = p.program, memory, workspace, drifts] {
+    std::memset(workspace, 0xff, static_cast<std::size_t>(*workspace_of(*program)));
     emulator::run(*program, memory);
-    if (!ordered) return;
-    auto* const gradient = static_cast<std::uint16_t*>(memory.addresses.at(program->back().y.id));
-    if (ordered_backward == emulator::OrderedBackward::drifts && call > 6) gradient[0] ^= 1;
-    if (ordered_backward == emulator::OrderedBackward::errs) gradient[0] = 0x4f00;  // 2^31 in bf16
+    if (drifts) *static_cast<std::uint16_t*>(memory.addresses.at(program->back().y.id)) ^= 1;
   });
   return kSuccess;
 }

@@ -8,12 +8,10 @@ namespace emulator {
 /// Its number (92500 at start).
 void set_cudnn_version(std::size_t version);
 
-/// The behaviour of the ordered backward, for tests: it has the same bits each time (at the start), has other bits from
-/// its seventh call on (see take_ordered_backwards), or computes a wrong gradient.
-enum class OrderedBackward { holds, drifts, errs };
-void set_ordered_backward(OrderedBackward how);
+/// Lets deterministic backwards have another bit after so many calls since take_deterministic_backwards(); -1: never.
+void let_deterministic_backward_drift(int after);
 
-/// How many ordered backwards were executed since the last call.
-int take_ordered_backwards();
+/// How many deterministic backwards were executed since the last call.
+int take_deterministic_backwards();
 
 }  // namespace emulator

@@ -38,6 +38,9 @@ struct GraphMemory {
 /// Whether shapes, strides and types of a step fit together.
 bool is_consistent(const GraphStep& step);
 
+/// Returns whether it is attention's backward whose last matmul makes query gradients without a sum in memory.
+bool is_deterministic_backward(const GraphProgram& program);
+
 /// Returns whether the real library is known to have a fused kernel for the program. Known are attention forward, and
 /// backward with a head of keys for every head of queries or shared ones.
 bool is_known(const GraphProgram& program);

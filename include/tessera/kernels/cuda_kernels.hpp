@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "tessera/config/enums.hpp"
-#include "tessera/kernels/attention_verdicts.hpp"
 #include "tessera/kernels/gemm_algorithms.hpp"
 #include "tessera/kernels/kernels.hpp"
 
@@ -14,10 +13,8 @@ namespace tessera {
 struct CudaKernelSettings {
   GemmSettings gemm;  ///< the algorithms of matmuls
   AttentionChoice attention = AttentionChoice::automatic;
-  bool deterministic = true;              ///< every sum in a fixed order
-  AttentionVerdicts* verdicts = nullptr;  ///< on backward in a fixed order; outlives the kernels; null: none
-  bool tries_ordered = false;   ///< makes the verdict on the run's attention at its first backward (rank 0's for all)
-  bool trusts_ordered = false;  ///< takes the ordered backward without a verdict (tests)
+  bool deterministic = true;  ///< every sum in a fixed order
+  bool own_backward = false;  ///< attention's backward is by own kernels, as in the run's earlier part
   /// The attention of the run, for which the choice is made: its shape and storage, and whether it has dropout or
   /// masked documents. Without a shape (batch 0) automatic decides at each call.
   AttentionShape shape;

@@ -5,6 +5,7 @@
 
 #include "tessera/backend/device_kind.hpp"
 #include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/gpu_attention.hpp"
 
 namespace tessera {
 
@@ -16,7 +17,8 @@ class KernelNeeds {
   // `scratch` of single calls
   virtual std::int64_t embedding_backward(std::int64_t tokens) const = 0;
   virtual std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const = 0;
-  virtual std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const = 0;
+  /// `by` is for GPUs; cuDNN only where cudnn_obstacle() finds none.
+  virtual std::int64_t attention_backward(const AttentionShape& shape, DType dtype, GpuAttention by) const = 0;
   virtual std::int64_t head(const HeadShape& shape) const = 0;
   virtual std::int64_t orthogonalize(std::int64_t rows, std::int64_t columns) const = 0;
 

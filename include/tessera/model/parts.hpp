@@ -10,6 +10,7 @@
 #include "tessera/backend/device_kind.hpp"
 #include "tessera/base/dtype.hpp"
 #include "tessera/base/id.hpp"
+#include "tessera/kernels/gpu_attention.hpp"
 #include "tessera/model/family.hpp"
 #include "tessera/model/layer.hpp"
 
@@ -97,6 +98,7 @@ struct ModelParts {
   bool documents = false;
   /// MLP parts save what GELU or SwiGLU has made, instead of making it again in backward (memory.keep_activated).
   bool keeps_activated = false;
+  GpuAttention attention = GpuAttention::own;  ///< whose kernels, on a GPU
   DType logits = DType::fp32;  ///< the type in which a loss stores logits: fp32 or `compute` (precision.logits)
   /// Rows of PartialSums [rows, width] behind the residual gradient. The norm whose backward finishes that gradient
   /// makes them, and the bias of the projection in front of the norm takes its gradient from them. 0: there are none.
@@ -137,10 +139,12 @@ struct GenerationInputs {
 /// Returns the parameter inventory alone: independent of micro-batch shape and dtype.
 IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& architecture);
 
-/// Choices that change what parts store, and in which type, but not what they compute.
+/// Choices among what parts store and who computes them. `attention` becomes own where cuDNN is not given this one.
 struct PartChoices {
   bool keeps_activated = false;  ///< as in ModelParts
   bool has_fp32_logits = false;  ///< though `compute` may have 16 bits
+  GpuAttention attention = GpuAttention::own;
+  bool documents = false;  ///< as in ModelParts
 };
 
 /// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or

@@ -27,7 +27,8 @@ struct RunShape {
   std::int64_t group_size = 0;     ///< shard.group_size; 0 = the ranks of a node
   std::int64_t reshard_ranks = 0;  ///< the ranks over which slices of units stay after forward; 0 = none do
   SchedulePolicy policy;
-  DeviceKind device = DeviceKind::cpu;  ///< whose kernels the scratch is for
+  DeviceKind device = DeviceKind::cpu;         ///< whose kernels the scratch is for
+  GpuAttention attention = GpuAttention::own;  ///< where cuDNN is given it
   bool reduce_by_strategy = true;  ///< shard.reduce is left to the strategy: another strategy takes its own default
 };
 

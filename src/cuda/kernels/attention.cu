@@ -54,14 +54,9 @@ void CudaKernels::attention_cached(Stream& stream, const AttentionCached& a) {
 }
 
 void CudaKernels::attention_backward(Stream& stream, const AttentionBackward& a) {
-  const cudaStream_t s = cuda_stream(stream);
-  const auto own = [&] { own_attention_backward(s, a); };
-  if (!attention_.run(s, a, own)) own();
-}
-
-void CudaKernels::own_attention_backward(cudaStream_t stream, const AttentionBackward& a) {
+  if (attention_.run(cuda_stream(stream), a)) return;
   const AttentionShape& s = a.shape;
-  ScratchLayout scratch(a.scratch, gpu_kernel_needs().attention_backward(s, a.query.dtype));
+  ScratchLayout scratch(a.scratch, scratch_bytes_of<CudaAttentionBackwardLayout>(s));
   const CudaAttentionBackwardLayout layout(scratch, s);
   const std::int64_t units = s.batch * s.sequence * s.heads;
   TESSERA_ASSERT(units < std::int64_t{1} << 26, "attention of {} x {} x {} rows in one launch", s.batch, s.sequence,
@@ -71,14 +66,14 @@ void CudaKernels::own_attention_backward(cudaStream_t stream, const AttentionBac
   const bool aligned =
       is_aligned(a.output) && is_aligned(a.output_gradient) && s.head_width * size_of(a.output.dtype) % 16 == 0;
   with_float_type(a.output.dtype, [&]<class T>() {
-    launch(stream, blocks_for(units << log_lanes, kThreads), dim3(kThreads), 0, delta_kernel<T>, rows_of<T>(a.output),
-           rows_of<T>(a.output_gradient), layout.delta, static_cast<std::uint32_t>(units), s.sequence,
-           static_cast<std::uint32_t>(s.heads), s.head_width, log_lanes, aligned);
+    launch(cuda_stream(stream), blocks_for(units << log_lanes, kThreads), dim3(kThreads), 0, delta_kernel<T>,
+           rows_of<T>(a.output), rows_of<T>(a.output_gradient), layout.delta, static_cast<std::uint32_t>(units),
+           s.sequence, static_cast<std::uint32_t>(s.heads), s.head_width, log_lanes, aligned);
   });
   if (by_tensor_cores(s, a.query.dtype)) {
-    attention_backward_by_tensor_cores(stream, a, layout.delta);
+    attention_backward_by_tensor_cores(cuda_stream(stream), a, layout.delta);
   } else {
-    attention_backward_plain(stream, a, layout.delta);
+    attention_backward_plain(cuda_stream(stream), a, layout.delta);
   }
 }
 

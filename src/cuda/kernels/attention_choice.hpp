@@ -2,7 +2,6 @@
 // Chooses between cuDNN and Tessera's own kernels for attention. For a run's attention this is decided once, at its
 // start, and reported. A later call that the choice cannot serve is an error.
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,8 +18,7 @@ class AttentionByChoice {
 
   /// Launches it through cuDNN. Returns false without launching if Tessera's own kernels are to do it.
   bool run(cudaStream_t stream, const AttentionForward& a);
-  /// The same; `own` launches Tessera's own kernels, with which cuDNN's are compared where that is to be tried.
-  bool run(cudaStream_t stream, const AttentionBackward& a, const std::function<void()>& own);
+  bool run(cudaStream_t stream, const AttentionBackward& a);
 
   /// Returns "attention by cuDNN 9.19.0", "attention by own kernels (run.attention = own)", ...
   const std::string& description() const { return description_; }
@@ -29,10 +27,6 @@ class AttentionByChoice {
   bool demanded() const;
   /// Decides for the attention of the run, or for every call by itself.
   void choose();
-  /// Returns why a deterministic backward is not cuDNN's; empty if it is.
-  std::string order_obstacle() const;
-  /// Makes the verdict on the run's attention, on rank 0 for all ranks, and chooses again.
-  void try_order(cudaStream_t stream, const AttentionBackward& a, const std::function<void()>& own);
   [[noreturn]] void refuse(const std::string& obstacle) const;
 
   CudaKernelSettings settings_;

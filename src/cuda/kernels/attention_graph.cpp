@@ -268,21 +268,15 @@ AttentionGraph attention_backward_graph(const Cudnn& library, const CudnnTarget&
   gradient = b.combine(Pointwise::multiply, gradient, scale);
   head_gradient(b.transposed(gradient, type), query, AttentionTensor::key_gradient, p.key_gradient);
 
-  const Tensor sum = b.memory(AttentionTensor::query_gradient_sum, whole, packed(whole), Data::fp32);
-  b.matmul(gradient, b.transposed(key, type), sum);
-  b.apply(Pointwise::identity, sum, rows.of(AttentionTensor::query_gradient, s.heads, p.query_gradient));
+  const Tensor query_gradient = rows.of(AttentionTensor::query_gradient, s.heads, p.query_gradient);
+  if (p.deterministic) {
+    b.matmul(gradient, b.transposed(key, type), query_gradient);
+  } else {
+    const Tensor sum = b.memory(AttentionTensor::query_gradient_sum, whole, packed(whole), Data::fp32);
+    b.matmul(gradient, b.transposed(key, type), sum);
+    b.apply(Pointwise::identity, sum, query_gradient);
+  }
   return b.finish(target);
-}
-
-CudnnEngine ordered_backward_engine() {
-  using cudnn::Knob;
-  return {6,
-          {{Knob::tile_m, 2},
-           {Knob::tile_n, 1},
-           {Knob::kernel_config, 2},
-           {Knob::stream_k, 0},
-           {Knob::tile_cga_m, 0},
-           {Knob::stages, 4}}};
 }
 
 }  // namespace tessera

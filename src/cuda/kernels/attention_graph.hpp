@@ -34,6 +34,9 @@ struct AttentionProblem {
   DType dtype = DType::bf16;
   std::int64_t query = 0, key = 0, value = 0, output = 0;                                      ///< strides
   std::int64_t output_gradient = 0, query_gradient = 0, key_gradient = 0, value_gradient = 0;  ///< of backward alone
+  /// Of backward alone: each query gradient is one matmul over the gradients of all its scores, which the library keeps
+  /// in its workspace. Otherwise blocks of keys add to an fp32 sum in whatever order they finish.
+  bool deterministic = false;
 
   static AttentionProblem of(const AttentionForward& a);
   static AttentionProblem of(const AttentionBackward& a);
@@ -50,8 +53,5 @@ struct AttentionGraph {
 /// `target`: the graph gets its handle. CudnnRefusal if the library does not accept a part of it.
 AttentionGraph attention_forward_graph(const Cudnn& library, const CudnnTarget& target, const AttentionProblem& p);
 AttentionGraph attention_backward_graph(const Cudnn& library, const CudnnTarget& target, const AttentionProblem& p);
-/// The engine that adds up query gradients in one order, from 9.25 on for compute capability 9.0: tiles of 64 x 64,
-/// whose blocks wait for each other (four stages), as its frontend asks for it.
-CudnnEngine ordered_backward_engine();
 
 }  // namespace tessera

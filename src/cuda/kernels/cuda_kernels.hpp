@@ -64,7 +64,6 @@ class CudaKernels final : public Kernels {
   /// Computes p (whose c, d and epilogue are not used) into `workspace_`, rows by rows, and calls finish(FinishRows).
   template <class Finish>
   void matmul_by_pieces(cudaStream_t stream, Matmul p, Finish finish);
-  void own_attention_backward(cudaStream_t stream, const AttentionBackward& a);
   /// Computes gradient = or += p (whose c and d are not used), rounded once.
   void store_gradient_matmul(cudaStream_t stream, Matmul p, const GradientView& gradient);
 

@@ -105,19 +105,18 @@ std::vector<CudnnDescriptor> engine_configs(const Cudnn& library, const CudnnTar
   return configs;
 }
 
-/// Takes the configuration that is the last of `parts`.
-CudnnPlan plan_of(const Cudnn& library, const CudnnTarget& target, std::vector<CudnnDescriptor> parts,
+CudnnPlan plan_of(const Cudnn& library, const CudnnTarget& target, CudnnDescriptor config,
                   std::int64_t most_workspace_bytes) {
   CudnnDescriptor plan(library, Kind::plan);
   if (target.handle != nullptr) plan.set(Attribute::plan_handle, Type::handle, target.handle);
   if (target.device_properties != nullptr) plan.set(Attribute::plan_device_properties, *target.device_properties);
-  plan.set(Attribute::plan_engine_config, parts.back());
+  plan.set(Attribute::plan_engine_config, config);
   plan.finalize();
   const std::int64_t bytes = plan.get_integer(Attribute::plan_workspace);
   if (bytes > most_workspace_bytes) {
     throw CudnnRefusal(fmt::format("it wants {} bytes of workspace, but {} are planned", bytes, most_workspace_bytes));
   }
-  return {std::move(parts), std::move(plan), bytes};
+  return {std::move(config), std::move(plan), bytes};
 }
 
 }  // namespace
@@ -127,39 +126,12 @@ CudnnPlan make_cudnn_plan(const Cudnn& library, const CudnnTarget& target, const
   std::string reason = "its heuristic proposes nothing";
   for (CudnnDescriptor& config : engine_configs(library, target, graph)) {
     try {
-      std::vector<CudnnDescriptor> parts;
-      parts.push_back(std::move(config));
-      return plan_of(library, target, std::move(parts), most_workspace_bytes);
+      return plan_of(library, target, std::move(config), most_workspace_bytes);
     } catch (const CudnnRefusal& refusal) {
       reason = refusal.what();
     }
   }
   throw CudnnRefusal(reason);
-}
-
-CudnnPlan make_cudnn_plan(const Cudnn& library, const CudnnTarget& target, const CudnnDescriptor& graph,
-                          std::int64_t most_workspace_bytes, const CudnnEngine& wanted) {
-  CudnnDescriptor engine(library, Kind::engine), config(library, Kind::engine_config);
-  engine.set(Attribute::engine_graph, graph);
-  engine.set(Attribute::engine_index, Type::int64, wanted.index);
-  if (target.device_properties != nullptr) engine.set(Attribute::engine_device_properties, *target.device_properties);
-  engine.finalize();
-  std::vector<CudnnDescriptor> parts;
-  std::vector<void*> knobs;
-  for (const auto& [name, value] : wanted.knobs) {
-    CudnnDescriptor knob(library, Kind::knob_choice);
-    knob.set(Attribute::knob_type, Type::knob_type, name);
-    knob.set(Attribute::knob_value, Type::int64, value);
-    knob.finalize();
-    knobs.push_back(knob.get());
-    parts.push_back(std::move(knob));
-  }
-  config.set(Attribute::config_engine, engine);
-  config.set(Attribute::config_knobs, Type::descriptor, knobs);
-  config.finalize();
-  parts.push_back(std::move(engine));
-  parts.push_back(std::move(config));
-  return plan_of(library, target, std::move(parts), most_workspace_bytes);
 }
 
 }  // namespace tessera

@@ -101,22 +101,13 @@ struct CudnnTarget {
 
 /// The plan of a graph.
 struct CudnnPlan {
-  std::vector<CudnnDescriptor> parts;  ///< of its configuration: it is not documented that they may go before the plan
+  CudnnDescriptor config;  ///< it is not documented that it may go before the plan
   CudnnDescriptor plan;
   std::int64_t workspace_bytes = 0;
-};
-
-/// One of the library's engines, and what it is told of its ways.
-struct CudnnEngine {
-  std::int64_t index = 0;
-  std::vector<std::pair<cudnn::Knob, std::int64_t>> knobs;
 };
 
 /// Returns the best plan for a finalized graph that needs at most this much workspace. CudnnRefusal if there is none.
 CudnnPlan make_cudnn_plan(const Cudnn& library, const CudnnTarget& target, const CudnnDescriptor& graph,
                           std::int64_t most_workspace_bytes);
-/// The same with this engine, whatever the library would propose.
-CudnnPlan make_cudnn_plan(const Cudnn& library, const CudnnTarget& target, const CudnnDescriptor& graph,
-                          std::int64_t most_workspace_bytes, const CudnnEngine& engine);
 
 }  // namespace tessera

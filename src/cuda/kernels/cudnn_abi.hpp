@@ -7,11 +7,9 @@ namespace tessera::cudnn {
 
 enum class Kind : int {  ///< of a descriptor
   pointwise = 0,
-  engine = 2,
   engine_config = 3,
   heuristic = 4,
   plan = 5,
-  knob_choice = 7,
   pointwise_operation = 13,
   graph = 15,
   variant_pack = 16,
@@ -32,14 +30,10 @@ enum class Attribute : int {
   heuristic_graph = 201,
   heuristic_results = 202,
   heuristic_device_properties = 204,
-  config_engine = 300,
-  config_knobs = 302,
   plan_handle = 400,
   plan_engine_config = 401,
   plan_workspace = 402,
   plan_device_properties = 407,
-  knob_type = 600,
-  knob_value = 601,
   pointwise_operation_descriptor = 750,
   pointwise_operation_x = 751,
   pointwise_operation_b = 752,
@@ -57,9 +51,6 @@ enum class Attribute : int {
   pack_ids = 1000,
   pack_pointers = 1001,
   pack_workspace = 1003,
-  engine_graph = 1300,
-  engine_index = 1301,
-  engine_device_properties = 1307,
   matmul_precision = 1500,
   matmul_operation_a = 1520,
   matmul_operation_b = 1521,
@@ -82,7 +73,6 @@ enum class Type : int {  ///< of an attribute's value
   int64 = 3,
   pointer = 6,
   heuristic_mode = 8,
-  knob_type = 9,
   pointwise_mode = 14,
   descriptor = 15,
   reduction_operator = 18,
@@ -104,7 +94,6 @@ enum class Pointwise : int {
 };
 enum class Reduction : int { add = 0, maximum = 3 };
 enum class Heuristic : int { best = 3 };  ///< mode A
-enum class Knob : int { stages = 14, kernel_config = 24, tile_cga_m = 27, stream_k = 38, tile_m = 40, tile_n = 41 };
 
 constexpr int kSuccess = 0;
 

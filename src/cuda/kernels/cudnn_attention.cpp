@@ -2,10 +2,13 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "cuda/kernels/attention_proof.hpp"
 #include "kernels/gpu/layouts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/kernels/gpu_attention.hpp"
 
 namespace tessera {
 
@@ -19,14 +22,7 @@ struct Numbers {
 
 /// Returns why a problem is unsupported before the library is asked; empty if it is supported.
 std::string own_obstacle(const AttentionProblem& p) {
-  const AttentionShape& s = p.shape;
-  if (p.dtype != DType::bf16 && p.dtype != DType::fp16)
-    return fmt::format("{} storage is not bf16 or fp16", name_of(p.dtype));
-  if (!CudnnAttentionBackwardLayout::is_possible(s, p.dtype)) {
-    return fmt::format("heads of {} are not multiples of 8 up to 128", s.head_width);
-  }
-  // Its backward is known to be wrong for one token.
-  if (s.sequence < 2) return "sequences have one token";
+  if (std::string obstacle = cudnn_obstacle(p.shape, p.dtype, false, false); !obstacle.empty()) return obstacle;
   for (const std::int64_t stride :
        {p.query, p.key, p.value, p.output, p.output_gradient, p.query_gradient, p.key_gradient, p.value_gradient}) {
     if (stride % 8 != 0) return fmt::format("rows are {} elements apart, which is not a multiple of 8", stride);
@@ -98,7 +94,8 @@ std::array<std::int64_t, 14> AttentionProblem::key_numbers() const {
           value_gradient};
 }
 
-CudnnAttention::CudnnAttention(bool ordered) : handle_(nullptr, DestroyHandle{library_.destroy}) {
+CudnnAttention::CudnnAttention(bool deterministic)
+    : handle_(nullptr, DestroyHandle{library_.destroy}), deterministic_(deterministic) {
   if (library_.version() < kOldest) {
     throw refusal("{} is too old for attention", library_.name())
         .use("9.{} or newer instead of {}", kOldest / 100 % 100, library_.library.path());
@@ -110,11 +107,10 @@ CudnnAttention::CudnnAttention(bool ordered) : handle_(nullptr, DestroyHandle{li
         .use("another version, or own kernels");
   }
   handle_.reset(made);
-  if (ordered) ordered_ = ordered_backward_engine();
 }
 
 const CudnnAttention::Entry& CudnnAttention::entry(Plans& plans, MakeGraph* make, const AttentionProblem& p,
-                                                   std::int64_t most_workspace_bytes, const CudnnEngine* engine) {
+                                                   std::int64_t most_workspace_bytes) {
   const auto key = p.key_numbers();
   if (const auto found = plans.find(key); found != plans.end()) return found->second;
   Entry made;
@@ -123,9 +119,7 @@ const CudnnAttention::Entry& CudnnAttention::entry(Plans& plans, MakeGraph* make
     try {
       const CudnnTarget target{handle_.get(), nullptr};
       made.graph = make(library_, target, p);
-      made.plan = engine == nullptr
-                      ? make_cudnn_plan(library_, target, made.graph->graph, most_workspace_bytes)
-                      : make_cudnn_plan(library_, target, made.graph->graph, most_workspace_bytes, *engine);
+      made.plan = make_cudnn_plan(library_, target, made.graph->graph, most_workspace_bytes);
     } catch (const CudnnRefusal& refusal) {
       made.obstacle = refusal.what();
     }
@@ -134,14 +128,14 @@ const CudnnAttention::Entry& CudnnAttention::entry(Plans& plans, MakeGraph* make
 }
 
 std::string CudnnAttention::forward_obstacle(const AttentionProblem& p, std::int64_t workspace_bytes) {
-  return entry(forward_, attention_forward_graph, p, workspace_bytes, nullptr).obstacle;
+  return entry(forward_, attention_forward_graph, p, workspace_bytes).obstacle;
 }
 
 std::string CudnnAttention::backward_obstacle(const AttentionProblem& p) {
-  if (ordered_ && library_.version() < kOldestOrdered) return "it has no ordered backward before 9.25";
-  return entry(backward_, attention_backward_graph, p, CudnnAttentionBackwardLayout::workspace_bytes(p.shape),
-               ordered_ ? &*ordered_ : nullptr)
-      .obstacle;
+  AttentionProblem problem = p;
+  problem.deterministic = deterministic_;
+  const std::int64_t most = CudnnAttentionBackwardLayout::workspace_bytes(p.shape, deterministic_);
+  return entry(backward_, attention_backward_graph, problem, most).obstacle;
 }
 
 void CudnnAttention::forward(cudaStream_t stream, const AttentionForward& a, void* workspace) {
@@ -152,9 +146,10 @@ void CudnnAttention::forward(cudaStream_t stream, const AttentionForward& a, voi
 }
 
 void CudnnAttention::backward(cudaStream_t stream, const AttentionBackward& a) {
-  const Entry& found = backward_.at(AttentionProblem::of(a).key_numbers());
-  ScratchLayout scratch(a.scratch, gpu_kernel_needs().attention_backward(a.shape, a.query.dtype));
-  const CudnnAttentionBackwardLayout layout(scratch, a.shape);
+  Entry& found = backward_.at(AttentionProblem::of(a).key_numbers());
+  const std::int64_t bytes = scratch_bytes_of<CudnnAttentionBackwardLayout>(a.shape, deterministic_);
+  ScratchLayout scratch(a.scratch, bytes);
+  const CudnnAttentionBackwardLayout layout(scratch, a.shape, deterministic_);
   const Numbers numbers(a.shape);
   Pack pack = pack_of_both(numbers, a);
   pack.add(AttentionTensor::one, &numbers.one);
@@ -163,8 +158,10 @@ void CudnnAttention::backward(cudaStream_t stream, const AttentionBackward& a) {
   pack.add(AttentionTensor::key_gradient, a.key_gradient.data);
   pack.add(AttentionTensor::value_gradient, a.value_gradient.data);
   pack.add(AttentionTensor::delta, layout.delta);
-  pack.add(AttentionTensor::query_gradient_sum, layout.query_gradient_sum);
-  execute(stream, *found.plan, pack.names, pack.addresses, layout.workspace);
+  if (!deterministic_) pack.add(AttentionTensor::query_gradient_sum, layout.query_gradient_sum);
+  const auto play = [&] { execute(stream, *found.plan, pack.names, pack.addresses, layout.workspace); };
+  if (!deterministic_ || std::exchange(found.is_proved, true)) return play();
+  prove_deterministic(stream, a, bytes, name(), play);
 }
 
 void CudnnAttention::execute(cudaStream_t stream, const CudnnPlan& plan, const std::vector<std::int64_t>& names,

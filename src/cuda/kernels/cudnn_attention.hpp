@@ -14,11 +14,10 @@ class CudnnAttention {
   /// The first version whose backward takes every sequence length without a padding mask. (Its frontend works around
   /// 9.15.0 and older.)
   static constexpr std::size_t kOldest = 91600;
-  static constexpr std::size_t kOldestOrdered = 92500;  ///< whose backward can add up in a fixed order
 
-  /// Opens the library for the current device. `ordered`: query gradients are summed in a fixed order. UsageError if
-  /// it is not found, too old, or not for this driver.
-  explicit CudnnAttention(bool ordered);
+  /// Opens the library for the current device. `deterministic`: backward has the same bits each time. UsageError if it
+  /// is not found, too old, or not for this driver.
+  explicit CudnnAttention(bool deterministic);
 
   std::string name() const { return library_.name(); }
 
@@ -29,7 +28,7 @@ class CudnnAttention {
 
   /// Only for problems without an obstacle. `workspace`: aligned to 256 bytes, of the size given to forward_obstacle.
   void forward(cudaStream_t stream, const AttentionForward& a, void* workspace);
-  /// Works within a.scratch.
+  /// Works within a.scratch. The first deterministic one of a problem is proved (attention_proof.hpp).
   void backward(cudaStream_t stream, const AttentionBackward& a);
 
  private:
@@ -37,13 +36,12 @@ class CudnnAttention {
     std::optional<AttentionGraph> graph;
     std::optional<CudnnPlan> plan;
     std::string obstacle;
+    bool is_proved = false;
   };
   using Plans = std::map<std::array<std::int64_t, 14>, Entry>;
   using MakeGraph = AttentionGraph(const Cudnn&, const CudnnTarget&, const AttentionProblem&);
 
-  /// `engine`: null: the best one.
-  const Entry& entry(Plans& plans, MakeGraph* make, const AttentionProblem& p, std::int64_t most_workspace_bytes,
-                     const CudnnEngine* engine);
+  const Entry& entry(Plans& plans, MakeGraph* make, const AttentionProblem& p, std::int64_t most_workspace_bytes);
   void execute(cudaStream_t stream, const CudnnPlan& plan, const std::vector<std::int64_t>& names,
                const std::vector<void*>& addresses, void* workspace) const;
 
@@ -54,7 +52,7 @@ class CudnnAttention {
   Cudnn library_;
   std::unique_ptr<cudnnContext, DestroyHandle> handle_;
   Plans forward_, backward_;
-  std::optional<CudnnEngine> ordered_;  ///< backward's engine; empty: the best one
+  bool deterministic_;
 };
 
 }  // namespace tessera

@@ -1,10 +1,40 @@
 #include "engine/gpu/compute.hpp"
 
+#include <sstream>
+#include <string_view>
+
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
 
 namespace tessera {
+
+namespace {
+
+/// A table of algorithms in today's words.
+struct Table {
+  std::string text;
+  bool own_backward = false;  ///< the run's earlier part computed attention's backward by own kernels
+};
+
+/// Reads tables of builds that had cuDNN's backward only after a trial, whose result stood in rows of its own.
+Table read_table(const std::string& text) {
+  constexpr std::string_view kOwnBackward = ", its backward by own kernels (run.deterministic)";
+  Table table;
+  bool is_ordered = false;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_trial = line.starts_with("attention ");
+    is_ordered |= is_trial && line.find(" : ordered ") != std::string::npos;
+    if (!is_trial) table.text += line + (lines.eof() ? "" : "\n");
+  }
+  const std::size_t end = table.text.find('\n'), at = table.text.rfind(kOwnBackward, end);
+  table.own_backward = at != std::string::npos && !is_ordered;
+  if (is_ordered && at != std::string::npos) table.text.replace(at, kOwnBackward.size(), ", deterministic");
+  return table;
+}
+
+}  // namespace
 
 GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts* model,
                        RankContext* peers)
@@ -23,10 +53,12 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
     wanted.dropout = model->architecture.dropout > 0;
     wanted.documents = model->documents;
   }
+  const Table table = read_table(settings.algorithms);
+  wanted.own_backward = settings.deterministic && table.own_backward;
   if (peers != nullptr) {
     wanted.gemm.choices = &algorithms_;
-    wanted.verdicts = &verdicts_;
-    wanted.tries_ordered = settings.deterministic && settings.algorithm_source == AlgorithmSource::timed;
+    if (settings.algorithm_source == AlgorithmSource::kept)  // rank 0 has the table
+      wanted.own_backward = peers->control().broadcast(wanted.own_backward ? "own" : "") == "own";
     wanted.gemm.chooses = peers->rank() == 0;
     if (peers->size() > 1)
       wanted.gemm.agree = [peers](std::span<std::byte> choice) { peers->control().broadcast(choice, 0); };
@@ -35,19 +67,13 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
   header_ = fmt::format("{}, {}", device_.model(), kernels_->description());
   host_kernels_ = make_cpu_kernels(pool());
   if (settings.algorithm_source == AlgorithmSource::given)
-    take_given(settings.algorithms);
+    take_given(table.text);
   else
-    take_kept(settings.algorithms);
-  if (!verdicts_.empty()) kernels_ = make_cuda_kernels(workspace, wanted);  // attention's are chosen by them
+    take_kept(table.text);
 }
 
 void GpuCompute::copy(Queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const {
   device_.copy(stream, to, from, bytes);
-}
-
-void GpuCompute::take(std::string rows) {
-  verdicts_ = take_verdicts(rows);
-  algorithms_ = GemmAlgorithms::parse(rows);
 }
 
 /// Selects again the saved algorithms that no longer apply, with a remark in the log. They are meaningful only to the
@@ -60,7 +86,7 @@ void GpuCompute::take_kept(const std::string& kept) {
     return;
   }
   try {
-    take(kept.substr(kept_header.size() + 1));
+    algorithms_ = GemmAlgorithms::parse(kept.substr(kept_header.size() + 1));
     remark_ = fmt::format("{} GEMM algorithms as kept", algorithms_.size());
   } catch (const IoError& error) {
     remark_ = fmt::format("GEMM algorithms chosen anew ({})", error.what());
@@ -74,7 +100,7 @@ void GpuCompute::take_given(const std::string& given) {
         .because("they are for '{}', and this is '{}'", printable(made_for), header_)
         .hint("Make a file for this GPU with bench kernels, or leave the option out");
   }
-  take(given.substr(made_for.size() + 1));
+  algorithms_ = GemmAlgorithms::parse(given.substr(made_for.size() + 1));
   remark_ = fmt::format("{} GEMM algorithms as given", algorithms_.size());
 }
 

@@ -3,7 +3,6 @@
 
 #include "tessera/comm/rank_context.hpp"
 #include "tessera/engine/resources.hpp"
-#include "tessera/kernels/attention_verdicts.hpp"
 #include "tessera/kernels/gemm_algorithms.hpp"
 
 namespace tessera {
@@ -17,19 +16,17 @@ class GpuCompute final : public RankCompute {
   Kernels& kernels(Queue queue) const override { return queue == Queue::host ? *host_kernels_ : *kernels_; }
   void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override;
   std::string description() const override { return device_.description() + ", " + kernels_->description(); }
-  std::string gemm_algorithms() const override { return header_ + "\n" + text_of(verdicts_) + algorithms_.text(); }
+  std::string gemm_algorithms() const override { return header_ + "\n" + algorithms_.text(); }
   std::string gemm_remark() const override { return remark_; }
 
  private:
   void take_kept(const std::string& kept);
   /// UsageError if the file is for another GPU or library; IoError if it is damaged.
   void take_given(const std::string& given);
-  void take(std::string rows);
 
   Device& device_;
   GemmAlgorithms algorithms_;
-  AttentionVerdicts verdicts_;
-  std::string header_;  ///< GPU and libraries, before any verdict
+  std::string header_;  ///< GPU and libraries
   std::string remark_;
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<Kernels> host_kernels_;  ///< on the rank's threads, for offloaded state

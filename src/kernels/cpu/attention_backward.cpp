@@ -146,7 +146,7 @@ class BackwardTask {
 
 void CpuKernels::attention_backward(Stream&, const AttentionBackward& a) {
   check_documents(a.positions, a.shape);
-  ScratchLayout scratch(a.scratch, cpu_kernel_needs().attention_backward(a.shape, a.query_gradient.dtype));
+  ScratchLayout scratch(a.scratch, scratch_bytes_of<AttentionBackwardLayout>(a.shape, a.query_gradient.dtype));
   const AttentionBackwardLayout layout(scratch, a.shape, a.query_gradient.dtype);
   pool_.parallel_for(a.shape.batch * a.shape.kv_heads, [&](std::int64_t task, int worker) {
     BackwardTask(vector_, a, layout, scratch_of(worker)).run(task / a.shape.kv_heads, task % a.shape.kv_heads);

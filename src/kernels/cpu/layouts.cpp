@@ -69,7 +69,7 @@ class CpuKernelNeeds final : public KernelNeeds {
   std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const override {
     return scratch_bytes_of<NormBackwardLayout>(tokens, width);
   }
-  std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const override {
+  std::int64_t attention_backward(const AttentionShape& shape, DType dtype, GpuAttention) const override {
     return scratch_bytes_of<AttentionBackwardLayout>(shape, dtype);
   }
   std::int64_t head(const HeadShape& shape) const override { return scratch_bytes_of<HeadLayout>(shape); }

@@ -32,22 +32,22 @@ Tiling CudaNormBackwardLayout::groups_of(std::int64_t tokens) {
 CudaAttentionBackwardLayout::CudaAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape)
     : delta(scratch.take<float>(shape.batch * shape.heads * shape.sequence)) {}
 
-CudnnAttentionBackwardLayout::CudnnAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape)
-    : delta(scratch.take<float>(shape.batch * shape.heads * shape.sequence)),
-      query_gradient_sum(scratch.take<float>(shape.batch * shape.heads * shape.sequence * shape.head_width)),
-      workspace(scratch.take_bytes(workspace_bytes(shape) + kWorkspaceAlignment)) {
+CudnnAttentionBackwardLayout::CudnnAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape,
+                                                           bool deterministic)
+    : delta(scratch.take<float>(shape.batch * shape.heads * shape.sequence)) {
+  if (!deterministic)
+    query_gradient_sum = scratch.take<float>(shape.batch * shape.heads * shape.sequence * shape.head_width);
+  workspace = scratch.take_bytes(workspace_bytes(shape, deterministic) + kWorkspaceAlignment);
   workspace = aligned(workspace, kWorkspaceAlignment);
 }
 
-bool CudnnAttentionBackwardLayout::is_possible(const AttentionShape& shape, DType dtype) {
-  return dtype != DType::fp32 && shape.head_width % 8 == 0 && shape.head_width <= 128;
-}
-
-std::int64_t CudnnAttentionBackwardLayout::workspace_bytes(const AttentionShape& shape) {
+std::int64_t CudnnAttentionBackwardLayout::workspace_bytes(const AttentionShape& shape, bool deterministic) {
   constexpr std::int64_t kAnything = std::int64_t{64} << 10;
-  const std::int64_t every_head = shape.batch * shape.heads * shape.sequence * shape.head_width * 2;
-  const std::int64_t turns = shape.batch * shape.heads * ceil_div(shape.sequence, 64) * 8;  // of an ordered backward
-  return kAnything + turns + (shape.heads == shape.kv_heads ? 0 : 2 * every_head);
+  const std::int64_t heads = checked_multiply(shape.batch, shape.heads);
+  const std::int64_t each_head = checked_multiply(heads, shape.sequence * shape.head_width * 2);
+  // Whole tiles of 64 queries and 128 keys, in two bytes.
+  const std::int64_t scores = checked_multiply(heads, round_up(shape.sequence, 64) * round_up(shape.sequence, 128) * 2);
+  return kAnything + (deterministic ? scores : 0) + (shape.heads == shape.kv_heads ? 0 : 2 * each_head);
 }
 
 CudaOrthogonalizeLayout::CudaOrthogonalizeLayout(ScratchLayout& scratch, std::int64_t rows, std::int64_t columns)
@@ -99,11 +99,10 @@ class GpuKernelNeeds final : public KernelNeeds {
   std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const override {
     return scratch_bytes_of<CudaNormBackwardLayout>(tokens, width);
   }
-  std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const override {
-    const bool by_cudnn =
-        CudnnAttentionBackwardLayout::is_possible(shape, dtype);  // it needs more than our own kernels
-    return by_cudnn ? scratch_bytes_of<CudnnAttentionBackwardLayout>(shape)
-                    : scratch_bytes_of<CudaAttentionBackwardLayout>(shape);
+  std::int64_t attention_backward(const AttentionShape& shape, DType, GpuAttention by) const override {
+    return by == GpuAttention::own
+               ? scratch_bytes_of<CudaAttentionBackwardLayout>(shape)
+               : scratch_bytes_of<CudnnAttentionBackwardLayout>(shape, by == GpuAttention::deterministic_cudnn);
   }
   std::int64_t head(const HeadShape& shape) const override { return scratch_bytes_of<CudaHeadLayout>(shape); }
   std::int64_t orthogonalize(std::int64_t rows, std::int64_t columns) const override {

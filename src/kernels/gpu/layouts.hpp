@@ -39,17 +39,15 @@ struct CudaAttentionBackwardLayout {
 };
 
 /// Attention backward by cuDNN: its graph's results in memory, and a bound for the library's own workspace. The bound
-/// was read off plans of 9.19, 9.26 and 9.28 (tests/cudnn_plans): 256 bytes, and 8 for every 64 queries of a head if
-/// sums have a fixed order (9.28). With shared heads there is also a gradient for every query head of both keys and
-/// values. A plan that needs more is refused.
+/// was read off plans of 9.16, 9.19, 9.25 and 9.28 (tests/cudnn_plans): 256 bytes. With shared heads there is also a
+/// gradient for every query head of both keys and values. A deterministic backward keeps the gradients of all scores
+/// instead of a sum of query gradients. A plan that needs more is refused.
 struct CudnnAttentionBackwardLayout {
-  CudnnAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape);
-  /// Returns whether cuDNN is tried for this storage and these heads.
-  static bool is_possible(const AttentionShape& shape, DType dtype);
-  static std::int64_t workspace_bytes(const AttentionShape& shape);
-  float* delta;               ///< [batch, heads, sequence]
-  float* query_gradient_sum;  ///< [batch, heads, sequence, head_width]
-  void* workspace;            ///< aligned to 256 bytes
+  CudnnAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape, bool deterministic);
+  static std::int64_t workspace_bytes(const AttentionShape& shape, bool deterministic);
+  float* delta;                         ///< [batch, heads, sequence]
+  float* query_gradient_sum = nullptr;  ///< [batch, heads, sequence, head_width]; not where it is deterministic
+  void* workspace = nullptr;            ///< aligned to 256 bytes
 };
 
 /// Newton-Schulz iterations on a GPU, in bf16.

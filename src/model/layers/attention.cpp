@@ -46,8 +46,9 @@ void attention_backward(const LayerCall& call, BackwardTurn::Half) {
   b.query_gradient = call.gradient(layer.inputs[0]), b.key_gradient = call.gradient(layer.inputs[1]);
   b.value_gradient = call.gradient(layer.inputs[2]);
   b.dropout = call.dropout();
-  b.scratch = call.kernel_scratch(
-      [&] { return kernel_needs(call.model.device).attention_backward(b.shape, call.model.compute); });
+  b.scratch = call.kernel_scratch([&] {
+    return kernel_needs(call.model.device).attention_backward(b.shape, call.model.compute, call.model.attention);
+  });
   call.kernels.attention_backward(call.stream, b);
 }
 

@@ -26,13 +26,12 @@ struct Gpu {
         kernels(workspace->data(), limits, settings(deterministic)) {}
   static CudaKernelSettings settings(bool deterministic) {
     CudaKernelSettings settings;
-    settings.attention = attention_is_of_library() ? AttentionChoice::cudnn : AttentionChoice::own;
+    settings.attention = tested_attention() == GpuAttention::own ? AttentionChoice::own : AttentionChoice::cudnn;
     settings.deterministic = deterministic;
-    settings.trusts_ordered = wished_attention() == "cudnn-ordered";
     return settings;
   }
-  /// Before sm_90 cuDNN's backward needs more workspace than it gets: its forward is tested there.
-  static bool has_library_backward() {
+  /// Before sm_90 cuDNN's backward needs more workspace than it gets, unless it is deterministic.
+  static bool adds_in_any_order() {
     int major = 0;
     TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
     return major >= 9;
@@ -54,7 +53,7 @@ std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
   if (gpu == nullptr) {
     gpu = std::make_shared<Gpu>(
         pieces == Pieces::small ? CudaKernels::Limits{kFewLogitBytes, kFewFloats, library_workspace_bytes()} : usual,
-        pieces != Pieces::loose && !(wished_attention() == "cudnn" && Gpu::has_library_backward()));
+        pieces != Pieces::loose && tested_attention() != GpuAttention::cudnn);
   }
   return gpu;
 }
@@ -63,8 +62,11 @@ std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
 
 DeviceKind tested_kind() { return DeviceKind::cuda; }
 
-bool attention_is_of_library() { return wished_attention().starts_with("cudnn"); }
-bool attention_is_ordered() { return wished_attention() != "cudnn"; }
+GpuAttention tested_attention() {
+  if (!wished_attention().starts_with("cudnn")) return GpuAttention::own;
+  const bool in_any_order = wished_attention() == "cudnn" && Gpu::adds_in_any_order();
+  return in_any_order ? GpuAttention::cudnn : GpuAttention::deterministic_cudnn;
+}
 
 Tested open_tested(int threads, InstructionSet, Pieces pieces) {
   prepare_test_device(threads);

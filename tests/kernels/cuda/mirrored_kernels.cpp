@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "kernels/guarded.hpp"
+#include "kernels/tested.hpp"
 #include "tessera/kernels/needs.hpp"
 
 namespace tessera::testing {
@@ -190,7 +191,8 @@ class MirroredKernels final : public Kernels {
     m.in(a.output_gradient, rows, width);
     m.out(a.query_gradient, rows, width), m.out(a.key_gradient, rows, kv), m.out(a.value_gradient, rows, kv);
     m.in(a.dropout);
-    a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).attention_backward(s, a.query.dtype));
+    a.scratch =
+        m.write(a.scratch, kernel_needs(DeviceKind::cuda).attention_backward(s, a.query.dtype, tested_attention()));
     kernels_.attention_backward(stream, a);
     m.finish();
   }

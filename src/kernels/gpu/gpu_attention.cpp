@@ -1,0 +1,17 @@
+#include "tessera/kernels/gpu_attention.hpp"
+
+#include "tessera/base/format.hpp"
+
+namespace tessera {
+
+std::string cudnn_obstacle(const AttentionShape& shape, DType dtype, bool has_dropout, bool has_documents) {
+  if (has_documents) return "it has no mask of documents here (data.document_mask)";
+  if (has_dropout) return "masks of dropout are our own";
+  if (dtype == DType::fp32) return "fp32 storage is not bf16 or fp16";
+  if (shape.head_width % 8 != 0 || shape.head_width > 128)
+    return fmt::format("heads of {} are not multiples of 8 up to 128", shape.head_width);
+  // Its backward is known to be wrong for one token.
+  return shape.sequence < 2 ? "sequences have one token" : "";
+}
+
+}  // namespace tessera
