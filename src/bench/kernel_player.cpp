@@ -99,6 +99,8 @@ void KernelPlayer::set_tokens(std::uint64_t seed) {
     targets.push_back(static_cast<std::int32_t>(bits[1] % model.architecture.vocab));
   }
   tokens.insert(tokens.end(), targets.begin(), targets.end());
+  for (std::int64_t i = 0; model.documents && i < model.tokens(); ++i)  // one document for each sequence
+    tokens.push_back(static_cast<std::int32_t>(i % model.sequence));
   for (const auto* plays : {&schedule().step, &schedule().evaluation}) {
     for (const CountedOperation& one : counted_operations(schedule(), *plays)) {
       const Operation& op = schedule().operation(one.operation);

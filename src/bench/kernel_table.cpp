@@ -3,6 +3,7 @@
 #include "bench/kernel_player.hpp"
 #include "bench/tables.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/bench/timed_algorithms.hpp"
 #include "tessera/fit/decide_fit.hpp"
 #include "tessera/resolve/architecture.hpp"
 
@@ -25,7 +26,6 @@ struct Sitting {
 StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node, bool evaluates) {
   RunShape shape = run_shape(options, resolve_architecture(options.model), world, ranks_per_node);
   shape = with_copies_kept(shape, options, [] { return FitLimits(); });
-  shape.documents = false;  // texts are drawn, without document borders
   shape.policy.evaluation = evaluates, shape.policy.snapshot = false;
   shape.policy.generation.reset();
   return plan_shape(shape, {false, 0}).schedule;
@@ -183,6 +183,15 @@ Table rates_table(const Rates& rates, double datasheet, double nothing) {
 }
 
 }  // namespace
+
+std::string timed_algorithms(RankContext& context, const Options& options, const MachineShape& machine) {
+  KernelPlayer player(context, options, machine,
+                      schedule_of(options, context.size(), context.ranks_per_node(), options.data.has_validation()));
+  player.play();
+  player.stream().synchronize();
+  context.control().barrier();  // no rank frees memory that another still reads
+  return player.resources().compute->gemm_algorithms();
+}
 
 BenchResult kernel_table(RankContext& context, const Options& options, const MachineShape& machine,
                          const std::optional<RateSizes>& sizes) {

@@ -4,12 +4,14 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/wrap.hpp"
 #include "tessera/bench/device_peak.hpp"
+#include "tessera/bench/timed_algorithms.hpp"
 #include "tessera/checkpoint/near.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/data/evaluation.hpp"
+#include "tessera/files/durable_file.hpp"
 #include "tessera/model/flops.hpp"
 #include "tessera/record/account.hpp"
 #include "tessera/record/machine_load.hpp"
@@ -105,6 +107,16 @@ std::string require_same_folder(World& world, const std::filesystem::path& folde
         .use("a shared file system");
   }
   return nonce;
+}
+
+/// Times the algorithms of a run that keeps its own, at its first start, and goes on with them. Returns the text of the
+/// file to write; empty if there is none. Collective.
+std::string make_own_algorithms(World& world, ResolvedRun& run) {
+  if (run.machine.algorithm_source != AlgorithmSource::timed) return {};
+  const std::string text = world.control().broadcast(timed_algorithms(world, run.options, run.machine));
+  run.machine.algorithms = text, run.machine.algorithm_source = AlgorithmSource::kept;
+  run.options.run.algorithms_hash = hash_of_algorithms(text);
+  return text;
 }
 
 /// Trains after the run folder was taken: a failure is noted in status.json before it is passed on.
@@ -206,13 +218,14 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   site.machine.timed_steps = 10;
   if (world.rank() == 0) site.machine.algorithms = kept_algorithms(run_folder(given));
   site.stop = [&] { return signals.received(); };
-  const ResolvedRun run(given, site);
+  ResolvedRun run(given, site);
   const Options& options = run.options;  // config.ini and manifests hold the same
   std::optional<RunPrediction> prediction;
   if (world.rank() == 0) {
     require_fitting(resume_settings(run));  // all compare them when they load
     prediction = predict_run(run.planned, options);
   }
+  const std::string algorithms = make_own_algorithms(world, run);
   world.control().barrier();  // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
   if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(options, run_folder(options), world.size());
@@ -227,6 +240,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
     }();
     if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
     if (recorder != nullptr) keep_companions(options, run.weights->stored_dtype());
+    if (recorder != nullptr && !algorithms.empty()) write_text_atomically(own_algorithms_file(options), algorithms);
     flight.emplace(world, run_folder(options), start, run.planned.schedule, options.run.timeout);
     if (prediction && flight->recorder() != nullptr)
       flight->recorder()->expect(expected_seconds(prediction->step, run.planned.schedule));

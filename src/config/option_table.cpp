@@ -45,10 +45,10 @@ void add_run(Rows& rows) {
   run.choice("run.attention", &S::attention,
              "what computes attention on a GPU; auto: cuDNN where it is found and can, own kernels elsewhere")
       .also_by(kEval);
-  run.text(
-      "run.algorithms", &S::algorithms, "file",
-      "on GPUs: run matmuls with this file's algorithms, and attention's backward by cuDNN where the file says so, "
-      "in every run, strategy and world the same; bench kernels tries them and writes the file if it is not there");
+  run.text("run.algorithms", &S::algorithms, "file or auto",
+           "on GPUs: run matmuls with this file's algorithms, in every run, strategy and world the same; bench kernels "
+           "times them and writes the file if it is not there; auto: the run does so at its first start, and keeps "
+           "RUN/algorithms.txt");
   run.text("run.algorithms_hash", &S::algorithms_hash, "16 hexadecimal digits",
            "the hash that the file of run.algorithms must have; config.ini and checkpoints say it");
   run.integer("run.dump", &S::dump, 0, kAnyCount,

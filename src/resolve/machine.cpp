@@ -1,5 +1,7 @@
 #include "tessera/resolve/machine.hpp"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -27,6 +29,12 @@ QueueMode queue_mode_of(const Options& options, int threads, const MachineShape&
   const bool spare = threads * machine.machine_ranks < machine.machine_cores;
   return spare || options.comm.emulate.on() || options.memory.emulate_copies.on() ? QueueMode::parallel
                                                                                   : QueueMode::serial;
+}
+
+std::filesystem::path own_algorithms_file(const Options& options) { return run_folder(options) / "algorithms.txt"; }
+
+std::string hash_of_algorithms(std::string_view text) {
+  return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
 ResourceSettings resource_settings(const Options& options, const MachineShape& machine) {

@@ -1,6 +1,4 @@
 // The steps from a user's options to a run, in order.
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -43,25 +41,37 @@ void choose_device(ResolvedRun& run, const ResolveSite& site) {
   if (const std::string why = unused_gpu(asked, used); speaks && !why.empty()) Log(0, 1).warn(why);
 }
 
-/// Every rank reads the file; the hashes are then compared with the other options.
+/// Every rank reads the file; the hashes are then compared with the other options. A run's own file is made at its
+/// first start (commands/train.cpp).
 void take_algorithms(ResolvedRun& run, const ResolveSite& site) {
   RunOptions& options = run.options.run;
   if (options.algorithms.empty()) {
     if (options.algorithms_hash.empty()) return;
     throw refuse("run.algorithms_hash", options.algorithms_hash).because("run.algorithms names no file");
   }
+  const bool is_own = options.algorithms == kOwnAlgorithms;
+  if (is_own && site.purpose != Purpose::train) return;
+  const std::filesystem::path file =
+      is_own ? own_algorithms_file(run.options) : std::filesystem::path(options.algorithms);
   std::error_code none;
-  if (site.makes_algorithms && !std::filesystem::exists(options.algorithms, none)) {
-    run.machine.algorithm_source = AlgorithmSource::timed;
+  if ((site.makes_algorithms || is_own) && !std::filesystem::exists(file, none)) {
+    if (is_own && !options.algorithms_hash.empty()) {
+      throw refusal("{} is not there, and run.algorithms_hash asks for {}", file.string(), options.algorithms_hash)
+          .use("the file with which the run began, or a new run without run.algorithms_hash");
+    }
+    // Rank 0 knows what an earlier part of the run kept, and goes on with that.
+    const bool goes_on = is_own && !site.ranks->control().broadcast(run.machine.algorithms).empty();
+    if (!goes_on) run.machine.algorithm_source = AlgorithmSource::timed;
     return;
   }
   constexpr std::int64_t kMostBytes = 16 << 20;
-  run.machine.algorithms = read_text_file(options.algorithms, kMostBytes);
-  run.machine.algorithm_source = AlgorithmSource::given;
-  const std::string& text = run.machine.algorithms;
-  const std::string hash = fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+  const std::string text = read_text_file(file, kMostBytes);
+  const std::string hash = hash_of_algorithms(text);
+  // What a run's own file lacks, such as matmuls of generation, is chosen, and kept in another one.
+  if (!is_own) run.machine.algorithm_source = AlgorithmSource::given;
+  if (!is_own || run.machine.algorithms.empty()) run.machine.algorithms = text;
   if (!options.algorithms_hash.empty() && options.algorithms_hash != hash) {
-    throw refuse("run.algorithms", options.algorithms)
+    throw refuse("run.algorithms", file.string())
         .because("the file's hash is {}, and run.algorithms_hash asks for {}", hash, options.algorithms_hash)
         .use("the file with which the run began");
   }

@@ -168,3 +168,27 @@ TEST_CASE("A file of algorithms is named by its hash, and another file is refuse
   CHECK_THROWS_WITH(step->apply(run, site), Contains("run.algorithms names no file"));
   std::filesystem::remove(file);
 }
+
+TEST_CASE("A run keeps its own algorithms: made once, named by their hash, never made again where some were kept") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / fmt::format("own-{}", ::getpid());
+  std::filesystem::create_directory(folder);
+  const auto step = std::ranges::find(resolve_steps(), "algorithms", &ResolveStep::name);
+  const auto applied = [&](Purpose purpose, const std::string& kept, const std::string& hash = "") {
+    ResolvedRun run = planned({"--model.preset=nano", "--run.device=cuda", "--run.dir=" + folder.string()});
+    run.options.run.algorithms = "auto", run.options.run.algorithms_hash = hash;
+    run.machine.algorithms = kept;
+    run_ranks(1, 1, [&](RankContext& context) { step->apply(run, ResolveSite{purpose, context, {}}); });
+    return std::pair{run.machine, run.options.run.algorithms_hash};
+  };
+  CHECK(applied(Purpose::train, "").first.algorithm_source == AlgorithmSource::timed);
+  CHECK(applied(Purpose::eval, "").first.algorithm_source == AlgorithmSource::kept);
+  CHECK(applied(Purpose::train, "kept").first.algorithm_source == AlgorithmSource::kept);
+  CHECK_THROWS_WITH(applied(Purpose::train, "", "0123456789abcdef"), Contains("algorithms.txt is not there"));
+  std::ofstream(folder / "algorithms.txt") << "GPU\n";
+  const auto [machine, hash] = applied(Purpose::train, "");
+  CHECK((machine.algorithm_source == AlgorithmSource::kept && machine.algorithms == "GPU\n"));
+  CHECK(hash == hash_of_algorithms("GPU\n"));
+  CHECK(applied(Purpose::train, "GPU\nmore\n", hash).first.algorithms == "GPU\nmore\n");
+  CHECK_THROWS_WITH(applied(Purpose::train, "", "0123456789abcdef"), Contains("asks for 0123456789abcdef"));
+  std::filesystem::remove_all(folder);
+}

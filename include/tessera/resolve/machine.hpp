@@ -2,7 +2,9 @@
 // The settings that options leave to the machine: nodes, threads, queues.
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "tessera/backend/cores.hpp"
 #include "tessera/comm/world.hpp"
@@ -31,6 +33,13 @@ int threads_of(const Options& options, const MachineShape& machine);
 int threads_on_cores(int threads, const MachineShape& machine);
 /// Resolves run.queues; auto means parallel if a core is left for communication or collectives are slowed on purpose.
 QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine);
+
+/// run.algorithms = auto: a run on a GPU times algorithms at its first start, and keeps them in a file of its own.
+inline constexpr std::string_view kOwnAlgorithms = "auto";
+/// Returns RUN/algorithms.txt.
+std::filesystem::path own_algorithms_file(const Options& options);
+/// Returns what run.algorithms_hash says of a file of algorithms.
+std::string hash_of_algorithms(std::string_view text);
 
 /// Returns the settings for playing a schedule on this machine, in addition to schedule and plan.
 ResourceSettings resource_settings(const Options& options, const MachineShape& machine);
