@@ -4,11 +4,13 @@
 #include <cmath>
 
 #include "tessera/backend/cores.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/data/evaluation.hpp"
 #include "tessera/data/reader.hpp"
 #include "tessera/engine/host_update.hpp"
+#include "tessera/record/prediction.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {
@@ -137,14 +139,37 @@ std::string replay_line(const Options& options, const StepSchedule& schedule) {
   return fmt::format("replay     {}\n", describe_replays(schedule, options.run.replay_every));
 }
 
+/// Says what run.deterministic = true would cost: in memory by plan, in time where there are prices.
+std::string cost_of_fixed_order(const Options& options, const PlannedRun& planned) {
+  const StepSchedule& s = planned.schedule;
+  Options fixed = options;
+  fixed.run.deterministic = Tristate::yes;
+  const PlannedRun other =
+      plan_shape(run_shape(fixed, s.model.architecture, s.grid.world(), s.grid.ranks_per_node()), {false, 0});
+  const std::int64_t more = limited_bytes(other.schedule, other.plan) - limited_bytes(s, planned.plan);
+  std::string cost = fmt::format("{} {}", format_bytes(std::abs(more)), more < 0 ? "less" : "more");
+  try {
+    const auto now = predict_run(planned, options), then = predict_run(other, fixed);
+    if (now)
+      cost += fmt::format(" and, predicted, {} of time",
+                          format_percent(then->step.step_seconds / now->step.step_seconds - 1));
+  } catch (const UsageError&) {
+    cost += "; plan.cluster lacks its prices";
+  }
+  return cost;
+}
+
 /// Describes the device, and on a GPU how its collectives and segments run.
-std::string device_line(const Options& options, const Resources& resources, const Player& player) {
+std::string device_line(const Options& options, const PlannedRun& planned, const Resources& resources,
+                        const Player& player) {
   const std::string mode = player.execution_mode();
   if (mode.empty()) return "kernels    " + resources.description;
   return fmt::format("device     {}; {}", resources.description, mode) +
          (is_deterministic(options.run)
               ? "\nsums       in one fixed order (run.deterministic = true)"
-              : "\nsums       in the fastest order (run.deterministic = false; true repeats a run's bits)");
+              : fmt::format("\nsums       in the fastest order (run.deterministic = false; true repeats a run's bits, "
+                            "for {})",
+                            cost_of_fixed_order(options, planned)));
 }
 
 /// Says how many of the first samples' targets the loss counts.
@@ -223,7 +248,7 @@ std::string account_before(const Options& options, const PlannedRun& planned, co
          offloaded_state_line(planned.schedule, resources, machine.machine_ranks) +
          offloaded_inputs_line(options, planned.schedule) + replay_line(options, planned.schedule) +
          activated_line(options, planned.schedule.model) + data_line(options, planned, data, length) + "\n" +
-         device_line(options, resources, player);
+         device_line(options, planned, resources, player);
 }
 
 }  // namespace tessera
