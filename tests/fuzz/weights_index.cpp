@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const auto weights = fuzz::write_input("weights.safetensors", one_tensor());
   fuzz::write_input("model.safetensors.index.json", fuzz::text_of(data, size));
   ParameterTensor expected;
-  expected.name = "w", expected.shape = {2}, expected.elements = 2;
+  expected.name = "w", expected.shape = {2}, expected.elements = 2, expected.is_table = true;
   fuzz::read_hostile([&] {
     const HuggingFaceWeights read(weights.parent_path(), {expected});
     std::vector<float> values(2);
