@@ -64,6 +64,7 @@ RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& fo
     throw;
   }
   post_status("starting");
+  status_written_.wait();  // the file is there before others, such as those of the flight recorder, fill the disk
 }
 
 RunRecorder::~RunRecorder() = default;
