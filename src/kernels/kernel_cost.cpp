@@ -1,5 +1,7 @@
 #include "tessera/kernels/kernel_cost.hpp"
 
+#include <algorithm>
+
 namespace tessera {
 
 namespace {
@@ -9,10 +11,11 @@ double matmul_flops(std::int64_t a, std::int64_t b, std::int64_t c) {
   return 2.0 * static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
 }
 
-/// Returns the FLOPs of one matmul of queries and keys (or weights and values), counting only its visible half.
+/// Returns the FLOPs of one matmul of queries and keys (or weights and values), counting only what queries see.
 double attention_matmul_flops(const AttentionShape& s) {
-  return static_cast<double>(s.batch * s.sequence) * static_cast<double>(s.sequence + 1) *
-         static_cast<double>(s.heads * s.head_width);
+  const auto rows = static_cast<double>(s.sequence), most = s.has_window() ? static_cast<double>(s.window) : rows;
+  const double twice_the_pairs = (2 * rows - most + 1) * most;
+  return static_cast<double>(s.batch) * twice_the_pairs * static_cast<double>(s.heads * s.head_width);
 }
 
 /// Returns the bytes of a matrix that may be empty.
@@ -100,8 +103,9 @@ KernelCost cost_of(const AttentionBackward& a) {
 
 KernelCost cost_of(const AttentionCached& a) {
   const std::int64_t rows = a.shape.batch * a.shape.sequence, width = a.shape.heads * a.shape.head_width;
-  const std::int64_t cached = 2 * a.shape.batch * a.limit * a.shape.kv_heads * a.shape.head_width;
-  return {2 * matmul_flops(rows, width, a.limit), bytes_of(2 * rows * width + cached, a.query.dtype)};
+  const std::int64_t seen = a.shape.window > 0 ? std::min(a.limit, a.shape.window) : a.limit;
+  const std::int64_t cached = 2 * a.shape.batch * seen * a.shape.kv_heads * a.shape.head_width;
+  return {2 * matmul_flops(rows, width, seen), bytes_of(2 * rows * width + cached, a.query.dtype)};
 }
 
 KernelCost cost_of(const RotaryArguments& a) {

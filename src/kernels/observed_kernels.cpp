@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "tessera/base/math.hpp"
+
 namespace tessera {
 
 namespace {
@@ -182,12 +186,16 @@ class ObservedKernels final : public Kernels {
   template <class Arguments>
   static KernelCall attention(const char* name, const Arguments& a) {
     const AttentionShape& s = a.shape;
+    const std::string window = s.has_window() ? fmt::format(", {} seen", s.window) : "";
+    // A window costs what as many tokens in sequences of twice its length do, whose queries see as many keys.
+    const std::int64_t length =
+        s.has_window() ? std::min(s.sequence, 2 * s.window) : std::max<std::int64_t>(1, s.sequence);
     return {name,
-            fmt::format("{} x {} heads of {}, {} tokens", s.batch, s.heads, s.head_width, s.sequence),
+            fmt::format("{} x {} heads of {}, {} tokens{}", s.batch, s.heads, s.head_width, s.sequence, window),
             KernelGroup::attention,
             cost_of(a),
             a.query.dtype,
-            {s.batch * s.heads, s.sequence, s.head_width}};
+            {ceil_div(s.batch * s.heads * s.sequence, length), length, s.head_width}};
   }
 
   template <class F>

@@ -69,7 +69,8 @@ struct Reference {
           };
           Doubles probability(static_cast<std::size_t>(i + 1)), dp(probability.size());
           double sum = 0, mean = 0;
-          const std::int64_t first = positions.empty() ? 0 : i - positions[static_cast<std::size_t>(row)];
+          std::int64_t first = positions.empty() ? 0 : i - positions[static_cast<std::size_t>(row)];
+          if (s.window > 0) first = std::max(first, i - s.window + 1);
           for (std::int64_t j = first; j <= i; ++j) {
             double score = 0;
             for (std::int64_t c = 0; c < s.head_width; ++c) score += in(i, q0 + c) * in(j, k0 + c);

@@ -110,9 +110,13 @@ struct LinearBackward {
   GradientView bias_gradient;        ///< [out]: the sum of output_gradient's rows
 };
 
-/// Causal attention of `batch` sequences; query head h reads key/value head h / (heads / kv_heads).
+/// Causal attention of `batch` sequences; query head h reads key/value head h / (heads / kv_heads). Query i sees keys
+/// i - window + 1 to i (Beltagy et al. 2020), or all up to i without a window.
 struct AttentionShape {
   std::int64_t batch = 0, sequence = 0, heads = 0, kv_heads = 0, head_width = 0;
+  std::int64_t window = 0;  ///< keys that a query sees, its own among them; 0: all
+
+  bool has_window() const { return window > 0 && window < sequence; }
 };
 
 /// output = dropout(softmax(q k^T / sqrt(head_width), causal)) v, without a stored [sequence, sequence] matrix. Online
@@ -123,14 +127,16 @@ struct AttentionForward {
   ConstView key, value;          ///< [tokens, kv_heads * head_width]
   View output;                   ///< [tokens, heads * head_width]
   float* log_sum_exp = nullptr;  ///< [batch, heads, sequence]: of the scaled scores
-  /// [batch, sequence]: a row's number in its document, whose keys alone it sees. Null: one document per sequence.
+  /// [batch, sequence]: a row's number in its document, whose keys alone it sees, as far as its window goes. Null: one
+  /// document per sequence.
   const std::int32_t* positions = nullptr;
   Dropout dropout;
 };
 
 /// The same for the next tokens of sequences whose earlier keys and values lie in a cache. Sequence b brings counts[b]
 /// tokens, 0 to shape.sequence; the first is at position positions[b, 0]. Their keys and values are put into the cache.
-/// Then the query at position p reads the cache's positions 0 to p. Rows of `output` beyond counts[b] become 0.
+/// Then the query at position p reads the cache's positions up to p that its window holds. Rows of `output` beyond
+/// counts[b] become 0.
 struct AttentionCached {
   AttentionShape shape;                     ///< `sequence`: rows that each sequence has in this call
   std::int64_t limit = 0;                   ///< positions that the cache holds of each sequence

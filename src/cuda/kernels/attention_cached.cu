@@ -69,10 +69,11 @@ __global__ void __launch_bounds__(kThreads) cached_kernel(const CachedRows<T> a)
 #pragma unroll
   for (int p = 0; p < kPacks; ++p)
     query[p] = load_pack(a.query.at(query_row, query_column + column(p)), s.head_width - column(p), a.aligned);
+  const std::int64_t first = s.window > 0 && position >= s.window ? position - s.window + 1 : 0;
   // All groups of a warp go on until the last one is done: they share its shuffles.
-  for (std::int64_t begin = 0; begin <= position; begin += kGroups) {
+  for (std::int64_t begin = first / kGroups * kGroups; begin <= position; begin += kGroups) {
     const std::int64_t key = begin + group;
-    const bool visible = key <= position;
+    const bool visible = key >= first && key <= position;
     StoredPack<T> keys[kPacks], values[kPacks];
     float score = 0;
 #pragma unroll

@@ -28,10 +28,10 @@ constexpr bool kKeysTakeMore = false;
 #endif
 
 /// Blocks on a multiprocessor for which registers must suffice: as many as the compiler finds without spills.
-template <int D, bool KeysStay, bool Drops, bool Packed>
-constexpr int kBlocks = D == 64    ? (KeysStay ? 3 : 4) - (Drops || (KeysStay ? kKeysTakeMore : Packed) ? 1 : 0)
+template <int D, bool KeysStay, bool Drops, bool Masked>
+constexpr int kBlocks = D == 64    ? (KeysStay ? 3 : 4) - (Drops || (KeysStay ? kKeysTakeMore : Masked) ? 1 : 0)
                         : KeysStay ? 2
-                                   : (Packed ? 2 : 3);
+                                   : (Masked ? 2 : 3);
 
 template <class T, int D>
 struct BackwardTiles {
@@ -78,13 +78,14 @@ struct alignas(8) TwoFloats {
 };
 
 /// Scores p and d probabilities ds of a warp's tile become probabilities (as dropped out) and d scores (without the
-/// factor `scale`). Diagonal: some keys are hidden from some queries. Packed: some are of other documents. Keys stay:
+/// factor `scale`). Diagonal: some keys are hidden from some queries. Masked: others are, too. Keys stay:
 /// log-sum-exps and deltas of the lane's columns lie at `passing`, [Columns] each and `delta` floats apart. Otherwise
 /// those of its two rows are `own`. Queries beyond the sequence are rows of zeros with both 0: they add nothing.
-template <bool KeysStay, bool Drops, bool Packed, bool Diagonal, int Columns>
+template <bool KeysStay, bool Drops, bool Masked, bool Diagonal, int Columns>
 __device__ __forceinline__ void differentiate(float (&p)[Columns / 8][4], float (&ds)[Columns / 8][4],
-                                              const AttentionSizes& s, const ScorePlace& at, const Documents& documents,
-                                              const QueryStatistics (&own)[2], const float* passing, int delta) {
+                                              const AttentionSizes& s, const ScorePlace& at,
+                                              const MaskedKeys<Masked>& visible, const QueryStatistics (&own)[2],
+                                              const float* passing, int delta) {
   const float scale = s.scale * kLog2e;
 #pragma unroll
   for (int pair = 0; pair < Columns / 8; pair += 2) {
@@ -112,7 +113,7 @@ __device__ __forceinline__ void differentiate(float (&p)[Columns / 8][4], float 
         if constexpr (Drops) mask_of_one = KeysStay ? mask[j][n - pair][row] : mask[j][row][n - pair];
         const int query = KeysStay ? pass : stay, key = KeysStay ? stay : pass;
         bool hidden = Diagonal && key > query;
-        if constexpr (Packed) hidden = hidden || key < (KeysStay ? documents.first_key(query) : q.first_key);
+        if constexpr (Masked) hidden = hidden || key < (KeysStay ? visible.first_key(query) : q.first_key);
         p[n][i] = hidden ? 0.0f : probability * mask_of_one;
         ds[n][i] = hidden ? 0.0f : probability * (ds[n][i] * mask_of_one - q.delta);
       }
@@ -120,9 +121,10 @@ __device__ __forceinline__ void differentiate(float (&p)[Columns / 8][4], float 
   }
 }
 
-/// Dropout and packed documents have their own instances, because they need registers that the others cannot spare.
-template <class T, int D, bool KeysStay, bool Drops, bool Packed>
-__global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops, Packed>)
+/// Dropout and masks by documents or windows have their own instances, because they need registers that the others
+/// cannot spare.
+template <class T, int D, bool KeysStay, bool Drops, bool Masked>
+__global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops, Masked>)
     backward_kernel(const AttentionBackwardRows<T> a) {
   constexpr int kRows = kPass<D>;
   using Part = AttentionTile<T, kPart, D>;
@@ -137,17 +139,18 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops, Packed>)
   const std::int64_t sample_row = std::int64_t{batch} * s.sequence;
   const std::int64_t kv_column = std::int64_t{kv_head} * s.head_width;
   const std::uint64_t sample_key = Drops ? s.dropout.key_of(batch) : 0;
-  const Documents documents(Packed ? a.positions : nullptr, sample_row, s.sequence);
+  const MaskedKeys<Masked> visible(a.positions, sample_row, s);
   const auto statistics_of = [&](int head, int query) -> QueryStatistics {
     if (query >= s.sequence) return {};
     const std::int64_t at = s.statistic(batch, head, query);
-    return {a.log_sum_exp[at] * kLog2e, a.delta[at], KeysStay ? 0 : documents.first_key(query)};
+    return {a.log_sum_exp[at] * kLog2e, a.delta[at], KeysStay ? 0 : visible.first_key(query)};
   };
   // Passing tiles: all of the first head, then those of the next one.
-  // They are cut without regard to documents; those without a pair of query and key that see each other are left out.
+  // They are cut without regard to documents and windows; those without a pair of query and key that see each other are
+  // left out.
   const int last = first + kStay < s.sequence ? first + kStay : s.sequence;
-  const int pass_begin = (KeysStay ? first : documents.first_key(first)) / kRows * kRows;
-  const int pass_end = KeysStay ? documents.end_of_queries(last - 1) : last;
+  const int pass_begin = (KeysStay ? first : visible.first_key(first)) / kRows * kRows;
+  const int pass_end = KeysStay ? visible.end_of_queries(last - 1) : last;
   const auto after = [&](const PassingTile& tile) -> PassingTile {
     const int from = tile.from + kRows;
     return !KeysStay || from < pass_end ? PassingTile{tile.head, from} : PassingTile{tile.head + 1, pass_begin};
@@ -199,7 +202,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops, Packed>)
     for (int part = 0; part < kRows; part += kPart) {
       const int from = tile.from + part;
       if (KeysStay ? from + kPart <= low : from >= low + 16) continue;  // all of its keys are hidden
-      if (KeysStay ? documents.first_key(from) >= low + 16 : from + kPart <= documents.first_key(low)) continue;
+      if (KeysStay ? visible.first_key(from) >= low + 16 : from + kPart <= visible.first_key(low)) continue;
       const Part u{tiles.u(stage).data + part * D}, w{tiles.w(stage).data + part * D};
       float p[kPart / 8][4] = {}, ds[kPart / 8][4] = {};
       multiply_transposed<T, kPart, D>(p, tiles.x(), warp_row, u, places);
@@ -207,9 +210,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops, Packed>)
       const ScorePlace at{tile.head, low + g, from + 2 * t, sample_key};
       const float* passing = tiles.statistic() + stage * kRows + part + 2 * t;
       if (KeysStay ? from < low + 15 : from + kPart - 1 > low) {
-        differentiate<KeysStay, Drops, Packed, true, kPart>(p, ds, s, at, documents, own, passing, 2 * kRows);
+        differentiate<KeysStay, Drops, Masked, true, kPart>(p, ds, s, at, visible, own, passing, 2 * kRows);
       } else {
-        differentiate<KeysStay, Drops, Packed, false, kPart>(p, ds, s, at, documents, own, passing, 2 * kRows);
+        differentiate<KeysStay, Drops, Masked, false, kPart>(p, ds, s, at, visible, own, passing, 2 * kRows);
       }
       multiply_registers<T, D, kPart>(x_gradient, ds, u, places);
       if constexpr (KeysStay) multiply_registers<T, D, kPart>(y_gradient, p, w, places);
@@ -231,19 +234,19 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops, Packed>)
   }
 }
 
-template <class T, int D, bool Drops, bool Packed>
+template <class T, int D, bool Drops, bool Masked>
 void launch_roles(cudaStream_t stream, const AttentionBackward& a, const float* delta) {
   const AttentionBackwardRows<T> rows = rows_of<T>(a, delta);
   const AttentionShape& s = a.shape;
   launch(stream, blocks_for(s.sequence, kStay, s.kv_heads, s.batch), dim3(kThreads), BackwardTiles<T, D>::kBytes,
-         backward_kernel<T, D, true, Drops, Packed>, rows);
+         backward_kernel<T, D, true, Drops, Masked>, rows);
   launch(stream, blocks_for(s.sequence, kStay, s.heads, s.batch), dim3(kThreads), BackwardTiles<T, D>::kBytes,
-         backward_kernel<T, D, false, Drops, Packed>, rows);
+         backward_kernel<T, D, false, Drops, Masked>, rows);
 }
 
 template <class T, int D>
 void launch_backward(cudaStream_t stream, const AttentionBackward& a, const float* delta) {
-  if (a.positions != nullptr) {
+  if (is_masked(a)) {
     a.dropout.on() ? launch_roles<T, D, true, true>(stream, a, delta)
                    : launch_roles<T, D, false, true>(stream, a, delta);
   } else {

@@ -113,8 +113,9 @@ __device__ __forceinline__ void drop(float (&score)[Keys / 8][4], const Attentio
   }
 }
 
-/// Dropout and packed documents have their own instances, because they need registers that the others cannot spare.
-template <class T, int D, bool Drops, bool Packed>
+/// Dropout and masks by documents or windows have their own instances, because they need registers that the others
+/// cannot spare.
+template <class T, int D, bool Drops, bool Masked>
 __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kernel(const AttentionForwardRows<T> a) {
   using Shape = ForwardShape<D, Drops>;
   constexpr int kKeys = Shape::kKeys, kPieces = Shape::kPieces;
@@ -128,10 +129,10 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
   const std::int64_t sample_row = std::int64_t{batch} * s.sequence, head_column = std::int64_t{head} * s.head_width;
   const std::int64_t kv_column = std::int64_t{head / s.group()} * s.head_width;
   const std::uint64_t sample_key = Drops ? s.dropout.key_of(batch) : 0;
-  const Documents documents(Packed ? a.positions : nullptr, sample_row, s.sequence);
+  const MaskedKeys<Masked> visible(a.positions, sample_row, s);
   const int last = first + Shape::kQueries < s.sequence ? first + Shape::kQueries : s.sequence;
-  // Tiles of keys are cut without regard to documents; those that no query here sees are left out.
-  const int key_tiles = (last + kKeys - 1) / kKeys, first_tile = documents.first_key(first) / kKeys;
+  // Tiles of keys are cut without regard to documents and windows; those that no query here sees are left out.
+  const int key_tiles = (last + kKeys - 1) / kKeys, first_tile = visible.first_key(first) / kKeys;
   const auto load_keys = [&](int tile) {
     tiles.keys(tile % 2).template load<Shape::kThreads>(a.key, sample_row, tile * kKeys, s.sequence, kv_column,
                                                         s.head_width, a.aligned);
@@ -148,11 +149,11 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
   float out[kPieces][D / 8][4] = {};
   RunningSoftmax softmax[kPieces][2];  // rows g and g + 8
   int first_key[kPieces][2] = {};      // of the same rows
-  const int first_of_warp = documents.first_key(first + warp_row);
-  if constexpr (Packed) {
+  const int first_of_warp = visible.first_key(first + warp_row);
+  if constexpr (Masked) {
 #pragma unroll
     for (int i = 0; i < 2 * kPieces; ++i)
-      first_key[i / 2][i % 2] = documents.first_key(first + warp_row + 16 * (i / 2) + g + 8 * (i % 2));
+      first_key[i / 2][i % 2] = visible.first_key(first + warp_row + 16 * (i / 2) + g + 8 * (i % 2));
   }
   for (int tile = first_tile; tile < key_tiles; ++tile) {
     cp_async_wait<0>();
@@ -184,7 +185,7 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
       for (int piece = 0; piece < kPieces; ++piece) {
         const int query = first + warp_row + 16 * piece + g, key = tile * kKeys + 2 * t;
         if ((tile + 1) * kKeys > query - g + 1) hide<kKeys>(score[piece], query, key);
-        if constexpr (Packed) hide_before<kKeys>(score[piece], first_key[piece], key);
+        if constexpr (Masked) hide_before<kKeys>(score[piece], first_key[piece], key);
         update_softmax<kKeys, D>(softmax[piece], score[piece], out[piece], scale);
         if constexpr (Drops) drop<kKeys>(score[piece], s, sample_key, head, query, key);
       }
@@ -235,16 +236,16 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
   }
 }
 
-template <class T, int D, bool Drops, bool Packed>
+template <class T, int D, bool Drops, bool Masked>
 void launch_kernel(cudaStream_t stream, const AttentionForward& a) {
   using Shape = ForwardShape<D, Drops>;
   launch(stream, blocks_for(a.shape.sequence, Shape::kQueries, a.shape.heads, a.shape.batch), dim3(Shape::kThreads),
-         ForwardTiles<T, Shape, D>::kBytes, forward_kernel<T, D, Drops, Packed>, rows_of<T>(a));
+         ForwardTiles<T, Shape, D>::kBytes, forward_kernel<T, D, Drops, Masked>, rows_of<T>(a));
 }
 
 template <class T, int D>
 void launch_forward(cudaStream_t stream, const AttentionForward& a) {
-  if (a.positions != nullptr) {
+  if (is_masked(a)) {
     a.dropout.on() ? launch_kernel<T, D, true, true>(stream, a) : launch_kernel<T, D, false, true>(stream, a);
   } else {
     a.dropout.on() ? launch_kernel<T, D, true, false>(stream, a) : launch_kernel<T, D, false, false>(stream, a);

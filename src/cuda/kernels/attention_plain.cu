@@ -58,9 +58,9 @@ constexpr std::size_t forward_shared_bytes() {
   return sizeof(float) * (3 * tile * (D + 1) + tile * (tile + 1)) + sizeof(int) * tile;
 }
 
-/// Packed documents have their own instance because of the registers that they need.
-template <class T, int D, bool Packed>
-__global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) forward_kernel(const AttentionForwardRows<T> a) {
+/// Masks by documents or windows have their own instance because of the registers that they need.
+template <class T, int D, bool Masked>
+__global__ void __launch_bounds__(kThreads, Masked ? 1 : 0) forward_kernel(const AttentionForwardRows<T> a) {
   constexpr int kTile = kTileOf<D>, kShare = kShareOf<D>;
   auto* queries = dynamic_shared<float>();
   float *keys = queries + kTile * (D + 1), *values = keys + kTile * (D + 1), *p = values + kTile * (D + 1);
@@ -73,13 +73,12 @@ __global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) forward_kernel(const
   const std::int64_t sample_row = std::int64_t{batch} * s.sequence;
   const std::uint64_t sample_key = s.dropout.on() ? s.dropout.key_of(batch) : 0;
   load_tile<D>(queries, a.query, sample_row, first, s.sequence, std::int64_t{head} * s.head_width, s.head_width);
-  const Documents documents(Packed ? a.positions : nullptr, sample_row, s.sequence);
-  if (Packed && threadIdx.x < kTile)
-    first_key[threadIdx.x] = documents.first_key(first + static_cast<int>(threadIdx.x));
+  const MaskedKeys<Masked> visible(a.positions, sample_row, s);
+  if (Masked && threadIdx.x < kTile) first_key[threadIdx.x] = visible.first_key(first + static_cast<int>(threadIdx.x));
 
   float top = -3.0e38f, sum = 0, out[D / kShare] = {};
-  // Tiles of keys are cut without regard to documents; those that no query here sees are left out.
-  for (int key_first = documents.first_key(first) / kTile * kTile; key_first < first + kTile && key_first < s.sequence;
+  // Tiles of keys are cut without regard to documents and windows; those that no query here sees are left out.
+  for (int key_first = visible.first_key(first) / kTile * kTile; key_first < first + kTile && key_first < s.sequence;
        key_first += kTile) {
     __syncthreads();  // the last tile is no longer needed
     load_tile<D>(keys, a.key, sample_row, key_first, s.sequence, std::int64_t{kv_head} * s.head_width, s.head_width);
@@ -90,9 +89,9 @@ __global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) forward_kernel(const
 #pragma unroll
     for (int j = 0; j < kTile / kShare; ++j) {
       const int key = share + kShare * j;
-      const bool of_document = !Packed || key_first + key >= first_key[row];
-      const bool visible = of_document && key_first + key <= query && query < s.sequence;
-      score[j] = visible ? s.scale * dot<D>(queries + row * (D + 1), keys + key * (D + 1)) : -HUGE_VALF;
+      const bool is_after = !Masked || key_first + key >= first_key[row];
+      const bool is_seen = is_after && key_first + key <= query && query < s.sequence;
+      score[j] = is_seen ? s.scale * dot<D>(queries + row * (D + 1), keys + key * (D + 1)) : -HUGE_VALF;
       tile_top = larger(tile_top, score[j]);
     }
     const float new_top = larger(top, share_maximum<D>(tile_top)), shrink = expf(top - new_top);
@@ -138,9 +137,9 @@ static_assert(backward_shared_bytes<128>() <= kSharedBytesEverywhere &&
               backward_shared_bytes<256>() <= kSharedBytesEverywhere);
 
 /// KeysStay: blockIdx.y is a key/value head, and its query heads pass one after the other. Otherwise a query head. With
-/// documents one block per multiprocessor must do, because with fewer registers a thread would spill.
-template <class T, int D, bool KeysStay, bool Packed>
-__global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) backward_kernel(const AttentionBackwardRows<T> a) {
+/// masks one block per multiprocessor must do, because with fewer registers a thread would spill.
+template <class T, int D, bool KeysStay, bool Masked>
+__global__ void __launch_bounds__(kThreads, Masked ? 1 : 0) backward_kernel(const AttentionBackwardRows<T> a) {
   constexpr int kTile = kTileOf<D>, kShare = kShareOf<D>;
   auto* x = dynamic_shared<float>();  // stay: key, value; or query, d output
   float *y = x + kTile * (D + 1), *u = y + kTile * (D + 1), *w = u + kTile * (D + 1);
@@ -156,14 +155,14 @@ __global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) backward_kernel(cons
   const std::int64_t sample_row = std::int64_t{batch} * s.sequence;
   const std::int64_t kv_column = std::int64_t{kv_head} * s.head_width;
   const std::uint64_t sample_key = s.dropout.on() ? s.dropout.key_of(batch) : 0;
-  const Documents documents(Packed ? a.positions : nullptr, sample_row, s.sequence);
+  const MaskedKeys<Masked> visible(a.positions, sample_row, s);
   const auto load_statistics = [&](int head, int from) {
     if (threadIdx.x >= kTile) return;
     const int query = from + static_cast<int>(threadIdx.x);
     const bool inside = query < s.sequence;
     log_sum_exp[threadIdx.x] = inside ? a.log_sum_exp[s.statistic(batch, head, query)] : 0.0f;
     delta[threadIdx.x] = inside ? a.delta[s.statistic(batch, head, query)] : 0.0f;
-    if constexpr (Packed) first_key[threadIdx.x] = documents.first_key(query);
+    if constexpr (Masked) first_key[threadIdx.x] = visible.first_key(query);
   };
   float x_gradient[D / kShare] = {}, y_gradient[D / kShare] = {};
   const int head_begin = KeysStay ? kv_head * s.group() : static_cast<int>(blockIdx.y);
@@ -180,8 +179,8 @@ __global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) backward_kernel(cons
       load_statistics(head, first);
     }
     const int last = first + kTile < s.sequence ? first + kTile : s.sequence;
-    const int begin = KeysStay ? first : documents.first_key(first) / kTile * kTile;
-    const int end = KeysStay ? documents.end_of_queries(last - 1) : last;
+    const int begin = KeysStay ? first : visible.first_key(first) / kTile * kTile;
+    const int end = KeysStay ? visible.end_of_queries(last - 1) : last;
     for (int other_first = begin; other_first < end; other_first += kTile) {
       __syncthreads();  // the last tile is no longer needed
       if constexpr (KeysStay) {
@@ -199,7 +198,7 @@ __global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) backward_kernel(cons
         const int query = KeysStay ? other_first + other : mine, key = KeysStay ? mine : other_first + other;
         const int of_query = KeysStay ? other : row;
         float probability = 0, gradient = 0;
-        if (key <= query && query < s.sequence && (!Packed || key >= first_key[of_query])) {
+        if (key <= query && query < s.sequence && (!Masked || key >= first_key[of_query])) {
           const float score = s.scale * dot<D>(x + row * (D + 1), u + other * (D + 1));
           probability = expf(score - log_sum_exp[of_query]);
           gradient = dot<D>(y + row * (D + 1), w + other * (D + 1));
@@ -238,14 +237,14 @@ __global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) backward_kernel(cons
   }
 }
 
-template <class T, int D, bool Packed>
+template <class T, int D, bool Masked>
 void launch_roles(cudaStream_t stream, const AttentionBackward& a, const float* delta) {
   const AttentionShape& s = a.shape;
   const AttentionBackwardRows<T> rows = rows_of<T>(a, delta);
   launch(stream, blocks_for(s.sequence, kTileOf<D>, s.kv_heads, s.batch), dim3(kThreads), backward_shared_bytes<D>(),
-         backward_kernel<T, D, true, Packed>, rows);
+         backward_kernel<T, D, true, Masked>, rows);
   launch(stream, blocks_for(s.sequence, kTileOf<D>, s.heads, s.batch), dim3(kThreads), backward_shared_bytes<D>(),
-         backward_kernel<T, D, false, Packed>, rows);
+         backward_kernel<T, D, false, Masked>, rows);
 }
 
 template <class F>
@@ -261,7 +260,7 @@ void attention_forward_plain(cudaStream_t stream, const AttentionForward& a) {
   with_float_type(a.query.dtype, [&]<class T>() {
     with_width(a.shape.head_width, [&]<int D>() {
       const dim3 grid = blocks_for(a.shape.sequence, kTileOf<D>, a.shape.heads, a.shape.batch);
-      const auto kernel = a.positions != nullptr ? forward_kernel<T, D, true> : forward_kernel<T, D, false>;
+      const auto kernel = is_masked(a) ? forward_kernel<T, D, true> : forward_kernel<T, D, false>;
       launch(stream, grid, dim3(kThreads), forward_shared_bytes<D>(), kernel, rows_of<T>(a));
     });
   });
@@ -270,7 +269,7 @@ void attention_forward_plain(cudaStream_t stream, const AttentionForward& a) {
 void attention_backward_plain(cudaStream_t stream, const AttentionBackward& a, const float* delta) {
   with_float_type(a.query.dtype, [&]<class T>() {
     with_width(a.shape.head_width, [&]<int D>() {
-      a.positions != nullptr ? launch_roles<T, D, true>(stream, a, delta) : launch_roles<T, D, false>(stream, a, delta);
+      is_masked(a) ? launch_roles<T, D, true>(stream, a, delta) : launch_roles<T, D, false>(stream, a, delta);
     });
   });
 }

@@ -15,6 +15,7 @@ inline constexpr float kLog2e = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 
 struct AttentionSizes {
   int sequence, heads, kv_heads, head_width;
+  int window;   ///< 0: none
   float scale;  ///< 1 / sqrt(head_width)
   DropoutSource dropout;
 
@@ -23,6 +24,7 @@ struct AttentionSizes {
         heads(static_cast<int>(s.heads)),
         kv_heads(static_cast<int>(s.kv_heads)),
         head_width(static_cast<int>(s.head_width)),
+        window(static_cast<int>(s.window)),
         scale(static_cast<float>(1.0 / std::sqrt(static_cast<double>(s.head_width)))),
         dropout(d) {}
 
@@ -54,20 +56,24 @@ struct AttentionSizes {
   }
 };
 
-/// The documents of one sequence. Queries and keys count within the sequence; queries beyond it see all keys.
-class Documents {
+/// The keys that queries of one sequence see, where documents or a window hide some of those before (Masked). Queries
+/// and keys count within the sequence; queries beyond it see all keys.
+template <bool Masked>
+class MaskedKeys {
  public:
   /// `positions` [batch, sequence] as in AttentionForward; null: one document per sequence.
-  __device__ Documents(const std::int32_t* positions, std::int64_t sample_row, int sequence)
-      : positions_(positions == nullptr ? nullptr : positions + sample_row), sequence_(sequence) {}
+  __device__ MaskedKeys(const std::int32_t* positions, std::int64_t sample_row, const AttentionSizes& s)
+      : positions_(positions == nullptr ? nullptr : positions + sample_row), window_(s.window), sequence_(s.sequence) {}
 
   /// Returns the first key that a query sees. It never falls from query to query.
   __device__ int first_key(int query) const {
-    return positions_ == nullptr || query >= sequence_ ? 0 : query - positions_[query];
+    if (!Masked || query >= sequence_) return 0;
+    const int of_document = positions_ == nullptr ? 0 : query - positions_[query];
+    return window_ > 0 && query - window_ + 1 > of_document ? query - window_ + 1 : of_document;
   }
   /// Returns the end of the queries that see any key up to `key`, which lies in the sequence.
   __device__ int end_of_queries(int key) const {
-    if (positions_ == nullptr) return sequence_;
+    if (!Masked) return sequence_;
     int low = key + 1, high = sequence_;  // query `key` sees itself
     while (low < high) {
       const int middle = low + (high - low) / 2;
@@ -82,8 +88,14 @@ class Documents {
 
  private:
   const std::int32_t* positions_;
-  int sequence_;
+  int window_, sequence_;
 };
+
+/// Whether attention takes the instances for masks: documents or a window hide keys before a query.
+template <class Arguments>
+bool is_masked(const Arguments& a) {
+  return a.positions != nullptr || a.shape.has_window();
+}
 
 template <class T>
 struct AttentionForwardRows {

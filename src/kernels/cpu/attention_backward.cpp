@@ -42,7 +42,7 @@ class BackwardTask {
       for (std::int64_t head = kv_head * group_; head < (kv_head + 1) * group_; ++head) {
         for (std::int64_t q = keys.begin / kQueryTile; q < query_tiles.count(); ++q) {
           const std::int64_t first_tile = visible.first_tile(query_tiles[q]);
-          if (first_tile > k) break;  // these queries and all after them belong to later documents
+          if (first_tile > k) break;  // these queries and all after them see later keys alone
           add_queries(sequence, head, query_tiles[q], keys, key, value, first, k == first_tile, scratch);
           first = false;
         }

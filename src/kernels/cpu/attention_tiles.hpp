@@ -46,26 +46,30 @@ inline ConstView score_operand(const VectorKernels& vector, ScratchLayout& scrat
   return {rounded, rows.dtype, keys};
 }
 
-/// The keys that the rows of one sequence see: from the first of a row's document to the row itself. Rows count within
-/// the sequence. A document's first row never falls from row to row.
+/// The keys that the rows of one sequence see: from the first of a row's document, or of its window, to the row itself.
+/// Rows count within the sequence. The first key never falls from row to row.
 class VisibleKeys {
  public:
   /// `positions` [batch, sequence] as in AttentionForward.
   VisibleKeys(const std::int32_t* positions, const AttentionShape& shape, std::int64_t sequence)
-      : positions_(positions == nullptr ? nullptr : positions + sequence * shape.sequence) {}
+      : positions_(positions == nullptr ? nullptr : positions + sequence * shape.sequence), window_(shape.window) {}
 
-  std::int64_t first(std::int64_t row) const { return positions_ == nullptr ? 0 : row - positions_[row]; }
+  std::int64_t first(std::int64_t row) const {
+    const std::int64_t of_document = positions_ == nullptr ? 0 : row - positions_[row];
+    return window_ == 0 ? of_document : std::max(of_document, row - window_ + 1);
+  }
   /// Returns the part of `keys` that a row sees, counted from the tile's begin; may be empty.
   Tile of(std::int64_t row, const Tile& keys) const {
     const std::int64_t begin = std::clamp<std::int64_t>(first(row) - keys.begin, 0, keys.size());
     return {begin, std::clamp<std::int64_t>(row + 1 - keys.begin, begin, keys.size())};
   }
   /// Returns the number of the first tile of keys that any of these queries sees. Tiles are cut without regard to
-  /// documents. The tiles before would add exact zeros, so leaving them out keeps the bits.
+  /// documents and windows. The tiles before would add exact zeros, so leaving them out keeps the bits.
   std::int64_t first_tile(const Tile& queries) const { return first(queries.begin) / kKeyTile; }
 
  private:
   const std::int32_t* positions_;
+  std::int64_t window_;
 };
 
 /// InternalError unless positions count the rows of documents one after the other.

@@ -6,6 +6,7 @@ namespace tessera {
 
 std::string cudnn_obstacle(const AttentionShape& shape, DType dtype, bool has_dropout, bool has_documents) {
   if (has_documents) return "it has no mask of documents here (data.document_mask)";
+  if (shape.has_window()) return "it has no window here";
   if (has_dropout) return "masks of dropout are our own";
   if (dtype == DType::fp32) return "fp32 storage is not bf16 or fp16";
   if (shape.head_width % 8 != 0 || shape.head_width > 128)

@@ -1,7 +1,8 @@
-// Attention of documents that are packed into one sequence.
+// Attention of documents that are packed into one sequence, and within windows.
 #include <catch2/catch.hpp>
 
 #include "kernels/attention_case.hpp"
+#include "tessera/kernels/kernel_cost.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -102,6 +103,60 @@ TEST_CASE("attention within documents, with dropout", "[attention][dropout]") {
       const Result r = run_attention(device, p, qkv, upstream, dropout, positions);
       CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
       CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
+    }
+  }
+}
+
+TEST_CASE("attention within windows, of odd lengths and those of tiles, in documents too", "[attention]") {
+  Device device;
+  const std::int64_t windows[] = {1, 2, 31, 63, 64, 65, 130, 199};
+  int number = 0;
+  for (const DType dtype : kFloatTypes) {
+    for (AttentionShape shape : shapes()) {
+      for (const std::int64_t window : windows) {
+        if (window >= shape.sequence || (tested_kind() != DeviceKind::cpu && ++number % 3 > 0)) continue;
+        shape.window = window;
+        const Problem p{shape, dtype};
+        INFO(name_of(dtype) << " " << shape.batch << " x " << shape.sequence << ", windows of " << window);
+        const Tensor qkv = Tensor::random(p.tokens(), p.width(), dtype, 1),
+                     upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
+        for (const Positions& positions : {Positions{}, documents_of(shape, {7, 90, 1})}) {
+          const Reference reference(p, qkv.values(), upstream.values(), no_mask, positions);
+          const Result r = run_attention(device, p, qkv, upstream, {}, positions);
+          CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
+          CHECK(relative_error(r.log_sum_exp.values(), reference.log_sum_exp) < tolerance(DType::fp32));
+          CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
+          CHECK((r.output.intact() && r.log_sum_exp.intact() && r.gradient.intact() && r.scratch_intact));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: a window as long as the sequence has the bits of none", "[attention]") {
+  Device device;
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    Problem p{{1, 90, 2, 1, 16}, dtype};
+    const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1),
+                 upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
+    const Result whole = run_attention(device, p, qkv, upstream);
+    for (const std::int64_t window : {90, 91, 1000}) {
+      p.shape.window = window;
+      const Result same = run_attention(device, p, qkv, upstream);
+      CHECK((whole.output.same_bits(same.output) && whole.gradient.same_bits(same.gradient)));
+    }
+  }
+}
+
+TEST_CASE("attention's FLOPs are those of the keys that queries see", "[attention]") {
+  for (const std::int64_t sequence : {1, 2, 7, 40}) {
+    for (const std::int64_t window : {0, 1, 2, 6, 7, 39, 40, 50}) {
+      AttentionForward a;
+      a.shape = {3, sequence, 4, 2, 8, window};
+      double pairs = 0;
+      for (std::int64_t query = 0; query < sequence; ++query)
+        pairs += static_cast<double>(window == 0 ? query + 1 : std::min(query + 1, window));
+      CHECK(cost_of(a).flops == 2 * 2 * pairs * 3 * 4 * 8);  // two matmuls
     }
   }
 }
