@@ -244,10 +244,8 @@ void KernelLadder::add_attention(DType t, const AttentionShape& shape) {
     k.attention_forward(on, {shape, r(), r(), r(), o(), floats(to_, rows), nullptr, {}});
   });
   add([=, this](Kernels& k, Stream& on) {
-    void* const scratch = need(
-        kernel_needs(device_.kind())
-            .attention_backward(
-                shape, t, cudnn_obstacle(shape, t, false, false).empty() ? GpuAttention::cudnn : GpuAttention::own));
+    const GpuAttention by = possible_attention(GpuAttention::cudnn, shape, t);
+    void* const scratch = need(kernel_needs(device_.kind()).attention_backward(shape, t, by));
     k.attention_backward(on,
                          {shape, r(), r(), r(), r(), floats(from_, rows), nullptr, r(), o(), o(), o(), {}, scratch});
   });

@@ -38,8 +38,7 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   build_layers(model);
   const Layer& attention = attention_layer(model);
   const AttentionShape shape{batch, sequence, attention.heads, attention.kv_heads, attention.head_width};
-  if (cudnn_obstacle(shape, compute, architecture.dropout > 0, model.documents).empty())
-    model.attention = choices.attention;
+  model.attention = possible_attention(choices.attention, shape, compute, architecture.dropout > 0, model.documents);
   plan_parts(model);
   return model;
 }

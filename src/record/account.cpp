@@ -164,12 +164,10 @@ std::string device_line(const Options& options, const PlannedRun& planned, const
                         const Player& player) {
   const std::string mode = player.execution_mode();
   if (mode.empty()) return "kernels    " + resources.description;
-  return fmt::format("device     {}; {}", resources.description, mode) +
-         (is_deterministic(options.run)
-              ? "\nsums       in one fixed order (run.deterministic = true)"
-              : fmt::format("\nsums       in the fastest order (run.deterministic = false; true repeats a run's bits, "
-                            "for {})",
-                            cost_of_fixed_order(options, planned)));
+  const std::string device = fmt::format("device     {}; {}\nsums       ", resources.description, mode);
+  if (is_deterministic(options.run)) return device + "in one fixed order (run.deterministic = true)";
+  const std::string cost = resources.context.rank() == 0 ? ", for " + cost_of_fixed_order(options, planned) : "";
+  return device + "in the fastest order (run.deterministic = false; true repeats a run's bits" + cost + ")";
 }
 
 /// Says how many of the first samples' targets the loss counts.

@@ -105,10 +105,10 @@ class Pricing {
     return size;
   }
 
-  bool is_ordered_on_gpu() const {
-    return traits_of(cluster_.device).has_library_choice && is_deterministic(options_.run);
+  bool is_untimed() const {
+    const RunOptions& run = options_.run;
+    return traits_of(cluster_.device).has_library_choice && is_deterministic(run) && run.algorithms.empty();
   }
-  bool is_untimed() const { return is_ordered_on_gpu() && options_.run.algorithms.empty(); }
 
   /// Whether attention is by own kernels where a library has some, too.
   bool is_own_attention(const KernelCall& call) const {

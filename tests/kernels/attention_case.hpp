@@ -108,6 +108,13 @@ struct Result {
   bool scratch_intact;
 };
 
+inline void check_result(const Result& r, const Reference& expected, DType dtype) {
+  CHECK(relative_error(r.output.values(), expected.output) < tolerance(dtype));
+  CHECK(relative_error(r.log_sum_exp.values(), expected.log_sum_exp) < tolerance(DType::fp32));
+  CHECK(relative_error(r.gradient.values(), expected.gradient) < 2 * tolerance(dtype));
+  CHECK((r.output.intact() && r.log_sum_exp.intact() && r.gradient.intact() && r.scratch_intact));
+}
+
 inline Result run_attention(Device& device, const Problem& p, const Tensor& qkv, const Tensor& upstream,
                             const Dropout& dropout = {}, const Positions& positions = {}) {
   Result r{Tensor(p.tokens(), p.out_width(), p.dtype),

@@ -35,9 +35,9 @@ struct FitAnswer {
 };
 
 /// If the planned run needs more than `allowed` bytes per rank, plans one changed option after the other. In order:
-/// checkpoints written in the step; no tensors that stay full; one gathered unit at a time; less that stays after
-/// forward; activation checkpointing; strategies that shard more; the largest micro-batch that fits; bf16. If none of
-/// them is enough, plans all combinations of these.
+/// checkpoints written in the step; one gathered unit at a time; less that stays after forward; own attention where
+/// cuDNN's is deterministic; activation checkpointing; strategies that shard more; the largest micro-batch that fits;
+/// offloading; bf16. If none of them is enough, plans all combinations of these.
 FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const MemoryPlan& plan,
                       std::int64_t allowed);
 

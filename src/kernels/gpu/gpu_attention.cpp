@@ -15,4 +15,9 @@ std::string cudnn_obstacle(const AttentionShape& shape, DType dtype, bool has_dr
   return shape.sequence < 2 ? "sequences have one token" : "";
 }
 
+GpuAttention possible_attention(GpuAttention wished, const AttentionShape& shape, DType dtype, bool has_dropout,
+                                bool has_documents) {
+  return cudnn_obstacle(shape, dtype, has_dropout, has_documents).empty() ? wished : GpuAttention::own;
+}
+
 }  // namespace tessera
