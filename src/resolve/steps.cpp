@@ -50,6 +50,8 @@ void take_algorithms(ResolvedRun& run, const ResolveSite& site) {
     throw refuse("run.algorithms_hash", options.algorithms_hash).because("run.algorithms names no file");
   }
   const bool is_own = options.algorithms == kOwnAlgorithms;
+  if (is_own && (site.purpose == Purpose::bench || site.purpose == Purpose::machine))
+    throw refuse("run.algorithms", kOwnAlgorithms).because("only a training makes a file of its own").use("a file");
   if (is_own && site.purpose != Purpose::train) return;
   const std::filesystem::path file =
       is_own ? own_algorithms_file(run.options) : std::filesystem::path(options.algorithms);

@@ -182,6 +182,7 @@ TEST_CASE("A run keeps its own algorithms: made once, named by their hash, never
   };
   CHECK(applied(Purpose::train, "").first.algorithm_source == AlgorithmSource::timed);
   CHECK(applied(Purpose::eval, "").first.algorithm_source == AlgorithmSource::kept);
+  CHECK_THROWS_WITH(applied(Purpose::machine, ""), Contains("only a training"));
   CHECK(applied(Purpose::train, "kept").first.algorithm_source == AlgorithmSource::kept);
   CHECK_THROWS_WITH(applied(Purpose::train, "", "0123456789abcdef"), Contains("algorithms.txt is not there"));
   std::ofstream(folder / "algorithms.txt") << "GPU\n";
