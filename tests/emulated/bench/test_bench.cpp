@@ -13,6 +13,7 @@
 #include "local_world/local_world.hpp"
 #include "plan_run.hpp"
 #include "tessera/backend/cuda_device.hpp"
+#include "tessera/bench/timed_algorithms.hpp"
 #include "tessera/comm/make_communicator.hpp"
 #include "tessera/resolve/architecture.hpp"
 #include "tessera/resolve/resolved_run.hpp"
@@ -299,6 +300,25 @@ TEST_CASE("bench step on a GPU: tokens a second, both ways of counting, and the 
   CHECK(lines_of(text, "  forward").size() == 1);
   CHECK(lines_of(text, "  backward").size() == 1);
   CHECK(has_no_number_missing(text));
+}
+
+TEST_CASE("a run's own algorithms are for the attention that it has, with documents apart too") {
+  Options options = tiny_run(DeviceKind::cuda, "gpt2");
+  options.run.deterministic = Tristate::yes, options.precision.compute = DType::bf16;
+  options.data.document_mask = GENERATE(Tristate::no, Tristate::yes);
+  MachineShape machine;
+  machine.algorithm_source = AlgorithmSource::timed;
+  const Architecture architecture = resolve_architecture(options.model);
+  PlannedRun planned = plan_run(options, architecture, 1, 1);
+  run_ranks(1, 1, [&](RankContext& context) {
+    const std::string made = timed_algorithms(context, options, machine);
+    MachineShape later;
+    later.algorithms = made;
+    const Resources resources(backend_of(options), context, planned.schedule, planned.plan,
+                              resource_settings(options, later));
+    CHECK_THAT(resources.compute->gemm_remark(), Catch::Contains("as kept"));
+    CHECK(resources.compute->gemm_algorithms() == made);
+  });
 }
 
 TEST_CASE("a GPU's calibration leaves out the largest matmuls in fp32") {
