@@ -1,7 +1,8 @@
+#include <algorithm>
 #include <ranges>
 
+#include "formats/config_form.hpp"
 #include "tessera/formats/hugging_face_json.hpp"
-#include "tessera/model/family.hpp"
 
 namespace tessera {
 
@@ -15,9 +16,7 @@ struct ValueOf {
   }
   nlohmann::ordered_json operator()(bool value) const { return value; }
   nlohmann::ordered_json operator()(const ConfigKey::Text& text) const { return text.value; }
-  nlohmann::ordered_json operator()(const ConfigKey::AllOfList& list) const {
-    return std::vector<std::string>(static_cast<std::size_t>(a.layers), list.value);
-  }
+  nlohmann::ordered_json operator()(const ConfigKey::Nothing&) const { return nullptr; }
   const Architecture& a;
 };
 
@@ -34,22 +33,42 @@ struct IsUnusual {
   const Architecture& a;
 };
 
+/// Writes which layers have windows, for every way in which Transformers has looked them up.
+void write_windows(const Architecture& a, const WindowKeys& keys, nlohmann::ordered_json& json) {
+  if (keys.usual == 0) return;
+  if (keys.has_switch) json["use_sliding_window"] = a.window > 0;
+  if (!keys.has_switch || a.window > 0)
+    json["sliding_window"] = a.window > 0 ? nlohmann::ordered_json(a.window) : nullptr;
+  if (a.window == 0 || (!keys.has_switch && a.full_every == 0 && a.full_layers.empty())) return;
+  std::vector<std::string> types;
+  for (std::int64_t layer = 0; layer < a.layers; ++layer)
+    types.emplace_back(a.sees_all(layer) ? "full_attention" : "sliding_attention");
+  json["layer_types"] = types;
+  if (keys.has_switch) json["max_window_layers"] = std::ranges::find(types, "sliding_attention") - types.begin();
+  if (a.full_every > 0 && a.full_layers.empty()) json["sliding_window_pattern"] = a.full_every;
+}
+
+/// Writes how rotary positions are scaled.
+void write_scaling(const RopeScaling& scaling, nlohmann::ordered_json& json) {
+  if (!scaling.on()) return;
+  json["rope_scaling"] = {{"rope_type", scaling.is_linear() ? "linear" : "llama3"}, {"factor", scaling.factor}};
+  if (scaling.is_linear()) return;
+  json["rope_scaling"].update({{"low_freq_factor", scaling.low_freq_factor},
+                               {"high_freq_factor", scaling.high_freq_factor},
+                               {"original_max_position_embeddings", scaling.original_context}});
+}
+
 }  // namespace
 
 nlohmann::ordered_json config_of(const Architecture& a) {
-  const FamilyRules& rules = rules_of(a.family);
-  nlohmann::ordered_json json = {{"architectures", {rules.transformers_class}}, {"model_type", rules.name}};
-  for (const ConfigKey& key : rules.keys | std::views::join) {
+  const ConfigForm& form = config_form(a.family);
+  nlohmann::ordered_json json = {{"architectures", {form.transformers_class}}, {"model_type", form.model_type}};
+  for (const ConfigKey& key : form.keys | std::views::join) {
     if (key.use != ConfigKey::Use::read || std::visit(IsUnusual{a}, key.value))
       json[key.name] = std::visit(ValueOf{a}, key.value);
   }
-  if (a.rope_scaling.on()) {
-    json["rope_scaling"] = {{"rope_type", "llama3"},
-                            {"factor", a.rope_scaling.factor},
-                            {"low_freq_factor", a.rope_scaling.low_freq_factor},
-                            {"high_freq_factor", a.rope_scaling.high_freq_factor},
-                            {"original_max_position_embeddings", a.rope_scaling.original_context}};
-  }
+  write_windows(a, form.windows, json);
+  write_scaling(a.rope_scaling, json);
   return json;
 }
 

@@ -195,7 +195,9 @@ class ObservedKernels final : public Kernels {
             KernelGroup::attention,
             cost_of(a),
             a.query.dtype,
-            {ceil_div(s.batch * s.heads * s.sequence, length), length, s.head_width}};
+            {ceil_div(s.batch * s.heads * s.sequence, length), length, s.head_width},
+            false,
+            s.has_window()};
   }
 
   template <class F>

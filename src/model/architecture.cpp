@@ -18,7 +18,7 @@ namespace {
 auto presets() { return all_families() | std::views::transform(&FamilyRules::presets) | std::views::join; }
 
 void validate_scaling(const RopeScaling& s) {
-  const bool sound = s.original_context > 0 && s.factor >= 1 && std::isfinite(s.factor) && s.low_freq_factor > 0 &&
+  const bool sound = s.original_context >= 0 && s.factor >= 1 && std::isfinite(s.factor) && s.low_freq_factor > 0 &&
                      s.high_freq_factor > s.low_freq_factor && std::isfinite(s.high_freq_factor);
   if (sound) return;
   throw refusal(

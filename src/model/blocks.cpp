@@ -5,16 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/base/math.hpp"
+#include "model/part_writer.hpp"
 #include "tessera/kernels/needs.hpp"
 
 namespace tessera {
 
 namespace {
-
-constexpr double kDeviation = 0.02;  ///< of GPT-2's weights (Radford et al. 2019) and Hugging Face's initializer_range
-
-enum class InBackward : bool { not_read, read };
 
 /// One of the tensors that a linear's weight consists of, with a bias each if the linear has one.
 struct WeightTensor {
@@ -23,10 +19,9 @@ struct WeightTensor {
   std::vector<std::int64_t> stacked = {};  ///< as in ParameterTensor
 };
 
-class Blocks {
+class Blocks : PartWriter {
  public:
-  explicit Blocks(ModelParts& model)
-      : model_(model), a_(model.architecture), rules_(rules_of(a_.family)), names_(rules_.modules) {}
+  explicit Blocks(ModelParts& model) : PartWriter(model), names_(rules_.modules) {}
 
   void embedding() {
     start("embed", PartKind::embedding, -1);
@@ -68,15 +63,19 @@ class Blocks {
     } else {
       linear(normalized, query, a_.width, {q, k, v}, has_bias);
     }
-    if (a_.positions == PositionKind::rotary) {
-      rotary(query, apart ? a_.heads : a_.heads + a_.kv_heads);  // side by side: at once
-      if (apart) rotary(key, a_.kv_heads);
+    const std::int64_t window = a_.sees_all(block) ? 0 : a_.window;
+    if (a_.positions == PositionKind::rotary && apart) {
+      const double scale = a_.query_scalar > 0 ? std::sqrt(static_cast<double>(a_.head_width()) / a_.query_scalar) : 1;
+      rotary(query, a_.heads, window, scale);
+      rotary(key, a_.kv_heads, window);
+    } else if (a_.positions == PositionKind::rotary) {
+      rotary(query, a_.heads + a_.kv_heads, window);  // side by side: at once
     }
     const MatrixSlice heads = whole(matrix("output", model_.tokens(), query_width));
     const MatrixSlice log_sum_exp = whole(matrix("log_sum_exp", model_.tokens(), a_.heads, DType::fp32));
     Layer layer{.kind = LayerKind::attention, .inputs = {query, key, value}, .outputs = {heads, log_sum_exp}};
     layer.dropout = DropoutSite::attention;
-    layer.heads = a_.heads, layer.kv_heads = a_.kv_heads, layer.head_width = a_.head_width();
+    layer.heads = a_.heads, layer.kv_heads = a_.kv_heads, layer.head_width = a_.head_width(), layer.window = window;
     add(std::move(layer));
     project_output(heads, query_width, names_.attention_output, a_.linear_bias || a_.attention_bias,
                    DropoutSite::attention_residual);
@@ -199,86 +198,17 @@ class Blocks {
       tensor(layer.weight).standard_deviation /= std::sqrt(2.0 * static_cast<double>(a_.layers));
   }
 
-  void rotary(const MatrixSlice& rows, std::int64_t heads) {
+  void rotary(const MatrixSlice& rows, std::int64_t heads, std::int64_t window, double scale = 1) {
     Layer layer{.kind = LayerKind::rotary, .inputs = {rows}, .outputs = {rows}};
     layer.heads = heads, layer.head_width = a_.head_width();
-    layer.constant = angles(a_.rope_theta, a_.rope_scaling);
+    const bool is_local = window > 0 && a_.rope_local_theta > 0;
+    ConstantTensor table{.name = "rotary", .width = layer.head_width, .theta = a_.rope_theta, .scale = scale};
+    table.scaling = a_.rope_scaling;
+    if (is_local) table.theta = a_.rope_local_theta, table.scaling = {};
+    layer.constant = constant(std::move(table));
     add(std::move(layer));
   }
 
-  /// Returns the place of a table of angles among the part's constants. Parts that rotate alike read the same one.
-  std::int32_t angles(double theta, const RopeScaling& scaling) {
-    ConstantTensor table{.name = "rotary", .width = a_.head_width(), .theta = theta, .scaling = scaling};
-    table.elements = checked_multiply(model_.generates() ? model_.cache : model_.sequence, table.width);
-    const auto place_in = [](auto& all, const auto& one) {
-      const auto found = std::ranges::find(all, one) - all.begin();
-      if (found == std::ssize(all)) all.push_back(one);
-      return static_cast<std::int32_t>(found);
-    };
-    return place_in(part().constants, place_in(model_.constants, table));
-  }
-
-  MatrixSlice whole(MatrixId id) const { return {id, 0, part().matrices[id].columns}; }
-  MatrixSlice input() const { return whole(kPartInput); }
-  MatrixSlice output() const { return whole(kPartOutput); }
-  MatrixId matrix(const char* name, std::int64_t rows, std::int64_t columns, std::optional<DType> dtype = {}) {
-    const DType type = dtype.value_or(model_.compute);
-    const MatrixId id = part().matrices.add({.name = name, .dtype = type, .rows = rows, .columns = columns});
-    part().matrices[id].gradient_with = id;
-    return id;
-  }
-
-  using Shape = std::vector<std::int64_t>;
-
-  ParameterTensor& tensor(std::int32_t place_in_part) {
-    return model_.tensors[part().tensors[static_cast<std::size_t>(place_in_part)]];
-  }
-  /// Adds a tensor to the model and to the part, and returns its place in the part, as the next functions do.
-  std::int32_t table(std::string_view module, InBackward in_backward) {
-    const std::int32_t at = weight(module, {a_.vocab, a_.width}, in_backward);
-    tensor(at).is_table = true;
-    return at;
-  }
-  std::int32_t bias(std::string_view module, std::int64_t elements, InBackward in_backward) {
-    return append(module, "bias", {elements}, Initialization::zero, in_backward);
-  }
-  std::int32_t weight(std::string_view module, Shape shape, InBackward in_backward = InBackward::read,
-                      Initialization initialization = Initialization::normal) {
-    return append(module, "weight", std::move(shape), initialization, in_backward);
-  }
-  std::int32_t append(std::string_view module, const char* what, Shape shape, Initialization initialization,
-                      InBackward in_backward) {
-    TESSERA_ASSERT(!module.empty(), "{} has a layer in {} without a name", rules_.name, part().name);
-    ParameterTensor t;
-    t.block = part().block;
-    const std::string block = t.block < 0 ? "" : fmt::format(fmt::runtime(rules_.block), t.block);
-    t.name = fmt::format("{}{}{}.{}", module == kHeadModule ? "" : rules_.prefix, block, module, what);
-    t.elements = 1;
-    for (const std::int64_t side : shape) t.elements = checked_multiply(t.elements, side);
-    t.initialization = initialization;
-    if (initialization == Initialization::normal) t.standard_deviation = kDeviation;
-    t.decays = shape.size() > 1;
-    t.shape = std::move(shape);
-    return place(model_.tensors.add(std::move(t)), in_backward);
-  }
-  std::int32_t place(TensorId tensor, InBackward in_backward) {
-    part().tensors.push_back(tensor);
-    part().read_in_backward.push_back(in_backward == InBackward::read);
-    return static_cast<std::int32_t>(part().tensors.size()) - 1;
-  }
-
-  void start(std::string name, PartKind kind, int block) {
-    Part& part = model_.parts.emplace_back();
-    part.name = std::move(name), part.kind = kind, part.block = block;
-    for (const Matrix::Place place : {Matrix::Place::input, Matrix::Place::output})
-      part.matrices.push_back({.place = place, .dtype = model_.compute, .rows = model_.tokens(), .columns = a_.width});
-  }
-  Part& part() const { return model_.parts.back(); }
-  Layer& add(Layer layer) { return part().layers.emplace_back(std::move(layer)); }
-
-  ModelParts& model_;
-  const Architecture& a_;
-  const FamilyRules& rules_;
   const ModuleNames& names_;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 /// Scales a frequency: by 1/factor for long waves, not for short ones, by a mixture between them.
 double scaled_frequency(double frequency, const RopeScaling& s) {
-  if (!s.on()) return frequency;
+  if (s.is_linear()) return frequency / s.factor;
   const double waves = static_cast<double>(s.original_context) * frequency / (2 * std::numbers::pi);
   if (waves < s.low_freq_factor) return frequency / s.factor;
   if (waves > s.high_freq_factor) return frequency;
@@ -31,8 +31,8 @@ std::vector<float> constant_values(const ModelParts& model, std::int32_t number)
   table.reserve(static_cast<std::size_t>(positions * half * 2));
   for (std::int64_t position = 0; position < positions; ++position) {
     for (const double f : frequency) {
-      table.push_back(static_cast<float>(std::cos(static_cast<double>(position) * f)));
-      table.push_back(static_cast<float>(std::sin(static_cast<double>(position) * f)));
+      table.push_back(static_cast<float>(c.scale * std::cos(static_cast<double>(position) * f)));
+      table.push_back(static_cast<float>(c.scale * std::sin(static_cast<double>(position) * f)));
     }
   }
   return table;

@@ -8,14 +8,6 @@ namespace tessera {
 
 namespace {
 
-using Number = ConfigKey::Number;
-using Size = ConfigKey::Size;
-using Text = ConfigKey::Text;
-using Truth = ConfigKey::Truth;
-using Use = ConfigKey::Use;
-using AllOfList = ConfigKey::AllOfList;
-using A = Architecture;
-
 // clang-format off
 
 constexpr ModuleNames kGpt2Modules = {
@@ -33,40 +25,6 @@ constexpr ModuleNames kRotaryModules = {
     .query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm", .attention_output = "self_attn.o_proj",
     .mlp_norm = "post_attention_layernorm", .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj",
     .final_norm = "norm",
-};
-
-constexpr ConfigKey kGpt2Keys[] = {
-    {"activation_function", Text{"gelu_new", "gelu_pytorch_tanh"}},
-    {"scale_attn_weights", true, Use::read}, {"scale_attn_by_inverse_layer_idx", false, Use::read},
-    {"reorder_and_upcast_attn", false, Use::read}, {"add_cross_attention", false, Use::read},
-    {"attn_pdrop", Number{&A::dropout}, Use::written}, {"embd_pdrop", Number{&A::dropout}, Use::written},
-    {"resid_pdrop", Number{&A::dropout}, Use::written},
-    {"layer_norm_epsilon", Number{&A::norm_epsilon, 1e-5}},
-    {"n_ctx", Size{&A::context}}, {"n_embd", Size{&A::width}}, {"n_head", Size{&A::heads}},
-    {"n_inner", Size{&A::ffn_width}}, {"n_layer", Size{&A::layers}}, {"n_positions", Size{&A::context}},
-    {"tie_word_embeddings", Truth{&A::tied_head, true}}, {"vocab_size", Size{&A::vocab}},
-};
-
-/// Of Qwen2, Llama and Qwen3.
-constexpr ConfigKey kRotaryKeys[] = {
-    {"attention_dropout", Number{&A::dropout}, Use::written}, {"hidden_act", Text{"silu"}},
-    {"hidden_size", Size{&A::width}}, {"intermediate_size", Size{&A::ffn_width}},
-    {"max_position_embeddings", Size{&A::context}}, {"num_attention_heads", Size{&A::heads}},
-    {"num_hidden_layers", Size{&A::layers}}, {"num_key_value_heads", Size{&A::kv_heads}},
-    {"rms_norm_eps", Number{&A::norm_epsilon, 1e-6}}, {"rope_theta", Number{&A::rope_theta, 10000.0}},
-    {"tie_word_embeddings", Truth{&A::tied_head, false}}, {"vocab_size", Size{&A::vocab}},
-    {"layer_types", AllOfList{"full_attention"}, Use::read},
-};
-constexpr ConfigKey kQwen2Keys[] = {
-    {"head_dim", Size{&A::head_dim}, Use::read}, {"use_sliding_window", false, Use::written},
-};
-constexpr ConfigKey kQwen3Keys[] = {
-    {"attention_bias", Truth{&A::attention_bias, false}}, {"head_dim", Size{&A::head_dim}},
-    {"use_sliding_window", false, Use::written},
-};
-constexpr ConfigKey kLlamaKeys[] = {
-    {"attention_bias", Truth{&A::attention_bias, false}, Use::read}, {"head_dim", Size{&A::head_dim}, Use::read},
-    {"mlp_bias", Truth{&A::mlp_bias, false}, Use::read},
 };
 
 // Shapes as in the models' config.json on Hugging Face; nano is Tessera's.
@@ -93,49 +51,44 @@ constexpr Preset kQwen3Presets[] = {
     {"qwen3-8b",   "",      {36, 32, 8, 128, 4096, 12288, 151936, 40960}, false},
 };
 
+/// RMS norm, rotary positions, a gated MLP, and no biases: what is common to all but GPT-2.
+constexpr ModelForm rotary_form(Family family, double norm_epsilon, double rope_theta) {
+  ModelForm form{.family = family, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
+                 .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false};
+  form.norm_epsilon = norm_epsilon, form.rope_theta = rope_theta;
+  return form;
+}
+constexpr ModelForm qwen2_form() {
+  ModelForm form = rotary_form(Family::qwen2, 1e-6, 1e6);
+  form.qkv_bias = true;
+  return form;
+}
+constexpr ModelForm llama_form() {
+  ModelForm form = rotary_form(Family::llama, 1e-5, 5e5);
+  form.tied_head = false;
+  return form;
+}
+constexpr ModelForm qwen3_form() {
+  ModelForm form = rotary_form(Family::qwen3, 1e-6, 1e6);
+  form.head_norms = true;
+  return form;
+}
+
 constexpr std::string_view kRotaryBlocks =
     "RMS norm, rotary positions, SwiGLU, and biases only where config.json can name them";
 
 constexpr FamilyRules kTable[] = {
-    {.name = "gpt2",
-     .form = {.family = Family::gpt2, .norm = NormKind::layer_norm, .positions = PositionKind::learned,
-              .mlp = MlpKind::gelu, .linear_bias = true, .qkv_bias = true, .tied_head = true, .norm_epsilon = 1e-5},
-     .blocks = "layer norm, learned positions, GELU and biases everywhere",
+    {.name = "gpt2", .form = {}, .blocks = "layer norm, learned positions, GELU and biases everywhere",
      .has_own_sizes = false, .head_dim = HeadDim::never, .has_dropout = true,
      .weight_layout = WeightLayout::in_out, .has_small_projections = true, .prefix = "transformer.", .block = "h.{}.",
-     .transformers_class = "GPT2LMHeadModel",
-     .class_prefixes = {"GPT2"},
-     .presets = kGpt2Presets, .modules = kGpt2Modules, .keys = {kGpt2Keys}},
-    {.name = "qwen2",
-     .form = {.family = Family::qwen2, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
-              .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = true, .tied_head = true,
-              .norm_epsilon = 1e-6, .rope_theta = 1e6},
-     .blocks = kRotaryBlocks,
-     .has_own_sizes = true, .head_dim = HeadDim::optional, .has_dropout = false,
-     .weight_layout = WeightLayout::out_in, .has_small_projections = false, .prefix = "model.", .block = "layers.{}.",
-     .transformers_class = "Qwen2ForCausalLM",
-     .class_prefixes = {"Qwen2For", "Qwen2Model"},
-     .presets = kQwen2Presets, .modules = kRotaryModules, .keys = {kRotaryKeys, kQwen2Keys}},
-    {.name = "llama",
-     .form = {.family = Family::llama, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
-              .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .tied_head = false,
-              .norm_epsilon = 1e-5, .rope_theta = 5e5},
-     .blocks = kRotaryBlocks,
-     .has_own_sizes = true, .head_dim = HeadDim::optional, .has_dropout = false,
-     .weight_layout = WeightLayout::out_in, .has_small_projections = false, .prefix = "model.", .block = "layers.{}.",
-     .transformers_class = "LlamaForCausalLM",
-     .class_prefixes = {"Llama"},
-     .presets = kLlamaPresets, .modules = kRotaryModules, .keys = {kLlamaKeys, kRotaryKeys}},
-    {.name = "qwen3",
-     .form = {.family = Family::qwen3, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
-              .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .head_norms = true, .tied_head = true,
-              .norm_epsilon = 1e-6, .rope_theta = 1e6},
+     .presets = kGpt2Presets, .modules = kGpt2Modules},
+    {.name = "qwen2", .form = qwen2_form(), .blocks = kRotaryBlocks, .presets = kQwen2Presets,
+     .modules = kRotaryModules},
+    {.name = "llama", .form = llama_form(), .blocks = kRotaryBlocks, .presets = kLlamaPresets,
+     .modules = kRotaryModules},
+    {.name = "qwen3", .form = qwen3_form(),
      .blocks = "RMS norm, also of each head's query and key, rotary positions and SwiGLU",
-     .has_own_sizes = true, .head_dim = HeadDim::always, .has_dropout = false,
-     .weight_layout = WeightLayout::out_in, .has_small_projections = false, .prefix = "model.", .block = "layers.{}.",
-     .transformers_class = "Qwen3ForCausalLM",
-     .class_prefixes = {"Qwen3For", "Qwen3Model"},
-     .presets = kQwen3Presets, .modules = kRotaryModules, .keys = {kRotaryKeys, kQwen3Keys}},
+     .head_dim = HeadDim::always, .presets = kQwen3Presets, .modules = kRotaryModules},
 };
 
 // clang-format on

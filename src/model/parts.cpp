@@ -36,8 +36,7 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   if (architecture.linear_bias && architecture.dropout == 0)
     model.gradient_sum_rows = kernel_needs(device).gradient_sum_rows(model.tokens(), architecture.width);
   build_layers(model);
-  const Layer& attention = attention_layer(model);
-  const AttentionShape shape{batch, sequence, attention.heads, attention.kv_heads, attention.head_width};
+  const AttentionShape shape = attention_shape(model, attention_layer(model));
   model.attention = possible_attention(choices.attention, shape, compute, architecture.dropout > 0, model.documents);
   plan_parts(model);
   return model;
@@ -60,8 +59,18 @@ ModelParts declare_generation(const Architecture& architecture, std::int64_t bat
 }
 
 const Layer& attention_layer(const ModelParts& model) {
-  const auto part = std::ranges::find(model.parts, PartKind::attention, &Part::kind);
-  return *std::ranges::find(part->layers, LayerKind::attention, &Layer::kind);
+  const Layer* found = nullptr;
+  for (const Part& part : model.parts) {
+    for (const Layer& layer : part.layers) {
+      if (layer.kind == LayerKind::attention && (found == nullptr || (found->window > 0 && layer.window == 0)))
+        found = &layer;
+    }
+  }
+  return *found;
+}
+
+AttentionShape attention_shape(const ModelParts& model, const Layer& attention) {
+  return {model.batch, model.sequence, attention.heads, attention.kv_heads, attention.head_width, attention.window};
 }
 
 std::int64_t ParameterTensor::padded_elements() const {

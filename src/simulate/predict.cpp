@@ -86,7 +86,7 @@ class Pricing {
     }
     const bool is_matmul = call.group != KernelGroup::other && call.group != KernelGroup::attention;
     if (is_matmul && is_untimed()) share *= cluster_.untimed_matmuls;
-    if (call.name == "attention backward" && schedule_.model.attention == GpuAttention::deterministic_cudnn)
+    if (call.name == "attention backward" && attention_of(call) == GpuAttention::deterministic_cudnn)
       share *= cluster_.deterministic_attention;
     add((on_host                  ? "host "
          : is_own_attention(call) ? "own "
@@ -113,7 +113,12 @@ class Pricing {
   /// Whether attention is by own kernels where a library has some, too.
   bool is_own_attention(const KernelCall& call) const {
     return call.group == KernelGroup::attention && traits_of(cluster_.device).has_library_choice &&
-           schedule_.model.attention == GpuAttention::own;
+           attention_of(call) == GpuAttention::own;
+  }
+
+  /// Whose kernels compute an attention. cuDNN is given no windows (cudnn_obstacle()).
+  GpuAttention attention_of(const KernelCall& call) const {
+    return call.has_window ? GpuAttention::own : schedule_.model.attention;
   }
 
   void add_collective(const Operation& op, Price& price) const {

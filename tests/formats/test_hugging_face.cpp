@@ -204,16 +204,40 @@ TEST_CASE("Heads of Llama and Qwen2 have a width of their own where config.json 
   }
 }
 
-TEST_CASE("Windows that no layer has are no reason to refuse") {
+TEST_CASE("Windows are read as Transformers reads them") {
   json config = qwen2_config();
   config.erase("layer_types");
   config["use_sliding_window"] = true;
   config["max_window_layers"] = 2;
   CHECK(read(config) == read(qwen2_config()));
   config["max_window_layers"] = 1;
-  CHECK_THAT(refusal(config, "sliding_window", 8), Contains("use_sliding_window"));
+  Architecture model = read(config);
+  CHECK((model.window == 32 && model.sees_all(0) && !model.sees_all(1)));
+  config["max_window_layers"] = 0;
+  model = read(config);
+  CHECK((model.window == 32 && model.full_layers.empty() && !model.sees_all(0)));
+  config["layer_types"] = {"sliding_attention", "full_attention"};
+  model = read(config);
+  CHECK((model.window == 32 && !model.sees_all(0) && model.sees_all(1)));
+  CHECK(architecture_of(config_of(model), "config.json") == model);
+  CHECK_THAT(refusal(config, "layer_types", {"full_attention"}), Contains("1 entries for 2 layers"));
+  CHECK_THAT(refusal(config, "layer_types", {"full_attention", "chunked_attention"}), Contains("chunked_attention"));
+  config.erase("sliding_window");
+  CHECK(read(config).window == 4096);
   config["sliding_window"] = nullptr;
+  CHECK_THAT(refusal(config, "use_sliding_window", true), Contains("layer_types") && Contains("only full_attention"));
+  config["layer_types"] = nullptr;
   CHECK(read(config) == read(qwen2_config()));
+}
+
+TEST_CASE("Linear scaling stretches all positions") {
+  const json scaling = {{"type", "linear"}, {"factor", 2.0}};
+  json config = qwen2_config();
+  config["rope_scaling"] = scaling;
+  const Architecture model = read(config);
+  CHECK((model.rope_scaling.is_linear() && model.rope_scaling.factor == 2));
+  CHECK(architecture_of(config_of(model), "config.json") == model);
+  CHECK_THAT(refusal(config, "rope_scaling", {{"type", "linear"}}), Contains("lacks factor"));
 }
 
 TEST_CASE("Llama 3's scaled positions are read in both spellings, and refused where they are incomplete") {
@@ -277,12 +301,8 @@ TEST_CASE("what this program does not compute is refused by name") {
   CHECK_THAT(refusal(gpt2, "layer_norm_epsilon", -1e-5), Contains("layer_norm_epsilon"));
   CHECK_THAT(refusal(gpt2, "tie_word_embeddings", 1), Contains("true or false"));
   CHECK_THAT(refusal(qwen2, "hidden_act", "gelu"), Contains("silu"));
-  json windows = qwen2;
-  windows.erase("layer_types");
-  windows["max_window_layers"] = 1;
-  CHECK_THAT(refusal(windows, "use_sliding_window", true), Contains("use_sliding_window"));
   CHECK_THAT(refusal(qwen2, "layer_types", {"full_attention", "sliding_attention"}), Contains("layer_types"));
-  CHECK_THAT(refusal(qwen2, "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}), Contains("rope_scaling"));
+  CHECK_THAT(refusal(qwen2, "rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}), Contains("rope_scaling"));
   CHECK_THAT(refusal(qwen2, "rope_parameters", {{"rope_type", "yarn"}}), Contains("rope_parameters"));
   json llama = qwen2;
   llama["model_type"] = "llama";

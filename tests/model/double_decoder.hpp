@@ -1,5 +1,5 @@
 #pragma once
-// The forward pass of GPT-2, Qwen2, Llama and Qwen3 written down plainly in double: the reference for the decoder's
+// The forward pass of every family written down plainly in double: the reference for the decoder's
 // gradients, by central differences. It knows nothing of parts, tiles or saved values.
 
 #include <algorithm>
@@ -77,11 +77,13 @@ class DoubleDecoder {
     return y;
   }
 
-  /// Llama 3's frequencies by wavelength, as its publication has them.
-  double frequency(double i) const {
-    const double plain = 1 / std::pow(a_.rope_theta, 2 * i / static_cast<double>(a_.head_width()));
+  /// Llama 3's frequencies by wavelength, as its publication has them; or all of them divided.
+  double frequency(double i, bool is_local) const {
+    const double theta = is_local ? a_.rope_local_theta : a_.rope_theta;
+    const double plain = 1 / std::pow(theta, 2 * i / static_cast<double>(a_.head_width()));
     const RopeScaling& s = a_.rope_scaling;
-    if (!s.on()) return plain;
+    if (!s.on() || is_local) return plain;
+    if (s.original_context == 0) return plain / s.factor;
     const double wavelength = 2 * M_PI / plain, old_context = static_cast<double>(s.original_context);
     if (wavelength > old_context / s.low_freq_factor) return plain / s.factor;
     if (wavelength < old_context / s.high_freq_factor) return plain;
@@ -90,11 +92,11 @@ class DoubleDecoder {
   }
 
   /// Rotates every head of `row` by its position: a pair is a complex number, times exp(i angle).
-  Doubles rotated(Doubles row, std::size_t position) const {
+  Doubles rotated(Doubles row, std::size_t position, bool is_local) const {
     const auto head_width = static_cast<std::size_t>(a_.head_width()), half = head_width / 2;
     for (std::size_t h = 0; h < row.size(); h += head_width) {
       for (std::size_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(position) * frequency(static_cast<double>(i));
+        const double angle = static_cast<double>(position) * frequency(static_cast<double>(i), is_local);
         const std::complex<double> z = std::complex<double>(row[h + i], row[h + half + i]) * std::polar(1.0, angle);
         row[h + i] = z.real(), row[h + half + i] = z.imag();
       }
@@ -113,6 +115,7 @@ class DoubleDecoder {
 
   void attention(Rows& x, std::int64_t block) const {
     const std::string h = (gpt2() ? "transformer.h." : "model.layers.") + std::to_string(block) + ".";
+    const bool has_window = !a_.sees_all(block), is_local = has_window && a_.rope_local_theta > 0;
     Rows query, key, value;
     for (std::size_t t = 0; t < x.size(); ++t) {
       if (gpt2()) {
@@ -123,25 +126,27 @@ class DoubleDecoder {
         query.push_back(third(0)), key.push_back(third(1)), value.push_back(third(2));
       } else {
         const Doubles n = norm(x[t], h + "input_layernorm");
-        query.push_back(rotated(normed_heads(linear(n, h + "self_attn.q_proj"), h + "self_attn.q_norm"), t));
-        key.push_back(rotated(normed_heads(linear(n, h + "self_attn.k_proj"), h + "self_attn.k_norm"), t));
+        query.push_back(rotated(normed_heads(linear(n, h + "self_attn.q_proj"), h + "self_attn.q_norm"), t, is_local));
+        key.push_back(rotated(normed_heads(linear(n, h + "self_attn.k_proj"), h + "self_attn.k_norm"), t, is_local));
         value.push_back(linear(n, h + "self_attn.v_proj"));
       }
     }
     const auto head_width = static_cast<std::size_t>(a_.head_width());
     const auto group = static_cast<std::size_t>(a_.heads / a_.kv_heads);
+    const double scalar = a_.query_scalar > 0 ? a_.query_scalar : static_cast<double>(head_width);
     for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto window = static_cast<std::size_t>(a_.window), first = has_window && i >= window ? i + 1 - window : 0;
       Doubles out(query[i].size());
       for (std::size_t head = 0; head < static_cast<std::size_t>(a_.heads); ++head) {
         const std::size_t q0 = head * head_width, k0 = head / group * head_width;
         Doubles probability(i + 1);
         double sum = 0;
-        for (std::size_t j = 0; j <= i; ++j) {
+        for (std::size_t j = first; j <= i; ++j) {
           double score = 0;
           for (std::size_t c = 0; c < head_width; ++c) score += query[i][q0 + c] * key[j][k0 + c];
-          sum += probability[j] = std::exp(score / std::sqrt(static_cast<double>(head_width)));
+          sum += probability[j] = std::exp(score / std::sqrt(scalar));
         }
-        for (std::size_t j = 0; j <= i; ++j) {
+        for (std::size_t j = first; j <= i; ++j) {
           for (std::size_t c = 0; c < head_width; ++c) out[q0 + c] += probability[j] / sum * value[j][k0 + c];
         }
       }

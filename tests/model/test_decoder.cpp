@@ -130,6 +130,21 @@ TEST_CASE("Qwen2, Llama and Qwen3 against the double-precision decoder, odd shap
   }
 }
 
+TEST_CASE("windows, two rotary bases and scaled queries against the double-precision decoder", "[decoder]") {
+  for (std::int64_t window = 1; window <= 4; ++window) {
+    Architecture a = small_qwen3(window % 2 == 0);
+    a.layers = 3, a.window = window, a.rope_local_theta = window < 3 ? 7 : 0;
+    if (window % 2 == 0) a.full_every = 2;
+    if (window == 3) a.full_layers = {true, false, true};
+    if (window > 1) a.rope_scaling.factor = 3;
+    a.query_scalar = window == 4 ? 11 : 0;
+    compare_with_double(a, 2, 7, DType::fp32, DType::fp32, 1e-6, 1e-5);
+  }
+  Architecture qwen2 = small_qwen2();
+  qwen2.window = 3, qwen2.full_layers = {true, false};
+  compare_with_double(qwen2, 2, 6, DType::fp32, DType::fp32, 1e-6, 1e-5);
+}
+
 TEST_CASE("Qwen2, Llama and Qwen3 in 16-bit storage stay near the double-precision decoder", "[decoder]") {
   // A key's bias moves all scores of a query nearly alike: its gradient is a difference of large terms.
   compare_with_double(small_qwen2(), 2, 5, DType::bf16, DType::fp32, 1e-2, 8e-2);

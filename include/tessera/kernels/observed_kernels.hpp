@@ -23,7 +23,8 @@ struct KernelCall {
   DType dtype = DType::fp32;  ///< of the result; of an update and a square sum: of what they read
   /// Linears and the head: tokens, in, out. Attention: batch x heads, sequence, width of a head. Otherwise 0.
   std::array<std::int64_t, 3> sizes{};
-  bool has_gelu = false;  ///< a linear: takes GELU, or its gradient, along
+  bool has_gelu = false;    ///< a linear: takes GELU, or its gradient, along
+  bool has_window = false;  ///< attention
 };
 
 class KernelObserver {

@@ -16,11 +16,12 @@ enum class MlpKind : std::uint8_t { gelu, swiglu };
 
 /// How Llama 3.1 and later stretch rotary positions over a longer context ("llama3" in config.json). Wavelengths above
 /// original_context / low_freq_factor grow by `factor`, those below original_context / high_freq_factor stay, and
-/// between them the change is gradual.
+/// between them the change is gradual. Without an original context all grow ("linear").
 struct RopeScaling {
-  std::int64_t original_context = 0;  ///< 0: no scaling
+  std::int64_t original_context = 0;
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
-  bool on() const { return original_context > 0; }
+  bool is_linear() const { return original_context == 0; }
+  bool on() const { return !is_linear() || factor != 1; }
   bool operator==(const RopeScaling&) const = default;
 };
 
@@ -37,16 +38,27 @@ struct ModelForm {
   bool head_norms = false;      ///< RMS norms of each head's query and key (Qwen3)
   bool tied_head = true;        ///< the head reads the token table
   double norm_epsilon = 1e-5;
+  double query_scalar = 0;  ///< scores are divided by its root (Gemma 3); 0: by that of the head's width
   double rope_theta = 10000.0;
+  double rope_local_theta = 0;  ///< of layers with a window, whose positions are not scaled; 0: as in all layers
+  std::int64_t window = 0;  ///< keys that a query sees in layers with a window, its own among them; 0: there are none
+  std::int64_t full_every = 0;  ///< every n-th layer has no window (Gemma 3); 0: all have one
   bool operator==(const ModelForm&) const = default;
 };
 
 struct Architecture : ModelSizes, ModelForm {
   RopeScaling rope_scaling = {};
-  double dropout = 0.0;  ///< embedding, attention and residual dropout
+  std::vector<bool> full_layers = {};  ///< the layers that have no window, where full_every does not say it
+  double dropout = 0.0;                ///< embedding, attention and residual dropout
   std::int64_t head_width() const { return head_dim > 0 ? head_dim : width / heads; }
   std::int64_t query_width() const { return heads * head_width(); }
   std::int64_t key_width() const { return kv_heads * head_width(); }  ///< of values too
+  bool sees_all(std::int64_t layer) const {                           ///< has no window
+    if (window == 0) return true;
+    return full_layers.empty() ? full_every > 0 && (layer + 1) % full_every == 0
+                               : full_layers[static_cast<std::size_t>(layer) % full_layers.size()];
+  }
+  double local_theta() const { return rope_local_theta > 0 ? rope_local_theta : rope_theta; }
   bool operator==(const Architecture&) const = default;
 };
 

@@ -78,6 +78,7 @@ struct Layer {
   bool subtracts_mean = false;                           ///< norm, head
   double epsilon = 0;                                    ///< norm, head
   std::int64_t heads = 0, kv_heads = 0, head_width = 0;  ///< rotary, attention
+  std::int64_t window = 0;                               ///< attention: keys that a query sees; 0: all before it
   std::int32_t constant = -1;                            ///< rotary: place in Part::constants of its table
   std::int64_t table_rows = 0;                           ///< embedding; head: rows of the table in memory
 

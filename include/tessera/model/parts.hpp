@@ -56,8 +56,8 @@ struct ConstantTensor {
   DType dtype = DType::fp32;
   std::int64_t elements = 0;
   // of angles
-  std::int64_t width = 0;  ///< of a head
-  double theta = 0;
+  std::int64_t width = 0;       ///< of a head
+  double theta = 0, scale = 1;  ///< cosines and sines are multiplied by `scale`
   RopeScaling scaling = {};
   bool operator==(const ConstantTensor&) const = default;
 };
@@ -159,7 +159,8 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
 ModelParts declare_generation(const Architecture& architecture, std::int64_t batch, std::int64_t rows,
                               std::int64_t positions, DType compute, DeviceKind device);
 
-/// Returns the first attention of a model: all of them have one shape.
+/// Returns the first attention that sees all, or the first one if all have windows: `ModelParts::attention` is for it.
 const Layer& attention_layer(const ModelParts& model);
+AttentionShape attention_shape(const ModelParts& model, const Layer& attention);
 
 }  // namespace tessera

@@ -47,7 +47,7 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
   wanted.gemm.rounds_to_tf32 = settings.matmul == MatmulPrecision::tf32;
   if (model != nullptr) {
     const Layer& attention = attention_layer(*model);
-    wanted.shape = {model->batch, model->sequence, attention.heads, attention.kv_heads, attention.head_width};
+    wanted.shape = attention_shape(*model, attention);
     wanted.query_stride = attention.inputs[0].stride, wanted.key_stride = attention.inputs[1].stride;
     wanted.dtype = model->compute;
     wanted.dropout = model->architecture.dropout > 0;

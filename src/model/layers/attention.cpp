@@ -10,7 +10,7 @@ template <class Arguments>
 Arguments attention_of(const LayerCall& call) {
   const Layer& layer = call.layer;
   Arguments a;
-  a.shape = {call.model.batch, call.model.sequence, layer.heads, layer.kv_heads, layer.head_width};
+  a.shape = attention_shape(call.model, layer);
   a.query = call.view(layer.inputs[0]), a.key = call.view(layer.inputs[1]), a.value = call.view(layer.inputs[2]);
   a.positions = call.buffers.positions;
   return a;
@@ -47,7 +47,8 @@ void attention_backward(const LayerCall& call, BackwardTurn::Half) {
   b.value_gradient = call.gradient(layer.inputs[2]);
   b.dropout = call.dropout();
   b.scratch = call.kernel_scratch([&] {
-    return kernel_needs(call.model.device).attention_backward(b.shape, call.model.compute, call.model.attention);
+    const GpuAttention by = b.shape.has_window() ? GpuAttention::own : call.model.attention;  // see cudnn_obstacle()
+    return kernel_needs(call.model.device).attention_backward(b.shape, call.model.compute, by);
   });
   call.kernels.attention_backward(call.stream, b);
 }
