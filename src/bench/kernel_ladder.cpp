@@ -156,13 +156,13 @@ void KernelLadder::add_activations(DType t, std::int64_t elements) {
     k.embedding_backward(on, {b, s, w, kVocab, s, tokens, nullptr, r(n), {o(kVocab), true}, {o(s)}, {}, scratch});
   });
   add([=, this](Kernels& k, Stream& on) {
-    k.norm_forward(on, {n, w, 1e-5f, true, r(n), r(1), r(1), o(n), floats(to_, n), floats(to_, n)});
+    k.norm_forward(on, {n, w, 1e-5f, 0, true, r(n), r(1), r(1), {}, o(n), floats(to_, n), floats(to_, n)});
   });
   add([=, this, &needs](Kernels& k, Stream& on) {
     const float *mean = floats(from_, n), *deviation = floats(from_, n);
     void* const scratch = need(needs.norm_backward(n, w));
-    k.norm_backward(on,
-                    {n, w, true, r(n), r(1), r(1), mean, deviation, r(n), o(n), true, {}, {}, {o(1)}, {o(1)}, scratch});
+    k.norm_backward(
+        on, {n, w, 0, true, r(n), r(1), r(1), mean, deviation, r(n), o(n), true, {}, {}, {o(1)}, {o(1)}, scratch});
   });
   add([=](Kernels& k, Stream& on) { k.gelu(on, r(n), o(n), n, w); });
   add([=, this](Kernels& k, Stream& on) {

@@ -10,7 +10,7 @@ template <class Layout>
 NormForward final_norm(const HeadArguments& a, const Layout& layout) {
   NormForward norm;
   norm.tokens = a.tokens, norm.width = a.width;
-  norm.epsilon = a.epsilon, norm.subtract_mean = a.subtract_mean;
+  norm.epsilon = a.epsilon, norm.gain_offset = a.gain_offset, norm.subtract_mean = a.subtract_mean;
   norm.input = a.input, norm.gain = a.gain, norm.bias = a.bias;
   norm.output = {layout.normalized, a.input.dtype, a.width};
   norm.mean = layout.mean, norm.reciprocal_deviation = layout.reciprocal_deviation;
@@ -22,7 +22,7 @@ template <class Layout>
 NormBackward final_norm_backward(const HeadArguments& a, const Layout& layout) {
   NormBackward norm;
   norm.tokens = a.tokens, norm.width = a.width, norm.subtract_mean = a.subtract_mean;
-  norm.input = a.input, norm.gain = a.gain;
+  norm.input = a.input, norm.gain = a.gain, norm.gain_offset = a.gain_offset;
   norm.mean = layout.mean, norm.reciprocal_deviation = layout.reciprocal_deviation;
   norm.output_gradient = {layout.normalized_gradient, a.input.dtype, a.width};
   norm.input_gradient = a.input_gradient, norm.input_gradient_sums = a.input_gradient_sums;

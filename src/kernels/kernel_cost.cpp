@@ -62,7 +62,8 @@ KernelCost cost_of(const EmbeddingBackward& a) {
 
 KernelCost cost_of(const NormForward& a) {
   const double statistics = bytes_of(a.tokens * (a.mean != nullptr ? 2 : 1), DType::fp32);
-  return {0, bytes_of(a.input, a.tokens, a.width) + bytes_of(a.output, a.tokens, a.width) + statistics};
+  return {0, bytes_of(a.input, a.tokens, a.width) + bytes_of(a.residual, a.tokens, a.width) +
+                 bytes_of(a.output, a.tokens, a.width) + statistics};
 }
 
 KernelCost cost_of(const NormBackward& a) {

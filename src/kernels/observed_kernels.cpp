@@ -28,8 +28,9 @@ class ObservedKernels final : public Kernels {
   }
 
   void norm_forward(Stream& stream, const NormForward& a) override {
-    observe(other("norm forward", matrix(a.tokens, a.width), cost_of(a), a.input.dtype),
-            [&] { inner_->norm_forward(stream, a); });
+    observe(
+        other("norm forward", matrix(a.tokens, a.width) + (a.residual ? ", residual" : ""), cost_of(a), a.input.dtype),
+        [&] { inner_->norm_forward(stream, a); });
   }
 
   void norm_backward(Stream& stream, const NormBackward& a) override {

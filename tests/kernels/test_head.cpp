@@ -15,6 +15,7 @@ struct Problem {
   DType dtype = DType::fp32, gradient = DType::fp32;
   DType logits = DType::fp32;
   std::int64_t table_rows = vocab;
+  float gain_offset = 0;
 };
 
 /// Makes elements from `first` on zero.
@@ -50,7 +51,9 @@ struct Reference {
         dgain(static_cast<std::size_t>(p.width)),
         dbias(dgain),
         dtable(static_cast<std::size_t>(p.table_rows * p.width)) {
-    const Doubles x = in.x.values(), g = in.gain.values(), b = in.bias.values(), w = in.table.values();
+    const Doubles x = in.x.values(), b = in.bias.values(), w = in.table.values();
+    Doubles g = in.gain.values();
+    for (double& gain : g) gain += static_cast<double>(p.gain_offset);
     const auto width = static_cast<std::size_t>(p.width);
     for (std::int64_t t = 0; t < p.tokens; ++t) {
       double mean = 0, variance = 0;
@@ -108,7 +111,7 @@ Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = 
   Result r(p);
   HeadArguments a;
   a.tokens = p.tokens, a.width = p.width, a.vocab = p.vocab, a.epsilon = kEpsilon;
-  a.table_rows = p.table_rows, a.logits = p.logits;
+  a.table_rows = p.table_rows, a.logits = p.logits, a.gain_offset = p.gain_offset;
   a.input = in.x.view(), a.gain = in.gain.view(), a.bias = in.bias.view(), a.table = in.table.view();
   a.targets = in.targets.data(), a.loss = &r.evaluation_loss, a.scalars = &in.scalars;
   HeadShape shape{p.tokens, p.width, p.vocab, p.table_rows, p.dtype, p.logits, p.gradient, false};
@@ -161,6 +164,7 @@ TEST_CASE("head: loss and gradients in one chunk", "[head]") {
         check_against_reference(device, {1, 8, 3, dtype, gradient}, adds);
         check_against_reference(device, {70, 33, 401, dtype, gradient}, adds);
       }
+      check_against_reference(device, {70, 33, 401, dtype, gradient, DType::fp32, 401, 1.0f}, false);
     }
   }
   check_against_reference(device, {300, 20, 50}, false);

@@ -84,11 +84,15 @@ void check_by_formula(Device& device, std::int64_t tokens, std::int64_t width, D
   INFO(name_of(dtype) << " " << tokens << "x" << width << " mean " << subtract_mean << " adds " << adds);
   const Tensor x = Tensor::random(tokens, width, dtype, 1, 2.0), gain = Tensor::random(1, width, dtype, 2);
   const Tensor bias = Tensor::random(1, width, dtype, 3), dy = Tensor::random(tokens, width, dtype, 4);
-  FormulaBackward expected(x.values(), gain.values(), dy.values(), width, subtract_mean);
+  constexpr float kOffset = 1.0f;
+  Doubles gains = gain.values();
+  for (double& g : gains) g += static_cast<double>(kOffset);
+  FormulaBackward expected(x.values(), gains, dy.values(), width, subtract_mean);
   Tensor y(tokens, width, dtype), mean(1, tokens, DType::fp32), rstd(1, tokens, DType::fp32);
   NormForward f;
   f.tokens = tokens, f.width = width, f.epsilon = kEpsilon, f.subtract_mean = subtract_mean;
-  f.input = x.view(), f.gain = gain.view(), f.output = y.view(), f.reciprocal_deviation = rstd.floats();
+  f.input = x.view(), f.gain = gain.view(), f.gain_offset = kOffset, f.output = y.view(),
+  f.reciprocal_deviation = rstd.floats();
   if (subtract_mean) f.bias = bias.view(), f.mean = mean.floats();
   device->norm_forward(*device.stream, f);
   CHECK(relative_error(rstd.values(), expected.rstds) < tolerance(DType::fp32));
@@ -102,6 +106,7 @@ void check_by_formula(Device& device, std::int64_t tokens, std::int64_t width, D
   Guarded scratch(kernel_needs(tested_kind()).norm_backward(tokens, width));
   NormBackward b;
   b.tokens = tokens, b.width = width, b.subtract_mean = subtract_mean, b.input = f.input, b.gain = f.gain;
+  b.gain_offset = f.gain_offset;
   b.bias = f.bias, b.mean = f.mean, b.reciprocal_deviation = f.reciprocal_deviation, b.output_gradient = dy.view();
   b.input_gradient = dx.view(), b.input_adds = adds, b.normalized = again.view(), b.scratch = scratch.data();
   b.gain_gradient = dgain.gradient(), b.bias_gradient = dbias.gradient();
@@ -118,12 +123,14 @@ void check_by_formula(Device& device, std::int64_t tokens, std::int64_t width, D
 
 TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", "[norm]") {
   Device device;
+  std::mt19937 drawn(1);
   for (const bool subtract_mean : {true, false}) {
     for (const DType dtype : kFloatTypes) {
       for (const std::int64_t width : {1, 7, 16, 100, 500, 768, 1000, 1530, 1536, 1600, 4096, 4104, 4105, 8200}) {
         for (const std::int64_t tokens : {1, 33, 70}) {
           if (tokens * width > 60000) continue;  // time
-          INFO(name_of(dtype) << " " << tokens << "x" << width << " mean " << subtract_mean);
+          const float offset = drawn() % 2 == 0 ? 0.0f : 1.0f;
+          INFO(name_of(dtype) << " " << tokens << "x" << width << " mean " << subtract_mean << " offset " << offset);
           const Tensor x = Tensor::random(tokens, width, dtype, 1, 3.0), gain = Tensor::random(1, width, dtype, 2);
           const Tensor bias = Tensor::random(1, width, dtype, 3);
           const Doubles xv = x.values(), g = gain.values(), b = bias.values();
@@ -133,13 +140,13 @@ TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", 
             means.push_back(s.mean), rstds.push_back(s.rstd);
             for (std::int64_t i = 0; i < width; ++i) {
               const auto k = static_cast<std::size_t>(t * width + i), c = static_cast<std::size_t>(i);
-              y[k] = (xv[k] - s.mean) * s.rstd * g[c] + (subtract_mean ? b[c] : 0);
+              y[k] = (xv[k] - s.mean) * s.rstd * (static_cast<double>(offset) + g[c]) + (subtract_mean ? b[c] : 0);
             }
           }
           Tensor out(tokens, width, dtype), mean(1, tokens, DType::fp32), rstd(1, tokens, DType::fp32);
           NormForward a;
           a.tokens = tokens, a.width = width, a.epsilon = kEpsilon, a.subtract_mean = subtract_mean;
-          a.input = x.view(), a.gain = gain.view(), a.output = out.view();
+          a.input = x.view(), a.gain = gain.view(), a.gain_offset = offset, a.output = out.view();
           if (subtract_mean) a.bias = bias.view(), a.mean = mean.floats();
           a.reciprocal_deviation = rstd.floats();
           device->norm_forward(*device.stream, a);
@@ -151,13 +158,26 @@ TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", 
           }
           CHECK((out.intact() && mean.intact() && rstd.intact()));
 
+          // Added to a residual in place, it is rounded once: nearly always to the number next to the exact sum.
+          Tensor sum = Tensor::random(tokens, width, dtype, 6), exact(tokens, width, dtype);
+          Doubles sums = sum.values();
+          for (std::size_t i = 0; i < sums.size(); ++i) {
+            sums[i] += y[i] - (subtract_mean ? b[i % static_cast<std::size_t>(width)] : 0);
+          }
+          from_doubles(sums, dtype, exact.data());
+          NormForward adding = a;
+          adding.output = sum.view(), adding.residual = adding.output, adding.bias = {};
+          device->norm_forward(*device.stream, adding);
+          CHECK(relative_error(sum.values(), exact.values()) < tolerance(dtype) / (dtype == DType::fp32 ? 1 : 20));
+          CHECK(sum.intact());
+
           // Backward recomputes the same bits, whatever the gradients are.
           const Tensor dy = Tensor::random(tokens, width, dtype, 4);
           Tensor again(tokens, width, dtype), dx(tokens, width, dtype), dg(1, width, DType::fp32);
           Guarded scratch(kernel_needs(tested_kind()).norm_backward(tokens, width));
           NormBackward back;
           back.tokens = tokens, back.width = width, back.subtract_mean = subtract_mean;
-          back.input = a.input, back.gain = a.gain, back.bias = a.bias, back.mean = a.mean;
+          back.input = a.input, back.gain = a.gain, back.bias = a.bias, back.mean = a.mean, back.gain_offset = offset;
           back.reciprocal_deviation = a.reciprocal_deviation, back.output_gradient = dy.view();
           back.input_gradient = dx.view(), back.gain_gradient = dg.gradient(), back.normalized = again.view();
           back.scratch = scratch.data();
@@ -235,12 +255,13 @@ TEST_CASE("norms give the same bits on every instruction set and number of threa
       Tensor mean(1, tokens, DType::fp32), rstd(1, tokens, DType::fp32), db(1, width, DType::fp32);
       NormForward f;
       f.tokens = tokens, f.width = width, f.epsilon = kEpsilon, f.input = x.view(), f.gain = gain.view(),
-      f.bias = bias.view();
+      f.bias = bias.view(), f.gain_offset = 1;
       f.output = y.back().view(), f.mean = mean.floats(), f.reciprocal_deviation = rstd.floats();
       device->norm_forward(*device.stream, f);
       Guarded scratch(kernel_needs(tested_kind()).norm_backward(tokens, width));
       NormBackward b;
       b.tokens = tokens, b.width = width, b.input = x.view(), b.gain = gain.view(), b.mean = mean.floats();
+      b.gain_offset = f.gain_offset;
       b.reciprocal_deviation = rstd.floats(), b.output_gradient = dy.view(), b.input_gradient = dx.back().view();
       b.gain_gradient = dg.back().gradient(), b.bias_gradient = db.gradient(), b.scratch = scratch.data();
       device->norm_backward(*device.stream, b);

@@ -51,20 +51,25 @@ struct EmbeddingBackward {
   void* scratch = nullptr;         ///< embedding_backward_scratch_bytes
 };
 
-/// Layer norm, or RMS norm when subtract_mean is false (then mean and bias are not used).
+/// output = residual + norm(input), rounded once. Layer norm, or RMS norm when subtract_mean is false (then mean and
+/// bias are not used).
 struct NormForward {
   std::int64_t tokens = 0, width = 0;
   float epsilon = 0;
+  float gain_offset = 0;  ///< added to every gain: 1 where a weight w means a gain of 1 + w (Gemma)
   bool subtract_mean = true;
-  ConstView input;                        ///< [tokens, width]
-  ConstView gain, bias;                   ///< [width]; bias may be empty
-  View output;                            ///< [tokens, width] in input's dtype; empty: statistics only
+  ConstView input;       ///< [tokens, width]
+  ConstView gain, bias;  ///< [width]; bias may be empty
+  ConstView residual;    ///< [tokens, width] in output's dtype, or empty; there is no bias then
+  /// [tokens, width] in input's dtype; may be the residual's own memory. Empty: statistics only, without a residual.
+  View output;
   float* mean = nullptr;                  ///< [tokens], written; null for RMS norm
   float* reciprocal_deviation = nullptr;  ///< [tokens]: 1 / sqrt(variance + epsilon)
 };
 
 struct NormBackward {
   std::int64_t tokens = 0, width = 0;
+  float gain_offset = 0;  ///< forward's
   bool subtract_mean = true;
   ConstView input;              ///< forward's
   ConstView gain, bias;         ///< [width]; bias is read for `normalized` alone and may be empty
@@ -73,7 +78,7 @@ struct NormBackward {
   ConstView output_gradient;  ///< [tokens, width] in input's dtype
   View input_gradient;        ///< [tokens, width] in input's dtype; may be output_gradient's own memory
   bool input_adds = false;    ///< input_gradient += (a residual path runs in parallel to the norm)
-  View normalized;            ///< [tokens, width]: forward's output again, the same bits; may be empty
+  View normalized;  ///< [tokens, width]: forward's output without a residual again, the same bits; may be empty
   /// Stored: sums of input_gradient as it is stored, in KernelNeeds::gradient_sum_rows rows. May be empty.
   PartialSums input_gradient_sums;
   GradientView gain_gradient, bias_gradient;  ///< [width]; bias may be empty
@@ -206,6 +211,7 @@ struct HeadArguments {
   std::int64_t table_rows = 0;  ///< see HeadShape
   DType logits = DType::fp32;   ///< see HeadShape
   float epsilon = 0;
+  float gain_offset = 0;  ///< as in NormForward
   bool subtract_mean = true;
   ConstView input;                        ///< [tokens, width]
   ConstView gain, bias;                   ///< [width]; bias may be empty

@@ -23,6 +23,7 @@ struct BackwardRows {
   float* sums[3];  ///< [groups, width] each: of gain, bias and the input's gradient; null where not wanted
   int tokens, group;
   std::int64_t width;
+  float gain_offset;
   bool adds;
 };
 
@@ -34,7 +35,7 @@ constexpr int kWarpsOf = Packs == 1 ? 12 : kMostWarps;  ///< two blocks of 12 fi
 template <int Packs>
 constexpr bool kSharesBlock = Packs <= 2;
 /// Whether registers suffice for a row, the next one, gain, bias and the sums. Otherwise a row is read twice, the
-/// second time from a cache.
+/// second time from a cache. An offset of the gain takes the last registers.
 template <class T, int Packs>
 constexpr bool kReadsAhead = sizeof(T) == 2 && Packs <= 2;
 
@@ -138,10 +139,10 @@ __device__ __forceinline__ void write_own_sums(const BackwardRows<T>& a, const f
   }
 }
 
-/// With h = xhat, w = gain * dy: dx = rstd (w - mean(w) - h mean(w h)); RMS norm lacks the mean(w) term.
+/// With h = xhat, w = (offset + gain) * dy: dx = rstd (w - mean(w) - h mean(w h)); RMS norm lacks the mean(w) term.
 /// Thread (x, y): x has `Packs` packs of columns, y every blockDim.y-th row of the block's group. `Sums`: the first of
 /// BackwardRows::sums, 2 or all 3.
-template <class T, int Packs, bool Whole, int Sums>
+template <class T, int Packs, bool Whole, int Sums, bool Ahead>
 __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? (Sums == 3 ? kBlocksOfThree : 2) : 1)
     norm_backward_kernel(const BackwardRows<T> a) {
   __shared__ __align__(16) float partial[2 * kMostWarps * 2];
@@ -151,8 +152,7 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? (S
   const int first_warp = y * row_warps, warp = first_warp + static_cast<int>(threadIdx.x) / 32;
   const int begin = static_cast<int>(blockIdx.x) * a.group;
   const int end = begin + a.group < a.tokens ? begin + a.group : a.tokens;
-  constexpr bool kAhead = Whole && kReadsAhead<T, Packs>;
-  constexpr int kHeld = kAhead ? Packs : 1;
+  constexpr int kHeld = Ahead ? Packs : 1;
   const auto left_of = [&](int row, int p) { return row < end ? static_cast<int>(a.width) - column_of<Packs>(p) : 0; };
   ColumnPack<T, Whole> columns[kHeld] = {};
   RowPack<T, Whole> next[kHeld] = {};
@@ -161,44 +161,47 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? (S
     const bool inside = row < end;
     next_mean = inside && a.mean != nullptr ? a.mean[row] : 0.0f, next_rstd = inside ? a.rstd[row] : 0.0f;
 #pragma unroll
-    for (int p = 0; kAhead && p < Packs; ++p) next[p].load(a, row, column_of<Packs>(p), left_of(row, p));
+    for (int p = 0; Ahead && p < Packs; ++p) next[p].load(a, row, column_of<Packs>(p), left_of(row, p));
   };
-  if (kAhead) load_next(begin + y);
+  if (Ahead) load_next(begin + y);
 #pragma unroll
-  for (int p = 0; kAhead && p < Packs; ++p) columns[p].load(a, column_of<Packs>(p), left_of(begin, p));
+  for (int p = 0; Ahead && p < Packs; ++p) columns[p].load(a, column_of<Packs>(p), left_of(begin, p));
+  const auto gain_of = [&](int held, int i) {
+    return Ahead ? columns[held].gain[i] : __fadd_rn(a.gain_offset, columns[held].gain[i]);
+  };
   float sums[Sums][Packs][kPack] = {};
   int parity = 0;
   for (int first = begin; first < end; first += rows, parity ^= 1) {
     const int row = first + y;  // may be behind the end: all threads of a block come to the barrier
-    if (!kAhead) load_next(row);
+    if (!Ahead) load_next(row);
     const float mean = next_mean, rstd = next_rstd;
     RowPack<T, Whole> now[kHeld];
     StoredPack<T> before[kHeld];  // the gradient that is added to
 #pragma unroll
     for (int p = 0; p < kHeld; ++p) {
       now[p] = next[p];
-      const bool early = kAhead && a.adds;
+      const bool early = Ahead && a.adds;
       before[p] = load_pack<Whole, T>(a.input_gradient.at(row, column_of<Packs>(p)), early ? left_of(row, p) : 0);
     }
-    if (kAhead) load_next(row + rows);
+    if (Ahead) load_next(row + rows);
     float sum = 0, projected = 0;
 #pragma unroll
     for (int p = 0; p < Packs; ++p) {
       const int held = p % kHeld;
-      if constexpr (!kAhead) {
+      if constexpr (!Ahead) {
         now[0].load(a, row, column_of<Packs>(p), left_of(row, p));
         columns[0].load(a, column_of<Packs>(p), left_of(row, p));
       }
 #pragma unroll
       for (int i = 0; i < kPack; ++i) {
         const float h = __fmul_rn(__fsub_rn(now[held].input[i], mean), rstd), upstream = now[held].output_gradient[i];
-        const float w = __fmul_rn(upstream, columns[held].gain[i]);
+        const float w = __fmul_rn(upstream, gain_of(held, i));
         sum = __fadd_rn(sum, w);
         projected = fmaf(w, h, projected);
         sums[0][p][i] = fmaf(upstream, h, sums[0][p][i]);
         sums[1][p][i] += upstream;
       }
-      if constexpr (kAhead) {  // the sums need these registers
+      if constexpr (Ahead) {  // the sums need these registers
         pack_again(now[p].input), pack_again(now[p].output_gradient), pack_again(columns[p].gain),
             pack_again(columns[p].bias);
       }
@@ -220,14 +223,14 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? (S
       if (left <= 0) break;
       const int held = p % kHeld;
       T* const to = a.input_gradient.at(row, column);
-      if constexpr (!kAhead) {
+      if constexpr (!Ahead) {
         now[0].load(a, row, column, left), columns[0].load(a, column, left);  // a bias that is not used is not read
         before[0] = load_pack<Whole, T>(to, a.adds ? left : 0);
       }
       float dx[kPack], normalized[kPack];
 #pragma unroll
       for (int i = 0; i < kPack; ++i) {
-        const float gain = columns[held].gain[i], h = __fmul_rn(__fsub_rn(now[held].input[i], mean), rstd);
+        const float gain = gain_of(held, i), h = __fmul_rn(__fsub_rn(now[held].input[i], mean), rstd);
         dx[i] = fmaf(-h, mean_wh, __fsub_rn(__fmul_rn(now[held].output_gradient[i], gain), mean_w));
       }
 #pragma unroll
@@ -235,10 +238,10 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? (S
       const StoredPack<T> stored = store_pack<Whole>(to, left, Whole, dx);
 #pragma unroll
       for (int i = 0; Sums == 3 && i < kPack; ++i) sums[Sums - 1][p][i] += stored[i];
-      if constexpr (!kAhead && kBiasLast) columns[0].load(a, column, left);
+      if constexpr (!Ahead && kBiasLast) columns[0].load(a, column, left);
 #pragma unroll
       for (int i = 0; i < kPack; ++i) {  // forward's bits, when dx has left its registers
-        const float gain = columns[held].gain[i], h = __fmul_rn(__fsub_rn(now[held].input[i], mean), rstd);
+        const float gain = gain_of(held, i), h = __fmul_rn(__fsub_rn(now[held].input[i], mean), rstd);
         normalized[i] = a.bias != nullptr ? __fmaf_rn(h, gain, columns[held].bias[i]) : __fmul_rn(h, gain);
       }
       if (a.normalized.data != nullptr) store_pack<Whole>(a.normalized.at(row, column), left, Whole, normalized);
@@ -259,8 +262,11 @@ void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int6
   constexpr std::size_t most_slots = kPack * (kWarpsOf<Packs> * 32 * Packs + 4);  // of ColumnSlots
   static_assert(!kSharesBlock<Packs> || (Sums * most_slots + 4 * kMostWarps) * sizeof(float) <= kSharedBytesEverywhere);
   const auto slots = static_cast<std::size_t>(ColumnSlots(x * Packs).count());
-  launch(stream, blocks_for(groups, 1), dim3(x, y), kSharesBlock<Packs> ? Sums * slots * sizeof(float) : 0,
-         whole ? norm_backward_kernel<T, Packs, true, Sums> : norm_backward_kernel<T, Packs, false, Sums>, rows);
+  const auto kernel = !whole                  ? norm_backward_kernel<T, Packs, false, Sums, false>
+                      : rows.gain_offset != 0 ? norm_backward_kernel<T, Packs, true, Sums, false>
+                                              : norm_backward_kernel<T, Packs, true, Sums, kReadsAhead<T, Packs>>;
+  launch(stream, blocks_for(groups, 1), dim3(x, y), kSharesBlock<Packs> ? Sums * slots * sizeof(float) : 0, kernel,
+         rows);
 }
 
 }  // namespace
@@ -290,6 +296,7 @@ void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
         static_cast<int>(a.tokens),
         static_cast<int>(layout.groups[0].size()),
         a.width,
+        a.gain_offset,
         a.input_adds};
     const std::int64_t packs = ceil_div(a.width, kPack), groups = layout.groups.count();
     const cudaStream_t s = cuda_stream(stream);

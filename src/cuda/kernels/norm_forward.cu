@@ -1,5 +1,5 @@
 // Forward of layer norm and RMS norm (Ba et al. 2016; Zhang & Sennrich 2019): a warp or a block keeps a row in
-// registers. It waits for memory once: the row, gain and bias are under way together.
+// registers. It waits for memory once: the row, gain and bias (or a residual) are under way together.
 
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/grid.hpp"
@@ -32,11 +32,12 @@ __device__ float row_sum(float x, float* partial) {
 template <class T>
 struct ForwardRows {
   Rows<const T> input;
-  const T *gain, *bias;
+  const T* gain;
+  Rows<const T> addend;  ///< bias, the same for each row, or residual
   Rows<T> output;
   float *mean, *rstd;
   std::int64_t tokens, width;
-  float epsilon;
+  float epsilon, gain_offset;
   bool subtract_mean;
 };
 
@@ -57,10 +58,11 @@ __global__ void __launch_bounds__(kForwardThreads, Whole && sizeof(T) == 2 ? 2 :
   const std::int64_t row = std::int64_t{blockIdx.x} * (kForwardThreads / Threads) + threadIdx.x / Threads;
   if (row >= a.tokens) return;  // a whole warp, or a whole block
   const auto column_of = [member](int p) { return (std::int64_t{p} * Threads + member) * kPack; };
-  StoredPack<T> x[Packs], gain[Packs] = {}, bias[Packs] = {};
+  StoredPack<T> x[Packs], gain[Packs] = {}, addend[Packs] = {};
   load_row<Whole>(x, a.input.at(row), a.width, column_of);
   if (a.output.data != nullptr) load_row<Whole>(gain, a.gain, a.width, column_of);
-  if (a.output.data != nullptr && a.bias != nullptr) load_row<Whole>(bias, a.bias, a.width, column_of);
+  if (a.output.data != nullptr && a.addend.data != nullptr)
+    load_row<Whole>(addend, a.addend.at(row), a.width, column_of);
   const auto count = static_cast<float>(a.width);
   float mean = 0;
   if (a.subtract_mean) {
@@ -101,7 +103,8 @@ __global__ void __launch_bounds__(kForwardThreads, Whole && sizeof(T) == 2 ? 2 :
 #pragma unroll
     for (int i = 0; i < kPack; ++i) {
       const float h = __fmul_rn(__fsub_rn(x[p][i], mean), rstd);
-      y[i] = a.bias != nullptr ? __fmaf_rn(h, gain[p][i], bias[p][i]) : __fmul_rn(h, gain[p][i]);
+      const float w = __fadd_rn(a.gain_offset, gain[p][i]);
+      y[i] = a.addend.data != nullptr ? __fmaf_rn(h, w, addend[p][i]) : __fmul_rn(h, w);
     }
     store_pack<Whole>(a.output.at(row, column_of(p)), left, Whole, y);
   }
@@ -116,19 +119,22 @@ void launch_forward(cudaStream_t stream, const ForwardRows<T>& rows) {
 }  // namespace
 
 void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
+  TESSERA_ASSERT(!a.bias || !a.residual, "a norm with a bias is added to no residual");
   check_norm_width(a.width);
   with_float_type(a.input.dtype, [&]<class T>() {
     const bool whole = are_whole<T>(a.width) && is_aligned(a.input) && is_aligned(a.output) &&
-                       is_aligned(a.gain.data) && is_aligned(a.bias.data);
+                       is_aligned(a.gain.data) && is_aligned(a.bias.data) && is_aligned(a.residual);
+    const ConstView of_every_row{a.bias.data, a.input.dtype, 0};
     const ForwardRows<T> rows{rows_of<T>(a.input),
                               static_cast<const T*>(a.gain.data),
-                              static_cast<const T*>(a.bias.data),
+                              rows_of<T>(a.residual ? a.residual : of_every_row),
                               rows_of<T>(a.output),
                               a.mean,
                               a.reciprocal_deviation,
                               a.tokens,
                               a.width,
                               a.epsilon,
+                              a.gain_offset,
                               a.subtract_mean};
     const std::int64_t packs = ceil_div(a.width, kPack);
     const cudaStream_t s = cuda_stream(stream);

@@ -7,6 +7,7 @@
 namespace tessera {
 
 void CpuKernels::norm_forward(Stream&, const NormForward& a) {
+  TESSERA_ASSERT(!a.bias || !a.residual, "a norm with a bias is added to no residual");
   const int type = storage_index(a.input.dtype);
   const Tiling tiles = Tiling::of_size(a.tokens, 32);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
@@ -16,8 +17,8 @@ void CpuKernels::norm_forward(Stream&, const NormForward& a) {
                                     &a.reciprocal_deviation[t]);
       if (a.subtract_mean) a.mean[t] = mean;
       if (!a.output) continue;
-      vector_.norm_apply[type](a.input.at(t), mean, a.reciprocal_deviation[t], a.gain.data, a.bias.data, a.output.at(t),
-                               a.width);
+      vector_.norm_apply[type](a.input.at(t), mean, a.reciprocal_deviation[t], a.gain.data, a.gain_offset,
+                               a.residual ? a.residual.at(t) : a.bias.data, a.output.at(t), a.width);
     }
   });
 }
@@ -47,11 +48,11 @@ void CpuKernels::norm_backward(Stream&, const NormBackward& a) {
     if (with_bias) std::memset(bias_sums, 0, static_cast<std::size_t>(a.width) * sizeof(float));
     for (std::int64_t t = layout.groups[group].begin; t < layout.groups[group].end; ++t) {
       vector_.norm_backward[type](a.input.at(t), a.output_gradient.at(t), a.subtract_mean ? a.mean[t] : 0.0f,
-                                  a.reciprocal_deviation[t], a.subtract_mean, a.gain.data, a.input_gradient.at(t),
-                                  a.input_adds, gain_sums, bias_sums, a.width);
+                                  a.reciprocal_deviation[t], a.subtract_mean, a.gain.data, a.gain_offset,
+                                  a.input_gradient.at(t), a.input_adds, gain_sums, bias_sums, a.width);
       if (!a.normalized) continue;
       vector_.norm_apply[type](a.input.at(t), a.subtract_mean ? a.mean[t] : 0.0f, a.reciprocal_deviation[t],
-                               a.gain.data, a.bias.data, a.normalized.at(t), a.width);
+                               a.gain.data, a.gain_offset, a.bias.data, a.normalized.at(t), a.width);
     }
   });
   const Tiling columns = Tiling::of_size(a.width, 256);

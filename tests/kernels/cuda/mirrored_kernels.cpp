@@ -123,7 +123,7 @@ class MirroredKernels final : public Kernels {
     Mirror m(device_, stream);
     NormForward a = arguments;
     m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
-    m.out(a.output, a.tokens, a.width);
+    m.in(a.residual, a.tokens, a.width), m.out(a.output, a.tokens, a.width);
     a.mean = m.write(a.mean, a.tokens * 4);
     a.reciprocal_deviation = m.write(a.reciprocal_deviation, a.tokens * 4);
     kernels_.norm_forward(stream, a);

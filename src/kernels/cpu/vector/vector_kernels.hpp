@@ -47,12 +47,13 @@ struct VectorKernels {
   // Norms.
   ByStorage<void (*)(const void* x, std::int64_t n, bool subtract_mean, float epsilon, float* mean, float* rstd)>
       norm_statistics;
-  ByStorage<void (*)(const void* x, float mean, float rstd, const void* gain, const void* bias, void* out,
-                     std::int64_t n)>
+  /// `addend`: bias or residual, or null.
+  ByStorage<void (*)(const void* x, float mean, float rstd, const void* gain, float gain_offset, const void* addend,
+                     void* out, std::int64_t n)>
       norm_apply;
   /// dx (+)= gradient of the norm; adds dy * xhat to gain_sums and dy to bias_sums (null: not wanted).
   ByStorage<void (*)(const void* x, const void* dy, float mean, float rstd, bool subtract_mean, const void* gain,
-                     void* dx, bool adds, float* gain_sums, float* bias_sums, std::int64_t n)>
+                     float gain_offset, void* dx, bool adds, float* gain_sums, float* bias_sums, std::int64_t n)>
       norm_backward;
 
   // Operations on a tile of a matmul while it is in cache.
