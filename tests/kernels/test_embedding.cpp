@@ -17,7 +17,7 @@ std::vector<std::int32_t> some_tokens(std::int64_t n, std::int64_t vocab) {
 
 }  // namespace
 
-TEST_CASE("embedding forward adds the two tables' rows, exactly", "[embedding]") {
+TEST_CASE("embedding forward adds the two tables' rows, one of them scaled, exactly", "[embedding]") {
   Device device;
   for (const DType dtype : kFloatTypes) {
     const std::int64_t batch = 3, sequence = 13, width = 37, vocab = 11;
@@ -27,11 +27,13 @@ TEST_CASE("embedding forward adds the two tables' rows, exactly", "[embedding]")
     EmbeddingForward a;
     a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.tokens = tokens.data();
     a.token_table = table.view(), a.position_table = positions.view(), a.output = out.view();
+    a.scale = dtype == DType::fp16 ? 1.0f : 2.0f;  // an exact product
     device->embedding_forward(*device.stream, a);
     Doubles sums;
     for (std::int64_t t = 0; t < batch * sequence; ++t) {
       for (std::int64_t i = 0; i < width; ++i) {
-        sums.push_back(at(table.values(), width, tokens[static_cast<std::size_t>(t)], i) +
+        sums.push_back(static_cast<double>(a.scale) *
+                           at(table.values(), width, tokens[static_cast<std::size_t>(t)], i) +
                        at(positions.values(), width, t % sequence, i));
       }
     }
@@ -86,6 +88,7 @@ TEST_CASE("embedding backward sums repeated tokens, leaves the others alone, on 
         for (const int threads : {1, 2, 3}) {
           INFO(name_of(gradient) << " adds " << adds << " vocab " << vocab << " threads " << threads);
           Device device(threads);
+          const float scale = vocab == 5 ? 1.0f : 3.3f;
           token_gradients.push_back(Tensor::random(vocab, width, gradient, 5));
           position_gradients.push_back(Tensor::random(context, width, gradient, 6));
           Tensor &dt = token_gradients.back(), &dp = position_gradients.back();
@@ -94,7 +97,7 @@ TEST_CASE("embedding backward sums repeated tokens, leaves the others alone, on 
           for (std::int64_t t = 0; t < batch * sequence; ++t) {
             for (std::int64_t i = 0; i < width; ++i) {
               token_sum[static_cast<std::size_t>(tokens[static_cast<std::size_t>(t)] * width + i)] +=
-                  at(d, width, t, i);
+                  static_cast<double>(scale) * at(d, width, t, i);
               position_sum[static_cast<std::size_t>((t % sequence) * width + i)] += at(d, width, t, i);
             }
           }
@@ -102,7 +105,7 @@ TEST_CASE("embedding backward sums repeated tokens, leaves the others alone, on 
           EmbeddingBackward a;
           a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.context = context;
           a.tokens = tokens.data(), a.output_gradient = dy.view(), a.scratch = scratch.data();
-          a.token_gradient = dt.gradient(adds), a.position_gradient = dp.gradient(adds);
+          a.token_gradient = dt.gradient(adds), a.position_gradient = dp.gradient(adds), a.scale = scale;
           device->embedding_backward(*device.stream, a);
           CHECK(relative_error(dt.values(), token_sum) < tolerance(gradient));
           CHECK(relative_error(dp.values(), position_sum) < tolerance(gradient));
@@ -155,11 +158,12 @@ TEST_CASE("embedding backward sums rows by the position in their document", "[em
     a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = 1, a.context = context;
     a.tokens = tokens.data(), a.positions = positions.data(), a.output_gradient = dy.view();
     a.scratch = scratch.data(), a.position_gradient = gradient.gradient(adds);
-    a.token_gradient = of_token.gradient();
+    a.token_gradient = of_token.gradient(), a.scale = 0.7f;
     device->embedding_backward(*device.stream, a);
     Doubles sum(static_cast<std::size_t>(width));
     for (std::int64_t i = 0; i < rows * width; ++i)
-      sum[static_cast<std::size_t>(i % width)] += dy.values()[static_cast<std::size_t>(i)];
+      sum[static_cast<std::size_t>(i % width)] +=
+          static_cast<double>(a.scale) * dy.values()[static_cast<std::size_t>(i)];
     CHECK(relative_error(of_token.values(), sum) < tolerance(DType::fp32));
     CHECK(relative_error(gradient.values(), expected) < tolerance(DType::fp32));
     CHECK((gradient.intact() && scratch.intact()));

@@ -29,7 +29,8 @@ struct Dropout {
   bool on() const { return probability > 0; }
 };
 
-/// out[t] = dropout(token_table[tokens[t]] + position_table[position of t]); position_table may be empty (rotary).
+/// out[t] = dropout(scale * token_table[tokens[t]] + position_table[position of t]); position_table may be empty
+/// (rotary).
 struct EmbeddingForward {
   std::int64_t batch = 0, sequence = 0, width = 0, vocab = 0;
   const std::int32_t* tokens = nullptr;     ///< [batch, sequence], each in [0, vocab)
@@ -38,6 +39,7 @@ struct EmbeddingForward {
   ConstView position_table;                 ///< [> every position, width]
   View output;                              ///< [batch * sequence, width]
   Dropout dropout;
+  float scale = 1;  ///< of the token's row (Gemma: sqrt(width))
 };
 
 struct EmbeddingBackward {
@@ -49,6 +51,7 @@ struct EmbeddingBackward {
   GradientView position_gradient;  ///< [context, width]; may be empty
   Dropout dropout;                 ///< forward's
   void* scratch = nullptr;         ///< embedding_backward_scratch_bytes
+  float scale = 1;                 ///< forward's: of token_gradient, before it is added to memory
 };
 
 /// output = residual + norm(input), rounded once. Layer norm, or RMS norm when subtract_mean is false (then mean and

@@ -17,7 +17,7 @@ template <class T>
 __global__ void __launch_bounds__(kPlaceThreads)
     embedding_forward_kernel(const std::int32_t* tokens, const std::int32_t* places, Rows<const T> table,
                              Rows<const T> positions, Rows<T> output, std::int64_t rows, std::int64_t sequence,
-                             std::int64_t width, std::int64_t vocab, DropoutSource dropout, bool aligned) {
+                             std::int64_t width, std::int64_t vocab, float scale, DropoutSource dropout, bool aligned) {
   const Place at(rows, width);
   if (at.left <= 0) return;
   const std::int64_t row = at.row, column = at.column, left = at.left, token = tokens[row];
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kPlaceThreads)
   float x[kPack], mask[kPack];
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
-    x[i] = known ? of_token[i] : __uint_as_float(0x7fc00000u);
+    x[i] = known ? __fmul_rn(scale, of_token[i]) : __uint_as_float(0x7fc00000u);
     if (positions.data != nullptr) x[i] = __fadd_rn(x[i], of_position[i]);
   }
   if (dropout.on()) {
@@ -56,6 +56,7 @@ struct TokenRows {
   std::int64_t count, width, vocab;  ///< vocab: rows of the table; tokens beyond it have no gradient
   DropoutSource dropout;
   bool aligned;
+  float scale = 1;  ///< of a finished sum
 };
 
 /// Adds the rows place_of(0), place_of(1), ... place_of(count - 1) in order. Four are under way at a time.
@@ -79,6 +80,15 @@ __device__ __forceinline__ void add_rows(const TokenRows<T>& a, std::int64_t cou
       for (int j = 0; j < kPack; ++j) sum[j] += a.dropout.on() ? __fmul_rn(x[i][j], mask[j]) : x[i][j];
     }
   }
+}
+
+/// Writes a sum with its scale.
+template <class T, class G>
+__device__ __forceinline__ void write_sum(const TokenRows<T>& a, G* to, std::int64_t left, bool aligned, bool adds,
+                                          float (&sum)[kPack]) {
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) sum[i] = __fmul_rn(a.scale, sum[i]);
+  write_gradient(to, left, aligned, adds, sum);
 }
 
 /// A block has 32 neighbours in the sorted order and 256 columns. It sums the runs of equal tokens, or positions, that
@@ -106,7 +116,7 @@ __global__ void __launch_bounds__(kLanes* kWarps, kTokenBlocks)
     float sum[kPack] = {};
     const auto place_of = [&](std::int64_t i) { return __shfl_sync(kAllLanes, place, first + static_cast<int>(i)); };
     add_rows(a, __ffs(static_cast<int>(starts)) - 1 - first, column, left, place_of, sum);
-    write_gradient(gradient.at(mine, column), left, gradient_aligned, adds, sum);
+    write_sum(a, gradient.at(mine, column), left, gradient_aligned, adds, sum);
   }
   const int first = __ffs(static_cast<int>(starts)) - 1;
   const std::uint32_t mine = __shfl_sync(kAllLanes, token, first);
@@ -130,7 +140,7 @@ __global__ void __launch_bounds__(kLanes* kWarps, kTokenBlocks)
 #pragma unroll
     for (int i = 0; i < kPack; ++i) sum[i] += of_warp[(other * kPack + i) * static_cast<int>(kLanes) + lane];
   }
-  write_gradient(gradient.at(mine, column), left, gradient_aligned, adds, sum);
+  write_sum(a, gradient.at(mine, column), left, gradient_aligned, adds, sum);
 }
 
 /// A thread per position and pack sums over the batch, in order. Positions beyond the sequence have gradient zero.
@@ -159,7 +169,7 @@ void CudaKernels::embedding_forward(Stream& stream, const EmbeddingForward& a) {
     const bool aligned = is_aligned(a.token_table) && is_aligned(a.position_table) && is_aligned(a.output);
     launch(cuda_stream(stream), blocks_of_places(rows, a.width), dim3(kPlaceThreads), 0, embedding_forward_kernel<T>,
            a.tokens, a.positions, rows_of<T>(a.token_table), rows_of<T>(a.position_table), rows_of<T>(a.output), rows,
-           a.sequence, a.width, a.vocab, DropoutSource(a.dropout), aligned);
+           a.sequence, a.width, a.vocab, a.scale, DropoutSource(a.dropout), aligned);
   });
 }
 
@@ -177,19 +187,20 @@ void CudaKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a)
                       DropoutSource(a.dropout),
                       is_aligned(a.output_gradient)};
     /// Sums the rows of each number, which is a token or a position, into that row of a table.
-    const auto sum_rows_of = [&](const std::int32_t* numbers, std::int64_t table_rows, const GradientView& sum) {
+    const auto sum_rows_of = [&](const std::int32_t* numbers, std::int64_t table_rows, const GradientView& sum,
+                                 float scale) {
       const View& gradient = sum.view;
       rows.keys = sort_tokens(s, numbers, tokens, layout.keys, layout.merged);
-      rows.vocab = table_rows;
+      rows.vocab = table_rows, rows.scale = scale;
       if (!sum.adds) fill_zero(stream, gradient.data, table_rows * a.width * size_of(gradient.dtype));
       with_float_type(gradient.dtype, [&]<class G>() {
         launch(s, blocks_for(tokens, kLanes, ceil_div(a.width, kLanes * kPack)), dim3(kLanes, kWarps), 0,
                token_gradient_kernel<T, G>, rows, rows_of<G>(gradient), sum.adds, is_aligned(gradient));
       });
     };
-    if (a.token_gradient) sum_rows_of(a.tokens, a.vocab, a.token_gradient);
+    if (a.token_gradient) sum_rows_of(a.tokens, a.vocab, a.token_gradient, a.scale);
     if (a.position_gradient && a.positions != nullptr) {
-      sum_rows_of(a.positions, a.context, a.position_gradient);
+      sum_rows_of(a.positions, a.context, a.position_gradient, 1);
     } else if (a.position_gradient) {
       const View& gradient = a.position_gradient.view;
       with_float_type(gradient.dtype, [&]<class G>() {

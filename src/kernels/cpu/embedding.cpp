@@ -20,6 +20,7 @@ void CpuKernels::embedding_forward(Stream&, const EmbeddingForward& a) {
       TESSERA_ASSERT(token >= 0 && token < a.vocab, "token {} at place {} of the micro-batch: 0 to {}", token, t,
                      a.vocab - 1);
       vector_.to_float[type](a.token_table.at(token), sum, a.width);
+      if (a.scale != 1) vector_.scale(sum, a.scale, a.width);
       if (a.position_table) {
         vector_.to_float[type](a.position_table.at(a.positions != nullptr ? a.positions[t] : t % a.sequence), other,
                                a.width);
@@ -57,7 +58,10 @@ class GradientRows {
     for (std::int64_t i = begin + 1; i < end; ++i) add(order[i]);
     return sum_;
   }
-  const float* sum() const { return sum_; }
+  const float* scaled_sum() {
+    if (a_.scale != 1) vector_.scale(sum_, a_.scale, a_.width);
+    return sum_;
+  }
 
  private:
   void read(std::int64_t token, float* out) {
@@ -104,7 +108,7 @@ void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) 
         const std::int32_t token = token_at(i);
         rows.start(order[i]);
         for (++i; i < tokens && token_at(i) == token; ++i) rows.add(order[i]);
-        write_gradient_row(vector_, a.token_gradient, token, 0, rows.sum(), a.width);
+        write_gradient_row(vector_, a.token_gradient, token, 0, rows.scaled_sum(), a.width);
       }
     });
   }
