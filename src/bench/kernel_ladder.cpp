@@ -168,8 +168,8 @@ void KernelLadder::add_activations(DType t, std::int64_t elements) {
   add([=, this](Kernels& k, Stream& on) {
     k.rotary(on, {b, s, w / 64, 64, floats(from_, s * 64), nullptr, false, r(n), o(n)});
   });
-  add([=](Kernels& k, Stream& on) { k.swiglu_forward(on, {n, w, r(n), r(n), o(n)}); });
-  add([=](Kernels& k, Stream& on) { k.swiglu_backward(on, {n, w, r(n), r(n), r(n), o(n), o(n), {}}); });
+  add([=](Kernels& k, Stream& on) { k.glu_forward(on, {n, w, r(n), r(n), o(n)}); });
+  add([=](Kernels& k, Stream& on) { k.glu_backward(on, {n, w, r(n), r(n), r(n), o(n), o(n), {}}); });
   add([=, this](Kernels& k, Stream& on) {
     k.dropout(on, r(n), o(n), n, w, {0.1f, s, 0, DropoutSite::embedding, as<StepScalars>(scalars_)});
   });

@@ -113,9 +113,9 @@ KernelCost cost_of(const RotaryArguments& a) {
   return {0, bytes_of(2 * a.batch * a.sequence * a.heads * a.head_width, a.input.dtype)};
 }
 
-KernelCost cost_of(const SwigluForward& a) { return {0, bytes_of(3 * a.tokens * a.width, a.gate.dtype)}; }
+KernelCost cost_of(const GluForward& a) { return {0, bytes_of(3 * a.tokens * a.width, a.gate.dtype)}; }
 
-KernelCost cost_of(const SwigluBackward& a) {
+KernelCost cost_of(const GluBackward& a) {
   return {0, bytes_of((a.output ? 6 : 5) * a.tokens * a.width, a.gate.dtype)};
 }
 

@@ -85,14 +85,14 @@ class ObservedKernels final : public Kernels {
             [&] { inner_->rotary(stream, a); });
   }
 
-  void swiglu_forward(Stream& stream, const SwigluForward& a) override {
+  void glu_forward(Stream& stream, const GluForward& a) override {
     observe(other("swiglu", matrix(a.tokens, a.width), cost_of(a), a.gate.dtype),
-            [&] { inner_->swiglu_forward(stream, a); });
+            [&] { inner_->glu_forward(stream, a); });
   }
 
-  void swiglu_backward(Stream& stream, const SwigluBackward& a) override {
+  void glu_backward(Stream& stream, const GluBackward& a) override {
     observe(other("swiglu backward", matrix(a.tokens, a.width), cost_of(a), a.gate.dtype),
-            [&] { inner_->swiglu_backward(stream, a); });
+            [&] { inner_->glu_backward(stream, a); });
   }
 
   void head(Stream& stream, const HeadArguments& a) override {

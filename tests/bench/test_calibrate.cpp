@@ -71,8 +71,8 @@ std::vector<std::string> every_kernel() {
   kernels->rotary(s, rotary);
   rotary.inverse = true;
   kernels->rotary(s, rotary);
-  kernels->swiglu_forward(s, {});
-  kernels->swiglu_backward(s, {});
+  kernels->glu_forward(s, {});
+  kernels->glu_backward(s, {});
   HeadArguments head;
   kernels->head(s, head);
   head.input_gradient = view;

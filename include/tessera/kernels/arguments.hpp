@@ -180,13 +180,13 @@ struct RotaryArguments {
 };
 
 /// output = silu(gate) * up, silu(x) = x / (1 + exp(-x)) (Shazeer 2020).
-struct SwigluForward {
+struct GluForward {
   std::int64_t tokens = 0, width = 0;
   ConstView gate, up;  ///< [tokens, width]
   View output;         ///< [tokens, width]; may be gate's or up's own memory
 };
 
-struct SwigluBackward {
+struct GluBackward {
   std::int64_t tokens = 0, width = 0;
   ConstView gate, up, output_gradient;  ///< [tokens, width]
   View gate_gradient, up_gradient;      ///< [tokens, width]; each may be one of the three inputs' own memory

@@ -25,8 +25,8 @@ KernelCost cost_of(const AttentionBackward& a);
 /// Counts as if the cache were full.
 KernelCost cost_of(const AttentionCached& a);
 KernelCost cost_of(const RotaryArguments& a);
-KernelCost cost_of(const SwigluForward& a);
-KernelCost cost_of(const SwigluBackward& a);
+KernelCost cost_of(const GluForward& a);
+KernelCost cost_of(const GluBackward& a);
 /// Counts one matmul, or three with gradients, and counts the logits as if they never left the chip.
 KernelCost cost_of(const HeadArguments& a);
 KernelCost cost_of(const UpdateArguments& a);

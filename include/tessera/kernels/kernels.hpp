@@ -42,8 +42,8 @@ class Kernels {
   virtual void attention_cached(Stream& stream, const AttentionCached& a) = 0;
   /// Rotates queries or keys by their positions' angles.
   virtual void rotary(Stream& stream, const RotaryArguments& a) = 0;
-  virtual void swiglu_forward(Stream& stream, const SwigluForward& a) = 0;
-  virtual void swiglu_backward(Stream& stream, const SwigluBackward& a) = 0;
+  virtual void glu_forward(Stream& stream, const GluForward& a) = 0;
+  virtual void glu_backward(Stream& stream, const GluBackward& a) = 0;
   /// Computes the loss; all gradients too if `a` is for training.
   virtual void head(Stream& stream, const HeadArguments& a) = 0;
   /// Computes output = input with the mask of `dropout` (which must be on) applied; [rows, columns], in place allowed.

@@ -25,8 +25,8 @@ __global__ void __launch_bounds__(kPlaceThreads)
 
 template <class T>
 __global__ void __launch_bounds__(kPlaceThreads)
-    swiglu_forward_kernel(Rows<const T> gate, Rows<const T> up, Rows<T> output, std::int64_t rows, std::int64_t columns,
-                          bool aligned) {
+    glu_forward_kernel(Rows<const T> gate, Rows<const T> up, Rows<T> output, std::int64_t rows, std::int64_t columns,
+                       bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
   const StoredPack<T> g = load_pack(gate.at(at.row, at.column), at.left, aligned);
@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(kPlaceThreads)
 
 template <class T>
 __global__ void __launch_bounds__(kPlaceThreads)
-    swiglu_backward_kernel(Rows<const T> gate, Rows<const T> up, Rows<const T> output_gradient, Rows<T> gate_gradient,
-                           Rows<T> up_gradient, Rows<T> output, std::int64_t rows, std::int64_t columns, bool aligned) {
+    glu_backward_kernel(Rows<const T> gate, Rows<const T> up, Rows<const T> output_gradient, Rows<T> gate_gradient,
+                        Rows<T> up_gradient, Rows<T> output, std::int64_t rows, std::int64_t columns, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
   const StoredPack<T> g = load_pack(gate.at(at.row, at.column), at.left, aligned);
@@ -112,19 +112,19 @@ void CudaKernels::gelu(Stream& stream, ConstView input, View output, std::int64_
   });
 }
 
-void CudaKernels::swiglu_forward(Stream& stream, const SwigluForward& a) {
+void CudaKernels::glu_forward(Stream& stream, const GluForward& a) {
   const bool aligned = is_aligned(a.gate) && is_aligned(a.up) && is_aligned(a.output);
   with_float_type(a.gate.dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0, swiglu_forward_kernel<T>,
+    launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0, glu_forward_kernel<T>,
            rows_of<T>(a.gate), rows_of<T>(a.up), rows_of<T>(a.output), a.tokens, a.width, aligned);
   });
 }
 
-void CudaKernels::swiglu_backward(Stream& stream, const SwigluBackward& a) {
+void CudaKernels::glu_backward(Stream& stream, const GluBackward& a) {
   const bool aligned = is_aligned(a.gate) && is_aligned(a.up) && is_aligned(a.output_gradient) &&
                        is_aligned(a.gate_gradient) && is_aligned(a.up_gradient) && is_aligned(a.output);
   with_float_type(a.gate.dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0, swiglu_backward_kernel<T>,
+    launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0, glu_backward_kernel<T>,
            rows_of<T>(a.gate), rows_of<T>(a.up), rows_of<T>(a.output_gradient), rows_of<T>(a.gate_gradient),
            rows_of<T>(a.up_gradient), rows_of<T>(a.output), a.tokens, a.width, aligned);
   });

@@ -39,8 +39,8 @@ class CudaKernels final : public Kernels {
   void attention_backward(Stream& stream, const AttentionBackward& a) override;
   void attention_cached(Stream& stream, const AttentionCached& a) override;
   void rotary(Stream& stream, const RotaryArguments& a) override;
-  void swiglu_forward(Stream& stream, const SwigluForward& a) override;
-  void swiglu_backward(Stream& stream, const SwigluBackward& a) override;
+  void glu_forward(Stream& stream, const GluForward& a) override;
+  void glu_backward(Stream& stream, const GluBackward& a) override;
   void head(Stream& stream, const HeadArguments& a) override;
   void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
                const Dropout& dropout) override;

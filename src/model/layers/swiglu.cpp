@@ -4,22 +4,22 @@ namespace tessera {
 
 void swiglu_forward(const LayerCall& call) {
   const Layer& layer = call.layer;
-  SwigluForward f;
+  GluForward f;
   f.tokens = layer.rows, f.width = layer.in;
   f.gate = call.view(layer.inputs[0]), f.up = call.view(layer.inputs[1]);
   f.output = call.view(layer.outputs[0]);
-  call.kernels.swiglu_forward(call.stream, f);
+  call.kernels.glu_forward(call.stream, f);
 }
 
 void swiglu_backward(const LayerCall& call, BackwardTurn::Half) {
   const Layer& layer = call.layer;
-  SwigluBackward b;
+  GluBackward b;
   b.tokens = layer.rows, b.width = layer.in;
   b.gate = call.view(layer.inputs[0]), b.up = call.view(layer.inputs[1]);
   b.output_gradient = call.gradient(layer.outputs[0]);
   b.gate_gradient = call.gradient(layer.inputs[0]), b.up_gradient = call.gradient(layer.inputs[1]);
   if (!call.is_saved(layer.outputs[0])) b.output = call.view(layer.outputs[0]);
-  call.kernels.swiglu_backward(call.stream, b);
+  call.kernels.glu_backward(call.stream, b);
 }
 
 }  // namespace tessera

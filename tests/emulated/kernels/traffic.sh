@@ -45,8 +45,8 @@ gpt2_wide norm_forward_kernel 0.95 0.90 1.05 140
 gpt2_wide norm_backward_kernel 0.95 0.95 1.05 275
 qwen2 norm_forward_kernel 0.95 0.90 1.05 140
 qwen2 norm_backward_kernel 0.95 0.95 1.05 265
-qwen2 swiglu_forward_kernel 0.95 0.95 1 170
-qwen2 swiglu_backward_kernel 0.95 0.95 1 170
+qwen2 glu_forward_kernel 0.95 0.95 1 170
+qwen2 glu_backward_kernel 0.95 0.95 1 170
 qwen2 rotary_kernel 0.70 0.95 1 170
 qwen2 forward_kernel 0.95 0.95 1.05 1000
 qwen2 backward_kernel 0.95 0.95 1.05 1000

@@ -220,20 +220,20 @@ class MirroredKernels final : public Kernels {
     kernels_.rotary(stream, a);
     m.finish();
   }
-  void swiglu_forward(Stream& stream, const SwigluForward& arguments) override {
+  void glu_forward(Stream& stream, const GluForward& arguments) override {
     Mirror m(device_, stream);
-    SwigluForward a = arguments;
+    GluForward a = arguments;
     m.in(a.gate, a.tokens, a.width), m.in(a.up, a.tokens, a.width), m.out(a.output, a.tokens, a.width);
-    kernels_.swiglu_forward(stream, a);
+    kernels_.glu_forward(stream, a);
     m.finish();
   }
-  void swiglu_backward(Stream& stream, const SwigluBackward& arguments) override {
+  void glu_backward(Stream& stream, const GluBackward& arguments) override {
     Mirror m(device_, stream);
-    SwigluBackward a = arguments;
+    GluBackward a = arguments;
     m.in(a.gate, a.tokens, a.width), m.in(a.up, a.tokens, a.width), m.in(a.output_gradient, a.tokens, a.width);
     m.out(a.gate_gradient, a.tokens, a.width), m.out(a.up_gradient, a.tokens, a.width);
     m.out(a.output, a.tokens, a.width);
-    kernels_.swiglu_backward(stream, a);
+    kernels_.glu_backward(stream, a);
     m.finish();
   }
   void head(Stream& stream, const HeadArguments& arguments) override {

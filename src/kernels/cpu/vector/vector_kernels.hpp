@@ -69,11 +69,11 @@ struct VectorKernels {
   /// One head: pairs (x[i], x[half + i]) rotated by angle i; out may be x.
   ByStorage<void (*)(const void* x, const float* cosine, const float* sine, void* out, std::int64_t half)> rotary;
   /// out = silu(gate) * up; out may be either.
-  ByStorage<void (*)(const void* gate, const void* up, void* out, std::int64_t n)> swiglu;
+  ByStorage<void (*)(const void* gate, const void* up, void* out, std::int64_t n)> glu;
   /// Each gradient may be any of the inputs.
   ByStorage<void (*)(const void* gate, const void* up, const void* output_gradient, void* gate_gradient,
                      void* up_gradient, std::int64_t n)>
-      swiglu_backward;
+      glu_backward;
 
   // Softmax.
   /// One tile of online softmax: s becomes exp(scale * s - new maximum); updates maximum and sum. Returns the factor by

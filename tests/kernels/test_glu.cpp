@@ -23,9 +23,9 @@ struct Result {
   Tensor output, gate_gradient, up_gradient;
 };
 
-SwigluBackward backward_arguments(std::int64_t tokens, std::int64_t width, const Tensor& gate, const Tensor& up,
-                                  const Tensor& upstream) {
-  SwigluBackward b;
+GluBackward backward_arguments(std::int64_t tokens, std::int64_t width, const Tensor& gate, const Tensor& up,
+                               const Tensor& upstream) {
+  GluBackward b;
   b.tokens = tokens, b.width = width;
   b.gate = gate.view(), b.up = up.view(), b.output_gradient = upstream.view();
   return b;
@@ -34,10 +34,10 @@ SwigluBackward backward_arguments(std::int64_t tokens, std::int64_t width, const
 Result both(Device& device, std::int64_t tokens, std::int64_t width, DType dtype, const Tensor& gate, const Tensor& up,
             const Tensor& upstream) {
   Result r{Tensor(tokens, width, dtype), Tensor(tokens, width, dtype), Tensor(tokens, width, dtype)};
-  device->swiglu_forward(*device.stream, {tokens, width, gate.view(), up.view(), r.output.view()});
-  SwigluBackward b = backward_arguments(tokens, width, gate, up, upstream);
+  device->glu_forward(*device.stream, {tokens, width, gate.view(), up.view(), r.output.view()});
+  GluBackward b = backward_arguments(tokens, width, gate, up, upstream);
   b.gate_gradient = r.gate_gradient.view(), b.up_gradient = r.up_gradient.view();
-  device->swiglu_backward(*device.stream, b);
+  device->glu_backward(*device.stream, b);
   return r;
 }
 
@@ -45,7 +45,7 @@ constexpr std::int64_t kShapes[][2] = {{1, 1}, {3, 15}, {5, 17}, {33, 64}, {40, 
 
 }  // namespace
 
-TEST_CASE("swiglu and its gradients against double precision, and in place", "[swiglu]") {
+TEST_CASE("glu and its gradients against double precision, and in place", "[glu]") {
   for (const InstructionSet set : kInstructionSets) {
     if (!is_supported(set)) continue;
     Device device(2, set);
@@ -62,15 +62,15 @@ TEST_CASE("swiglu and its gradients against double precision, and in place", "[s
         CHECK((r.output.intact() && r.gate_gradient.intact() && r.up_gradient.intact()));
 
         Tensor over_gate = gate, over_up = up, over_upstream = upstream;
-        device->swiglu_forward(*device.stream, {tokens, width, over_gate.view(), up.view(), over_gate.view()});
+        device->glu_forward(*device.stream, {tokens, width, over_gate.view(), up.view(), over_gate.view()});
         CHECK(over_gate.same_bits(r.output));
-        device->swiglu_forward(*device.stream, {tokens, width, gate.view(), over_up.view(), over_up.view()});
+        device->glu_forward(*device.stream, {tokens, width, gate.view(), over_up.view(), over_up.view()});
         CHECK(over_up.same_bits(r.output));
         over_up = up;
-        SwigluBackward b = backward_arguments(tokens, width, gate, over_up, over_upstream);
+        GluBackward b = backward_arguments(tokens, width, gate, over_up, over_upstream);
         Tensor again(tokens, width, dtype);
         b.gate_gradient = over_upstream.view(), b.up_gradient = over_up.view(), b.output = again.view();
-        device->swiglu_backward(*device.stream, b);
+        device->glu_backward(*device.stream, b);
         CHECK((over_upstream.same_bits(r.gate_gradient) && over_up.same_bits(r.up_gradient)));
         CHECK((again.same_bits(r.output) && again.intact()));
       }
@@ -78,7 +78,7 @@ TEST_CASE("swiglu and its gradients against double precision, and in place", "[s
   }
 }
 
-TEST_CASE("swiglu has the same bits on all instruction sets and thread counts", "[swiglu]") {
+TEST_CASE("glu has the same bits on all instruction sets and thread counts", "[glu]") {
   const std::int64_t tokens = 37, width = 41;
   for (const DType dtype : kFloatTypes) {
     const Tensor gate = Tensor::random(tokens, width, dtype, 1, 30.0), up = Tensor::random(tokens, width, dtype, 2),
@@ -97,7 +97,7 @@ TEST_CASE("swiglu has the same bits on all instruction sets and thread counts", 
   }
 }
 
-TEST_CASE("swiglu of gates that overflow exp is finite, and NaN is passed on", "[swiglu]") {
+TEST_CASE("glu of gates that overflow exp is finite, and NaN is passed on", "[glu]") {
   Device device;
   Tensor gate = Tensor::random(1, 4, DType::fp32, 1);
   const Tensor up = Tensor::random(1, 4, DType::fp32, 2), upstream = Tensor::random(1, 4, DType::fp32, 3);
