@@ -86,13 +86,11 @@ class ObservedKernels final : public Kernels {
   }
 
   void glu_forward(Stream& stream, const GluForward& a) override {
-    observe(other("swiglu", matrix(a.tokens, a.width), cost_of(a), a.gate.dtype),
-            [&] { inner_->glu_forward(stream, a); });
+    observe(gate("swiglu", a), [&] { inner_->glu_forward(stream, a); });
   }
 
   void glu_backward(Stream& stream, const GluBackward& a) override {
-    observe(other("swiglu backward", matrix(a.tokens, a.width), cost_of(a), a.gate.dtype),
-            [&] { inner_->glu_backward(stream, a); });
+    observe(gate("swiglu backward", a), [&] { inner_->glu_backward(stream, a); });
   }
 
   void head(Stream& stream, const HeadArguments& a) override {
@@ -173,6 +171,11 @@ class ObservedKernels final : public Kernels {
   /// Returns the call of a kernel without matmuls.
   static KernelCall other(const char* name, std::string shape, const KernelCost& cost, DType dtype) {
     return {name, std::move(shape), KernelGroup::other, cost, dtype, {}};
+  }
+  template <class Arguments>
+  static KernelCall gate(const char* name, const Arguments& a) {
+    const char* const gelu = a.activation == GateActivation::gelu ? ", gelu" : "";
+    return other(name, matrix(a.tokens, a.width) + gelu, cost_of(a), a.gate.dtype);
   }
   static KernelCost moves(std::int64_t elements, DType dtype) { return {0, bytes_of(elements, dtype)}; }
   static KernelCall call_of(const HeadArguments& a) {

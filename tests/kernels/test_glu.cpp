@@ -9,12 +9,17 @@ namespace {
 
 struct Reference {
   Doubles output, gate_gradient, up_gradient;
-  Reference(const Doubles& gate, const Doubles& up, const Doubles& upstream) {
+  Reference(const Doubles& gate, const Doubles& up, const Doubles& upstream, GateActivation activation) {
     for (std::size_t i = 0; i < gate.size(); ++i) {
-      const double x = gate[i], s = 1 / (1 + std::exp(-x));
-      output.push_back(x * s * up[i]);
-      up_gradient.push_back(upstream[i] * x * s);
-      gate_gradient.push_back(upstream[i] * up[i] * s * (1 + x * (1 - s)));
+      const double x = gate[i], s = 1 / (1 + std::exp(-x)), root = std::sqrt(2 / std::acos(-1.0));
+      const double tanh = std::tanh(root * (x + 0.044715 * x * x * x));
+      const bool gelu = activation == GateActivation::gelu;
+      const double value = gelu ? x / 2 * (1 + tanh) : x * s;
+      const double slope =
+          gelu ? (1 + tanh + x * (1 - tanh * tanh) * root * (1 + 3 * 0.044715 * x * x)) / 2 : s * (1 + x * (1 - s));
+      output.push_back(value * up[i]);
+      up_gradient.push_back(upstream[i] * value);
+      gate_gradient.push_back(upstream[i] * up[i] * slope);
     }
   }
 };
@@ -24,23 +29,25 @@ struct Result {
 };
 
 GluBackward backward_arguments(std::int64_t tokens, std::int64_t width, const Tensor& gate, const Tensor& up,
-                               const Tensor& upstream) {
+                               const Tensor& upstream, GateActivation activation) {
   GluBackward b;
+  b.activation = activation;
   b.tokens = tokens, b.width = width;
   b.gate = gate.view(), b.up = up.view(), b.output_gradient = upstream.view();
   return b;
 }
 
 Result both(Device& device, std::int64_t tokens, std::int64_t width, DType dtype, const Tensor& gate, const Tensor& up,
-            const Tensor& upstream) {
+            const Tensor& upstream, GateActivation activation) {
   Result r{Tensor(tokens, width, dtype), Tensor(tokens, width, dtype), Tensor(tokens, width, dtype)};
-  device->glu_forward(*device.stream, {tokens, width, gate.view(), up.view(), r.output.view()});
-  GluBackward b = backward_arguments(tokens, width, gate, up, upstream);
+  device->glu_forward(*device.stream, {tokens, width, gate.view(), up.view(), r.output.view(), activation});
+  GluBackward b = backward_arguments(tokens, width, gate, up, upstream, activation);
   b.gate_gradient = r.gate_gradient.view(), b.up_gradient = r.up_gradient.view();
   device->glu_backward(*device.stream, b);
   return r;
 }
 
+constexpr GateActivation kActivations[] = {GateActivation::silu, GateActivation::gelu};
 constexpr std::int64_t kShapes[][2] = {{1, 1}, {3, 15}, {5, 17}, {33, 64}, {40, 257}};
 
 }  // namespace
@@ -51,28 +58,32 @@ TEST_CASE("glu and its gradients against double precision, and in place", "[glu]
     Device device(2, set);
     for (const DType dtype : kFloatTypes) {
       for (const auto& [tokens, width] : kShapes) {
-        INFO(name_of(set) << " " << name_of(dtype) << " " << tokens << " x " << width);
-        const Tensor gate = Tensor::random(tokens, width, dtype, 1, 4.0), up = Tensor::random(tokens, width, dtype, 2),
-                     upstream = Tensor::random(tokens, width, dtype, 3);
-        const Reference reference(gate.values(), up.values(), upstream.values());
-        const Result r = both(device, tokens, width, dtype, gate, up, upstream);
-        CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
-        CHECK(relative_error(r.gate_gradient.values(), reference.gate_gradient) < tolerance(dtype));
-        CHECK(relative_error(r.up_gradient.values(), reference.up_gradient) < tolerance(dtype));
-        CHECK((r.output.intact() && r.gate_gradient.intact() && r.up_gradient.intact()));
+        for (const GateActivation activation : kActivations) {
+          INFO(name_of(set) << " " << name_of(dtype) << " " << tokens << " x " << width
+                            << (activation == GateActivation::gelu ? " gelu" : " silu"));
+          const Tensor gate = Tensor::random(tokens, width, dtype, 1, 4.0),
+                       up = Tensor::random(tokens, width, dtype, 2), upstream = Tensor::random(tokens, width, dtype, 3);
+          const Reference reference(gate.values(), up.values(), upstream.values(), activation);
+          const Result r = both(device, tokens, width, dtype, gate, up, upstream, activation);
+          CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
+          CHECK(relative_error(r.gate_gradient.values(), reference.gate_gradient) < tolerance(dtype));
+          CHECK(relative_error(r.up_gradient.values(), reference.up_gradient) < tolerance(dtype));
+          CHECK((r.output.intact() && r.gate_gradient.intact() && r.up_gradient.intact()));
 
-        Tensor over_gate = gate, over_up = up, over_upstream = upstream;
-        device->glu_forward(*device.stream, {tokens, width, over_gate.view(), up.view(), over_gate.view()});
-        CHECK(over_gate.same_bits(r.output));
-        device->glu_forward(*device.stream, {tokens, width, gate.view(), over_up.view(), over_up.view()});
-        CHECK(over_up.same_bits(r.output));
-        over_up = up;
-        GluBackward b = backward_arguments(tokens, width, gate, over_up, over_upstream);
-        Tensor again(tokens, width, dtype);
-        b.gate_gradient = over_upstream.view(), b.up_gradient = over_up.view(), b.output = again.view();
-        device->glu_backward(*device.stream, b);
-        CHECK((over_upstream.same_bits(r.gate_gradient) && over_up.same_bits(r.up_gradient)));
-        CHECK((again.same_bits(r.output) && again.intact()));
+          Tensor over_gate = gate, over_up = up, over_upstream = upstream;
+          device->glu_forward(*device.stream,
+                              {tokens, width, over_gate.view(), up.view(), over_gate.view(), activation});
+          CHECK(over_gate.same_bits(r.output));
+          device->glu_forward(*device.stream, {tokens, width, gate.view(), over_up.view(), over_up.view(), activation});
+          CHECK(over_up.same_bits(r.output));
+          over_up = up;
+          GluBackward b = backward_arguments(tokens, width, gate, over_up, over_upstream, activation);
+          Tensor again(tokens, width, dtype);
+          b.gate_gradient = over_upstream.view(), b.up_gradient = over_up.view(), b.output = again.view();
+          device->glu_backward(*device.stream, b);
+          CHECK((over_upstream.same_bits(r.gate_gradient) && over_up.same_bits(r.up_gradient)));
+          CHECK((again.same_bits(r.output) && again.intact()));
+        }
       }
     }
   }
@@ -81,6 +92,7 @@ TEST_CASE("glu and its gradients against double precision, and in place", "[glu]
 TEST_CASE("glu has the same bits on all instruction sets and thread counts", "[glu]") {
   const std::int64_t tokens = 37, width = 41;
   for (const DType dtype : kFloatTypes) {
+    const GateActivation activation = dtype == DType::bf16 ? GateActivation::silu : GateActivation::gelu;
     const Tensor gate = Tensor::random(tokens, width, dtype, 1, 30.0), up = Tensor::random(tokens, width, dtype, 2),
                  upstream = Tensor::random(tokens, width, dtype, 3);
     std::vector<Result> results;
@@ -88,7 +100,7 @@ TEST_CASE("glu has the same bits on all instruction sets and thread counts", "[g
       if (!is_supported(set)) continue;
       for (const int threads : {1, 3}) {
         Device device(threads, set);
-        results.push_back(both(device, tokens, width, dtype, gate, up, upstream));
+        results.push_back(both(device, tokens, width, dtype, gate, up, upstream, activation));
         CHECK(results.back().output.same_bits(results.front().output));
         CHECK(results.back().gate_gradient.same_bits(results.front().gate_gradient));
         CHECK(results.back().up_gradient.same_bits(results.front().up_gradient));
@@ -102,14 +114,16 @@ TEST_CASE("glu of gates that overflow exp is finite, and NaN is passed on", "[gl
   Tensor gate = Tensor::random(1, 4, DType::fp32, 1);
   const Tensor up = Tensor::random(1, 4, DType::fp32, 2), upstream = Tensor::random(1, 4, DType::fp32, 3);
   gate.floats()[0] = 1e4f, gate.floats()[1] = -1e4f, gate.floats()[2] = NAN;
-  const Result r = both(device, 1, 4, DType::fp32, gate, up, upstream);
-  const double u0 = up.values()[0], d0 = upstream.values()[0];
-  CHECK(static_cast<double>(r.output.floats()[0]) == Approx(1e4 * u0));
-  CHECK(static_cast<double>(r.gate_gradient.floats()[0]) == Approx(d0 * u0));
-  CHECK(static_cast<double>(r.up_gradient.floats()[0]) == Approx(d0 * 1e4));
-  for (const Tensor* t : {&r.output, &r.gate_gradient, &r.up_gradient}) {
-    CHECK(std::abs(t->floats()[1]) < 1e-30f);
-    CHECK(std::isnan(t->floats()[2]));
-    CHECK(std::isfinite(t->floats()[3]));
+  for (const GateActivation activation : kActivations) {
+    const Result r = both(device, 1, 4, DType::fp32, gate, up, upstream, activation);
+    const double u0 = up.values()[0], d0 = upstream.values()[0];
+    CHECK(static_cast<double>(r.output.floats()[0]) == Approx(1e4 * u0));
+    CHECK(static_cast<double>(r.gate_gradient.floats()[0]) == Approx(d0 * u0));
+    CHECK(static_cast<double>(r.up_gradient.floats()[0]) == Approx(d0 * 1e4));
+    for (const Tensor* t : {&r.output, &r.gate_gradient, &r.up_gradient}) {
+      CHECK(std::abs(t->floats()[1]) < 1e-20f);
+      CHECK(std::isnan(t->floats()[2]));
+      CHECK(std::isfinite(t->floats()[3]));
+    }
   }
 }

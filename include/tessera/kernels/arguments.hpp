@@ -179,11 +179,15 @@ struct RotaryArguments {
   View output;      ///< shaped and typed as input
 };
 
-/// output = silu(gate) * up, silu(x) = x / (1 + exp(-x)) (Shazeer 2020).
+/// Of a gated MLP (Shazeer 2020): silu(x) = x / (1 + exp(-x)) in SwiGLU, LinearForward's gelu in GeGLU (Gemma).
+enum class GateActivation : std::uint8_t { silu, gelu };
+
+/// output = activation(gate) * up.
 struct GluForward {
   std::int64_t tokens = 0, width = 0;
   ConstView gate, up;  ///< [tokens, width]
   View output;         ///< [tokens, width]; may be gate's or up's own memory
+  GateActivation activation = GateActivation::silu;
 };
 
 struct GluBackward {
@@ -191,6 +195,7 @@ struct GluBackward {
   ConstView gate, up, output_gradient;  ///< [tokens, width]
   View gate_gradient, up_gradient;      ///< [tokens, width]; each may be one of the three inputs' own memory
   View output;  ///< [tokens, width]: forward's again, the same bits, in separate memory; or empty
+  GateActivation activation = GateActivation::silu;  ///< forward's
 };
 
 /// A target that the loss leaves out.

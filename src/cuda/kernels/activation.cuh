@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cuda/kernels/intrinsics.cuh"
+#include "tessera/kernels/arguments.hpp"
 
 namespace tessera {
 
@@ -49,14 +50,18 @@ __device__ __forceinline__ float gelu_slope(float x) {
   return fmaf(x * g.sigmoid, (g.e * g.sigmoid) * two_slope, g.sigmoid);
 }
 
-/// silu(x) = x s and its slope s + x s (1 - s), s = 1 / (1 + exp(-x)).
-struct SiluParts {
+/// The activation of a gate and its slope. Of silu(x) = x s, s = 1 / (1 + exp(-x)), that is s + x s (1 - s).
+struct Activated {
   float value, slope;
 };
-template <class T>
-__device__ __forceinline__ SiluParts silu_parts(float x) {
-  const Logistic g = logistic<T>(x);
-  return {x * g.sigmoid, fmaf(x * g.sigmoid, g.e * g.sigmoid, g.sigmoid)};
+template <class T, GateActivation activation>
+__device__ __forceinline__ Activated activated(float x) {
+  if constexpr (activation == GateActivation::gelu) {
+    return {gelu_of<T>(x), gelu_slope<T>(x)};
+  } else {
+    const Logistic g = logistic<T>(x);
+    return {x * g.sigmoid, fmaf(x * g.sigmoid, g.e * g.sigmoid, g.sigmoid)};
+  }
 }
 
 }  // namespace tessera

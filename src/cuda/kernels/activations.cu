@@ -1,4 +1,4 @@
-// GELU, SwiGLU, dropout and rotary positions: matrices element by element.
+// GELU, gates of MLPs, dropout and rotary positions: matrices element by element.
 
 #include "cuda/kernels/activation.cuh"
 #include "cuda/kernels/cuda_kernels.hpp"
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kPlaceThreads)
   store_pack(output.at(at.row, at.column), at.left, aligned, y);
 }
 
-template <class T>
+template <class T, GateActivation activation>
 __global__ void __launch_bounds__(kPlaceThreads)
     glu_forward_kernel(Rows<const T> gate, Rows<const T> up, Rows<T> output, std::int64_t rows, std::int64_t columns,
                        bool aligned) {
@@ -33,11 +33,11 @@ __global__ void __launch_bounds__(kPlaceThreads)
   const StoredPack<T> u = load_pack(up.at(at.row, at.column), at.left, aligned);
   float h[kPack];
 #pragma unroll
-  for (int i = 0; i < kPack; ++i) h[i] = silu_parts<T>(g[i]).value * u[i];
+  for (int i = 0; i < kPack; ++i) h[i] = activated<T, activation>(g[i]).value * u[i];
   store_pack(output.at(at.row, at.column), at.left, aligned, h);
 }
 
-template <class T>
+template <class T, GateActivation activation>
 __global__ void __launch_bounds__(kPlaceThreads)
     glu_backward_kernel(Rows<const T> gate, Rows<const T> up, Rows<const T> output_gradient, Rows<T> gate_gradient,
                         Rows<T> up_gradient, Rows<T> output, std::int64_t rows, std::int64_t columns, bool aligned) {
@@ -49,10 +49,10 @@ __global__ void __launch_bounds__(kPlaceThreads)
   float h[kPack], dg[kPack], du[kPack];
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
-    const SiluParts silu = silu_parts<T>(g[i]);
-    h[i] = silu.value * u[i];
-    dg[i] = d[i] * u[i] * silu.slope;
-    du[i] = d[i] * silu.value;
+    const Activated gate_of = activated<T, activation>(g[i]);
+    h[i] = gate_of.value * u[i];
+    dg[i] = d[i] * u[i] * gate_of.slope;
+    du[i] = d[i] * gate_of.value;
   }
   store_pack(gate_gradient.at(at.row, at.column), at.left, aligned, dg);
   store_pack(up_gradient.at(at.row, at.column), at.left, aligned, du);
@@ -115,8 +115,10 @@ void CudaKernels::gelu(Stream& stream, ConstView input, View output, std::int64_
 void CudaKernels::glu_forward(Stream& stream, const GluForward& a) {
   const bool aligned = is_aligned(a.gate) && is_aligned(a.up) && is_aligned(a.output);
   with_float_type(a.gate.dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0, glu_forward_kernel<T>,
-           rows_of<T>(a.gate), rows_of<T>(a.up), rows_of<T>(a.output), a.tokens, a.width, aligned);
+    const auto kernel = a.activation == GateActivation::gelu ? glu_forward_kernel<T, GateActivation::gelu>
+                                                             : glu_forward_kernel<T, GateActivation::silu>;
+    launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0, kernel, rows_of<T>(a.gate),
+           rows_of<T>(a.up), rows_of<T>(a.output), a.tokens, a.width, aligned);
   });
 }
 
@@ -124,9 +126,11 @@ void CudaKernels::glu_backward(Stream& stream, const GluBackward& a) {
   const bool aligned = is_aligned(a.gate) && is_aligned(a.up) && is_aligned(a.output_gradient) &&
                        is_aligned(a.gate_gradient) && is_aligned(a.up_gradient) && is_aligned(a.output);
   with_float_type(a.gate.dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0, glu_backward_kernel<T>,
-           rows_of<T>(a.gate), rows_of<T>(a.up), rows_of<T>(a.output_gradient), rows_of<T>(a.gate_gradient),
-           rows_of<T>(a.up_gradient), rows_of<T>(a.output), a.tokens, a.width, aligned);
+    const auto kernel = a.activation == GateActivation::gelu ? glu_backward_kernel<T, GateActivation::gelu>
+                                                             : glu_backward_kernel<T, GateActivation::silu>;
+    launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0, kernel, rows_of<T>(a.gate),
+           rows_of<T>(a.up), rows_of<T>(a.output_gradient), rows_of<T>(a.gate_gradient), rows_of<T>(a.up_gradient),
+           rows_of<T>(a.output), a.tokens, a.width, aligned);
   });
 }
 

@@ -65,15 +65,15 @@ struct VectorKernels {
   ByStorage<void (*)(const float* c, const void* before, void* out, std::int64_t n)>
       gelu_backward;  ///< out = c * gelu'(before)
 
-  // Llama's halves of a block.
+  // Llama's halves of a block, and Gemma's.
   /// One head: pairs (x[i], x[half + i]) rotated by angle i; out may be x.
   ByStorage<void (*)(const void* x, const float* cosine, const float* sine, void* out, std::int64_t half)> rotary;
-  /// out = silu(gate) * up; out may be either.
-  ByStorage<void (*)(const void* gate, const void* up, void* out, std::int64_t n)> glu;
+  /// out = activation(gate) * up, by GateActivation; out may be either.
+  ByStorage<void (*)(const void* gate, const void* up, void* out, std::int64_t n)> glu[2];
   /// Each gradient may be any of the inputs.
   ByStorage<void (*)(const void* gate, const void* up, const void* output_gradient, void* gate_gradient,
                      void* up_gradient, std::int64_t n)>
-      glu_backward;
+      glu_backward[2];
 
   // Softmax.
   /// One tile of online softmax: s becomes exp(scale * s - new maximum); updates maximum and sum. Returns the factor by
