@@ -8,14 +8,16 @@ using namespace tessera::testing;
 
 namespace {
 
-/// A batch whose sequences come in pieces of `rows` rows at most.
+/// A batch whose sequences come in pieces of `rows` rows at most, to a cache of `limit` slots for each (0: one for each
+/// position).
 class SequencePieces {
  public:
-  SequencePieces(const AttentionShape& whole, DType dtype)
+  SequencePieces(const AttentionShape& whole, DType dtype, std::int64_t limit = 0)
       : whole_(whole),
+        limit_(limit > 0 ? limit : whole.sequence),
         qkv_(Tensor::random(whole.batch * whole.sequence, width(), dtype, 3)),
-        keys_(whole.batch * whole.sequence, kv(), dtype),
-        values_(whole.batch * whole.sequence, kv(), dtype),
+        keys_(whole.batch * limit_, kv(), dtype),
+        values_(whole.batch * limit_, kv(), dtype),
         cached_(whole.batch * whole.sequence, out(), dtype),
         expected_(whole.batch * whole.sequence, out(), dtype),
         done_(static_cast<std::size_t>(whole.batch), 0) {}
@@ -53,7 +55,7 @@ class SequencePieces {
     }
     AttentionCached a;
     a.shape = whole_, a.shape.sequence = rows;
-    a.limit = whole_.sequence;
+    a.limit = limit_;
     a.positions = positions.as<std::int32_t>(), a.counts = taken.as<std::int32_t>();
     a.query = piece.view(), a.key = piece.view().columns_from(out()), a.value = piece.view().columns_from(out() + kv());
     a.key_cache = keys_.view(), a.value_cache = values_.view();
@@ -82,6 +84,7 @@ class SequencePieces {
 
  private:
   AttentionShape whole_;
+  std::int64_t limit_;
   Tensor qkv_, keys_, values_, cached_, expected_;
   std::vector<std::int64_t> done_;
 };
@@ -141,6 +144,30 @@ TEST_CASE("attention cached: more tokens than the cache has positions are refuse
   SequencePieces pieces({1, 3, 1, 1, 8}, DType::fp32);
   pieces.add(device, 2, {2});
   CHECK_THROWS_AS(pieces.add(device, 2, {2}), InternalError);
+  SequencePieces narrow({1, 6, 1, 1, 8, 4}, DType::fp32, 4);  // 4 + 2 - 1 slots hold a window of 4 with calls of 2 rows
+  for (int i = 0; i < 2; ++i) narrow.add(device, 2, {2});
+  CHECK_THROWS_AS(narrow.add(device, 2, {2}), InternalError);
+}
+
+TEST_CASE("attention cached: a ring of slots that holds the window gives the bits of the whole cache", "[attention]") {
+  Device device;
+  std::mt19937 drawn(3);
+  const auto up_to = [&](std::int64_t most) { return 1 + static_cast<std::int64_t>(drawn()) % most; };
+  for (const DType dtype : kFloatTypes) {
+    for (int i = 0; i < (on_cpu() ? 8 : 2); ++i) {
+      const std::int64_t rows = up_to(on_cpu() ? 70 : 20), window = up_to(on_cpu() ? 70 : 30);
+      INFO(name_of(dtype) << ", calls of " << rows << " rows, a window of " << window);
+      const AttentionShape shape{2, on_cpu() ? 200 : 80, 2, 1, up_to(20), window};
+      SequencePieces whole(shape, dtype), ring(shape, dtype, window + rows - 1);
+      while (whole.done(0) < shape.sequence || whole.done(1) < shape.sequence) {
+        std::vector<std::int64_t> counts;
+        for (std::int64_t b = 0; b < shape.batch; ++b)
+          counts.push_back(std::min(up_to(rows + 1) - 1, shape.sequence - whole.done(b)));
+        whole.add(device, rows, counts), ring.add(device, rows, counts);
+      }
+      CHECK(ring.same_outputs(whole));
+    }
+  }
 }
 
 TEST_CASE("attention cached: on a GPU a query's bits do not depend on the other rows of the call", "[attention]") {

@@ -144,16 +144,21 @@ struct AttentionForward {
 /// The same for the next tokens of sequences whose earlier keys and values lie in a cache. Sequence b brings counts[b]
 /// tokens, 0 to shape.sequence; the first is at position positions[b, 0]. Their keys and values are put into the cache.
 /// Then the query at position p reads the cache's positions up to p that its window holds. Rows of `output` beyond
-/// counts[b] become 0.
+/// counts[b] become 0. A sequence's slots are a ring: position p lies in slot p % limit. Keys are read in the order of
+/// their positions, so that the bits do not depend on the limit.
 struct AttentionCached {
-  AttentionShape shape;                     ///< `sequence`: rows that each sequence has in this call
-  std::int64_t limit = 0;                   ///< positions that the cache holds of each sequence
+  AttentionShape shape;  ///< `sequence`: rows that each sequence has in this call
+  /// Slots of each sequence in the cache: as many as all its positions or, with a window, at least window +
+  /// shape.sequence - 1, so that the call's last token leaves what its first one sees.
+  std::int64_t limit = 0;
   const std::int32_t* positions = nullptr;  ///< [batch, sequence]; the first of each sequence counts
   const std::int32_t* counts = nullptr;     ///< [batch]
   ConstView query;                          ///< [batch * sequence, heads * head_width]
   ConstView key, value;                     ///< [batch * sequence, kv_heads * head_width]
   View key_cache, value_cache;              ///< [batch * limit, kv_heads * head_width] in key's dtype
   View output;                              ///< [batch * sequence, heads * head_width]
+
+  bool goes_round() const { return shape.window > 0 && limit >= shape.window + shape.sequence - 1; }
 };
 
 struct AttentionBackward {

@@ -16,17 +16,18 @@ template <class T>
 struct CachedRows {
   AttentionSizes size;  ///< sequence: rows of the call
   std::int64_t limit;
+  bool goes_round;
   const std::int32_t *positions, *counts;
   Rows<const T> query, key, value;
   Rows<T> key_cache, value_cache, output;
   bool aligned;
 
-  /// Returns the position of a row of sequence `batch`; -1 if it has no token. -2 if the cache has no such position: a
+  /// Returns the position of a row of sequence `batch`; -1 if it has no token. -2 if the cache has no slot for it: a
   /// kernel cannot throw, so its output becomes NaN.
   __device__ std::int64_t position(int batch, int row) const {
     if (row >= counts[batch]) return -1;
     const std::int64_t position = std::int64_t{positions[std::int64_t{batch} * size.sequence]} + row;
-    return position >= 0 && position < limit ? position : -2;
+    return position >= 0 && (position < limit || goes_round) ? position : -2;
   }
 };
 
@@ -36,7 +37,8 @@ __global__ void __launch_bounds__(kThreads) append_kernel(const CachedRows<T> a)
   const int row = static_cast<int>(blockIdx.x), batch = static_cast<int>(blockIdx.y);
   const std::int64_t position = a.position(batch, row);
   if (position < 0) return;
-  const std::int64_t from = std::int64_t{batch} * a.size.sequence + row, to = std::int64_t{batch} * a.limit + position;
+  const std::int64_t from = std::int64_t{batch} * a.size.sequence + row,
+                     to = std::int64_t{batch} * a.limit + position % a.limit;
   for (int i = static_cast<int>(threadIdx.x); i < a.size.kv_heads * a.size.head_width; i += kThreads) {
     *a.key_cache.at(to, i) = *a.key.at(from, i);
     *a.value_cache.at(to, i) = *a.value.at(from, i);
@@ -71,7 +73,9 @@ __global__ void __launch_bounds__(kThreads) cached_kernel(const CachedRows<T> a)
     query[p] = load_pack(a.query.at(query_row, query_column + column(p)), s.head_width - column(p), a.aligned);
   const std::int64_t first = s.window > 0 && position >= s.window ? position - s.window + 1 : 0;
   // All groups of a warp go on until the last one is done: they share its shuffles.
-  for (std::int64_t begin = first / kGroups * kGroups; begin <= position; begin += kGroups) {
+  for (std::int64_t begin = first / kGroups * kGroups, slot = begin + group; begin <= position;
+       begin += kGroups, slot += kGroups) {
+    if (slot >= a.limit) slot %= a.limit;
     const std::int64_t key = begin + group;
     const bool visible = key >= first && key <= position;
     StoredPack<T> keys[kPacks], values[kPacks];
@@ -79,8 +83,8 @@ __global__ void __launch_bounds__(kThreads) cached_kernel(const CachedRows<T> a)
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
       const std::int64_t left = visible ? s.head_width - column(p) : 0;
-      keys[p] = load_pack(a.key_cache.at(first_key + key, key_column + column(p)), left, a.aligned);
-      values[p] = load_pack(a.value_cache.at(first_key + key, key_column + column(p)), left, a.aligned);
+      keys[p] = load_pack(a.key_cache.at(first_key + slot, key_column + column(p)), left, a.aligned);
+      values[p] = load_pack(a.value_cache.at(first_key + slot, key_column + column(p)), left, a.aligned);
     }
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
@@ -124,6 +128,7 @@ CachedRows<T> rows_of(const AttentionCached& a) {
                        is_aligned(a.value_cache);
   return {AttentionSizes(a.shape, {}),
           a.limit,
+          a.goes_round(),
           a.positions,
           a.counts,
           rows_of<T>(a.query),

@@ -2,6 +2,7 @@
 // softmax. Over a cache it is the same task, with queries and keys in different matrices.
 
 #include <cstring>
+#include <limits>
 
 #include "kernels/cpu/attention_tiles.hpp"
 #include "kernels/cpu/cpu_kernels.hpp"
@@ -11,9 +12,11 @@ namespace tessera {
 
 namespace {
 
-/// Where the rows of a sequence are: the row of its position 0 in queries and output, and in keys and values.
+/// Where the rows of a sequence are: the row of its position 0 in queries and output, and in keys and values. These
+/// begin again there after `ring` positions.
 struct SequenceRows {
   std::int64_t query = 0, key = 0;
+  std::int64_t ring = std::numeric_limits<std::int64_t>::max();
 };
 
 class ForwardTask {
@@ -38,17 +41,17 @@ class ForwardTask {
     const std::int64_t first = VisibleKeys(a_.positions, a_.shape, sequence).first_tile(queries);
     for (std::int64_t i = 0; i < queries.size(); ++i) maximum_[i] = -3.0e38f, sum_[i] = 0;
     for (std::int64_t t = first; t < key_tiles.count(); ++t)
-      add_keys(sequence, rows.key, head, queries, key_tiles[t], t == first, query, scratch);
+      add_keys(sequence, rows, head, queries, key_tiles[t], t == first, query, scratch);
     finish(sequence, rows.query, head, queries);
   }
 
  private:
   /// Computes output = shrink * output + softmax tile * values.
-  void add_keys(std::int64_t sequence, std::int64_t first_key, std::int64_t head, const Tile& queries, const Tile& keys,
-                bool first, const ConstView& query, ScratchLayout scratch) {
-    const std::int64_t kv_head = head / (a_.shape.heads / a_.shape.kv_heads), key_row = first_key + keys.begin;
-    const ConstView key = head_rows_at(vector_, scratch, a_.key, width_, key_row, keys.size(), kv_head);
-    const ConstView value = head_rows_at(vector_, scratch, a_.value, width_, key_row, keys.size(), kv_head);
+  void add_keys(std::int64_t sequence, const SequenceRows& rows, std::int64_t head, const Tile& queries,
+                const Tile& keys, bool first, const ConstView& query, ScratchLayout scratch) {
+    const std::int64_t kv_head = head / (a_.shape.heads / a_.shape.kv_heads);
+    const ConstView key = rows_of(a_.key, rows, keys, kv_head, scratch);
+    const ConstView value = rows_of(a_.value, rows, keys, kv_head, scratch);
     tile_matmul(vector_, scratch, {query, false}, {key, true}, queries.size(), keys.size(), width_, false, scores_,
                 keys.size());
     const VisibleKeys all_visible(a_.positions, a_.shape, sequence);
@@ -72,6 +75,20 @@ class ForwardTask {
     const ConstView probabilities = score_operand(vector_, scratch, scores_, queries.size(), keys.size(), value);
     tile_matmul(vector_, scratch, {probabilities, false}, {value, false}, queries.size(), width_, keys.size(), !first,
                 output_, width_);
+  }
+
+  /// Returns a tile of keys or values as an operand of matmuls. Across the end of a ring it is a copy.
+  ConstView rows_of(const ConstView& matrix, const SequenceRows& rows, const Tile& keys, std::int64_t kv_head,
+                    ScratchLayout& scratch) const {
+    const std::int64_t slot = keys.begin % rows.ring, column = kv_head * width_;
+    if (slot + keys.size() <= rows.ring)
+      return head_rows_at(vector_, scratch, matrix, width_, rows.key + slot, keys.size(), kv_head);
+    const std::int64_t bytes = width_ * size_of(matrix.dtype);
+    auto* copy = scratch.take<std::byte>(keys.size() * bytes);
+    for (std::int64_t i = 0; i < keys.size(); ++i)
+      std::memcpy(copy + i * bytes, matrix.at(rows.key + (keys.begin + i) % rows.ring, column),
+                  static_cast<std::size_t>(bytes));
+    return head_rows_at(vector_, scratch, {copy, matrix.dtype, width_}, width_, 0, keys.size(), 0);
   }
 
   void finish(std::int64_t sequence, std::int64_t first_query, std::int64_t head, const Tile& queries) {
@@ -117,7 +134,7 @@ void append(const AttentionCached& a, std::int64_t sequence, std::int64_t i) {
     std::memset(a.output.at(row), 0, static_cast<std::size_t>(a.shape.heads * a.shape.head_width * size));
     return;
   }
-  const std::int64_t to = sequence * a.limit + a.positions[sequence * a.shape.sequence] + i;
+  const std::int64_t to = sequence * a.limit + (a.positions[sequence * a.shape.sequence] + i) % a.limit;
   const auto bytes = static_cast<std::size_t>(a.shape.kv_heads * a.shape.head_width * size);
   std::memcpy(a.key_cache.at(to), a.key.at(row), bytes);
   std::memcpy(a.value_cache.at(to), a.value.at(row), bytes);
@@ -129,9 +146,9 @@ void CpuKernels::attention_cached(Stream&, const AttentionCached& a) {
   const AttentionShape& shape = a.shape;
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     const std::int64_t first = a.positions[b * shape.sequence], count = a.counts[b];
-    TESSERA_ASSERT(first >= 0 && count >= 0 && count <= shape.sequence && first + count <= a.limit,
-                   "sequence {} brings {} tokens from position {} on: {} rows, {} positions", b, count, first,
-                   shape.sequence, a.limit);
+    TESSERA_ASSERT(first >= 0 && count >= 0 && count <= shape.sequence && (first + count <= a.limit || a.goes_round()),
+                   "sequence {} brings {} tokens from position {} on: {} rows, {} slots, a window of {}", b, count,
+                   first, shape.sequence, a.limit, shape.window);
   }
   pool_.parallel_for(shape.batch * shape.sequence,
                      [&](std::int64_t row, int) { append(a, row / shape.sequence, row % shape.sequence); });
@@ -146,7 +163,8 @@ void CpuKernels::attention_cached(Stream&, const AttentionCached& a) {
     const std::int64_t tile = (first / kQueryTile + task / (shape.heads * shape.batch)) * kQueryTile;
     const Tile queries{std::max(first, tile), std::min(end, tile + kQueryTile)};
     if (queries.begin >= queries.end) return;
-    ForwardTask(vector_, f, scratch_of(worker)).run(b, {b * shape.sequence - first, b * a.limit}, head, queries);
+    ForwardTask(vector_, f, scratch_of(worker))
+        .run(b, {b * shape.sequence - first, b * a.limit, a.limit}, head, queries);
   });
 }
 
