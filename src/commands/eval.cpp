@@ -212,7 +212,7 @@ class EndingLosses {
   void play(const std::vector<EndingRow>& rows, std::int64_t first, std::int64_t end, std::string& out) {
     const std::int64_t sequence = schedule_.model.sequence;
     model_.player().send_inputs();
-    model_.player().play(schedule_.evaluation, [&](std::int32_t* tokens, std::int32_t* targets) {
+    model_.player().play(schedule_.evaluation, PlayPurpose::aside, [&](std::int32_t* tokens, std::int32_t* targets) {
       std::fill_n(tokens, schedule_.model.tokens(), 0);
       std::fill_n(targets, schedule_.model.tokens(), 0);
       for (std::int64_t row = first; row < end; ++row) {

@@ -2,24 +2,25 @@
 
 namespace tessera {
 
-void Player::play(const Play& segment, const TokenFeed& feed) {
-  if (!schedule_.fresh) return play_segment(segment, feed);
-  bool& left = resources_.has_left_updates;
+void Player::play(const Play& segment, PlayPurpose purpose, const TokenFeed& feed) {
   Play now = segment;
-  if (segment.segment == schedule_.step.front().segment) {
-    if (!std::exchange(left, false)) now.segment = schedule_.fresh;
-  } else if (left) {
-    finish_step();
+  if (schedule_.fresh) {
+    if (segment.segment != schedule_.step.front().segment) {
+      finish_step();
+    } else if (!std::exchange(resources_.has_left_updates, false)) {
+      now.segment = schedule_.fresh;
+    }
   }
+  log_.count_times(purpose == PlayPurpose::step);
   play_segment(now, feed);
-  if (segment.segment == schedule_.step.back().segment) left = true;
+  if (schedule_.fresh && segment.segment == schedule_.step.back().segment) resources_.has_left_updates = true;
 }
 
 void Player::finish_step() {
   if (!std::exchange(resources_.has_left_updates, false)) return;
+  log_.count_times(false);
   for (const Play& segment : schedule_.finish) play_segment(segment, {});
   synchronize();
-  times().take();
 }
 
 }  // namespace tessera

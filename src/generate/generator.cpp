@@ -37,7 +37,7 @@ void Generator::play(SegmentRole role, std::span<const Row> rows) {
   const ModelParts& model = schedule_.model_of(role);
   const auto play =
       std::ranges::find(schedule_.generation, role, [&](const Play& p) { return schedule_.segments[p.segment].role; });
-  player_.play(*play, [&](std::int32_t* tokens, std::int32_t* /*behind*/) {
+  player_.play(*play, PlayPurpose::aside, [&](std::int32_t* tokens, std::int32_t* /*behind*/) {
     const GenerationInputs inputs(tokens, model);
     std::fill_n(tokens, model.input_integers(), 0);
     for (std::size_t b = 0; b < rows.size(); ++b) {

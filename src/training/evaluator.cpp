@@ -52,7 +52,7 @@ double Evaluator::evaluate_groups(const ValidationSet& set, std::int64_t first, 
     const std::int64_t number = round * world + context_.rank();
     optimizer_.scalars().counts_loss = number < count ? 1 : 0;  // the last round may have more ranks than groups
     player_.send_inputs();
-    player_.play(schedule_.evaluation, [&](std::int32_t* inputs, std::int32_t* targets) {
+    player_.play(schedule_.evaluation, PlayPurpose::aside, [&](std::int32_t* inputs, std::int32_t* targets) {
       const std::int64_t window = first + std::min(number, count - 1) * together;
       for (std::int64_t at = 0; at < schedule_.model.tokens(); at += tokens)
         fill_batch(*set.source, set.samples, vocab_, window, together, row_, inputs + at, targets + at,

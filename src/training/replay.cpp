@@ -1,9 +1,8 @@
-#include "training/replay.hpp"
-
 #include <algorithm>
 #include <cstring>
 
 #include "tessera/schedule/print.hpp"
+#include "training/replay.hpp"
 
 namespace tessera {
 
@@ -45,7 +44,9 @@ void Replay::look(OperationId id) {
 }
 
 void Replay::play(std::int64_t ahead, const TokenFeed& feed) {
-  if (ahead != 1) player_.play(schedule_.prologue, {});  // the play before has used up units that were gathered early
+  const PlayPurpose purpose = ahead == 0 ? PlayPurpose::step : PlayPurpose::aside;
+  if (ahead != 1)
+    player_.play(schedule_.prologue, purpose);  // the play before has used up units that were gathered early
   std::byte* const sums = resources_.address(schedule_.replay_sums);
   const auto bytes = static_cast<std::int64_t>(made_.size() * sizeof(std::uint64_t));
   resources_.compute->kernels(Queue::compute).fill_zero(*stream_, sums, bytes);
@@ -55,7 +56,7 @@ void Replay::play(std::int64_t ahead, const TokenFeed& feed) {
     if (watcher) watcher(id);
     look(id);
   });
-  player_.play(schedule_.step.front(), feed);
+  player_.play(schedule_.step.front(), purpose, feed);
   player_.synchronize();
   player_.watch(std::move(watcher));
   Sums& made = played_[static_cast<std::size_t>(ahead)];

@@ -60,7 +60,6 @@ TextSample SampleWriter::write() {
     return ++count < most_tokens_;
   });
   sample_.text += stream.finish();
-  session_.player().times().take();  // of no step
   return sample_;
 }
 

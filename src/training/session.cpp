@@ -84,8 +84,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   if (schedule.replay_sums) replay_ = std::make_unique<Replay>(schedule, *resources_, *player_);
   replayed_ = step_;
   player_->send_scalars();
-  player_->play(schedule.prologue, {});
-  player_->times().take();  // of no step
+  player_->play(schedule.prologue, PlayPurpose::aside);
   reader_ = std::make_unique<BatchReader>(data.source(), data.train(), data.vocab(), schedule.model.batch,
                                           [this](std::int64_t q) { return first_sample(q, context_.rank()); });
 }
@@ -183,7 +182,6 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
     begun_ = updates ? schedule.accumulation : play.micro_step;
     if (!updates && is_given_up(play)) {
       player_->synchronize();
-      player_->times().take();
       StepResult result;
       result.given_up = true;
       return result;
@@ -197,7 +195,7 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
     if (replays && !(trace_ && trace_->wants(step_ + 1))) {  // a trace shows each operation once
       play_twice(feed);
     } else {
-      player_->play(play, feed);
+      player_->play(play, PlayPurpose::step, feed);
     }
   }
   player_->receive_scalars();
@@ -219,7 +217,6 @@ void TrainingSession::play_twice(const TokenFeed& own) {
     };
   };
   replay_->play(1, feed_of(1));
-  player_->times().take();  // of no step
   replay_->play(0, own);
   const std::string found = replay_->difference([&] { replay_->play(2, feed_of(2)); });
   if (!found.empty()) {
@@ -251,12 +248,12 @@ std::string TrainingSession::locate_nan() {
   player_->send_inputs();
   for (const Play& play : planned_.schedule.step) {
     search.begin(play);
-    player_->play(play, [&](std::int32_t* tokens, std::int32_t* targets) { return fed_[next++](tokens, targets); });
+    player_->play(play, PlayPurpose::aside,
+                  [&](std::int32_t* tokens, std::int32_t* targets) { return fed_[next++](tokens, targets); });
     player_->synchronize();
   }
   player_->receive_scalars();
   player_->watch({});
-  player_->times().take();  // of no step
   optimizer_->scalars() = after;
   player_->send_scalars();
   return search.found(context_, first_sample_of_step());
@@ -281,9 +278,8 @@ void TrainingSession::check_state() {
 
 void TrainingSession::take_snapshot() {
   TESSERA_ASSERT(!planned_.schedule.snapshot.empty(), "the schedule has no snapshot");
-  player_->play(planned_.schedule.snapshot, {});
+  player_->play(planned_.schedule.snapshot, PlayPurpose::aside);
   player_->synchronize();
-  player_->times().take();  // of no step
 }
 
 std::vector<Evaluation> TrainingSession::evaluate(std::int64_t micro_batches) {

@@ -371,7 +371,6 @@ void TrainLoop::evaluate(std::int64_t step) {
   evaluations_ = session_.evaluate(options_.train.eval_batches);
   evaluated_step_ = step;
   evaluation_seconds_ = seconds_since(start);
-  session_.player().times().take();
   keep_algorithms();
   if (recorder_ != nullptr) recorder_->record_evaluation(step, evaluations_);
 }

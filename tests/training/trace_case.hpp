@@ -36,7 +36,6 @@ inline TracedRun traced_run(const Options& options, const Architecture& architec
         run.totals[static_cast<std::size_t>(context.rank())].push_back(totals);
       }
       if (step == 0) session.evaluate(1);
-      session.player().times().take();
     }
     const std::filesystem::path path = write_trace(context, session.schedule(), session.resources().settings.queue_mode,
                                                    *session.trace(), {session.first_step(), session.step()}, folder);

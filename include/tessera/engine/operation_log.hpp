@@ -31,6 +31,12 @@ class OperationLog {
       : schedule_(schedule), trace_(trace), flight_(flight) {}
 
   StepTimes& times() { return times_; }
+  /// Sets whether what runs from now on counts in times(). Nothing may run meanwhile.
+  void count_times(bool counts) { counts_ = counts; }
+  /// Notes that untimed work was run.
+  void leave_out() {
+    if (counts_) times_.leave_out();
+  }
   void begin_step(std::int64_t step) {
     if (trace_ != nullptr) trace_->begin_step(step);
   }
@@ -49,8 +55,8 @@ class OperationLog {
   /// Notes that an operation ran on a stream, 0 being the compute stream. Any thread. Nanoseconds, as below.
   void ran(OperationId id, int stream, std::int64_t begin, std::int64_t end) {
     const TimeCategory category = category_of(schedule_, schedule_.operation(id));
-    times_.add_operation(category, end - begin);
-    if (stream == 0) times_.add(category, end - begin);
+    if (counts_) times_.add_operation(category, end - begin);
+    if (counts_ && stream == 0) times_.add(category, end - begin);
     add({begin, end, 0, 0, id, {}, category, static_cast<std::int8_t>(stream)});
   }
   /// Notes that the compute stream waited for `awaited` before `id`, or before the segment's end (none). If `awaited`
@@ -58,7 +64,7 @@ class OperationLog {
   void waited(OperationId id, OperationId awaited, std::int64_t begin, std::int64_t end) {
     const TimeCategory category =
         awaited ? category_of(schedule_, schedule_.operation(awaited)) : TimeCategory::exposed_other;
-    times_.add(category, end - begin);
+    if (counts_) times_.add(category, end - begin);
     add({begin, end, 0, 0, id, awaited, category, 0});
   }
 
@@ -71,6 +77,7 @@ class OperationLog {
   StepTrace* trace_;
   FlightRecorder* flight_;
   StepTimes times_;
+  bool counts_ = false;
 };
 
 }  // namespace tessera

@@ -23,6 +23,9 @@ namespace tessera {
 /// In generation: tokens, followed by GenerationInputs, which begin at `targets`; the return value has no meaning.
 using TokenFeed = std::function<std::int64_t(std::int32_t* tokens, std::int32_t* targets)>;
 
+/// What a segment is played for. Only the times of plays for a training step count in Player::times().
+enum class PlayPurpose : std::uint8_t { step, aside };
+
 struct PlayerSettings {
   std::uint64_t chaos_seed = 1;  ///< of the delays of QueueMode::chaos
   bool poison = false;           ///< fill a storage with NaN once its last reader in a segment is done (tests)
@@ -66,10 +69,10 @@ class Player {
   /// Plays one segment; on a CPU until all is done, on a GPU until all is submitted. `feed` is called once per load
   /// operation, on the calling thread. Rethrows what an operation threw, after telling the other ranks, so that none is
   /// left waiting. What a step leaves to the next one (StepSchedule::finish) is done before anything else is played.
-  void play(const Play& segment, const TokenFeed& feed);
+  void play(const Play& segment, PlayPurpose purpose, const TokenFeed& feed = {});
   /// Plays segments one after the other.
-  void play(const std::vector<Play>& segments, const TokenFeed& feed) {
-    for (const Play& segment : segments) play(segment, feed);
+  void play(const std::vector<Play>& segments, PlayPurpose purpose, const TokenFeed& feed = {}) {
+    for (const Play& segment : segments) play(segment, purpose, feed);
   }
   /// Does the updates that the last step has left, so that all state may be read, and waits for them. No step's times
   /// include them.

@@ -92,7 +92,7 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
     log_.waited({}, id, start, steady_nanoseconds());
   }
   queues_.synchronize();
-  if (!measures_) log_.times().leave_out();
+  if (!measures_) log_.leave_out();
 }
 
 void CpuPlayer::load(OperationId id, const ModelParts& model, const TokenFeed& feed) {

@@ -118,7 +118,7 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   }
   flight_.begin_segment(play.segment);
   if (seen()) {
-    log_.times().leave_out();
+    log_.leave_out();
     submitter_.submit(segment.operations(), nullptr, seen());
   } else if (measures_) {
     queues_.synchronize();
@@ -128,7 +128,7 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
     queues_.synchronize();
     operation_times_.collect(segment, log_);
   } else {
-    log_.times().leave_out();
+    log_.leave_out();
     if (played_[play.segment] && why_no_graphs_.empty() && !works_on_host(segment)) {
       graphs_.play(play.segment);
     } else {

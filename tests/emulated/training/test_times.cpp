@@ -26,7 +26,6 @@ std::vector<GpuStepTimes> timed_steps(const Options& options, std::int64_t world
   run_ranks(world, world, [&](RankContext& context) {
     const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data, {});
-    session.player().times().take();  // the prologue's
     for (std::int64_t step = 0; step < session.steps(); ++step) {
       const auto start = std::chrono::steady_clock::now();
       session.train_step();
