@@ -1,7 +1,6 @@
 #include "tessera/training/checkpoint_writer.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "tessera/run/folder.hpp"
 #include "training/checkpoint_slices.hpp"
 #include "training/checkpoint_stream.hpp"
+#include "training/step_samples.hpp"
 
 namespace tessera {
 
@@ -84,7 +84,7 @@ CheckpointWriter::Job CheckpointWriter::make_job(const NamedLosses& evaluation) 
   Job job;
   job.evaluation = evaluation;
   job.step = session_.step();
-  job.data = session_.data_position();
+  job.data = session_.samples().position_after(session_.step());
   job.optimizer = session_.optimizer().record();
   job.state = thread_ != nullptr ? snapshot_view(session_.schedule(), session_.resources())
                                  : state_view(session_.schedule(), session_.resources());

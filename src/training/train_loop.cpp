@@ -10,6 +10,7 @@
 #include "tessera/record/trace_writer.hpp"
 #include "tessera/training/dump.hpp"
 #include "tessera/training/kept_algorithms.hpp"
+#include "training/step_samples.hpp"
 
 namespace tessera {
 
@@ -314,16 +315,16 @@ void TrainLoop::warn_of_odd(std::int64_t step, const StepResult& result) {
   const std::filesystem::path file = run_folder(options_) / fmt::format("samples-{:08}.txt", step);
   std::string places = fmt::format("{} says where they come from", file.string());
   try {
-    write_text_atomically(file, session_.places_of_samples());
+    write_text_atomically(file, session_.samples().places_of(step));
   } catch (const IoError& error) {
     places = fmt::format("{}, so that it is not written down where they come from", error.what());
   }
-  const std::int64_t first = session_.first_sample_of_step();
+  const std::int64_t first = session_.samples().first_of(step);
   recorder_->say(fmt::format(
       "step {}: {} {:.4g} is far from the {:.4g} of the last {} steps ({:.0f} deviations). Its samples are {} to {}; "
       "{}",
       step, is_loss ? "the loss" : "the gradient norm", is_loss ? result.loss : result.grad_norm, spread.median(),
-      RecentSpread::kSteps, is_loss ? of_loss : of_norm, first, first + session_.global_batch() - 1, places));
+      RecentSpread::kSteps, is_loss ? of_loss : of_norm, first, first + session_.samples().per_step() - 1, places));
 }
 
 /// Sends every rank's values to rank 0. Ranks have just met in the step's last sum, so they hardly wait.

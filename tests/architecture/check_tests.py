@@ -56,6 +56,8 @@ PARTS = {
                                     "engine/cpu/*.cpp", "engine/memory.cpp", "engine/operation_runner.cpp",
                                     "engine/poison.cpp", "engine/resources.cpp", "engine/state.cpp"],
     "training/test_checkpoint_writer.cpp": ["training/checkpoint_stream.cpp"],
+    "training/test_replay.cpp": ["training/integrity/integrity.cpp"],
+    "training/test_session.cpp": ["training/step_samples.cpp"],
     "record/test_recorder.cpp": ["record/metrics_layout.cpp"],
     "record/test_trace_writer.cpp": ["record/trace_events.cpp"],
     # files and formats that are read as they are written

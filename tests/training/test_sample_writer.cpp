@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "plan_run.hpp"
+#include "tessera/data/reader.hpp"
 #include "tessera/training/sample_writer.hpp"
 #include "training/session_case.hpp"
 

@@ -7,7 +7,7 @@
 #include "sanitized.hpp"
 #include "training/checkpoint_case.hpp"
 #include "training/flip_case.hpp"
-#include "training/state_check.hpp"
+#include "training/integrity/state_check.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;

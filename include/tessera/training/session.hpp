@@ -4,14 +4,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 
 #include "tessera/checkpoint/records.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/data/dataset.hpp"
-#include "tessera/data/reader.hpp"
 #include "tessera/engine/player.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/engine/step_trace.hpp"
@@ -22,8 +20,8 @@
 
 namespace tessera {
 
-class Replay;
-class StateCheck;
+class Integrity;
+class StepSamples;
 
 /// Returns the steps between timed steps: metrics.time_every, or a value that suits the device. A GPU's timed steps are
 /// slower, because they are not replayed as graphs. At least `wanted` of `steps` are timed.
@@ -52,13 +50,7 @@ class TrainingSession {
   std::int64_t steps() const { return length_.steps(); }      ///< of the whole run
   std::int64_t step() const { return step_; }                 ///< done so far
   std::int64_t first_step() const { return from_.step + 1; }  ///< the first of this session
-  /// Returns the run's position in its data, after step().
-  DataPosition data_position() const;
-  /// Returns the number of the first sample of the last step, and of the samples that all ranks read in a step.
-  std::int64_t first_sample_of_step() const { return next_sample_after(step_ - 1); }
-  std::int64_t global_batch() const { return planned_.schedule.samples_per_step(); }
-  /// Returns a line for each sample of the last step: its number, and where it comes from (TokenSource::place).
-  std::string places_of_samples() const;
+  const StepSamples& samples() const { return *samples_; }
   std::int64_t global_tokens() const { return optimizer_->settings().global_tokens; }
 
   /// Sets the source of this rank's wish to stop (training/stop.hpp). It gets the number of the step's micro-steps that
@@ -81,7 +73,7 @@ class TrainingSession {
   /// bits differ, which names them. Collective; does nothing without that option.
   void check_state();
   /// Returns the last step whose checkpoint may be trusted after a CorruptionError, if it was written after a check.
-  std::int64_t trusted_step() const { return trusted_; }
+  std::int64_t trusted_step() const;
 
   /// Copies this rank's share of the state to the host, where snapshot_slice() finds it until the next call; returns
   /// when the copy is complete. Only with checkpoint.async.
@@ -101,13 +93,7 @@ class TrainingSession {
   const StepTrace* trace() const { return trace_.get(); }
 
  private:
-  std::int64_t next_sample_after(std::int64_t step) const;
-  std::int64_t first_sample(std::int64_t request, std::int64_t rank) const;
   bool is_given_up(const Play& play);
-  void play_twice(const TokenFeed& own);
-  std::int64_t counted_tokens_of_step();
-  TokenFeed fed_again(std::int64_t first_sample, const std::int32_t* tokens, const std::int32_t* targets) const;
-  void compare_plans(RankContext& context) const;
 
   const Options& options_;
   const PlannedRun& planned_;
@@ -122,15 +108,9 @@ class TrainingSession {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<StepTrace> trace_;
   std::unique_ptr<Player> player_;
-  std::unique_ptr<BatchReader> reader_;
-  std::unique_ptr<StateCheck> check_;  ///< with run.check_every
-  std::int64_t checked_ = 0;           ///< the state after this step had passed a check
-  std::unique_ptr<Replay> replay_;     ///< with run.replay_every
-  std::int64_t replayed_ = 0;          ///< the step of the last replay, which found nothing
-  std::int64_t trusted_ = std::numeric_limits<std::int64_t>::max();
+  std::unique_ptr<StepSamples> samples_;
+  std::unique_ptr<Integrity> integrity_;
   std::unique_ptr<Evaluator> evaluator_;  ///< from the first evaluation on
-  std::vector<std::int32_t> row_;         ///< scratch for counting targets
-  std::vector<TokenFeed> fed_;            ///< run.locate_nan: what this step was fed
 };
 
 /// Opens the session of a run, which must outlive it: allocates, initialises or reads weights, or goes on from the

@@ -1,4 +1,4 @@
-#include "training/state_check.hpp"
+#include "training/integrity/state_check.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "training/nan_search.hpp"
+#include "training/integrity/nan_search.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,9 @@
+#include "training/integrity/replay.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 #include "tessera/schedule/print.hpp"
-#include "training/replay.hpp"
 
 namespace tessera {
 

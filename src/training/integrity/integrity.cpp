@@ -1,0 +1,90 @@
+#include "training/integrity/integrity.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "tessera/base/refuse.hpp"
+#include "training/integrity/nan_search.hpp"
+
+namespace tessera {
+
+void require_equal_plans(RankContext& context, const Options& options, const PlannedRun& planned, const Dataset& data) {
+  const std::array<std::pair<const char*, std::string>, 4> facts{{
+      {"options", write_ini(options)},
+      {"schedule", fmt::format("{:016x}", planned.schedule.hash())},
+      {"data", fmt::format("{:016x}", data.fingerprint())},
+      {"instruction set", name_of(best_instruction_set())},
+  }};
+  for (const auto& [what, mine] : facts) {
+    const std::vector<std::string> all = context.control().all_gather(mine);
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      throw refusal("rank {} differs from rank 0 in its {}", rank, what)
+          .hint("All ranks must start with the same options, data, build and kind of processor");
+    }
+  }
+}
+
+Integrity::Integrity(const RunOptions& options, const StepSchedule& schedule, Resources& resources,
+                     Optimizer& optimizer, Player& player, FeedOf feed_of, std::int64_t step)
+    : options_(options),
+      schedule_(schedule),
+      resources_(resources),
+      optimizer_(optimizer),
+      player_(player),
+      feed_of_(std::move(feed_of)),
+      checked_(step),
+      replayed_(step) {
+  if (schedule.state_sums) check_.emplace(schedule, resources);
+  if (schedule.replay_sums) replay_.emplace(schedule, resources, player);
+}
+
+void Integrity::check_state(std::int64_t done) {
+  if (!check_) return;
+  player_.finish_step();
+  player_.synchronize();
+  const std::vector<std::string> found = check_->differences();
+  if (found.empty()) {
+    checked_ = done;
+    return;
+  }
+  constexpr std::size_t kNamed = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamed, found.size()); ++i) text += (i > 0 ? "; " : "") + found[i];
+  if (found.size() > kNamed) text += fmt::format("; and {} more", found.size() - kNamed);
+  throw CorruptionError("memory or a processor changed bits, after step {} and at the latest in step {}: {}", checked_,
+                        done + 1, text);
+}
+
+void Integrity::play_twice(std::int64_t step, const TokenFeed& own) {
+  const auto feed_of = [&](std::int64_t ahead) {
+    return feed_of_(step, 0, (resources_.context.rank() + ahead) % schedule_.grid.world());
+  };
+  replay_->play(1, feed_of(1));
+  replay_->play(0, own);
+  const std::string found = replay_->difference([&] { replay_->play(2, feed_of(2)); });
+  if (!found.empty()) {
+    trusted_ = replayed_;
+    throw CorruptionError("a processor or memory made wrong bits in the first micro-step of step {}: {}", step, found);
+  }
+  replayed_ = step;
+}
+
+std::string Integrity::locate_nan(std::int64_t step, std::int64_t first_sample) {
+  NanSearch search(schedule_, resources_);
+  const StepScalars after = optimizer_.scalars();  // the inputs are still those of the step
+  player_.watch([&](OperationId id) { search.look(id); });
+  player_.send_inputs();
+  for (const Play& play : schedule_.step) {
+    search.begin(play);
+    player_.play(play, PlayPurpose::aside, feed_of_(step, play.micro_step, resources_.context.rank()));
+    player_.synchronize();
+  }
+  player_.receive_scalars();
+  player_.watch({});
+  optimizer_.scalars() = after;
+  player_.send_scalars();
+  return search.found(resources_.context, first_sample);
+}
+
+}  // namespace tessera

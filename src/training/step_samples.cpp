@@ -1,0 +1,72 @@
+#include "training/step_samples.hpp"
+
+#include <algorithm>
+
+namespace tessera {
+
+static_assert(kUncounted == kUncountedToken, "kernels and data agree on targets that do not count");
+
+StepSamples::StepSamples(const Options& options, const StepSchedule& schedule, const Dataset& data,
+                         const RunPosition& from, std::int64_t rank)
+    : options_(options),
+      schedule_(schedule),
+      data_(data),
+      from_(from),
+      row_(static_cast<std::size_t>(schedule.model.sequence) + 1),
+      reader_(data.source(), data.train(), data.vocab(), schedule.model.batch,
+              [this, rank](std::int64_t request) { return first_of_request(request, rank); }) {}
+
+/// Maps request q of a rank's reader to micro-step q mod K of step q div K, counted from where the session started.
+std::int64_t StepSamples::first_of_request(std::int64_t request, std::int64_t rank) const {
+  const std::int64_t K = schedule_.accumulation;
+  const std::int64_t number = schedule_.micro_batches.micro_batch(schedule_.grid, K, rank, request % K);
+  return from_.next_sample + first_sample_of(request / K, schedule_.grid.world() * K, number, schedule_.model.batch);
+}
+
+std::int64_t StepSamples::counted_targets_of(std::int64_t step) {
+  return counted_targets(data_.source(), data_.train(), first_of(step), per_step(), row_);
+}
+
+std::string StepSamples::places_of(std::int64_t step) const {
+  const std::int64_t first = first_of(step);
+  std::string lines;
+  for (std::int64_t sample = first; sample < first + per_step(); ++sample) {
+    const std::int64_t token = data_.train().first_token(sample);
+    lines += fmt::format("sample {}: {}\n", sample, data_.source().place(token, schedule_.model.sequence + 1));
+  }
+  return lines;
+}
+
+DataPosition StepSamples::position_after(std::int64_t step) const {
+  DataPosition position;
+  position.known = true;
+  position.fingerprint = fmt::format("{:016x}", data_.fingerprint());
+  position.order = name_of(data_.train().order());
+  position.sequence = schedule_.model.sequence;
+  position.global_batch = per_step();
+  position.data_seed = options_.data.seed;
+  position.run_seed = options_.run.seed;
+  position.next_sample = first_of(step + 1);
+  position.first_batch = from_.first_batch > 0 ? from_.first_batch : per_step();
+  return position;
+}
+
+std::int64_t StepSamples::feed(std::int32_t* tokens, std::int32_t* targets) {
+  const Batch batch = reader_.take();
+  std::ranges::copy(batch.tokens, tokens);
+  std::ranges::copy(batch.targets, targets);
+  if (schedule_.model.documents) std::ranges::copy(batch.positions, targets + batch.targets.size());
+  return batch.first_sample;
+}
+
+std::int64_t StepSamples::feed(std::int64_t step, std::int64_t micro_step, std::int64_t rank, std::int32_t* tokens,
+                               std::int32_t* targets) {
+  const ModelParts& model = schedule_.model;
+  const std::int64_t request = (step - 1 - from_.step) * schedule_.accumulation + micro_step;
+  const std::int64_t first = first_of_request(request, rank);
+  fill_batch(data_.source(), data_.train(), data_.vocab(), first, model.batch, row_, tokens, targets,
+             model.documents ? targets + model.tokens() : nullptr);
+  return first;
+}
+
+}  // namespace tessera
