@@ -53,19 +53,18 @@ std::vector<std::pair<std::string, AttributeValue>> model_facts(const PlannedRun
           {"device_peak_source", peak.source}};
 }
 
-/// `stopped`: where and why the run stopped; empty if it came to its end.
-std::string summary(const RunRecorder& recorder, const TrainLoop& loop, TrainingSession& session, double seconds,
-                    const std::string& stopped) {
+std::string summary(const RunRecorder& recorder, const TrainEnd& end, TrainingSession& session, double seconds) {
+  const std::string& stopped = end.stopped;
   const std::int64_t steps = session.step() - session.first_step() + 1;
   const auto tokens = static_cast<double>(steps) * static_cast<double>(session.global_tokens());
   std::string text = stopped.empty() ? "done       " : "stopped    " + stopped;
   if (steps > 0) {
     text += fmt::format("{}{} in {}, {} tokens/s; loss {:.4f}", stopped.empty() ? "" : ": ", counted(steps, "step"),
-                        format_seconds(seconds), format_rate(tokens / seconds), loop.last_loss());
+                        format_seconds(seconds), format_rate(tokens / seconds), end.loss);
   } else if (stopped.empty()) {
     text += fmt::format("nothing: the checkpoint is of step {}, and train.steps = {}", session.step(), session.steps());
   }
-  if (!loop.last_evaluations().empty()) text += ", " + describe(loop.last_evaluations());
+  if (!end.evaluations.empty()) text += ", " + describe(end.evaluations);
   if (session.optimizer().skipped_steps() > 0)
     text += fmt::format(", {} skipped", counted(session.optimizer().skipped_steps(), "step"));
   if (const std::string compared = recorder.compared(); !compared.empty()) text += "\n" + compared;
@@ -188,9 +187,11 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     auto ends = ends_of_text(*tokenizer, tokenizer_name(options), run_folder(options) / kCompanionFolder);
     samples.emplace(world, session, options, std::move(tokenizer), std::move(ends));
   }
-  TrainLoop loop(world, kept, invocation, session, account.facts, signals, recorder, reports,
-                 samples ? &*samples : nullptr, notice ? &*notice : nullptr);
-  const std::string stopped = loop.run();
+  Recorder silent;
+  const TrainEnd ended =
+      train_steps({world, kept, invocation, session, account.facts, signals, recorder != nullptr ? *recorder : silent,
+                   reports, samples ? &*samples : nullptr, notice ? &*notice : nullptr});
+  const std::string& stopped = ended.stopped;
   notice.reset();
   // MPI waits for rank 0's last files without a limit.
   const WaitPhase end(waits, "the run ended", options.checkpoint.timeout, "checkpoint.timeout");
@@ -199,7 +200,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     recorder->record_load_at_end(load);
     recorder->finish(stopped.empty() ? RunState::finished : RunState::stopped,
                      stopped.empty() ? ExitCode::finished : ExitCode::stopped_early, stopped);
-    log.info(summary(*recorder, loop, session, seconds_since(start), stopped));
+    log.info(summary(*recorder, ended, session, seconds_since(start)));
     log.info(stopped.empty() ? next_commands(*recorder, options.data.has_validation())
                              : "go on      with checkpoint.resume = auto");
   }

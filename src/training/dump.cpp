@@ -1,5 +1,6 @@
 #include "tessera/training/dump.hpp"
 
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -19,16 +20,16 @@ std::vector<float> widened(const Resources& resources, const GradientSlice& slic
 
 }  // namespace
 
-StepDump::StepDump(TrainingSession& session, RankContext& context, IoThread* io, const std::filesystem::path& path)
-    : session_(session), context_(context), io_(io) {
+StepDump::StepDump(TrainingSession& session, RankContext& context, RunHdf5 hdf5, const std::filesystem::path& path)
+    : session_(session), context_(context), hdf5_(std::move(hdf5)) {
   if (context.rank() != 0) return;
-  io_->run([&] { file_ = std::make_unique<DumpFile>(path, session.schedule().model.tensors); });
+  hdf5_([&] { file_ = std::make_unique<DumpFile>(path, session.schedule().model.tensors); });
 }
 
 StepDump::~StepDump() {
   if (file_ == nullptr) return;
   try {
-    io_->run([&] { file_.reset(); });
+    hdf5_([&] { file_.reset(); });
   } catch (const std::exception&) {
     return;  // an unfinished dump leaves no file behind; its cause is already being reported
   }
@@ -53,7 +54,7 @@ void StepDump::collect(const Slice& slice, const float* values, Write&& write) {
       control.receive(static_cast<int>(member), {reinterpret_cast<std::byte*>(received.data()), bytes});
       data = received.data();
     }
-    io_->run([&] {
+    hdf5_([&] {
       for (const TensorRun& run : runs_in_slice(session_.schedule().model, unit, member * slice.count, slice.count)) {
         write(run, std::span<const float>(data + run.offset, static_cast<std::size_t>(run.count)));
       }
@@ -82,7 +83,7 @@ void StepDump::write_weights(std::int64_t step, const StepResult& result) {
       file_->write_weight(run.tensor, run.first, part);
     });
   }
-  if (context_.rank() == 0) io_->run([&] { file_->finish(step, result.loss, result.grad_norm); });
+  if (context_.rank() == 0) hdf5_([&] { file_->finish(step, result.loss, result.grad_norm); });
 }
 
 }  // namespace tessera

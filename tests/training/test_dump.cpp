@@ -34,7 +34,8 @@ RunOutcome dumped(const Options& options, std::int64_t world, const std::filesys
     TrainingSession session(context, options, planned, data);
     std::unique_ptr<IoThread> io;
     if (context.rank() == 0) io = std::make_unique<IoThread>();
-    StepDump dump(session, context, io.get(), path);
+    StepDump dump(
+        session, context, [&](const std::function<void()>& task) { io->run(task); }, path);
     const StepResult& result = session.train_step([&] {
       dump.write_gradients();
       const std::lock_guard lock(mutex);

@@ -57,31 +57,52 @@ struct RunAccount {
   std::optional<RunPrediction> prediction = {};               ///< of this start's step
 };
 
-class RunRecorder {
+/// What the loop of a run tells its recorder. This one, of ranks other than 0, is silent: nothing comes of what it is
+/// told.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  virtual void record_first_step(double /*seconds_since_start*/) {}
+  virtual void record_step(const StepReport& /*report*/, std::int64_t /*global_tokens*/) {}
+  /// Records the losses of the validation sets after a step, at least one.
+  virtual void record_evaluation(std::int64_t /*step*/, const std::vector<Evaluation>& /*evaluations*/) {}
+  virtual void record_sample(std::int64_t /*step*/, const std::string& /*prompt*/, const std::string& /*text*/) {}
+  virtual void record_checkpoint(const CheckpointReport& /*report*/) {}
+  /// Records the measurements after the first step, for /memory.
+  virtual void record_memory(const std::vector<RankValues>& /*ranks*/) {}
+  /// Records the measurements of all ranks since the previous report, and the state of rank 0's GPU.
+  virtual void record_ranks(RankRow /*row*/) {}
+  /// Call before the checkpoint of `step` is published: makes its row and those before it durable, unless metrics
+  /// cannot be written. May be called on any thread.
+  virtual void make_rows_durable(std::int64_t /*step*/) {}
+  /// Prints a separate line on the terminal. May be called on any thread.
+  virtual void say(const std::string& /*line*/) {}
+  /// Runs a task that calls HDF5, and returns when it is done. Rethrows its exception.
+  virtual void run_hdf5(const std::function<void()>& task) { task(); }
+};
+
+class RunRecorder final : public Recorder {
  public:
   /// Takes the folder and writes config.ini and status.json. Throws UsageError when it is in use, or has files in it
   /// although checkpoint.resume does not name it, and IoError when the holder of its lock does not end. Rank 0 only.
   /// `options` are as resolved for this run and must outlive the recorder.
   RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks);
-  ~RunRecorder();
+  ~RunRecorder() override;
 
   /// Opens metrics.h5 and log.jsonl once the run is planned. Earlier metrics files lose the rows after `steps_done`
   /// and stay as they were under another name.
   void begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps, const RunAccount& account);
-  void record_step(const StepReport& report, std::int64_t global_tokens);
-  /// Records the losses of the validation sets after a step, at least one.
-  void record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations);
-  void record_sample(std::int64_t step, const std::string& prompt, const std::string& text);
-  void record_checkpoint(const CheckpointReport& report);
-  /// Records the measurements after the first step, for /memory.
-  void record_memory(const std::vector<RankValues>& ranks);
-  void record_first_step(double seconds_since_start);
-  /// Records the measurements of all ranks since the previous report, and the state of rank 0's GPU.
-  void record_ranks(RankRow row);
+  void record_first_step(double seconds_since_start) override;
+  void record_step(const StepReport& report, std::int64_t global_tokens) override;
+  void record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations) override;
+  void record_sample(std::int64_t step, const std::string& prompt, const std::string& text) override;
+  void record_checkpoint(const CheckpointReport& report) override;
+  void record_memory(const std::vector<RankValues>& ranks) override;
+  void record_ranks(RankRow row) override;
+  void make_rows_durable(std::int64_t step) override;
+  void say(const std::string& line) override;
+  void run_hdf5(const std::function<void()>& task) override { io_.run(task, IoPriority::bulk); }
   void record_load_at_end(const MachineLoad& load);
-  /// Call before the checkpoint of `step` is published: makes its row and those before it durable, unless metrics
-  /// cannot be written. May be called on any thread.
-  void make_rows_durable(std::int64_t step);
   /// Closes everything and leaves the last status. Does not throw.
   void finish(RunState state, ExitCode code, const std::string& message);
 
@@ -92,9 +113,6 @@ class RunRecorder {
   std::string compared() const { return prediction_ ? comparison(*prediction_, measured_.medians()) : ""; }
   /// Returns the nonce for folder_has_owner().
   const std::string& nonce() const { return lock_.nonce(); }
-  IoThread& io() { return io_; }
-  /// Prints a separate line on the terminal. May be called on any thread.
-  void say(const std::string& line);
   /// Announces on the terminal and in the message of status.json that the run will stop. May be called on any thread.
   void announce_stop(const std::string& line);
 

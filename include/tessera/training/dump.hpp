@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "tessera/files/io_thread.hpp"
+#include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/run/dump_file.hpp"
 #include "tessera/training/session.hpp"
 
@@ -14,8 +14,8 @@ namespace tessera {
 /// needs unplanned memory for one unit's slice, for this step only.
 class StepDump {
  public:
-  /// `io` is used on rank 0 only and may be null elsewhere.
-  StepDump(TrainingSession& session, RankContext& context, IoThread* io, const std::filesystem::path& path);
+  /// `hdf5` runs rank 0's calls of HDF5.
+  StepDump(TrainingSession& session, RankContext& context, RunHdf5 hdf5, const std::filesystem::path& path);
   ~StepDump();
 
   /// Writes all gradients: summed over ranks and micro-steps, before clipping, without the loss scale.
@@ -29,7 +29,7 @@ class StepDump {
 
   TrainingSession& session_;
   RankContext& context_;
-  IoThread* io_;
+  RunHdf5 hdf5_;
   std::unique_ptr<DumpFile> file_;
 };
 
