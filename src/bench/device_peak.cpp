@@ -27,7 +27,7 @@ double core_seconds() {
 double mean_rate(Kernels& kernels, DType compute, const MatmulShape& shape, int threads, double seconds) {
   const auto device = make_cpu_device();
   const auto stream = device->make_caller_stream("bench");
-  MatmulRate matmuls(*device, *stream, kernels, compute, {{shape}, 0, 0});
+  Ceiling matmuls = matmul_ceiling(*device, *stream, kernels, compute, {shape});
   matmuls.sample();  // the library selects its code
   const auto start = std::chrono::steady_clock::now();
   const double before = core_seconds();

@@ -32,8 +32,9 @@ StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_
 }
 
 Sitting measure(RankContext& context, const Options& options, KernelPlayer& player, const RateSizes& sizes) {
-  MatmulRate matmul(player.device(), player.stream(), player.kernels(), player.schedule().compute, sizes);
-  CopyRate copy(player.device(), player.stream(), player.kernels(), sizes);
+  Ceiling matmul =
+      matmul_ceiling(player.device(), player.stream(), player.kernels(), player.schedule().compute, sizes.matmuls);
+  Ceiling copy = copy_ceiling(player.device(), player.stream(), player.kernels(), sizes.copy_bytes);
   StreamClock& clock = player.clock();
   KernelTimes& times = player.times();
   Sitting sitting;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <chrono>
 #include <limits>
@@ -42,30 +43,6 @@ void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& 
   }
 }
 
-/// Enqueues `one` for `seconds`, with its times taken from the clock, and returns the rate of the second half.
-template <class F>
-double held_rate(StreamClock& clock, double seconds, double work, F&& one) {
-  if (seconds <= 0) return std::numeric_limits<double>::quiet_NaN();
-  constexpr double kBatchSeconds = 0.05;  // the host stays ahead of the device within a batch
-  const auto start = std::chrono::steady_clock::now();
-  double spent = 0, counted = 0, done = 0;
-  std::int64_t batch = 1;
-  do {
-    for (std::int64_t i = 0; i < batch; ++i) clock.begin(), one(), clock.end();
-    const std::vector<double> times = clock.take();
-    if (static_cast<double>(batch) * times.front() < kBatchSeconds) batch *= 2;
-    spent = seconds_since(start);
-    if (spent < seconds / 2) continue;
-    for (const double time : times) counted += time, done += work;
-  } while (spent < seconds);
-  return done / counted;
-}
-
-double best_of(double best, const std::vector<double>& seconds, double work) {
-  for (const double one : seconds) best = std::max(best, work / one);
-  return best;
-}
-
 }  // namespace
 
 RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free) {
@@ -82,80 +59,75 @@ RateSizes rate_sizes(const Device& device) {
   return total > 0 ? gpu_rate_sizes(total, device.free_memory()) : cpu_sizes();
 }
 
-MatmulRate::MatmulRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes)
-    : stream_(stream), kernels_(kernels), dtype_(dtype), shapes_(sizes.matmuls), clock_(device, stream) {
+void Ceiling::sample() {
+  for (const Call& call : calls_) make(call);
+}
+
+double Ceiling::best() {
+  const std::vector<double> seconds = clock_.take();
+  for (std::size_t i = 0; i < seconds.size(); ++i) best_ = std::max(best_, calls_[i % calls_.size()].work / seconds[i]);
+  return best_;
+}
+
+double Ceiling::held(double seconds) {
+  if (seconds <= 0) return std::numeric_limits<double>::quiet_NaN();
+  constexpr double kBatchSeconds = 0.05;  // the host stays ahead of the device within a batch
+  const auto start = std::chrono::steady_clock::now();
+  double spent = 0, counted = 0, done = 0;
+  std::int64_t batch = 1;
+  do {
+    for (std::int64_t i = 0; i < batch; ++i) make(calls_.front());
+    const std::vector<double> times = clock_.take();
+    if (static_cast<double>(batch) * times.front() < kBatchSeconds) batch *= 2;
+    spent = seconds_since(start);
+    if (spent < seconds / 2) continue;
+    for (const double time : times) counted += time, done += calls_.front().work;
+  } while (spent < seconds);
+  return done / counted;
+}
+
+Ceiling matmul_ceiling(Device& device, Stream& stream, Kernels& kernels, DType dtype,
+                       const std::vector<MatmulShape>& shapes) {
   std::int64_t input = 0, weight = 0, output = 0;
-  for (const MatmulShape& shape : shapes_) {
+  for (const MatmulShape& shape : shapes) {
     input = std::max(input, shape.tokens * (shape.in + kPad));
     weight = std::max(weight, shape.in * (shape.out + kPad));
     output = std::max(output, shape.tokens * (shape.out + kPad));
   }
-  input_ = device.allocate(MemoryKind::device, input * size_of(dtype));
-  weight_ = device.allocate(MemoryKind::device, weight * size_of(dtype));
-  output_ = device.allocate(MemoryKind::device, output * size_of(dtype));
-  fill(device, stream, kernels, *input_, dtype);
-  fill(device, stream, kernels, *weight_, dtype);
-}
-
-void MatmulRate::multiply(const MatmulShape& shape) {
-  LinearForward matmul;
-  matmul.tokens = shape.tokens, matmul.in = shape.in, matmul.out = shape.out;
-  matmul.input = {input_->data(), dtype_, shape.in + kPad};
-  matmul.weight = {weight_->data(), dtype_, shape.out + kPad};
-  matmul.output = {output_->data(), dtype_, shape.out + kPad};
-  kernels_.linear_forward(stream_, matmul);
-}
-
-void MatmulRate::sample() {
-  for (const MatmulShape& shape : shapes_) {
-    for (int i = 0; i < 2; ++i) clock_.begin(), multiply(shape), clock_.end();
+  std::array<std::shared_ptr<DeviceMemory>, 3> memory;
+  std::ranges::transform(std::array{input, weight, output}, memory.begin(), [&](std::int64_t elements) {
+    return device.allocate(MemoryKind::device, elements * size_of(dtype));
+  });
+  for (const int filled : {0, 1}) fill(device, stream, kernels, *memory[filled], dtype);
+  std::vector<Ceiling::Call> calls;
+  for (const MatmulShape& shape : shapes) {
+    const Ceiling::Call call{flops_of(shape), [&kernels, memory, dtype, shape](Stream& on) {
+                               LinearForward matmul;
+                               matmul.tokens = shape.tokens, matmul.in = shape.in, matmul.out = shape.out;
+                               matmul.input = {memory[0]->data(), dtype, shape.in + kPad};
+                               matmul.weight = {memory[1]->data(), dtype, shape.out + kPad};
+                               matmul.output = {memory[2]->data(), dtype, shape.out + kPad};
+                               kernels.linear_forward(on, matmul);
+                             }};
+    calls.insert(calls.end(), 2, call);
   }
+  return {device, stream, std::move(calls)};
 }
 
-double MatmulRate::held(double seconds) {
-  const MatmulShape& shape = shapes_.front();
-  return held_rate(clock_, seconds, flops_of(shape), [&] { multiply(shape); });
-}
-
-double MatmulRate::best() {
-  const std::vector<double> seconds = clock_.take();
-  for (std::size_t i = 0; i < seconds.size(); ++i) {  // as sample() calls: each shape twice
-    const MatmulShape& shape = shapes_[i / 2 % shapes_.size()];
-    best_ = std::max(best_, flops_of(shape) / seconds[i]);
-  }
-  return best_;
-}
-
-CopyRate::CopyRate(Device& device, Stream& stream, Kernels& kernels, const RateSizes& sizes)
-    : device_(device),
-      stream_(stream),
-      kernels_(kernels),
-      clock_(device, stream),
-      from_(device.allocate(MemoryKind::device, sizes.copy_bytes)),
-      to_(device.allocate(MemoryKind::device, sizes.copy_bytes)) {
+Ceiling copy_ceiling(Device& device, Stream& stream, Kernels& kernels, std::int64_t bytes) {
+  const std::shared_ptr<DeviceMemory> from = device.allocate(MemoryKind::device, bytes);
+  const std::shared_ptr<DeviceMemory> to = device.allocate(MemoryKind::device, bytes);
   // A CPU's unwritten pages are all the same page of zeros, so `to` also gets its own pages here.
-  fill(device, stream, kernels, *from_, DType::fp32);
-  device.copy(to_->data(), from_->data(), from_->size());
-}
-
-void CopyRate::cast() {
-  kernels_.cast(stream_, from_->data(), DType::fp32, to_->data(), DType::fp32, from_->size() / size_of(DType::fp32));
-}
-
-double CopyRate::held(double seconds) {
-  return held_rate(clock_, seconds, 2.0 * static_cast<double>(from_->size()), [&] { cast(); });
-}
-
-void CopyRate::sample() {
-  clock_.begin(), cast(), clock_.end();
-  clock_.begin();
-  device_.copy(stream_, to_->data(), from_->data(), from_->size());
-  clock_.end();
-}
-
-double CopyRate::best() {
-  best_ = best_of(best_, clock_.take(), 2.0 * static_cast<double>(from_->size()));
-  return best_;
+  fill(device, stream, kernels, *from, DType::fp32);
+  device.copy(to->data(), from->data(), bytes);
+  const double moved = 2.0 * static_cast<double>(bytes);
+  return {device,
+          stream,
+          {{moved,
+            [=, &kernels](Stream& on) {
+              kernels.cast(on, from->data(), DType::fp32, to->data(), DType::fp32, bytes / size_of(DType::fp32));
+            }},
+           {moved, [=, &device](Stream& on) { device.copy(on, to->data(), from->data(), bytes); }}}};
 }
 
 double flops_of(const MatmulShape& shape) { return 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out); }

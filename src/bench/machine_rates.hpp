@@ -2,8 +2,8 @@
 // A machine's ceilings for kernels: measured ones, and those of the GPUs' datasheets.
 
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/stream_clock.hpp"
@@ -35,50 +35,39 @@ RateSizes rate_sizes(const Device& device);
 /// Returns a GPU's sizes by its total and free memory, because `bench step` measures after its session filled the GPU.
 RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free);
 
-/// Samples of a ceiling are taken as often, and at the same times, as the measurements it is compared with; the best
-/// counts. Device, stream and kernels must outlive it. On a GPU sample() only enqueues.
-class MatmulRate {
+/// The highest rate of some calls, in units of their work per second. Samples are taken as often, and at the same
+/// times, as the measurements that it is compared with. Device, stream and what calls use must outlive it.
+class Ceiling {
  public:
-  MatmulRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes);
-  /// Runs matmuls through linear_forward, each shape twice.
+  struct Call {
+    double work = 0;
+    StreamWork run;
+  };
+  Ceiling(Device& device, Stream& stream, std::vector<Call> calls)
+      : stream_(stream), calls_(std::move(calls)), clock_(device, stream) {}
+
+  /// Makes each call once; on a GPU these are only enqueued.
   void sample();
-  /// Returns FLOP/s; 0 without samples. Waits for them.
+  /// Returns the best rate so far; 0 without samples. Waits for them.
   double best();
-  /// Returns the FLOP/s of the first shape over the second half of `seconds` of nothing else; NaN if `seconds` is 0.
+  /// Returns the rate of the first call over the second half of `seconds` of nothing else; NaN if `seconds` is 0.
   double held(double seconds);
 
  private:
-  void multiply(const MatmulShape& shape);
+  void make(const Call& call) { clock_.begin(), call.run(stream_), clock_.end(); }
 
   Stream& stream_;
-  Kernels& kernels_;
-  DType dtype_;
-  std::vector<MatmulShape> shapes_;
+  std::vector<Call> calls_;
   StreamClock clock_;
-  std::unique_ptr<DeviceMemory> input_, weight_, output_;
   double best_ = 0;
 };
 
-class CopyRate {
- public:
-  CopyRate(Device& device, Stream& stream, Kernels& kernels, const RateSizes& sizes);
-  /// Copies between buffers much larger than the caches: by Kernels::cast (fp32 to fp32) and by the device's own copy.
-  void sample();
-  /// Returns bytes per second, read and written; 0 without samples. Waits for them.
-  double best();
-  /// Returns the bytes per second of Kernels::cast, held as in MatmulRate::held.
-  double held(double seconds);
-
- private:
-  void cast();
-
-  Device& device_;
-  Stream& stream_;
-  Kernels& kernels_;
-  StreamClock clock_;
-  std::unique_ptr<DeviceMemory> from_, to_;
-  double best_ = 0;
-};
+/// Returns the ceiling of matmuls through linear_forward, each shape twice, in FLOP/s.
+Ceiling matmul_ceiling(Device& device, Stream& stream, Kernels& kernels, DType dtype,
+                       const std::vector<MatmulShape>& shapes);
+/// Returns the ceiling of copies between buffers much larger than the caches, by Kernels::cast (fp32 to fp32) and by
+/// the device's own copy, in bytes per second, read and written.
+Ceiling copy_ceiling(Device& device, Stream& stream, Kernels& kernels, std::int64_t bytes);
 
 /// Returns the FLOP/s of dense matmuls of that precision by the datasheet of the GPU of this name (Device::model); 0 if
 /// that is not known here.

@@ -1,17 +1,14 @@
 #pragma once
 // Calls whose prices are measured, and the memory that they work on.
 
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "tessera/backend/device.hpp"
+#include "bench/stream_clock.hpp"
 #include "tessera/comm/rank_context.hpp"
 #include "tessera/simulate/cluster.hpp"
 
 namespace tessera {
-
-using StreamWork = std::function<void(Stream&)>;
 
 /// One price: a grid of sizes, with a call for each of its points, the last axis fastest.
 struct PricedCalls {

@@ -125,7 +125,7 @@ std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_secon
 MatmulCeiling matmul_ceiling(const Resources& resources, DType compute, const RateSizes& sizes) {
   Device& device = *resources.device;
   const auto stream = device.make_caller_stream("bench");
-  MatmulRate matmul(device, *stream, resources.compute->kernels(Queue::compute), compute, sizes);
+  Ceiling matmul = matmul_ceiling(device, *stream, resources.compute->kernels(Queue::compute), compute, sizes.matmuls);
   for (int i = 0; i < 5; ++i) matmul.sample();
   const double best = matmul.best();
   return {best, matmul.held(sizes.held_seconds)};

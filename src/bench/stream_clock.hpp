@@ -2,12 +2,15 @@
 // Durations of stretches of one stream's work, by events, without stalling the stream.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "tessera/backend/device.hpp"
 
 namespace tessera {
+
+using StreamWork = std::function<void(Stream&)>;
 
 class StreamClock {
  public:
