@@ -8,7 +8,7 @@
 #include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
-#include "tessera/run/metrics_file.hpp"
+#include "tessera/record/reports.hpp"
 
 namespace tessera {
 

@@ -1,7 +1,9 @@
 #include "record/metrics_layout.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <limits>
+#include <iterator>
 
 #include "tessera/config/describe.hpp"
 #include "tessera/config/validation_sources.hpp"
@@ -23,39 +25,60 @@ std::string memory_name(Category category) {
 
 }  // namespace
 
+std::vector<std::string> names_of_sets(const Options& options) {
+  std::vector<std::string> names;
+  for (const ValidationSource& set : validation_sources(options.data.val_source)) names.push_back(set.name);
+  return names;
+}
+
 MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunAccount& account) {
+  const StepSchedule& schedule = planned.schedule;
+  const std::int64_t ranks = schedule.grid.world();
   MetricsLayout layout;
-  layout.step_times = layout.rank_times = time_category_names();
-  layout.step_times.emplace_back("recording");
-  layout.overlap_times = overlap_names();
-  const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world());
+  AttributeGroup config{"config", {}}, start{"provenance", {}};
+  for (const OptionValue& option : flat_options(options)) config.values.emplace_back(option.name, option.value);
+  for (const auto& [name, value] : provenance(account.facts)) start.values.emplace_back(name, value);
+  for (const MeasureOf<RunAccount>& one : start_measures())
+    start.values.emplace_back(one.measure.path.substr(start.path.size() + 1), one.value(account));
+  layout.attributes = {std::move(config), std::move(start), {"model", account.model}};
+  if (account.prediction)
+    std::ranges::move(prediction_groups(*account.prediction), std::back_inserter(layout.attributes));
+
+  layout.tables.resize(kTables);
+  const auto add = [&](RunTable table, const auto& measures, std::int64_t width = 0) {
+    add_columns(layout.tables[at(table)], measures, width);
+  };
+  add(RunTable::steps, step_measures());
+  add(RunTable::evaluations, evaluation_measures(names_of_sets(options)));
+  add(RunTable::checkpoints, checkpoint_measures());
+  add(RunTable::ranks, report_measures());
+  add(RunTable::ranks, rank_measures(), ranks);
+  add(RunTable::overlap, overlap_measures());
+  if (account.has_monitor) {
+    add(RunTable::device, step_of_report("device/step"));
+    add(RunTable::device, device_measures("device/"));
+    add(RunTable::ranks, device_measures("ranks/device/"), ranks);
+  }
+  if (schedule.unit_sums) {
+    std::vector<std::string> layers;
+    for (const Unit& unit : schedule.layout.units) layers.push_back(unit.name);
+    layout.attributes.push_back({"layers", {{"names", fmt::format("{}", fmt::join(layers, ","))}}});
+    add(RunTable::layers, step_of_report("layers/step"));
+    add(RunTable::layers, layer_measures(), static_cast<std::int64_t>(layers.size()));
+  }
+  if (options.train.sample_every > 0)
+    layout.tables[at(RunTable::samples)] = {{"samples/step", ColumnKind::integer},
+                                            {"samples/text", ColumnKind::text, kSampleBytes}};
+  const auto on_all = [&](std::int64_t bytes) { return std::vector(static_cast<std::size_t>(ranks), bytes); };
   for (int c = 0; c < kCategories; ++c) {
     std::int64_t bytes = 0;
     for (const SpacePlan& place : planned.plan.spaces) bytes += place.own_peak[static_cast<std::size_t>(c)];
-    layout.memory.push_back({memory_name(static_cast<Category>(c)), std::vector<std::int64_t>(ranks, bytes)});
+    layout.memory.push_back({memory_name(static_cast<Category>(c)), on_all(bytes)});
   }
-  layout.memory.push_back({"process", std::vector<std::int64_t>(ranks, planned.plan.total())});
-  for (const OptionValue& option : flat_options(options)) layout.config.emplace_back(option.name, option.value);
-  layout.provenance = provenance(account.facts);
-  constexpr double kLater = std::numeric_limits<double>::quiet_NaN();
-  layout.numbers = {{kFirstStep, kLater},
-                    {"cores", account.cores},
-                    {"compute_threads", account.compute_threads},
-                    {"load_average_start", account.load.load_average},
-                    {kLoadAtEnd, kLater},
-                    {"gpu_foreign_processes_start", account.load.gpu_foreign_processes},
-                    {kForeignAtEnd, kLater}};
-  layout.model = account.model;
-  if (account.prediction) layout.prediction = prediction_groups(*account.prediction);
-  layout.schedule = schedule_json_text(planned.schedule, planned.plan);
+  layout.memory.push_back({"process", on_all(planned.plan.total())});
+  layout.schedule = schedule_json_text(schedule, planned.plan);
   layout.schedule_format = kScheduleFormat;
-  if (planned.schedule.unit_sums) {
-    for (const Unit& unit : planned.schedule.layout.units) layout.layers.push_back(unit.name);
-  }
-  layout.device = account.has_monitor;
   layout.swmr = options.metrics.swmr;
-  if (options.train.sample_every > 0) layout.sample_bytes = kSampleBytes;
-  for (const ValidationSource& set : validation_sources(options.data.val_source)) layout.eval_sets.push_back(set.name);
   return layout;
 }
 

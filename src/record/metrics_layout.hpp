@@ -1,16 +1,17 @@
 #pragma once
 // The contents of a run's metrics file apart from its rows.
 
-#include <string>
-
 #include "tessera/record/recorder.hpp"
 
 namespace tessera {
 
-/// Numbers of /provenance that become known later.
-inline constexpr const char *kFirstStep = "seconds_to_first_step", *kLoadAtEnd = "load_average_end",
-                            *kForeignAtEnd = "gpu_foreign_processes_end";
+/// The tables of MetricsLayout. Those that a run lacks have no columns.
+enum class RunTable : std::uint8_t { steps, evaluations, checkpoints, device, samples, layers, ranks, overlap };
+inline constexpr std::size_t kTables = 8;
+inline std::size_t at(RunTable table) { return static_cast<std::size_t>(table); }
 
+/// Returns the names of the validation sets.
+std::vector<std::string> names_of_sets(const Options& options);
 MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunAccount& account);
 
 }  // namespace tessera

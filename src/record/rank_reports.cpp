@@ -14,34 +14,25 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kCheapness = 200;
-constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 
-/// One rank's values as a message; this works because every rank runs the same program.
-struct Message {
-  std::array<double, kTimeCategories> times{};
-  CommunicationRows communication;
-  std::int64_t process = -1;
-  double memory_peak = 0, memory_average = 0;
-  DeviceSample device;
-};
-static_assert(std::is_trivially_copyable_v<Message>);
-
+// Ranks run the same program, so that values go between them as they lie in memory.
+static_assert(std::is_trivially_copyable_v<RankValues>);
 static_assert(std::is_trivially_copyable_v<OverlapTimes>);
 
-/// Lays a message and the times of each timed step end to end.
-std::string text_of(const Message& message, const std::vector<OverlapTimes>& overlap) {
-  std::string text(sizeof message, '\0');
-  std::memcpy(text.data(), &message, sizeof message);
-  for (const OverlapTimes& times : overlap) text.append(reinterpret_cast<const char*>(&times), sizeof times);
+/// Lays values and the times of each timed step end to end.
+std::string text_of(const RankValues& values, const std::vector<OverlapTimes>& overlap) {
+  std::string text(sizeof values + overlap.size() * sizeof(OverlapTimes), '\0');
+  std::memcpy(text.data(), &values, sizeof values);
+  if (!overlap.empty()) std::memcpy(text.data() + sizeof values, overlap.data(), overlap.size() * sizeof(OverlapTimes));
   return text;
 }
 
-/// Returns the times that follow a message of so many timed steps.
+/// Returns the times that follow the values of so many timed steps.
 std::vector<OverlapTimes> overlap_of(const std::string& text, std::size_t steps) {
-  TESSERA_ASSERT(text.size() == sizeof(Message) + steps * sizeof(OverlapTimes),
+  TESSERA_ASSERT(text.size() == sizeof(RankValues) + steps * sizeof(OverlapTimes),
                  "a rank's report of {} timed steps has {} bytes", steps, text.size());
   std::vector<OverlapTimes> overlap(steps);
-  if (steps > 0) std::memcpy(overlap.data(), text.data() + sizeof(Message), steps * sizeof(OverlapTimes));
+  if (steps > 0) std::memcpy(overlap.data(), text.data() + sizeof(RankValues), steps * sizeof(OverlapTimes));
   return overlap;
 }
 
@@ -67,20 +58,6 @@ void add_overlap(const std::vector<std::string>& texts, const std::vector<std::i
   }
 }
 
-RankValues values_of(const std::string& text) {
-  Message message;
-  std::memcpy(&message, text.data(), sizeof message);
-  RankValues values;
-  values.times.assign(message.times.begin(), message.times.end());
-  values.communication = message.communication;
-  values.process = message.process;
-  values.memory_peak = message.memory_peak;
-  values.memory_average = message.memory_average;
-  const DeviceSample& device = message.device;
-  values.device = {0, device.utilization, device.memory_used, device.power, device.energy};
-  return values;
-}
-
 }  // namespace
 
 void MemorySamples::sample(bool must) {
@@ -99,7 +76,9 @@ void MemorySamples::sample(bool must) {
   cost_ = last_ - start;
 }
 
-double MemorySamples::average() const { return samples_ > 0 ? sum_ / static_cast<double>(samples_) : kNotMeasured; }
+double MemorySamples::average() const {
+  return samples_ > 0 ? sum_ / static_cast<double>(samples_) : RankValues::kUnknown;
+}
 
 void MemorySamples::clear() {
   process_ = -1;
@@ -160,14 +139,14 @@ std::vector<double> RankReports::gather_layer_norms() const {
 
 std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
   memory_.sample(measures);
-  Message mine;
+  RankValues mine;
   for (std::size_t i = 0; i < nanoseconds_.size(); ++i)
-    mine.times[i] = timed_steps_ > 0 ? static_cast<double>(nanoseconds_[i]) * 1e-9 : kNotMeasured;
+    mine.times[i] = timed_steps_ > 0 ? static_cast<double>(nanoseconds_[i]) * 1e-9 : RankValues::kUnknown;
   mine.communication = communication_;
   mine.process = memory_.process();
   mine.memory_peak = memory_.peak();
   mine.memory_average = memory_.average();
-  mine.device = monitor_ != nullptr ? monitor_->sample() : DeviceSample{kNotMeasured, -1, kNotMeasured, kNotMeasured};
+  if (monitor_ != nullptr) mine.device = monitor_->sample();
   RankRow row{step, steps_, timed_steps_, {}, {}, {}};
   steps_ = timed_steps_ = 0;
   nanoseconds_ = {};
@@ -175,7 +154,7 @@ std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
   memory_.clear();
   const std::vector<std::string> texts = world_.control().gather(text_of(mine, overlap_));
   if (!texts.empty()) add_overlap(texts, overlap_steps_, row);
-  for (const std::string& text : texts) row.ranks.push_back(values_of(text));
+  for (const std::string& text : texts) std::memcpy(&row.ranks.emplace_back(), text.data(), sizeof(RankValues));
   if (schedule_.unit_sums) row.layer_norms = gather_layer_norms();
   overlap_steps_.clear();
   overlap_.clear();

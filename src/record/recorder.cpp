@@ -72,6 +72,7 @@ RunRecorder::~RunRecorder() = default;
 void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps,
                         const RunAccount& account) {
   has_monitor_ = account.has_monitor;
+  evaluation_measures_ = evaluation_measures(names_of_sets(options_));
   prediction_ = account.prediction;
   MetricsLayout layout = metrics_layout(options_, planned, account);
   try {
@@ -100,6 +101,13 @@ void RunRecorder::with_metrics(F&& f) {
   }
 }
 
+template <class Row>
+void RunRecorder::append(RunTable table, const Measures<Row>& measures, const Row& row) {
+  std::vector<double> values;
+  add_values(values, measures, std::span(&row, 1));
+  with_metrics([&](MetricsFile& metrics) { metrics.append(at(table), {std::move(values)}); });
+}
+
 /// Reports each new error once; the next call tries again.
 template <class F>
 void RunRecorder::or_warn(std::string& said, F&& f) {
@@ -123,27 +131,16 @@ void RunRecorder::append_log(const std::string& line) {
   });
 }
 
-void RunRecorder::record_step(const StepReport& report, std::int64_t global_tokens) {
-  const double rate = static_cast<double>(global_tokens) / report.seconds;
-  StepRow row;
-  row.step = report.step;
-  row.skipped = report.result.skipped;
-  row.timed = report.times.measured;
-  row.loss = report.result.loss;
-  row.grad_norm = report.result.grad_norm;
-  row.lr = report.result.learning_rate;
-  row.seconds = report.seconds;
-  row.unix_time = unix_time();
-  row.tokens_per_second = rate;
-  row.times = report.times.all_seconds();
-  row.times.push_back(std::exchange(recording_seconds_, 0.0));
-  row.communication = report.communication;
+void RunRecorder::record_step(const StepReport& told, std::int64_t global_tokens) {
+  StepReport report = told;
+  report.tokens_per_second = static_cast<double>(global_tokens) / report.seconds;
+  report.unix_time = unix_time();
+  report.recording_seconds = std::exchange(recording_seconds_, 0.0);
   const Stopwatch recording(recording_seconds_);
   if (prediction_) measured_.add(report.seconds, report.times);
-  with_metrics([&](MetricsFile& metrics) { metrics.append_step(std::move(row)); });
+  append(RunTable::steps, step_measures_, report);
 
-  const double exposed = report.times.exposed_seconds() / report.seconds;
-  if (report.times.measured) exposed_share_ = exposed;
+  if (report.times.measured) exposed_share_ = report.exposed_share();
   {
     const std::lock_guard guard(shared_);
     status_.step = report.step;
@@ -151,65 +148,45 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
     state.step = report.step;
     state.steps = status_.steps;
     state.loss = report.result.loss;
-    state.tokens_per_second = rate;
+    state.tokens_per_second = report.tokens_per_second;
     state.step_seconds = report.seconds;
     state.exposed_share = exposed_share_;
     progress_->update(state);
   }
 
   if (report.step % options_.metrics.every == 0 || report.step == 1 || report.step == status_.steps) {
-    append_log({{"step", report.step},
-                {"loss", report.result.loss},
-                {"grad_norm", report.result.grad_norm},
-                {"lr", report.result.learning_rate},
-                {"seconds", report.seconds},
-                {"tokens_per_second", rate},
-                {"exposed_share", exposed},
-                {"skipped", report.result.skipped}});
+    append_log(fields_of(step_measures_, report));
   }
   if (Clock::now() - status_time_ > kStatusEvery) post_status();
 }
 
 void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations) {
   const Stopwatch recording(recording_seconds_);
-  EvalRow row{step, {}};
-  // The first set's numbers have plain keys, which readers look for; sets with names have their own keys.
-  std::vector<JsonField> fields{{"step", step},
-                                {"validation_loss", evaluations.at(0).loss},
-                                {"validation_perplexity", evaluations.at(0).perplexity()}};
-  std::vector<std::pair<std::string, double>> losses;
-  for (const Evaluation& one : evaluations) {
-    losses.emplace_back(one.set, one.loss);
-    row.losses.push_back(one.loss);
-    if (one.set.empty()) continue;
-    fields.emplace_back("validation_loss/" + one.set, one.loss);
-    fields.emplace_back("validation_perplexity/" + one.set, one.perplexity());
-  }
   {
     const std::lock_guard guard(shared_);
-    status_.validation_losses = std::move(losses);
+    status_.validation_losses.clear();
+    for (const Evaluation& one : evaluations) status_.validation_losses.emplace_back(one.set, one.loss);
     status_.evaluated_step = step;
   }
-  with_metrics([&](MetricsFile& metrics) { metrics.append_eval(std::move(row)); });
-  append_log(std::move(fields));
+  const EvaluationReport report{step, evaluations};
+  append(RunTable::evaluations, evaluation_measures_, report);
+  append_log(fields_of(evaluation_measures_, report));
   say(fmt::format("step {}: {}", step, describe(evaluations)));
 }
 
 void RunRecorder::record_sample(std::int64_t step, const std::string& prompt, const std::string& text) {
   const Stopwatch recording(recording_seconds_);
-  with_metrics([&](MetricsFile& metrics) { metrics.append_sample(step, prompt + text); });
+  with_metrics([&](MetricsFile& metrics) {
+    metrics.append(at(RunTable::samples), {{static_cast<double>(step)}, prompt + text});
+  });
   append_log({{"step", step}, {"sample_prompt", prompt}, {"sample", text}});
   say(printable(fmt::format("step {}: sample\n{}{}", step, prompt, text)));
 }
 
 void RunRecorder::record_checkpoint(const CheckpointReport& report) {
   const Stopwatch recording(recording_seconds_);
-  with_metrics([&](MetricsFile& metrics) { metrics.append_checkpoint(report); });
-  append_log({{"step", report.step},
-              {kCheckpointKey, report.bytes},
-              {"blocked_seconds", report.blocked_seconds},
-              {"waited_seconds", report.waited_seconds},
-              {"background_seconds", report.background_seconds}});
+  append(RunTable::checkpoints, checkpoint_measures(), report);
+  append_log(fields_of(checkpoint_measures(), report));
   std::string text = fmt::format("step {}: checkpoint of {} in {}", report.step, format_bytes(report.bytes),
                                  format_seconds(report.blocked_seconds + report.background_seconds));
   if (report.background_seconds > 0) text += fmt::format("; steps waited {}", format_seconds(report.blocked_seconds));
@@ -230,20 +207,28 @@ void RunRecorder::record_first_step(double seconds_since_start) {
   with_metrics([&](MetricsFile& metrics) { metrics.set_number(kFirstStep, seconds_since_start); });
 }
 
-void RunRecorder::record_ranks(RankRow row) {
+void RunRecorder::record_ranks(const RankRow& row) {
   const Stopwatch recording(recording_seconds_);
-  if (row.straggler.rank >= 0) append_log(straggler_line(row));
+  if (row.straggler.rank >= 0) append_log(json_line(fields_of(report_measures(), row)));
   const std::string news = [&] {
     const std::lock_guard guard(shared_);
     return stragglers_.after(row);
   }();
   if (!news.empty()) say(news);
+  std::vector<double> device{static_cast<double>(row.step)}, layers = device, ranks;
+  add_values(device, device_measures("device/"), std::span(&row.ranks.at(0).device, 1));
+  add_values<double>(layers, layer_measures(), row.layer_norms);
+  add_values(ranks, report_measures(), std::span(&row, 1));
+  add_values<RankValues>(ranks, rank_measures(), row.ranks);
+  std::vector<DeviceSample> devices;
+  for (const RankValues& rank : row.ranks) devices.push_back(rank.device);
+  if (has_monitor_) add_values<DeviceSample>(ranks, device_measures("ranks/device/"), devices);
   with_metrics([&](MetricsFile& metrics) {
-    DeviceRow device = row.ranks.at(0).device;
-    device.step = row.step;
-    if (has_monitor_) metrics.append_device(device);
-    metrics.append_ranks(std::move(row));
+    if (has_monitor_) metrics.append(at(RunTable::device), {std::move(device)});
+    if (!row.layer_norms.empty()) metrics.append(at(RunTable::layers), {std::move(layers)});
+    metrics.append(at(RunTable::ranks), {std::move(ranks)});
   });
+  for (const OverlapRow& one : row.overlap) append(RunTable::overlap, overlap_measures(), one);
 }
 
 void RunRecorder::record_load_at_end(const MachineLoad& load) {

@@ -5,16 +5,8 @@
 #include <utility>
 
 #include "tessera/base/format.hpp"
-#include "tessera/run/folder.hpp"
 
 namespace tessera {
-
-std::string straggler_line(const RankRow& report) {
-  return json_line(std::vector<JsonField>{{"step", report.step},
-                                          {"straggler", report.straggler.rank},
-                                          {"behind_seconds", report.straggler.behind_seconds},
-                                          {"behind_share", report.straggler.behind_share}});
-}
 
 std::string StragglerNotice::after(const RankRow& report) {
   const Straggler& named = report.straggler;

@@ -37,6 +37,7 @@ struct MetricsFile::State {
   // Shared by the caller and the I/O thread.
   std::mutex mutex;
   MetricsRows waiting;
+  std::size_t waiting_rows = 0;                      // at most so many
   bool write_posted = false, write_planned = false;  // a task that writes is queued, is planned for later
   std::exception_ptr error;
   std::int64_t last_step = -1;  // of the rows appended
@@ -70,6 +71,7 @@ void MetricsFile::State::write_pending() {
   {
     const std::lock_guard lock(mutex);
     rows = std::exchange(waiting, {});
+    waiting_rows = 0;
     write_posted = write_planned = false;
   }
   if (tables) tables->write(rows);
@@ -138,8 +140,7 @@ void MetricsFile::queue(Add&& add) {
   {
     const std::lock_guard lock(state_->mutex);
     add(*state_);
-    const MetricsRows& rows = state_->waiting;
-    const std::size_t waiting = rows.steps.size() + rows.evals.size() + rows.devices.size() + rows.ranks.size();
+    const std::size_t waiting = ++state_->waiting_rows;
     post = waiting >= state_->layout.flush_rows && !std::exchange(state_->write_posted, true);
     plan = !state_->write_posted && !std::exchange(state_->write_planned, true);
     overfull = waiting >= kMostFlushesWaiting * state_->layout.flush_rows;
@@ -150,44 +151,15 @@ void MetricsFile::queue(Add&& add) {
   if (overfull) flush();  // the disk does not keep up: wait rather than fill the memory
 }
 
-void MetricsFile::append_step(StepRow row) {
-  const std::size_t times = state_->layout.step_times.size();
-  TESSERA_ASSERT(row.times.size() == times, "a step has {} times, the metrics file {}", row.times.size(), times);
+void MetricsFile::append(std::size_t table, MetricsRow row) {
+  const std::size_t values = values_in_row(state_->layout.tables.at(table));
+  TESSERA_ASSERT(row.values.size() == values, "a row has {} values, table {} of the metrics file {}", row.values.size(),
+                 table, values);
   queue([&](State& state) {
-    state.last_step = row.step;
-    state.waiting.steps.push_back(std::move(row));
+    if (table == 0) state.last_step = static_cast<std::int64_t>(row.values.at(0));
+    state.waiting.tables.resize(std::max(state.waiting.tables.size(), table + 1));
+    state.waiting.tables[table].push_back(std::move(row));
   });
-}
-
-void MetricsFile::append_eval(EvalRow row) {
-  const std::size_t sets = std::max<std::size_t>(1, state_->layout.eval_sets.size());
-  TESSERA_ASSERT(row.losses.size() == sets, "an evaluation has {} sets, the metrics file {}", row.losses.size(), sets);
-  queue([&](State& state) { state.waiting.evals.push_back(std::move(row)); });
-}
-
-void MetricsFile::append_sample(std::int64_t step, std::string text) {
-  TESSERA_ASSERT(state_->layout.sample_bytes > 0, "{} has no /samples", state_->path.string());
-  queue([&](State& state) { state.waiting.samples.push_back({step, std::move(text)}); });
-}
-
-void MetricsFile::append_checkpoint(CheckpointRow row) {
-  queue([&](State& state) { state.waiting.checkpoints.push_back(row); });
-}
-
-void MetricsFile::append_device(const DeviceRow& row) {
-  TESSERA_ASSERT(state_->layout.device, "{} has no /device", state_->path.string());
-  queue([&](State& state) { state.waiting.devices.push_back(row); });
-}
-
-void MetricsFile::append_ranks(RankRow row) {
-  const MetricsLayout& layout = state_->layout;
-  const std::size_t ranks = layout.memory.at(0).bytes.size();
-  TESSERA_ASSERT(row.ranks.size() == ranks, "a report has {} ranks, the metrics file {}", row.ranks.size(), ranks);
-  for (const RankValues& rank : row.ranks) {
-    TESSERA_ASSERT(rank.times.size() == layout.rank_times.size(), "a rank has {} times, the metrics file {}",
-                   rank.times.size(), layout.rank_times.size());
-  }
-  queue([&](State& state) { state.waiting.ranks.push_back(std::move(row)); });
 }
 
 void MetricsFile::set_process_memory(std::vector<std::int64_t> bytes) {
@@ -197,8 +169,11 @@ void MetricsFile::set_process_memory(std::vector<std::int64_t> bytes) {
 }
 
 void MetricsFile::set_number(const std::string& name, double value) {
-  const auto& numbers = state_->layout.numbers;
-  const bool known = std::ranges::find(numbers, name, [](const auto& one) { return one.first; }) != numbers.end();
+  const bool known = std::ranges::any_of(state_->layout.attributes, [&](const AttributeGroup& group) {
+    return group.path == "provenance" && std::ranges::any_of(group.values, [&](const auto& one) {
+             return one.first == name && std::holds_alternative<double>(one.second);
+           });
+  });
   TESSERA_ASSERT(known, "attribute {} was not announced", name);
   queue([&](State& state) { state.waiting.numbers.emplace_back(name, value); });
 }

@@ -28,12 +28,6 @@ double StepTimeTotals::seconds(TimeCategory category) const {
   return static_cast<double>(nanoseconds[static_cast<std::size_t>(category)]) * 1e-9;
 }
 
-std::vector<double> StepTimeTotals::all_seconds() const {
-  std::vector<double> seconds_of_all;
-  for (std::size_t i = 0; i < kTimeCategories; ++i) seconds_of_all.push_back(seconds(static_cast<TimeCategory>(i)));
-  return seconds_of_all;
-}
-
 double StepTimeTotals::exposed_seconds() const {
   return seconds(TimeCategory::exposed_gather) + seconds(TimeCategory::exposed_reduce_scatter) +
          seconds(TimeCategory::exposed_all_reduce);

@@ -203,7 +203,7 @@ void TrainState::report(std::int64_t step) {
   std::optional<RankRow> row = reports.gather(step, first || step == session.steps());
   if (!row) return;
   if (first) recorder.record_memory(row->ranks);
-  recorder.record_ranks(std::move(*row));
+  recorder.record_ranks(*row);
 }
 
 void TrainState::write_sample(std::int64_t step) {

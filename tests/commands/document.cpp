@@ -49,16 +49,27 @@ std::string first_difference(const std::string& found, const std::string& wanted
   }
 }
 
-void check_table(const std::string& page, const std::string& name, const std::string& markdown) {
-  INFO(page << " differs from what the program says of " << name << ". TESSERA_UPDATE=1 build/ci/bin/test_commands "
-            << "rewrites it");
-  const Document document = split_at_markers(read_text(kRoot / page), name);
-  const std::string wanted = "\n" + markdown + "\n";
+namespace {
+
+/// Checks that a file, of which `found` is a part, has `wanted` in its place; writes it instead if TESSERA_UPDATE is 1.
+void check_part(const std::string& page, const Document& found, const std::string& wanted) {
+  INFO(page << " differs from what the program says. TESSERA_UPDATE=1 build/ci/bin/test_commands rewrites it");
   if (const char* update = std::getenv("TESSERA_UPDATE"); update != nullptr && std::string(update) == "1") {
     std::ofstream stream(kRoot / page, std::ios::binary);
-    stream << document.before << wanted << document.after;
+    stream << found.before << wanted << found.after;
     REQUIRE(stream.flush().good());
     return;
   }
-  CHECK(first_difference(document.table, wanted) == "");
+  CHECK(first_difference(found.table, wanted) == "");
+}
+
+}  // namespace
+
+void check_table(const std::string& page, const std::string& name, const std::string& markdown) {
+  INFO(name);
+  check_part(page, split_at_markers(read_text(kRoot / page), name), "\n" + markdown + "\n");
+}
+
+void check_file(const std::string& page, const std::string& text) {
+  check_part(page, {"", std::filesystem::exists(kRoot / page) ? read_text(kRoot / page) : "", ""}, text);
 }

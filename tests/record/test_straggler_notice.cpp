@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 #include "tessera/record/straggler_notice.hpp"
 
@@ -40,9 +39,4 @@ TEST_CASE("ranks that take turns are not named, nor is anyone by a report withou
   CHECK(notice.after(report(110, -1, 0)).empty());
   CHECK(notice.after(report(120, -1, 0)).empty());
   CHECK(notice.rank() == 1);
-}
-
-TEST_CASE("log.jsonl has the rank and by how much") {
-  const auto line = nlohmann::json::parse(straggler_line(report(40, 2)));
-  CHECK(line == nlohmann::json{{"step", 40}, {"straggler", 2}, {"behind_seconds", 0.25}, {"behind_share", 0.2}});
 }

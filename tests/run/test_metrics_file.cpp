@@ -35,7 +35,7 @@ TEST_CASE("a metrics file that was closed reads as any HDF5 file") {
     fill(metrics, 2100);
     metrics.close();
     metrics.close();
-    CHECK_THROWS_AS(metrics.append_step(row(0)), InternalError);
+    CHECK_THROWS_AS(metrics.append(kSteps, row(0)), InternalError);
     CHECK(check_with_h5py(metrics.path(), 2100, 3, "closed") == 0);
     const Hdf5File file = Hdf5File::open(metrics.path());
     CHECK(hdf5_read<std::int64_t>(file.id(), "steps/step").size() == 2100);
@@ -92,7 +92,7 @@ TEST_CASE("a reader follows rows as they are appended, and a kill in the middle 
       MetricsLayout with = layout();
       with.flush_rows = 3;
       MetricsFile metrics(io, folder.path(), with);
-      for (std::int64_t i = 0; i < 10'000'000; ++i) metrics.append_step(row(i));
+      for (std::int64_t i = 0; i < 10'000'000; ++i) metrics.append(kSteps, row(i));
     } catch (const std::exception& error) {
       std::fprintf(stderr, "writer: %s\n", error.what());
     }
@@ -111,15 +111,12 @@ TEST_CASE("a file that cannot be made, and wrong rows, are errors") {
   IoThread io;
   CHECK_THROWS_AS(MetricsFile(io, folder / "missing", layout()), IoError);
   MetricsFile metrics(io, folder.path(), layout());
-  StepRow wrong = row(0);
-  wrong.times.pop_back();
-  CHECK_THROWS_AS(metrics.append_step(wrong), InternalError);
-  RankRow two_ranks = report(0), no_times = report(0);
-  two_ranks.ranks.pop_back();
-  no_times.ranks[1].times.clear();
-  CHECK_THROWS_AS(metrics.append_ranks(two_ranks), InternalError);
-  CHECK_THROWS_AS(metrics.append_ranks(no_times), InternalError);
-  CHECK_THROWS_AS(metrics.set_number("hosts", 1), InternalError);
+  MetricsRow short_row = row(0), long_row = report(0);
+  short_row.values.pop_back();
+  long_row.values.push_back(0);
+  CHECK_THROWS_AS(metrics.append(kSteps, short_row), InternalError);
+  CHECK_THROWS_AS(metrics.append(kRanks, long_row), InternalError);
+  CHECK_THROWS_AS(metrics.set_number("version", 1), InternalError);
   CHECK_THROWS_AS(metrics.set_process_memory({1}), InternalError);
 }
 
@@ -144,11 +141,11 @@ TEST_CASE("a full disk surfaces at the next call and at close, and does not end 
           if (std::string(error.what()).find("metrics.h5") != std::string::npos) ++errors;
         }
       };
-      for (int i = 0; i < 5000; ++i) attempt([&] { metrics.append_step(row(i)); });
+      for (int i = 0; i < 5000; ++i) attempt([&] { metrics.append(kSteps, row(i)); });
       attempt([&] { metrics.flush(); });
       // By now the error has been seen; later rows are dropped.
       code = errors == 1 ? 0 : 2;
-      attempt([&] { metrics.append_step(row(0)); });
+      attempt([&] { metrics.append(kSteps, row(0)); });
       attempt([&] { metrics.close(); });
       if (errors != 1) code = 3;
     } catch (const std::exception& error) {
@@ -168,6 +165,6 @@ TEST_CASE("rows reach the file by themselves after a while") {
   MetricsLayout with = layout();
   with.flush_after = std::chrono::milliseconds(1);
   MetricsFile metrics(io, folder.path(), with);
-  for (int i = 0; i < 5; ++i) metrics.append_step(row(i));
+  for (int i = 0; i < 5; ++i) metrics.append(kSteps, row(i));
   CHECK(check_with_h5py(metrics.path(), 5, 0, "growing") == 0);  // waits for them
 }

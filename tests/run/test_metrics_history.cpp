@@ -57,9 +57,10 @@ std::vector<std::int64_t> steps_in(const std::filesystem::path& folder) {
     const Hdf5Dataset schedule(H5Dopen2(file.id(), "schedule", H5P_DEFAULT));
     REQUIRE(hdf5_read_attribute<std::string>(schedule.id(), "format") == "a format");
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      REQUIRE(losses[i] == row(steps[i]).loss);
-      REQUIRE(forward[i] == row(steps[i]).times[0]);
-      REQUIRE(bytes[i] == row(steps[i]).communication[3].bytes);
+      const std::vector<double> expected = row(steps[i]).values;
+      REQUIRE(losses[i] == expected[3]);
+      REQUIRE(forward[i] == expected[9]);
+      REQUIRE(bytes[i] == static_cast<std::int64_t>(expected[21]));
       all.push_back(steps[i]);
     }
   }
@@ -82,9 +83,9 @@ void check_reports(const Hdf5File& file, std::int64_t last) {
   forward.read(0, seconds);
   bytes.read(0, sent);
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    const RankValues expected = report(steps[i / 3]).ranks[i % 3];
-    REQUIRE(seconds[i] == expected.times[0]);
-    REQUIRE(sent[i] == expected.communication[0].bytes);
+    const std::vector<double> expected = report(steps[i / 3]).values;
+    REQUIRE(seconds[i] == expected[5 + i % 3]);
+    REQUIRE(sent[i] == static_cast<std::int64_t>(expected[35 + i % 3]));
   }
 }
 
@@ -103,15 +104,15 @@ TEST_CASE("durable rows outlast a kill, and a run that goes on from one of them 
     IoThread io;
     MetricsLayout with = layout();
     with.swmr = swmr;
-    with.eval_sets = {"near", "far"};
+    with.tables[kEvals].push_back({"eval/far/loss"});
     MetricsFile metrics(io, folder.path(), with);
     for (std::int64_t i = 0; i < 1500; ++i) {
-      metrics.append_step(row(i));
-      if (i % 10 == 0) metrics.append_ranks(report(i));
+      metrics.append(kSteps, row(i));
+      if (i % 10 == 0) metrics.append(kRanks, report(i));
       if (i == 1100) metrics.make_durable(i);
     }
-    metrics.append_eval({1000, {2.5, 3.5}});
-    metrics.append_eval({1300, {2.0, 3.0}});
+    metrics.append(kEvals, {{1000, 2.5, 3.5}});
+    metrics.append(kEvals, {{1300, 2.0, 3.0}});
     metrics.flush();
     be_killed();
   });
@@ -136,7 +137,7 @@ TEST_CASE("durable rows outlast a kill, and a run that goes on from one of them 
   }
   {
     MetricsFile metrics(io, folder.path(), with);
-    for (std::int64_t i = 1101; i < 1200; ++i) metrics.append_step(row(i));
+    for (std::int64_t i = 1101; i < 1200; ++i) metrics.append(kSteps, row(i));
   }
   CHECK(steps_in(folder.path()) == first_steps(1200));
   go_on(1150);  // from the middle of the second file
@@ -149,7 +150,7 @@ TEST_CASE("a file that loses rows by going back is kept under another name") {
   IoThread io;
   {
     MetricsFile metrics(io, folder.path(), layout());
-    for (std::int64_t i = 0; i < 20; ++i) metrics.append_step(row(i));
+    for (std::int64_t i = 0; i < 20; ++i) metrics.append(kSteps, row(i));
   }
   const auto end_after = [&](std::int64_t step) {
     CHECK(io.run([&] { return end_history_after(folder.path(), step); }).empty());
@@ -189,13 +190,13 @@ TEST_CASE("a file that has failed is not waited for, and what readers find stays
   metrics.make_durable(19);
   CHECK_THROWS_AS(metrics.make_durable(20), InternalError);  // its row was not appended
   std::filesystem::create_directory(folder / "metrics.h5.copy.tmp");
-  metrics.append_step(row(20));
+  metrics.append(kSteps, row(20));
   metrics.make_durable(20);  // in vain
   std::promise<void> go_on;
   io.post(IoPriority::rows, [&] { go_on.get_future().wait(); });
   metrics.make_durable(21);
   go_on.set_value();
-  CHECK_THROWS_AS(metrics.append_step(row(21)), IoError);
+  CHECK_THROWS_AS(metrics.append(kSteps, row(21)), IoError);
   metrics.close();
   CHECK(steps_in(folder.path()) == first_steps(20));
 }

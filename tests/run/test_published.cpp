@@ -33,8 +33,8 @@ TEST_CASE("each file of a run tells of its checkpoints, whichever are lost") {
   IoThread io;
   for (const std::int64_t last : {20, 30}) {
     MetricsFile metrics(io, folder.path(), layout());
-    metrics.append_step(row(last));
-    metrics.append_checkpoint({.step = last});
+    metrics.append(kSteps, row(last));
+    metrics.append(kCheckpoints, {{static_cast<double>(last)}});
   }
   { MetricsFile begun(io, folder.path(), layout()); }
   CHECK(step() == 30);

@@ -1,22 +1,15 @@
 #pragma once
 // Every rank's measurements between two reports, gathered on rank 0 for /ranks of metrics.h5.
 
-#include <array>
 #include <chrono>
 #include <optional>
 #include <vector>
 
-#include "tessera/backend/device_monitor.hpp"
 #include "tessera/comm/world.hpp"
 #include "tessera/engine/resources.hpp"
-#include "tessera/optimizer/optimizer.hpp"
-#include "tessera/record/recorder.hpp"
-#include "tessera/telemetry/overlap.hpp"
+#include "tessera/record/reports.hpp"
 
 namespace tessera {
-
-/// Calls and bytes by kind of collective, as CommunicationCounts.
-using CommunicationRows = std::array<CommunicationRow, kCollectiveNames.size()>;
 
 /// Samples a rank's memory, so seldom that it costs at most a 200th of the time.
 class MemorySamples {

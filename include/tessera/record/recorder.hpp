@@ -4,7 +4,6 @@
 // begun, none of these files can end it: a failed write is reported once on the terminal, log and status are retried,
 // and the metrics file is abandoned.
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -15,9 +14,8 @@
 #include <mutex>
 #include <string>
 
-#include "tessera/data/evaluation.hpp"
 #include "tessera/files/io_thread.hpp"
-#include "tessera/optimizer/optimizer.hpp"
+#include "tessera/record/measures.hpp"
 #include "tessera/record/prediction.hpp"
 #include "tessera/record/run_facts.hpp"
 #include "tessera/record/straggler_notice.hpp"
@@ -25,20 +23,10 @@
 #include "tessera/run/lock.hpp"
 #include "tessera/run/metrics_file.hpp"
 #include "tessera/schedule/planned_run.hpp"
-#include "tessera/telemetry/overlap.hpp"
 #include "tessera/telemetry/progress.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
-
-/// One step on this rank.
-struct StepReport {
-  std::int64_t step = 0;
-  StepResult result;
-  double seconds = 0;
-  StepTimeTotals times;
-  std::array<CommunicationRow, kCollectiveNames.size()> communication;  ///< of this step
-};
 
 /// How busy the machines are; NaN if that is not known.
 struct MachineLoad {
@@ -71,7 +59,7 @@ class Recorder {
   /// Records the measurements after the first step, for /memory.
   virtual void record_memory(const std::vector<RankValues>& /*ranks*/) {}
   /// Records the measurements of all ranks since the previous report, and the state of rank 0's GPU.
-  virtual void record_ranks(RankRow /*row*/) {}
+  virtual void record_ranks(const RankRow& /*row*/) {}
   /// Call before the checkpoint of `step` is published: makes its row and those before it durable, unless metrics
   /// cannot be written. May be called on any thread.
   virtual void make_rows_durable(std::int64_t /*step*/) {}
@@ -80,6 +68,8 @@ class Recorder {
   /// Runs a task that calls HDF5, and returns when it is done. Rethrows its exception.
   virtual void run_hdf5(const std::function<void()>& task) { task(); }
 };
+
+enum class RunTable : std::uint8_t;  ///< of metrics.h5
 
 class RunRecorder final : public Recorder {
  public:
@@ -98,7 +88,7 @@ class RunRecorder final : public Recorder {
   void record_sample(std::int64_t step, const std::string& prompt, const std::string& text) override;
   void record_checkpoint(const CheckpointReport& report) override;
   void record_memory(const std::vector<RankValues>& ranks) override;
-  void record_ranks(RankRow row) override;
+  void record_ranks(const RankRow& row) override;
   void make_rows_durable(std::int64_t step) override;
   void say(const std::string& line) override;
   void run_hdf5(const std::function<void()>& task) override { io_.run(task, IoPriority::bulk); }
@@ -122,6 +112,8 @@ class RunRecorder final : public Recorder {
   void append_log(std::vector<JsonField> fields);
   template <class F>
   void with_metrics(F&& f);
+  template <class Row>
+  void append(RunTable table, const Measures<Row>& measures, const Row& row);
   template <class F>
   void or_warn(std::string& said, F&& f);
   void post_status(const std::string& message = {});
@@ -139,6 +131,8 @@ class RunRecorder final : public Recorder {
   RunStatus status_;                                                 ///< its message: that of an announced stop
   double recording_seconds_ = 0;                                     ///< since the last row
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
+  const Measures<StepReport> step_measures_ = step_measures();
+  Measures<EvaluationReport> evaluation_measures_;
   bool has_monitor_ = false;
   bool metrics_given_up_ = false;
   std::optional<RunPrediction> prediction_;

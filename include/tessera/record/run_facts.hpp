@@ -1,9 +1,8 @@
 #pragma once
-// Facts for the records of a run: how it was started and where, and one report per checkpoint.
+// Facts for the records of a run: how it was started and where.
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -11,7 +10,6 @@
 #include "tessera/backend/device_monitor.hpp"
 #include "tessera/comm/world.hpp"
 #include "tessera/config/options.hpp"
-#include "tessera/run/metrics_file.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
@@ -21,12 +19,6 @@ struct Invocation {
   std::vector<std::string> words;  ///< argv
   std::chrono::steady_clock::time_point start;
   double unix_start = 0;  ///< seconds since 1970
-};
-
-/// One checkpoint that was written.
-struct CheckpointReport : CheckpointRow {
-  std::filesystem::path folder;
-  std::vector<std::string> notes;  ///< lines for the user (rank 0): checkpoints set aside, failed deletions
 };
 
 /// A rank's GPU; empty on cores.

@@ -1,14 +1,11 @@
 #pragma once
-// Names the rank that is slowing the others down: on the terminal when that changes, in log.jsonl with each report.
+// Names the rank that is slowing the others down, on the terminal, when that changes.
 
 #include <string>
 
-#include "tessera/run/metrics_file.hpp"
+#include "tessera/record/reports.hpp"
 
 namespace tessera {
-
-/// Returns the line of log.jsonl about a report that names a rank.
-std::string straggler_line(const RankRow& report);
 
 /// Decides what deserves a line on the terminal: a rank that two reports in a row name, and the end of that.
 class StragglerNotice {

@@ -37,8 +37,6 @@ struct StepTimeTotals {
   std::array<std::int64_t, kTimeCategories> operations{};
   bool measured = true;  ///< false: the step was not timed; all seconds are NaN
   double seconds(TimeCategory category) const;
-  /// Returns all seconds in the order of the names, as StepRow::times expects them.
-  std::vector<double> all_seconds() const;
   /// Returns the sum of the exposed categories that are communication.
   double exposed_seconds() const;
 };

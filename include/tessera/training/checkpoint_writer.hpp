@@ -18,7 +18,7 @@
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/files/io_thread.hpp"
-#include "tessera/record/run_facts.hpp"
+#include "tessera/record/reports.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera {

@@ -39,7 +39,7 @@ std::vector<GpuStepTimes> timed_steps(const Options& options, std::int64_t world
 
 double sum(const StepTimeTotals& times) {
   double all = 0;
-  for (const double seconds : times.all_seconds()) all += seconds;
+  for (std::size_t i = 0; i < kTimeCategories; ++i) all += times.seconds(static_cast<TimeCategory>(i));
   return all;
 }
 
