@@ -2,22 +2,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Iterable, Optional
+from typing import Any, Optional
 
 import numpy as np
 import pandas as pd
 
 from .errors import Unreadable
 from .find import QUIET_SECONDS, Entry
+from .measure_table import REPORTED
 from .metrics import read_metrics
+from .quantity import Quantity, call
 from .rows import KEYS, Row
 
 
 def make_row(entry: Entry, warmup: Optional[int] = None) -> Row:
     """Reads an entry's metrics and computes its numbers, but for what needs other rows."""
-    row = Row(entry)
-    row.values.update(row=entry.name, path=str(entry.path), status=entry.status, code=entry.code,
-                      message=entry.message, ranks=entry.ranks, flags=[])
+    row = Row(entry, warmup=[] if warmup is None else [warmup])
+    row.values.update(row=entry.name, path=str(entry.path), status=entry.status, code=entry.code, message=entry.message,
+                      flags=[])
+    if entry.ranks is not None:
+        row.put("ranks", call(entry.ranks, "ranks_asked", row.name), entry.ranks)
     for run in entry.runs:
         try:
             row.repeats.append(read_metrics(run))
@@ -68,72 +72,74 @@ def finite_column(table: pd.DataFrame, name: str) -> np.ndarray:
     return values[np.isfinite(values)]
 
 
-def number(value: Any) -> Optional[float]:
-    """An attribute as a number: "0.52 0.40 0.30" is 0.52."""
-    try:
-        found = float(str(value).split()[0])
-    except (ValueError, IndexError):
-        return None
-    return found if math.isfinite(found) else None
-
-
 def _facts(row: Row) -> None:
     """The provenance of the first repeat."""
     metrics, values = row.metrics, row.values
     values["attempts"] = metrics.attempts
-    values["steps"] = len(metrics.steps)
-    values["timed_steps"] = len(row.timed)
+    row.put("steps", call(len(metrics.steps), "length", row.name, "/steps/step"), len(metrics.steps))
+    row.put("timed_steps", call(len(row.timed), "size", _timed(row, "/steps/seconds")), len(row.timed))
     for key in ("hosts", "cpu", "gpu_name", "version", "git_revision"):
         values[key] = metrics.provenance.get(key)
-    for key in ("load_average_start", "load_average_end", "gpu_foreign_processes_start", "gpu_foreign_processes_end"):
-        values[key] = number(metrics.provenance.get(key))
+    for key, (path, how) in REPORTED.items():
+        found = finite_column(row.timed, path.removeprefix("/steps/"))
+        if how == "attribute":
+            row.put(key, row.attribute(path))
+        elif len(found):
+            row.put(key, call(np.median(found), "quantile", _timed(row, path), 0.5))
     for key in ("parameters", "tokens_per_step", "steps_per_epoch", "flops_per_token_6n", "flops_per_token",
                 "device_peak_flops"):
-        values[key] = number(metrics.model.get(key))
+        row.put(key, row.attribute(f"/model/{key}"))
     values["device_peak_source"] = metrics.model.get("device_peak_source")
     for key, name in (("seed", "run.seed"), ("data_seed", "data.seed"), ("data_source", "data.source")):
         values[key] = row.option(name)
-    planned = metrics.memory.get("process/planned")
+    planned, asked = metrics.memory.get("process/planned"), row.attribute("/config/ranks")
     if planned is not None and planned.ndim == 1 and len(planned):
-        values["ranks"] = len(planned)
-    elif values["ranks"] is None and number(metrics.config.get("ranks")):
-        values["ranks"] = int(number(metrics.config["ranks"]))
-    factors = [values["ranks"], number(row.option("train.micro_batch")), micro_steps(row), number(row.option("train.seq_len"))]
-    if values["tokens_per_step"] is None and all(factors):
-        values["tokens_per_step"] = math.prod(factors)
-    values["startup_seconds"] = _median(m.startup_seconds for m in row.repeats if m.startup_seconds is not None)
+        row.put("ranks", call(len(planned), "size", _dataset(row, "/memory/process/planned")), len(planned))
+    elif values["ranks"] is None and asked and asked.value:
+        row.put("ranks", call(asked.value, "ranks_asked", row.name), int(asked.value))
+    ranks, batch, length = row.quantity("ranks"), row.attribute("/config/train.micro_batch"), row.attribute("/config/train.seq_len")
+    if values["tokens_per_step"] is None and ranks and batch and micro_steps(row) and length:
+        row.put("tokens_per_step", ranks * batch * micro_steps(row) * length)
+    started = [m.startup_seconds for m in row.repeats if m.startup_seconds is not None]
+    if started:
+        row.put("startup_seconds", call(np.median(started), "startup", row.name))
 
 
-def micro_steps(row: Row) -> Optional[float]:
+def _timed(row: Row, path: str) -> Quantity:
+    """A column over timed steps, as the source of other numbers."""
+    return call(math.nan, "timed", row.name, path, *row.warmup)
+
+
+def _dataset(row: Row, path: str) -> Quantity:
+    return call(math.nan, "dataset", row.name, path)
+
+
+def micro_steps(row: Row) -> Optional[Quantity]:
     """Micro-batches per rank and step: train.accumulation, or the number that makes train.global_batch."""
-    batch, together = number(row.option("train.global_batch")), number(row.option("train.micro_batch"))
-    if not batch:
-        return number(row.option("train.accumulation"))
-    return batch / (row.values["ranks"] * together) if row.values["ranks"] and together else None
-
-
-def _median(numbers: Iterable[float]) -> Optional[float]:
-    found = list(numbers)
-    return float(np.median(found)) if found else None
+    batch, ranks = row.attribute("/config/train.global_batch"), row.quantity("ranks")
+    together = row.attribute("/config/train.micro_batch")
+    if batch is None or not batch.value:
+        found = row.attribute("/config/train.accumulation")
+        return found if found and found.value else None
+    return batch / (ranks * together) if ranks and together and together.value else None
 
 
 def _speed(row: Row) -> None:
-    values = row.values
     seconds = finite_column(row.timed, "seconds")
     seconds = seconds[seconds > 0]
-    rates = finite_column(row.timed, "tokens_per_second")
-    if not len(rates) and len(seconds) and values["tokens_per_step"]:
-        rates = values["tokens_per_step"] / seconds
-    if len(rates):
-        quartiles = np.percentile(rates, [25, 50, 75])
-        for key, value in zip(("tokens_per_second_q1", "tokens_per_second", "tokens_per_second_q3"), quartiles):
-            values[key] = float(value)
-    values["step_seconds"] = _median(seconds)
-    if values["step_seconds"] is not None:
-        parts = micro_steps(row)
-        values["batch_seconds"] = values["step_seconds"] / parts if parts else None
-        epoch = values["steps_per_epoch"]
-        values["epoch_seconds"] = values["step_seconds"] * epoch if epoch else None
+    rates, source = finite_column(row.timed, "tokens_per_second"), _timed(row, "/steps/tokens_per_second")
+    if not len(rates) and len(seconds) and row.values["tokens_per_step"]:
+        rates = row.values["tokens_per_step"] / seconds
+        source = row.quantity("tokens_per_step") / _timed(row, "/steps/seconds")
+    for key, share in (("tokens_per_second_q1", 0.25), ("tokens_per_second", 0.5), ("tokens_per_second_q3", 0.75)):
+        if len(rates):
+            row.put(key, call(np.percentile(rates, 100 * share), "quantile", source, share))
+    if len(seconds):
+        step = call(np.median(seconds), "quantile", _timed(row, "/steps/seconds"), 0.5)
+        parts, epoch = micro_steps(row), row.quantity("steps_per_epoch")
+        row.put("step_seconds", step)
+        row.put("batch_seconds", step / parts if parts else None)
+        row.put("epoch_seconds", step * epoch if epoch and epoch.value else None)
 
 
 def _prediction(row: Row) -> None:
@@ -144,23 +150,24 @@ def _prediction(row: Row) -> None:
     if len(told) > 1:
         row.notes.append("its starts have different predictions, or some have none, so it is not compared with them")
         return
-    values, prediction = row.values, row.metrics.prediction
-    values["predicted_seconds"] = number(prediction.get("step_seconds"))
-    values["predicted_uncertainty"] = number(prediction.get("uncertainty"))
-    if values["predicted_seconds"] and values["step_seconds"]:
-        values["prediction_error"] = values["predicted_seconds"] / values["step_seconds"] - 1
+    predicted, step = row.attribute("/prediction/step_seconds"), row.quantity("step_seconds")
+    row.put("predicted_seconds", predicted)
+    row.put("predicted_uncertainty", row.attribute("/prediction/uncertainty"))
+    if predicted and predicted.value and step and step.value:
+        row.put("prediction_error", predicted / step - 1)
 
 
 def _losses(row: Row) -> None:
-    for table, kind in ((row.metrics.steps, "loss"), (row.metrics.evals, "validation_loss")):
+    for table, kind, path in ((row.metrics.steps, "loss", "/steps/loss"), (row.metrics.evals, "validation_loss", "/eval/loss")):
         if "loss" not in table or table.empty:
             continue
         losses = table["loss"].to_numpy(np.float64)
         finite = np.isfinite(losses)
-        row.values[f"final_{kind}"] = float(losses[-1])
+        row.put(f"final_{kind}", call(losses[-1], "last", row.name, path))
         if finite.any():
             best = int(np.argmin(np.where(finite, losses, np.inf)))
-            row.values[f"best_{kind}"], row.values[f"best_{kind}_step"] = float(losses[best]), int(table.index[best])
+            row.put(f"best_{kind}", call(losses[best], "lowest", row.name, path))
+            row.values[f"best_{kind}_step"] = int(table.index[best])
         if not finite.all():
             first = table.index[int(np.argmin(finite))]
             row.flag("nan", f"the {kind.replace('_', ' ')} is not finite at step {first}")
@@ -170,8 +177,11 @@ def _memory(row: Row) -> None:
     """Bytes: planned, and measured as /ranks has it over the whole run, else as it was after the first step."""
     planned = row.metrics.memory.get("process/planned")
     if planned is not None and planned.size:
-        row.values["memory_planned"], row.values["memory_planned_average"] = int(planned.max()), float(planned.mean())
+        row.put("memory_planned", call(planned.max(), "max", _dataset(row, "/memory/process/planned")), int(planned.max()))
+        row.values["memory_planned_average"] = float(planned.mean())
     peaks, averages = [], []
+    over_time = any("memory/peak" in attempt for metrics in row.repeats for attempt in metrics.ranks)
+    path = "/ranks/memory/{}" if over_time else "/memory/process/measured"
     for metrics in row.repeats:
         reports = [attempt for attempt in metrics.ranks if "memory/peak" in attempt]
         after_first_step = {"memory/peak": metrics.memory.get("process/measured", np.array([]))}
@@ -181,8 +191,10 @@ def _memory(row: Row) -> None:
             peaks.append(peak[np.isfinite(peak) & (peak >= 0)])
             averages.append(average[np.isfinite(average) & (average >= 0)])
     peak, average = np.concatenate(peaks), np.concatenate(averages)
-    row.values["memory_peak"] = int(peak.max()) if peak.size else None
-    row.values["memory_average"] = float(average.mean()) if average.size else None
+    if peak.size:
+        row.put("memory_peak", call(peak.max(), "max", call(math.nan, "measured", row.name, path.format("peak"))), int(peak.max()))
+    if average.size:
+        row.put("memory_average", call(average.mean(), "mean", call(math.nan, "measured", row.name, path.format("average"))))
 
 
 def _shares(row: Row) -> None:
@@ -196,5 +208,6 @@ def _shares(row: Row) -> None:
         known = known[np.isfinite(known).all(axis=1)]
         if len(known):
             spent, whole = known[:, :-1].sum(), known[:, -1].sum()
-            row.values[f"{key}_seconds"] = float(spent / len(known))
-            row.values[f"{key}_share"] = float(spent / whole) if whole > 0 else None
+            where = (row.name, [f"/steps/{name}" for name in columns], *row.warmup)
+            row.put(f"{key}_seconds", call(spent / len(known), "seconds_a_step", *where))
+            row.put(f"{key}_share", call(spent / whole, "share_of_step", *where) if whole > 0 else None)

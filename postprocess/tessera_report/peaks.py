@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from .quantity import Quantity
 from .rows import Row
 
 MFU_FORMULA = "tokens/s x FLOPs a token / (ranks x peak FLOP/s of a rank's device)"
@@ -19,7 +20,7 @@ def add_utilization(rows: list[Row]) -> None:
     for row in rows:
         key = _device(row)
         row.peak = best[key] if key is not None else row
-        _utilization(row, _peak(row.peak))
+        _utilization(row, row.peak.quantity("device_peak_flops"))
 
 
 def _peak(row: Row) -> Optional[float]:
@@ -35,13 +36,13 @@ def _device(row: Row) -> Optional[tuple[Any, ...]]:
             row.option("precision.compute"), row.option("run.threads"))
 
 
-def _utilization(row: Row, peak: Optional[float]) -> None:
+def _utilization(row: Row, peak: Optional[Quantity]) -> None:
     """Model FLOPs utilization by both ways of counting a token's FLOPs."""
-    values = row.values
-    rate, ranks = values["tokens_per_second"], values["ranks"]
-    values["mfu_peak_flops"] = peak
-    if not (rate and ranks and peak):
+    rate, ranks = row.quantity("tokens_per_second"), row.quantity("ranks")
+    row.put("mfu_peak_flops", peak)
+    if not all(one and one.value for one in (rate, ranks, peak)):
         return
-    values["mfu_formula"] = MFU_FORMULA
-    for key, flops in (("mfu", values["flops_per_token_6n"]), ("mfu_exact", values["flops_per_token"])):
-        values[key] = rate * flops / (ranks * peak) if flops else None
+    row.values["mfu_formula"] = MFU_FORMULA
+    for key, counted in (("mfu", "flops_per_token_6n"), ("mfu_exact", "flops_per_token")):
+        flops = row.quantity(counted)
+        row.put(key, rate * flops / (ranks * peak) if flops and flops.value else None)

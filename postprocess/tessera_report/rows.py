@@ -1,13 +1,16 @@
 """The numbers of the table: one dictionary for each entry, with the same keys; None where a number is not known."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
 import pandas as pd
 
 from .find import Entry
+from .measure_table import REPORTED
 from .metrics import Metrics
+from .quantity import Quantity, call
 
 # The keys of a row, in the order of CSV columns; docs/manual/report_numbers.md says what each is.
 KEYS = """row path status code message ranks strategy attempts repeats steps timed_steps
@@ -19,8 +22,8 @@ memory_planned memory_planned_average memory_peak memory_average
 exposed_seconds exposed_share data_seconds data_share
 mfu mfu_exact mfu_formula mfu_peak_flops flops_per_token_6n flops_per_token device_peak_flops device_peak_source
 startup_seconds parameters tokens_per_step steps_per_epoch
-seed data_seed data_source hosts cpu gpu_name version git_revision load_average_start load_average_end
-gpu_foreign_processes_start gpu_foreign_processes_end flags""".split()
+seed data_seed data_source hosts cpu gpu_name version git_revision""".split()
+KEYS += [*(key for key in REPORTED if key not in KEYS), "flags"]
 OTHER_WORK = {"model", "sequence"}  # flags of rows whose tokens cost other work than the baseline's
 
 
@@ -30,8 +33,10 @@ class Row:
 
     entry: Entry
     repeats: list[Metrics] = field(default_factory=list)
+    warmup: list[int] = field(default_factory=list)  # steps that are left out of `timed`, where that was asked for
     timed: pd.DataFrame = field(default_factory=pd.DataFrame)  # of all repeats
     values: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(KEYS))
+    sources: dict[str, str] = field(default_factory=dict)  # of the numbers among them: Quantity.source
     notes: list[str] = field(default_factory=list)  # a sentence for each flag
     together: list[str] = field(default_factory=list)  # rows that ran at the same time on a host of this one
     left_load: float = 0.0  # of its load average at the start: what rows that ended before on its host still add
@@ -59,6 +64,27 @@ class Row:
         """An option by its full name: as the run resolved it, else as the sweep's config.ini has it."""
         config = self.metrics.config if self.metrics and self.metrics.config else self.entry.config
         return config.get(name)
+
+    def put(self, key: str, quantity: Optional[Quantity], value: Any = None) -> None:
+        """Keeps a number and its source; `value` where it is not the quantity's float."""
+        if quantity is not None:
+            self.values[key] = quantity.value if value is None else value
+            self.sources[key] = quantity.source
+
+    def quantity(self, key: str) -> Optional[Quantity]:
+        """A number with its source; None where it is not known, and for a fact that is no number."""
+        value = self.values[key]
+        return Quantity(float(value), self.sources[key]) if key in self.sources and value is not None else None
+
+    def attribute(self, path: str) -> Optional[Quantity]:
+        """A number among the attributes: "/model/parameters", "/config/train.accumulation"; of "0.52 0.40 0.30" the first."""
+        _, group, key = path.split("/", 2)
+        try:
+            found = self.option(key) if group == "config" else getattr(self.metrics, group)[key]
+            value = float(str(found).split()[0])
+        except (AttributeError, LookupError, ValueError):
+            return None
+        return call(value, "attribute", self.name, path) if math.isfinite(value) else None
 
     def flag(self, word: str, note: str) -> None:
         if word not in self.values["flags"]:

@@ -6,6 +6,8 @@ words.
 import h5py
 import numpy as np
 
+from tessera_report.measure_table import REPORTED  # reporting has set the path
+
 EXPOSED = ["exposed_gather", "exposed_reduce_scatter", "exposed_all_reduce", "exposed_other"]
 SIX_N = "flops_per_token_6n"
 
@@ -44,6 +46,11 @@ class Run:
 
     def provenance(self, name):
         return self.files[-1]["provenance"].attrs.get(name, np.nan)
+
+    def reported(self, path, how):
+        """A measure that the report takes over under its name."""
+        name = path.rpartition("/")[2]
+        return self.provenance(name) if how == "attribute" else np.quantile(self.column(name, self.warm), 0.5)
 
     def config(self, name):
         return self.files[-1]["config"].attrs[name]
@@ -112,8 +119,7 @@ RULES = {
     "mfu_peak_flops": lambda run: run.model("device_peak_flops"),
     "startup_seconds": lambda run: run.files[0]["provenance"].attrs["seconds_to_first_step"],
     "tokens_per_step": Run.tokens,
-    **{name: lambda run, name=name: run.provenance(name)
-       for name in ("load_average_start", "load_average_end", "gpu_foreign_processes_start", "gpu_foreign_processes_end")},
+    **{name: lambda run, path=path, how=how: run.reported(path, how) for name, (path, how) in REPORTED.items()},
     **{name: lambda run, name=name: run.model(name)
        for name in ("parameters", "steps_per_epoch", SIX_N, "flops_per_token", "device_peak_flops")},
 }

@@ -1,65 +1,18 @@
-"""A number that knows where it came from, and HTML text that shows such numbers.
-
-The source is an expression that a reader, or a test, can compute again: docs/manual/report_numbers.md lists its functions.
-"""
+"""HTML text that shows numbers with their sources."""
 from __future__ import annotations
 
 import html
-import json
-import re
 import statistics
-from dataclasses import dataclass
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional
 
+from ..quantity import Quantity, call, constant  # noqa: F401: a page takes them from here
 from ..table import bytes_text, count, seconds_text
-
-Number = Union["Quantity", int, float]
-
 
 class Html(str):
     """Text that is HTML already. Every other text is escaped where it goes into a page."""
 
     def __html__(self) -> str:  # what templates ask for
         return self
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A finite number in base units (bytes, seconds, tokens/s, shares of 1) and the expression that gives it."""
-
-    value: float
-    source: str
-
-    def __add__(self, other: Number) -> "Quantity":
-        return self._with(other, "+", lambda a, b: a + b)
-
-    def __sub__(self, other: Number) -> "Quantity":
-        return self._with(other, "-", lambda a, b: a - b)
-
-    def __mul__(self, other: Number) -> "Quantity":
-        return self._with(other, "*", lambda a, b: a * b)
-
-    def __truediv__(self, other: Number) -> "Quantity":
-        return self._with(other, "/", lambda a, b: a / b)
-
-    def _with(self, other: Number, sign: str, result: Callable[[float, float], float]) -> "Quantity":
-        other = other if isinstance(other, Quantity) else constant(other)
-        return Quantity(result(self.value, other.value), f"{_grouped(self.source)} {sign} {_grouped(other.source)}")
-
-
-def _grouped(source: str) -> str:
-    """In parentheses, unless the expression is one call or one number."""
-    return source if re.fullmatch(r"[\w.]+(\([^()]*\))?", source) else f"({source})"
-
-
-def constant(value: float) -> Quantity:
-    return Quantity(value, f"{value:g}" if isinstance(value, float) else str(value))
-
-
-def call(value: float, function: str, *arguments: Any) -> Quantity:
-    """The result of `function` of texts and numbers: call(7.0, "last", ...)."""
-    texts = (argument.source if isinstance(argument, Quantity) else json.dumps(argument) for argument in arguments)
-    return Quantity(float(value), f"{function}({', '.join(texts)})")
 
 
 def largest(quantities: list[Quantity]) -> Quantity:

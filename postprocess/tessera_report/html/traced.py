@@ -9,7 +9,8 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ..measures import finite_column, micro_steps, number
+from ..measure_table import COLLECTIVES
+from ..measures import finite_column, micro_steps
 from ..rows import Row
 from ..table import bytes_text, seconds_text
 from .quantity import Quantity, call
@@ -20,8 +21,6 @@ NEUTRAL = ("run.dir", "run.name", "run.threads", "run.queues", "run.timeout", "r
            "data.output", "grid.", "train.eval_every", "train.eval_batches", "train.sample_every", "comm.backend",
            "model.preset", "train.steps", "train.epochs", "train.tokens", "generate.")
 STATE = ("parameters", "gradients", "optimizer_state")
-CATEGORIES = (*STATE, "gathered_units", "activations", "communication", "workspace")
-COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "broadcast", "exchange")
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 
@@ -38,75 +37,20 @@ class Traced:
     def _timed(self, path: str) -> Quantity:
         return call(math.nan, "timed", self.name, path, *self._warmup)
 
-    def _dataset(self, path: str) -> Quantity:
-        return call(math.nan, "dataset", self.name, path)
-
     def key(self, key: str) -> Optional[Quantity]:
         """A number of the table by its key in --json, but for the speed-up."""
-        value = self.values[key]
-        if value is None or isinstance(value, (str, bool, list)):
-            return None
-        source = self._source(key)
-        return Quantity(float(value), source.source) if source is not None else None
-
-    def _source(self, key: str) -> Optional[Quantity]:
-        nothing, row = math.nan, self.name
-        if key in ("tokens_per_second", "tokens_per_second_q1", "tokens_per_second_q3"):
-            quantile = {"tokens_per_second": 0.5, "tokens_per_second_q1": 0.25, "tokens_per_second_q3": 0.75}[key]
-            if len(finite_column(self.row.timed, "tokens_per_second")):
-                return call(nothing, "quantile", self._timed("/steps/tokens_per_second"), quantile)
-            rates = self.tokens_per_step / self._timed("/steps/seconds")
-            return call(nothing, "quantile", rates, quantile)
-        if key in ("final_loss", "final_validation_loss"):
-            return call(nothing, "last", row, "/eval/loss" if "validation" in key else "/steps/loss")
-        if key in ("best_loss", "best_validation_loss"):
-            return call(nothing, "lowest", row, "/eval/loss" if "validation" in key else "/steps/loss")
-        if key == "step_seconds":
-            return call(nothing, "quantile", self._timed("/steps/seconds"), 0.5)
-        if key in ("predicted_seconds", "predicted_uncertainty"):
-            return self.attribute("/prediction/" + ("step_seconds" if key == "predicted_seconds" else "uncertainty"))
-        if key == "prediction_error":
-            return self._source("predicted_seconds") / self._source("step_seconds") - 1
-        if key == "batch_seconds" and self.micro_steps:
-            return self._source("step_seconds") / self.micro_steps
-        if key == "epoch_seconds":
-            return self._source("step_seconds") * self.attribute("/model/steps_per_epoch")
-        if key == "memory_planned":
-            return call(nothing, "max", self._dataset("/memory/process/planned"))
-        if key in ("memory_peak", "memory_average"):
-            over_time = any("memory/peak" in attempt for m in self.row.repeats for attempt in m.ranks)
-            path = f"/ranks/memory/{key[7:]}" if over_time else "/memory/process/measured"
-            return call(nothing, "max" if key == "memory_peak" else "mean", call(nothing, "measured", row, path))
-        if key in ("exposed_share", "data_share", "exposed_seconds", "data_seconds"):
-            prefix = "time/exposed_" if key.startswith("exposed") else "time/data"
-            paths = [f"/steps/{column}" for column in self.row.timed if str(column).startswith(prefix)]
-            return call(nothing, "share_of_step" if key.endswith("share") else "seconds_a_step", row, paths, *self._warmup)
-        if key in ("mfu", "mfu_exact"):
-            flops = self.attribute("/model/flops_per_token" + ("_6n" if key == "mfu" else ""))
-            return self.key("tokens_per_second") * flops / (self.ranks * self.peak)
-        if key == "startup_seconds":
-            return call(nothing, "startup", row)
-        if key == "steps":
-            return call(nothing, "length", row, "/steps/step")
-        if key == "timed_steps":
-            return call(nothing, "size", self._timed("/steps/seconds"))
-        return {
-            "ranks": lambda: self.ranks, "parameters": lambda: self.attribute("/model/parameters"), "tokens_per_step": lambda: self.tokens_per_step
-        }.get(key, lambda: None)()
+        return self.row.quantity(key)
 
     # Facts
 
     def attribute(self, path: str) -> Optional[Quantity]:
         """A number among the attributes: "/model/parameters", "/config/train.accumulation"."""
-        _, group, key = path.split("/", 2)
-        metrics = self.row.metrics
-        value = number(getattr(metrics, group).get(key)) if metrics else None
-        return None if value is None else call(value, "attribute", self.name, path)
+        return self.row.attribute(path)
 
     @property
     def peak(self) -> Optional[Quantity]:
         """FLOP/s of a rank's device: the highest that rows on equal devices found."""
-        return Traced(self.row.peak).attribute("/model/device_peak_flops") if self.row.peak else None
+        return self.key("mfu_peak_flops")
 
     def option(self, key: str) -> Optional[str]:
         value = self.row.option(key)
@@ -114,29 +58,16 @@ class Traced:
 
     @property
     def ranks(self) -> Optional[Quantity]:
-        if self.values["ranks"] is None:
-            return None
-        planned = self.row.metrics.memory.get("process/planned") if self.row.metrics else None
-        if planned is not None and planned.ndim == 1 and len(planned):
-            return call(self.values["ranks"], "size", self._dataset("/memory/process/planned"))
-        return call(self.values["ranks"], "ranks_asked", self.name)
+        return self.key("ranks")
 
     @property
     def micro_steps(self) -> Optional[Quantity]:
         """Micro-batches per rank and step."""
-        if not micro_steps(self.row):
-            return None
-        batch = self.attribute("/config/train.global_batch")
-        if batch is None or not batch.value:
-            return self.attribute("/config/train.accumulation")
-        return batch / (self.ranks * self.attribute("/config/train.micro_batch"))
+        return micro_steps(self.row)
 
     @property
     def tokens_per_step(self) -> Optional[Quantity]:
-        given = self.attribute("/model/tokens_per_step")
-        if given is not None or self.values["tokens_per_step"] is None:
-            return given
-        return self.ranks * self.attribute("/config/train.micro_batch") * self.micro_steps * self.attribute("/config/train.seq_len")
+        return self.key("tokens_per_step")
 
     @property
     def flops_per_token(self) -> Optional[Quantity]:
