@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 #include <map>
@@ -49,14 +50,13 @@ H5T_class_t class_of(hid_t parent, const std::string& name) {
 
 bool holds_integers(hid_t parent, const std::string& name) { return class_of(parent, name) == H5T_INTEGER; }
 
-template <class T>
-std::int64_t rows_of(const Hdf5Array<T>& array) {
-  return array.shape().empty() ? 1 : array.shape().front();
-}
-
+/// Returns the length of a dataset's first dimension.
 std::int64_t rows_of(hid_t parent, const std::string& name) {
-  return holds_integers(parent, name) ? rows_of(Hdf5Array<std::int64_t>::open(parent, name))
-                                      : rows_of(Hdf5Array<double>::open(parent, name));
+  const Hdf5Dataset dataset = open_dataset(parent, name);
+  const Hdf5Space space(hdf5_check_id(H5Dget_space(dataset.id()), fmt::format("cannot read {}", name)));
+  std::array<hsize_t, H5S_MAX_RANK> shape{1};
+  hdf5_check(H5Sget_simple_extent_dims(space.id(), shape.data(), nullptr), fmt::format("cannot read {}", name));
+  return static_cast<std::int64_t>(shape.front());
 }
 
 /// Returns the length that all series below a group have.
@@ -72,7 +72,7 @@ std::int64_t shortest(hid_t group) {
 class KeptRows {
  public:
   KeptRows(const Hdf5File& file, std::int64_t last_step) {
-    for (const char* table : {"steps", "eval", "checkpoints", "device", "ranks", "layers", "overlap"}) {
+    for (const char* table : {"steps", "eval", "samples", "checkpoints", "device", "ranks", "layers", "overlap"}) {
       if (!hdf5_has(file.id(), table)) continue;
       const Hdf5Group group = hdf5_open_group(file.id(), table);
       const bool is_ranks = std::string_view(table) == "ranks";
@@ -142,6 +142,20 @@ void copy_text(hid_t from, hid_t to, const std::string& name) {
   copy_attributes(open_dataset(from, name).id(), text.id());
 }
 
+/// Copies the first rows of texts of fixed length: /samples/text.
+void copy_texts(hid_t from, hid_t to, const std::string& name, std::int64_t rows) {
+  const Hdf5Dataset source = open_dataset(from, name);
+  const Hdf5Type type(hdf5_check_id(H5Dget_type(source.id()), fmt::format("cannot read {}", name)));
+  const std::size_t bytes = H5Tget_size(type.id());
+  const std::int64_t all_bytes = rows_of(from, name) * static_cast<std::int64_t>(bytes);
+  hdf5_require_room(from, name, all_bytes);
+  std::string all(static_cast<std::size_t>(all_bytes), '\0');
+  hdf5_check(H5Dread(source.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, all.data()),
+             fmt::format("cannot read {}", name));
+  Hdf5Texts texts = Hdf5Texts::create(to, name, static_cast<std::int64_t>(bytes));
+  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) texts.append(all.substr(row * bytes, bytes));
+}
+
 /// HDF5's own H5Ocopy (1.10.8) crashes on groups of many attributes in a file that was not closed.
 void copy_group(hid_t from, hid_t to, std::optional<std::int64_t> rows, const KeptRows* tables) {
   copy_attributes(from, to);
@@ -150,7 +164,7 @@ void copy_group(hid_t from, hid_t to, std::optional<std::int64_t> rows, const Ke
     if (is_group(from, name)) {
       copy_group(hdf5_open_group(from, name).id(), hdf5_create_group(to, name).id(), rows_here, nullptr);
     } else if (class_of(from, name) == H5T_STRING) {
-      copy_text(from, to, name);
+      rows_here ? copy_texts(from, to, name, *rows_here) : copy_text(from, to, name);
     } else if (holds_integers(from, name)) {
       copy_dataset<std::int64_t>(from, to, name, rows_here);
     } else {

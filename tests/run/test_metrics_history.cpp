@@ -165,6 +165,25 @@ TEST_CASE("a file that loses rows by going back is kept under another name") {
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
 }
 
+TEST_CASE("a run that goes back loses the samples of later steps, and keeps the texts of the others") {
+  const TemporaryFolder folder;
+  IoThread io;
+  MetricsLayout with = layout();
+  with.tables.push_back({{"samples/step", ColumnKind::integer}, {"samples/text", ColumnKind::text, 8}});
+  {
+    MetricsFile metrics(io, folder.path(), with);
+    for (std::int64_t i = 0; i < 6; ++i) {
+      metrics.append(kSteps, row(i));
+      metrics.append(with.tables.size() - 1, {{static_cast<double>(i)}, "text " + std::to_string(i)});
+    }
+  }
+  CHECK(io.run([&] { return end_history_after(folder.path(), 3); }).empty());
+  CHECK(steps_in(folder.path()) == first_steps(4));
+  const Hdf5File file = Hdf5File::open(folder / "metrics.h5");
+  CHECK(hdf5_read<std::int64_t>(file.id(), "samples/step") == first_steps(4));
+  CHECK(run_python("run/read_samples.py", "'" + (folder / "metrics.h5").string() + "' 4") == 0);
+}
+
 TEST_CASE("a metrics file that cannot be read is named, and others are put right all the same") {
   const TemporaryFolder folder;
   IoThread io;
