@@ -21,6 +21,7 @@ NEUTRAL = ("run.dir", "run.name", "run.threads", "run.queues", "run.timeout", "r
            "data.output", "grid.", "train.eval_every", "train.eval_batches", "train.sample_every", "comm.backend",
            "model.preset", "train.steps", "train.epochs", "train.tokens", "generate.")
 STATE = ("parameters", "gradients", "optimizer_state")
+CATEGORIES = (*STATE, "gathered_units", "activations", "communication", "workspace")
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 
