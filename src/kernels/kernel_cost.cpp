@@ -53,9 +53,9 @@ KernelCost cost_of(const EmbeddingForward& a) {
 
 KernelCost cost_of(const EmbeddingBackward& a) {
   const std::int64_t tokens = a.batch * a.sequence;
-  const DType gradient = a.token_gradient.view.dtype;
-  const double table = a.token_gradient.adds ? 2 * distinct_tokens(tokens, a.vocab) * bytes_of(a.width, gradient)
-                                             : bytes_of(a.vocab * a.width, gradient);
+  const double table = a.token_gradient.adds
+                           ? 2 * distinct_tokens(tokens, a.vocab) * bytes_of(a.width, a.token_gradient.view.dtype)
+                           : bytes_of(a.token_gradient, a.vocab * a.width);
   return {0, bytes_of(tokens * a.width, a.output_gradient.dtype) + table +
                  bytes_of(a.position_gradient, a.context * a.width)};
 }
@@ -123,7 +123,7 @@ KernelCost cost_of(const HeadArguments& a) {
   const double one = matmul_flops(a.tokens, a.width, a.vocab);  // without the table's padding rows of zeros
   KernelCost cost{one, bytes_of(a.input, a.tokens, a.width) + bytes_of(a.table, a.vocab, a.width)};
   if (a.training()) {
-    cost.flops += 2 * one;
+    cost.flops += a.table_gradient ? 2 * one : one;
     cost.bytes += bytes_of(a.input_gradient, a.tokens, a.width) + bytes_of(a.table_gradient, a.vocab * a.width);
   }
   return cost;

@@ -19,6 +19,19 @@ using Again = Matrix::Again;
 using Place = Matrix::Place;
 using Half = BackwardTurn::Half;
 
+/// Decides what backward makes again: what the gradients of weights that train are made of.
+void find_gradient_inputs(const ModelParts& model, Part& part) {
+  for (const MatrixId id : part.matrices.ids()) {
+    Matrix& m = part.matrices[id];
+    if (m.again == Again::never) continue;
+    m.feeds_gradient = std::ranges::any_of(part.layers, [&](const Layer& layer) {
+      return layer.kind == LayerKind::linear && layer.inputs[0].matrix == id &&
+             model.tensors[part.tensors[static_cast<std::size_t>(layer.weight)]].trains;
+    });
+    if (!m.feeds_gradient) m.place = Place::scratch;
+  }
+}
+
 /// Decides what is saved, and what is needed for the output alone. Saved is what backward reads and nothing makes
 /// again.
 void place_matrices(Part& part) {
@@ -51,6 +64,9 @@ std::vector<BackwardTurn> backward_turns(const Part& part) {
   const auto reads = [&](std::size_t i, MatrixId matrix) {
     return part.layers[i].kind == LayerKind::linear && part.layers[i].inputs[0].matrix == matrix;
   };
+  const auto comes_again = [&](MatrixId matrix) {
+    return part.matrices[matrix].again == Again::by_backward && part.matrices[matrix].feeds_gradient;
+  };
   std::vector<BackwardTurn> turns;
   for (std::size_t end = part.layers.size(); end > 0;) {
     std::size_t first = end - 1;
@@ -58,13 +74,13 @@ std::vector<BackwardTurn> backward_turns(const Part& part) {
     if (layer.kind == LayerKind::linear) {
       const MatrixId from = layer.inputs[0].matrix;
       while (first > 0 && reads(first - 1, from)) --first;
-      const bool is_split = part.matrices[from].again == Again::by_backward;
+      const bool is_split = comes_again(from);
       for (std::size_t i = first; i < end; ++i) turns.push_back({i, is_split ? Half::input : Half::both});
     } else {
       turns.push_back({first, Half::both});
       const MatrixId made = layer.outputs.empty() ? kPartOutput : layer.outputs[0].matrix;
       for (std::size_t i = end; i < part.layers.size(); ++i) {
-        if (reads(i, made) && part.matrices[made].again == Again::by_backward) turns.push_back({i, Half::weights});
+        if (reads(i, made) && comes_again(made)) turns.push_back({i, Half::weights});
       }
     }
     end = first;
@@ -106,10 +122,12 @@ void place(const std::vector<ScratchPiece>& pieces, PartCost& cost) {
 void dry_run(const ModelParts& model, Part& part) {
   const std::vector<void*> memory(part.tensors.size() + part.saved.size() + part.constants.size(), nowhere());
   const std::vector<const void*> read_memory(memory.begin(), memory.end());
+  std::vector<void*> gradients;
+  for (const TensorId id : part.tensors) gradients.push_back(model.tensors[id].trains ? nowhere() : nullptr);
   PartBuffers b;
   b.input = b.residual_gradient = nowhere();
   b.logits = static_cast<float*>(nowhere());
-  b.saved = memory, b.gradients = memory, b.parameters = read_memory, b.constants = read_memory;
+  b.saved = memory, b.gradients = gradients, b.parameters = read_memory, b.constants = read_memory;
   b.gradient_dtype = model.gradient;
   const auto stream = make_serial_stream("dry run");
   const auto run = [&](auto& direction) {
@@ -132,16 +150,21 @@ void dry_run(const ModelParts& model, Part& part) {
 }  // namespace
 
 void plan_parts(ModelParts& model) {
+  const auto trains = [&](TensorId id) { return model.tensors[id].trains; };
+  const auto first = model.parts.begin() + model.first_trained().number();
+  std::for_each(first, model.parts.end(), [&](Part& part) { find_gradient_inputs(model, part); });
   for (Part& part : model.parts) {
     place_matrices(part);
     part.backward_turns = backward_turns(part);
     // Parts of equal layers cost the same.
     const auto alike = std::ranges::find_if(model.parts, [&](const Part& other) {
-      return &other == &part || (other.layers == part.layers && other.matrices == part.matrices);
+      return &other == &part || (other.layers == part.layers && other.matrices == part.matrices &&
+                                 std::ranges::equal(other.tensors, part.tensors, {}, trains, trains));
     });
     if (&*alike == &part) dry_run(model, part);
     part.forward = alike->forward, part.backward = alike->backward, part.recompute = alike->recompute;
   }
+  std::for_each(model.parts.begin(), first, [](Part& part) { part.backward = {}; });
 }
 
 }  // namespace tessera

@@ -36,6 +36,9 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   if (architecture.linear_bias && architecture.dropout == 0)
     model.gradient_sum_rows = kernel_needs(device).gradient_sum_rows(model.tokens(), architecture.width);
   build_layers(model);
+  if (choices.trains) {
+    for (ParameterTensor& tensor : model.tensors) tensor.trains = choices.trains(tensor);
+  }
   const AttentionShape shape = attention_shape(model, attention_layer(model));
   model.attention = possible_attention(choices.attention, shape, compute, architecture.dropout > 0, model.documents);
   plan_parts(model);
@@ -54,6 +57,7 @@ ModelParts declare_generation(const Architecture& architecture, std::int64_t bat
   model.batch = batch, model.sequence = rows, model.cache = positions;
   model.compute = compute, model.gradient = compute, model.device = device;
   build_layers(model);
+  for (ParameterTensor& tensor : model.tensors) tensor.trains = false;
   plan_parts(model);
   return model;
 }
@@ -81,6 +85,13 @@ std::int64_t ModelParts::parameter_count() const {
   std::int64_t count = 0;
   for (const ParameterTensor& tensor : tensors) count = checked_add(count, tensor.elements);
   return count;
+}
+
+PartId ModelParts::first_trained() const {
+  const auto trains = [&](const Part& part) {
+    return std::ranges::any_of(part.tensors, [&](TensorId id) { return tensors[id].trains; });
+  };
+  return PartId(std::ranges::find_if(parts, trains) - parts.begin());
 }
 
 std::int64_t ModelParts::training_flops() const {

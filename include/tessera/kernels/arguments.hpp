@@ -47,8 +47,10 @@ struct EmbeddingBackward {
   const std::int32_t* tokens = nullptr;
   const std::int32_t* positions = nullptr;  ///< forward's
   ConstView output_gradient;                ///< [batch * sequence, width]
-  GradientView token_gradient;     ///< [vocab, width]: rows of absent tokens become zero (or stay, when adding)
-  GradientView position_gradient;  ///< [context, width]; may be empty
+  /// [vocab, width]: rows of absent tokens become zero (or stay, when adding). Empty, as all gradients of parameters
+  /// may be: not computed.
+  GradientView token_gradient;
+  GradientView position_gradient;  ///< [context, width]
   Dropout dropout;                 ///< forward's
   void* scratch = nullptr;         ///< embedding_backward_scratch_bytes
   float scale = 1;                 ///< forward's: of token_gradient, before it is added to memory
@@ -84,7 +86,7 @@ struct NormBackward {
   View normalized;  ///< [tokens, width]: forward's output without a residual again, the same bits; may be empty
   /// Stored: sums of input_gradient as it is stored, in KernelNeeds::gradient_sum_rows rows. May be empty.
   PartialSums input_gradient_sums;
-  GradientView gain_gradient, bias_gradient;  ///< [width]; bias may be empty
+  GradientView gain_gradient, bias_gradient;  ///< [width]
   void* scratch = nullptr;                    ///< norm_backward_scratch_bytes
 };
 
@@ -233,7 +235,7 @@ struct HeadArguments {
   double* loss = nullptr;                 ///< stored: the sum of the tokens' losses
   float* token_losses = nullptr;          ///< [tokens], stored: each one's; may be null
   void* scratch = nullptr;                ///< head_scratch_bytes
-  // Training only; then all of them are given, except a bias that is not there:
+  // Training only; gradients of parameters may be empty:
   View input_gradient;              ///< [tokens, width], stored
   PartialSums input_gradient_sums;  ///< as in NormBackward
   GradientView gain_gradient, bias_gradient;
@@ -242,7 +244,8 @@ struct HeadArguments {
 
   bool training() const { return input_gradient.data != nullptr; }
   HeadShape shape() const {
-    return {tokens, width, vocab, table_rows, input.dtype, logits, table_gradient.view.dtype, training()};
+    const DType gradient = table_gradient ? table_gradient.view.dtype : DType::fp32;
+    return {tokens, width, vocab, table_rows, input.dtype, logits, gradient, training()};
   }
 };
 

@@ -36,6 +36,7 @@ struct Matrix {
   std::int64_t scratch_stride = 0;  ///< elements from row to row in scratch, as is its gradient; 0: as its slices say
   Again again = Again::never;
   bool is_for_output = false;  ///< without the part's output nobody needs it
+  bool feeds_gradient = true;  ///< one of the weights that it is multiplied with trains; of those with `again` alone
   std::int32_t slot = -1;      ///< saved: index in Part::saved
   /// The matrix whose gradient has the memory that this one's gradient has, because the layer between works in place.
   /// This matrix itself if there is no such layer.

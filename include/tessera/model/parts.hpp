@@ -4,6 +4,7 @@
 // model/decoder.hpp does.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,13 +33,14 @@ struct ParameterTensor {
   double standard_deviation = 0.0;  ///< of Initialization::normal
   bool decays = false;              ///< AdamW's weight decay applies (two or more dimensions)
   bool is_table = false;            ///< vocabulary-sized: its unit does not count in shard.limit_all_gathers
+  bool trains = true;               ///< false: it is frozen, and has neither a gradient nor an optimizer's state
   TensorId follows = {};  ///< the tensor behind which it lies in memory without a gap, as rows of one weight, or none
 
   /// The outputs of each matrix that it consists of, side by side; empty: it is one.
   std::vector<std::int64_t> stacked = {};
 
   /// Returns whether it is a matrix of a block, which an optimizer may update as a whole.
-  bool is_block_matrix() const { return block >= 0 && shape.size() == 2; }
+  bool is_block_matrix() const { return trains && block >= 0 && shape.size() == 2; }
   /// Returns the elements that it takes in its unit, where rows of zeros follow a table's rows (kTableRows).
   std::int64_t padded_elements() const;
 };
@@ -122,6 +124,9 @@ struct ModelParts {
   /// sequence]; or what GenerationInputs says.
   std::int64_t input_integers() const { return (documents ? 3 : 2) * tokens() + (generates() ? 2 * batch : 0); }
   std::int64_t parameter_count() const;
+  /// Returns the first part with a tensor that trains, at which backward ends; the end if nothing trains.
+  PartId first_trained() const;
+  bool trains() const { return first_trained() < parts.end_id(); }
   /// Returns the FLOPs of one micro-batch's forward and backward, without recomputation.
   std::int64_t training_flops() const;
 };
@@ -144,7 +149,8 @@ struct PartChoices {
   bool keeps_activated = false;  ///< as in ModelParts
   bool has_fp32_logits = false;  ///< though `compute` may have 16 bits
   GpuAttention attention = GpuAttention::own;
-  bool documents = false;  ///< as in ModelParts
+  bool documents = false;                                   ///< as in ModelParts
+  std::function<bool(const ParameterTensor&)> trains = {};  ///< whether a tensor trains; without it all do
 };
 
 /// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or

@@ -29,7 +29,7 @@ class CudaHead {
       softmax(tokens);
       if (!a_.training()) continue;
       make_input_gradient(tokens);
-      make_table_gradient(tokens, chunk == 0, chunk == layout_.chunks.count() - 1);
+      if (a_.table_gradient) make_table_gradient(tokens, chunk == 0, chunk == layout_.chunks.count() - 1);
     }
     sum_losses(cuda_stream_, layout_.token_loss, a_.tokens, a_.loss, a_.token_losses);
     if (a_.training()) kernels_.norm_backward(stream_, final_norm_backward(a_, layout_));

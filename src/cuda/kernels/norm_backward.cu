@@ -305,8 +305,12 @@ void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
     if (packs <= 1024) return launch_backward<2, 2>(s, rows, groups, whole);
     launch_backward<4, 2>(s, rows, groups, whole);
   });
-  const ColumnSum bias = a.bias_gradient ? ColumnSum{layout.bias_sums, a.bias_gradient} : ColumnSum{};
-  sum_columns(cuda_stream(stream), layout.groups.count(), a.width, {layout.gain_sums, a.gain_gradient}, bias);
+  const ColumnSum gain{layout.gain_sums, a.gain_gradient}, bias{layout.bias_sums, a.bias_gradient};
+  if (a.gain_gradient) {
+    sum_columns(cuda_stream(stream), layout.groups.count(), a.width, gain, a.bias_gradient ? bias : ColumnSum{});
+  } else if (a.bias_gradient) {
+    sum_columns(cuda_stream(stream), layout.groups.count(), a.width, bias);
+  }
 }
 
 }  // namespace tessera

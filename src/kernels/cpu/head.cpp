@@ -213,6 +213,7 @@ void CpuKernels::head(Stream& stream, const HeadArguments& a) {
     pool_.parallel_for(chunk.matmul_tasks(),
                        [&](std::int64_t task, int worker) { chunk.make_input_gradient(task, scratch_of(worker)); });
     pool_.parallel_for(rows, [&](std::int64_t row, int worker) { chunk.sum_input_gradient(row, scratch_of(worker)); });
+    if (!a.table_gradient) continue;
     pool_.parallel_for(chunk.table_tasks(),
                        [&](std::int64_t task, int worker) { chunk.make_table_gradient(task, scratch_of(worker)); });
   }

@@ -57,11 +57,13 @@ void CpuKernels::norm_backward(Stream&, const NormBackward& a) {
   });
   const Tiling columns = Tiling::of_size(a.width, 256);
   pool_.parallel_for(columns.count(), [&](std::int64_t task, int worker) {
-    finish_column_gradient(vector_, layout.gain_sums, layout.groups.count(), a.width, columns[task], a.gain_gradient,
-                           scratch_of(worker));
-    if (!with_bias) return;
-    finish_column_gradient(vector_, layout.bias_sums, layout.groups.count(), a.width, columns[task], a.bias_gradient,
-                           scratch_of(worker));
+    const auto finish = [&](const float* sums, const GradientView& gradient) {
+      if (!gradient) return;
+      finish_column_gradient(vector_, sums, layout.groups.count(), a.width, columns[task], gradient,
+                             scratch_of(worker));
+    };
+    finish(layout.gain_sums, a.gain_gradient);
+    finish(layout.bias_sums, a.bias_gradient);
   });
 }
 

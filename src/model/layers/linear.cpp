@@ -37,7 +37,7 @@ void linear_forward(const LayerCall& call) {
   l.output = call.view(layer.outputs[0]);
   if (layer.outputs.size() > 1 && call.is_wanted(layer.outputs[1])) {
     l.activated = call.view(layer.outputs[1]);
-    l.is_kept = call.is_saved(layer.outputs[1]);
+    l.is_kept = call.model.keeps_activated;
   }
   if (layer.outputs[0].matrix == kPartOutput) l.residual = call.view({kPartInput, 0, layer.out});
   l.dropout = call.dropout();
@@ -57,12 +57,13 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
     l.input_gradient = call.gradient(input), l.input_adds = layer.adds_gradient;
     if (from.again == Matrix::Again::by_gelu) {
       l.before_gelu = call.view({from.gradient_with, input.offset, input.stride});
-      if (!call.is_saved(input)) call.kernels.gelu(call.stream, l.before_gelu, call.view(input), layer.rows, layer.in);
+      if (from.feeds_gradient && !call.is_saved(input))
+        call.kernels.gelu(call.stream, l.before_gelu, call.view(input), layer.rows, layer.in);
     }
   }
   if (half != Half::input) {
-    l.input = call.view(input);
     l.weight_gradient = call.parameter_gradient(layer.weight, l.weight.stride);
+    if (l.weight_gradient) l.input = call.view(input);
     l.bias_gradient = call.parameter_gradient(layer.bias, layer.out);
   }
   call.kernels.linear_backward(call.stream, l);

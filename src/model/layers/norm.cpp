@@ -36,7 +36,7 @@ void norm_backward(const LayerCall& call, BackwardTurn::Half) {
   if (layer.inputs[0].matrix == kPartInput) {
     n.input_gradient_sums = call.residual_gradient_sums();
     n.input_adds = true;
-    n.normalized = call.view(layer.outputs[0]);
+    if (call.matrix_of(layer.outputs[0]).feeds_gradient) n.normalized = call.view(layer.outputs[0]);
   }
   n.gain_gradient = call.parameter_gradient(layer.weight, n.width);
   n.bias_gradient = call.parameter_gradient(layer.bias, n.width);

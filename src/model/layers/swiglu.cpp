@@ -18,7 +18,8 @@ void swiglu_backward(const LayerCall& call, BackwardTurn::Half) {
   b.gate = call.view(layer.inputs[0]), b.up = call.view(layer.inputs[1]);
   b.output_gradient = call.gradient(layer.outputs[0]);
   b.gate_gradient = call.gradient(layer.inputs[0]), b.up_gradient = call.gradient(layer.inputs[1]);
-  if (!call.is_saved(layer.outputs[0])) b.output = call.view(layer.outputs[0]);
+  const MatrixSlice& output = layer.outputs[0];
+  if (call.matrix_of(output).feeds_gradient && !call.is_saved(output)) b.output = call.view(output);
   call.kernels.glu_backward(call.stream, b);
 }
 
