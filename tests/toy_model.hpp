@@ -74,6 +74,12 @@ inline ModelParts toy_model(const ToyShape& shape = {}) {
   return model;
 }
 
+/// Returns a model of which nothing trains.
+inline ModelParts frozen(ModelParts model) {
+  for (ParameterTensor& tensor : model.tensors) tensor.trains = false;
+  return model;
+}
+
 /// A declaration that has a form for generation too.
 inline ModelParts generating_model(DType compute = DType::fp32, DType gradient = DType::fp32) {
   Architecture a = preset("llama-8b");

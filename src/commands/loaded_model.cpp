@@ -50,7 +50,7 @@ LoadedModel::LoadedModel(World& world, const ResolvedRun& run, const PlannedRun&
                         "checkpoint.timeout");
   set_constants(schedule, *resources_);
   run.weights->open(schedule.model.tensors);
-  set_parameters(schedule, *resources_, run.weights->source());
+  set_weights(schedule, *resources_, run.weights->source());
   if (schedule.scalars) player_->send_scalars();
   world.control().barrier();
 }

@@ -52,28 +52,27 @@ void fill(ThreadPool& pool, const TensorSource& source, const std::vector<Piece>
   });
 }
 
-}  // namespace
-
-void set_parameters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
-  TESSERA_ASSERT(!schedule.trains(), "a training has masters: set_masters");
-  for (const UnitId unit : schedule.layout.units.ids()) {
-    const StorageId storage = schedule.state[unit].master;
-    std::vector<std::byte> stored(static_cast<std::size_t>(schedule.storage(storage).bytes));
-    const StateSlice slice = elements_at_rest(schedule, resources, unit);
-    std::vector<float> values(static_cast<std::size_t>(slice.count));
-    std::vector<Piece> pieces;
-    divide(slice, values.data(), pieces);
-    fill(resources.compute->pool(), source, pieces);
-    with_float_type(schedule.compute, [&]<class T>() {
-      auto* out = reinterpret_cast<T*>(stored.data());
-      std::ranges::transform(values, out, [](float value) { return T(value); });
-    });
-    resources.device->copy(resources.address(storage), stored.data(), static_cast<std::int64_t>(stored.size()));
-  }
+/// Sets what is kept of a unit that does not train, rounded to the compute type.
+void set_parameters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source, UnitId unit) {
+  const StorageId storage = schedule.state[unit].master;
+  std::vector<std::byte> stored(static_cast<std::size_t>(schedule.storage(storage).bytes));
+  const StateSlice slice = elements_at_rest(schedule, resources, unit);
+  std::vector<float> values(static_cast<std::size_t>(slice.count));
+  std::vector<Piece> pieces;
+  divide(slice, values.data(), pieces);
+  fill(resources.compute->pool(), source, pieces);
+  with_float_type(schedule.compute, [&]<class T>() {
+    auto* out = reinterpret_cast<T*>(stored.data());
+    std::ranges::transform(values, out, [](float value) { return T(value); });
+  });
+  resources.device->copy(resources.address(storage), stored.data(), static_cast<std::int64_t>(stored.size()));
 }
+
+}  // namespace
 
 StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
   TESSERA_ASSERT(!resources.has_left_updates, "state is read before its last update");
+  TESSERA_ASSERT(schedule.unit(unit).trains, "unit {} is frozen: it has no state", schedule.unit(unit).name);
   const UnitState& state = schedule.state[unit];
   StateSlice slice = elements_at_rest(schedule, resources, unit);
   const std::vector<StateSpan> spans = state_spans(schedule.optimizer, schedule.unit(unit), slice.first, slice.count);
@@ -108,10 +107,14 @@ GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& reso
   return slice;
 }
 
-void set_masters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
+void set_weights(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
   std::vector<StateSlice> slices;
   std::vector<std::span<std::byte>> masters;
   for (const UnitId unit : schedule.layout.units.ids()) {
+    if (!schedule.unit(unit).trains) {
+      set_parameters(schedule, resources, source, unit);
+      continue;
+    }
     const StateSlice& slice = slices.emplace_back(state_slice(schedule, resources, unit));
     masters.push_back(std::as_writable_bytes(std::span(slice.master(), static_cast<std::size_t>(slice.count))));
   }

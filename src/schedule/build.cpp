@@ -15,14 +15,14 @@ namespace tessera {
 namespace {
 
 /// Adds the model in the shapes of generation. All shapes read the same tables of angles.
-void describe_generation(StepSchedule& schedule, const GenerationShape& shape, const SchedulePolicy& policy) {
-  const ModelParts& model = schedule.model;
+void describe_generation(StepSchedule& schedule, const ModelParts& model, const GenerationShape& shape,
+                         const SchedulePolicy& policy) {
   const auto declare = [&](std::int64_t rows) {
     return declare_generation(model.architecture, shape.batch, rows, shape.positions, policy.compute, model.device);
   };
   schedule.generation_parts = GenerationParts{declare(shape.chunk), declare(1)};
   GenerationParts& parts = *schedule.generation_parts;
-  if (!policy.training) schedule.model = parts.prefill;
+  if (!model.trains()) schedule.model = parts.prefill;
   for (std::size_t i = 0; i < schedule.model.constants.size(); ++i) {
     const std::int64_t elements = std::max(schedule.model.constants[i].elements, parts.prefill.constants[i].elements);
     for (ModelParts* each : {&schedule.model, &parts.prefill, &parts.decode}) each->constants[i].elements = elements;
@@ -39,13 +39,21 @@ void offload_units(StepSchedule& schedule, const SchedulePolicy& policy) {
         .because("it keeps full parameters on every rank")
         .use("shard.offload = optimizer");
   }
-  const auto all = static_cast<double>(schedule.layout.padded_elements());
+  const auto all = static_cast<double>(schedule.layout.trained_elements());
   std::int64_t wanted = std::llround(policy.offload_fraction * all);
   for (UnitId unit = schedule.layout.units.end_id() - 1; unit && wanted > 0; --unit) {
+    if (!schedule.unit(unit).trains) continue;
     schedule.offloaded_from = unit;
     wanted -= schedule.unit(unit).padded;
   }
   if (schedule.offloaded_from) schedule.offload = policy.offload;
+}
+
+/// Returns the first block of which backward recomputes anything.
+std::int64_t first_recomputed(const ModelParts& model, const Recomputation& recomputation) {
+  const Part& first = model.parts[model.first_trained()];
+  if (first.kind == PartKind::head) return model.architecture.layers;
+  return std::max(first.block, 0) + (first.kind == PartKind::mlp && !recomputation.mlp ? 1 : 0);
 }
 
 /// Returns what the schedule says of model, grid and policy before anything is written.
@@ -53,8 +61,8 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   StepSchedule schedule;
   require_blocks(policy.recomputation, model.architecture.layers);
   schedule.model = model;
-  if (policy.generation) describe_generation(schedule, *policy.generation, policy);
-  const bool wants_matrices = policy.training && rules_of(policy.optimizer).wants_matrices;
+  if (policy.generation) describe_generation(schedule, model, *policy.generation, policy);
+  const bool trains = model.trains(), wants_matrices = trains && rules_of(policy.optimizer).wants_matrices;
   schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world(), wants_matrices);
   schedule.state.resize(schedule.layout.units.size());
   schedule.grid = grid;
@@ -69,9 +77,10 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   schedule.gather_limit = gathers_are_limited(policy) ? policy.limit_all_gathers : 0;
   schedule.prefetch_forward = policy.prefetch_forward;
   schedule.prefetch_backward = policy.prefetch_backward;
-  if (policy.training) offload_units(schedule, policy);
-  if (policy.training && policy.offload_activations) {
-    schedule.offloaded_inputs = inputs_to_offload(policy.recomputation, model.architecture.layers);
+  if (trains) offload_units(schedule, policy);
+  if (trains && policy.offload_activations) {
+    schedule.offloaded_inputs = inputs_to_offload(policy.recomputation, model.architecture.layers,
+                                                  first_recomputed(model, policy.recomputation));
     schedule.inputs_in_flight = policy.inputs_in_flight;
   }
   return schedule;
@@ -128,8 +137,7 @@ void write_training(StepSchedule& schedule, Writer& writer, Parameters& paramete
 
 StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
   if (policy.accumulation < 1) throw refuse("train.accumulation", policy.accumulation).use("at least 1");
-  TESSERA_ASSERT(policy.training || policy.evaluation || policy.generation,
-                 "a schedule trains, evaluates or generates");
+  TESSERA_ASSERT(model.trains() || policy.evaluation || policy.generation, "a schedule trains, evaluates or generates");
   TESSERA_ASSERT(grid.size(Group::sub) == 1 || life_of(policy) == ParameterLife::phase,
                  "slices stay where units are gathered for each phase");
   TESSERA_ASSERT(!policy.keeps_copies || grid.size(rules_of(policy.strategy).state) == 1,
@@ -138,7 +146,7 @@ StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, co
   Writer writer(schedule, policy.transfer);
   Parameters parameters(writer, policy);
   Compute compute(writer, policy, parameters);
-  if (policy.training) {
+  if (model.trains()) {
     write_training(schedule, writer, parameters, compute, policy);
   } else {
     writer.add_kernel_workspace();

@@ -30,17 +30,19 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
   if (!schedule.trains()) return {};
   const StrategyRules& rules = rules_of(schedule.strategy);
   const std::int64_t P = schedule.layout.padded_elements(), K = schedule.accumulation;
+  const std::int64_t trained = schedule.layout.trained_elements();  // only these have gradients and are updated
+  const std::int64_t gathered = rules.life == ParameterLife::rest ? trained : P;
   // Gradients are summed K times or once, and sent back where the update reads them full.
   const std::int64_t sums = schedule.micro_batches.reduced_each_micro_step ? K : 1;
   const bool slices = schedule.grid.size(Group::sub) > 1;  // one gather for forward, and one of slices for backward
   const std::int64_t phases = slices ? 1 : 2;
   const std::int64_t gathers = rules.life == ParameterLife::phase ? phases * K : 1;
-  const std::int64_t in_group = P / schedule.grid.size(rules.inner);
+  const std::int64_t in_group = trained / schedule.grid.size(rules.inner);
   const std::int64_t matrices = even_share(schedule, schedule.grid.size(rules.state));
   std::vector<FormulaTerm> terms{
-      term(schedule, "sums of gradients", sums, rules.inner, P, schedule.reduce),
-      term(schedule, "sums sent back", rules.state == Group::self ? sums : 0, rules.inner, P, schedule.reduce),
-      term(schedule, "gathers of parameters", gathers, rules.state, P, schedule.compute),
+      term(schedule, "sums of gradients", sums, rules.inner, trained, schedule.reduce),
+      term(schedule, "sums sent back", rules.state == Group::self ? sums : 0, rules.inner, trained, schedule.reduce),
+      term(schedule, "gathers of parameters", gathers, rules.state, gathered, schedule.compute),
       term(schedule, "gathers of slices", slices ? K : 0, Group::sub, P, schedule.compute),
       term(schedule, "sums over replicas and back", 2, rules.outer, in_group, schedule.reduce),
       term(schedule, kMatricesTerm, 2, rules.state, matrices, DType::fp32)};
@@ -58,7 +60,7 @@ OffloadAccount offload_account(const StepSchedule& schedule) {
   OffloadAccount account;
   for (const UnitId unit : schedule.layout.units.ids()) {
     const std::int64_t share = schedule.unit(unit).share(ranks);
-    account.of += share;
+    if (schedule.unit(unit).trains) account.of += share;
     if (!schedule.is_offloaded(unit)) continue;
     account.elements += share;
     // A copy in the compute type stays on the device for gathers; it does so anyway where full parameters always stay.

@@ -123,7 +123,8 @@ RunShape shape_at_rest(const Options& options, const Architecture& architecture,
                        std::int64_t ranks_per_node) {
   RunShape shape = common_shape(options, architecture, world, ranks_per_node);
   shape.policy.accumulation = 1;
-  shape.policy.training = shape.policy.evaluation = shape.policy.snapshot = false;
+  shape.trains = [](const ParameterTensor&) { return false; };
+  shape.policy.evaluation = shape.policy.snapshot = false;
   shape.policy.offload = Offload::none;
   shape.policy.offload_activations = false;
   return shape;
@@ -154,7 +155,7 @@ PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
       grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size, shape.reshard_ranks);
   ModelParts model = declare_parts(
       shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute, shape.policy.reduce, shape.device,
-      {shape.policy.keeps_activated, shape.policy.has_fp32_logits, shape.attention, shape.documents});
+      {shape.policy.keeps_activated, shape.policy.has_fp32_logits, shape.attention, shape.documents, shape.trains});
   PlannedRun run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);
   return run;

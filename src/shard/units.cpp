@@ -133,6 +133,11 @@ std::int64_t UnitLayout::padded_elements() const {
                          [](std::int64_t sum, const Unit& unit) { return sum + unit.padded; });
 }
 
+std::int64_t UnitLayout::trained_elements() const {
+  return std::accumulate(units.begin(), units.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Unit& unit) { return sum + (unit.trains ? unit.padded : 0); });
+}
+
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
                              bool matrices_first) {
   TESSERA_ASSERT(world > 0, "a world has at least one rank");
@@ -158,8 +163,10 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
     Unit unit;
     unit.name = piece.name;
     unit.is_block = piece.block >= 0;
+    unit.trains = model.tensors[piece.tensors.front()].trains;
     std::int64_t end = 0;
     for (const TensorId id : piece.tensors) {
+      TESSERA_ASSERT(model.tensors[id].trains == unit.trains, "unit {} trains in part", unit.name);
       if (!model.tensors[id].follows) end = round_up(end, kTensorAlignment);
       unit.tensors.push_back({id, end});
       layout.unit_of[id] = layout.units.end_id();

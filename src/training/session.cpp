@@ -72,7 +72,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
     step_ = from_.step;
     optimizer_->restore(start->optimizer);
   } else {
-    set_masters(schedule, *resources_, weights ? weights : initial);
+    set_weights(schedule, *resources_, weights ? weights : initial);
   }
   length_ = length_from();
   const FeedOf feed_of = [this](std::int64_t step, std::int64_t micro_step, std::int64_t rank) -> TokenFeed {

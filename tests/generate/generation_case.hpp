@@ -83,7 +83,7 @@ inline void with_generator(const GenerationCase& c, const GenerationBody& body) 
     const Backend& backend = backend_of(planned.schedule.model.device);
     Resources resources(backend, context, planned.schedule, planned.plan, c.settings);
     set_constants(planned.schedule, resources);
-    set_parameters(planned.schedule, resources, c.weights);
+    set_weights(planned.schedule, resources, c.weights);
     context.control().barrier();
     Optimizer optimizer({}, 0);
     PlayerSettings player_settings;

@@ -9,19 +9,38 @@
 
 namespace tessera::testing {
 
+/// Returns a model of which the units do not train for which `is_frozen` (unit, number of units) says so.
+template <class Predicate>
+ModelParts with_frozen_units(ModelParts model, const SchedulePolicy& policy, const Predicate& is_frozen) {
+  const UnitLayout layout = divide_into_units(model, policy.wrap, policy.min_params, 1);
+  for (const UnitId unit : layout.units.ids()) {
+    for (const TensorPlace& place : layout.units[unit].tensors)
+      model.tensors[place.tensor].trains = !is_frozen(unit, layout.units.size());
+  }
+  return model;
+}
+
 struct PolicyCase {
   SchedulePolicy policy;
   ProcessGrid grid;
+  std::int64_t frozen_every = 0;  ///< every so many-th unit does not train; 0: all do
+
+  /// Returns a model of which some units do not train.
+  ModelParts with_frozen(ModelParts model) const {
+    return with_frozen_units(std::move(model), policy, [this](UnitId unit, std::size_t) {
+      return frozen_every > 0 && (unit.number() + 1) % frozen_every == 0;
+    });
+  }
   std::string describe() const {
     return fmt::format(
         "{} {} wrap={} world={} F={} K={} each={} ckpt={} prefetch={}/{} limit={} reshard={} compute={} reduce={} "
-        "det={} snapshot={} offload={} of {} in {} sub={} activations={} copies={} adds={}",
+        "det={} snapshot={} offload={} of {} in {} sub={} activations={} copies={} adds={} frozen={}",
         name_of(policy.strategy), name_of(policy.optimizer), name_of(policy.wrap), grid.world(),
         grid.size(Group::shard), policy.accumulation, policy.reduce_each_micro_step,
         tessera::describe(policy.recomputation), policy.prefetch_forward, policy.prefetch_backward,
         policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute), name_of(policy.reduce),
         policy.deterministic, policy.snapshot, name_of(policy.offload), policy.offload_fraction, policy.offload_bucket,
-        grid.size(Group::sub), policy.offload_activations, policy.keeps_copies, policy.adds_in_backward);
+        grid.size(Group::sub), policy.offload_activations, policy.keeps_copies, policy.adds_in_backward, frozen_every);
   }
 };
 

@@ -109,8 +109,7 @@ TEST_CASE("an evaluation and a text take nothing out") {
       CHECK(copied(s, play.segment, kLoad).empty());
     }
   }
-  policy.training = false;
-  const StepSchedule alone = build_schedule(generating_model(), grid_for(Strategy::zero3, 2, 2, 0), policy);
+  const StepSchedule alone = build_schedule(frozen(generating_model()), grid_for(Strategy::zero3, 2, 2, 0), policy);
   CHECK_FALSE(copies_in_steps(alone));
 }
 

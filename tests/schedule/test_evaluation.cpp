@@ -17,11 +17,11 @@ StepSchedule schedule_of(Strategy strategy, bool token_losses, DType compute = D
   SchedulePolicy policy;
   policy.strategy = strategy;
   policy.compute = compute;
-  policy.training = false;
   policy.token_losses = token_losses;
   ToyShape shape;
   shape.compute = compute;
-  return build_schedule(toy_model(shape), grid_for(strategy, 4, 4, rules_of(strategy).is_hybrid() ? 2 : 0), policy);
+  return build_schedule(frozen(toy_model(shape)), grid_for(strategy, 4, 4, rules_of(strategy).is_hybrid() ? 2 : 0),
+                        policy);
 }
 
 }  // namespace

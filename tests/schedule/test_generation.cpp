@@ -18,10 +18,10 @@ StepSchedule schedule_of(Strategy strategy, bool training, bool generation, DTyp
   SchedulePolicy policy;
   policy.strategy = strategy;
   policy.compute = policy.reduce = compute;
-  policy.training = training;
   policy.evaluation = training;
   if (generation) policy.generation = kShape;
-  return build_schedule(generating_model(compute, compute),
+  const ModelParts model = generating_model(compute, compute);
+  return build_schedule(training ? model : frozen(model),
                         grid_for(strategy, 4, 4, rules_of(strategy).is_hybrid() ? 2 : 0), policy);
 }
 

@@ -132,8 +132,10 @@ void retype_measured(const Subject& subject, Count& count) {
 /// Small schedules over all strategies, with every kind of rule in play.
 std::vector<PolicyCase> subjects() {
   std::vector<PolicyCase> cases;
-  auto add = [&](Strategy strategy, std::int64_t world, std::int64_t group, auto change, std::int64_t sub = 0) {
+  auto add = [&](Strategy strategy, std::int64_t world, std::int64_t group, auto change, std::int64_t sub = 0,
+                 std::int64_t frozen_every = 0) {
     PolicyCase c;
+    c.frozen_every = frozen_every;
     c.policy.strategy = strategy;
     c.grid = grid_for(strategy, world, world, group, sub);
     change(c.policy);
@@ -210,13 +212,25 @@ std::vector<PolicyCase> subjects() {
       add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) { p.offload = offload; });
     }
     if (rules.is_hybrid()) add(strategy, 4, 1, [&](SchedulePolicy& p) { p.accumulation = 2; });
-    add(strategy, 4, group, [&](SchedulePolicy& p) { p.training = false, p.token_losses = true; });
+    add(
+        strategy, 4, group, [&](SchedulePolicy& p) { p.reduce_each_micro_step = each, p.snapshot = true; }, 0, 2);
+    add(
+        strategy, 4, group,
+        [&](SchedulePolicy& p) {
+          p.accumulation = 3, p.compute = DType::bf16, p.offload = Offload::optimizer, p.offload_bucket = 128;
+        },
+        0, 3);
+    add(
+        strategy, 4, group, [&](SchedulePolicy& p) { p.token_losses = true; }, 0, 1);
     for (const bool training : {true, false}) {
-      add(strategy, 4, group, [&](SchedulePolicy& p) {
-        p.reduce_each_micro_step = each, p.training = training;
-        p.generation = GenerationShape{2, 3, 7};
-        p.evaluation = training;
-      });
+      add(
+          strategy, 4, group,
+          [&](SchedulePolicy& p) {
+            p.reduce_each_micro_step = each;
+            p.generation = GenerationShape{2, 3, 7};
+            p.evaluation = training;
+          },
+          0, training ? 0 : 1);
     }
   }
   return cases;
@@ -247,7 +261,7 @@ TEST_CASE("no mutant of a schedule slips through") {
     INFO(c.describe());
     ModelParts model = c.policy.generation ? generating_model(c.policy.compute, c.policy.reduce) : toy_model(shape);
     model.documents = c.policy.accumulation == 3;
-    Subject subject{build_schedule(model, c.grid, c.policy), {}};
+    Subject subject{build_schedule(c.with_frozen(model), c.grid, c.policy), {}};
     subject.plan = plan_memory(subject.schedule, {true, 0});
     REQUIRE(verify_schedule(subject.schedule).empty());
     REQUIRE(check_memory_plan(subject.schedule, subject.plan).empty());

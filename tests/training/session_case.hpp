@@ -80,10 +80,11 @@ inline TensorSource with_last_gain(const Architecture& architecture, float gain)
   };
 }
 
-/// Copies this rank's master slices into full tensors.
+/// Copies this rank's master slices into full tensors, of what trains.
 inline void collect_weights(const StepSchedule& schedule, const Resources& resources,
                             IndexedVector<TensorId, std::vector<float>>& tensors) {
   for (const UnitId unit : schedule.layout.units.ids()) {
+    if (!schedule.unit(unit).trains) continue;
     const StateSlice slice = state_slice(schedule, resources, unit);
     std::vector<float> values(static_cast<std::size_t>(slice.count));
     resources.device->copy(values.data(), slice.master(), slice.count * size_of(DType::fp32));
@@ -96,6 +97,7 @@ inline void collect_weights(const StepSchedule& schedule, const Resources& resou
 inline void collect_gradients(const StepSchedule& schedule, const Resources& resources,
                               IndexedVector<TensorId, std::vector<float>>& tensors) {
   for (const UnitId unit : schedule.layout.units.ids()) {
+    if (!schedule.unit(unit).trains) continue;
     const GradientSlice slice = gradient_slice(schedule, resources, unit);
     if (slice.dtype != DType::fp32) continue;
     std::vector<float> values(static_cast<std::size_t>(slice.count));
@@ -165,10 +167,12 @@ inline RunOutcome empty_outcome(const PlannedRun& planned) {
 /// Trains options.train.steps steps on `world` ranks as threads.
 inline RunOutcome train_locally(const Options& options, const Architecture& architecture, std::int64_t world,
                                 std::int64_t ranks_per_node, const MachineShape& machine = {},
-                                const TensorSource& weights = {}, std::int64_t bucket = kOffloadBucket) {
+                                const TensorSource& weights = {}, std::int64_t bucket = kOffloadBucket,
+                                const std::function<bool(const ParameterTensor&)>& trains = {}) {
   std::mutex mutex;
   RunShape shape = run_shape(options, architecture, world, ranks_per_node);
   shape.policy.offload_bucket = bucket;
+  shape.trains = trains;
   shape = with_copies_kept(shape, options, [] { return FitLimits(); });
   const PlannedRun planned = plan_shape(shape);
   require_verified(planned.schedule, planned.plan);

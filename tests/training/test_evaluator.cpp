@@ -52,7 +52,7 @@ Evaluated evaluate(const Options& options, Family family, std::int64_t world, st
     settings.poison = true;
     const auto player = backend.make_player(schedule, resources, optimizer, settings);
     set_constants(schedule, resources);
-    set_parameters(schedule, resources, [&](TensorId tensor, std::int64_t first, std::span<float> values) {
+    set_weights(schedule, resources, [&](TensorId tensor, std::int64_t first, std::span<float> values) {
       initialize_slice(schedule.model.tensors[tensor], tensor, 1, first, values);
     });
     player->send_scalars();

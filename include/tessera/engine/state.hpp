@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// Returns where this rank keeps its slice of a unit's state.
+/// Returns where this rank keeps its slice of the state of a unit that trains.
 StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
 /// Returns this rank's share of a unit in the last snapshot, on the host: elements of its state_slice.
 StateSlice snapshot_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
@@ -31,13 +31,10 @@ GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& reso
 /// Fills elements [first, first + out.size()) of a tensor.
 using TensorSource = std::function<void(TensorId tensor, std::int64_t first, std::span<float> out)>;
 
-/// Sets the masters of this rank's slices from `source` (called from several threads); padding and moments become zero.
-/// No rank holds more than its slices.
-void set_masters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
-
-/// Sets the parameters at rest of a schedule without training, rounded to the compute type. The host also holds one
-/// unit's slice at a time.
-void set_parameters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
+/// Sets this rank's slices from `source` (called from several threads): masters, and of units that do not train
+/// parameters, rounded to the compute type. Padding and moments become zero. No rank holds more than its slices, and
+/// the host one slice of parameters at a time.
+void set_weights(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
 
 /// Writes the model's constants (model/initialize.hpp) where the plan has them; once, before anything is played.
 void set_constants(const StepSchedule& schedule, const Resources& resources);

@@ -46,7 +46,6 @@ struct SchedulePolicy {
   bool state_sums = false;        ///< updates keep checksums of the state (run.check_every)
   bool replays = false;           ///< checksums of what a micro-step computes have a place (run.replay_every)
   bool token_losses = false;      ///< the head leaves each token's loss as well (eval.choices)
-  bool training = true;  ///< false: the only state is the parameters in the compute type, for evaluation or generation
   std::optional<GenerationShape> generation;  ///< include the segments that generate text
   Offload offload = Offload::none;            ///< what is kept on the host
   double offload_fraction = 1.0;              ///< of the elements; unit by unit, the last ones first
@@ -66,8 +65,9 @@ inline ParameterLife life_of(const SchedulePolicy& policy) {
 /// Returns whether shard.limit_all_gathers applies.
 inline bool gathers_are_limited(const SchedulePolicy& policy) { return life_of(policy) == ParameterLife::phase; }
 
-/// Builds the schedule. Where the grid has sub-groups, slices of gathered units stay after forward. Throws UsageError
-/// if the policy is impossible (a limit below what one part reads).
+/// Builds the schedule. If nothing of the model trains, it has no steps: it is for evaluation or generation. Where the
+/// grid has sub-groups, slices of gathered units stay after forward. Throws UsageError if the policy is impossible (a
+/// limit below what one part reads).
 StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy);
 
 /// One term of the strategy's formula (README.md, Strategies): the bytes that each rank sends per step for one purpose.
@@ -104,8 +104,8 @@ OffloadAccount offload_account(const StepSchedule& schedule);
 std::vector<FormulaTerm> copy_terms(const StepSchedule& schedule);
 
 /// Returns how many inputs of recomputed blocks are copied to the host in a micro-step. These are all but one: with a
-/// recomputed MLP, the last block's input is needed right after the head.
-std::int64_t inputs_to_offload(const Recomputation& recomputation, std::int64_t layers);
+/// recomputed MLP, the last block's input is needed right after the head. Blocks before `first` have no backward.
+std::int64_t inputs_to_offload(const Recomputation& recomputation, std::int64_t layers, std::int64_t first = 0);
 
 /// Returns the same terms as copy_terms() for these inputs.
 std::vector<FormulaTerm> input_copy_terms(const StepSchedule& schedule);

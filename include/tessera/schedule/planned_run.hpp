@@ -22,7 +22,8 @@ GenerationShape sample_shape(const Options& options, const Architecture& archite
 struct RunShape {
   Architecture architecture;
   std::int64_t micro_batch = 1, sequence = 1;
-  bool documents = false;  ///< data.document_mask
+  bool documents = false;                                   ///< data.document_mask
+  std::function<bool(const ParameterTensor&)> trains = {};  ///< as in PartChoices
   std::int64_t world = 1, ranks_per_node = 1;
   std::int64_t group_size = 0;     ///< shard.group_size; 0 = the ranks of a node
   std::int64_t reshard_ranks = 0;  ///< the ranks over which slices of units stay after forward; 0 = none do

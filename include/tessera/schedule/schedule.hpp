@@ -137,7 +137,7 @@ struct FoundSums {
 
 /// Where a unit's state is, noted by the passes that decide it; the operations say the same.
 struct UnitState {
-  StorageId master;           ///< if there is no training: the parameters, in the compute type
+  StorageId master;           ///< of a unit that does not train: the parameters, in the compute type
   std::int64_t elements = 0;  ///< of it on this rank
   StorageId moments;          ///< the optimizer's states of these elements (state_spans), end to end
   StorageId snapshot;         ///< on the host: this rank's share of all that, end to end; none if no snapshot is taken
@@ -230,7 +230,7 @@ struct StepSchedule {
   std::int64_t prefetch_forward = 0,
                prefetch_backward = 0;  ///< how many block units before its first reader a gather may be issued
   Offload offload = Offload::none;
-  UnitId offloaded_from;  ///< the state of this unit and all after it is kept on the host; none: no unit's is
+  UnitId offloaded_from;  ///< the state of this unit and of all after it that train is on the host; none: no unit's is
   std::int64_t offloaded_inputs = 0;  ///< of recomputed blocks: those that wait for a micro-step's backward on the host
   std::int64_t inputs_in_flight = 0;  ///< of these: may wait to be copied out at a time, and be back at a time
 
@@ -279,7 +279,7 @@ struct StepSchedule {
     if (!generates(role)) return model;
     return role == SegmentRole::prefill ? generation_parts->prefill : generation_parts->decode;
   }
-  bool is_offloaded(UnitId unit) const { return offloaded_from && unit >= offloaded_from; }
+  bool is_offloaded(UnitId id) const { return offloaded_from && id >= offloaded_from && unit(id).trains; }
   /// Returns the most integers that any segment loads at once.
   std::int64_t most_input_integers() const {
     std::int64_t most = model.input_integers();

@@ -2,8 +2,9 @@
 // Units: which parameters are gathered and released together, and where each element lies in the unit's flat parameter.
 //
 // A flat parameter lays a unit's tensors end to end, each starting on a multiple of 64 elements, except those that
-// follow another without a gap (ParameterTensor::follows); a table has rows of zeros at its end (kTableRows). It is padded to a
-// multiple of world x 64, so that it splits evenly over any group of the world. Padding is zero and stays zero.
+// follow another without a gap (ParameterTensor::follows); a table has rows of zeros at its end (kTableRows). It is
+// padded to a multiple of world x 64, so that it splits evenly over any group of the world. Padding is zero and stays
+// zero.
 
 #include <cstdint>
 #include <string>
@@ -29,6 +30,7 @@ struct Unit {
   std::int64_t padded = 0;           ///< of the flat parameter; a multiple of world x 64
   std::int64_t matrices_end = 0;     ///< elements before this are matrices of blocks, where these come first; else 0
   bool is_block = false;  ///< holds block tensors: counts in shard.limit_all_gathers and in prefetch distances
+  bool trains = true;     ///< as all of its tensors do, or none. If not, only the parameters are kept of it
 
   /// Elements of one member's share of a group of `members` ranks that divides the world.
   std::int64_t share(std::int64_t members) const { return padded / members; }
@@ -43,12 +45,14 @@ struct UnitLayout {
 
   /// The units of some tensors, each once, in the tensors' order.
   std::vector<UnitId> units_of(const std::vector<TensorId>& tensors) const;
-  std::int64_t padded_elements() const;  ///< P of the volume formulas: the sum over the units
+  std::int64_t padded_elements() const;   ///< P of the volume formulas: the sum over the units
+  std::int64_t trained_elements() const;  ///< the same over those that train
 };
 
 /// Divides a model into units. `block`: a block each; `size`: neighbouring parts merged until they hold min_params
 /// elements (a remainder joins the unit before it); `model`: one unit. Except under `model`, vocabulary tables and the
-/// position table are separate units. With `matrices_first` the matrices of blocks lie before a unit's other tensors.
+/// position table are separate units. Tensors of one unit all train, or none of them does. With `matrices_first` the
+/// matrices of blocks lie before a unit's other tensors.
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
                              bool matrices_first = false);
 

@@ -84,10 +84,10 @@ ValueId InputCopies::load(const Trip& trip, OperationId after) {
   return back;
 }
 
-std::int64_t inputs_to_offload(const Recomputation& recomputation, std::int64_t layers) {
+std::int64_t inputs_to_offload(const Recomputation& recomputation, std::int64_t layers, std::int64_t first) {
   if (!recomputation.is_any()) return 0;
   std::int64_t inputs = 0;
-  for (std::int64_t block = 0; block < layers; ++block) {
+  for (std::int64_t block = first; block < layers; ++block) {
     const bool stays = block == layers - 1 && recomputation.mlp;  // without it, the MLP's backward comes before its use
     if (recomputation.has_block(block) && !stays) ++inputs;
   }

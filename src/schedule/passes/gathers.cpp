@@ -128,7 +128,8 @@ std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout
     steps.back().writes_output = false;
   };
   add(OperationKind::backward, head, true);
-  for (PartId id = head - 1; id; --id) {
+  const PartId first = model.first_trained();
+  for (PartId id = head - 1; id && id >= first; --id) {
     if (recomputation.has_block(model.parts[id].block)) add_recomputes(id);
     add(OperationKind::backward, id, true);
   }

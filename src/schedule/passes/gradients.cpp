@@ -11,6 +11,12 @@ Storage wire_storage(const Unit& unit) {
   return local("summed grad " + unit.name, Category::gradients, RegionKind::shared);
 }
 
+std::vector<UnitId> trained_units_of(const StepSchedule& s, PartId part) {
+  std::vector<UnitId> units = s.layout.units_of(s.part(part).tensors);
+  std::erase_if(units, [&](UnitId unit) { return !s.unit(unit).trains; });
+  return units;
+}
+
 }  // namespace
 
 Gradients::Gradients(Writer& writer, const SchedulePolicy& policy, const Placement& updated, Scalars& scalars)
@@ -35,7 +41,7 @@ void Gradients::begin(const MicroStepKind& kind, const MicroStepKind& before) {
   unsummed_.clear(), unmeasured_.clear(), late_.clear();
   const StepSchedule& s = w_.schedule();
   for (PartId id = s.model.parts.end_id() - 1; id; --id) {  // in backward order
-    for (const UnitId unit : s.layout.units_of(s.part(id).tensors)) contributors_[unit].push_back(id);
+    for (const UnitId unit : trained_units_of(s, id)) contributors_[unit].push_back(id);
   }
 }
 
@@ -80,7 +86,7 @@ bool Gradients::goes_on_wire(const Placement& sum) const {
 
 void Gradients::contribute(Operation& op) {
   const StepSchedule& s = w_.schedule();
-  for (const UnitId unit : s.layout.units_of(s.part(op.part).tensors)) {
+  for (const UnitId unit : trained_units_of(s, op.part)) {
     const auto before = gradient_.find(unit);
     if (before != gradient_.end()) {
       Value after = w_.value(before->second);
@@ -251,7 +257,7 @@ void Gradients::note_savings() const {
   if (s.grid.size(inner_) == 1) return;
   if (updated_.shard.empty() && reduces_each_micro_step_ && accumulation_ > 1) {
     w_.add_saving("gradients stay split between micro-steps",
-                  w_.wire_bytes(s.layout.padded_elements(), s.reduce, inner_) * (accumulation_ - 1));
+                  w_.wire_bytes(s.layout.trained_elements(), s.reduce, inner_) * (accumulation_ - 1));
   }
 }
 

@@ -15,21 +15,18 @@ Parameters::Parameters(Writer& writer, const SchedulePolicy& policy)
   loaded_ = {sharded_.shard, {}, policy.compute};
   full_ = {{}, {}, policy.compute};
   sliced_ = {s.grid.larger_than_one({Group::sub}), {}, policy.compute};
-  if (!policy.training) {
-    add_parameters(policy);
-    return;
-  }
   const ParameterLife life = life_of(policy);
   for (const UnitId unit : s.layout.units.ids()) {
     OfUnit of;
     of.offloaded = s.is_offloaded(unit);
     of.rests = of.offloaded ? loaded_ : sharded_;
+    if (!s.unit(unit).trains) add_parameters(of, unit, policy);
     Value value;
     value.unit = unit;
     value.elements = s.unit(unit).share(s.grid.size(rules.state));
     const bool stays = !is_full(of) && life == ParameterLife::rest;
     of.shard_rests = of.offloaded && !is_loaded_to_gather(of) && !stays;
-    add_state(of, value);
+    if (s.unit(unit).trains) add_state(of, value);
     value = full_copy(unit);
     const std::string name = "full " + s.unit(unit).name;
     if (stays) {
@@ -93,23 +90,16 @@ void Parameters::add_state(OfUnit& of, const Value& slice) {
     of.on_host = add("parameters ", Category::parameters, MemorySpace::host, value);
 }
 
-/// Without training a rank keeps no masters: only its share in the compute type, or all if full parameters always stay.
-void Parameters::add_parameters(const SchedulePolicy& policy) {
+/// Of what does not train a rank keeps no masters: only its share in the compute type, or all if full parameters always
+/// stay.
+void Parameters::add_parameters(OfUnit& of, UnitId unit, const SchedulePolicy& policy) {
   const StepSchedule& s = w_.schedule();
-  sharded_.dtype = full_.dtype;
-  for (const UnitId unit : s.layout.units.ids()) {
-    OfUnit of;
-    of.rests = life_of(policy) == ParameterLife::rest ? full_ : sharded_;
-    Value value;
-    value.kind = ValueKind::parameter;
-    value.unit = unit;
-    const std::int64_t members = of.rests.shard.empty() ? 1 : s.grid.size(rules_of(policy.strategy).state);
-    value.elements = s.unit(unit).share(members);
-    value.placement = of.rests;
-    w_.state(unit).master = w_.add(at_rest("parameters " + s.unit(unit).name, Category::parameters), value);
-    w_.state(unit).elements = value.elements;
-    units_.push_back(of);
-  }
+  of.rests = life_of(policy) == ParameterLife::rest ? full_ : loaded_;
+  Value value = full_copy(unit);
+  if (!of.rests.shard.empty()) value.elements = s.unit(unit).share(s.grid.size(rules_of(policy.strategy).state));
+  value.placement = of.rests;
+  w_.state(unit).master = w_.add(at_rest("parameters " + s.unit(unit).name, Category::parameters), value);
+  w_.state(unit).elements = value.elements;
 }
 
 void Parameters::gather(UnitId unit, std::vector<Edge> after, CopyUse use) {

@@ -9,13 +9,14 @@ namespace tessera {
 
 class Parameters {
  public:
-  /// Adds the storages that outlive a segment: masters, moments and copies that stay; without training, parameters.
+  /// Adds the storages that outlive a segment: masters, moments and copies that stay; of units that do not train,
+  /// parameters.
   Parameters(Writer& writer, const SchedulePolicy& policy);
 
   /// Returns the placement of masters and moments.
   const Placement& sharded() const { return sharded_; }
-  /// Returns the current fp32 master of a unit (moments: the optimizer's states). Without training: its parameters at
-  /// rest.
+  /// Returns the current fp32 master of a unit (moments: the optimizer's states). If it does not train: its parameters
+  /// at rest.
   ValueId master(UnitId unit) { return w_.current(w_.state(unit).master); }
   ValueId moments(UnitId unit) { return w_.current(w_.state(unit).moments); }
   /// Lets full copies of units cross the borders of segments: they are gathered before the first step and after their
@@ -37,6 +38,8 @@ class Parameters {
   /// Emits the update of a unit, and the operations that bring its new parameters to where they are kept. `direction`
   /// is the one of its matrices, where they are updated as a whole.
   void update(UnitId unit, ValueId gradient, ValueId clipped, ValueId direction);
+  /// Emits the gathers of what outlives the update, or the prologue.
+  void gather_what_stays(UnitId unit);
   /// Returns whether copies that live from step to step have to be made of the masters before the first step.
   bool need_prologue() const;
   /// Appends the segment that makes those copies.
@@ -55,11 +58,10 @@ class Parameters {
     bool shard_rests = false;
   };
 
-  void add_parameters(const SchedulePolicy& policy);
+  /// Adds the state of a unit that does not train.
+  void add_parameters(OfUnit& of, UnitId unit, const SchedulePolicy& policy);
   /// Returns a full copy of a unit, as compute reads it.
   Value full_copy(UnitId unit) const;
-  /// Emits the gathers of what outlives the update, or the prologue.
-  void gather_what_stays(UnitId unit);
   /// Emits the operations that bring a value of a unit to the placement that compute reads.
   void gather_from(ValueId value, std::vector<Edge> after, CopyUse use);
   void add_state(OfUnit& of, const Value& slice);

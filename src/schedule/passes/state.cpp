@@ -22,13 +22,16 @@ SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradie
     const bool is_here = i >= 0 && i < std::ssize(s.layout.units) && !s.is_offloaded(UnitId(0) + i);
     return is_here ? UnitId(0) + i : UnitId();
   };
+  const auto trains = [&](UnitId unit) { return unit && s.unit(unit).trains; };
   for (std::int64_t i = 0; i < std::ssize(s.layout.units) + kAhead; ++i) {
-    if (const UnitId unit = unit_at(i)) {
+    if (const UnitId unit = unit_at(i); trains(unit)) {
       writer.state(unit).gradient = gradients.finished(unit);
       matrices.direct(unit, writer.state(unit).gradient, clipped, parameters.moments(unit));
     }
     if (const UnitId unit = unit_at(i - 1)) matrices.orthogonalize(unit);
-    if (const UnitId unit = unit_at(i - kAhead)) {
+    if (const UnitId unit = unit_at(i - kAhead); unit && !trains(unit)) {
+      parameters.gather_what_stays(unit);
+    } else if (unit) {
       parameters.update(unit, writer.state(unit).gradient, clipped, matrices.orthogonal(unit));
     }
   }
@@ -75,6 +78,7 @@ SegmentId write_snapshot(Writer& writer, Parameters& parameters) {
   const StepSchedule& s = writer.schedule();
   writer.open_segment(SegmentRole::snapshot, "snapshot");
   for (const UnitId unit : s.layout.units.ids()) {
+    if (!s.unit(unit).trains) continue;
     Operation op = operation_of(OperationKind::store, Queue::store, unit);
     op.reads = {parameters.master(unit), parameters.moments(unit)};
     // Ranks that hold the same slice share it, so that every element is stored once: the master, then the optimizer's

@@ -27,6 +27,7 @@ std::int64_t Interpreter::owners_of(const Value& value) const {
 void Interpreter::contribute(const Operation& op, const Part& part) {
   const std::vector<UnitId> units = schedule_.layout.units_of(part.tensors);
   std::set<UnitId> wanted(units.begin(), units.end());
+  std::erase_if(wanted, [&](UnitId unit) { return !schedule_.unit(unit).trains; });
   for (const ValueId id : op.writes) {
     const Value& v = schedule_.value(id);
     if (v.kind != ValueKind::gradient) continue;
@@ -135,11 +136,12 @@ void Interpreter::norm(const Operation& op) {
 }
 
 void Interpreter::clip(const Operation& op) {
+  const auto trained = std::ranges::count_if(schedule_.layout.units, &Unit::trains);
   bool complete = false;
   for (const ValueId id : op.reads) {
     const State* state = read(id);
     if (state == nullptr || state->type.kind != ValueKind::scalar) continue;
-    complete = state->type.placement.partial.empty() && state->norms.size() == schedule_.layout.units.size() &&
+    complete = state->type.placement.partial.empty() && std::ssize(state->norms) == trained &&
                state->losses == schedule_.accumulation && state->has_wish;
   }
   demand(complete, "clips before loss, norm of all units and the wish to stop are summed over all ranks");

@@ -21,7 +21,7 @@ void Interpreter::start() {
       const Value& v = schedule_.value(id);
       if (v.kind == ValueKind::master || v.kind == ValueKind::moments)
         holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
-      const bool at_rest = v.kind == ValueKind::parameter && !schedule_.trains();
+      const bool at_rest = v.kind == ValueKind::parameter && v.storage == schedule_.state[v.unit].master;
       if (at_rest) holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
       if (v.kind == ValueKind::constant) holds_[v.storage] = State{v, {}, 0, 0, 0, {v.kind, {}, v.slot, -1}, {}, 0};
     }
@@ -63,7 +63,7 @@ void Interpreter::play_finish() {
 void Interpreter::need_updated(bool on_device, bool on_host) {
   operation_ = {};
   for (const UnitId unit : schedule_.layout.units.ids()) {
-    const bool is_due = schedule_.is_offloaded(unit) ? on_host : on_device;
+    const bool is_due = schedule_.unit(unit).trains && (schedule_.is_offloaded(unit) ? on_host : on_device);
     demand(updated_.contains(unit) == is_due,
            fmt::format("unit {} was {}updated in the step", schedule_.unit(unit).name, is_due ? "not " : ""));
   }
@@ -75,7 +75,8 @@ void Interpreter::need_current() {
     const bool of_the_step = kind != ValueKind::constant && kind != ValueKind::snapshot && kind != ValueKind::logits &&
                              kind != ValueKind::token_losses && kind != ValueKind::wish;
     if (!schedule_.storage(storage).always_live || !of_the_step) continue;
-    const std::int64_t wanted = step_ - (has_left_ && schedule_.is_offloaded(state.type.unit) ? 1 : 0);
+    const std::int64_t wanted =
+        version_of(state.type.unit) - (has_left_ && schedule_.is_offloaded(state.type.unit) ? 1 : 0);
     demand(state.version == wanted, fmt::format("{} is stale after the step (version {} of {})",
                                                 schedule_.storage(storage).name, state.version, wanted));
   }
@@ -92,7 +93,9 @@ void Interpreter::play_snapshot() {
   for (const Play& p : schedule_.snapshot) play(p);
   operation_ = {};
   for (const UnitId unit : schedule_.layout.units.ids()) {
-    demand(stored_.contains(unit), fmt::format("unit {} is not in the snapshot", schedule_.unit(unit).name));
+    const bool is_due = schedule_.unit(unit).trains;
+    demand(stored_.contains(unit) == is_due,
+           fmt::format("unit {} is {}in the snapshot", schedule_.unit(unit).name, is_due ? "not " : ""));
   }
 }
 
@@ -227,8 +230,9 @@ void Interpreter::gather(const Operation& op) {
   demand(out.placement.partial == source->type.placement.partial, "a gather pays no sums");
   const bool is_sliced = source->type.placement.shard.has(Group::sub);
   const bool in_place = schedule_.gathers_in_place(op);
-  const bool rests = source->type.kind == ValueKind::parameter &&
-                     (!schedule_.trains() || schedule_.is_offloaded(source->type.unit) || is_sliced || in_place);
+  const bool rests =
+      source->type.kind == ValueKind::parameter &&
+      (!schedule_.unit(source->type.unit).trains || schedule_.is_offloaded(source->type.unit) || is_sliced || in_place);
   const bool lies_in_place =
       source->type.kind == ValueKind::parameter && schedule_.storage_of(op.reads[0]).bytes > source->type.bytes();
   demand(in_place == lies_in_place, "gathers a slice from where it does not lie");
@@ -258,8 +262,8 @@ void Interpreter::need_parameters(const Operation& op, const Part& part) {
     demand(state->advanced == 0, fmt::format("{} reads {}, updated in part", part.name, schedule_.unit(unit).name));
     demand(state->type.dtype() == schedule_.compute,
            fmt::format("{} reads {} in another type than it computes in", part.name, schedule_.unit(unit).name));
-    demand(state->version == step_, fmt::format("{} reads {} of version {} in step {}", part.name,
-                                                schedule_.unit(unit).name, state->version, step_));
+    demand(state->version == version_of(unit), fmt::format("{} reads {} of version {} in step {}", part.name,
+                                                           schedule_.unit(unit).name, state->version, step_));
   }
 }
 

@@ -113,6 +113,8 @@ class Interpreter {
   std::set<PartId> parts_of(UnitId unit) const;
   /// Returns over how many ranks one copy of a value is split.
   std::int64_t owners_of(const Value& value) const;
+  /// Returns the version of a unit's parameters that compute must read: frozen ones keep the first.
+  std::int64_t version_of(UnitId unit) const { return !unit || schedule_.unit(unit).trains ? step_ : 0; }
 
   State* read(ValueId id);
   void write(ValueId id, State state);

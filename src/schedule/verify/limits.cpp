@@ -133,9 +133,18 @@ void check_deferred(const SegmentFacts& facts, std::vector<std::string>& problem
   }
 }
 
-/// Checks that a gather waits for the compute operation before the first reader of the block unit gathered `distance`
-/// before it. When prefetching is off, it waits for the one before its own first reader. Copies that are found or
-/// handed on count in the same order; the first readers of the latter are in the next segment.
+/// Returns the first of the last `distance` readers that come before another; the start if there are fewer. A reader in
+/// the next segment (none) comes last.
+OperationId reader_ahead(std::vector<OperationId> readers, OperationId of, std::size_t distance) {
+  const auto comes_before = [](OperationId a, OperationId b) { return a && (!b || a < b); };
+  std::erase_if(readers, [&](OperationId reader) { return of && !comes_before(reader, of); });
+  std::ranges::stable_sort(readers, comes_before);
+  return readers.size() < distance ? OperationId(0) : readers[readers.size() - distance];
+}
+
+/// Checks that a gather waits for the compute operation before the first reader of the block unit that is read
+/// `distance` before its own. When prefetching is off, it waits for the one before its own first reader. Copies that
+/// are found or handed on count too; the first readers of the latter are in the next segment.
 void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
   std::vector<OperationId> first_readers;  // of the block units gathered so far; none: in the next segment
@@ -153,8 +162,7 @@ void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problem
                           s.part(reads->part).kind != PartKind::head;
     const auto distance = static_cast<std::size_t>(backward ? s.prefetch_backward : s.prefetch_forward);
     OperationId of_distance = reader, not_before;
-    if (distance > 0)
-      of_distance = first_readers.size() < distance ? OperationId(0) : first_readers[first_readers.size() - distance];
+    if (distance > 0) of_distance = reader_ahead(first_readers, reader, distance);
     if (of_distance) not_before = facts.compute_before(of_distance);
     if (!of_distance || (not_before && !facts.order.before(not_before, id))) {
       problems.push_back(
