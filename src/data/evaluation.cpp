@@ -28,10 +28,6 @@ std::int64_t evaluated_windows(const ValidationSet& set, std::int64_t batch, std
   return all ? available : micro_batches * batch;
 }
 
-std::int64_t targets_after(const ValidationSet& set, std::int64_t windows) {
-  return set.source->size() - 1 - set.samples.first_token(0) - windows * set.samples.seq_len();
-}
-
 std::int64_t evaluated_tokens(const ValidationSet& set, std::int64_t windows) {
   std::vector<std::int32_t> row(static_cast<std::size_t>(set.samples.seq_len()));
   const std::int64_t tokens = counted_targets(*set.source, set.samples, 0, windows, row);

@@ -8,32 +8,68 @@
 
 namespace tessera {
 
+namespace {
+
+/// Marks those among a sample's targets that the loss leaves out: also the first token of each further range.
+void mask_targets(const TokenSource& source, const TokenRanges& ranges, std::int32_t* targets) {
+  std::int64_t begin = 0;  // of a range in the sample: its first token is the target before that
+  for (const TokenRange& range : ranges) {
+    if (begin > 0) targets[begin - 1] = kUncountedToken;
+    source.mask_targets(range.first + 1, range.count - 1, targets + begin);
+    begin += range.count;
+  }
+}
+
+}  // namespace
+
+void fill_sample(const TokenSource& source, const TokenRanges& ranges, std::int64_t vocab, std::span<std::int32_t> row,
+                 std::int32_t* tokens, std::int32_t* targets, std::int32_t* positions) {
+  const std::int64_t length = std::ssize(row) - 1;
+  std::int64_t begin = 0;
+  for (const TokenRange& range : ranges) {
+    TESSERA_ASSERT(begin + range.count <= length + 1, "a sample of more than {} tokens", length + 1);
+    copy_checked(source, range.first, range.count, vocab, &row[static_cast<std::size_t>(begin)]);
+    if (positions != nullptr)
+      fill_positions(source, range.first, std::min(range.count, length - begin), positions + begin);
+    begin += range.count;
+  }
+  TESSERA_ASSERT(begin == length + 1, "a sample of {} tokens for sequences of {}", begin, length);
+  std::copy_n(row.begin(), length, tokens);
+  std::copy_n(row.begin() + 1, length, targets);
+  mask_targets(source, ranges, targets);
+}
+
+std::string place_of(const TokenSource& source, const TokenRanges& ranges) {
+  std::string places;
+  for (const TokenRange& range : ranges)
+    places += (places.empty() ? "" : "; ") + source.place(range.first, range.count);
+  return places;
+}
+
 void fill_batch(const TokenSource& source, const Sampler& sampler, std::int64_t vocab, std::int64_t first_sample,
                 std::int64_t batch, std::span<std::int32_t> row, std::int32_t* tokens, std::int32_t* targets,
                 std::int32_t* positions) {
   const std::int64_t length = sampler.seq_len();
-  TESSERA_ASSERT(static_cast<std::int64_t>(row.size()) == length + 1, "a row of {} for sequences of {}", row.size(),
-                 length);
   for (std::int64_t i = 0; i < batch; ++i) {
-    const std::int64_t first = sampler.first_token(first_sample + i);
-    copy_checked(source, first, length + 1, vocab, row.data());
-    std::copy_n(row.begin(), length, tokens + i * length);
-    std::copy_n(row.begin() + 1, length, targets + i * length);
-    source.mask_targets(first + 1, length, targets + i * length);
-    if (positions != nullptr) fill_positions(source, first, length, positions + i * length);
+    fill_sample(source, sampler.ranges(first_sample + i), vocab, row, tokens + i * length, targets + i * length,
+                positions != nullptr ? positions + i * length : nullptr);
   }
 }
 
 std::int64_t counted_targets(const TokenSource& source, const Sampler& sampler, std::int64_t first_sample,
                              std::int64_t samples, std::span<std::int32_t> row) {
   const std::int64_t length = sampler.seq_len();
-  if (!source.masks_loss()) return checked_multiply(samples, length);
   const auto targets = row.first(static_cast<std::size_t>(length));
   std::int64_t counted = 0;
   for (std::int64_t i = 0; i < samples; ++i) {
-    std::ranges::fill(targets, 0);
-    source.mask_targets(sampler.first_token(first_sample + i) + 1, length, targets.data());
-    counted += length - std::ranges::count(targets, kUncountedToken);
+    const TokenRanges ranges = sampler.ranges(first_sample + i);
+    if (source.masks_loss()) {
+      std::ranges::fill(targets, 0);
+      mask_targets(source, ranges, targets.data());
+      counted += length - std::ranges::count(targets, kUncountedToken);
+    } else {
+      counted += length + 1 - std::ssize(ranges);
+    }
   }
   return counted;
 }

@@ -75,11 +75,11 @@ Sampler::Sampler(TokenRange range, std::int64_t seq_len, SampleOrder order, std:
                  seq_len + 1, range.count);
 }
 
-std::int64_t Sampler::first_token(std::int64_t sample) const {
+TokenRanges Sampler::ranges(std::int64_t sample) const {
   TESSERA_ASSERT(sample >= 0, "sample {}", sample);
   const std::int64_t epoch = sample / samples_, index = sample % samples_;
   const std::int64_t place = order_ == SampleOrder::sequential ? index : Permutation(samples_, seed_, epoch)(index);
-  return range_.first + place * seq_len_;
+  return {{range_.first + place * seq_len_, seq_len_ + 1}};
 }
 
 std::int64_t first_sample_of(std::int64_t step, std::int64_t micro_batches, std::int64_t micro_batch_number,

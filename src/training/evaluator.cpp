@@ -24,7 +24,7 @@ Evaluation Evaluator::evaluate(const ValidationSet& set, std::int64_t micro_batc
   result.available = set.samples.samples_per_epoch();
   const std::int64_t batch = schedule_.model.batch;
   result.windows = evaluated_windows(set, batch, micro_batches);
-  result.left_out = targets_after(set, result.windows);
+  result.left_out = set.samples.targets_after(result.windows);
   const auto [known, is_new] = tokens_.try_emplace({&set, result.windows}, 0);
   if (is_new) known->second = evaluated_tokens(set, result.windows);
   result.tokens = known->second;

@@ -31,8 +31,7 @@ std::string StepSamples::places_of(std::int64_t step) const {
   const std::int64_t first = first_of(step);
   std::string lines;
   for (std::int64_t sample = first; sample < first + per_step(); ++sample) {
-    const std::int64_t token = data_.train().first_token(sample);
-    lines += fmt::format("sample {}: {}\n", sample, data_.source().place(token, schedule_.model.sequence + 1));
+    lines += fmt::format("sample {}: {}\n", sample, place_of(data_.source(), data_.train().ranges(sample)));
   }
   return lines;
 }

@@ -62,7 +62,7 @@ TEST_CASE("Sets that are filled up have every target of their part once, in orde
     named.push_back({"a", std::make_unique<Counted>(corpus)});
     const ValidationSet set = validation_sets(named, fraction, length, document > 0, LastTargets::filled).front();
     const std::int64_t windows = evaluated_windows(set, 3, 0);
-    CHECK(targets_after(set, windows) == 0);
+    CHECK(set.samples.targets_after(windows) == 0);
     std::vector<std::int32_t> row(static_cast<std::size_t>(length + 1)), tokens(row.size()), targets(row.size()),
         positions(row.size()), found, expected;
     for (std::int64_t window = 0; window < windows; ++window) {
@@ -95,7 +95,7 @@ TEST_CASE("A dataset joins corpus, split and samplers") {
   const ValidationSet& set = data.validation().front();
   CHECK(set.samples.samples_per_epoch() == 99 / 15);
   CHECK(set.samples.order() == SampleOrder::sequential);
-  CHECK(set.samples.first_token(0) == 900);
+  CHECK(set.samples.ranges(0) == TokenRanges{{900, 16}});
   CHECK(set.source == &data.source());
   auto other = options;
   other.val_fraction = 0.0;

@@ -185,3 +185,37 @@ TEST_CASE("Targets that do not count are marked, and counted from the sampler al
   }
   CHECK(counted_targets(*counting_tokens(100), sampler, 5, 4, row) == 28);
 }
+
+TEST_CASE("A sample of several ranges predicts nothing across them, and its positions restart with each") {
+  const GrowingDocuments documents(100);
+  const EveryThirdMasked masked;
+  std::uint64_t state = 1;
+  const auto below = [&](std::int64_t n) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<std::int64_t>((state >> 33) % static_cast<std::uint64_t>(n));
+  };
+  for (int draw = 0; draw < 300; ++draw) {
+    const std::int64_t length = 1 + below(40);
+    TokenRanges ranges;
+    std::vector<std::int32_t> all, starts;
+    while (std::ssize(all) < length + 1) {
+      const std::int64_t first = below(50), count = std::min(1 + below(50), length + 1 - std::ssize(all));
+      ranges.push_back({first, count});
+      starts.push_back(static_cast<std::int32_t>(all.size()));
+      for (std::int64_t i = first; i < first + count; ++i) all.push_back(static_cast<std::int32_t>(i));
+    }
+    const auto size = static_cast<std::size_t>(length);
+    std::vector<std::int32_t> row(size + 1), tokens(size), targets(size), positions(size);
+    fill_sample(documents, ranges, 100, row, tokens.data(), targets.data(), positions.data());
+    fill_sample(masked, ranges, 100, row, tokens.data(), targets.data());
+    for (std::size_t i = 0; i < size; ++i) {
+      const auto starts_at = [&](std::size_t at) { return std::ranges::count(starts, at) > 0; };
+      REQUIRE(tokens[i] == all[i]);
+      REQUIRE(targets[i] == (starts_at(i + 1) || all[i + 1] % 3 == 0 ? kUncountedToken : all[i + 1]));
+      const bool begins = starts_at(i) || documents.document_end(all[i] - 1) == all[i];
+      REQUIRE(positions[i] == (begins ? 0 : positions[i - 1] + 1));
+    }
+  }
+  CHECK(place_of(*counting_tokens(9), {{1, 2}, {5, 1}}) ==
+        "tokens in memory, tokens 1 to 2; tokens in memory, tokens 5 to 5");
+}

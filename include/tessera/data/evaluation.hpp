@@ -31,9 +31,6 @@ std::string describe(const std::vector<Evaluation>& evaluations);
 /// there are, these are all windows, to the last one.
 std::int64_t evaluated_windows(const ValidationSet& set, std::int64_t batch, std::int64_t micro_batches);
 
-/// Returns the targets that follow the first `windows` of a set and are left out.
-std::int64_t targets_after(const ValidationSet& set, std::int64_t windows);
-
 /// Returns the targets that the loss counts in the first `windows` of a set. UsageError if there are none.
 std::int64_t evaluated_tokens(const ValidationSet& set, std::int64_t windows);
 

@@ -23,8 +23,16 @@ struct Batch {
   std::int64_t first_sample = 0;
 };
 
+/// Fills tokens and targets [length] with a sample, and `positions` unless it is null. `row` is scratch of length + 1,
+/// as many as the ranges have. UsageError when a token is not below `vocab`.
+void fill_sample(const TokenSource& source, const TokenRanges& ranges, std::int64_t vocab, std::span<std::int32_t> row,
+                 std::int32_t* tokens, std::int32_t* targets, std::int32_t* positions = nullptr);
+
+/// Says where a sample comes from, as TokenSource::place.
+std::string place_of(const TokenSource& source, const TokenRanges& ranges);
+
 /// Fills tokens and targets [batch, seq_len] with samples first_sample .. first_sample + batch - 1, and `positions`
-/// unless it is null. `row` is scratch of seq_len + 1. UsageError when a token is not below `vocab`.
+/// unless it is null, each by fill_sample.
 void fill_batch(const TokenSource& source, const Sampler& sampler, std::int64_t vocab, std::int64_t first_sample,
                 std::int64_t batch, std::span<std::int32_t> row, std::int32_t* tokens, std::int32_t* targets,
                 std::int32_t* positions = nullptr);

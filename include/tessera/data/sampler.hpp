@@ -1,6 +1,7 @@
 #pragma once
 // The tokens of sample i: a pure function of (seed, i).
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <optional>
 
@@ -13,6 +14,9 @@ struct TokenRange {
   std::int64_t first = 0, count = 0;
   bool operator==(const TokenRange&) const = default;
 };
+
+/// The tokens of a sample, end to end. The first token of a range is not predicted from the range before.
+using TokenRanges = boost::container::small_vector<TokenRange, 1>;
 
 /// The last part of a corpus is kept for validation.
 struct Split {
@@ -50,8 +54,10 @@ class Sampler {
   std::int64_t seq_len() const { return seq_len_; }
   SampleOrder order() const { return order_; }
 
-  /// Returns the first of the seq_len + 1 tokens of sample i (inputs, and targets shifted by one).
-  std::int64_t first_token(std::int64_t sample) const;
+  /// Returns the seq_len + 1 tokens of sample i (inputs, and targets shifted by one).
+  TokenRanges ranges(std::int64_t sample) const;
+  /// Returns the targets of the whole range that are in none of its first `samples` in order.
+  std::int64_t targets_after(std::int64_t samples) const { return range_.count - 1 - samples * seq_len_; }
 
  private:
   TokenRange range_;
