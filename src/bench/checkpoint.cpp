@@ -65,7 +65,7 @@ void forget_folder(const std::filesystem::path& folder) {
 /// Returns the runs that rank `rank` of a layout holds, into `memory`, kind after kind.
 std::vector<WantedRun> wanted_of(const StepSchedule& schedule, const UnitLayout& layout, std::int64_t rank,
                                  std::vector<float>& memory) {
-  const std::vector<TensorRecord> tensors = tensor_records(schedule.model.tensors, schedule.optimizer);
+  const std::vector<TensorRecord> tensors = tensor_records(schedule.model.tensors, schedule.policy.optimizer);
   const std::span<const StateKind> kinds = kinds_of(StateContent::full);
   std::int64_t share = 0;
   for (const Unit& unit : layout.units) share += unit.share(layout.world);

@@ -42,7 +42,7 @@ ResourceSettings settings_of(const Options& options, const MachineShape& machine
 }
 
 OptimizerSettings optimizer_of(const StepSchedule& schedule, const OptimOptions& options) {
-  return {options, schedule.grid.world() * schedule.accumulation * schedule.model.tokens(), false};
+  return {options, schedule.grid.world() * schedule.policy.accumulation * schedule.model.tokens(), false};
 }
 
 }  // namespace

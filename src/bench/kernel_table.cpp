@@ -32,8 +32,8 @@ StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_
 }
 
 Sitting measure(RankContext& context, const Options& options, KernelPlayer& player, const RateSizes& sizes) {
-  Ceiling matmul =
-      matmul_ceiling(player.device(), player.stream(), player.kernels(), player.schedule().compute, sizes.matmuls);
+  Ceiling matmul = matmul_ceiling(player.device(), player.stream(), player.kernels(), player.schedule().policy.compute,
+                                  sizes.matmuls);
   Ceiling copy = copy_ceiling(player.device(), player.stream(), player.kernels(), sizes.copy_bytes);
   StreamClock& clock = player.clock();
   KernelTimes& times = player.times();
@@ -211,10 +211,10 @@ BenchResult kernel_table(RankContext& context, const Options& options, const Mac
       "ceilings, best of {} samples between the kernels, all ranks at once: matmuls {} ({}){}, copies "
       "{:.1f} GB/s (read and written); nothing takes {}\n{}\n",
       context.size(), player.description(), format_count(schedule.model.parameter_count()), schedule.model.batch,
-      schedule.model.sequence, schedule.accumulation, name_of(schedule.strategy), name_of(schedule.compute),
-      name_of(schedule.reduce), options.bench.steps + options.bench.warmup, flop_rate_text(rates.matmul),
-      name_of(schedule.compute), datasheet_text(device, options.precision), rates.copy * 1e-9, format_seconds(nothing),
-      held_text(rates));
+      schedule.model.sequence, schedule.policy.accumulation, name_of(schedule.policy.strategy),
+      name_of(schedule.policy.compute), name_of(schedule.policy.reduce), options.bench.steps + options.bench.warmup,
+      flop_rate_text(rates.matmul), name_of(schedule.policy.compute), datasheet_text(device, options.precision),
+      rates.copy * 1e-9, format_seconds(nothing), held_text(rates));
   text += head_text();
   for (const KernelRow& row : rows) text += text_of(row, step, rates);
   text += fmt::format("\nkernels of a step on rank {}: {} (median of {} repetitions after {})\n", context.rank(),

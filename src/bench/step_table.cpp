@@ -116,7 +116,7 @@ std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_secon
   return fmt::format(
       "rate       {} a rank at the model's {:.4g} GFLOP a token; matmuls ({}) reach {} here at best: {}{}\n"
       "MFU        6N + 12 x layers x heads' width x T = {:.4g} GFLOP a token: {} a rank, {} of the matmuls' best{}",
-      flop_rate_text(rate), counted * 1e-9, name_of(schedule.compute), flop_rate_text(best),
+      flop_rate_text(rate), counted * 1e-9, name_of(schedule.policy.compute), flop_rate_text(best),
       format_percent(rate / best), of_held, formula * 1e-9, flop_rate_text(formula * tokens_per_rank_second),
       format_percent(formula * tokens_per_rank_second / best), of_peak);
 }
@@ -151,7 +151,7 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
   const Measured measured = measure_steps(*session_, run_.options.bench, meter, share_of_device(context_, device));
   context_.control().barrier();
   const StepSchedule& schedule = run_.planned.schedule;
-  const MatmulCeiling ceiling = matmul_ceiling(session_->resources(), schedule.compute, sizes);
+  const MatmulCeiling ceiling = matmul_ceiling(session_->resources(), schedule.policy.compute, sizes);
   const double datasheet = datasheet_rate(session_->resources().device->model(), run_.options.precision);
   const double median = tessera::median(measured.seconds);
   const double tokens = static_cast<double>(session_->global_tokens()) / median;

@@ -107,7 +107,7 @@ void print_summary(const PlannedRun& planned, std::int64_t prompts, std::int64_t
   const StepSchedule& s = planned.schedule;
   const std::string text = fmt::format(
       "{}, {} in {} ({} tokens/s); {} over {}, {} each ({})\n", counted(prompts, "prompt"), counted(tokens, "token"),
-      format_seconds(seconds), format_rate(static_cast<double>(tokens) / seconds), name_of(s.strategy),
+      format_seconds(seconds), format_rate(static_cast<double>(tokens) / seconds), name_of(s.policy.strategy),
       counted(s.grid.world(), "rank"), format_bytes(limited_bytes(s, planned.plan)), memory_text(planned));
   std::fputs(text.c_str(), stderr);
 }

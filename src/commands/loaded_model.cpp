@@ -51,7 +51,7 @@ LoadedModel::LoadedModel(World& world, const ResolvedRun& run, const PlannedRun&
   set_constants(schedule, *resources_);
   run.weights->open(schedule.model.tensors);
   set_weights(schedule, *resources_, run.weights->source());
-  if (schedule.scalars) player_->send_scalars();
+  if (schedule.reserved(Reserved::scalars)) player_->send_scalars();
   world.control().barrier();
 }
 

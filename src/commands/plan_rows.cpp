@@ -74,7 +74,7 @@ std::vector<RecomputationRow> recomputation_rows(const RunShape& shape) {
     row.bought = rows.front().to_allocate - row.to_allocate;
     row.flops = recomputed_flops(planned.schedule);
     row.share = static_cast<double>(row.flops) /
-                static_cast<double>(planned.schedule.model.training_flops() * planned.schedule.accumulation);
+                static_cast<double>(planned.schedule.model.training_flops() * planned.schedule.policy.accumulation);
   }
   return rows;
 }

@@ -9,13 +9,6 @@ namespace tessera {
 
 namespace {
 
-/// Returns the values that an operation writes: fresh, or the new end of an update.
-std::vector<ValueId> written_values(const Operation& op) {
-  std::vector<ValueId> values = op.writes;
-  for (const Update& u : op.updates) values.push_back(u.after);
-  return values;
-}
-
 template <class T>
 bool holds(const std::vector<T>& all, T one) {
   return std::find(all.begin(), all.end(), one) != all.end();
@@ -44,16 +37,17 @@ class Binder {
   std::byte* at(ValueId value) const { return resources_.address(schedule_.value(value).storage); }
 
   template <class T>
-  T* address_of(StorageId storage) const {
+  T* address_of(Reserved which) const {
+    const StorageId storage = schedule_.reserved(which);
     return storage ? reinterpret_cast<T*>(resources_.address(storage)) : nullptr;
   }
 
   void find_scalars() {
-    bound_.scalars = address_of<StepScalars>(schedule_.scalars);
-    bound_.reduced = address_of<ReducedScalars>(schedule_.sums);
-    bound_.wish = address_of<StepWish>(schedule_.wish);
-    bound_.unit_sums = address_of<ExactSum>(schedule_.unit_sums);
-    TESSERA_ASSERT(!schedule_.scalars || schedule_.sums, "a schedule with scalars has sums");
+    bound_.scalars = address_of<StepScalars>(Reserved::scalars);
+    bound_.reduced = address_of<ReducedScalars>(Reserved::sums);
+    bound_.wish = address_of<StepWish>(Reserved::wish);
+    bound_.unit_sums = address_of<ExactSum>(Reserved::unit_sums);
+    TESSERA_ASSERT(bound_.scalars == nullptr || bound_.reduced != nullptr, "a schedule with scalars has sums");
   }
 
   void bind(const Operation& op, BoundOperation& bound) const {
@@ -71,10 +65,15 @@ class Binder {
         return bind_orthogonalize(op, bound);
       case OperationKind::load:
         return bind_load(op, bound);
-      case OperationKind::gather:
-        if (op.queue == Queue::host)
-          bound.copies.push_back({at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0)), 0});
+      case OperationKind::cast:
+        bound.copies.push_back({at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0)), 0});
         return;
+      case OperationKind::slice: {
+        const std::byte* const whole = at(op.reads[0]);
+        const std::int64_t bytes = schedule_.value(op.writes[0]).bytes();
+        bound.copies.push_back({whole + resources_.index_in(op.group) * bytes, at(op.writes[0]), 0});
+        return;
+      }
       case OperationKind::store:
         return bind_store(op, bound);
       case OperationKind::reduce_scatter:
@@ -92,7 +91,7 @@ class Binder {
     PartBuffers& b = bound.buffers;
     b.scalars = bound_.scalars;
     if (bound_.scalars != nullptr) b.loss = &bound_.scalars->micro_loss;
-    b.gradient_dtype = schedule_.reduce;
+    b.gradient_dtype = schedule_.policy.reduce;
     bound.saved.assign(part.saved.size(), nullptr);
     bound.parameters.assign(part.tensors.size(), nullptr);
     bound.gradients.assign(part.tensors.size(), nullptr);
@@ -217,7 +216,7 @@ class Binder {
     const Bucket range = op.bucket.count > 0 ? op.bucket : Bucket{0, slice.count};
     const std::int64_t border =
         std::clamp(schedule_.unit(op.unit).matrices_end - slice.first, range.first, range.end());
-    const OptimizerRules& rules = rules_of(schedule_.optimizer);
+    const OptimizerRules& rules = rules_of(schedule_.policy.optimizer);
     bound.updates.reserve(2);  // arguments point to their neighbours
     if (border > range.first) add_update(op, slice, {range.first, border - range.first}, rules, bound);
     if (border < range.end()) add_update(op, slice, {border, range.end() - border}, rules_of(rules.others), bound);
@@ -237,8 +236,8 @@ class Binder {
         update.states.push_back(state.at(part.first));
     }
     a.states = update.states;
-    const StorageId sums = schedule_.is_offloaded(op.unit) ? schedule_.host_state_sums : schedule_.state_sums;
-    if (sums) a.sums = (address_of<StateSums>(sums) + op.unit.number())->data();
+    const Reserved sums = schedule_.is_offloaded(op.unit) ? Reserved::host_state_sums : Reserved::state_sums;
+    if (auto* const first = address_of<StateSums>(sums)) a.sums = first[op.unit.number()].data();
     a.first = part.first;
     const std::int64_t in_bucket = part.first - op.bucket.first;
     for (const ValueId v : op.reads) {
@@ -298,7 +297,7 @@ class Binder {
   /// not shared, the rank owns all of them, in the unit's own layout.
   void bind_orthogonalize(const Operation& op, BoundOperation& bound) const {
     const bool is_shared = schedule_.value(op.reads[0]).kind == ValueKind::matrices;
-    const std::int64_t me = is_shared ? resources_.index_in(rules_of(schedule_.strategy).state) : 0;
+    const std::int64_t me = is_shared ? resources_.index_in(rules_of(schedule_.policy.strategy).state) : 0;
     for (const OwnedTensor& owned : schedule_.owners[op.unit].tensors) {
       const std::int64_t start = is_shared ? owned.offset : schedule_.layout.offset_of[owned.tensor];
       for (const TensorMatrix& m : matrices_of(schedule_.model.tensors[owned.tensor], schedule_.model.architecture)) {
@@ -313,7 +312,6 @@ class Binder {
   }
 
   void bind_load(const Operation& op, BoundOperation& bound) const {
-    if (takes_input(op)) return;
     bound.copies.push_back(
         {at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0)), copied_bytes(schedule_, op)});
   }

@@ -25,7 +25,7 @@ FlightOperation flight_operation(const std::string& name, std::int64_t bytes, Fl
 FlightWork work_of(const StepSchedule& schedule, const Operation& op) {
   if (schedule.communicates(op)) return FlightWork::collective;
   if (takes_tokens(schedule, op)) return FlightWork::data;
-  const bool copies = op.kind == OperationKind::load || op.kind == OperationKind::store;
+  const bool copies = takes_input(op) || op.kind == OperationKind::load || op.kind == OperationKind::store;
   return copies ? FlightWork::copy : FlightWork::compute;
 }
 
@@ -59,11 +59,14 @@ std::vector<FlightOperation> flight_operations(const StepSchedule& schedule) {
   return rows;
 }
 
-TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
+TimeCategory category_of(const Operation& op) {
   if (op.queue == Queue::host) return TimeCategory::exposed_other;
   switch (op.kind) {
+    case OperationKind::load_input:
+      return TimeCategory::data;
     case OperationKind::load:
-      return takes_input(op) ? TimeCategory::data : TimeCategory::exposed_other;
+    case OperationKind::store:
+      return TimeCategory::exposed_other;
     case OperationKind::forward:
     case OperationKind::slice:  // a copy between two forwards
       return TimeCategory::forward;
@@ -72,13 +75,13 @@ TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
     case OperationKind::backward:
       return TimeCategory::backward;
     case OperationKind::gather:
-      return schedule.communicates(op) ? TimeCategory::exposed_gather : TimeCategory::optimizer;
+    case OperationKind::exchange:
+      return TimeCategory::exposed_gather;
     case OperationKind::reduce_scatter:
-      return schedule.communicates(op) ? TimeCategory::exposed_reduce_scatter : TimeCategory::optimizer;
+      return TimeCategory::exposed_reduce_scatter;
     case OperationKind::all_reduce:
       return TimeCategory::exposed_all_reduce;
-    case OperationKind::store:
-      return TimeCategory::exposed_other;
+    case OperationKind::cast:
     case OperationKind::accumulate:
     case OperationKind::norm:
     case OperationKind::clip:
@@ -86,8 +89,6 @@ TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
     case OperationKind::direction:
     case OperationKind::orthogonalize:
       return TimeCategory::optimizer;
-    case OperationKind::exchange:
-      return TimeCategory::exposed_gather;
   }
   return TimeCategory::exposed_other;
 }

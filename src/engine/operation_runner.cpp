@@ -27,7 +27,10 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
   const RankCompute& compute = *resources_.compute;
   switch (op.kind) {
     case OperationKind::gather:
-      return op.queue == Queue::host ? cast(op, bound, stream) : gather(op, stream);
+      return gather(op, stream);
+    case OperationKind::cast:
+    case OperationKind::slice:
+      return cast(op, bound, stream);
     case OperationKind::forward:
     case OperationKind::recompute:
     case OperationKind::backward:
@@ -68,14 +71,11 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
     case OperationKind::exchange:
       return resources_.communicators->of(op.queue, op.group)
           .exchange(stream, at(op.reads[0]), at(op.writes[0]), op.runs, schedule_.value(op.reads[0]).dtype());
-    case OperationKind::slice: {
-      const Value& kept = schedule_.value(op.writes[0]);
-      const std::byte* mine = at(op.reads[0]) + resources_.index_in(op.group) * kept.bytes();
-      return compute.kernels(op.queue).cast(stream, mine, kept.dtype(), at(op.writes[0]), kept.dtype(), kept.elements);
-    }
     case OperationKind::load:
     case OperationKind::store:
       return copy(op, bound, stream);
+    case OperationKind::load_input:  // the player's
+      break;
   }
   throw InternalError("operation {} cannot be played", bound.name);
 }
@@ -100,11 +100,13 @@ void OperationRunner::copy(const Operation& op, const BoundOperation& bound, Str
   sleep_until(start + std::chrono::duration_cast<Clock::duration>(time));
 }
 
-/// Casts a bucket on the host.
+/// Casts a value, a bucket of it, or this rank's slice.
 void OperationRunner::cast(const Operation& op, const BoundOperation& bound, Stream& stream) {
-  const DType from = schedule_.value(op.reads[0]).dtype(), to = schedule_.compute;
+  const Value& made = schedule_.value(op.writes.empty() ? op.updates[0].after : op.writes[0]);
   const BoundOperation::Copy& copy = bound.copies[0];
-  resources_.compute->kernels(op.queue).cast(stream, copy.from, from, copy.to, to, op.bucket.count);
+  const std::int64_t elements = op.bucket.count > 0 ? op.bucket.count : made.elements;
+  resources_.compute->kernels(op.queue).cast(stream, copy.from, schedule_.value(op.reads[0]).dtype(), copy.to,
+                                             made.dtype(), elements);
 }
 
 void OperationRunner::gather(const Operation& op, Stream& stream) {
@@ -114,8 +116,7 @@ void OperationRunner::gather(const Operation& op, Stream& stream) {
   std::byte* mine = at(op.writes[0]) + resources_.index_in(op.group) * slice * size_of(full.dtype());
   if (!schedule_.gathers_in_place(op))
     resources_.compute->kernels(op.queue).cast(stream, at(op.reads[0]), source.dtype(), mine, full.dtype(), slice);
-  if (schedule_.communicates(op))
-    resources_.communicators->of(op.queue, op.group).all_gather(stream, at(op.writes[0]), slice, full.dtype());
+  resources_.communicators->of(op.queue, op.group).all_gather(stream, at(op.writes[0]), slice, full.dtype());
 }
 
 void OperationRunner::run_part(const Operation& op, const BoundOperation& bound, Stream& stream) {

@@ -61,7 +61,7 @@ void set_parameters(const StepSchedule& schedule, const Resources& resources, co
   std::vector<Piece> pieces;
   divide(slice, values.data(), pieces);
   fill(resources.compute->pool(), source, pieces);
-  with_float_type(schedule.compute, [&]<class T>() {
+  with_float_type(schedule.policy.compute, [&]<class T>() {
     auto* out = reinterpret_cast<T*>(stored.data());
     std::ranges::transform(values, out, [](float value) { return T(value); });
   });
@@ -75,7 +75,8 @@ StateSlice state_slice(const StepSchedule& schedule, const Resources& resources,
   TESSERA_ASSERT(schedule.unit(unit).trains, "unit {} is frozen: it has no state", schedule.unit(unit).name);
   const UnitState& state = schedule.state[unit];
   StateSlice slice = elements_at_rest(schedule, resources, unit);
-  const std::vector<StateSpan> spans = state_spans(schedule.optimizer, schedule.unit(unit), slice.first, slice.count);
+  const std::vector<StateSpan> spans =
+      state_spans(schedule.policy.optimizer, schedule.unit(unit), slice.first, slice.count);
   add_vectors(slice, std::span(spans).first(1), floats_at(resources, state.master));
   add_vectors(slice, std::span(spans).subspan(1), floats_at(resources, state.moments));
   return slice;
@@ -90,7 +91,7 @@ StateSlice snapshot_slice(const StepSchedule& schedule, const Resources& resourc
   slice.first = resources.index_in(Group::replica) * slice.count;
   const std::int64_t in_unit = elements_at_rest(schedule, resources, unit).first + slice.first;
   slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), in_unit, slice.count);
-  add_vectors(slice, state_spans(schedule.optimizer, schedule.unit(unit), in_unit, slice.count),
+  add_vectors(slice, state_spans(schedule.policy.optimizer, schedule.unit(unit), in_unit, slice.count),
               floats_at(resources, schedule.state[unit].snapshot));
   return slice;
 }

@@ -1,5 +1,7 @@
 #include "tessera/optimizer/rules.hpp"
 
+#include "tessera/config/options.hpp"
+
 namespace tessera {
 
 namespace {

@@ -60,9 +60,9 @@ std::string strategy_line(const Options& options, const PlannedRun& planned) {
   const StepSchedule& s = planned.schedule;
   return fmt::format(
       "strategy   {}{}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}; {} sent per rank and step{}",
-      name_of(s.strategy), s.grid.world() == 1 ? " (of one rank: nothing is split)" : "", name_of(options.shard.wrap),
-      s.layout.units.size(), describe(recomputation_of(options.memory)), name_of(s.compute), name_of(s.reduce),
-      format_bytes(s.wire_bytes_per_step()),
+      name_of(s.policy.strategy), s.grid.world() == 1 ? " (of one rank: nothing is split)" : "",
+      name_of(options.shard.wrap), s.layout.units.size(), describe(recomputation_of(options.memory)),
+      name_of(s.policy.compute), name_of(s.policy.reduce), format_bytes(s.wire_bytes_per_step()),
       s.grid.world() == 1 ? "" : " (exposed: the part of a step that waits for it)");
 }
 
@@ -109,14 +109,15 @@ std::string offloaded_inputs_line(const Options& options, const StepSchedule& s)
 
 /// Says how much of a step the host's AdamW takes.
 std::string offloaded_state_line(const StepSchedule& s, const Resources& resources, int machine_ranks) {
-  if (s.offload == Offload::none) return {};
+  if (s.policy.offload == Offload::none) return {};
   const OffloadAccount account = offload_account(s);
   const std::int64_t probed = std::min(std::int64_t{4} << 30, usable_memory() / 4) / machine_ranks;
-  const double rate = host_update_rate(resources.compute->kernels(Queue::host), account.elements, s.compute, probed);
+  const double rate =
+      host_update_rate(resources.compute->kernels(Queue::host), account.elements, s.policy.compute, probed);
   return fmt::format(
       "offload    {}: the state of {} of {} elements on the host, {} copied per step; AdamW there takes {} per step "
       "({} elements/s on {} of this rank){}\n",
-      name_of(s.offload), format_count(account.elements), format_count(account.of),
+      name_of(s.policy.offload), format_count(account.elements), format_count(account.of),
       format_bytes(s.copied_bytes_per_step() - bytes_of(input_copy_terms(s))),
       format_seconds(static_cast<double>(account.elements) / rate), format_count(std::llround(rate)),
       counted(resources.settings.threads, "thread"),
@@ -211,9 +212,9 @@ std::string long_documents_line(const Dataset& data) {
 
 std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data, const RunLength& length) {
   const StepSchedule& s = planned.schedule;
-  const std::int64_t tokens = s.grid.world() * s.accumulation * s.model.tokens();
+  const std::int64_t tokens = s.grid.world() * s.policy.accumulation * s.model.tokens();
   std::string line = fmt::format("batch      {} tokens per step: {} x {} x {} x {}", format_count(tokens),
-                                 counted(s.grid.world(), "rank"), counted(s.accumulation, "micro-step"),
+                                 counted(s.grid.world(), "rank"), counted(s.policy.accumulation, "micro-step"),
                                  counted(s.model.batch, "sequence"), counted(s.model.sequence, "token"));
   const double epochs = static_cast<double>(length.samples()) / static_cast<double>(data.train().samples_per_epoch());
   line += fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} = {:.2f} epochs",

@@ -59,7 +59,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
     add(RunTable::device, device_measures("device/"));
     add(RunTable::ranks, device_measures("ranks/device/"), ranks);
   }
-  if (schedule.unit_sums) {
+  if (schedule.reserved(Reserved::unit_sums)) {
     std::vector<std::string> layers;
     for (const Unit& unit : schedule.layout.units) layers.push_back(unit.name);
     layout.attributes.push_back({"layers", {{"names", fmt::format("{}", fmt::join(layers, ","))}}});

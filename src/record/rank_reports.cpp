@@ -114,7 +114,8 @@ void RankReports::add(std::int64_t step, const StepTimeTotals& times, const Comm
 std::vector<double> RankReports::gather_layer_norms() const {
   std::vector<ExactSum> sums(schedule_.layout.units.size());
   std::string text(sums.size() * sizeof(ExactSum), '\0');
-  resources_.device->copy(text.data(), resources_.address(schedule_.unit_sums), static_cast<std::int64_t>(text.size()));
+  resources_.device->copy(text.data(), resources_.address(schedule_.reserved(Reserved::unit_sums)),
+                          static_cast<std::int64_t>(text.size()));
   for (const std::string& of_rank : world_.control().gather(text)) {
     std::vector<ExactSum> more(sums.size());
     std::memcpy(more.data(), of_rank.data(), of_rank.size());
@@ -155,7 +156,7 @@ std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
   const std::vector<std::string> texts = world_.control().gather(text_of(mine, overlap_));
   if (!texts.empty()) add_overlap(texts, overlap_steps_, row);
   for (const std::string& text : texts) std::memcpy(&row.ranks.emplace_back(), text.data(), sizeof(RankValues));
-  if (schedule_.unit_sums) row.layer_norms = gather_layer_norms();
+  if (schedule_.reserved(Reserved::unit_sums)) row.layer_norms = gather_layer_norms();
   overlap_steps_.clear();
   overlap_.clear();
   return world_.rank() == 0 ? std::optional(std::move(row)) : std::nullopt;

@@ -71,7 +71,7 @@ std::string head_of(const StepSchedule& schedule, QueueMode queues, const StepRa
   std::string text = fmt::format(
       R"({{"displayTimeUnit":"ms","otherData":{{"format":"tessera-trace-1","steps":[{},{}],"ranks":{},"strategy":"{}",)"
       R"("queues":"{}","clocks":[)",
-      steps.first, steps.last, clocks.size(), name_of(schedule.strategy), spelling(queues));
+      steps.first, steps.last, clocks.size(), name_of(schedule.policy.strategy), spelling(queues));
   for (std::size_t rank = 0; rank < clocks.size(); ++rank) {
     text += fmt::format(R"({}{{"rank":{},"offset_ns":{},"uncertainty_ns":{}}})", rank == 0 ? "" : ",", rank,
                         clocks[rank].offset, clocks[rank].uncertainty);

@@ -8,6 +8,8 @@
 #include "schedule/passes/compute.hpp"
 #include "schedule/passes/state.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/kernels/needs.hpp"
+#include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/schedule/made_values.hpp"
 
 namespace tessera {
@@ -15,10 +17,11 @@ namespace tessera {
 namespace {
 
 /// Adds the model in the shapes of generation. All shapes read the same tables of angles.
-void describe_generation(StepSchedule& schedule, const ModelParts& model, const GenerationShape& shape,
-                         const SchedulePolicy& policy) {
+void describe_generation(StepSchedule& schedule, const ModelParts& model) {
+  const GenerationShape& shape = *schedule.policy.generation;
   const auto declare = [&](std::int64_t rows) {
-    return declare_generation(model.architecture, shape.batch, rows, shape.positions, policy.compute, model.device);
+    return declare_generation(model.architecture, shape.batch, rows, shape.positions, schedule.policy.compute,
+                              model.device);
   };
   schedule.generation_parts = GenerationParts{declare(shape.chunk), declare(1)};
   GenerationParts& parts = *schedule.generation_parts;
@@ -30,7 +33,8 @@ void describe_generation(StepSchedule& schedule, const ModelParts& model, const 
 }
 
 /// Decides whose state is kept on the host: unit by unit, the last ones first, until enough elements are offloaded.
-void offload_units(StepSchedule& schedule, const SchedulePolicy& policy) {
+void offload_units(StepSchedule& schedule) {
+  SchedulePolicy& policy = schedule.policy;
   if (policy.offload == Offload::none) return;
   TESSERA_ASSERT(policy.offload_bucket > 0 && policy.offload_bucket % kTensorAlignment == 0, "buckets of {} elements",
                  policy.offload_bucket);
@@ -46,7 +50,7 @@ void offload_units(StepSchedule& schedule, const SchedulePolicy& policy) {
     schedule.offloaded_from = unit;
     wanted -= schedule.unit(unit).padded;
   }
-  if (schedule.offloaded_from) schedule.offload = policy.offload;
+  if (!schedule.offloaded_from) policy.offload = Offload::none;
 }
 
 /// Returns the first block of which backward recomputes anything.
@@ -60,35 +64,30 @@ std::int64_t first_recomputed(const ModelParts& model, const Recomputation& reco
 StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
   StepSchedule schedule;
   require_blocks(policy.recomputation, model.architecture.layers);
+  schedule.policy = policy;
+  if (!gathers_are_limited(policy)) schedule.policy.limit_all_gathers = 0;
+  if (!model.trains() || !policy.offload_activations) schedule.policy.inputs_in_flight = 0;
   schedule.model = model;
-  if (policy.generation) describe_generation(schedule, model, *policy.generation, policy);
+  if (policy.generation) describe_generation(schedule, model);
   const bool trains = model.trains(), wants_matrices = trains && rules_of(policy.optimizer).wants_matrices;
   schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world(), wants_matrices);
   schedule.state.resize(schedule.layout.units.size());
   schedule.grid = grid;
-  schedule.strategy = policy.strategy;
-  schedule.optimizer = policy.optimizer;
   if (wants_matrices) schedule.owners = owners_of(model, schedule.layout, grid.size(rules_of(policy.strategy).state));
-  schedule.compute = policy.compute;
-  schedule.reduce = policy.reduce;
-  schedule.accumulation = policy.accumulation;
-  schedule.deterministic = policy.deterministic;
-  schedule.micro_batches = {rules_of(policy.strategy).inner, policy.reduce_each_micro_step};
-  schedule.gather_limit = gathers_are_limited(policy) ? policy.limit_all_gathers : 0;
-  schedule.prefetch_forward = policy.prefetch_forward;
-  schedule.prefetch_backward = policy.prefetch_backward;
-  if (trains) offload_units(schedule, policy);
-  if (trains && policy.offload_activations) {
+  if (!trains) {
+    schedule.policy.offload = Offload::none;
+    return schedule;
+  }
+  offload_units(schedule);
+  if (policy.offload_activations)
     schedule.offloaded_inputs = inputs_to_offload(policy.recomputation, model.architecture.layers,
                                                   first_recomputed(model, policy.recomputation));
-    schedule.inputs_in_flight = policy.inputs_in_flight;
-  }
   return schedule;
 }
 
 /// Writes one segment per kind of micro-step, played in the order of the micro-steps.
-std::vector<Play> write_micro_steps(Compute& compute, Gradients& gradients, Scalars& scalars,
-                                    const SchedulePolicy& policy) {
+std::vector<Play> write_micro_steps(const SchedulePolicy& policy, Compute& compute, Gradients& gradients,
+                                    Scalars& scalars) {
   std::vector<Play> plays;
   struct Known {
     MicroStepKind kind, before;
@@ -109,18 +108,28 @@ std::vector<Play> write_micro_steps(Compute& compute, Gradients& gradients, Scal
   return plays;
 }
 
+void reserve_workspace(Writer& writer) {
+  writer.reserve(Reserved::kernel_workspace, kernel_needs(writer.schedule().model.device).workspace());
+}
+
 /// Writes all that training plays, apart from generation.
-void write_training(StepSchedule& schedule, Writer& writer, Parameters& parameters, Compute& compute,
-                    const SchedulePolicy& policy) {
-  Scalars scalars(writer, policy.unit_norms);
-  Gradients gradients(writer, policy, parameters.sharded(), scalars);
+void write_training(StepSchedule& schedule, Writer& writer, Parameters& parameters, Compute& compute) {
+  const SchedulePolicy& policy = schedule.policy;
+  const std::int64_t units = std::ssize(schedule.layout.units);
+  Scalars scalars(writer);
+  if (policy.unit_norms) writer.reserve(Reserved::unit_sums, units * std::int64_t{sizeof(ExactSum)});
+  Gradients gradients(writer, parameters.sharded(), scalars);
   schedule.gradient_limit = gradients.limit();
-  writer.add_kernel_workspace();
-  if (policy.state_sums) writer.add_state_sums();
+  reserve_workspace(writer);
+  if (policy.state_sums) {
+    constexpr std::int64_t kKept = sizeof(StateSums), kFound = sizeof(FoundSums);
+    writer.reserve(Reserved::state_sums, units * (kKept + kFound));
+    if (schedule.offloaded_from) writer.reserve(Reserved::host_state_sums, units * kKept);
+  }
 
   parameters.carry(compute.units_gathered_first());
   if (parameters.need_prologue()) schedule.prologue.push_back({parameters.write_prologue(), 0});
-  schedule.step = write_micro_steps(compute, gradients, scalars, policy);
+  schedule.step = write_micro_steps(policy, compute, gradients, scalars);
   schedule.step.push_back({write_update(writer, parameters, gradients, scalars), 0});
   if (schedule.offloaded_from) {
     const SegmentId updates = write_host_updates(writer, parameters, gradients, scalars);
@@ -128,7 +137,10 @@ void write_training(StepSchedule& schedule, Writer& writer, Parameters& paramete
     schedule.fresh = schedule.step.front().segment;
     schedule.step.front().segment = write_with_updates(writer, updates, schedule.fresh);
   }
-  if (policy.replays) writer.add_replay_sums(std::ssize(made_values(schedule, schedule.step.front().segment)));
+  if (policy.replays) {
+    const auto made = std::ssize(made_values(schedule, schedule.step.front().segment));
+    writer.reserve(Reserved::replay_sums, made * std::int64_t{sizeof(std::uint64_t)});
+  }
   if (policy.evaluation) schedule.evaluation.push_back({compute.write_evaluation(scalars), 0});
   if (policy.snapshot) schedule.snapshot.push_back({write_snapshot(writer, parameters), 0});
 }
@@ -143,13 +155,13 @@ StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, co
   TESSERA_ASSERT(!policy.keeps_copies || grid.size(rules_of(policy.strategy).state) == 1,
                  "copies stay where one rank has all state");
   StepSchedule schedule = described(model, grid, policy);
-  Writer writer(schedule, policy.transfer);
-  Parameters parameters(writer, policy);
-  Compute compute(writer, policy, parameters);
+  Writer writer(schedule);
+  Parameters parameters(writer);
+  Compute compute(writer, parameters);
   if (model.trains()) {
-    write_training(schedule, writer, parameters, compute, policy);
+    write_training(schedule, writer, parameters, compute);
   } else {
-    writer.add_kernel_workspace();
+    reserve_workspace(writer);
     if (policy.evaluation) {
       Scalars scalars(writer);
       schedule.evaluation.push_back({compute.write_evaluation(scalars), 0});

@@ -28,35 +28,36 @@ std::int64_t even_share(const StepSchedule& schedule, std::int64_t members) {
 
 std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
   if (!schedule.trains()) return {};
-  const StrategyRules& rules = rules_of(schedule.strategy);
-  const std::int64_t P = schedule.layout.padded_elements(), K = schedule.accumulation;
+  const StrategyRules& rules = rules_of(schedule.policy.strategy);
+  const std::int64_t P = schedule.layout.padded_elements(), K = schedule.policy.accumulation;
   const std::int64_t trained = schedule.layout.trained_elements();  // only these have gradients and are updated
   const std::int64_t gathered = rules.life == ParameterLife::rest ? trained : P;
   // Gradients are summed K times or once, and sent back where the update reads them full.
-  const std::int64_t sums = schedule.micro_batches.reduced_each_micro_step ? K : 1;
+  const std::int64_t sums = schedule.policy.reduce_each_micro_step ? K : 1;
   const bool slices = schedule.grid.size(Group::sub) > 1;  // one gather for forward, and one of slices for backward
   const std::int64_t phases = slices ? 1 : 2;
   const std::int64_t gathers = rules.life == ParameterLife::phase ? phases * K : 1;
   const std::int64_t in_group = trained / schedule.grid.size(rules.inner);
   const std::int64_t matrices = even_share(schedule, schedule.grid.size(rules.state));
   std::vector<FormulaTerm> terms{
-      term(schedule, "sums of gradients", sums, rules.inner, trained, schedule.reduce),
-      term(schedule, "sums sent back", rules.state == Group::self ? sums : 0, rules.inner, trained, schedule.reduce),
-      term(schedule, "gathers of parameters", gathers, rules.state, gathered, schedule.compute),
-      term(schedule, "gathers of slices", slices ? K : 0, Group::sub, P, schedule.compute),
-      term(schedule, "sums over replicas and back", 2, rules.outer, in_group, schedule.reduce),
+      term(schedule, "sums of gradients", sums, rules.inner, trained, schedule.policy.reduce),
+      term(schedule, "sums sent back", rules.state == Group::self ? sums : 0, rules.inner, trained,
+           schedule.policy.reduce),
+      term(schedule, "gathers of parameters", gathers, rules.state, gathered, schedule.policy.compute),
+      term(schedule, "gathers of slices", slices ? K : 0, Group::sub, P, schedule.policy.compute),
+      term(schedule, "sums over replicas and back", 2, rules.outer, in_group, schedule.policy.reduce),
       term(schedule, kMatricesTerm, 2, rules.state, matrices, DType::fp32)};
   std::erase_if(terms, [](const FormulaTerm& term) { return term.bytes == 0; });
   return terms;
 }
 
 OffloadAccount offload_account(const StepSchedule& schedule) {
-  const StrategyRules& rules = rules_of(schedule.strategy);
+  const StrategyRules& rules = rules_of(schedule.policy.strategy);
   const std::int64_t ranks = schedule.grid.size(rules.state);
-  const OptimizerRules& optimizer = rules_of(schedule.optimizer);
+  const OptimizerRules& optimizer = rules_of(schedule.policy.optimizer);
   const std::int64_t state = std::ssize(optimizer.keeps) * size_of(optimizer.dtype),
-                     compute = size_of(schedule.compute);
-  const bool is_cast = schedule.compute != DType::fp32;
+                     compute = size_of(schedule.policy.compute);
+  const bool is_cast = schedule.policy.compute != DType::fp32;
   OffloadAccount account;
   for (const UnitId unit : schedule.layout.units.ids()) {
     const std::int64_t share = schedule.unit(unit).share(ranks);
@@ -65,7 +66,7 @@ OffloadAccount offload_account(const StepSchedule& schedule) {
     account.elements += share;
     // A copy in the compute type stays on the device for gathers; it does so anyway where full parameters always stay.
     const bool stays_anyhow = rules.life == ParameterLife::rest && (is_cast || ranks > 1);
-    const bool loaded_to_gather = schedule.offload == Offload::params;
+    const bool loaded_to_gather = schedule.policy.offload == Offload::params;
     account.on_host += share * (state + (loaded_to_gather && is_cast ? compute : 0));
     account.off_device += share * (state - (loaded_to_gather || stays_anyhow ? 0 : compute));
   }
@@ -85,10 +86,11 @@ std::vector<FormulaTerm> copy_terms(const StepSchedule& schedule) {
   copies("gradients to the host", 1, elements,
          schedule.value(schedule.state[schedule.offloaded_from].gradient).dtype());
   // Parameters are copied back once a step, or for each gather that does not start from slices.
-  const StrategyRules& rules = rules_of(schedule.strategy);
-  const bool each_gather = schedule.offload == Offload::params && rules.life == ParameterLife::phase;
+  const StrategyRules& rules = rules_of(schedule.policy.strategy);
+  const bool each_gather = schedule.policy.offload == Offload::params && rules.life == ParameterLife::phase;
   const std::int64_t phases = schedule.grid.size(Group::sub) > 1 ? 1 : 2;
-  copies("parameters to the device", each_gather ? phases * schedule.accumulation : 1, elements, schedule.compute);
+  copies("parameters to the device", each_gather ? phases * schedule.policy.accumulation : 1, elements,
+         schedule.policy.compute);
   return terms;
 }
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "tessera/base/error.hpp"
-#include "tessera/schedule/schedule.hpp"
+#include "tessera/schedule/operation.hpp"
 
 namespace tessera {
 
@@ -28,7 +28,7 @@ std::vector<Redistribution> redistribute(const Placement& from, const Placement&
     add(OperationKind::gather, *group);
   }
   TESSERA_ASSERT(now.shard == to.shard && now.partial == to.partial, "no collective makes such a placement");
-  if (steps.empty() && from.dtype != to.dtype) add(OperationKind::gather, Group::self);
+  if (steps.empty() && from.dtype != to.dtype) add(OperationKind::cast, Group::self);
   if (!steps.empty()) steps.back().result.dtype = to.dtype;
   return steps;
 }

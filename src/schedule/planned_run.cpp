@@ -18,8 +18,8 @@ SchedulePolicy policy_from(const Options& options) {
   policy.wrap = options.shard.wrap;
   policy.min_params = options.shard.min_params;
   policy.reshard_after_forward = options.shard.reshard_after_forward.drops;
-  policy.prefetch_forward = options.shard.prefetch_forward;
-  policy.prefetch_backward = options.shard.prefetch_backward;
+  policy.prefetch.forward = options.shard.prefetch_forward;
+  policy.prefetch.backward = options.shard.prefetch_backward;
   policy.limit_all_gathers = options.shard.limit_all_gathers;
   policy.reduce_each_micro_step =
       resolved_reduce(options.shard.reduce, options.shard.strategy) == ReduceWhen::micro_step;

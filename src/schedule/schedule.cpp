@@ -68,13 +68,12 @@ std::uint64_t StepSchedule::hash() const {
   const auto add_plays = [&](const std::vector<Play>& plays) {
     f.add_list(plays, [&](const Play& play) { f.add(play.segment, play.micro_step); });
   };
-  f.add(strategy, compute, reduce, accumulation, deterministic, optimizer, offload, offloaded_from, offloaded_inputs,
-        inputs_in_flight, gather_limit, gradient_limit, prefetch_forward, prefetch_backward);
-  f.add(grid.world(), grid.size(Group::shard), grid.size(Group::replica), grid.size(Group::sub), micro_batches.inner,
-        micro_batches.reduced_each_micro_step);
-  f.add(sums, wish, kernel_workspace, scalars, unit_sums, exchange, staging, messages);
-  if (state_sums) f.add(state_sums, host_state_sums);
-  if (replay_sums) f.add(replay_sums);
+  f.add(policy.strategy, policy.compute, policy.reduce, policy.accumulation, policy.deterministic, policy.optimizer,
+        policy.offload, policy.inputs_in_flight, policy.limit_all_gathers, policy.prefetch.forward,
+        policy.prefetch.backward, policy.reduce_each_micro_step);
+  f.add(offloaded_from, offloaded_inputs, gradient_limit);
+  f.add(grid.world(), grid.size(Group::shard), grid.size(Group::replica), grid.size(Group::sub));
+  f.add_list(reserves, add);
   add_shape(model);
   f.add(generation_parts.has_value());
   if (generation_parts) add_shape(generation_parts->prefill), add_shape(generation_parts->decode);
@@ -128,6 +127,12 @@ std::vector<ValueId> touched_values(const Operation& operation) {
   return touched;
 }
 
+std::vector<ValueId> written_values(const Operation& op) {
+  std::vector<ValueId> values = op.writes;
+  for (const Update& u : op.updates) values.push_back(u.after);
+  return values;
+}
+
 std::map<StorageId, std::vector<OperationId>> touches_of(const StepSchedule& schedule, const Segment& segment) {
   std::map<StorageId, std::vector<OperationId>> touches;
   for (const OperationId id : segment.operations()) {
@@ -172,9 +177,10 @@ const PartCost& cost_of(const StepSchedule& schedule, const Operation& operation
 }
 
 std::string_view name_of(OperationKind kind) {
-  constexpr std::array<std::string_view, 16> names{
-      "load",       "store",      "gather", "slice", "forward", "recompute", "backward", "reduce-scatter",
-      "all-reduce", "accumulate", "norm",   "clip",  "update",  "direction", "exchange", "orthogonalize"};
+  constexpr std::array<std::string_view, kOperationKinds> names{
+      "load",    "load",      "store",    "gather",         "cast",       "slice",
+      "forward", "recompute", "backward", "reduce-scatter", "all-reduce", "accumulate",
+      "norm",    "clip",      "update",   "direction",      "exchange",   "orthogonalize"};
   return names[static_cast<std::size_t>(kind)];
 }
 

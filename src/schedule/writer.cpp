@@ -7,6 +7,32 @@
 
 namespace tessera {
 
+namespace {
+
+struct ReservedMemory {
+  const char* name;
+  Category category = Category::communication;
+  MemorySpace space = MemorySpace::device;
+  RegionKind region = RegionKind::at_rest;
+};
+
+/// In the order of Reserved.
+constexpr std::array<ReservedMemory, kReserved> kReservedMemory{{
+    {"sums"},
+    {"wish"},
+    {"workspace of kernels", Category::workspace},
+    {"scalars"},
+    {"norms of units"},
+    {"checksums of state", Category::optimizer_state},
+    {"checksums of offloaded state", Category::optimizer_state, MemorySpace::host},
+    {"checksums of a micro-step", Category::workspace},
+    {"exchange with the device", Category::communication, MemorySpace::host},
+    {"staging of collectives", Category::communication, MemorySpace::host, RegionKind::shared},
+    {"messages between nodes", Category::communication, MemorySpace::host},
+}};
+
+}  // namespace
+
 Storage at_rest(std::string name, Category category, RegionKind region) {
   return {std::move(name), 0, region, MemorySpace::device, category, true, true};
 }
@@ -17,10 +43,6 @@ Storage carried(std::string name, Category category, RegionKind region) {
 
 Storage local(std::string name, Category category, RegionKind region) {
   return {std::move(name), 0, region, MemorySpace::device, category, false, false};
-}
-
-Storage reserved(std::string name, Category category, std::int64_t bytes, RegionKind region) {
-  return {std::move(name), bytes, region, MemorySpace::device, category, false, true};
 }
 
 Storage in_host_memory(Storage storage) {
@@ -186,9 +208,9 @@ std::int64_t Writer::wire_bytes(std::int64_t elements, DType dtype, Group group)
 }
 
 CollectiveAlgorithm Writer::algorithm_over(Group group) const {
-  switch (transfer_) {
+  switch (policy().transfer) {
     case Transfer::nccl:
-      return schedule_.deterministic ? CollectiveAlgorithm::nccl_tree : CollectiveAlgorithm::nccl_sum;
+      return schedule_.policy.deterministic ? CollectiveAlgorithm::nccl_tree : CollectiveAlgorithm::nccl_sum;
     case Transfer::staged:
       return CollectiveAlgorithm::staged;
     case Transfer::host:
@@ -197,58 +219,35 @@ CollectiveAlgorithm Writer::algorithm_over(Group group) const {
   return schedule_.grid.within_node(group) ? CollectiveAlgorithm::shared_memory : CollectiveAlgorithm::messages;
 }
 
-StorageId Writer::add_sums(const Value& entry) {
-  return schedule_.sums = add(carried("sums", Category::communication), entry);
+StorageId Writer::reserve(Reserved which, std::int64_t bytes) {
+  if (bytes == 0) return {};
+  const ReservedMemory& row = kReservedMemory[static_cast<std::size_t>(which)];
+  return schedule_.reserved(which) = add({.name = row.name,
+                                          .bytes = bytes,
+                                          .region = row.region,
+                                          .space = row.space,
+                                          .category = row.category,
+                                          .always_live = true});
 }
 
-StorageId Writer::add_wish(std::int64_t bytes) {
-  return schedule_.wish = add(reserved("wish", Category::communication, bytes));
-}
-
-StorageId Writer::add_scalars(std::int64_t bytes) {
-  return schedule_.scalars = add(reserved("scalars", Category::communication, bytes));
-}
-
-void Writer::add_unit_sums(std::int64_t bytes) {
-  schedule_.unit_sums = add(reserved("norms of units", Category::communication, bytes));
-}
-
-void Writer::add_state_sums() {
-  const auto units = static_cast<std::int64_t>(schedule_.layout.units.size());
-  constexpr std::int64_t kKept = sizeof(StateSums), kFound = sizeof(FoundSums);
-  schedule_.state_sums = add(reserved("checksums of state", Category::optimizer_state, units * (kKept + kFound)));
-  if (!schedule_.offloaded_from) return;
-  schedule_.host_state_sums =
-      add(in_host_memory(reserved("checksums of offloaded state", Category::optimizer_state, units * kKept)));
-}
-
-void Writer::add_replay_sums(std::int64_t values) {
-  constexpr std::int64_t kSum = sizeof(std::uint64_t);
-  schedule_.replay_sums = add(reserved("checksums of a micro-step", Category::workspace, values * kSum));
-}
-
-void Writer::add_kernel_workspace() {
-  const std::int64_t bytes = kernel_needs(schedule_.model.device).workspace();
-  if (bytes > 0) schedule_.kernel_workspace = add(reserved("workspace of kernels", Category::workspace, bytes));
+StorageId Writer::reserve_sums(const Value& entry) {
+  return schedule_.reserved(Reserved::sums) = add(carried("sums", Category::communication), entry);
 }
 
 void Writer::add_host_memory() {
   const std::int64_t exchange = kernel_needs(schedule_.model.device).exchange(schedule_.most_input_integers());
   if (exchange == 0) return;
-  const auto on_host = [&](const char* name, std::int64_t bytes, RegionKind region) {
-    return add(in_host_memory(reserved(name, Category::communication, bytes, region)));
-  };
-  schedule_.exchange = on_host("exchange with the device", exchange, RegionKind::at_rest);
+  reserve(Reserved::exchange, exchange);
   const LargestBuffers largest = largest_buffers(schedule_);
-  if (transfer_ != Transfer::staged || largest.full == 0) return;
-  schedule_.staging = on_host("staging of collectives", staged_bytes(largest.full, largest.result), RegionKind::shared);
+  if (policy().transfer != Transfer::staged || largest.full == 0) return;
+  reserve(Reserved::staging, staged_bytes(largest.full, largest.result));
   std::int64_t messages = 0;  // all pass through one by one
   for (const Operation& op : schedule_.operations) {
     if (!schedule_.communicates(op) || schedule_.grid.within_node(op.group)) continue;
     const std::int64_t ranks = schedule_.grid.size(op.group);
     messages = std::max(messages, ranks * message_block_bytes(ranks));
   }
-  if (messages > 0) schedule_.messages = on_host("messages between nodes", messages, RegionKind::at_rest);
+  reserve(Reserved::messages, messages);
 }
 
 }  // namespace tessera

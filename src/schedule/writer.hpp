@@ -17,9 +17,6 @@ Storage at_rest(std::string name, Category category, RegionKind region = RegionK
 Storage carried(std::string name, Category category, RegionKind region = RegionKind::private_);
 /// Holds a value within a segment.
 Storage local(std::string name, Category category, RegionKind region = RegionKind::private_);
-/// Returns memory that lives as long as the run, and of whose content the schedule knows nothing.
-Storage reserved(std::string name, Category category, std::int64_t bytes, RegionKind region = RegionKind::at_rest);
-
 /// Returns the same storage in the host's memory.
 Storage in_host_memory(Storage storage);
 
@@ -31,10 +28,10 @@ Operation operation_of(OperationKind kind, Queue queue, UnitId unit);
 
 class Writer {
  public:
-  /// `transfer` decides what collectives need in addition to the values that they move.
-  Writer(StepSchedule& schedule, Transfer transfer) : schedule_(schedule), transfer_(transfer) {}
+  explicit Writer(StepSchedule& schedule) : schedule_(schedule) {}
 
   const StepSchedule& schedule() const { return schedule_; }
+  const SchedulePolicy& policy() const { return schedule_.policy; }
   const Value& value(ValueId id) const { return schedule_.value(id); }
   /// Returns the notes on a unit's state, to be filled in.
   UnitState& state(UnitId unit) { return schedule_.state[unit]; }
@@ -90,18 +87,10 @@ class Writer {
   void add_copy_saving(std::string name, std::int64_t bytes) {
     schedule_.copy_savings.push_back({std::move(name), bytes});
   }
-  /// Adds memory that no operation names: the kernels' workspace.
-  void add_kernel_workspace();
-  /// Adds the memory of a step's sums and of the wishes to stop.
-  StorageId add_sums(const Value& entry);
-  StorageId add_wish(std::int64_t bytes);
-  /// Adds the memory of StepScalars, which no operation but the clip names.
-  StorageId add_scalars(std::int64_t bytes);
-  /// Adds the memory for the sums that norms leave after each unit.
-  void add_unit_sums(std::int64_t bytes);
-  /// Adds the memory for checksums of the state, where it is.
-  void add_state_sums();
-  void add_replay_sums(std::int64_t values);
+  /// Adds memory that lives as long as the run, unless it has no bytes.
+  StorageId reserve(Reserved which, std::int64_t bytes);
+  /// Adds the sums of a step, which hold `entry` when a segment begins.
+  StorageId reserve_sums(const Value& entry);
   /// Adds the host memory that a GPU's collectives and steps pass through, once all operations have been added.
   void add_host_memory();
 
@@ -110,7 +99,6 @@ class Writer {
   CollectiveAlgorithm algorithm_over(Group group) const;
 
   StepSchedule& schedule_;
-  Transfer transfer_;
   std::optional<Segment> open_;
   std::map<StorageId, ValueId> current_;
   std::map<StorageId, Value> entry_;  ///< what carried storages hold at a segment's start

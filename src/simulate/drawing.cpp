@@ -89,7 +89,7 @@ std::vector<std::vector<ColumnSeconds>> columns_of(const StepSchedule& schedule,
   for (auto& lane : lanes) lane.resize(static_cast<std::size_t>(columns));
   const double each = timeline.seconds / columns;
   for (const TimelineSpan& span : timeline.spans) {
-    const TimeCategory category = category_of(schedule, schedule.operation(span.operation));
+    const TimeCategory category = category_of(schedule.operation(span.operation));
     for (int at = std::min(static_cast<int>(span.begin / each), columns - 1); at < columns && at * each < span.end;
          ++at) {
       const double end = at + 1 == columns ? span.end : std::min(span.end, (at + 1) * each);
@@ -131,7 +131,7 @@ nlohmann::ordered_json timeline_json(const StepSchedule& schedule, const Timelin
     const Operation& op = schedule.operation(span.operation);
     spans.push_back({{"operation", span.operation.number()},
                      {"unit", op.unit ? Json(schedule.layout.units[op.unit].name) : Json()},
-                     {"category", name_of(category_of(schedule, op))},
+                     {"category", name_of(category_of(op))},
                      {"play", span.play},
                      {"stream", span.stream},
                      {"begin", span.begin},

@@ -70,7 +70,7 @@ IndexedVector<OperationId, std::vector<KernelCall>> kernels_of(const StepSchedul
     communicators->add(key, std::make_unique<SilentCommunicator>(schedule.grid.size(key.second)));
   const Resources resources(rank, schedule.grid, make_cpu_device(), std::make_unique<RankMemory>(schedule, plan),
                             std::move(noted), std::move(communicators));
-  const Optimizer optimizer({options.optim, 1, schedule.compute == DType::fp16}, 1);
+  const Optimizer optimizer({options.optim, 1, schedule.policy.compute == DType::fp16}, 1);
   const BoundSchedule bound = bind(schedule, resources, optimizer);
   OperationRunner runner(schedule, bound, resources, optimizer, 1);
   const auto stream = resources.device->make_caller_stream("noted");

@@ -204,7 +204,7 @@ Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const O
   double error = 0;
   for (const TimelineSpan& span : timeline.spans) {
     const Price& price = prices[span.operation];
-    const auto category = static_cast<std::size_t>(category_of(schedule, schedule.operation(span.operation)));
+    const auto category = static_cast<std::size_t>(category_of(schedule.operation(span.operation)));
     errors[category] += price.error, seconds[category] += price.seconds;
     if (span.stream == 0) error += price.error, waits[category] -= span.end - span.begin;
   }
@@ -214,10 +214,11 @@ Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const O
   }
   result.step_seconds = timeline.seconds;
   result.uncertainty = error / timeline.seconds;
-  const double tokens = static_cast<double>(schedule.grid.world() * schedule.accumulation * schedule.model.tokens());
+  const double tokens =
+      static_cast<double>(schedule.grid.world() * schedule.policy.accumulation * schedule.model.tokens());
   result.tokens_per_second = tokens / timeline.seconds;
-  const auto peak = cluster.peak.find(name_of(schedule.compute));
-  const double flops = static_cast<double>(schedule.model.training_flops() * schedule.accumulation);
+  const auto peak = cluster.peak.find(name_of(schedule.policy.compute));
+  const double flops = static_cast<double>(schedule.model.training_flops() * schedule.policy.accumulation);
   result.mfu =
       peak == cluster.peak.end() ? std::numeric_limits<double>::quiet_NaN() : flops / timeline.seconds / peak->second;
   result.limit = limit_of(prices, timeline, waits);

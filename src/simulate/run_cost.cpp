@@ -25,7 +25,7 @@ RunCost cost_of(std::int64_t steps, const StepSchedule& schedule, const Predicti
   RunCost cost;
   cost.steps = steps;
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t per_step = schedule.grid.world() * schedule.accumulation * schedule.model.tokens();
+  const std::int64_t per_step = schedule.grid.world() * schedule.policy.accumulation * schedule.model.tokens();
   cost.tokens = steps > most / per_step ? most : steps * per_step;
   if (prediction == nullptr) return cost;
   cost.counts_cores = !traits_of(schedule.model.device).is_accelerator;

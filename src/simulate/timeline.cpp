@@ -95,7 +95,7 @@ class QueuePlay {
     const Operation& op = schedule_.operation(id);
     const int stream = streams_[static_cast<std::size_t>(op.queue)];
     double& free = free_[static_cast<std::size_t>(stream)];
-    const TimeCategory category = category_of(schedule_, op);
+    const TimeCategory category = category_of(op);
     const OperationTime time = times_(id);
     double begin = std::max(free, issue());
     if (on_compute(op)) {
@@ -124,7 +124,7 @@ class QueuePlay {
   double wait(OperationId id, double begin) {
     for (const OperationId other : waits_of(schedule_, id)) {
       if (ends_[other] <= begin) continue;
-      book(category_of(schedule_, schedule_.operation(other)), ends_[other] - begin);
+      book(category_of(schedule_.operation(other)), ends_[other] - begin);
       begin = ends_[other];
     }
     return begin;
@@ -137,7 +137,7 @@ class QueuePlay {
       const Operation& op = schedule_.operation(id);
       const bool is_last = ends_[id] == free_[static_cast<std::size_t>(streams_[static_cast<std::size_t>(op.queue)])];
       if (on_compute(op) || !is_last || ends_[id] <= now()) continue;
-      book(category_of(schedule_, op), ends_[id] - now());
+      book(category_of(op), ends_[id] - now());
       now() = ends_[id];
     }
   }

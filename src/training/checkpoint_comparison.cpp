@@ -25,7 +25,7 @@ class Comparison {
   void require_fit() const {
     Architecture mine = settings_.planned.schedule.model.architecture;
     mine.dropout = manifest_.architecture.dropout;
-    const OptimizerName optimizer = settings_.planned.schedule.optimizer;
+    const OptimizerName optimizer = settings_.planned.schedule.policy.optimizer;
     if (manifest_.updated_by != optimizer) {
       const auto then = name_of(manifest_.updated_by);
       throw refusal("{} holds the state of optim.name = {}, which {} cannot use", where_, then, name_of(optimizer))

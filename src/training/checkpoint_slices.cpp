@@ -5,7 +5,7 @@
 namespace tessera {
 
 std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank, StateKind kind) {
-  const std::vector<TensorRecord> tensors = tensor_records(schedule.model.tensors, schedule.optimizer);
+  const std::vector<TensorRecord> tensors = tensor_records(schedule.model.tensors, schedule.policy.optimizer);
   std::vector<OwnedRun> owned;
   std::int64_t file_offset = 0;
   for (const UnitId id : schedule.layout.units.ids()) {

@@ -97,13 +97,13 @@ Manifest CheckpointWriter::manifest_of(const Job& job) const {
   Manifest manifest;
   manifest.step = job.step;
   manifest.grid = {schedule.grid.world(), schedule.grid.size(Group::shard), schedule.grid.size(Group::replica),
-                   schedule.grid.ranks_per_node(), std::string(name_of(schedule.strategy))};
+                   schedule.grid.ranks_per_node(), std::string(name_of(schedule.policy.strategy))};
   manifest.architecture = schedule.model.architecture;
-  manifest.tensors = tensor_records(schedule.model.tensors, schedule.optimizer);
-  manifest.updated_by = schedule.optimizer;
+  manifest.tensors = tensor_records(schedule.model.tensors, schedule.policy.optimizer);
+  manifest.updated_by = schedule.policy.optimizer;
   manifest.data = job.data;
   manifest.optimizer = job.optimizer;
-  manifest.checked = bool(session_.schedule().state_sums);
+  manifest.checked = bool(session_.schedule().reserved(Reserved::state_sums));
   manifest.evaluation = job.evaluation;
   manifest.options = settings_.all_options;
   manifest.provenance = settings_.provenance;
@@ -140,7 +140,7 @@ FileRecord CheckpointWriter::write_own_file(const Job& job) {
   std::optional<NearFile> near;
   if (writes_near_) near.emplace(near_, job.step, shard_name(number));
   FileRecord record =
-      write_shard(job.beside, number, tensor_records(schedule.model.tensors, schedule.optimizer), runs, source,
+      write_shard(job.beside, number, tensor_records(schedule.model.tensors, schedule.policy.optimizer), runs, source,
                   settings_.hdf5, settings_.options.direct, StateContent::full, near ? &*near : nullptr);
   if (near) near_failure_ = near->finish();
   return record;

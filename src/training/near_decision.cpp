@@ -23,7 +23,7 @@ std::string decide_near(World& world, Options& options, const PlannedRun& planne
   const StepSchedule& schedule = planned.schedule;
   const auto ranks = std::ssize(world.machine_members());
   const std::int64_t bytes =
-      most_bytes_near(tensor_records(schedule.model.tensors, schedule.optimizer), ranks, world.size());
+      most_bytes_near(tensor_records(schedule.model.tensors, schedule.policy.optimizer), ranks, world.size());
   std::string lack;
   if (options.checkpoint.keep_near == "auto") {
     std::int64_t plan = planned.plan.at(MemorySpace::host).total();

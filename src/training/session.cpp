@@ -42,7 +42,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
     : options_(options), planned_(planned), data_(data), context_(context), flight_(flight) {
   require_equal_plans(context, options, planned, data);
   const StepSchedule& schedule = planned.schedule;
-  const std::int64_t micro_batches = schedule.grid.world() * schedule.accumulation;
+  const std::int64_t micro_batches = schedule.grid.world() * schedule.policy.accumulation;
   TESSERA_ASSERT(!schedule.model.documents || data.source().has_documents(), "{} has no documents",
                  data.source().describe());
 
@@ -54,7 +54,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   settings.options = options.optim;
   settings.global_tokens = micro_batches * schedule.model.tokens();
   settings.skips_failures = options.run.on_bad_step == OnError::skip;
-  settings.scales_loss = schedule.compute == DType::fp16 || schedule.reduce == DType::fp16;
+  settings.scales_loss = schedule.policy.compute == DType::fp16 || schedule.policy.reduce == DType::fp16;
   const auto seed = static_cast<std::uint64_t>(options.run.seed);
   optimizer_ = std::make_unique<Optimizer>(settings, seed);
   const auto length_from = [&] { return length_of_run(options.train, data, schedule.samples_per_step(), from_); };
@@ -109,7 +109,7 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
   };
   for (const Play& play : schedule.step) {
     const bool updates = schedule.segments[play.segment].role == SegmentRole::update;
-    begun_ = updates ? schedule.accumulation : play.micro_step;
+    begun_ = updates ? schedule.policy.accumulation : play.micro_step;
     if (!updates && is_given_up(play)) {
       player_->synchronize();
       StepResult result;

@@ -18,8 +18,8 @@ StepSamples::StepSamples(const Options& options, const StepSchedule& schedule, c
 
 /// Maps request q of a rank's reader to micro-step q mod K of step q div K, counted from where the session started.
 std::int64_t StepSamples::first_of_request(std::int64_t request, std::int64_t rank) const {
-  const std::int64_t K = schedule_.accumulation;
-  const std::int64_t number = schedule_.micro_batches.micro_batch(schedule_.grid, K, rank, request % K);
+  const std::int64_t K = schedule_.policy.accumulation;
+  const std::int64_t number = schedule_.micro_batches().micro_batch(schedule_.grid, K, rank, request % K);
   return from_.next_sample + first_sample_of(request / K, schedule_.grid.world() * K, number, schedule_.model.batch);
 }
 
@@ -61,7 +61,7 @@ std::int64_t StepSamples::feed(std::int32_t* tokens, std::int32_t* targets) {
 std::int64_t StepSamples::feed(std::int64_t step, std::int64_t micro_step, std::int64_t rank, std::int32_t* tokens,
                                std::int32_t* targets) {
   const ModelParts& model = schedule_.model;
-  const std::int64_t request = (step - 1 - from_.step) * schedule_.accumulation + micro_step;
+  const std::int64_t request = (step - 1 - from_.step) * schedule_.policy.accumulation + micro_step;
   const std::int64_t first = first_of_request(request, rank);
   fill_batch(data_.source(), data_.train(), data_.vocab(), first, model.batch, row_, tokens, targets,
              model.documents ? targets + model.tokens() : nullptr);

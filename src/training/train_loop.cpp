@@ -36,7 +36,7 @@ class TrainLoop {
 
 TrainLoop::TrainLoop(const TrainSite& site) : state_(site), session_(site.session) {
   progress_.first_step = session_.first_step();
-  progress_.micro_steps = session_.schedule().accumulation;
+  progress_.micro_steps = session_.schedule().policy.accumulation;
   if (traits_of(session_.schedule().model.device).has_own_memory) progress_.ahead = kAhead;
   session_.ask([this](std::int64_t begun) { return wish(begun); });
 }

@@ -202,7 +202,8 @@ TEST_CASE("what is timed is a training step's arithmetic, on numbers like its ow
       player.play();
       player.times().finish_repetition(player.clock().take());
     }
-    const auto& scalars = *reinterpret_cast<const StepScalars*>(player.resources().address(schedule.scalars));
+    const auto& scalars =
+        *reinterpret_cast<const StepScalars*>(player.resources().address(schedule.reserved(Reserved::scalars)));
     // Initial weights know nothing, and no update changes them: the loss is that of a guess.
     CHECK(scalars.micro_loss / static_cast<double>(schedule.model.tokens()) == Approx(std::log(97.0)).epsilon(0.02));
     CHECK(scalars.skip == 0);

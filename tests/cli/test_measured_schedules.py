@@ -29,7 +29,7 @@ STEPS = {
     "llama-8b": ["llama-8b", "--train.micro_batch=2", *LLAMA],
     "llama-8b-host": ["llama-8b", "--train.micro_batch=4", "--train.accumulation=2", "--shard.offload=optimizer", *LLAMA],
 }
-MOVED = {"gather", "load"}  # kinds of operations that came or went
+MOVED = {"gather", "cast", "load"}  # kinds of operations that came or went, or that were a gather
 MOVED_BY_HOST = MOVED | {"store", "update"}
 
 

@@ -31,7 +31,7 @@ TEST_CASE("the run is planned under every strategy, in the order of the strategi
     CHECK(rows[i].strategy == all_strategies()[i].strategy);
     CHECK(rows[i].chosen == (rows[i].strategy == Strategy::zero2));
     if (!rows[i].impossible.empty()) continue;
-    CHECK(rows[i].schedule.strategy == rows[i].strategy);
+    CHECK(rows[i].schedule.policy.strategy == rows[i].strategy);
     CHECK(rows[i].plan.total() == plan_shape(with_strategy(shape, rows[i].strategy)).plan.total());
   }
 }

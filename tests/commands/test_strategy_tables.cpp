@@ -46,7 +46,7 @@ Sent sent_in(const StrategyRules& rules, std::int64_t accumulation) {
     const bool is_outer = rules.is_hybrid() && term.group == rules.outer;
     INFO(rules.name << ": " << term.name);
     REQUIRE(term.elements == (is_outer ? P / F : P));
-    Times& column = is_outer ? sent.replicas : term.dtype == schedule.compute ? sent.parameters : sent.gradients;
+    Times& column = is_outer ? sent.replicas : term.dtype == schedule.policy.compute ? sent.parameters : sent.gradients;
     column.once += term.times;
   }
   return sent;

@@ -17,9 +17,11 @@ namespace {
 template <class E>
 using Word = std::pair<E, const char*>;
 
-constexpr Word<OperationKind> kKinds[] = {{OperationKind::load, "load"},
+constexpr Word<OperationKind> kKinds[] = {{OperationKind::load_input, "load"},
+                                          {OperationKind::load, "load"},
                                           {OperationKind::store, "store"},
                                           {OperationKind::gather, "gather"},
+                                          {OperationKind::cast, "gather"},
                                           {OperationKind::slice, "slice"},
                                           {OperationKind::forward, "forward"},
                                           {OperationKind::recompute, "recompute"},
@@ -169,13 +171,13 @@ class Dump {
     }
   }
   void shape() {
-    line("{} world {} shard {} replica {} node {}", name_of(s_.strategy), s_.grid.world(), s_.grid.size(Group::shard),
-         s_.grid.size(Group::replica), s_.grid.ranks_per_node());
-    line("compute {} reduce {} accumulation {} deterministic {}", word(kTypes, s_.compute), word(kTypes, s_.reduce),
-         s_.accumulation, s_.deterministic);
-    line("micro-batches inner {} each {}", word(kGroups, s_.micro_batches.inner),
-         s_.micro_batches.reduced_each_micro_step);
-    line("limits {} {} ahead {} {}", s_.gather_limit, s_.gradient_limit, s_.prefetch_forward, s_.prefetch_backward);
+    line("{} world {} shard {} replica {} node {}", name_of(s_.policy.strategy), s_.grid.world(),
+         s_.grid.size(Group::shard), s_.grid.size(Group::replica), s_.grid.ranks_per_node());
+    line("compute {} reduce {} accumulation {} deterministic {}", word(kTypes, s_.policy.compute),
+         word(kTypes, s_.policy.reduce), s_.policy.accumulation, s_.policy.deterministic);
+    line("micro-batches inner {} each {}", word(kGroups, s_.micro_batches().inner), s_.policy.reduce_each_micro_step);
+    line("limits {} {} ahead {} {}", s_.policy.limit_all_gathers, s_.gradient_limit, s_.policy.prefetch.forward,
+         s_.policy.prefetch.backward);
   }
   void operations() {
     for (const OperationId i : s_.operations.ids()) {
@@ -203,8 +205,9 @@ class Dump {
            word(kRegionWords, storage.region), word(kSpaces, storage.space), word(kCategoryWords, storage.category),
            storage.carried, storage.always_live, plan_.offset[id]);
     }
-    line("workspace {} exchange {} staging {} messages {}", storage_(s_.kernel_workspace), storage_(s_.exchange),
-         storage_(s_.staging), storage_(s_.messages));
+    line("workspace {} exchange {} staging {} messages {}", storage_(s_.reserved(Reserved::kernel_workspace)),
+         storage_(s_.reserved(Reserved::exchange)), storage_(s_.reserved(Reserved::staging)),
+         storage_(s_.reserved(Reserved::messages)));
   }
   void plays(const char* what, const std::vector<Play>& plays) {
     std::string list;

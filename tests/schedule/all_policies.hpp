@@ -37,7 +37,7 @@ struct PolicyCase {
         "det={} snapshot={} offload={} of {} in {} sub={} activations={} copies={} adds={} frozen={}",
         name_of(policy.strategy), name_of(policy.optimizer), name_of(policy.wrap), grid.world(),
         grid.size(Group::shard), policy.accumulation, policy.reduce_each_micro_step,
-        tessera::describe(policy.recomputation), policy.prefetch_forward, policy.prefetch_backward,
+        tessera::describe(policy.recomputation), policy.prefetch.forward, policy.prefetch.backward,
         policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute), name_of(policy.reduce),
         policy.deterministic, policy.snapshot, name_of(policy.offload), policy.offload_fraction, policy.offload_bucket,
         grid.size(Group::sub), policy.offload_activations, policy.keeps_copies, policy.adds_in_backward, frozen_every);
@@ -65,8 +65,8 @@ inline void for_each_policy(const std::function<void(const PolicyCase&)>& f, int
           p.accumulation = std::array<std::int64_t, 6>{1, 2, 3, 4, 5, 9}[pick(6)];
           p.reduce_each_micro_step = pick(2) == 0;
           p.recomputation = {pick(2) == 0, pick(2) == 0, 1 + static_cast<std::int64_t>(pick(2)), 2, {}};
-          p.prefetch_forward = static_cast<std::int64_t>(pick(4));
-          p.prefetch_backward = static_cast<std::int64_t>(pick(4));
+          p.prefetch.forward = static_cast<std::int64_t>(pick(4));
+          p.prefetch.backward = static_cast<std::int64_t>(pick(4));
           p.limit_all_gathers = static_cast<std::int64_t>(pick(2) == 0 ? 0 : 2 + pick(2));
           p.reshard_after_forward = pick(3) != 0;
           p.compute = pick(3) == 0 ? DType::bf16 : DType::fp32;

@@ -141,7 +141,7 @@ TEST_CASE("a schedule with more inputs in flight than its limit says is rejected
     REQUIRE(verify_schedule(schedule_of(policy, 8)).empty());
     policy.inputs_in_flight = limit + 1;
     StepSchedule more = schedule_of(policy, 8);
-    more.inputs_in_flight = limit;
+    more.policy.inputs_in_flight = limit;
     CHECK(rejected(more, fmt::format("{} inputs of blocks may have to go out, the limit is {}", limit + 1, limit)));
     CHECK(rejected(more, fmt::format("{} inputs of blocks may have to be back, the limit is {}", limit + 1, limit)));
   }

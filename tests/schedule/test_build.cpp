@@ -19,7 +19,8 @@ void require_noted_state(const StepSchedule& schedule) {
   for (const Segment& segment : schedule.segments) {
     for (const ValueId id : segment.carried_in) {
       const Value& value = schedule.value(id);
-      if (value.kind == ValueKind::scalar && value.dtype() == DType::int64) REQUIRE(value.storage == schedule.sums);
+      if (value.kind == ValueKind::scalar && value.dtype() == DType::int64)
+        REQUIRE(value.storage == schedule.reserved(Reserved::sums));
       if (!value.unit) continue;
       const UnitState& noted = schedule.state[value.unit];
       if (value.kind == ValueKind::master) {
@@ -29,7 +30,7 @@ void require_noted_state(const StepSchedule& schedule) {
       if (value.kind == ValueKind::moments) {
         REQUIRE(value.storage == noted.moments);
         const Unit& unit = schedule.unit(value.unit);
-        REQUIRE(value.elements == state_elements(schedule.optimizer, unit, unit.padded / noted.elements));
+        REQUIRE(value.elements == state_elements(schedule.policy.optimizer, unit, unit.padded / noted.elements));
       }
       if (value.kind == ValueKind::gradient && segment.role == SegmentRole::update) REQUIRE(id == noted.gradient);
     }
@@ -81,7 +82,7 @@ TEST_CASE("notes of state that name other storages are found") {
   for (StorageId UnitState::*const noted : {&UnitState::master, &UnitState::moments, &UnitState::snapshot}) {
     for (const UnitId unit : schedule.layout.units.ids()) {
       StepSchedule mutant = schedule;
-      mutant.state[unit].*noted = schedule.sums;
+      mutant.state[unit].*noted = schedule.reserved(Reserved::sums);
       CHECK_FALSE(verify_schedule(mutant).empty());
     }
   }
@@ -136,7 +137,7 @@ TEST_CASE("prefetch gathers the next block before the one before it is read") {
   ToyShape shape;
   shape.layers = 4;
   auto first_wait = [&](std::int64_t depth) {
-    policy.prefetch_forward = policy.prefetch_backward = depth;
+    policy.prefetch.forward = policy.prefetch.backward = depth;
     policy.limit_all_gathers = 0;
     const StepSchedule s = build_schedule(toy_model(shape), grid_for(Strategy::zero3, 2, 2, 0), policy);
     // The compute operation that the gather of block 3 waits for.
@@ -175,15 +176,17 @@ TEST_CASE("norms of units take memory at rest, and change nothing that is played
     policy.unit_norms = true;
     const StepSchedule with = build_schedule(toy_model(), grid, policy);
     INFO(name_of(rules.strategy));
-    CHECK_FALSE(without.unit_sums);
-    REQUIRE(with.unit_sums);
+    CHECK_FALSE(without.reserved(Reserved::unit_sums));
+    REQUIRE(with.reserved(Reserved::unit_sums));
     CHECK(verify_schedule(with).empty());
     CHECK(with.storages.size() == without.storages.size() + 1);
-    CHECK(with.storage(with.unit_sums).bytes == static_cast<std::int64_t>(with.layout.units.size() * sizeof(ExactSum)));
+    CHECK(with.storage(with.reserved(Reserved::unit_sums)).bytes ==
+          static_cast<std::int64_t>(with.layout.units.size() * sizeof(ExactSum)));
     CHECK(with.operations.size() == without.operations.size());
     CHECK(with.wire_bytes_per_step() == without.wire_bytes_per_step());
     CHECK(with.hash() != without.hash());
-    CHECK(plan_memory(with).total() >= plan_memory(without).total() + with.storage(with.unit_sums).bytes);
+    CHECK(plan_memory(with).total() >=
+          plan_memory(without).total() + with.storage(with.reserved(Reserved::unit_sums)).bytes);
   }
 }
 
@@ -192,7 +195,7 @@ TEST_CASE("the hash tells schedules apart and is reproducible") {
   const ProcessGrid grid = grid_for(Strategy::zero3, 2, 2, 0);
   const auto base = build_schedule(toy_model(), grid, policy).hash();
   REQUIRE(base == build_schedule(toy_model(), grid, policy).hash());
-  policy.prefetch_forward = 2;
+  policy.prefetch.forward = 2;
   REQUIRE(base != build_schedule(toy_model(), grid, policy).hash());
 }
 
@@ -205,11 +208,11 @@ TEST_CASE("whatever differs between two schedules changes the hash") {
     change(other);
     CHECK(hashes.insert(other.hash()).second);
   };
-  changed([](StepSchedule& s) { s.optimizer = OptimizerName::muon; });
-  changed([](StepSchedule& s) { s.offload = Offload::params; });
-  changed([](StepSchedule& s) { s.inputs_in_flight = 1; });
+  changed([](StepSchedule& s) { s.policy.optimizer = OptimizerName::muon; });
+  changed([](StepSchedule& s) { s.policy.offload = Offload::params; });
+  changed([](StepSchedule& s) { s.policy.inputs_in_flight = 1; });
   changed([](StepSchedule& s) { s.generation_parts = GenerationParts{s.model, s.model}; });
-  changed([](StepSchedule& s) { std::swap(s.sums, s.wish); });
+  changed([](StepSchedule& s) { std::swap(s.reserved(Reserved::sums), s.reserved(Reserved::wish)); });
   changed([](StepSchedule& s) { std::swap(s.evaluation, s.generation); });
   changed([](StepSchedule& s) { s.values[ValueId(0)].first = 0; });
   changed([&](StepSchedule& s) { s.operations[last].bucket.first = 1; });

@@ -75,7 +75,7 @@ TEST_CASE("only what the first operations read is carried, for it is waited for;
   SchedulePolicy policy;
   policy.limit_all_gathers = 0;
   const auto carried = [&](std::int64_t distance) {
-    policy.prefetch_forward = distance;
+    policy.prefetch.forward = distance;
     const StepSchedule s = built(policy);
     REQUIRE(verify_schedule(s).empty());
     return s.prologue.empty() ? std::string("none") : gathered_in(s, "update");
@@ -90,7 +90,7 @@ TEST_CASE("only what the first operations read is carried, for it is waited for;
 TEST_CASE("a micro-step gathers for the next one while it computes; the last one leaves that to the update") {
   SchedulePolicy policy;
   policy.accumulation = 3;
-  policy.prefetch_forward = 2;
+  policy.prefetch.forward = 2;
   const StepSchedule s = built(policy);
   REQUIRE(verify_schedule(s).empty());
   // h.0, which backward reads last, stays for the next forward. Tables are gathered behind the last block.
@@ -207,7 +207,7 @@ TEST_CASE("between the last reader and the next gather the memory of a carried c
 TEST_CASE("copies that are stale, missing or too many are rejected") {
   SchedulePolicy policy;
   policy.accumulation = 3;
-  policy.prefetch_forward = 2;
+  policy.prefetch.forward = 2;
   const StepSchedule right = built(policy);
   REQUIRE(verify_schedule(right).empty());
 
@@ -228,17 +228,17 @@ TEST_CASE("copies that are stale, missing or too many are rejected") {
   StepSchedule two = right;  // two that count
   two.layout.units[right.operation(gathers_of(right, "update").at(0)).unit].is_block = true;
   StepSchedule limited = two;
-  limited.gather_limit = 1;
+  limited.policy.limit_all_gathers = 1;
   CHECK(rejected(limited, "update: 2 block units are gathered for the next segment, the limit is 1"));
 
   StepSchedule nearer = two;
-  nearer.prefetch_forward = 1;
+  nearer.policy.prefetch.forward = 1;
   CHECK(rejected(nearer, "update: 2 block units are gathered for the next segment, more than 1 units ahead"));
 
   StepSchedule counted = right;  // one for the next micro-step at any time
   const OperationId last = last_for_next(right, "micro-step first");
   counted.layout.units[right.operation(last).unit].is_block = true;
-  counted.gather_limit = 0;
+  counted.policy.limit_all_gathers = 0;
   StepSchedule early = counted;
   const auto waits = right.operation(last).after;  // as those before it do, first in and first out
   for (const OperationId id : gathers_of(right, "micro-step first")) {
@@ -253,11 +253,11 @@ TEST_CASE("a gather for the next micro-step counts with those of this one, over 
   SchedulePolicy policy;
   policy.accumulation = 3;
   policy.limit_all_gathers = 3;
-  policy.prefetch_forward = policy.prefetch_backward = 3;
+  policy.prefetch.forward = policy.prefetch.backward = 3;
   StepSchedule s = built(policy, 6);
   REQUIRE(verify_schedule(s).empty());
   CHECK(gathered_in(s, "update") == "wte wpe h.0");
-  s.gather_limit = 2;
+  s.policy.limit_all_gathers = 2;
   CHECK(rejected(s, "micro-step first"));
   CHECK(rejected(s, "3 gathered units may be alive, the limit is 2"));
 }

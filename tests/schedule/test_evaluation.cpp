@@ -36,7 +36,7 @@ TEST_CASE("A schedule that only evaluates keeps parameters in the compute type, 
         REQUIRE(check_memory_plan(s, plan_memory(s, {true, 0})).empty());
         CHECK_FALSE(s.trains());
         CHECK((s.segments.size() == 1 && s.evaluation.size() == 1));
-        CHECK(s.scalars);
+        CHECK(s.reserved(Reserved::scalars));
         std::int64_t parameters = 0, state = 0;
         for (const Storage& storage : s.storages) {
           if (storage.category == Category::parameters) parameters += storage.bytes;

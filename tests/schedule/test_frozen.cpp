@@ -12,7 +12,7 @@ using namespace tessera::testing;
 
 namespace {
 
-constexpr OperationKind kOfFrozen[] = {OperationKind::gather, OperationKind::slice};
+constexpr OperationKind kOfFrozen[] = {OperationKind::gather, OperationKind::cast, OperationKind::slice};
 
 /// Requires that nothing is kept or done of units that do not train but what others need.
 void require_only_parameters(const StepSchedule& s) {

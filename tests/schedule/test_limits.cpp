@@ -15,7 +15,7 @@ StepSchedule with_limit(std::int64_t limit) {
   shape.layers = 6;
   SchedulePolicy policy;
   policy.limit_all_gathers = limit;
-  policy.prefetch_forward = policy.prefetch_backward = limit;  // far enough ahead that the limit is reached
+  policy.prefetch.forward = policy.prefetch.backward = limit;  // far enough ahead that the limit is reached
   return build_schedule(toy_model(shape), grid_for(Strategy::zero3, 2, 2, 0), policy);
 }
 
@@ -28,10 +28,10 @@ bool says(const std::vector<std::string>& problems, const std::string& text) {
 TEST_CASE("a schedule with one more gathered unit alive than the limit allows is rejected") {
   for (std::int64_t limit = 1; limit <= 4; ++limit) {
     StepSchedule schedule = with_limit(limit);
-    REQUIRE(schedule.gather_limit == limit);
+    REQUIRE(schedule.policy.limit_all_gathers == limit);
     REQUIRE(verify_schedule(schedule).empty());
     schedule = with_limit(limit + 1);
-    schedule.gather_limit = limit;
+    schedule.policy.limit_all_gathers = limit;
     REQUIRE(says(verify_schedule(schedule),
                  fmt::format("{} gathered units may be alive, the limit is {}", limit + 1, limit)));
   }

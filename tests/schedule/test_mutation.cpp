@@ -154,17 +154,17 @@ std::vector<PolicyCase> subjects() {
       p.offload_activations = true;
     });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
-      p.wrap = Wrap::size, p.min_params = 200, p.limit_all_gathers = 3, p.prefetch_forward = 2,
+      p.wrap = Wrap::size, p.min_params = 200, p.limit_all_gathers = 3, p.prefetch.forward = 2,
       p.recomputation = {false, true, 1, 2, {}};
     });
     add(strategy, 4, group,
         [&](SchedulePolicy& p) { p.wrap = Wrap::model, p.accumulation = 2, p.deterministic = false; });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
-      p.prefetch_forward = p.prefetch_backward = 0, p.recomputation = {true, false, 1, 1, {}};
+      p.prefetch.forward = p.prefetch.backward = 0, p.recomputation = {true, false, 1, 1, {}};
       p.offload_activations = true;
     });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
-      p.prefetch_forward = p.prefetch_backward = 3, p.limit_all_gathers = 2,
+      p.prefetch.forward = p.prefetch.backward = 3, p.limit_all_gathers = 2,
       p.reshard_after_forward = strategy != Strategy::zero3;
     });
     add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
@@ -190,7 +190,7 @@ std::vector<PolicyCase> subjects() {
           strategy, 4, group,
           [&](SchedulePolicy& p) {
             p.recomputation = Recomputation::all_blocks(), p.compute = DType::bf16, p.limit_all_gathers = 0;
-            p.prefetch_forward = p.prefetch_backward = 2;
+            p.prefetch.forward = p.prefetch.backward = 2;
           },
           2);
       add(
@@ -283,8 +283,8 @@ TEST_CASE("no mutant of a schedule slips through") {
   REQUIRE(retyped.made > 0);
   REQUIRE(retyped.by_verifier == retyped.made);
   for (const auto& [kind, count] : operations) REQUIRE(count.redundant == 0);
-  REQUIRE(operations.size() == 16);            // every kind
-  REQUIRE((kSanitized || edges.size() == 3));  // a fifth of the schedules may have no gather at the limit
+  REQUIRE(operations.size() == kOperationKinds);  // every kind
+  REQUIRE((kSanitized || edges.size() == 3));     // a fifth of the schedules may have no gather at the limit
   REQUIRE(neighbours.redundant > 0);
   REQUIRE(neighbours.by_verifier > neighbours.redundant);
   REQUIRE(others.by_verifier > others.redundant);

@@ -12,7 +12,7 @@ Groups set(std::initializer_list<Group> list) {
   return groups;
 }
 
-/// "reduce-scatter shard, gather self".
+/// "reduce-scatter shard, cast self".
 std::string text(const Placement& from, const Placement& to) {
   std::string line;
   for (const Redistribution& step : redistribute(from, to))
@@ -42,7 +42,7 @@ TEST_CASE("the last collective changes the type; where there is none, a cast doe
   const auto steps = redistribute({none, both, DType::bf16}, {both, none, DType::fp32});
   CHECK(steps.front().result == Placement{shard, set({Group::replica}), DType::bf16});
   CHECK(steps.back().result == Placement{both, none, DType::fp32});
-  CHECK(text({none, none, DType::fp32}, {none, none, DType::bf16}) == "gather self");
+  CHECK(text({none, none, DType::fp32}, {none, none, DType::bf16}) == "cast self");
   CHECK(text({shard, none, DType::fp32}, {shard, none, DType::fp32}).empty());
 }
 

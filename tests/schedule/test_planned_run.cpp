@@ -43,8 +43,8 @@ bool require_no_problem(const StepSchedule& schedule, const MemoryPlan& plan) {
 
 TEST_CASE("a GPU's kernels have their workspace at rest, for as long as the run lives") {
   const PlannedRun gpu = plan_shape(shape_on(DeviceKind::cuda, Transfer::nccl));
-  REQUIRE(gpu.schedule.kernel_workspace);
-  const Storage& workspace = gpu.schedule.storage(gpu.schedule.kernel_workspace);
+  REQUIRE(gpu.schedule.reserved(Reserved::kernel_workspace));
+  const Storage& workspace = gpu.schedule.storage(gpu.schedule.reserved(Reserved::kernel_workspace));
   CHECK(workspace.bytes == kernel_needs(DeviceKind::cuda).workspace());
   CHECK(workspace.region == RegionKind::at_rest);
   CHECK(workspace.category == Category::workspace);
@@ -53,12 +53,12 @@ TEST_CASE("a GPU's kernels have their workspace at rest, for as long as the run 
   for (const StorageId other : gpu.schedule.storages.ids()) {
     const Storage& storage = gpu.schedule.storage(other);
     const bool beside = storage.region == RegionKind::at_rest && storage.space == MemorySpace::device;
-    if (other == gpu.schedule.kernel_workspace || !beside) continue;
+    if (other == gpu.schedule.reserved(Reserved::kernel_workspace) || !beside) continue;
     const std::int64_t at = gpu.plan.offset[other];
-    const std::int64_t here = gpu.plan.offset[gpu.schedule.kernel_workspace];
+    const std::int64_t here = gpu.plan.offset[gpu.schedule.reserved(Reserved::kernel_workspace)];
     REQUIRE((at + storage.bytes <= here || here + workspace.bytes <= at));
   }
-  CHECK(!plan_shape(shape_on(DeviceKind::cpu, Transfer::host)).schedule.kernel_workspace);
+  CHECK(!plan_shape(shape_on(DeviceKind::cpu, Transfer::host)).schedule.reserved(Reserved::kernel_workspace));
 }
 
 TEST_CASE("the gradient of a GPT-2's residual stream has its partial sums behind it on a GPU") {
@@ -140,7 +140,7 @@ TEST_CASE("sums of NCCL's own need room only where they are converted") {
 
 TEST_CASE("host memory that a GPU's steps and staged collectives pass through lies in the plan") {
   const PlannedRun nccl = plan_shape(shape_on(DeviceKind::cuda, Transfer::nccl));
-  CHECK(!nccl.schedule.staging);
+  CHECK(!nccl.schedule.reserved(Reserved::staging));
   CHECK(nccl.plan.at(MemorySpace::host).total() ==
         round_up(exchange_bytes(2 * nccl.schedule.model.tokens()), kStorageAlignment));
 
@@ -151,13 +151,14 @@ TEST_CASE("host memory that a GPU's steps and staged collectives pass through li
     const StepSchedule& s = run.schedule;
     CHECK(require_no_problem(s, run.plan));
     std::int64_t largest = 0;
-    for (const Unit& unit : s.layout.units) largest = std::max(largest, unit.padded * size_of(s.reduce));
-    REQUIRE(s.staging);
-    CHECK(s.storage(s.staging).region == RegionKind::shared);
-    CHECK(s.storage(s.staging).bytes >= largest);
-    CHECK(s.storage(s.staging).bytes < 2 * largest + 1024);
-    CHECK(bool(s.messages) == (ranks_per_node < 8));
-    if (s.messages) CHECK(s.storage(s.messages).bytes == 2 * message_block_bytes(2));
+    for (const Unit& unit : s.layout.units) largest = std::max(largest, unit.padded * size_of(s.policy.reduce));
+    REQUIRE(s.reserved(Reserved::staging));
+    CHECK(s.storage(s.reserved(Reserved::staging)).region == RegionKind::shared);
+    CHECK(s.storage(s.reserved(Reserved::staging)).bytes >= largest);
+    CHECK(s.storage(s.reserved(Reserved::staging)).bytes < 2 * largest + 1024);
+    CHECK(bool(s.reserved(Reserved::messages)) == (ranks_per_node < 8));
+    if (s.reserved(Reserved::messages))
+      CHECK(s.storage(s.reserved(Reserved::messages)).bytes == 2 * message_block_bytes(2));
   }
   CHECK(plan_shape(shape_on(DeviceKind::cpu, Transfer::host, 4)).plan.at(MemorySpace::host).total() == 0);
 }

@@ -116,7 +116,7 @@ TEST_CASE("bytes of the JSON add up: sent in a step, by the formula less savings
     }
     REQUIRE(json.at("wire_bytes_per_step") == sent);
     REQUIRE(sent == p.schedule.wire_bytes_per_step());
-    REQUIRE(flops == p.schedule.accumulation * p.schedule.model.training_flops());
+    REQUIRE(flops == p.schedule.policy.accumulation * p.schedule.model.training_flops());
     std::int64_t saved = 0, terms = 0, counted = 0, apart = 0;
     for (const Json& saving : json.at("savings")) saved += saving.at("bytes").get<std::int64_t>();
     for (const Json& term : json.at("formula").at("terms")) {

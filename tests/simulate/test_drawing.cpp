@@ -33,7 +33,7 @@ TEST_CASE("The columns of a lane add up to the operations of its stream, and non
       const auto lanes = columns_of(drawn.run.schedule, drawn.timeline, columns);
       std::map<int, ColumnSeconds> wanted, found;
       for (const TimelineSpan& span : drawn.timeline.spans) {
-        const auto category = category_of(drawn.run.schedule, drawn.run.schedule.operation(span.operation));
+        const auto category = category_of(drawn.run.schedule.operation(span.operation));
         wanted[span.stream][static_cast<std::size_t>(category)] += span.end - span.begin;
       }
       REQUIRE(lanes.size() == wanted.size());

@@ -160,7 +160,7 @@ TEST_CASE("The classes of those steps that were timed operation by operation are
       double time = prediction.timeline.time[static_cast<std::size_t>(category)];
       for (const TimelineSpan& span : prediction.timeline.spans) {
         const Operation& op = run.schedule.operation(span.operation);
-        if (span.stream == 0 && category_of(run.schedule, op) == category) time += kTiming;
+        if (span.stream == 0 && category_of(op) == category) time += kTiming;
       }
       const double error = time / seconds - 1;
       INFO(fmt::format("{} {}, {}: {:+.1f}%", step.prices, step.preset, name_of(category), 100 * error));

@@ -22,7 +22,7 @@ TEST_CASE("The kernels of a step have the FLOPs that the model declares, under e
           }
         }
       }
-      const auto declared = static_cast<double>(run.schedule.model.training_flops() * run.schedule.accumulation);
+      const auto declared = static_cast<double>(run.schedule.model.training_flops() * run.schedule.policy.accumulation);
       CHECK(flops == Approx(declared).epsilon(1e-12));
       CHECK(updated > 0);
     }

@@ -27,7 +27,7 @@ TEST_CASE("A serial step takes its FLOPs, bytes and sent bytes at the machine's 
   const double compute = all - seconds({2e11, 1e10, 1e9}), memory = all - seconds({1e11, 2e10, 1e9}),
                link = all - seconds({1e11, 1e10, 2e9});
   CHECK(compute + memory + link == Approx(all / 2));
-  const auto flops = static_cast<double>(run.schedule.model.training_flops() * run.schedule.accumulation);
+  const auto flops = static_cast<double>(run.schedule.model.training_flops() * run.schedule.policy.accumulation);
   CHECK(2 * compute == Approx(flops / 1e11));
   CHECK(2 * link >= static_cast<double>(run.schedule.wire_bytes_per_step()) / 1e9);
   CHECK(2 * link < 1.01 * static_cast<double>(run.schedule.wire_bytes_per_step()) / 1e9);

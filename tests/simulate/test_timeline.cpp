@@ -18,7 +18,7 @@ double seconds_of(OperationId id) { return 1e-3 * (1 + static_cast<double>(id.nu
 StepSchedule zero3(std::int64_t prefetch, std::int64_t layers = 4) {
   SchedulePolicy policy;
   policy.strategy = Strategy::zero3;
-  policy.prefetch_forward = policy.prefetch_backward = prefetch;
+  policy.prefetch.forward = policy.prefetch.backward = prefetch;
   ToyShape shape;
   shape.layers = layers;
   return build_schedule(toy_model(shape), grid_for(Strategy::zero3, 2, 2, 0), policy);

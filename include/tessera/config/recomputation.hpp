@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "tessera/config/options.hpp"
-
 namespace tessera {
+
+struct MemoryOptions;
 
 /// Halves of blocks whose saved values are recomputed.
 struct Recomputation {

@@ -35,7 +35,7 @@ struct BoundOperation {
   std::vector<Update> updates;  ///< of matrices, and of other elements
   DirectionArguments direction;
   std::vector<OrthogonalizeArguments> matrices;
-  // load, store
+  // load, store; cast and slice, without a number of bytes
   struct Copy {
     const void* from = nullptr;
     void* to = nullptr;

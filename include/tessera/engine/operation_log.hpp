@@ -11,7 +11,7 @@
 namespace tessera {
 
 /// Returns the category of the time in which compute runs, or waits for, an operation.
-TimeCategory category_of(const StepSchedule& schedule, const Operation& op);
+TimeCategory category_of(const Operation& op);
 
 /// Returns the number of each queue's stream. The compute queue has stream 0. Communication has another for all its
 /// queues, or one for each; one for all (`one_for_all`) is legal, because list order is issue order. Offloading has one
@@ -54,7 +54,7 @@ class OperationLog {
 
   /// Notes that an operation ran on a stream, 0 being the compute stream. Any thread. Nanoseconds, as below.
   void ran(OperationId id, int stream, std::int64_t begin, std::int64_t end) {
-    const TimeCategory category = category_of(schedule_, schedule_.operation(id));
+    const TimeCategory category = category_of(schedule_.operation(id));
     if (counts_) times_.add_operation(category, end - begin);
     if (counts_ && stream == 0) times_.add(category, end - begin);
     add({begin, end, 0, 0, id, {}, category, static_cast<std::int8_t>(stream)});
@@ -62,8 +62,7 @@ class OperationLog {
   /// Notes that the compute stream waited for `awaited` before `id`, or before the segment's end (none). If `awaited`
   /// is `id` itself, or none, it was idle without waiting for another operation.
   void waited(OperationId id, OperationId awaited, std::int64_t begin, std::int64_t end) {
-    const TimeCategory category =
-        awaited ? category_of(schedule_, schedule_.operation(awaited)) : TimeCategory::exposed_other;
+    const TimeCategory category = awaited ? category_of(schedule_.operation(awaited)) : TimeCategory::exposed_other;
     if (counts_) times_.add(category, end - begin);
     add({begin, end, 0, 0, id, awaited, category, 0});
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "tessera/config/options.hpp"
 #include "tessera/fit/fit.hpp"
 
 namespace tessera {

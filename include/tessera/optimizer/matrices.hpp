@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tessera/config/options.hpp"
+#include "tessera/config/enums.hpp"
 #include "tessera/shard/units.hpp"
 
 namespace tessera {

@@ -8,10 +8,12 @@
 #include <string_view>
 
 #include "tessera/base/dtype.hpp"
-#include "tessera/config/options.hpp"
+#include "tessera/config/enums.hpp"
 #include "tessera/kernels/kernels.hpp"
 
 namespace tessera {
+
+struct OptimOptions;
 
 /// The numbers that a run keeps for each parameter element: its master copy and the optimizer's states. Each kind's
 /// name is that of a dataset in a shard and of a group in tensors.h5.

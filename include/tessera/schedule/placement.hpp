@@ -19,10 +19,10 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-/// One collective, or a slice of what the rank has, and the placement of its result.
+/// One collective, or a slice or cast of what the rank has, and the placement of its result.
 struct Redistribution {
-  OperationKind kind;  ///< reduce_scatter, all_reduce, gather or slice
-  Group group;         ///< self: a gather within one rank, which casts
+  OperationKind kind;  ///< reduce_scatter, all_reduce, gather, slice or cast
+  Group group;
   Placement result;
 };
 

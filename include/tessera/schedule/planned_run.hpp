@@ -8,6 +8,8 @@
 
 namespace tessera {
 
+struct Options;
+
 /// Returns the policy that resolved options ask for (defaults by strategy filled in).
 SchedulePolicy policy_from(const Options& options);
 

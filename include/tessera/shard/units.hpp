@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/config/options.hpp"
+#include "tessera/config/enums.hpp"
 #include "tessera/model/parts.hpp"
 
 namespace tessera {

@@ -26,7 +26,7 @@ void CpuPlayer::find_border_waits() {
     std::map<TimeCategory, OperationId> last;
     for (const OperationId id : segment.operations()) {
       const Operation& op = schedule_.operation(id);
-      if (!queues_.on_compute(op.queue)) last[category_of(schedule_, op)] = id;
+      if (!queues_.on_compute(op.queue)) last[category_of(op)] = id;
     }
     std::vector<OperationId>& waits = border_waits_.emplace_back();
     for (const auto& [category, id] : last) {

@@ -51,7 +51,8 @@ class GpuBackend final : public Backend {
   }
 
   void open(Resources& all, const StepSchedule& schedule, const MemoryPlan& plan) const override {
-    all.compute = std::make_unique<GpuCompute>(*all.device, all.settings, all.address(schedule.kernel_workspace),
+    all.compute = std::make_unique<GpuCompute>(*all.device, all.settings,
+                                               all.address(schedule.reserved(Reserved::kernel_workspace)),
                                                &schedule.model, &all.context);
     require_same_kernels(all);
     all.communicators = open_gpu_communicators(all, schedule, plan);

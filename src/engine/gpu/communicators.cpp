@@ -21,7 +21,8 @@ std::unique_ptr<DeviceCommBackend> open_transport(const Resources& all, const St
   settings.largest_result = largest.result;
   settings.external_workspace = true;
   settings.staging = staging;
-  if (schedule.messages) settings.messages = all.memory->bytes_of(schedule, schedule.messages);
+  if (schedule.reserved(Reserved::messages))
+    settings.messages = all.memory->bytes_of(schedule, schedule.reserved(Reserved::messages));
   return make_device_comm_backend(all.context, *all.device, settings);
 }
 
@@ -38,7 +39,7 @@ std::unique_ptr<Communicators> open_gpu_communicators(Resources& all, const Step
     require_equal(all.context, "NCCL " + nccl_version(), "one version for all ranks");
   const LargestBuffers largest = largest_buffers(schedule);
   std::unique_ptr<SharedRegion> staging;
-  if (schedule.staging)
+  if (schedule.reserved(Reserved::staging))
     staging = std::make_unique<SharedRegion>(all.context, plan.region(MemorySpace::host, RegionKind::shared).bytes);
   auto opened = open_transport(all, schedule, largest, staging.get());
   DeviceCommBackend& transport = *opened;

@@ -22,7 +22,8 @@ std::string why_no_graphs(const Device& device, const PlayerSettings& settings) 
 GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
                      const PlayerSettings& settings)
     : Player(schedule, resources, optimizer, settings),
-      exchange_(*resources.device, schedule.most_input_integers(), resources.address(schedule.exchange)),
+      exchange_(*resources.device, schedule.most_input_integers(),
+                resources.address(schedule.reserved(Reserved::exchange))),
       queues_(*resources.device, resources.settings.queue_mode, false, copies_in_steps(schedule)),
       order_(schedule, *resources.device, queues_),
       flight_(schedule, *resources.device, queues_, resources.context.notice(), settings.flight),

@@ -35,7 +35,7 @@ void InputCopies::plan(const std::vector<ComputeStep>& steps) {
   if (s.offloaded_inputs == 0) return;
   head_ = std::ranges::find_if(steps, [](const ComputeStep& step) { return step.is_head; }) - steps.begin();
   const std::vector<Kept> kept = inputs_of_recomputes(steps, head_, s.model.parts.size());
-  const std::int64_t ahead = s.inputs_in_flight - 1;
+  const std::int64_t ahead = s.policy.inputs_in_flight - 1;
   for (std::int64_t i = 0; i < std::ssize(kept); ++i) {
     const Kept& one = kept[static_cast<std::size_t>(i)];
     if (one.wanted == head_ + 1) continue;  // it would be copied out only to be copied back
@@ -48,7 +48,7 @@ std::vector<Edge> InputCopies::waits_of(std::int64_t step) const {
   if (trips_.empty()) return {};
   // While the head computes, where memory often peaks, no input is left on the device.
   if (step == head_) return {{trips_.back().stored, EdgeReason::staging}};
-  const auto limit = static_cast<std::size_t>(w_.schedule().inputs_in_flight);
+  const auto limit = static_cast<std::size_t>(w_.policy().inputs_in_flight);
   for (std::size_t i = limit; i < trips_.size(); ++i) {
     if (trips_[i].made == step) return {{trips_[i - limit].stored, EdgeReason::staging}};
   }
@@ -95,17 +95,17 @@ std::int64_t inputs_to_offload(const Recomputation& recomputation, std::int64_t 
 }
 
 std::vector<FormulaTerm> input_copy_terms(const StepSchedule& schedule) {
-  const std::int64_t times = schedule.offloaded_inputs * schedule.accumulation;
+  const std::int64_t times = schedule.offloaded_inputs * schedule.policy.accumulation;
   if (times == 0) return {};
   const std::int64_t elements = schedule.model.residual_elements();
   std::vector<FormulaTerm> terms;
   for (const std::string_view name : {"inputs of blocks to the host", "inputs of blocks to the device"})
-    terms.push_back({name, times, Group::self, elements, schedule.compute, times * bytes_of_input(schedule)});
+    terms.push_back({name, times, Group::self, elements, schedule.policy.compute, times * bytes_of_input(schedule)});
   return terms;
 }
 
 std::int64_t bytes_of_input(const StepSchedule& schedule) {
-  return schedule.model.residual_elements() * size_of(schedule.compute);
+  return schedule.model.residual_elements() * size_of(schedule.policy.compute);
 }
 
 }  // namespace tessera

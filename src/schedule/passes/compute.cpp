@@ -14,8 +14,7 @@ std::string name_of(const MicroStepKind& kind, const SchedulePolicy& policy) {
 
 }  // namespace
 
-Compute::Compute(Writer& writer, const SchedulePolicy& policy, Parameters& parameters)
-    : w_(writer), policy_(policy), parameters_(parameters), copies_(writer) {
+Compute::Compute(Writer& writer, Parameters& parameters) : w_(writer), parameters_(parameters), copies_(writer) {
   for (const ConstantTensor& constant : w_.schedule().model.constants) {
     Value value = value_of(ValueKind::constant, constant.dtype, constant.elements);
     value.slot = static_cast<std::int32_t>(constants_.size());
@@ -25,20 +24,17 @@ Compute::Compute(Writer& writer, const SchedulePolicy& policy, Parameters& param
 
 std::vector<UnitId> Compute::units_gathered_first() const {
   std::vector<UnitId> units;
-  if (policy_.prefetch_forward == 0) return units;
-  const StepSchedule& s = w_.schedule();
+  if (w_.policy().prefetch.forward == 0) return units;
+  const auto steps = compute_order(w_.schedule(), true);
   // All carried copies are waited for at the border, so a deeper prefetch begins after it.
-  SchedulePolicy nearest = policy_;
-  nearest.prefetch_forward = 1;
-  const auto steps = compute_order(s.model, s.layout, policy_.recomputation, true);
-  for (const GatherInstance& instance : plan(steps, false, false, nearest).instances) {
+  for (const GatherInstance& instance : plan(steps, false, false, {1, w_.policy().prefetch.backward}).instances) {
     if (instance.position == 0) units.push_back(instance.unit);
   }
   return units;
 }
 
 std::string Compute::name_of_micro_step(const MicroStepKind& kind, const MicroStepKind& before) {
-  std::string name = name_of(kind, policy_);
+  std::string name = name_of(kind, w_.policy());
   if (names_.insert(name).second) return name;
   name += fmt::format(" after {}{}", before.merged_slots.size(), before.ends_block() ? " in place" : "");
   TESSERA_ASSERT(names_.insert(name).second, "two segments of one kind after one kind");
@@ -47,12 +43,11 @@ std::string Compute::name_of_micro_step(const MicroStepKind& kind, const MicroSt
 
 SegmentId Compute::write_micro_step(const MicroStepKind& kind, const MicroStepKind& before, Gradients& gradients,
                                     Scalars& scalars) {
-  const StepSchedule& s = w_.schedule();
   begin(SegmentRole::micro_step, name_of_micro_step(kind, before));
-  if (policy_.accumulation > 1) scalars.sum_wish();
+  if (w_.policy().accumulation > 1) scalars.sum_wish();
   gradients.begin(kind, before);
-  const auto steps = compute_order(s.model, s.layout, policy_.recomputation, true);
-  const GatherPlan gathers = plan(steps, !kind.first, !kind.last, policy_);
+  const auto steps = compute_order(w_.schedule(), true);
+  const GatherPlan gathers = plan(steps, !kind.first, !kind.last, w_.policy().prefetch);
   copies_.plan(steps);
   if (kind.first) note_savings(gathers), gradients.note_savings();
   emit_gathers(gathers, 0, {});
@@ -83,8 +78,8 @@ SegmentId Compute::write_evaluation(Scalars& scalars) {
 }
 
 void Compute::write_forward(const std::function<OperationId(const ComputeStep&)>& write_head) {
-  const auto steps = compute_order(*model_, w_.schedule().layout, {}, false);
-  const GatherPlan gathers = plan(steps, false, true, policy_);
+  const auto steps = compute_order(w_.schedule(), false);
+  const GatherPlan gathers = plan(steps, false, true, w_.policy().prefetch);
   emit_gathers(gathers, 0, {});
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const OperationId id = steps[i].is_head ? write_head(steps[i]) : forward(steps[i]);
@@ -98,18 +93,18 @@ void Compute::begin(SegmentRole role, const std::string& name) {
   model_ = &s.model_of(role);
   activations_.assign(s.model.parts.size(), {});
   saved_.assign(s.model.parts.size(), {});
-  Operation op = operation_of(OperationKind::load, Queue::load, {});
+  Operation op = operation_of(OperationKind::load_input, Queue::load, {});
   const Value tokens = value_of(ValueKind::tokens, DType::int32, model_->input_integers());
   tokens_ = w_.write(op, local("tokens", Category::activations), tokens);
   w_.emit(std::move(op));
 }
 
 GatherPlan Compute::plan(std::vector<ComputeStep> steps, bool after_first_micro_step, bool hands_on,
-                         const SchedulePolicy& policy) const {
+                         SchedulePolicy::Prefetch prefetch) const {
   for (ComputeStep& step : steps)
     std::erase_if(step.units, [&](UnitId unit) { return parameters_.are_there(unit, after_first_micro_step); });
-  const bool stay = life_of(policy) == ParameterLife::step;  // carried copies stay there until the update
-  return plan_gathers(w_.schedule(), policy, steps, {parameters_.carried(), hands_on && !stay});
+  const bool stay = life_of(w_.policy()) == ParameterLife::step;  // carried copies stay there until the update
+  return plan_gathers(w_.schedule(), prefetch, steps, {parameters_.carried(), hands_on && !stay});
 }
 
 void Compute::emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after) {
@@ -130,22 +125,22 @@ OperationId Compute::emit_slices(const GatherPlan& plan, std::int64_t step, Oper
 
 void Compute::note_savings(const GatherPlan& plan) {
   const StepSchedule& s = w_.schedule();
-  const Group sharded = rules_of(policy_.strategy).state;
+  const Group sharded = rules_of(w_.policy().strategy).state;
   const auto note = [&](UnitId unit, const char* why, Group group, std::int64_t times) {
     const std::int64_t padded = s.unit(unit).padded;
-    const std::int64_t bytes = w_.wire_bytes(padded, s.compute, group) * times;
+    const std::int64_t bytes = w_.wire_bytes(padded, s.policy.compute, group) * times;
     const std::string name = fmt::format("{}: {}", s.unit(unit).name, why);
     if (bytes > 0) w_.add_saving(name, bytes);
-    if (s.offload == Offload::params && s.is_offloaded(unit) && group != Group::sub)
-      w_.add_copy_saving(name, padded / s.grid.size(sharded) * size_of(s.compute) * times);
+    if (s.policy.offload == Offload::params && s.is_offloaded(unit) && group != Group::sub)
+      w_.add_copy_saving(name, padded / s.grid.size(sharded) * size_of(s.policy.compute) * times);
   };
   // The gather that a micro-step leaves out is one for backward: of slices, if slices stay.
   const Group group = s.grid.size(Group::sub) > 1 ? Group::sub : sharded;
   for (const KeptUnit& kept : plan.kept)
     note(kept.unit, kept.read_once ? "read in one phase only" : "kept from forward to backward", group,
-         policy_.accumulation);
+         w_.policy().accumulation);
   for (const UnitId unit : plan.kept_for_next)
-    note(unit, "kept from micro-step to micro-step", sharded, policy_.accumulation - 1);
+    note(unit, "kept from micro-step to micro-step", sharded, w_.policy().accumulation - 1);
 }
 
 Operation Compute::compute(const ComputeStep& step, std::vector<ValueId> inputs) {
@@ -179,7 +174,7 @@ OperationId Compute::forward(const ComputeStep& step) {
   }
   const bool recomputes = step.kind == OperationKind::recompute;
   if (step.writes_output) {
-    const Value output = value_of(ValueKind::activation, s.compute, model_->residual_elements(), step.part);
+    const Value output = value_of(ValueKind::activation, s.policy.compute, model_->residual_elements(), step.part);
     activations_[step.part] = w_.write(op, local("out " + part.name, Category::activations), output);
   }
   saved_[step.part].clear();
@@ -200,7 +195,7 @@ OperationId Compute::head(const ComputeStep& step, bool starts_sums, Gradients* 
   scalars.count_loss(op, starts_sums);
   if (gradients == nullptr) {
     ValueId losses;
-    if (policy_.token_losses) {
+    if (w_.policy().token_losses) {
       const Value value = value_of(ValueKind::token_losses, DType::fp32, s.model.tokens(), step.part);
       losses = w_.write(op, local("token losses", Category::activations), value);
     }
@@ -208,7 +203,8 @@ OperationId Compute::head(const ComputeStep& step, bool starts_sums, Gradients* 
     if (losses) copy_to_host(losses, losses_on_host_, "token losses on the host");
     return id;
   }
-  const Value gradient = value_of(ValueKind::activation_gradient, s.compute, s.model.residual_gradient_elements());
+  const Value gradient =
+      value_of(ValueKind::activation_gradient, s.policy.compute, s.model.residual_gradient_elements());
   activation_gradient_ = w_.write(op, local("d out", Category::activations), gradient);
   gradients->contribute(op);
   return emit(std::move(op), part.backward.scratch_bytes);

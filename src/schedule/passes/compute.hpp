@@ -17,7 +17,7 @@ namespace tessera {
 class Compute {
  public:
   /// Adds the storages of constants, which parts read and no step changes.
-  Compute(Writer& writer, const SchedulePolicy& policy, Parameters& parameters);
+  Compute(Writer& writer, Parameters& parameters);
 
   /// Returns the units that a micro-step gathers before it computes if it gathers one unit ahead; none without
   /// prefetching.
@@ -38,7 +38,7 @@ class Compute {
   void write_forward(const std::function<OperationId(const ComputeStep&)>& write_head);
   /// Plans when the units that are not there are gathered. `hands_on`: the next segment begins as this one does.
   GatherPlan plan(std::vector<ComputeStep> steps, bool after_first_micro_step, bool hands_on,
-                  const SchedulePolicy& policy) const;
+                  SchedulePolicy::Prefetch prefetch) const;
   /// Emits the gathers that are planned for `position`, after operation `after` (-1: at once).
   void emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after);
   /// Emits the slices that stay of those units whose full copy is read for the last time by compute step `step`,
@@ -68,7 +68,6 @@ class Compute {
   void note_savings(const GatherPlan& plan);
 
   Writer& w_;
-  SchedulePolicy policy_;
   Parameters& parameters_;
   std::vector<StorageId> constants_;    ///< per ModelParts::constants
   std::set<std::string> names_;         ///< of micro-steps

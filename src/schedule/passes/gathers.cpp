@@ -80,10 +80,11 @@ void cross_borders(const std::vector<ComputeStep>& steps, const Border& border, 
   wanted.insert(wanted.end(), next.begin(), next.end());
 }
 
-/// Returns the earliest position allowed. A gather may not be issued while `limit` counted units are alive: it waits
+/// Returns the earliest position allowed. A gather may not be issued while as many counted units are alive: it waits
 /// until enough earlier ones have been read for the last time.
 std::int64_t position_under_limit(const StepSchedule& schedule, const std::vector<GatherInstance>& earlier,
-                                  const GatherInstance& instance, std::int64_t limit) {
+                                  const GatherInstance& instance) {
+  const std::int64_t limit = schedule.policy.limit_all_gathers;
   std::vector<std::int64_t> last_uses;
   for (const GatherInstance& other : earlier) {
     if (other.counts) last_uses.push_back(other.last_use);
@@ -101,12 +102,13 @@ std::int64_t position_under_limit(const StepSchedule& schedule, const std::vecto
 
 }  // namespace
 
-std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout,
-                                       const Recomputation& recomputation, bool training) {
+std::vector<ComputeStep> compute_order(const StepSchedule& schedule, bool training) {
+  const ModelParts& model = schedule.model;
+  const Recomputation& recomputation = schedule.policy.recomputation;
   std::vector<ComputeStep> steps;
   auto kind_of = [&](PartId id) { return model.parts[id].kind; };
   auto add = [&](OperationKind kind, PartId id, bool backward_phase) {
-    steps.push_back(make_step(model, layout, kind, id, backward_phase));
+    steps.push_back(make_step(model, schedule.layout, kind, id, backward_phase));
   };
   for (const PartId id : model.parts.ids()) {
     if (kind_of(id) != PartKind::head) add(OperationKind::forward, id, false);
@@ -136,13 +138,13 @@ std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout
   return steps;
 }
 
-GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& policy,
+GatherPlan plan_gathers(const StepSchedule& schedule, SchedulePolicy::Prefetch prefetch,
                         const std::vector<ComputeStep>& steps, const Border& border) {
   GatherPlan plan;
   const IndexedVector<UnitId, Uses> uses = uses_of(schedule.layout.units.size(), steps);
   std::vector<GatherInstance> wanted;
   // The formula counts one gather per phase for these strategies; a gather that is left out is a saving.
-  const ParameterLife life = life_of(policy);
+  const ParameterLife life = life_of(schedule.policy);
   const bool gathered_per_phase = life == ParameterLife::phase || life == ParameterLife::micro_step;
   for (const UnitId unit : uses.ids()) {
     const Uses& u = uses[unit];
@@ -186,15 +188,15 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
     }
     const ComputeStep& reader = steps[static_cast<std::size_t>(instance.first_use) % steps.size()];
     const bool backward = reader.backward_phase && !reader.is_head;
-    const std::int64_t depth = backward ? policy.prefetch_backward : policy.prefetch_forward;
+    const std::int64_t depth = backward ? prefetch.backward : prefetch.forward;
     if (depth == 0) {
       instance.position = instance.first_use;
     } else {
       const auto before = static_cast<std::int64_t>(counted_first_uses.size());
       instance.position = before < depth ? 0 : counted_first_uses[static_cast<std::size_t>(before - depth)];
     }
-    if (gathers_are_limited(policy) && policy.limit_all_gathers > 0 && instance.counts) {
-      const std::int64_t allowed = position_under_limit(schedule, plan.instances, instance, policy.limit_all_gathers);
+    if (schedule.policy.limit_all_gathers > 0 && instance.counts) {
+      const std::int64_t allowed = position_under_limit(schedule, plan.instances, instance);
       if (allowed > instance.position) {
         instance.position = allowed;
         instance.reason = EdgeReason::gather_limit;

@@ -21,8 +21,7 @@ struct ComputeStep {
 };
 
 /// Returns the compute operations of a training micro-step (with `training` false, of an evaluation: forward only).
-std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout,
-                                       const Recomputation& recomputation, bool training);
+std::vector<ComputeStep> compute_order(const StepSchedule& schedule, bool training);
 
 /// Where a full copy is read: in its own segment, in the next one too, or in the next one alone.
 enum class CopyUse : std::uint8_t { here, here_and_next, next };
@@ -58,7 +57,7 @@ struct GatherPlan {
 };
 
 /// Places the gathers. Throws UsageError where the limit is below what one compute step needs.
-GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& policy,
+GatherPlan plan_gathers(const StepSchedule& schedule, SchedulePolicy::Prefetch prefetch,
                         const std::vector<ComputeStep>& steps, const Border& border = {});
 
 }  // namespace tessera

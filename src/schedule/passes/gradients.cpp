@@ -19,19 +19,14 @@ std::vector<UnitId> trained_units_of(const StepSchedule& s, PartId part) {
 
 }  // namespace
 
-Gradients::Gradients(Writer& writer, const SchedulePolicy& policy, const Placement& updated, Scalars& scalars)
-    : w_(writer),
-      scalars_(scalars),
-      inner_(rules_of(policy.strategy).inner),
-      accumulation_(policy.accumulation),
-      reduces_each_micro_step_(policy.reduce_each_micro_step),
-      adds_in_backward_(policy.adds_in_backward),
-      updated_(updated) {
+Gradients::Gradients(Writer& writer, const Placement& updated, Scalars& scalars)
+    : w_(writer), scalars_(scalars), updated_(updated) {
+  const SchedulePolicy& policy = w_.policy();
   const ProcessGrid& grid = w_.schedule().grid;
-  const Groups inner = grid.larger_than_one({inner_});
-  const Groups outer = grid.larger_than_one({rules_of(policy.strategy).outer});
-  contributed_ = {{}, grid.larger_than_one({inner_, rules_of(policy.strategy).outer}), policy.reduce};
-  const bool at_once = !inner.empty() && (reduces_each_micro_step_ || accumulation_ == 1);
+  const StrategyRules& rules = rules_of(policy.strategy);
+  const Groups inner = grid.larger_than_one({rules.inner}), outer = grid.larger_than_one({rules.outer});
+  contributed_ = {{}, grid.larger_than_one({rules.inner, rules.outer}), policy.reduce};
+  const bool at_once = !inner.empty() && (policy.reduce_each_micro_step || !accumulates());
   waiting_ = at_once ? Placement{inner, outer, DType::fp32} : contributed_;
 }
 
@@ -46,8 +41,8 @@ void Gradients::begin(const MicroStepKind& kind, const MicroStepKind& before) {
 }
 
 bool Gradients::adds_in_backward() const {
-  return adds_in_backward_ && contributed_.dtype == DType::fp32 && !kind_.merged_slots.empty() && !reduces_at_once() &&
-         !(kind_.last && goes_on_wire(contributed_));
+  return w_.policy().adds_in_backward && contributed_.dtype == DType::fp32 && !kind_.merged_slots.empty() &&
+         !reduces_at_once() && !(kind_.last && goes_on_wire(contributed_));
 }
 
 bool Gradients::is_deferred(UnitId unit) const {
@@ -112,7 +107,7 @@ void Gradients::contribute(Operation& op) {
     if (begins_sum(kind_) && !reduces_at_once() && gradient.dtype() == DType::fp32) {
       gradient_[unit] = w_.write(op, accumulator(unit, kind_.result_slot, gradient), gradient);
     } else {
-      const Placement next = accumulation_ > 1 ? waiting_ : measured(contributed_);
+      const Placement next = accumulates() ? waiting_ : measured(contributed_);
       const RegionKind region = redistribute(contributed_, next).empty() ? RegionKind::private_ : RegionKind::shared;
       gradient_[unit] = w_.write(op, local("grad " + s.unit(unit).name, Category::gradients, region), gradient);
     }
@@ -139,7 +134,7 @@ void Gradients::finish_ready(PartId part) {
 
 void Gradients::finish(UnitId unit) {
   ValueId gradient = gradient_.at(unit);
-  if (accumulation_ > 1) gradient = bring(gradient, waiting_, begins_sum(kind_) ? kind_.result_slot : -1);
+  if (accumulates()) gradient = bring(gradient, waiting_, begins_sum(kind_) ? kind_.result_slot : -1);
   if (defers()) {
     unsummed_.emplace_back(unit, gradient);
   } else {
@@ -148,7 +143,7 @@ void Gradients::finish(UnitId unit) {
 }
 
 void Gradients::sum(UnitId unit, ValueId gradient) {
-  if (accumulation_ > 1) gradient = accumulate(unit, gradient, kind_);
+  if (accumulates()) gradient = accumulate(unit, gradient, kind_);
   if (!kind_.last) return;
   gradient = bring(gradient, measured(w_.value(gradient).placement));
   unmeasured_.push_back(gradient);
@@ -163,13 +158,14 @@ ValueId Gradients::bring(ValueId gradient, const Placement& to, int slot) {
     const Redistribution& step = steps[i];
     Value result = w_.redistributed(gradient, step);
     const std::string name = w_.schedule().unit(result.unit).name;
-    const bool gathers = step.kind == OperationKind::gather, ends = i + 1 == steps.size();
+    const bool reduces = step.kind == OperationKind::reduce_scatter || step.kind == OperationKind::all_reduce;
+    const bool ends = i + 1 == steps.size();
     StorageId into;
     if (ends && slot >= 0) {
       into = accumulator(result.unit, slot, result);
     } else {  // peers read what is reduced next, and write what is gathered
-      into = w_.add(local((gathers ? "reduced grad " : "shard grad ") + name, Category::gradients,
-                          gathers || !ends ? RegionKind::shared : RegionKind::private_),
+      into = w_.add(local((reduces ? "shard grad " : "reduced grad ") + name, Category::gradients,
+                          reduces && ends ? RegionKind::private_ : RegionKind::shared),
                     result.bytes());
     }
     const bool was_full = w_.value(gradient).placement.shard.empty();
@@ -254,11 +250,10 @@ void Gradients::sum_and_measure_all_but(std::size_t keep) {
 
 void Gradients::note_savings() const {
   const StepSchedule& s = w_.schedule();
-  if (s.grid.size(inner_) == 1) return;
-  if (updated_.shard.empty() && reduces_each_micro_step_ && accumulation_ > 1) {
-    w_.add_saving("gradients stay split between micro-steps",
-                  w_.wire_bytes(s.layout.trained_elements(), s.reduce, inner_) * (accumulation_ - 1));
-  }
+  const Group inner = rules_of(s.policy.strategy).inner;
+  if (s.grid.size(inner) == 1 || !updated_.shard.empty() || !s.policy.reduce_each_micro_step || !accumulates()) return;
+  w_.add_saving("gradients stay split between micro-steps",
+                w_.wire_bytes(s.layout.trained_elements(), s.policy.reduce, inner) * (s.policy.accumulation - 1));
 }
 
 }  // namespace tessera

@@ -14,12 +14,12 @@ inline constexpr std::int64_t kGradientStaging = 2;
 class Gradients {
  public:
   /// `updated` is the placement of masters and moments; the update needs its gradients in the same placement.
-  Gradients(Writer& writer, const SchedulePolicy& policy, const Placement& updated, Scalars& scalars);
+  Gradients(Writer& writer, const Placement& updated, Scalars& scalars);
 
   /// Returns how many full gradients of block units may be in flight; 0: no limit.
   std::int64_t limit() const { return reduces_at_once() ? kGradientStaging : 0; }
   /// Returns whether a micro-step leaves its last gradients to the next one to be reduced.
-  bool defers() const { return accumulation_ > 1 && reduces_at_once(); }
+  bool defers() const { return accumulates() && reduces_at_once(); }
   /// Begins a micro-step: notes which parts have to contribute to each unit's gradient. `before` is the kind of the
   /// previous micro-step, which matters if that one defers().
   void begin(const MicroStepKind& kind, const MicroStepKind& before);
@@ -40,12 +40,11 @@ class Gradients {
   void note_savings() const;
 
  private:
+  bool accumulates() const { return w_.policy().accumulation > 1; }
   /// Returns whether each micro-step's full gradient enters the inner reduction at once.
   bool reduces_at_once() const { return !waiting_.shard.empty(); }
   /// Returns whether the gradient of a micro-step of this kind is the first of its sum and waits for the next.
-  bool begins_sum(const MicroStepKind& kind) const {
-    return accumulation_ > 1 && !kind.last && kind.merged_slots.empty();
-  }
+  bool begins_sum(const MicroStepKind& kind) const { return accumulates() && !kind.last && kind.merged_slots.empty(); }
   /// Returns whether the parts of this micro-step add to the running sum itself what they make.
   bool adds_in_backward() const;
   /// Returns the placement in which the norm reads a gradient: complete, each element on one rank.
@@ -72,9 +71,6 @@ class Gradients {
 
   Writer& w_;
   Scalars& scalars_;
-  Group inner_;
-  std::int64_t accumulation_;
-  bool reduces_each_micro_step_, adds_in_backward_;
   Placement contributed_;  ///< as backward makes it: full, partial over the inner and the outer group
   Placement waiting_;      ///< between micro-steps
   Placement updated_;

@@ -11,7 +11,7 @@ namespace {
 
 /// Returns the runs from the slices of a unit to the owners of its matrices, in the order of the unit.
 std::vector<ExchangeRun> runs_to_owners(const StepSchedule& s, UnitId unit) {
-  const std::int64_t members = s.grid.size(rules_of(s.strategy).state), share = s.unit(unit).share(members);
+  const std::int64_t members = s.grid.size(rules_of(s.policy.strategy).state), share = s.unit(unit).share(members);
   std::vector<ExchangeRun> runs;
   for (const OwnedTensor& owned : s.owners[unit].tensors) {
     const std::int64_t begin = s.layout.offset_of[owned.tensor];

@@ -25,7 +25,7 @@ class Matrices {
 
  private:
   bool is_shared() const { return !sharded_.shard.empty(); }
-  Group group() const { return rules_of(w_.schedule().strategy).state; }
+  Group group() const { return rules_of(w_.schedule().policy.strategy).state; }
   /// Returns a value for the direction of this rank's slice.
   Value direction(UnitId unit) const;
   Value matrices(UnitId unit) const;

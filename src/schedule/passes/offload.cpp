@@ -22,10 +22,10 @@ Value part_of(Value slice, const Bucket& bucket) {
 }  // namespace
 
 std::vector<Bucket> Parameters::buckets_of(UnitId unit) const {
-  const std::int64_t elements = w_.schedule().state[unit].elements;
+  const std::int64_t elements = w_.schedule().state[unit].elements, most = w_.policy().offload_bucket;
   std::vector<Bucket> buckets;
-  for (std::int64_t first = 0; first < elements; first += bucket_elements_)
-    buckets.push_back({first, std::min(bucket_elements_, elements - first)});
+  for (std::int64_t first = 0; first < elements; first += most)
+    buckets.push_back({first, std::min(most, elements - first)});
   return buckets;
 }
 
@@ -46,7 +46,7 @@ void Parameters::update_on_host(UnitId unit, ValueId gradient, ValueId clipped) 
 }
 
 void Parameters::bring_up_first(UnitId unit, const Bucket& bucket) {
-  Operation op = on_bucket(OperationKind::gather, Queue::host, unit, bucket);
+  Operation op = on_bucket(OperationKind::cast, Queue::host, unit, bucket);
   op.reads = {master(unit)};
   const ValueId cast = write_cast(op);
   if (cast) w_.emit(std::move(op));

@@ -4,12 +4,10 @@
 
 namespace tessera {
 
-Parameters::Parameters(Writer& writer, const SchedulePolicy& policy)
-    : w_(writer),
-      offload_(policy.offload),
-      bucket_elements_(policy.offload_bucket),
-      parameter_buffers_(writer, "buffer of parameters", Category::parameters) {
+Parameters::Parameters(Writer& writer)
+    : w_(writer), parameter_buffers_(writer, "buffer of parameters", Category::parameters) {
   const StepSchedule& s = w_.schedule();
+  const SchedulePolicy& policy = s.policy;
   const StrategyRules& rules = rules_of(policy.strategy);
   sharded_ = {s.grid.larger_than_one({rules.state}), {}, DType::fp32};
   loaded_ = {sharded_.shard, {}, policy.compute};
@@ -20,7 +18,7 @@ Parameters::Parameters(Writer& writer, const SchedulePolicy& policy)
     OfUnit of;
     of.offloaded = s.is_offloaded(unit);
     of.rests = of.offloaded ? loaded_ : sharded_;
-    if (!s.unit(unit).trains) add_parameters(of, unit, policy);
+    if (!s.unit(unit).trains) add_parameters(of, unit);
     Value value;
     value.unit = unit;
     value.elements = s.unit(unit).share(s.grid.size(rules.state));
@@ -76,11 +74,11 @@ void Parameters::add_state(OfUnit& of, const Value& slice) {
   UnitState& state = w_.state(slice.unit);
   state.elements = value.elements;
   state.master = add("master ", Category::parameters, space, value);
-  const OptimizerRules& optimizer = rules_of(w_.schedule().optimizer);
+  const OptimizerRules& optimizer = rules_of(w_.schedule().policy.optimizer);
   value.kind = ValueKind::moments;
   value.placement.dtype = optimizer.dtype;
   const Unit& unit = w_.schedule().unit(slice.unit);
-  value.elements = state_elements(w_.schedule().optimizer, unit, unit.padded / state.elements);
+  value.elements = state_elements(w_.schedule().policy.optimizer, unit, unit.padded / state.elements);
   state.moments = add("moments ", Category::optimizer_state, space, value);
   value = slice;
   value.kind = ValueKind::parameter;
@@ -92,11 +90,11 @@ void Parameters::add_state(OfUnit& of, const Value& slice) {
 
 /// Of what does not train a rank keeps no masters: only its share in the compute type, or all if full parameters always
 /// stay.
-void Parameters::add_parameters(OfUnit& of, UnitId unit, const SchedulePolicy& policy) {
+void Parameters::add_parameters(OfUnit& of, UnitId unit) {
   const StepSchedule& s = w_.schedule();
-  of.rests = life_of(policy) == ParameterLife::rest ? full_ : loaded_;
+  of.rests = life_of(s.policy) == ParameterLife::rest ? full_ : loaded_;
   Value value = full_copy(unit);
-  if (!of.rests.shard.empty()) value.elements = s.unit(unit).share(s.grid.size(rules_of(policy.strategy).state));
+  if (!of.rests.shard.empty()) value.elements = s.unit(unit).share(s.grid.size(rules_of(s.policy.strategy).state));
   value.placement = of.rests;
   w_.state(unit).master = w_.add(at_rest("parameters " + s.unit(unit).name, Category::parameters), value);
   w_.state(unit).elements = value.elements;

@@ -11,7 +11,7 @@ class Parameters {
  public:
   /// Adds the storages that outlive a segment: masters, moments and copies that stay; of units that do not train,
   /// parameters.
-  Parameters(Writer& writer, const SchedulePolicy& policy);
+  explicit Parameters(Writer& writer);
 
   /// Returns the placement of masters and moments.
   const Placement& sharded() const { return sharded_; }
@@ -59,7 +59,7 @@ class Parameters {
   };
 
   /// Adds the state of a unit that does not train.
-  void add_parameters(OfUnit& of, UnitId unit, const SchedulePolicy& policy);
+  void add_parameters(OfUnit& of, UnitId unit);
   /// Returns a full copy of a unit, as compute reads it.
   Value full_copy(UnitId unit) const;
   /// Emits the operations that bring a value of a unit to the placement that compute reads.
@@ -70,7 +70,7 @@ class Parameters {
   /// Returns whether compute reads the same value that a gather would read.
   bool is_full(const OfUnit& of) const { return redistribute(of.rests, full_).empty(); }
   /// Returns whether a unit's shard is loaded each time it is gathered.
-  bool is_loaded_to_gather(const OfUnit& of) const { return of.offloaded && offload_ == Offload::params; }
+  bool is_loaded_to_gather(const OfUnit& of) const { return of.offloaded && w_.policy().offload == Offload::params; }
 
   // offload.cpp: state on the host
   std::vector<Bucket> buckets_of(UnitId unit) const;
@@ -89,8 +89,6 @@ class Parameters {
   ValueId write_bucket(Operation& op, StorageId storage, const Placement& placement);
 
   Writer& w_;
-  Offload offload_ = Offload::none;
-  std::int64_t bucket_elements_ = 0;
   Placement sharded_, full_;
   Placement loaded_;  ///< of a slice in the compute type: an offloaded unit's on the device, or an update's copy
   Placement sliced_;  ///< of the slices that stay after forward

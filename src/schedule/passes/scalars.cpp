@@ -5,14 +5,13 @@
 
 namespace tessera {
 
-Scalars::Scalars(Writer& writer, bool keeps_units) : w_(writer) {
+Scalars::Scalars(Writer& writer) : w_(writer) {
   sum_of_rank_.kind = ValueKind::scalar;
   sum_of_rank_.elements = kReducedIntegers;
   sum_of_rank_.placement = {{}, w_.schedule().grid.larger_than_one({Group::world}), DType::int64};
-  sums_ = w_.add_sums(sum_of_rank_);
+  sums_ = w_.reserve_sums(sum_of_rank_);
   // Of all these only the clip's result is a value of the schedule, and it ends with its segment.
-  results_ = w_.add_scalars(sizeof(StepScalars));
-  if (keeps_units) w_.add_unit_sums(w_.schedule().layout.units.end_id().number() * std::int64_t{sizeof(ExactSum)});
+  results_ = w_.reserve(Reserved::scalars, sizeof(StepScalars));
 }
 
 void Scalars::count_loss(Operation& head, bool starts) {
@@ -32,18 +31,18 @@ void Scalars::measure(ValueId gradient) {
 }
 
 void Scalars::sum_wish() {
-  if (!wish_) wish_ = w_.add_wish(sizeof(StepWish));
+  if (!wish_) wish_ = w_.reserve(Reserved::wish, sizeof(StepWish));
   Value wish = sum_of_rank_;
   wish.kind = ValueKind::wish;
   wish.elements = kWishIntegers;
-  Operation op = operation_of(OperationKind::load, Queue::load, {});
+  Operation op = operation_of(OperationKind::load_input, Queue::load, {});
   w_.write(op, wish_, wish);
   w_.emit(std::move(op));
   sum_over_world(wish_);
 }
 
 void Scalars::take_wish() {
-  Operation op = operation_of(OperationKind::load, Queue::load, {});
+  Operation op = operation_of(OperationKind::load_input, Queue::load, {});
   const ValueId before = w_.current(sums_);
   w_.update(op, before, w_.value(before));
   w_.emit(std::move(op));

@@ -8,8 +8,7 @@ namespace tessera {
 
 class Scalars {
  public:
-  /// `keeps_units`: each norm also stores its sum after each unit.
-  explicit Scalars(Writer& writer, bool keeps_units = false);
+  explicit Scalars(Writer& writer);
 
   /// Lets the head count its loss: from zero where `starts`.
   void count_loss(Operation& head, bool starts);

@@ -18,14 +18,13 @@ std::string verb_of(const StepSchedule& s, const Operation& op) {
   const auto is_logits = [&](ValueId v) { return s.value(v).kind == ValueKind::logits; };
   if (head && std::ranges::any_of(op.writes, is_logits)) return "logits";
   if (head) return op.kind == OperationKind::backward ? "head+loss" : "loss";
-  if (op.kind == OperationKind::gather && !s.communicates(op)) return "cast";
   return std::string(name_of(op.kind));
 }
 
 /// Returns "wte", or "wte [0, 4194304)" where an operation works on a part of the rank's slice.
 std::string unit_of(const StepSchedule& s, const Operation& op) {
   const Unit& unit = s.unit(op.unit);
-  const std::int64_t slice = unit.share(s.grid.size(rules_of(s.strategy).state));
+  const std::int64_t slice = unit.share(s.grid.size(rules_of(s.policy.strategy).state));
   if (op.bucket.count == 0 || op.bucket.count == slice) return unit.name;
   return fmt::format("{} [{}, {})", unit.name, op.bucket.first, op.bucket.end());
 }
@@ -160,7 +159,7 @@ std::string played(const StepSchedule& s, SegmentId id) {
   for (const Play& play : s.step) {
     if (play.segment == id) steps.push_back(play.micro_step);
   }
-  if (s.accumulation == 1) return "played once a step";
+  if (s.policy.accumulation == 1) return "played once a step";
   std::string text = steps.size() == 1 ? "played once a step, for micro-step"
                                        : fmt::format("played {} times a step, for micro-steps", steps.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -173,11 +172,11 @@ std::string played(const StepSchedule& s, SegmentId id) {
 }  // namespace
 
 std::string describe_replays(const StepSchedule& schedule, std::int64_t every) {
-  const std::int64_t a_percent = (100 + schedule.accumulation - 1) / schedule.accumulation;  // steps
+  const std::int64_t a_percent = (100 + schedule.policy.accumulation - 1) / schedule.policy.accumulation;  // steps
   return fmt::format(
       "every {} steps two ranks play each micro-batch of the first micro-step, which compares all ranks and units: one "
       "micro-step more, {:.2g}% of the time (1% with run.replay_every = {})",
-      every, 100.0 / static_cast<double>(every * schedule.accumulation), a_percent);
+      every, 100.0 / static_cast<double>(every * schedule.policy.accumulation), a_percent);
 }
 
 std::string describe_operation(const StepSchedule& schedule, OperationId id) {
@@ -189,10 +188,10 @@ std::string describe_operation(const StepSchedule& schedule, OperationId id) {
 std::string describe_grid(const StepSchedule& schedule) {
   const ProcessGrid& grid = schedule.grid;
   const std::int64_t world = grid.world(), replicas = grid.size(Group::replica);
-  std::string text = fmt::format("{} over {}", name_of(schedule.strategy), counted(world, "rank"));
+  std::string text = fmt::format("{} over {}", name_of(schedule.policy.strategy), counted(world, "rank"));
   if (const std::int64_t kept = grid.size(Group::sub); kept > 1)
     text += fmt::format(", 1/{0} of a unit stays after forward, over {0} ranks", kept);
-  if (!rules_of(schedule.strategy).is_hybrid()) return text;
+  if (!rules_of(schedule.policy.strategy).is_hybrid()) return text;
   text += fmt::format(" ({} of shard groups of {})", counted(replicas, "replica"), grid.size(Group::shard));
   if (replicas == 1 && world > 1) text += ", as without replicas: shard.group_size makes smaller groups";
   return text;
@@ -222,7 +221,7 @@ std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan)
 }
 
 std::string print_units(const StepSchedule& schedule) {
-  const std::int64_t members = schedule.grid.size(rules_of(schedule.strategy).state);
+  const std::int64_t members = schedule.grid.size(rules_of(schedule.policy.strategy).state);
   std::string text = fmt::format("units: {}, {} in all, {} elements with padding\n", describe_grid(schedule),
                                  schedule.layout.units.size(), format_count(schedule.layout.padded_elements()));
   TextTable table({"unit", ">tensors", ">elements", ">padding", ">share of a rank", "block"});

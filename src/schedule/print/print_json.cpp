@@ -88,7 +88,7 @@ Json plays_json(const std::vector<Play>& plays) {
 
 /// Returns the units, each with the parts that read it.
 Json units_json(const StepSchedule& s) {
-  const std::int64_t members = s.grid.size(rules_of(s.strategy).state);
+  const std::int64_t members = s.grid.size(rules_of(s.policy.strategy).state);
   Json units = Json::array();
   for (const Unit& unit : s.layout.units) {
     units.push_back({{"name", unit.name},
@@ -157,22 +157,22 @@ Json architecture_json(const Architecture& a) {
 
 Json schedule_json(const StepSchedule& s, const MemoryPlan& plan) {
   Json json{{"format", kScheduleFormat},
-            {"strategy", name_of(s.strategy)},
+            {"strategy", name_of(s.policy.strategy)},
             {"ranks", s.grid.world()},
             {"ranks_per_node", s.grid.ranks_per_node()},
             {"groups", groups_json(s)},
-            {"accumulation", s.accumulation},
+            {"accumulation", s.policy.accumulation},
             {"micro_batch", s.model.batch},
             {"sequence", s.model.sequence},
             {"parameters", s.model.parameter_count()},
             {"flops_per_token", s.model.training_flops() / s.model.tokens()},
             {"architecture", architecture_json(s.model.architecture)},
-            {"compute", name_of(s.compute)},
-            {"reduce", name_of(s.reduce)},
-            {"gather_limit", s.gather_limit},
+            {"compute", name_of(s.policy.compute)},
+            {"reduce", name_of(s.policy.reduce)},
+            {"gather_limit", s.policy.limit_all_gathers},
             {"gradient_limit", s.gradient_limit},
-            {"prefetch_forward", s.prefetch_forward},
-            {"prefetch_backward", s.prefetch_backward},
+            {"prefetch_forward", s.policy.prefetch.forward},
+            {"prefetch_backward", s.policy.prefetch.backward},
             {"units", units_json(s)},
             {"segments", segments_json(s)},
             {"prologue", plays_json(s.prologue)},

@@ -26,7 +26,7 @@ Json regions_json(const MemoryPlan& plan) {
 
 Json copies_json(const StepSchedule& s) {
   const OffloadAccount account = offload_account(s);
-  return {{"mode", name_of(s.offload)},
+  return {{"mode", name_of(s.policy.offload)},
           {"elements", account.elements},
           {"of", account.of},
           {"host_bytes", account.on_host},
@@ -34,7 +34,7 @@ Json copies_json(const StepSchedule& s) {
           {"host_gradient_bytes", account.gradients},
           {"inputs", s.offloaded_inputs},
           {"input_bytes", s.offloaded_inputs * bytes_of_input(s)},
-          {"inputs_in_flight", s.inputs_in_flight},
+          {"inputs_in_flight", s.policy.inputs_in_flight},
           {"copied_bytes_per_step", s.copied_bytes_per_step()}};
 }
 

@@ -90,7 +90,7 @@ void add_savings(const StepSchedule& s, TextTable& table) {
 
 /// Returns the bytes of matrices that members send to their owners and back, the least and the most; empty without any.
 std::string print_exchanges(const StepSchedule& s) {
-  std::vector<std::int64_t> sent(static_cast<std::size_t>(s.grid.size(rules_of(s.strategy).state)));
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(s.grid.size(rules_of(s.policy.strategy).state)));
   for_each_played(s, [&](const Operation& op) {
     if (op.kind != OperationKind::exchange) return;
     for (std::size_t member = 0; member < sent.size(); ++member)
@@ -116,7 +116,7 @@ std::string print_sent(const StepSchedule& s) {
     table.row({fmt::format("{}{}, {} of {}", t.name, t.in_formula ? "" : " (apart)", groups, t.ranks),
                std::to_string(t.calls), format_bytes(t.bytes)});
   }
-  table.row({"by the formula of " + std::string(name_of(s.strategy)), "", format_bytes(formula_wire_bytes(s))});
+  table.row({"by the formula of " + std::string(name_of(s.policy.strategy)), "", format_bytes(formula_wire_bytes(s))});
   add_savings(s, table);
   table.row({"in all", "", format_bytes(s.wire_bytes_per_step())});
   return table.text() + "  (apart): not in the formula and not in the sum\n" + print_exchanges(s);
@@ -131,7 +131,7 @@ std::string print_offloaded_state(const StepSchedule& s) {
       "  at rest on the host {} more, on the device {} less; from backward to their update {} of gradients on the "
       "host\n"
       "  updated there in the order of use, each unit ahead of its forward in the next step\n",
-      name_of(s.offload), format_count(account.elements), format_count(account.of),
+      name_of(s.policy.offload), format_count(account.elements), format_count(account.of),
       counted(s.layout.units.end_id() - s.offloaded_from, "unit"), s.unit(s.offloaded_from).name,
       format_bytes(account.on_host), format_bytes(account.off_device), format_bytes(account.gradients));
 }
@@ -144,7 +144,7 @@ std::string print_offloaded_inputs(const StepSchedule& s) {
       "memory.offload_activations: the {} of recomputed blocks wait for backward on the host, {} each, {} in all\n"
       "  on the device at most {} that go out, none while the head computes, and at most {} that are back\n",
       counted(s.offloaded_inputs, "input"), format_bytes(each), format_bytes(s.offloaded_inputs * each),
-      s.inputs_in_flight, s.inputs_in_flight);
+      s.policy.inputs_in_flight, s.policy.inputs_in_flight);
 }
 
 /// Returns what is offloaded and what is copied for it; empty if nothing is.
@@ -165,7 +165,7 @@ std::string print_offload(const StepSchedule& s) {
 /// Returns whether a value that a micro-step finds is a sum over micro-steps, not a gradient that is yet to be reduced.
 bool is_accumulator(const StepSchedule& s, const Value& value) {
   if (value.kind != ValueKind::gradient || s.storage(value.storage).space == MemorySpace::host) return false;
-  const bool reduced = s.micro_batches.reduced_each_micro_step && s.grid.size(rules_of(s.strategy).inner) > 1;
+  const bool reduced = s.policy.reduce_each_micro_step && s.grid.size(rules_of(s.policy.strategy).inner) > 1;
   return !reduced || !value.placement.shard.empty();
 }
 
@@ -183,16 +183,16 @@ void for_each_accumulator(const StepSchedule& s, F&& f) {
 }
 
 std::string print_accumulators(const StepSchedule& s) {
-  if (s.accumulation == 1) return "";
+  if (s.policy.accumulation == 1) return "";
   std::map<UnitId, std::int64_t> levels;
   std::int64_t deepest = 0, one_level = 0;
   for_each_accumulator(s, [&](UnitId unit, std::int64_t bytes) {
     if (levels[unit]++ == 0) one_level += bytes;
     deepest = std::max(deepest, levels[unit]);
   });
-  std::string text = fmt::format("accumulation over {} micro-steps keeps {} of gradient sums", s.accumulation,
+  std::string text = fmt::format("accumulation over {} micro-steps keeps {} of gradient sums", s.policy.accumulation,
                                  format_bytes(accumulator_bytes(s)));
-  if (s.deterministic && deepest > 1) {
+  if (s.policy.deterministic && deepest > 1) {
     text += fmt::format(" ({} a unit, for the fixed order of summation; a running sum would be {})", deepest,
                         format_bytes(one_level));
   }

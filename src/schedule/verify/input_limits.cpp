@@ -78,7 +78,7 @@ class InputsOfSegment {
 
   /// Returns the compute operation before the recompute that is as many inputs ahead as may be back; else the head.
   OperationId before_recompute_of(ValueId input) const {
-    const auto ahead = static_cast<std::size_t>(schedule_.inputs_in_flight - 1);
+    const auto ahead = static_cast<std::size_t>(schedule_.policy.inputs_in_flight - 1);
     for (std::size_t i = 0; i < starts_.size(); ++i) {
       const auto& reads = schedule_.operation(starts_[i]).reads;
       if (std::find(reads.begin(), reads.end(), input) == reads.end()) continue;
@@ -98,9 +98,9 @@ class InputsOfSegment {
   void count(const std::vector<StorageId>& earlier, OperationId id, const char* what) {
     std::int64_t alive = 1;
     for (const StorageId storage : earlier) alive += is_done_before(storage, id) ? 0 : 1;
-    if (alive > schedule_.inputs_in_flight)
+    if (alive > schedule_.policy.inputs_in_flight)
       complain(id, fmt::format("{} inputs of blocks may have to {}, the limit is {}", alive, what,
-                               schedule_.inputs_in_flight));
+                               schedule_.policy.inputs_in_flight));
   }
 
   void complain(OperationId id, const std::string& what) {

@@ -30,7 +30,10 @@ void Interpreter::need_space(const Operation& op) {
 }
 
 void Interpreter::load(const Operation& op) {
-  if (!takes_input(op)) return copies_activation(schedule_, op) ? copy_activation(op) : load_bucket(op);
+  return copies_activation(schedule_, op) ? copy_activation(op) : load_bucket(op);
+}
+
+void Interpreter::load_input(const Operation& op) {
   for (const ValueId id : op.writes) {
     State state;
     state.content = {schedule_.value(id).kind, {}, -1, micro_steps_played_};
@@ -79,9 +82,9 @@ void Interpreter::store_snapshot(const Operation& op) {
          "a snapshot is of the unit, in its type, and lies on the host");
   const Unit& unit = schedule_.unit(op.unit);
   const std::int64_t world = schedule_.grid.world();
-  demand(
-      owners_of(out) == world && out.elements == unit.share(world) + state_elements(schedule_.optimizer, unit, world),
-      "each element must be stored on exactly one rank");
+  demand(owners_of(out) == world &&
+             out.elements == unit.share(world) + state_elements(schedule_.policy.optimizer, unit, world),
+         "each element must be stored on exactly one rank");
   demand(schedule_.state[op.unit].snapshot == out.storage, "a snapshot lies elsewhere than is noted of the unit");
   demand(stored_.insert(op.unit).second, "stores a unit twice");
   State state;
@@ -174,12 +177,14 @@ void Interpreter::load_bucket(const Operation& op) {
   }
   if (op.writes.size() + op.updates.size() != 1) return complain("loads more than one slice");
   const Update to = op.writes.empty() ? op.updates[0] : Update{{}, op.writes[0]};
-  demand(schedule_.value(to.after).dtype() == schedule_.compute, "loads parameters in another type than is gathered");
+  demand(schedule_.value(to.after).dtype() == schedule_.policy.compute,
+         "loads parameters in another type than is gathered");
   write_bucket(op, to, ValueKind::parameter, *version);
 }
 
-/// Casts a bucket of a master to the type that is loaded, before the first step.
-void Interpreter::cast_on_host(const Operation& op) {
+/// Casts what one rank has; on the host a bucket of a master to the type that is loaded, before the first step.
+void Interpreter::cast(const Operation& op) {
+  if (op.queue != Queue::host) return gather(op);
   const State* master = op.reads.size() == 1 ? find_read(op, ValueKind::master, op.unit) : nullptr;
   if (master == nullptr || op.writes.size() + op.updates.size() != 1)
     return complain("a cast on the host reads the master of its unit and writes one value");
@@ -191,7 +196,7 @@ void Interpreter::cast_on_host(const Operation& op) {
 void Interpreter::write_cast(const Operation& op, const Update& to, const Value& master, std::int64_t version) {
   const Value& out = schedule_.value(to.after);
   const Bucket& bucket = op.bucket;
-  demand(out.kind == ValueKind::parameter && out.unit == op.unit && out.dtype() == schedule_.compute &&
+  demand(out.kind == ValueKind::parameter && out.unit == op.unit && out.dtype() == schedule_.policy.compute &&
              out.placement.shard == master.placement.shard && out.placement.partial == master.placement.partial,
          "a cast master is a slice of parameters in the compute type");
   if (bucket.count > 0 && out.first < 0) return write_bucket(op, to, ValueKind::parameter, version);
@@ -199,7 +204,7 @@ void Interpreter::write_cast(const Operation& op, const Update& to, const Value&
     demand(out.first == bucket.first && out.elements == bucket.count, "casts other elements than those of its bucket");
   } else {
     demand(out.elements == master.elements && out.first < 0 && !to.before, "casts other elements than its slice's");
-    demand(schedule_.storage_of(to.after).bytes == schedule_.unit(op.unit).padded * size_of(schedule_.compute),
+    demand(schedule_.storage_of(to.after).bytes == schedule_.unit(op.unit).padded * size_of(schedule_.policy.compute),
            "the slice of a copy lies in a full one");
   }
   State state;

@@ -45,12 +45,12 @@ void Interpreter::contribute(const Operation& op, const Part& part) {
     if (before == nullptr) continue;
     State state = *before;
     demand(wanted.erase(v.unit) == 1, "updates a gradient of a unit that is not its own");
-    if (state.to == micro_step_ && !schedule_.deterministic) {  // a running sum takes up one more micro-step
+    if (state.to == micro_step_ && !schedule_.policy.deterministic) {  // a running sum takes up one more micro-step
       demand(state.covers == parts_of(v.unit), "adds to a sum that does not cover everything");
       demand(state.type.dtype() == DType::fp32, "adds to a sum that is not in fp32");
       state.to = micro_step_ + 1, state.covers.clear();
     }
-    demand(state.to == micro_step_ + 1 && (state.from == micro_step_ || !schedule_.deterministic),
+    demand(state.to == micro_step_ + 1 && (state.from == micro_step_ || !schedule_.policy.deterministic),
            "adds to a gradient of another micro-step");
     demand(state.covers.insert(op.part).second, "contributes twice to one gradient");
     write(u.after, std::move(state));
@@ -109,7 +109,7 @@ void Interpreter::accumulate(const Operation& op) {
     const State& late = *terms[in_order ? 1 : 0];
     demand(early.covers == late.covers, "adds sums of different contributions");
     demand(early.to == late.from, "adds sums of micro-steps that are not neighbours");
-    if (schedule_.deterministic) {
+    if (schedule_.policy.deterministic) {
       demand(early.to - early.from == tree_split(late.to - early.from),
              "the sum over micro-steps is not the fixed tree");
     }
@@ -126,7 +126,7 @@ void Interpreter::norm(const Operation& op) {
   if (gradient == nullptr || scalars == nullptr) return;
   const UnitId unit = gradient->type.unit;
   demand(gradient->type.placement.partial.empty(), "measures a gradient whose sum is not complete");
-  demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == schedule_.accumulation,
+  demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == schedule_.policy.accumulation,
          "measures a gradient that does not cover everything");
   demand(owners_of(gradient->type) == schedule_.grid.world(), "each element must be measured on exactly one rank");
   State state = *scalars;
@@ -142,7 +142,7 @@ void Interpreter::clip(const Operation& op) {
     const State* state = read(id);
     if (state == nullptr || state->type.kind != ValueKind::scalar) continue;
     complete = state->type.placement.partial.empty() && std::ssize(state->norms) == trained &&
-               state->losses == schedule_.accumulation && state->has_wish;
+               state->losses == schedule_.policy.accumulation && state->has_wish;
   }
   demand(complete, "clips before loss, norm of all units and the wish to stop are summed over all ranks");
   State state;
@@ -164,7 +164,7 @@ const Interpreter::State* Interpreter::finished_gradient(const Operation& op) {
   }
   demand(gradient->version == applied_, "updates with a gradient of another step");
   demand(gradient->type.placement.partial.empty(), "updates with a gradient whose sum is not complete");
-  demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == schedule_.accumulation,
+  demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == schedule_.policy.accumulation,
          "updates with a gradient that does not cover everything");
   demand(measured_.contains(op.unit) && measured_[op.unit] == gradient->type.dtype(),
          "applies a gradient in another type than the norm measured");

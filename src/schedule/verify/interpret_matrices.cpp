@@ -57,7 +57,7 @@ void Interpreter::exchange(const Operation& op) {
   if (source == nullptr) return;
   const Value& out = schedule_.value(op.writes[0]);
   const bool to_owners = source->type.kind == ValueKind::direction;
-  demand(op.group == rules_of(schedule_.strategy).state && schedule_.grid.size(op.group) > 1,
+  demand(op.group == rules_of(schedule_.policy.strategy).state && schedule_.grid.size(op.group) > 1,
          "an exchange goes over the group that shares the state");
   demand(to_owners
              ? out.kind == ValueKind::matrices && !source->is_orthogonal
@@ -77,7 +77,7 @@ void Interpreter::orthogonalize(const Operation& op) {
   const State* source = op.reads.size() == 1 && !op.writes.empty() ? read(op.reads[0]) : nullptr;
   if (source == nullptr) return complain("matrices are orthogonalized from one value into another");
   const Value& out = schedule_.value(op.writes[0]);
-  const bool is_shared = schedule_.grid.size(rules_of(schedule_.strategy).state) > 1;
+  const bool is_shared = schedule_.grid.size(rules_of(schedule_.policy.strategy).state) > 1;
   demand(source->type.kind == (is_shared ? ValueKind::matrices : ValueKind::direction) && !source->is_orthogonal &&
              source->version == step_ && source->type.unit == op.unit,
          "orthogonalizes something else than matrices of this step");

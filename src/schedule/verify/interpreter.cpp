@@ -120,7 +120,7 @@ void Interpreter::play(const Play& play) {
     holder_[v.storage] = id;
   }
   for (const OperationId id : segment_->operations()) execute(id);
-  if (segment_->role == SegmentRole::micro_step && schedule_.accumulation > 1) need_wish();
+  if (segment_->role == SegmentRole::micro_step && schedule_.policy.accumulation > 1) need_wish();
   if (segment_->role == SegmentRole::evaluation) need_evaluated_loss();
   if (generates(segment_->role)) need_generated();
   // Values that are not carried end here.
@@ -178,12 +178,16 @@ void Interpreter::execute(OperationId id) {
     demand(schedule_.value(u.before).storage == schedule_.value(u.after).storage, "an update leaves its storage");
   }
   switch (op.kind) {
+    case OperationKind::load_input:
+      return load_input(op);
     case OperationKind::load:
       return load(op);
     case OperationKind::store:
       return store(op);
     case OperationKind::gather:
       return gather(op);
+    case OperationKind::cast:
+      return cast(op);
     case OperationKind::forward:
     case OperationKind::recompute:
     case OperationKind::backward:
@@ -213,18 +217,17 @@ void Interpreter::execute(OperationId id) {
 }
 
 void Interpreter::gather(const Operation& op) {
-  if (op.queue == Queue::host) return cast_on_host(op);
   if (op.reads.size() != 1 || op.writes.size() != 1) return complain("a gather reads one value and writes one");
   const State* source = read(op.reads[0]);
   if (source == nullptr) return;
   demand(source->advanced == 0, "gathers a slice that is updated in part");
   State full = *source;
   const Value& out = schedule_.value(op.writes[0]);
-  const Groups expected =
-      schedule_.grid.size(op.group) > 1 ? source->type.placement.shard.without(op.group) : source->type.placement.shard;
-  demand(op.group == Group::self || source->type.placement.shard.has(op.group),
+  const bool is_cast = op.kind == OperationKind::cast;
+  demand(is_cast ? op.group == Group::self : source->type.placement.shard.has(op.group),
          "gathers over a group that the value is not split over");
-  demand(out.placement.shard == expected, "the gathered value's placement is not the source's without the group");
+  demand(out.placement.shard == source->type.placement.shard.without(op.group),
+         "the gathered value's placement is not the source's without the group");
   demand(out.elements == source->type.elements * schedule_.grid.size(op.group),
          "the gathered value has another size than the group's slices");
   demand(out.placement.partial == source->type.placement.partial, "a gather pays no sums");
@@ -237,7 +240,7 @@ void Interpreter::gather(const Operation& op) {
       source->type.kind == ValueKind::parameter && schedule_.storage_of(op.reads[0]).bytes > source->type.bytes();
   demand(in_place == lies_in_place, "gathers a slice from where it does not lie");
   if (source->type.kind == ValueKind::master || rests) {
-    demand(out.kind == ValueKind::parameter && out.dtype() == schedule_.compute,
+    demand(out.kind == ValueKind::parameter && out.dtype() == schedule_.policy.compute,
            "a gathered master is a parameter in the compute type");
   } else {
     demand(source->type.kind == ValueKind::gradient && source->type.placement.partial.empty(),
@@ -260,7 +263,7 @@ void Interpreter::need_parameters(const Operation& op, const Part& part) {
     demand(state->type.placement.shard.empty(),
            fmt::format("{} reads a slice of {}", part.name, schedule_.unit(unit).name));
     demand(state->advanced == 0, fmt::format("{} reads {}, updated in part", part.name, schedule_.unit(unit).name));
-    demand(state->type.dtype() == schedule_.compute,
+    demand(state->type.dtype() == schedule_.policy.compute,
            fmt::format("{} reads {} in another type than it computes in", part.name, schedule_.unit(unit).name));
     demand(state->version == version_of(unit), fmt::format("{} reads {} of version {} in step {}", part.name,
                                                            schedule_.unit(unit).name, state->version, step_));

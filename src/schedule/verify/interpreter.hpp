@@ -63,6 +63,7 @@ class Interpreter {
   void need_current();
   void execute(OperationId id);
   void need_space(const Operation& op);
+  void load_input(const Operation& op);
   void load(const Operation& op);
   void store(const Operation& op);
   void store_snapshot(const Operation& op);
@@ -71,7 +72,7 @@ class Interpreter {
   /// Copies an activation to the host, or back.
   void copy_activation(const Operation& op);
   void load_bucket(const Operation& op);
-  void cast_on_host(const Operation& op);
+  void cast(const Operation& op);
   /// Returns the version of an operation's bucket in a slice (or bucket) that it reads; none if it has several.
   std::optional<std::int64_t> version_of_bucket(const State& source, const Operation& op);
   /// Sets the version of an operation's bucket in the slice that it writes or updates; buckets come in order.

@@ -49,8 +49,8 @@ struct SegmentFacts {
   /// Returns whether an operation gathers a unit, or loads or updates one that needs no gather. What always stays, and
   /// the buckets that come up for it, count in no limit.
   bool makes_full_parameters(const Operation& op) const {
-    const bool brings = op.kind == OperationKind::gather || op.kind == OperationKind::update ||
-                        (op.kind == OperationKind::load && !takes_input(op));
+    const bool brings = op.kind == OperationKind::gather || op.kind == OperationKind::cast ||
+                        op.kind == OperationKind::update || op.kind == OperationKind::load;
     if (!brings || op.writes.empty()) return false;
     const Value& made = schedule.value(op.writes[0]);
     const bool in_part = made.first >= 0 || (!op.reads.empty() && schedule.value(op.reads[0]).first >= 0);
@@ -80,15 +80,15 @@ struct SegmentFacts {
 /// in another segment.
 void check_gathered(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
-  if (s.gather_limit <= 0) return;
+  if (s.policy.limit_all_gathers <= 0) return;
   std::vector<ValueId> counted = facts.found;
   for (const OperationId id : facts.gathers) {
     if (!s.unit(s.operation(id).unit).is_block) continue;
     const auto alive =
         1 + std::ranges::count_if(counted, [&](ValueId earlier) { return !facts.has_ended(earlier, id); });
-    if (alive > s.gather_limit) {
+    if (alive > s.policy.limit_all_gathers) {
       problems.push_back(fmt::format("{}, operation {}: {} gathered units may be alive, the limit is {}",
-                                     facts.segment.name, id, alive, s.gather_limit));
+                                     facts.segment.name, id, alive, s.policy.limit_all_gathers));
     }
     counted.push_back(s.operation(id).writes[0]);
   }
@@ -160,7 +160,7 @@ void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problem
     const Operation* const reads = reader ? &s.operation(reader) : nullptr;
     const bool backward = reads != nullptr && reads->kind != OperationKind::forward && reads->part &&
                           s.part(reads->part).kind != PartKind::head;
-    const auto distance = static_cast<std::size_t>(backward ? s.prefetch_backward : s.prefetch_forward);
+    const auto distance = static_cast<std::size_t>(backward ? s.policy.prefetch.backward : s.policy.prefetch.forward);
     OperationId of_distance = reader, not_before;
     if (distance > 0) of_distance = reader_ahead(first_readers, reader, distance);
     if (of_distance) not_before = facts.compute_before(of_distance);
@@ -181,12 +181,12 @@ void check_gathered_for_next(const SegmentFacts& facts, std::vector<std::string>
     const ValueId made = s.operation(id).writes[0];
     return facts.passes_by(made) && facts.is_handed_on(made);
   });
-  if (count > s.prefetch_forward)
+  if (count > s.policy.prefetch.forward)
     problems.push_back(fmt::format("{}: {} block units are gathered for the next segment, more than {} units ahead",
-                                   facts.segment.name, count, s.prefetch_forward));
-  if (s.gather_limit > 0 && count > s.gather_limit)
+                                   facts.segment.name, count, s.policy.prefetch.forward));
+  if (s.policy.limit_all_gathers > 0 && count > s.policy.limit_all_gathers)
     problems.push_back(fmt::format("{}: {} block units are gathered for the next segment, the limit is {}",
-                                   facts.segment.name, count, s.gather_limit));
+                                   facts.segment.name, count, s.policy.limit_all_gathers));
 }
 
 }  // namespace

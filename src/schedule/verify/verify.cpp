@@ -79,7 +79,8 @@ void check_races(const StepSchedule& schedule, Problems& problems) {
 void check_regions(const StepSchedule& schedule, Problems& problems) {
   for (const StorageId id : schedule.storages.ids()) {
     const Storage& storage = schedule.storage(id);
-    if (storage.space == MemorySpace::host && storage.region == RegionKind::shared && id != schedule.staging)
+    if (storage.space == MemorySpace::host && storage.region == RegionKind::shared &&
+        id != schedule.reserved(Reserved::staging))
       problems.push_back(fmt::format("{} lies on the host, where no peer reaches it", storage.name));
   }
   for (const OperationId id : schedule.operations.ids()) {

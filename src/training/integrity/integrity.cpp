@@ -35,8 +35,8 @@ Integrity::Integrity(const RunOptions& options, const StepSchedule& schedule, Re
       feed_of_(std::move(feed_of)),
       checked_(step),
       replayed_(step) {
-  if (schedule.state_sums) check_.emplace(schedule, resources);
-  if (schedule.replay_sums) replay_.emplace(schedule, resources, player);
+  if (schedule.reserved(Reserved::state_sums)) check_.emplace(schedule, resources);
+  if (schedule.reserved(Reserved::replay_sums)) replay_.emplace(schedule, resources, player);
 }
 
 void Integrity::check_state(std::int64_t done) {

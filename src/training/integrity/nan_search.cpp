@@ -81,8 +81,8 @@ std::string NanSearch::found(RankContext& context, std::int64_t first_sample) co
   if (!first_.empty()) {
     const std::int64_t batch = schedule_.model.batch;
     const std::int64_t first =
-        first_sample + batch * schedule_.micro_batches.micro_batch(schedule_.grid, schedule_.accumulation,
-                                                                   context.rank(), first_micro_step_);
+        first_sample + batch * schedule_.micro_batches().micro_batch(schedule_.grid, schedule_.policy.accumulation,
+                                                                     context.rank(), first_micro_step_);
     mine = fmt::format("{:016}{:016}rank {}, micro-step {} (samples {} to {}): {}", first_play_, first_operation_,
                        context.rank(), first_micro_step_, first, first + batch - 1, first_);
   }

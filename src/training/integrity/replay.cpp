@@ -24,7 +24,7 @@ const std::vector<MadeValue>& Replay::made_in(OperationId id) const {
 
 void Replay::look(OperationId id) {
   const std::vector<MadeValue>& made = made_in(id);
-  auto* const sums = reinterpret_cast<std::uint64_t*>(resources_.address(schedule_.replay_sums));
+  auto* const sums = reinterpret_cast<std::uint64_t*>(resources_.address(schedule_.reserved(Reserved::replay_sums)));
   for (auto one = std::ranges::lower_bound(made, id, {}, &MadeValue::operation);
        one != made.end() && one->operation == id; ++one) {
     const Value& value = schedule_.value(one->value);
@@ -48,7 +48,7 @@ void Replay::play(std::int64_t ahead, const TokenFeed& feed) {
   const PlayPurpose purpose = ahead == 0 ? PlayPurpose::step : PlayPurpose::aside;
   if (ahead != 1)
     player_.play(schedule_.prologue, purpose);  // the play before has used up units that were gathered early
-  std::byte* const sums = resources_.address(schedule_.replay_sums);
+  std::byte* const sums = resources_.address(schedule_.reserved(Reserved::replay_sums));
   const auto bytes = static_cast<std::int64_t>(made_.size() * sizeof(std::uint64_t));
   resources_.compute->kernels(Queue::compute).fill_zero(*stream_, sums, bytes);
   stream_->synchronize();

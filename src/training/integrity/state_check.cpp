@@ -123,14 +123,15 @@ StateCheck::StateCheck(const StepSchedule& schedule, Resources& resources)
 }
 
 StateSums* StateCheck::kept(UnitId unit) const {
-  const StorageId storage = schedule_.is_offloaded(unit) ? schedule_.host_state_sums : schedule_.state_sums;
+  const StorageId storage = schedule_.is_offloaded(unit) ? schedule_.reserved(Reserved::host_state_sums)
+                                                         : schedule_.reserved(Reserved::state_sums);
   return reinterpret_cast<StateSums*>(resources_.address(storage)) + unit.number();
 }
 
 void StateCheck::sum_up() {
   const std::size_t units = sums_.size();
-  auto* const found =
-      reinterpret_cast<FoundSums*>(resources_.address(schedule_.state_sums) + units * sizeof(StateSums));
+  auto* const found = reinterpret_cast<FoundSums*>(resources_.address(schedule_.reserved(Reserved::state_sums)) +
+                                                   units * sizeof(StateSums));
   Kernels& kernels = resources_.compute->kernels(Queue::compute);
   kernels.fill_zero(*stream_, found, static_cast<std::int64_t>(units * sizeof(FoundSums)));
   for (const UnitId unit : schedule_.layout.units.ids()) {

@@ -142,7 +142,8 @@ TEST_CASE("bench kernels computes the same loss on a GPU as on cores, however of
         player.clock().take();
       }
       StepScalars scalars;
-      player.device().copy(&scalars, player.resources().address(player.schedule().scalars), sizeof scalars);
+      player.device().copy(&scalars, player.resources().address(player.schedule().reserved(Reserved::scalars)),
+                           sizeof scalars);
       CHECK(scalars.skip == 0);
       losses[device == DeviceKind::cuda ? 1 : 0] =
           scalars.micro_loss / static_cast<double>(player.schedule().model.tokens());
