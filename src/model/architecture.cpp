@@ -73,6 +73,11 @@ std::string did_you_mean(std::string_view name) {
 
 }  // namespace
 
+std::string name_of(MlpKind mlp) {
+  constexpr const char* names[] = {"GELU", "SwiGLU", "GeGLU"};
+  return names[static_cast<std::size_t>(mlp)];
+}
+
 Architecture preset(const std::string& name) {
   for (const FamilyRules& rules : all_families()) {
     const auto p = std::ranges::find(rules.presets, name, &Preset::name);

@@ -30,6 +30,10 @@ class Blocks : PartWriter {
     if (a_.positions == PositionKind::learned)
       layer.weight = weight(names_.position_table, {a_.context, a_.width}, InBackward::not_read);
     layer.rows = model_.tokens(), layer.out = a_.width, layer.table_rows = a_.vocab;
+    if (a_.scaled_embedding) {  // the factor is rounded as the table is
+      const auto root = std::sqrt(static_cast<float>(a_.width));
+      layer.scale = with_float_type(model_.compute, [&]<class T>() { return static_cast<float>(T(root)); });
+    }
     add(std::move(layer));
   }
 
@@ -76,15 +80,17 @@ class Blocks : PartWriter {
     Layer layer{.kind = LayerKind::attention, .inputs = {query, key, value}, .outputs = {heads, log_sum_exp}};
     layer.dropout = DropoutSite::attention;
     layer.heads = a_.heads, layer.kv_heads = a_.kv_heads, layer.head_width = a_.head_width(), layer.window = window;
+    // A call puts its keys into the cache before it reads them, so that a window needs room for them as well.
+    layer.cache = window > 0 ? std::min(model_.cache, window + model_.chunk - 1) : model_.cache;
     add(std::move(layer));
     project_output(heads, query_width, names_.attention_output, a_.linear_bias || a_.attention_bias,
-                   DropoutSite::attention_residual);
+                   names_.attention_output_norm, DropoutSite::attention_residual);
   }
 
   void mlp(int block) {
     start(fmt::format("h.{}.mlp", block), PartKind::mlp, block);
     const MatrixSlice normalized = norm(names_.mlp_norm, input());
-    const bool gated = a_.mlp == MlpKind::swiglu, has_bias = a_.linear_bias || a_.mlp_bias;
+    const bool gated = a_.is_gated(), has_bias = a_.linear_bias || a_.mlp_bias;
     const std::int64_t width = a_.ffn_width, stride = kernel_needs(model_.device).row_stride(width);
     const auto hidden = [&](const char* name) {
       const MatrixId id = matrix(name, model_.tokens(), width);
@@ -100,10 +106,10 @@ class Blocks : PartWriter {
     if (gated) linear(normalized, gate, a_.width, {{names_.gate, width}}, has_bias);
     Layer& projection = linear(normalized, up, a_.width, {{names_.up, width}}, has_bias);
     if (!gated) projection.outputs.push_back(activated);
-    Layer swiglu{.kind = LayerKind::swiglu, .inputs = {gate, up}, .outputs = {activated}, .rows = model_.tokens()};
-    swiglu.in = width;
-    if (gated) add(std::move(swiglu));
-    project_output(activated, width, names_.down, has_bias, DropoutSite::mlp_residual);
+    Layer glu{.kind = LayerKind::glu, .inputs = {gate, up}, .outputs = {activated}, .rows = model_.tokens()};
+    glu.in = width, glu.activation = a_.mlp == MlpKind::geglu ? GateActivation::gelu : GateActivation::silu;
+    if (gated) add(std::move(glu));
+    project_output(activated, width, names_.down, has_bias, names_.mlp_output_norm, DropoutSite::mlp_residual);
   }
 
   void head() {
@@ -137,15 +143,16 @@ class Blocks : PartWriter {
     return a_.tied_head ? place(TensorId(0), InBackward::read) : table(kHeadModule, InBackward::read);
   }
 
-  MatrixSlice norm(std::string_view module, const MatrixSlice& of) {
+  /// Adds the norm of a matrix, whose output is a matrix of its own or joins the residual stream.
+  MatrixSlice norm(std::string_view module, const MatrixSlice& of, bool joins = false) {
     const std::int64_t rows = part().matrices[of.matrix].rows;
     Layer layer{.kind = LayerKind::norm, .inputs = {of}, .rows = rows, .in = a_.width};
     norm_tensors(layer, module, a_.norm);
     const auto statistic = [&](const char* name) { return whole(matrix(name, rows, 1, DType::fp32)); };
     const MatrixSlice mean = layer.subtracts_mean ? statistic("mean") : MatrixSlice();
-    const MatrixSlice normalized = whole(matrix("normalized", rows, a_.width));
-    part().matrices[normalized.matrix].again = Matrix::Again::by_backward;
-    layer.outputs = {normalized, statistic("reciprocal_deviation")};
+    const MatrixSlice normalized = joins ? output() : whole(matrix("normalized", rows, a_.width));
+    if (!joins) part().matrices[normalized.matrix].again = Matrix::Again::by_backward;
+    layer.outputs = {normalized, statistic(joins ? "branch_deviation" : "reciprocal_deviation")};
     if (layer.subtracts_mean) layer.outputs.push_back(mean);
     add(std::move(layer));
     return normalized;
@@ -164,7 +171,9 @@ class Blocks : PartWriter {
 
   void norm_tensors(Layer& layer, std::string_view module, NormKind kind) {
     layer.subtracts_mean = kind == NormKind::layer_norm, layer.epsilon = a_.norm_epsilon;
-    layer.weight = weight(module, {layer.in}, InBackward::read, Initialization::one);
+    layer.gain_offset = a_.gain_offset;
+    const Initialization initial = a_.gain_offset == 0 ? Initialization::one : Initialization::zero;
+    layer.weight = weight(module, {layer.in}, InBackward::read, initial);
     if (layer.subtracts_mean) layer.bias = bias(module, layer.in, InBackward::read);
   }
 
@@ -189,13 +198,15 @@ class Blocks : PartWriter {
     return add(std::move(layer));
   }
 
-  /// Adds the linear whose output joins the residual stream.
+  /// Adds the linear whose output joins the residual stream, by itself or through a norm.
   void project_output(const MatrixSlice& from, std::int64_t in, std::string_view module, bool has_bias,
-                      DropoutSite dropout) {
-    Layer& layer = linear(from, output(), in, {{module, a_.width}}, has_bias);
+                      std::string_view norm_module, DropoutSite dropout) {
+    const MatrixSlice to = a_.output_norms ? whole(matrix("branch", model_.tokens(), a_.width)) : output();
+    Layer& layer = linear(from, to, in, {{module, a_.width}}, has_bias);
     layer.dropout = dropout;
     if (rules_.has_small_projections)
       tensor(layer.weight).standard_deviation /= std::sqrt(2.0 * static_cast<double>(a_.layers));
+    if (a_.output_norms) norm(norm_module, to, true);
   }
 
   void rotary(const MatrixSlice& rows, std::int64_t heads, std::int64_t window, double scale = 1) {

@@ -17,7 +17,7 @@ struct Directions {
 };
 constexpr Directions kDirections[] = {
     {embedding_forward, embedding_backward}, {norm_forward, norm_backward},           {linear_forward, linear_backward},
-    {rotary_forward, rotary_backward},       {attention_forward, attention_backward}, {swiglu_forward, swiglu_backward},
+    {rotary_forward, rotary_backward},       {attention_forward, attention_backward}, {glu_forward, glu_backward},
     {head_forward, head_backward},
 };
 

@@ -101,9 +101,9 @@ void rotary_forward(const LayerCall& call);
 void rotary_backward(const LayerCall& call, BackwardTurn::Half);
 void attention_forward(const LayerCall& call);
 void attention_backward(const LayerCall& call, BackwardTurn::Half);
-void swiglu_forward(const LayerCall& call);
+void glu_forward(const LayerCall& call);
 /// Turns d output into d gate, in place, and d up; makes the output again on the way unless it was saved.
-void swiglu_backward(const LayerCall& call, BackwardTurn::Half);
+void glu_backward(const LayerCall& call, BackwardTurn::Half);
 void head_forward(const LayerCall& call);
 /// Forward and backward in one.
 void head_backward(const LayerCall& call, BackwardTurn::Half);

@@ -46,15 +46,15 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
 }
 
 ModelParts declare_generation(const Architecture& architecture, std::int64_t batch, std::int64_t rows,
-                              std::int64_t positions, DType compute, DeviceKind device) {
-  TESSERA_ASSERT(batch > 0 && rows > 0 && rows <= positions && positions <= architecture.context,
-                 "generation of {} sequences, {} rows and {} positions in a context of {}", batch, rows, positions,
-                 architecture.context);
+                              std::int64_t chunk, std::int64_t positions, DType compute, DeviceKind device) {
+  TESSERA_ASSERT(batch > 0 && rows > 0 && rows <= chunk && chunk <= positions && positions <= architecture.context,
+                 "generation of {} sequences, {} of {} rows and {} positions in a context of {}", batch, rows, chunk,
+                 positions, architecture.context);
   checked_multiply(checked_multiply(batch, positions), 16 * checked_add(architecture.vocab, architecture.ffn_width));
   ModelParts model;
   model.architecture = architecture;
   model.architecture.dropout = 0;
-  model.batch = batch, model.sequence = rows, model.cache = positions;
+  model.batch = batch, model.sequence = rows, model.chunk = chunk, model.cache = positions;
   model.compute = compute, model.gradient = compute, model.device = device;
   build_layers(model);
   for (ParameterTensor& tensor : model.tensors) tensor.trains = false;
@@ -75,6 +75,12 @@ const Layer& attention_layer(const ModelParts& model) {
 
 AttentionShape attention_shape(const ModelParts& model, const Layer& attention) {
   return {model.batch, model.sequence, attention.heads, attention.kv_heads, attention.head_width, attention.window};
+}
+
+std::int64_t ModelParts::cache_elements(const Part& part) const {
+  std::int64_t positions = 0;
+  for (const Layer& layer : part.layers) positions = std::max(positions, layer.cache);
+  return 2 * batch * positions * architecture.key_width();
 }
 
 std::int64_t ParameterTensor::padded_elements() const {

@@ -124,13 +124,13 @@ std::string offloaded_state_line(const StepSchedule& s, const Resources& resourc
       traits_of(s.model.device).has_own_memory ? ", while the next step's first forward runs" : "");
 }
 
-/// Says how GELU's and SwiGLU's outputs are handled, if a choice was made.
+/// Says how the outputs of the MLP's activation are handled, if a choice was made.
 std::string activated_line(const Options& options, const ModelParts& model) {
-  const char* const what = model.architecture.mlp == MlpKind::swiglu ? "SwiGLU" : "GELU";
+  const std::string what = name_of(model.architecture.mlp);
   if (model.keeps_activated) return fmt::format("activated  {}'s outputs are kept for backward\n", what);
   if (!traits_of(model.device).has_own_memory) return {};
   const bool shows =
-      is_deterministic(options.run) && model.architecture.mlp != MlpKind::swiglu && model.compute != DType::fp32;
+      is_deterministic(options.run) && !model.architecture.is_gated() && model.compute != DType::fp32;
   return fmt::format("activated  {}'s outputs are made again in backward{}\n", what,
                      shows ? " (memory.keep_activated = false: other bits than with true)" : "");
 }

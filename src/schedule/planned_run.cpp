@@ -105,8 +105,8 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.sequence = sequence_length(options, architecture);
   shape.documents = has_document_mask(options.data);
   shape.reshard_ranks = options.shard.reshard_after_forward.ranks;
-  // It costs more to make SwiGLU's output in the recomputation than to make it on the way in backward.
-  if (options.memory.keep_activated == Tristate::automatic && architecture.mlp == MlpKind::swiglu &&
+  // It costs more to make a gated unit's output in the recomputation than to make it on the way in backward.
+  if (options.memory.keep_activated == Tristate::automatic && architecture.is_gated() &&
       shape.policy.recomputation.has_all_mlps())
     shape.policy.keeps_activated = false;
   require_inputs_to_offload(shape.policy, architecture);

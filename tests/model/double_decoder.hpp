@@ -60,7 +60,7 @@ class DoubleDecoder {
     for (const double v : x) variance += (v - mean) * (v - mean) / static_cast<double>(x.size());
     Doubles y(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
-      y[i] = (x[i] - mean) / std::sqrt(variance + a_.norm_epsilon) * p(name + ".weight")[i];
+      y[i] = (x[i] - mean) / std::sqrt(variance + a_.norm_epsilon) * (a_.gain_offset + p(name + ".weight")[i]);
       if (gpt2()) y[i] += p(name + ".bias")[i];
     }
     return y;
@@ -150,9 +150,14 @@ class DoubleDecoder {
           for (std::size_t c = 0; c < head_width; ++c) out[q0 + c] += probability[j] / sum * value[j][k0 + c];
         }
       }
-      const Doubles projected = linear(out, h + (gpt2() ? "attn.c_proj" : "self_attn.o_proj"));
+      Doubles projected = linear(out, h + (gpt2() ? "attn.c_proj" : "self_attn.o_proj"));
+      if (a_.output_norms) projected = norm(projected, h + "post_attention_layernorm");
       for (std::size_t c = 0; c < x[i].size(); ++c) x[i][c] += projected[c];
     }
+  }
+
+  static double gelu(double v) {
+    return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
   }
 
   void mlp(Rows& x, std::int64_t block) const {
@@ -161,14 +166,16 @@ class DoubleDecoder {
       Doubles u;
       if (gpt2()) {
         u = linear(norm(row, h + "ln_2"), h + "mlp.c_fc");
-        for (double& v : u) v = 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+        for (double& v : u) v = gelu(v);
       } else {
-        const Doubles n = norm(row, h + "post_attention_layernorm");
+        const Doubles n = norm(row, h + (a_.output_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm"));
         const Doubles gate = linear(n, h + "mlp.gate_proj");
         u = linear(n, h + "mlp.up_proj");
-        for (std::size_t i = 0; i < u.size(); ++i) u[i] *= gate[i] / (1 + std::exp(-gate[i]));
+        for (std::size_t i = 0; i < u.size(); ++i)
+          u[i] *= a_.mlp == MlpKind::geglu ? gelu(gate[i]) : gate[i] / (1 + std::exp(-gate[i]));
       }
-      const Doubles y = linear(u, h + (gpt2() ? "mlp.c_proj" : "mlp.down_proj"));
+      Doubles y = linear(u, h + (gpt2() ? "mlp.c_proj" : "mlp.down_proj"));
+      if (a_.output_norms) y = norm(y, h + "post_feedforward_layernorm");
       for (std::size_t c = 0; c < row.size(); ++c) row[c] += y[c];
     }
   }
@@ -181,7 +188,7 @@ class DoubleDecoder {
       const auto token = static_cast<std::size_t>(tokens_[static_cast<std::size_t>(b * model_.sequence + t)]);
       Doubles row(width);
       for (std::size_t c = 0; c < width; ++c) {
-        row[c] = tokens[token * width + c];
+        row[c] = tokens[token * width + c] * (a_.scaled_embedding ? std::sqrt(static_cast<double>(width)) : 1);
         if (gpt2()) row[c] += p("transformer.wpe.weight")[static_cast<std::size_t>(t) * width + c];
       }
       x.push_back(row);

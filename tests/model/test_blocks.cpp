@@ -74,7 +74,7 @@ TEST_CASE("layers read what layers before them made, and use every tensor of the
     Architecture a = preset(name);
     a.layers = 2;
     for (const ModelParts& model :
-         {declare_parts(a, 2, 16, DType::bf16), declare_generation(a, 3, 4, 16, DType::bf16, DeviceKind::cpu)}) {
+         {declare_parts(a, 2, 16, DType::bf16), declare_generation(a, 3, 4, 4, 16, DType::bf16, DeviceKind::cpu)}) {
       for (const Part& part : model.parts) {
         INFO(name << " " << part.name);
         std::set<MatrixId> made{kPartInput};

@@ -12,7 +12,8 @@ namespace tessera {
 enum class Family : std::uint8_t { gpt2, qwen2, llama, qwen3 };
 enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 enum class PositionKind : std::uint8_t { learned, rotary };
-enum class MlpKind : std::uint8_t { gelu, swiglu };
+/// GELU in its tanh form, or a gated unit whose gate goes through SiLU or that GELU (Shazeer 2020).
+enum class MlpKind : std::uint8_t { gelu, swiglu, geglu };
 
 /// How Llama 3.1 and later stretch rotary positions over a longer context ("llama3" in config.json). Wavelengths above
 /// original_context / low_freq_factor grow by `factor`, those below original_context / high_freq_factor stay, and
@@ -31,12 +32,15 @@ struct ModelForm {
   NormKind norm = NormKind::layer_norm;
   PositionKind positions = PositionKind::learned;
   MlpKind mlp = MlpKind::gelu;
-  bool linear_bias = true;      ///< biases on every linear (GPT-2)
-  bool qkv_bias = true;         ///< biases on query, key, value (GPT-2, Qwen2)
-  bool attention_bias = false;  ///< biases on query, key, value and output (Llama, Qwen3, where the model has them)
-  bool mlp_bias = false;        ///< biases on the MLP's linears (Llama, where the model has them)
-  bool head_norms = false;      ///< RMS norms of each head's query and key (Qwen3)
-  bool tied_head = true;        ///< the head reads the token table
+  bool linear_bias = true;        ///< biases on every linear (GPT-2)
+  bool qkv_bias = true;           ///< biases on query, key, value (GPT-2, Qwen2)
+  bool attention_bias = false;    ///< biases on query, key, value and output (Llama, Qwen3, where the model has them)
+  bool mlp_bias = false;          ///< biases on the MLP's linears (Llama, where the model has them)
+  bool head_norms = false;        ///< RMS norms of each head's query and key (Qwen3)
+  bool output_norms = false;      ///< norms of what attention and MLP add to the residual stream (Gemma 3)
+  bool scaled_embedding = false;  ///< rows of the token table are multiplied by sqrt(width) (Gemma 3)
+  bool tied_head = true;          ///< the head reads the token table
+  double gain_offset = 0;         ///< a norm's gain is this plus its weight (Gemma 3: 1)
   double norm_epsilon = 1e-5;
   double query_scalar = 0;  ///< scores are divided by its root (Gemma 3); 0: by that of the head's width
   double rope_theta = 10000.0;
@@ -59,10 +63,13 @@ struct Architecture : ModelSizes, ModelForm {
                                : full_layers[static_cast<std::size_t>(layer) % full_layers.size()];
   }
   double local_theta() const { return rope_local_theta > 0 ? rope_local_theta : rope_theta; }
+  bool is_gated() const { return mlp != MlpKind::gelu; }
   bool operator==(const Architecture&) const = default;
 };
 
 std::string name_of(Family family);
+/// "GELU", "SwiGLU", "GeGLU"
+std::string name_of(MlpKind mlp);
 
 /// Returns the shape of a named preset (gpt2-124m, qwen2-1.5b, ...); UsageError naming the known ones.
 Architecture preset(const std::string& name);

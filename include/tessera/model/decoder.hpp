@@ -32,7 +32,7 @@ struct PartBuffers {
       gradient_adds;  ///< per tensor: add to the memory (a tied table's second contribution) instead of storing
   DType gradient_dtype = DType::fp32;
   void* scratch = nullptr;        ///< PartCost::scratch_bytes of this direction
-  void* cache = nullptr;          ///< generation, attention: ModelParts::cache_elements(), updated
+  void* cache = nullptr;          ///< generation, attention: ModelParts::cache_elements() of it, updated
   float* logits = nullptr;        ///< generation, the head: [batch, vocab]
   float* token_losses = nullptr;  ///< the head in an evaluation, may be null: [batch, sequence], -log p of each target
   double* loss = nullptr;         ///< the head: sum over tokens of -log p(target) of this micro-batch (stored)

@@ -22,9 +22,9 @@ struct ModuleNames {
   std::string_view qkv = {};                          ///< queries, keys and values in one tensor, side by side,
   std::string_view query = {}, key = {}, value = {};  ///< or each in its own
   std::string_view query_norm = {}, key_norm = {};    ///< of each head
-  std::string_view attention_output = {};
+  std::string_view attention_output = {}, attention_output_norm = {};
   std::string_view mlp_norm = {};
-  std::string_view gate = {}, up = {}, down = {};  ///< no gate: GELU
+  std::string_view gate = {}, up = {}, down = {}, mlp_output_norm = {};  ///< no gate: GELU
   std::string_view final_norm = {};
 };
 

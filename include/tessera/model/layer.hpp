@@ -59,11 +59,11 @@ struct MatrixSlice {
 enum class LayerKind : std::uint8_t {
   embedding,  ///< -> the rows of `table` that tokens name, plus those of positions in `weight`, if it has one. With an
               ///< input, of one row for each sequence (generation)
-  norm,       ///< rows -> normalized rows, 1 / deviation [, mean]. Of the part's input, or of a matrix in place
-  linear,     ///< rows -> rows [, GELU of them]. What becomes the part's output is added to its input
+  norm,       ///< rows -> normalized rows, 1 / deviation [, mean]
+  linear,     ///< rows -> rows [, GELU of them]. Of it or a norm, what becomes the part's output is added to its input
   rotary,     ///< rotates `heads` heads of each row, in place
   attention,  ///< queries, keys, values -> each head's output, log-sum-exp
-  swiglu,     ///< gate, up -> silu(gate) * up
+  glu,        ///< gate, up -> activation(gate) * up
   head        ///< the part's input -> loss: final norm, vocabulary's matmul and cross-entropy in one
 };
 
@@ -77,9 +77,12 @@ struct Layer {
   WeightLayout layout = WeightLayout::in_out;            ///< linear
   std::optional<DropoutSite> dropout = {};               ///< embedding, linear, attention
   bool subtracts_mean = false;                           ///< norm, head
-  double epsilon = 0;                                    ///< norm, head
+  double epsilon = 0, gain_offset = 0;                   ///< norm, head
+  GateActivation activation = GateActivation::silu;      ///< glu
   std::int64_t heads = 0, kv_heads = 0, head_width = 0;  ///< rotary, attention
   std::int64_t window = 0;                               ///< attention: keys that a query sees; 0: all before it
+  std::int64_t cache = 0;                                ///< attention in generation: positions that its cache holds
+  double scale = 1;                                      ///< embedding: of the token's row
   std::int32_t constant = -1;                            ///< rotary: place in Part::constants of its table
   std::int64_t table_rows = 0;                           ///< embedding; head: rows of the table in memory
 

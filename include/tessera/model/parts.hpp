@@ -105,8 +105,9 @@ struct ModelParts {
   /// Rows of PartialSums [rows, width] behind the residual gradient. The norm whose backward finishes that gradient
   /// makes them, and the bias of the projection in front of the norm takes its gradient from them. 0: there are none.
   std::int64_t gradient_sum_rows = 0;
-  /// Generation: positions that the cache of keys and values holds of each sequence. 0: training and evaluation.
-  std::int64_t cache = 0;
+  /// Generation: positions that each sequence may have, and the most tokens that one call takes of it. 0: training and
+  /// evaluation.
+  std::int64_t cache = 0, chunk = 0;
   IndexedVector<TensorId, ParameterTensor> tensors;
   IndexedVector<PartId, Part> parts;
   std::vector<ConstantTensor> constants;
@@ -118,8 +119,9 @@ struct ModelParts {
   /// Returns the elements in front of the partial sums.
   std::int64_t gradient_sums_offset() const;
   bool generates() const { return cache > 0; }
-  /// Returns the elements of an attention part's cache: [batch, cache, kv_heads * head_width] of keys, then of values.
-  std::int64_t cache_elements() const { return 2 * batch * cache * architecture.key_width(); }
+  /// Returns the elements of an attention part's cache: [batch, Layer::cache, kv_heads * head_width] of keys, then of
+  /// values. 0: the part has none.
+  std::int64_t cache_elements(const Part& part) const;
   /// Returns the integers that a micro-batch brings: tokens, targets and, with documents, positions, each [batch,
   /// sequence]; or what GenerationInputs says.
   std::int64_t input_integers() const { return (documents ? 3 : 2) * tokens() + (generates() ? 2 * batch : 0); }
@@ -160,10 +162,11 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
                          DType gradient = DType::fp32, DeviceKind device = DeviceKind::cpu,
                          const PartChoices& choices = {});
 
-/// Declares the same parts for generation: each call takes up to `rows` tokens of each sequence, and the cache holds
-/// `positions` of each. Only forward is used, and the head makes logits of one row per sequence.
+/// Declares the same parts for generation: each call takes up to `rows` tokens of each sequence, other calls up to
+/// `chunk`, and each sequence has up to `positions`. The cache holds all of them, but in layers with a window no more
+/// than the window and a chunk. Only forward is used, and the head makes logits of one row per sequence.
 ModelParts declare_generation(const Architecture& architecture, std::int64_t batch, std::int64_t rows,
-                              std::int64_t positions, DType compute, DeviceKind device);
+                              std::int64_t chunk, std::int64_t positions, DType compute, DeviceKind device);
 
 /// Returns the first attention that sees all, or the first one if all have windows: `ModelParts::attention` is for it.
 const Layer& attention_layer(const ModelParts& model);

@@ -20,8 +20,8 @@ Arguments attention_of(const LayerCall& call) {
 void cached_attention(const LayerCall& call) {
   const View keys{call.buffers.cache, call.model.compute, call.layer.kv_heads * call.layer.head_width};
   auto c = attention_of<AttentionCached>(call);
-  c.limit = call.model.cache, c.counts = call.buffers.counts;
-  c.key_cache = keys, c.value_cache = keys.rows_from(call.model.batch * call.model.cache);
+  c.limit = call.layer.cache, c.counts = call.buffers.counts;
+  c.key_cache = keys, c.value_cache = keys.rows_from(call.model.batch * c.limit);
   c.output = call.view(call.layer.outputs[0]);
   call.kernels.attention_cached(call.stream, c);
 }

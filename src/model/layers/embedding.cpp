@@ -10,6 +10,7 @@ Arguments embedding_of(const LayerCall& call) {
   Arguments e;
   e.batch = call.model.batch, e.sequence = call.layer.rows / e.batch;
   e.width = call.layer.out, e.vocab = call.layer.table_rows;
+  e.scale = static_cast<float>(call.layer.scale);
   e.tokens = call.buffers.tokens, e.positions = call.buffers.positions;
   e.dropout = call.dropout();
   return e;

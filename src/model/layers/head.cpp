@@ -11,7 +11,7 @@ void run(const LayerCall& call, bool trains) {
   h.tokens = layer.rows, h.width = layer.in, h.vocab = layer.out;
   h.table_rows = layer.table_rows;
   h.logits = call.model.logits;
-  h.epsilon = static_cast<float>(layer.epsilon);
+  h.epsilon = static_cast<float>(layer.epsilon), h.gain_offset = static_cast<float>(layer.gain_offset);
   h.subtract_mean = layer.subtracts_mean;
   h.input = call.view(layer.inputs[0]);
   h.gain = call.parameter(layer.weight, layer.in), h.bias = call.parameter(layer.bias, layer.in);

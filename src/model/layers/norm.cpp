@@ -11,7 +11,7 @@ Arguments norm_of(const LayerCall& call) {
   const Layer& layer = call.layer;
   Arguments n;
   n.tokens = layer.rows, n.width = layer.in;
-  n.subtract_mean = layer.subtracts_mean;
+  n.subtract_mean = layer.subtracts_mean, n.gain_offset = static_cast<float>(layer.gain_offset);
   n.input = call.view(layer.inputs[0]);
   n.gain = call.parameter(layer.weight, n.width), n.bias = call.parameter(layer.bias, n.width);
   n.reciprocal_deviation = call.floats(layer.outputs[1]);
@@ -24,7 +24,9 @@ Arguments norm_of(const LayerCall& call) {
 void norm_forward(const LayerCall& call) {
   auto n = norm_of<NormForward>(call);
   n.epsilon = static_cast<float>(call.layer.epsilon);
-  n.output = call.view(call.layer.outputs[0]);
+  const MatrixSlice& output = call.layer.outputs[0];
+  if (call.is_wanted(output)) n.output = call.view(output);
+  if (call.is_wanted(output) && output.matrix == kPartOutput) n.residual = call.view({kPartInput, 0, n.width});
   call.kernels.norm_forward(call.stream, n);
 }
 

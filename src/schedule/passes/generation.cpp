@@ -14,7 +14,7 @@ SegmentId Compute::write_generation(SegmentRole role) {
 StorageId Compute::cache(const Part& part, PartId id) {
   const auto found = caches_.find(id);
   if (found != caches_.end()) return found->second;
-  const Value value = value_of(ValueKind::cache, w_.schedule().policy.compute, model_->cache_elements(), id);
+  const Value value = value_of(ValueKind::cache, w_.schedule().policy.compute, model_->cache_elements(part), id);
   return caches_[id] = w_.add(carried("cache " + part.name, Category::activations), value);
 }
 

@@ -2,18 +2,20 @@
 
 namespace tessera {
 
-void swiglu_forward(const LayerCall& call) {
+void glu_forward(const LayerCall& call) {
   const Layer& layer = call.layer;
   GluForward f;
+  f.activation = layer.activation;
   f.tokens = layer.rows, f.width = layer.in;
   f.gate = call.view(layer.inputs[0]), f.up = call.view(layer.inputs[1]);
   f.output = call.view(layer.outputs[0]);
   call.kernels.glu_forward(call.stream, f);
 }
 
-void swiglu_backward(const LayerCall& call, BackwardTurn::Half) {
+void glu_backward(const LayerCall& call, BackwardTurn::Half) {
   const Layer& layer = call.layer;
   GluBackward b;
+  b.activation = layer.activation;
   b.tokens = layer.rows, b.width = layer.in;
   b.gate = call.view(layer.inputs[0]), b.up = call.view(layer.inputs[1]);
   b.output_gradient = call.gradient(layer.outputs[0]);
