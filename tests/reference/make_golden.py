@@ -21,7 +21,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from gpt2_reference import Gpt2Shape
-from llama_reference import LlamaShape, RopeScaling
+from llama_reference import LinearScaling, LlamaShape, RopeScaling
 
 HERE = Path(__file__).resolve().parent
 LOGIT_TOLERANCE = 1e-5
@@ -44,7 +44,7 @@ class Case:
     stored: torch.dtype = torch.float32
     buffers: bool = False   # also store attn.bias and attn.masked_bias or rotary_emb.inv_freq, as older files do
     lm_head: bool = False   # also store the tied lm_head.weight
-    old_rope: bool = False  # config.json with rope_theta and rope_scaling instead of rope_parameters
+    old_rope: bool = False  # config.json with rope_theta, rope_scaling and a pattern of layers, as Transformers 4.50 writes
     steps: int = 25
     seed: int = 0
     beta1: float = 0.9
@@ -90,6 +90,10 @@ def is_gpt2(case):
     return isinstance(case.shape, Gpt2Shape)
 
 
+def is_gemma(case):
+    return not is_gpt2(case) and case.shape.is_gemma
+
+
 def loss(p, shape, inputs, targets):
     """Mean over all tokens of -log softmax(logits)[target]."""
     scores = shape.logits(p, inputs)
@@ -106,7 +110,7 @@ def initial_weights(case):
         if len(size) == 2:
             weights[name] = 0.1 * noise
         elif name.endswith("weight"):
-            weights[name] = 1.0 + 0.1 * noise
+            weights[name] = 0.1 * noise if is_gemma(case) else 1.0 + 0.1 * noise
         else:
             weights[name] = 0.05 * noise
         weights[name] = weights[name].to(case.stored).to(torch.float32)
@@ -217,35 +221,75 @@ def fp32_distances(case, weights, tokens, exact):
     }
 
 
+def scaling_json(scaling):
+    """What is said of scaling next to a base, in either form of config.json."""
+    if scaling is None:
+        return {}
+    if isinstance(scaling, LinearScaling):
+        return {"rope_type": "linear", "factor": scaling.factor}
+    return {
+        "rope_type": "llama3", "factor": scaling.factor, "low_freq_factor": scaling.low_freq_factor,
+        "high_freq_factor": scaling.high_freq_factor, "original_max_position_embeddings": scaling.original_context,
+    }
+
+
 def rope_json(case):
     s = case.shape
-    scaling = {} if s.scaling is None else {
-        "rope_type": "llama3", "factor": s.scaling.factor, "low_freq_factor": s.scaling.low_freq_factor,
-        "high_freq_factor": s.scaling.high_freq_factor,
-        "original_max_position_embeddings": s.scaling.original_context,
-    }
+    scaling = scaling_json(s.scaling)
     if case.old_rope:
-        return {"rope_theta": s.theta, "rope_scaling": scaling or None}
-    return {"rope_parameters": {"rope_type": "default", **scaling, "rope_theta": s.theta}}
+        local = {"rope_local_base_freq": s.local_theta} if s.local_theta else {}
+        return {"rope_theta": s.theta, **local, "rope_scaling": scaling or None}
+    plain = {"rope_type": "default", **scaling, "rope_theta": s.theta}
+    if not s.local_theta:
+        return {"rope_parameters": plain}
+    local = {"rope_type": "default", "rope_theta": s.local_theta}
+    return {"rope_parameters": {"full_attention": plain, "sliding_attention": local}}
+
+
+def window_json(case):
+    """Which layers have a window, and of how many keys."""
+    s = case.shape
+    if s.family in ("qwen2", "qwen3"):  # unused numbers where no layer has one
+        first = s.windows.count(0) if s.windows else 1
+        return {"use_sliding_window": bool(s.windows), "sliding_window": max(s.windows, default=16), "max_window_layers": first}
+    if s.family == "mistral":
+        return {"sliding_window": s.windows[0]}
+    if not s.is_gemma:
+        return {}
+    full = [layer for layer, window in enumerate(s.windows) if window == 0]
+    if case.old_rope:
+        return {"sliding_window": max(s.windows), "sliding_window_pattern": full[0] + 1}
+    types = ["full_attention" if layer in full else "sliding_attention" for layer in range(s.layers)]
+    return {"sliding_window": max(s.windows), "layer_types": types}
+
+
+def family_json(shape):
+    """The keys that only some families have."""
+    return {
+        "llama": {"attention_bias": shape.attention_bias, "mlp_bias": shape.mlp_bias, "head_dim": shape.head_width,
+                  "pretraining_tp": 1},
+        "mistral": {"head_dim": shape.head_width},
+        "qwen2": {},
+        "qwen3": {"attention_bias": shape.attention_bias, "head_dim": shape.head_width},
+        "gemma3_text": {"attention_bias": shape.attention_bias, "head_dim": shape.head_width,
+                        "query_pre_attn_scalar": shape.query_scalar or shape.head_width, "attn_logit_softcapping": None,
+                        "final_logit_softcapping": None,
+                        "pad_token_id": None},  # Transformers gives the embedding of the default, 0, no gradient
+    }[shape.family]
 
 
 def config_json(case):
     s = case.shape
     dtype = {torch.float32: "float32", torch.bfloat16: "bfloat16"}[case.stored]
     if not is_gpt2(case):
-        window = {"use_sliding_window": False, "sliding_window": 16, "max_window_layers": 1}
-        own = {
-            "qwen2": window,
-            "llama": {"attention_bias": False, "mlp_bias": False, "head_dim": s.head_width, "pretraining_tp": 1},
-            "qwen3": {**window, "attention_bias": False, "head_dim": s.head_width},
-        }[s.family]
+        activation = {"hidden_activation": "gelu_pytorch_tanh"} if s.is_gemma else {"hidden_act": "silu"}
         return {
-            "architectures": [f"{s.family.capitalize()}ForCausalLM"], "model_type": s.family,
-            "hidden_act": "silu", "vocab_size": s.vocab, "max_position_embeddings": s.context, "hidden_size": s.width,
+            "architectures": [f"{s.family.removesuffix('_text').capitalize()}ForCausalLM"], "model_type": s.family,
+            **activation, "vocab_size": s.vocab, "max_position_embeddings": s.context, "hidden_size": s.width,
             "num_attention_heads": s.heads, "num_key_value_heads": s.kv_heads, "num_hidden_layers": s.layers,
             "intermediate_size": s.ffn_width, "rms_norm_eps": s.norm_epsilon, "attention_dropout": 0.0,
-            "tie_word_embeddings": s.tied, "bos_token_id": 0, "eos_token_id": 0, **rope_json(case), **own,
-            "torch_dtype": dtype,
+            "tie_word_embeddings": s.tied, "bos_token_id": 0, "eos_token_id": 0, **rope_json(case), **window_json(case),
+            **family_json(s), "torch_dtype": dtype,
         }
     return {
         "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
@@ -262,7 +306,7 @@ def stored_tensors(case, weights):
                for n, t in weights.items()}
     if case.buffers and not is_gpt2(case):
         for layer in range(case.shape.layers):
-            tensors[f"model.layers.{layer}.self_attn.rotary_emb.inv_freq"] = case.shape.frequencies().float()
+            tensors[f"model.layers.{layer}.self_attn.rotary_emb.inv_freq"] = case.shape.frequencies(layer).float()
     if case.buffers and is_gpt2(case):
         c = case.shape.context
         for layer in range(case.shape.layers):
