@@ -83,6 +83,10 @@ CASES = [
          clip=1.0, seed=8, steps=20, muon=True),
     Case("muon-qwen3", LlamaShape("qwen3", 83, 40, 24, 4, 2, 2, 37, tied=False, theta=100.0, head_dim=10),
          batch=8, sequence=19, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=1.0, seed=9, steps=20, muon=True),
+    # A window of 5 in every layer, three queries on a key, heads wider than width / heads, an untied head.
+    Case("mistral", LlamaShape("mistral", 89, 40, 24, 6, 2, 2, 37, tied=False, theta=100.0, norm_epsilon=1e-5, head_dim=6,
+                               windows=(5, 5)),
+         batch=8, sequence=19, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=1.0, seed=10, steps=20),
 ]
 
 
