@@ -26,7 +26,7 @@ constexpr ConfigKey kGpt2Keys[] = {
     {"tie_word_embeddings", Truth{&A::tied_head, true}}, {"vocab_size", Size{&A::vocab}},
 };
 
-/// Of Qwen2, Llama and Qwen3.
+/// Of the families that rotate positions.
 constexpr ConfigKey kRotaryKeys[] = {
     {"attention_dropout", Number{&A::dropout}, Use::written}, {"hidden_act", Text{"silu"}},
     {"hidden_size", Size{&A::width}}, {"intermediate_size", Size{&A::ffn_width}},
@@ -41,6 +41,9 @@ constexpr ConfigKey kQwen2Keys[] = {
 constexpr ConfigKey kQwen3Keys[] = {
     {"attention_bias", Truth{&A::attention_bias, false}}, {"head_dim", Size{&A::head_dim, 128}},
 };
+constexpr ConfigKey kMistralKeys[] = {
+    {"head_dim", Size{&A::head_dim}, Use::read},
+};
 constexpr ConfigKey kLlamaKeys[] = {
     {"attention_bias", Truth{&A::attention_bias, false}, Use::read}, {"head_dim", Size{&A::head_dim}, Use::read},
     {"mlp_bias", Truth{&A::mlp_bias, false}, Use::read},
@@ -52,6 +55,7 @@ constexpr ConfigForm kForms[] = {
     {"qwen2", "Qwen2ForCausalLM", {"Qwen2For", "Qwen2Model"}, {kRotaryKeys, kQwen2Keys}, {4096, true}},
     {"llama", "LlamaForCausalLM", {"Llama"}, {kLlamaKeys, kRotaryKeys}},
     {"qwen3", "Qwen3ForCausalLM", {"Qwen3For", "Qwen3Model"}, {kRotaryKeys, kQwen3Keys}, {4096, true}},
+    {"mistral", "MistralForCausalLM", {"Mistral"}, {kRotaryKeys, kMistralKeys}, {4096}},
 };
 
 // clang-format on

@@ -95,7 +95,9 @@ void read_rope(const ConfigReader& config, Architecture& model) {
 }
 
 void read_windows(const ConfigReader& config, const WindowKeys& keys, Architecture& model) {
-  const Json* list = config.find("layer_types");
+  // Where all layers have a window, Transformers does not read their types.
+  const bool has_types = keys.usual == 0 || keys.has_switch || model.full_every > 0;
+  const Json* list = has_types ? config.find("layer_types") : nullptr;
   const bool has_window = keys.usual > 0 && (!keys.has_switch || config.truth("use_sliding_window", false)) &&
                           (!config.contains("sliding_window") || config.find("sliding_window") != nullptr);
   model.window = has_window ? config.size("sliding_window").value_or(keys.usual) : 0;

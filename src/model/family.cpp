@@ -17,7 +17,7 @@ constexpr ModuleNames kGpt2Modules = {
     .final_norm = "ln_f",
 };
 
-/// Of Qwen2, Llama and Qwen3.
+/// Of the families that rotate positions.
 constexpr ModuleNames kRotaryModules = {
     .token_table = "embed_tokens",
     .attention_norm = "input_layernorm",
@@ -51,6 +51,10 @@ constexpr Preset kQwen3Presets[] = {
     {"qwen3-8b",   "",      {36, 32, 8, 128, 4096, 12288, 151936, 40960}, false},
 };
 
+constexpr Preset kMistralPresets[] = {
+    {"mistral-7b", "Mistral-7B-v0.1", {32, 32, 8, 0, 4096, 14336, 32000, 32768}, false},
+};
+
 /// RMS norm, rotary positions, a gated MLP, and no biases: what is common to all but GPT-2.
 constexpr ModelForm rotary_form(Family family, double norm_epsilon, double rope_theta) {
   ModelForm form{.family = family, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
@@ -74,6 +78,12 @@ constexpr ModelForm qwen3_form() {
   return form;
 }
 
+constexpr ModelForm mistral_form() {
+  ModelForm form = rotary_form(Family::mistral, 1e-5, 1e4);
+  form.tied_head = false, form.window = 4096;
+  return form;
+}
+
 constexpr std::string_view kRotaryBlocks =
     "RMS norm, rotary positions, SwiGLU, and biases only where config.json can name them";
 
@@ -89,6 +99,8 @@ constexpr FamilyRules kTable[] = {
     {.name = "qwen3", .form = qwen3_form(),
      .blocks = "RMS norm, also of each head's query and key, rotary positions and SwiGLU",
      .head_dim = HeadDim::always, .presets = kQwen3Presets, .modules = kRotaryModules},
+    {.name = "mistral", .form = mistral_form(), .blocks = kRotaryBlocks, .presets = kMistralPresets,
+     .modules = kRotaryModules},
 };
 
 // clang-format on

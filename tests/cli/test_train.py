@@ -170,7 +170,7 @@ class Starts(Case):
     """From what a run starts."""
 
     def test_hugging_face_folders_give_the_reference_curves(self):
-        for name in ("clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3"):
+        for name in ("clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral"):
             folder = REFERENCE / name
             with h5py.File(folder / "golden.h5", "r") as golden, self.subTest(name):
                 a = golden.attrs

@@ -230,6 +230,23 @@ TEST_CASE("Windows are read as Transformers reads them") {
   CHECK(read(config) == read(qwen2_config()));
 }
 
+TEST_CASE("Mistral's layers have windows, unless config.json says null") {
+  json config = qwen2_config();
+  config["model_type"] = "mistral";
+  config["layer_types"] = {"full_attention", "full_attention"};  // as in Transformers, which does not read it
+  Architecture model = read(config);
+  CHECK((model.family == Family::mistral && model.window == 32 && !model.sees_all(0) && !model.sees_all(1)));
+  CHECK((!model.qkv_bias && model.head_dim == 0));
+  CHECK(architecture_of(config_of(model), "config.json") == model);
+  config["head_dim"] = 8;
+  config["sliding_window"] = nullptr;
+  model = read(config);
+  CHECK((model.window == 0 && model.head_dim == 8));
+  CHECK(architecture_of(config_of(model), "config.json") == model);
+  config.erase("sliding_window");
+  CHECK(read(config).window == 4096);
+}
+
 TEST_CASE("Linear scaling stretches all positions") {
   const json scaling = {{"type", "linear"}, {"factor", 2.0}};
   json config = qwen2_config();
@@ -286,7 +303,8 @@ TEST_CASE("Llama 3's scaled positions are read in both spellings, and refused wh
 
 TEST_CASE("what this program does not compute is refused by name") {
   const json gpt2 = gpt2_config(), qwen2 = qwen2_config();
-  CHECK_THAT(refusal(gpt2, "model_type", "mamba"), Contains("mamba") && Contains("gpt2, qwen2, llama or qwen3"));
+  CHECK_THAT(refusal(gpt2, "model_type", "mamba"),
+             Contains("mamba") && Contains("gpt2, qwen2, llama, qwen3 or mistral"));
   CHECK_THAT(refusal(gpt2, "activation_function", "relu"),
              Contains("activation_function = \"relu\"") && Contains("gelu_new"));
   for (const char* key : {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"}) {
@@ -534,12 +552,11 @@ TEST_CASE("What a folder is instead of a model is said by name, with what to do"
 
 TEST_CASE("the reference models are read, and agree with their golden files in names and shapes") {
   const auto reference = std::filesystem::path(TESSERA_REFERENCE_DIR);
-  for (const std::string name : {"shallow", "deep", "clipped", "qwen2-tied", "qwen2-untied", "llama3", "qwen3"}) {
+  for (const std::string name :
+       {"shallow", "deep", "clipped", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral"}) {
     const Architecture model = read_config(reference / name);
-    CHECK(model.family == (name.starts_with("qwen2")   ? Family::qwen2
-                           : name == "qwen3"           ? Family::qwen3
-                           : name.starts_with("llama") ? Family::llama
-                                                       : Family::gpt2));
+    const bool is_gpt2 = name == "shallow" || name == "deep" || name == "clipped";
+    CHECK((is_gpt2 ? model.family == Family::gpt2 : name.starts_with(name_of(model.family))));
     CHECK(model.ffn_width > 0);
     const Hdf5File golden = Hdf5File::open(reference / name / "golden.h5");
     const Hdf5Group gradients = hdf5_open_group(golden.id(), "gradients");

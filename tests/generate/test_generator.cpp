@@ -59,7 +59,7 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
 }  // namespace
 
 TEST_CASE("greedy tokens are Transformers', for every family, on 1, 2 and 3 ranks and under every strategy") {
-  for (const char* name : {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3"}) {
+  for (const char* name : {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral"}) {
     const GenerationReference reference(name);
     for (const StrategyRules& rules : all_strategies()) {
       for (const std::int64_t world : {1, 2, 3, 4}) {

@@ -55,7 +55,7 @@ constexpr bool is_deterministic(const RunOptions& run) {
 struct ModelOptions : ModelSizes {
   std::string preset = "nano";  ///< not used when `from` or `family` is set
   std::string from;             ///< folder with config.json and model.safetensors
-  std::string family;           ///< gpt2, qwen2, llama, qwen3: every size is then explicit
+  std::string family;           ///< instead of a preset: every size is then explicit
   double dropout = 0.0;
   bool operator==(const ModelOptions&) const = default;
 };

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-enum class Family : std::uint8_t { gpt2, qwen2, llama, qwen3 };
+enum class Family : std::uint8_t { gpt2, qwen2, llama, qwen3, mistral };
 enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 enum class PositionKind : std::uint8_t { learned, rotary };
 /// GELU in its tanh form, or a gated unit whose gate goes through SiLU or that GELU (Shazeer 2020).

@@ -68,7 +68,7 @@ std::span<const FamilyRules> all_families();
 /// The row of a family.
 const FamilyRules& rules_of(Family family);
 
-/// "gpt2, qwen2, llama, qwen3"
+/// "gpt2, qwen2, ..."
 std::string names_of_families();
 
 /// Returns a tensor's name without the prefix of any family.
