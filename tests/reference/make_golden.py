@@ -87,6 +87,16 @@ CASES = [
     Case("mistral", LlamaShape("mistral", 89, 40, 24, 6, 2, 2, 37, tied=False, theta=100.0, norm_epsilon=1e-5, head_dim=6,
                                windows=(5, 5)),
          batch=8, sequence=19, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=1.0, seed=10, steps=20),
+    # Layers with a window of 4 and full ones at odd places, with a base of positions each; the clip bites in every step.
+    Case("gemma3", LlamaShape("gemma3_text", 71, 40, 24, 4, 2, 5, 29, tied=True, theta=500.0, head_dim=10,
+                              windows=(4, 0, 4, 4, 0), local_theta=20.0),
+         batch=8, sequence=19, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=0.25, seed=11, steps=20),
+    # Every third layer is full, with positions divided by 8; scores scaled otherwise than by the width of a head; one
+    # key/value head for three; stored as bf16.
+    Case("gemma3-scaled", LlamaShape("gemma3_text", 97, 48, 30, 3, 1, 4, 45, tied=True, theta=200.0, head_dim=8,
+                                     windows=(7, 7, 0, 7), local_theta=50.0, query_scalar=20, scaling=LinearScaling(8.0)),
+         batch=6, sequence=29, lr=3e-3, beta2=0.99, weight_decay=0.0, clip=1.0, stored=torch.bfloat16, old_rope=True, seed=32,
+         steps=20),
 ]
 
 
