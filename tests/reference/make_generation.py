@@ -16,7 +16,8 @@ import transformers
 
 from golden_files import write_or_check
 
-FOLDERS = ["clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral", "gemma3", "gemma3-scaled"]
+FOLDERS = ["clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral", "gemma3", "gemma3-scaled",
+           "llama-biases"]
 LONGEST = 40    # tokens of a continuation
 MARGIN = 1e-3   # in logits; fp32 is off by some 1e-6
 PROMPT_LENGTHS = (1, 4, 7)

@@ -97,6 +97,10 @@ CASES = [
                                      windows=(7, 7, 0, 7), local_theta=50.0, query_scalar=20, scaling=LinearScaling(8.0)),
          batch=6, sequence=29, lr=3e-3, beta2=0.99, weight_decay=0.0, clip=1.0, stored=torch.bfloat16, old_rope=True, seed=32,
          steps=20),
+    # Biases on every matrix of a block, heads wider than width / heads.
+    Case("llama-biases", LlamaShape("llama", 67, 40, 24, 4, 2, 2, 37, tied=False, theta=100.0, norm_epsilon=1e-5, head_dim=10,
+                                    attention_bias=True, mlp_bias=True),
+         batch=8, sequence=19, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=0.25, seed=33, steps=20),
 ]
 
 
