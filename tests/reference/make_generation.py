@@ -17,7 +17,7 @@ import transformers
 from golden_files import write_or_check
 
 FOLDERS = ["clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral", "gemma3", "gemma3-scaled",
-           "llama-biases"]
+           "llama-biases", "qwen2-windows"]
 LONGEST = 40    # tokens of a continuation
 MARGIN = 1e-3   # in logits; fp32 is off by some 1e-6
 PROMPT_LENGTHS = (1, 4, 7)

@@ -101,6 +101,9 @@ CASES = [
     Case("llama-biases", LlamaShape("llama", 67, 40, 24, 4, 2, 2, 37, tied=False, theta=100.0, norm_epsilon=1e-5, head_dim=10,
                                     attention_bias=True, mlp_bias=True),
          batch=8, sequence=19, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=0.25, seed=33, steps=20),
+    # A full layer, then two with a window of 6.
+    Case("qwen2-windows", LlamaShape("qwen2", 79, 40, 24, 4, 2, 3, 29, tied=False, theta=100.0, windows=(0, 6, 6)),
+         batch=8, sequence=19, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=1.0, seed=74, steps=20),
 ]
 
 
