@@ -7,7 +7,7 @@
 #include "bench/tables.hpp"
 #include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/model/flops.hpp"
+#include "tessera/simulate/flops.hpp"
 #include "tessera/record/account.hpp"
 #include "tessera/record/prediction.hpp"
 

@@ -22,7 +22,7 @@ constexpr std::string_view kFirstOptions = R"(
 The ten that most runs need:
   --data.source=PATHS         text or tokens to train on
   --data.tokenizer=FOLDER     what turns text into tokens; bytes without one
-  --model.preset=NAME         the size: nano, gpt2-124m, ..., qwen3-8b
+  --model.preset=NAME         the size: nano, gpt2-124m, ..., gemma3-1b
   --model.from=FOLDER         or fine-tune these weights
   --train.steps=N             how long
   --train.micro_batch=N       sequences per rank at a time

@@ -12,7 +12,7 @@
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/data/evaluation.hpp"
 #include "tessera/files/durable_file.hpp"
-#include "tessera/model/flops.hpp"
+#include "tessera/simulate/flops.hpp"
 #include "tessera/record/account.hpp"
 #include "tessera/record/machine_load.hpp"
 #include "tessera/record/prediction.hpp"

@@ -83,13 +83,14 @@ void add_model(Rows& rows) {
   using S = ModelOptions;
   model.text("model.preset", &S::preset,
              "nano|gpt2-124m|gpt2-350m|gpt2-774m|gpt2-1558m|qwen2-0.5b|qwen2-1.5b|llama-1b|llama-8b|"
-             "qwen3-0.6b|qwen3-1.7b|qwen3-4b|qwen3-8b|mistral-7b",
+             "qwen3-0.6b|qwen3-1.7b|qwen3-4b|qwen3-8b|mistral-7b|"
+             "gemma3-270m|gemma3-1b",
              "shape of the model; sizes given below replace the preset's");
   model
       .text("model.from", &S::from, "folder",
             "Hugging Face folder, or a checkpoint or run, that gives shape and first weights")
       .also_by(kData);
-  model.text("model.family", &S::family, "gpt2|qwen2|llama|qwen3|mistral",
+  model.text("model.family", &S::family, "gpt2|qwen2|llama|qwen3|mistral|gemma3",
              "instead of a preset: a family, its sizes given below");
   for (const ModelSize& size : kModelSizes) {
     const std::string rule = size.rule == nullptr ? "" : fmt::format(", or {}", size.rule);

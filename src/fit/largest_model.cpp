@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::int64_t kFolklore = 16;  // bytes: parameter and gradient in 16 bits, master and moments in 32
 constexpr std::int64_t kWidthStep = 16, kWidest = 32768, kMlpStep = 64;
+constexpr std::int64_t kHeadStep = 128;  ///< widths go in steps of a head, if that is not wider
 
 /// The family's published models. One of ours for tests has another vocabulary.
 auto published(Family family) {
@@ -107,7 +108,7 @@ std::vector<Architecture> models_like(const Architecture& own) {
     model.heads =
         stepped(has_head_dim ? interpolated(own.family, &ModelSizes::heads, w) : w / static_cast<double>(head), step);
     model.kv_heads = keeps_kv_heads(own) ? own.kv_heads : model.heads / group;
-    model.width = has_head_dim ? stepped(w, head) : model.heads * head;
+    model.width = has_head_dim ? stepped(w, std::min(head, kHeadStep)) : model.heads * head;
     model.layers = std::max<std::int64_t>(1, std::llround(interpolated(own.family, &ModelSizes::layers, w)));
     model.ffn_width =
         stepped(interpolated(own.family, &ModelSizes::ffn_width, static_cast<double>(model.width)), kMlpStep);

@@ -44,6 +44,18 @@ constexpr ConfigKey kQwen3Keys[] = {
 constexpr ConfigKey kMistralKeys[] = {
     {"head_dim", Size{&A::head_dim}, Use::read},
 };
+/// With Transformers' usual values, which a text_config leaves out.
+constexpr ConfigKey kGemma3Keys[] = {
+    {"attention_bias", Truth{&A::attention_bias, false}}, {"attention_dropout", Number{&A::dropout}, Use::written},
+    {"attn_logit_softcapping", Nothing{}, Use::read}, {"final_logit_softcapping", Nothing{}, Use::read},
+    {"use_bidirectional_attention", false, Use::read}, {"head_dim", Size{&A::head_dim, 256}},
+    {"hidden_activation", Text{"gelu_pytorch_tanh"}}, {"hidden_size", Size{&A::width, 2304}},
+    {"intermediate_size", Size{&A::ffn_width, 9216}}, {"max_position_embeddings", Size{&A::context, 131072}},
+    {"num_attention_heads", Size{&A::heads, 8}}, {"num_hidden_layers", Size{&A::layers, 26}},
+    {"num_key_value_heads", Size{&A::kv_heads, 4}}, {"rms_norm_eps", Number{&A::norm_epsilon, 1e-6}},
+    {"rope_local_base_freq", Number{&A::rope_local_theta, 1e4}}, {"rope_theta", Number{&A::rope_theta, 1e6}},
+    {"tie_word_embeddings", Truth{&A::tied_head, true}}, {"vocab_size", Size{&A::vocab, 262208}},
+};
 constexpr ConfigKey kLlamaKeys[] = {
     {"attention_bias", Truth{&A::attention_bias, false}, Use::read}, {"head_dim", Size{&A::head_dim}, Use::read},
     {"mlp_bias", Truth{&A::mlp_bias, false}, Use::read},
@@ -56,6 +68,7 @@ constexpr ConfigForm kForms[] = {
     {"llama", "LlamaForCausalLM", {"Llama"}, {kLlamaKeys, kRotaryKeys}},
     {"qwen3", "Qwen3ForCausalLM", {"Qwen3For", "Qwen3Model"}, {kRotaryKeys, kQwen3Keys}, {4096, true}},
     {"mistral", "MistralForCausalLM", {"Mistral"}, {kRotaryKeys, kMistralKeys}, {4096}},
+    {"gemma3_text", "Gemma3ForCausalLM", {"Gemma3ForCausalLM", "Gemma3TextModel"}, {kGemma3Keys}, {4096}, 256},
 };
 
 // clang-format on

@@ -106,9 +106,10 @@ void read_windows(const ConfigReader& config, const WindowKeys& keys, Architectu
     read_layer_types(config, *list, model.window > 0, full);
   } else if (model.window > 0) {
     const std::int64_t first = keys.has_switch ? config.size("max_window_layers", 0).value_or(kFirstWindow) : 0;
-    if (model.full_every > 0) model.full_every = config.size("sliding_window_pattern").value_or(model.full_every);
+    const std::int64_t usual = model.full_every;
+    const std::int64_t every = usual > 0 ? config.size("sliding_window_pattern").value_or(usual) : 0;
     for (std::int64_t layer = 0; layer < model.layers; ++layer)
-      full[static_cast<std::size_t>(layer)] = layer < first || model.sees_all(layer);
+      full[static_cast<std::size_t>(layer)] = layer < first || (every > 0 && (layer + 1) % every == 0);
   }
   if (std::ranges::find(full, false) == full.end()) model.window = 0;
   const auto is_usual = [&](std::int64_t layer) {

@@ -91,6 +91,10 @@ Architecture read_model(const ConfigReader& config, const FamilyRules& rules) {
   model.vocab = size(&Architecture::vocab);
   model.context = size(&Architecture::context);
   model.head_dim = read_head_dim(config, form, model);
+  if (form.query_scalar > 0) {
+    const std::int64_t scalar = config.size("query_pre_attn_scalar").value_or(form.query_scalar);
+    model.query_scalar = scalar == model.head_width() ? 0 : scalar;
+  }
   if (model.positions == PositionKind::rotary) {
     read_windows(config, form.windows, model);
     read_rope(config, model);
@@ -117,6 +121,12 @@ Architecture read_config(const std::filesystem::path& folder) {
 Architecture architecture_of(const nlohmann::json& json, const std::filesystem::path& path) {
   const ConfigReader config(path, json);
   const std::string type = model_type(config);
+  const nlohmann::json* text = config.find("text_config");
+  if (type == "gemma3" && text != nullptr && text->is_object()) {  // the text of a model that sees pictures, too
+    nlohmann::json own = *text;
+    own["model_type"] = config_form(Family::gemma3).model_type;
+    return architecture_of(own, path);
+  }
   std::vector<std::string_view> known;
   for (const FamilyRules& rules : all_families()) {
     known.push_back(config_form(rules.form.family).model_type);

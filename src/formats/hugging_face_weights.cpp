@@ -37,7 +37,18 @@ std::size_t first_not_finite(std::span<const float> values) {
 
 /// Constants that older files carry along.
 bool is_known_buffer(std::string_view name) {
+  for (const std::string_view pictures : {"vision_tower.", "multi_modal_projector."}) {
+    if (name.starts_with(pictures) || name.starts_with(fmt::format("model.{}", pictures))) return true;
+  }
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with("rotary_emb.inv_freq");
+}
+
+/// Returns a tensor's name without any prefix. Of a model that sees pictures, too, the text's have one more:
+/// model.language_model. or language_model.model.
+std::string_view bare(std::string_view name) {
+  constexpr std::string_view text = "language_model.";
+  const auto without_text = [&](std::string_view one) { return one.starts_with(text) ? one.substr(text.size()) : one; };
+  return without_text(without_prefix(without_text(name)));
 }
 
 /// Reads weight_map of an index: each tensor's file.
@@ -123,10 +134,10 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
   const std::vector<Source> tensors = open_files(folder);
   for (const Source& source : tensors) {
     const SafetensorsFile& file = files_[source.file];
-    const auto place = wanted.find(without_prefix(source.name));
+    const auto place = wanted.find(bare(source.name));
     if (place == wanted.end()) {
       if (is_known_buffer(source.name)) continue;
-      if (source.name != kHeadName) {
+      if (bare(source.name) != kHeadName) {
         std::string prefix;
         for (const Source& one : tensors) prefix = std::max(prefix, prefix_before(expected[table], one.name));
         throw refuse_tensor(file.path().string(), source.name, prefix);

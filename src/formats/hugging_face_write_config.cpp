@@ -67,6 +67,7 @@ nlohmann::ordered_json config_of(const Architecture& a) {
     if (key.use != ConfigKey::Use::read || std::visit(IsUnusual{a}, key.value))
       json[key.name] = std::visit(ValueOf{a}, key.value);
   }
+  if (form.query_scalar > 0) json["query_pre_attn_scalar"] = a.query_scalar > 0 ? a.query_scalar : a.head_width();
   write_windows(a, form.windows, json);
   write_scaling(a.rope_scaling, json);
   return json;

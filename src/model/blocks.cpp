@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/part_writer.hpp"
 #include "tessera/kernels/needs.hpp"
 
 namespace tessera {
@@ -30,10 +29,9 @@ class Blocks : PartWriter {
     if (a_.positions == PositionKind::learned)
       layer.weight = weight(names_.position_table, {a_.context, a_.width}, InBackward::not_read);
     layer.rows = model_.tokens(), layer.out = a_.width, layer.table_rows = a_.vocab;
-    if (a_.scaled_embedding) {  // the factor is rounded as the table is
-      const auto root = std::sqrt(static_cast<float>(a_.width));
+    const auto root = std::sqrt(static_cast<float>(a_.width));
+    if (a_.scaled_embedding)  // rounded as the table is
       layer.scale = with_float_type(model_.compute, [&]<class T>() { return static_cast<float>(T(root)); });
-    }
     add(std::move(layer));
   }
 
@@ -69,7 +67,9 @@ class Blocks : PartWriter {
     }
     const std::int64_t window = a_.sees_all(block) ? 0 : a_.window;
     if (a_.positions == PositionKind::rotary && apart) {
-      const double scale = a_.query_scalar > 0 ? std::sqrt(static_cast<double>(a_.head_width()) / a_.query_scalar) : 1;
+      const double scale = a_.query_scalar > 0
+                               ? std::sqrt(static_cast<double>(a_.head_width()) / static_cast<double>(a_.query_scalar))
+                               : 1;
       rotary(query, a_.heads, window, scale);
       rotary(key, a_.kv_heads, window);
     } else if (a_.positions == PositionKind::rotary) {

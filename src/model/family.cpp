@@ -27,6 +27,13 @@ constexpr ModuleNames kRotaryModules = {
     .final_norm = "norm",
 };
 
+constexpr ModuleNames kGemma3Modules = [] {
+  ModuleNames names = kRotaryModules;
+  names.attention_output_norm = names.mlp_norm, names.mlp_norm = "pre_feedforward_layernorm";
+  names.mlp_output_norm = "post_feedforward_layernorm";
+  return names;
+}();
+
 // Shapes as in the models' config.json on Hugging Face; nano is Tessera's.
 constexpr Preset kGpt2Presets[] = {
     {"nano",       "",            {4,  4,  4,  0, 128,  512,  256,   256}},
@@ -43,64 +50,52 @@ constexpr Preset kLlamaPresets[] = {
     {"llama-1b", "llama",  {16, 32, 8, 0, 2048, 8192,  128256, 131072}, true, {8192, 32, 1, 4}},
     {"llama-8b", "llama3", {32, 32, 8, 0, 4096, 14336, 128256, 8192},   false},
 };
-
 constexpr Preset kQwen3Presets[] = {
     {"qwen3-0.6b", "qwen3", {28, 16, 8, 128, 1024, 3072,  151936, 40960}},
     {"qwen3-1.7b", "",      {28, 16, 8, 128, 2048, 6144,  151936, 40960}},
     {"qwen3-4b",   "",      {36, 32, 8, 128, 2560, 9728,  151936, 40960}},
     {"qwen3-8b",   "",      {36, 32, 8, 128, 4096, 12288, 151936, 40960}, false},
 };
-
 constexpr Preset kMistralPresets[] = {
     {"mistral-7b", "Mistral-7B-v0.1", {32, 32, 8, 0, 4096, 14336, 32000, 32768}, false},
 };
+constexpr Preset kGemma3Presets[] = {
+    {"gemma3-270m", "gemma-3-270m", {18, 4, 1, 256, 640,  2048, 262144, 32768}},
+    {"gemma3-1b",   "gemma-3-1b",   {26, 4, 1, 256, 1152, 6912, 262144, 32768}},
+};
 
-/// RMS norm, rotary positions, a gated MLP, and no biases: what is common to all but GPT-2.
-constexpr ModelForm rotary_form(Family family, double norm_epsilon, double rope_theta) {
-  ModelForm form{.family = family, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
-                 .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false};
-  form.norm_epsilon = norm_epsilon, form.rope_theta = rope_theta;
-  return form;
-}
-constexpr ModelForm qwen2_form() {
-  ModelForm form = rotary_form(Family::qwen2, 1e-6, 1e6);
-  form.qkv_bias = true;
-  return form;
-}
-constexpr ModelForm llama_form() {
-  ModelForm form = rotary_form(Family::llama, 1e-5, 5e5);
-  form.tied_head = false;
-  return form;
-}
-constexpr ModelForm qwen3_form() {
-  ModelForm form = rotary_form(Family::qwen3, 1e-6, 1e6);
-  form.head_norms = true;
-  return form;
-}
-
-constexpr ModelForm mistral_form() {
-  ModelForm form = rotary_form(Family::mistral, 1e-5, 1e4);
-  form.tied_head = false, form.window = 4096;
-  return form;
-}
-
-constexpr std::string_view kRotaryBlocks =
-    "RMS norm, rotary positions, SwiGLU, and biases only where config.json can name them";
+constexpr auto kRotaryBlocks = "RMS norm, rotary positions, SwiGLU, and biases only where config.json can name them";
 
 constexpr FamilyRules kTable[] = {
     {.name = "gpt2", .form = {}, .blocks = "layer norm, learned positions, GELU and biases everywhere",
      .has_own_sizes = false, .head_dim = HeadDim::never, .has_dropout = true,
      .weight_layout = WeightLayout::in_out, .has_small_projections = true, .prefix = "transformer.", .block = "h.{}.",
      .presets = kGpt2Presets, .modules = kGpt2Modules},
-    {.name = "qwen2", .form = qwen2_form(), .blocks = kRotaryBlocks, .presets = kQwen2Presets,
-     .modules = kRotaryModules},
-    {.name = "llama", .form = llama_form(), .blocks = kRotaryBlocks, .presets = kLlamaPresets,
-     .modules = kRotaryModules},
-    {.name = "qwen3", .form = qwen3_form(),
+    {.name = "qwen2",
+     .form = {.family = Family::qwen2, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
+              .mlp = MlpKind::swiglu, .linear_bias = false, .norm_epsilon = 1e-6, .rope_theta = 1e6},
+     .blocks = kRotaryBlocks, .presets = kQwen2Presets, .modules = kRotaryModules},
+    {.name = "llama",
+     .form = {.family = Family::llama, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
+              .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .tied_head = false, .rope_theta = 5e5},
+     .blocks = kRotaryBlocks, .presets = kLlamaPresets, .modules = kRotaryModules},
+    {.name = "qwen3",
+     .form = {.family = Family::qwen3, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
+              .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .head_norms = true,
+              .norm_epsilon = 1e-6, .rope_theta = 1e6},
      .blocks = "RMS norm, also of each head's query and key, rotary positions and SwiGLU",
      .head_dim = HeadDim::always, .presets = kQwen3Presets, .modules = kRotaryModules},
-    {.name = "mistral", .form = mistral_form(), .blocks = kRotaryBlocks, .presets = kMistralPresets,
-     .modules = kRotaryModules},
+    {.name = "mistral",
+     .form = {.family = Family::mistral, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
+              .mlp = MlpKind::swiglu, .linear_bias = false, .qkv_bias = false, .tied_head = false, .window = 4096},
+     .blocks = kRotaryBlocks, .presets = kMistralPresets, .modules = kRotaryModules},
+    {.name = "gemma3",
+     .form = {.family = Family::gemma3, .norm = NormKind::rms_norm, .positions = PositionKind::rotary,
+              .mlp = MlpKind::geglu, .linear_bias = false, .qkv_bias = false, .head_norms = true,
+              .output_norms = true, .scaled_embedding = true, .gain_offset = 1, .norm_epsilon = 1e-6,
+              .rope_theta = 1e6, .rope_local_theta = 1e4, .window = 512, .full_every = 6},
+     .blocks = "RMS norm, also of each head's query and key and behind attention and MLP, rotary positions and GeGLU",
+     .head_dim = HeadDim::always, .presets = kGemma3Presets, .modules = kGemma3Modules},
 };
 
 // clang-format on

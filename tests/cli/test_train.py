@@ -170,7 +170,8 @@ class Starts(Case):
     """From what a run starts."""
 
     def test_hugging_face_folders_give_the_reference_curves(self):
-        for name in ("clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral"):
+        for name in ("clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral", "gemma3",
+       "gemma3-scaled", "llama-biases", "qwen2-windows"):
             folder = REFERENCE / name
             with h5py.File(folder / "golden.h5", "r") as golden, self.subTest(name):
                 a = golden.attrs

@@ -4,6 +4,7 @@
 #include "file_support.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/hdf5_data.hpp"
+#include "tessera/files/json_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
 #include "tessera/formats/hugging_face_json.hpp"
 
@@ -247,6 +248,54 @@ TEST_CASE("Mistral's layers have windows, unless config.json says null") {
   CHECK(read(config).window == 4096);
 }
 
+TEST_CASE("every version of Transformers writes the same Mistral and Gemma 3") {
+  const auto configs = std::filesystem::path(TESSERA_REFERENCE_DIR) / "configs";
+  const auto read = [&](const std::string& name) {
+    return architecture_of(read_json_object(configs / name, 1 << 20), name);
+  };
+  for (const std::string name : {"mistral", "mistral-full", "gemma3_text", "gemma3"}) {
+    INFO(name);
+    const Architecture model = read(name + "-5.json");
+    CHECK(model.family == (name.starts_with("mistral") ? Family::mistral : Family::gemma3));
+    CHECK((model.window == 0) == (name == "mistral-full"));
+    CHECK(read(name + "-4.json") == model);
+    CHECK(read(name + "-4.50.json") == model);
+    CHECK(architecture_of(config_of(model), name) == model);
+  }
+}
+
+TEST_CASE("Gemma 3 is read with its usual sizes, and refused where it is capped or looks ahead") {
+  const json least = {{"model_type", "gemma3_text"}};
+  const Architecture model = read(least);
+  CHECK((model.layers == 26 && model.width == 2304 && model.head_dim == 256 && model.vocab == 262208));
+  CHECK((model.window == 4096 && !model.sees_all(4) && model.sees_all(5) && model.query_scalar == 0));
+  CHECK(architecture_of(config_of(model), "config.json") == model);
+  json scaled = least;
+  scaled["query_pre_attn_scalar"] = 168;
+  scaled["sliding_window_pattern"] = 2;
+  const Architecture other = read(scaled);
+  CHECK((other.query_scalar == 168 && !other.sees_all(0) && other.sees_all(1)));
+  CHECK(architecture_of(config_of(other), "config.json") == other);
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
+    CHECK_THAT(refusal(least, key, 30.0), Contains(key) && Contains("only null is"));
+  CHECK_THAT(refusal(least, "use_bidirectional_attention", true), Contains("use_bidirectional_attention"));
+  CHECK_THAT(refusal(least, "hidden_activation", "silu"), Contains("gelu_pytorch_tanh"));
+}
+
+TEST_CASE("the text's weights are found in a model that sees pictures") {
+  for (const std::string prefix : {"language_model.model.", "model.language_model.", "model.", ""}) {
+    INFO(prefix);
+    std::vector<ParameterTensor> tensors{tensor("model.embed_tokens.weight", {5, 4}), tensor("model.norm.weight", {4})};
+    tensors.front().is_table = true;
+    const TemporaryFolder folder;
+    write_safetensors(folder / "model.safetensors",
+                      {raw(prefix + "embed_tokens.weight", {5, 4}, 1), raw(prefix + "norm.weight", {4}, 2),
+                       raw("vision_tower.a.weight", {2}, 3), raw("model.multi_modal_projector.b", {2}, 4)});
+    std::vector<float> values(4);
+    HuggingFaceWeights(folder.path(), tensors).read(TensorId(1), 0, values);
+  }
+}
+
 TEST_CASE("Linear scaling stretches all positions") {
   const json scaling = {{"type", "linear"}, {"factor", 2.0}};
   json config = qwen2_config();
@@ -304,7 +353,7 @@ TEST_CASE("Llama 3's scaled positions are read in both spellings, and refused wh
 TEST_CASE("what this program does not compute is refused by name") {
   const json gpt2 = gpt2_config(), qwen2 = qwen2_config();
   CHECK_THAT(refusal(gpt2, "model_type", "mamba"),
-             Contains("mamba") && Contains("gpt2, qwen2, llama, qwen3 or mistral"));
+             Contains("mamba") && Contains("gpt2, qwen2, llama, qwen3, mistral or gemma3_text"));
   CHECK_THAT(refusal(gpt2, "activation_function", "relu"),
              Contains("activation_function = \"relu\"") && Contains("gelu_new"));
   for (const char* key : {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"}) {
@@ -552,8 +601,8 @@ TEST_CASE("What a folder is instead of a model is said by name, with what to do"
 
 TEST_CASE("the reference models are read, and agree with their golden files in names and shapes") {
   const auto reference = std::filesystem::path(TESSERA_REFERENCE_DIR);
-  for (const std::string name :
-       {"shallow", "deep", "clipped", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral"}) {
+  for (const std::string name : {"shallow", "deep", "clipped", "qwen2-tied", "qwen2-untied", "llama3", "qwen3",
+                                 "mistral", "gemma3", "gemma3-scaled", "llama-biases", "qwen2-windows"}) {
     const Architecture model = read_config(reference / name);
     const bool is_gpt2 = name == "shallow" || name == "deep" || name == "clipped";
     CHECK((is_gpt2 ? model.family == Family::gpt2 : name.starts_with(name_of(model.family))));

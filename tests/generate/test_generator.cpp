@@ -59,7 +59,8 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
 }  // namespace
 
 TEST_CASE("greedy tokens are Transformers', for every family, on 1, 2 and 3 ranks and under every strategy") {
-  for (const char* name : {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral"}) {
+  for (const char* name : {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral",
+                           "gemma3", "gemma3-scaled", "llama-biases", "qwen2-windows"}) {
     const GenerationReference reference(name);
     for (const StrategyRules& rules : all_strategies()) {
       for (const std::int64_t world : {1, 2, 3, 4}) {

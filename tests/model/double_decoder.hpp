@@ -133,7 +133,7 @@ class DoubleDecoder {
     }
     const auto head_width = static_cast<std::size_t>(a_.head_width());
     const auto group = static_cast<std::size_t>(a_.heads / a_.kv_heads);
-    const double scalar = a_.query_scalar > 0 ? a_.query_scalar : static_cast<double>(head_width);
+    const auto scalar = static_cast<double>(a_.query_scalar > 0 ? a_.query_scalar : a_.head_width());
     for (std::size_t i = 0; i < x.size(); ++i) {
       const auto window = static_cast<std::size_t>(a_.window), first = has_window && i >= window ? i + 1 - window : 0;
       Doubles out(query[i].size());
@@ -156,9 +156,7 @@ class DoubleDecoder {
     }
   }
 
-  static double gelu(double v) {
-    return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
-  }
+  static double gelu(double v) { return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))); }
 
   void mlp(Rows& x, std::int64_t block) const {
     const std::string h = (gpt2() ? "transformer.h." : "model.layers.") + std::to_string(block) + ".";

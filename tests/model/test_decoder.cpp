@@ -145,6 +145,16 @@ TEST_CASE("windows, two rotary bases and scaled queries against the double-preci
   compare_with_double(qwen2, 2, 6, DType::fp32, DType::fp32, 1e-6, 1e-5);
 }
 
+TEST_CASE("Gemma 3 against the double-precision decoder", "[decoder]") {
+  for (const std::int64_t scalar : {0, 5}) {
+    Architecture a = small_rotary(Family::gemma3, {3, 4, 2, 18, 13, 17}, scalar == 0);
+    a.head_dim = 6, a.window = 3, a.full_every = 2, a.query_scalar = scalar;
+    if (scalar > 0) a.rope_scaling.factor = 3, a.rope_local_theta = 7;
+    compare_with_double(a, 2, 7, DType::fp32, DType::fp32, 1e-6, 1e-5);
+    compare_with_double(a, 1, 5, DType::bf16, DType::fp32, 2e-2, 1e-1);
+  }
+}
+
 TEST_CASE("Qwen2, Llama and Qwen3 in 16-bit storage stay near the double-precision decoder", "[decoder]") {
   // A key's bias moves all scores of a query nearly alike: its gradient is a difference of large terms.
   compare_with_double(small_qwen2(), 2, 5, DType::bf16, DType::fp32, 1e-2, 8e-2);

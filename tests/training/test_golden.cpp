@@ -5,8 +5,8 @@ using namespace tessera;
 using namespace tessera::testing;
 
 TEST_CASE("training on one rank follows the float64 reference") {
-  for (const char* name :
-       {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral", "muon-gpt2", "muon-qwen3"}) {
+  for (const char* name : {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3", "qwen3", "mistral",
+                           "gemma3", "gemma3-scaled", "llama-biases", "qwen2-windows", "muon-gpt2", "muon-qwen3"}) {
     INFO(name);
     const Golden golden = read_golden(name);
     check_against(golden, train_golden(golden, 1, 1, {"--shard.strategy=ddp"}));

@@ -17,8 +17,8 @@ namespace tessera {
 /// Reads FOLDER/config.json of a model of any family. Keys that do not change the arithmetic are ignored. null means
 /// the family's default. Architecture::dropout stays 0, because a run chooses its own dropout. Throws UsageError, which
 /// names the key, for a size that is missing or impossible, and for features that are not supported, which are
-///   another model_type or activation, rotary positions scaled in another way than Llama 3's, sliding windows,
-///   biases in odd places, attention scaled by layer
+///   another model_type or activation, rotary positions scaled in another way than Llama 3's or linearly, biases in
+///   odd places, attention scaled by layer, capped scores and logits
 Architecture read_config(const std::filesystem::path& folder);
 
 /// The weights of a folder: model.safetensors, or the files that model.safetensors.index.json names (only plain names
@@ -27,7 +27,8 @@ class HuggingFaceWeights {
  public:
   /// Maps the files and checks that each expected tensor is there once, in the right shape, in F32, BF16 or F16. Where
   /// there is an index, only the tensors that it names are there. Names may lack or have the prefix "transformer." or
-  /// "model.". Skipped by name: ...attn.bias, ...attn.masked_bias and ...rotary_emb.inv_freq. A tied table may be
+  /// "model.". Skipped by name: ...attn.bias, ...attn.masked_bias, ...rotary_emb.inv_freq, and what sees
+  /// pictures (vision_tower, multi_modal_projector). A tied table may be
   /// called lm_head.weight instead; next to the table, that is skipped if it equals it. UsageError naming the tensor
   /// for everything else that is missing, extra, duplicate or misshaped, with the reason where names or files show it.
   HuggingFaceWeights(const std::filesystem::path& folder, const std::vector<ParameterTensor>& expected);

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-enum class Family : std::uint8_t { gpt2, qwen2, llama, qwen3, mistral };
+enum class Family : std::uint8_t { gpt2, qwen2, llama, qwen3, mistral, gemma3 };
 enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 enum class PositionKind : std::uint8_t { learned, rotary };
 /// GELU in its tanh form, or a gated unit whose gate goes through SiLU or that GELU (Shazeer 2020).
@@ -42,7 +42,7 @@ struct ModelForm {
   bool tied_head = true;          ///< the head reads the token table
   double gain_offset = 0;         ///< a norm's gain is this plus its weight (Gemma 3: 1)
   double norm_epsilon = 1e-5;
-  double query_scalar = 0;  ///< scores are divided by its root (Gemma 3); 0: by that of the head's width
+  std::int64_t query_scalar = 0;  ///< scores are divided by its root (Gemma 3); 0: by that of the head's width
   double rope_theta = 10000.0;
   double rope_local_theta = 0;  ///< of layers with a window, whose positions are not scaled; 0: as in all layers
   std::int64_t window = 0;  ///< keys that a query sees in layers with a window, its own among them; 0: there are none
