@@ -68,7 +68,7 @@ constexpr ConfigForm kForms[] = {
     {"llama", "LlamaForCausalLM", {"Llama"}, {kLlamaKeys, kRotaryKeys}},
     {"qwen3", "Qwen3ForCausalLM", {"Qwen3For", "Qwen3Model"}, {kRotaryKeys, kQwen3Keys}, {4096, true}},
     {"mistral", "MistralForCausalLM", {"Mistral"}, {kRotaryKeys, kMistralKeys}, {4096}},
-    {"gemma3_text", "Gemma3ForCausalLM", {"Gemma3ForCausalLM", "Gemma3TextModel"}, {kGemma3Keys}, {4096}, 256},
+    {"gemma3_text", "Gemma3ForCausalLM", {"Gemma3ForCausalLM", "Gemma3TextModel"}, {kGemma3Keys}, {4096}, "gemma3", 256},
 };
 
 // clang-format on

@@ -47,7 +47,8 @@ struct ConfigForm {
   std::array<std::string_view, 2> class_prefixes;  ///< of all classes of Transformers that are this family
   std::array<std::span<const ConfigKey>, 2> keys;  ///< the family's own and shared ones, in the order of writing
   WindowKeys windows = {};
-  std::int64_t query_scalar = 0;  ///< query_pre_attn_scalar where it is missing; 0: there is no such key
+  std::string_view outer_type = {};  ///< model_type of models that see pictures, too, and have this in text_config
+  std::int64_t query_scalar = 0;     ///< query_pre_attn_scalar where it is missing; 0: there is no such key
 };
 
 const ConfigForm& config_form(Family family);

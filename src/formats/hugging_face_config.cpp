@@ -121,16 +121,14 @@ Architecture read_config(const std::filesystem::path& folder) {
 Architecture architecture_of(const nlohmann::json& json, const std::filesystem::path& path) {
   const ConfigReader config(path, json);
   const std::string type = model_type(config);
-  const nlohmann::json* text = config.find("text_config");
-  if (type == "gemma3" && text != nullptr && text->is_object()) {  // the text of a model that sees pictures, too
-    nlohmann::json own = *text;
-    own["model_type"] = config_form(Family::gemma3).model_type;
-    return architecture_of(own, path);
-  }
   std::vector<std::string_view> known;
   for (const FamilyRules& rules : all_families()) {
-    known.push_back(config_form(rules.form.family).model_type);
+    const ConfigForm& form = config_form(rules.form.family);
+    known.push_back(form.model_type);
     if (type == known.back()) return read_model(config, rules);
+    const nlohmann::json* text = config.find("text_config");
+    if (type == form.outer_type && text != nullptr && text->is_object())
+      return read_model(ConfigReader(path, *text), rules);
   }
   std::string names = fmt::format("{}", fmt::join(known, ", "));
   names.replace(names.rfind(", "), 2, " or ");

@@ -212,11 +212,9 @@ class Blocks : PartWriter {
   void rotary(const MatrixSlice& rows, std::int64_t heads, std::int64_t window, double scale = 1) {
     Layer layer{.kind = LayerKind::rotary, .inputs = {rows}, .outputs = {rows}};
     layer.heads = heads, layer.head_width = a_.head_width();
-    const bool is_local = window > 0 && a_.rope_local_theta > 0;
-    ConstantTensor table{.name = "rotary", .width = layer.head_width, .theta = a_.rope_theta, .scale = scale};
-    table.scaling = a_.rope_scaling;
-    if (is_local) table.theta = a_.rope_local_theta, table.scaling = {};
-    layer.constant = constant(std::move(table));
+    RotaryTable table{.width = layer.head_width, .theta = a_.rope_theta, .scale = scale, .scaling = a_.rope_scaling};
+    if (window > 0 && a_.rope_local_theta > 0) table.theta = a_.rope_local_theta, table.scaling = {};
+    layer.constant = constant(table);
     add(std::move(layer));
   }
 

@@ -62,8 +62,9 @@ class PartWriter {
     return static_cast<std::int32_t>(part().tensors.size()) - 1;
   }
   /// Returns a table's place among the part's constants. Parts that rotate alike read the same one.
-  std::int32_t constant(ConstantTensor table) {
-    table.elements = checked_multiply(model_.generates() ? model_.cache : model_.sequence, table.width);
+  std::int32_t constant(const RotaryTable& angles) {
+    ConstantTensor table{.name = "rotary", .angles = angles};
+    table.elements = checked_multiply(model_.generates() ? model_.cache : model_.sequence, angles.width);
     const auto place_in = [](auto& all, const auto& one) {
       const auto found = std::ranges::find(all, one) - all.begin();
       if (found == std::ssize(all)) all.push_back(one);

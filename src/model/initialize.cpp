@@ -17,4 +17,9 @@ void initialize_slice(const ParameterTensor& tensor, TensorId id, std::uint64_t 
                static_cast<float>(tensor.standard_deviation), out);
 }
 
+std::vector<float> constant_values(const ModelParts& model, std::int32_t number) {
+  const ConstantTensor& c = model.constants.at(static_cast<std::size_t>(number));
+  return rotary_values(c.angles, c.elements / c.angles.width);
+}
+
 }  // namespace tessera

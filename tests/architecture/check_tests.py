@@ -71,6 +71,7 @@ PARTS = {
     "text/test_json_documents.cpp": ["text/python_json.cpp"],
     "text/test_prepare.cpp": ["text/prepare_report.cpp", "text/prepared.cpp", "text/token_writer.cpp"],
     "formats/test_hugging_face.cpp": ["formats/config_*.cpp", "formats/hugging_face_*.cpp", "formats/refuse_folder.cpp"],
+    "model/test_constants.cpp": ["kernels/rotary_table.cpp"],
     "formats/test_safetensors.cpp": ["formats/safetensors_header.cpp"],
     "tokenizer/test_open_tokenizer.cpp": ["tokenizer/bpe.cpp", "tokenizer/document_begin.cpp", "tokenizer/folder_tokens.cpp",
                                           "tokenizer/tokenizer_class.cpp"],

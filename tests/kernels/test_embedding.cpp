@@ -27,7 +27,7 @@ TEST_CASE("embedding forward adds the two tables' rows, one of them scaled, exac
     EmbeddingForward a;
     a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.tokens = tokens.data();
     a.token_table = table.view(), a.position_table = positions.view(), a.output = out.view();
-    a.scale = dtype == DType::fp16 ? 1.0f : 2.0f;  // an exact product
+    a.scale = dtype == DType::fp16 ? 1.0f : 2.0f;  // scaled exactly
     device->embedding_forward(*device.stream, a);
     Doubles sums;
     for (std::int64_t t = 0; t < batch * sequence; ++t) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/config/model_sizes.hpp"
+#include "tessera/kernels/rotary_table.hpp"
 
 namespace tessera {
 
@@ -14,17 +15,6 @@ enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 enum class PositionKind : std::uint8_t { learned, rotary };
 /// GELU in its tanh form, or a gated unit whose gate goes through SiLU or that GELU (Shazeer 2020).
 enum class MlpKind : std::uint8_t { gelu, swiglu, geglu };
-
-/// How Llama 3.1 and later stretch rotary positions over a longer context ("llama3" in config.json). Wavelengths above
-/// original_context / low_freq_factor grow by `factor`, those below original_context / high_freq_factor stay, and
-/// between them the change is gradual. Without an original context all grow ("linear").
-struct RopeScaling {
-  std::int64_t original_context = 0;
-  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
-  bool is_linear() const { return original_context == 0; }
-  bool on() const { return !is_linear() || factor != 1; }
-  bool operator==(const RopeScaling&) const = default;
-};
 
 /// The rest of a description: a family fixes it, or has a usual value for it.
 struct ModelForm {

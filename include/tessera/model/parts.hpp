@@ -57,10 +57,7 @@ struct ConstantTensor {
   std::string name;  ///< "rotary"
   DType dtype = DType::fp32;
   std::int64_t elements = 0;
-  // of angles
-  std::int64_t width = 0;       ///< of a head
-  double theta = 0, scale = 1;  ///< cosines and sines are multiplied by `scale`
-  RopeScaling scaling = {};
+  RotaryTable angles = {};
   bool operator==(const ConstantTensor&) const = default;
 };
 

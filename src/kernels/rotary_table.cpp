@@ -1,7 +1,7 @@
+#include "tessera/kernels/rotary_table.hpp"
+
 #include <cmath>
 #include <numbers>
-
-#include "tessera/model/initialize.hpp"
 
 namespace tessera {
 
@@ -19,9 +19,8 @@ double scaled_frequency(double frequency, const RopeScaling& s) {
 
 }  // namespace
 
-std::vector<float> constant_values(const ModelParts& model, std::int32_t number) {
-  const ConstantTensor& c = model.constants.at(static_cast<std::size_t>(number));
-  const std::int64_t half = c.width / 2, positions = c.elements / c.width;
+std::vector<float> rotary_values(const RotaryTable& c, std::int64_t positions) {
+  const std::int64_t half = c.width / 2;
   std::vector<double> frequency;
   for (std::int64_t i = 0; i < half; ++i) {
     const double exponent = static_cast<double>(2 * i) / static_cast<double>(c.width);
