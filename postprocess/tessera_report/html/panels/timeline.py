@@ -29,6 +29,7 @@ HEAD = "head+loss"
 # Fill and letters of a box by the kind of operation.
 COLOURS = {
     "share": ("#f3dcc8", "black"), "load": ("#8a6d3b", "white"), "store": ("#c9a66b", "black"), "gather": ("#56B4E9", "black"),
+    "cast": ("#a6d8f2", "black"),
     "forward": ("#8fd0b5", "black"), HEAD: ("#F0E442", "black"), "recompute": ("#CC79A7", "black"),
     "backward": ("#0072B2", "white"), "reduce-scatter": ("#D55E00", "white"), "all-reduce": ("#E69F00", "black"),
     "norm": ("#d9dfe3", "black"), "update": ("#bba9da", "black"), "other": ("#c9cfd4", "black")
