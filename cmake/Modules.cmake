@@ -43,6 +43,11 @@ function(tessera_unity target)
   endif()
 endfunction()
 
+# Names the wing of the modules that are declared below it, and the wings that it may use. CMake needs nothing of this;
+# tests/architecture hold the modules to it, and src/README.md shows it.
+function(tessera_wing name)
+endfunction()
+
 function(tessera_module name)
   cmake_parse_arguments(arg "COLD" "" "USES;LIBRARIES;LOOPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)

@@ -3,7 +3,8 @@
 
 ROOT/CMakeLists.txt declares the modules: tessera_module(X USES Y Z ...). A file of module X may include public headers
 ("tessera/MODULE/...") of X and of the modules that X declares, and private headers ("MODULE/...", in src/MODULE) of X
-alone. Some file of X must include each module that X declares. src/cuda/X is the part of X that needs CUDA; only src/cuda includes
+alone. Some file of X must include each module that X declares. tessera_wing(W USES V ...) stands before the modules of
+wing W, which may declare those of W and of the wings that W uses. src/cuda/X is the part of X that needs CUDA; only src/cuda includes
 "tessera/cuda/...". Public headers include no private ones and start with #pragma once. Nothing includes gpu_emulator or
 asks for it in an #if.
 """
@@ -12,7 +13,7 @@ import re
 import sys
 from pathlib import Path
 
-from modules import CUDA, cuda_modules, declared_modules
+from modules import CUDA, cuda_modules, declared_modules, declared_wings
 
 MAIN = "main"  # src/main.cpp may use every module
 SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh", ".h"}
@@ -27,7 +28,7 @@ class Tree:
         self.uses = declared_modules(root)
         self.uses_of_cuda = cuda_modules(root)
         self.used = {name: set() for name in self.uses}  # the modules that files of each module include
-        self.problems = self.order()
+        self.problems = self.order() + self.wings()
         self.files = 0
 
     def order(self):
@@ -35,6 +36,18 @@ class Tree:
         names = list(self.uses)
         return [f"CMakeLists.txt: {name} uses {used}, which is not declared before it"
                 for place, name in enumerate(names) for used in self.uses[name] if used not in names[:place]]
+
+    def wings(self):
+        """A wing uses wings that are declared before it, and its modules use those of their own wing and of these."""
+        wings, problems = declared_wings(self.root), []
+        names = list(wings)
+        wing_of = {module: wing for wing, (_, modules) in wings.items() for module in modules}
+        for place, (wing, (uses, modules)) in enumerate(wings.items()):
+            problems += [f"CMakeLists.txt: wing {wing} uses {used}, which is not declared before it" for used in uses
+                         if used not in names[:place]]
+            problems += [f"CMakeLists.txt: {module} of wing {wing} uses {used} of wing {wing_of.get(used)}" for module in modules
+                         for used in self.uses[module] if wing_of.get(used) not in (wing, *uses)]
+        return problems
 
     def module_of(self, path, folder):
         """The module of a file and whether it lies in CUDA's folder; None for a file outside of all modules."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the modules as CMake declares them into ROOT/src/README.md: draw_modules.py ROOT [--update].
+"""Draws the modules and their wings as CMake declares them into ROOT/src/README.md: draw_modules.py ROOT [--update].
 
 Without --update, exits 1 where the picture there is not that of CMakeLists.txt. An arrow that follows from others is left out.
 """
@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from modules import declared_modules
+from modules import declared_modules, declared_wings
 
 BLOCK = re.compile(r"```mermaid\nflowchart BT\n.*?```\n", re.DOTALL)
 
@@ -26,16 +26,24 @@ def direct(uses, name):
     return [used for used in uses[name] if not any(used in reachable(uses, other) for other in uses[name] if other != used)]
 
 
-def picture(uses):
-    arrows = [f"  {name} --> {' & '.join(direct(uses, name))}" for name in uses if uses[name]]
-    return "```mermaid\nflowchart BT\n" + "\n".join(arrows) + "\n```\n"
+def picture(uses, wings):
+    """A box for each wing with its modules, arrows between wings, and between the modules of one wing."""
+    lines = []
+    for wing, (used_wings, modules) in wings.items():
+        own = {name: [used for used in uses[name] if used in modules] for name in modules}
+        arrows = [f"    {name} --> {' & '.join(direct(own, name))}" for name in modules if own[name]]
+        alone = [f"    {name}" for name in modules if not own[name] and not any(name in used for used in own.values())]
+        lines += [f"  subgraph w_{wing}[{wing}]", *alone, *arrows, "  end"]
+    below = {wing: used for wing, (used, _) in wings.items()}
+    lines += [f"  w_{wing} --> {' & '.join(f'w_{used}' for used in direct(below, wing))}" for wing in wings if below[wing]]
+    return "```mermaid\nflowchart BT\n" + "\n".join(lines) + "\n```\n"
 
 
 def main():
     root = Path(sys.argv[1])
     page = root / "src" / "README.md"
     text = page.read_text(encoding="utf-8")
-    drawn = picture(declared_modules(root))
+    drawn = picture(declared_modules(root), declared_wings(root))
     if len(BLOCK.findall(text)) != 1:
         print(f"{page}: wants one block of mermaid that begins with `flowchart BT`")
         return 1

@@ -24,6 +24,18 @@ USERS = {
 }
 
 
+WINGS = """tessera_wing(ground)
+tessera_module(base LIBRARIES fmt::fmt)
+tessera_wing(machine USES ground)
+tessera_module(comm USES base LIBRARIES MPI::MPI_CXX)
+tessera_wing(model USES ground)
+tessera_module(model USES base)
+tessera_module(shard USES base LIBRARIES hdf5)
+tessera_wing(step USES machine model)
+tessera_module(engine USES comm model)
+"""
+
+
 class CheckModules(unittest.TestCase):
     def problems(self, files):
         files = {"CMakeLists.txt": MODULES, "cmake/Cuda.cmake": "set(TESSERA_CUDA_MODULES tessera_comm tessera_base)\n"} | USERS | files
@@ -33,6 +45,13 @@ class CheckModules(unittest.TestCase):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
             return Tree(Path(folder)).check()
+
+    def test_modules_use_those_of_their_wing_and_of_the_wings_that_it_uses(self):
+        self.assertEqual(self.problems({"CMakeLists.txt": WINGS}), [])
+        self.assert_problem({"CMakeLists.txt": WINGS.replace("step USES machine model", "step USES model")},
+                            "engine of wing step uses comm of wing machine")
+        self.assert_problem({"CMakeLists.txt": WINGS.replace("tessera_wing(ground)", "tessera_wing(ground USES step)")},
+                            "wing ground uses step, which is not declared before it")
 
     def assert_problem(self, files, text):
         problems = self.problems(files)
