@@ -8,6 +8,8 @@ tables          names that stand in one table and nowhere else, by file: a famil
 owners          calls that make a resource, per kind, by file: one file (or one folder of wrappers) owns each kind
 wide lines      lines of Markdown over 100 columns (tables, links and code blocks apart)
 words           words that the field does not use (src, include, tests, Markdown), by word
+sizes           options, modules, kinds of operations and of values: what a reader has to know
+positional      initializers of more than four fields without their names, outside of tables: how many, and in which files most
 long files      sources of src and include with more than 300 lines that are not named here: a file has one subject
 """
 
@@ -15,6 +17,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+from modules import declared_modules
 
 SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".inc"}
 DEVICE_CHECKS_ALLOWED = 8  # run.device resolved, two factories, defaults; the rest asks backend/device_kind.hpp
@@ -132,6 +136,52 @@ def words(root, names):
     return counts
 
 
+def sizes(root):
+    """What a reader has to know: how many there are of each."""
+    def lines_of(name):
+        return (root / name).read_text(encoding="utf-8").splitlines()
+
+    operations = "\n".join(lines_of("include/tessera/schedule/operation.hpp"))
+
+    def enumerators(name):
+        body = re.search(rf"enum class {name}\b[^{{]*{{(.*?)}}", code(operations), re.DOTALL).group(1)
+        return len([one for one in body.split(",") if one.strip()])
+
+    return {"options": len(lines_of("tests/golden/options.txt")), "modules": len(declared_modules(root)),
+            "kinds of operations": enumerators("OperationKind"), "kinds of values": enumerators("ValueKind")}
+
+
+def fields_of(text, begin):
+    """The elements of the braces that open at `begin`; none where they hold statements."""
+    depth, fields = 0, [""]
+    for letter in text[begin:]:
+        depth += (letter in "({[") - (letter in ")}]")
+        if depth == 0:
+            return [field.strip() for field in fields if field.strip()]
+        if depth == 1 and letter == ";":
+            return []
+        if depth == 1 and letter == ",":
+            fields.append("")
+        elif depth > 1 or letter != "{":
+            fields[-1] += letter
+    return []
+
+
+def positional(root, names):
+    """{file: initializers of a type, or of what is returned, with more than four fields that say no name}"""
+    found = {}
+    for name in names:
+        if not name.startswith(("src/", "include/")) or "table" in name or name in LONG:
+            continue
+        text = code((root / name).read_text(encoding="utf-8"))
+        for match in re.finditer(r"(?:\breturn\s*|\b[A-Z]\w*\s*(?:\w+\s*)?)(?=\{)", text):
+            fields = fields_of(text, match.end())
+            before = text[max(0, match.start() - 20):match.start()]
+            if len(fields) > 4 and not fields[0].startswith(".") and "enum" not in before and "std::array" not in before:
+                found[name] = found.get(name, 0) + 1
+    return found
+
+
 def main():
     root = Path(sys.argv[1])
     sources = files(root, *SOURCES)
@@ -149,6 +199,11 @@ def main():
     counted = words(root, [*sources, *files(root, ".md")])
     for word, count in counted.items():
         print(f"{word}: {count}")
+    for what, count in sizes(root).items():
+        print(f"{what}: {count}")
+    unnamed = positional(root, sources)
+    most = sorted(unnamed, key=unnamed.get, reverse=True)[:3]
+    print(f"positional initializers of more than four fields: {sum(unnamed.values())}; most in {' '.join(most)}")
     lines = {name: len((root / name).read_text(encoding="utf-8").splitlines()) for name in sources if name.startswith(("src/", "include/"))}
     over = {name for name, count in lines.items() if count > MOST_LINES}
     print(f"files over {MOST_LINES} lines: {len(over)}; not among those named: {' '.join(sorted(over - LONG))}")

@@ -22,5 +22,19 @@ class Tables(unittest.TestCase):
             self.assertEqual({name: files for name, files in found.items() if files}, {"Family::": ["src/model/parts.cpp"]})
 
 
+class Positional(unittest.TestCase):
+    def test_fields_without_names_are_counted_and_statements_are_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            text = """Shape f() { return {1, g(2, 3), {4, 5}, 6, 7}; }
+                      Shape named{.a = 1, .b = 2, .c = 3, .d = 4, .e = 5};
+                      Shape few{1, 2, 3, 4};
+                      enum class Kind : int { a, b, c, d, e };
+                      struct Body { int a, b; int c, d, e; };"""
+            (root / "src").mkdir()
+            (root / "src" / "a.cpp").write_text(text, encoding="utf-8")
+            self.assertEqual(count_house.positional(root, ["src/a.cpp"]), {"src/a.cpp": 1})
+
+
 if __name__ == "__main__":
     unittest.main()
