@@ -149,9 +149,8 @@ int run_inspect(const std::filesystem::path& path) {
   log.info(fmt::format("grid       {} ({} per node), shard group {}, strategy {}; {}", counted(m.grid.world, "rank"),
                        m.grid.ranks_per_node, m.grid.shard_group, shown(m.grid.strategy),
                        counted(std::ranges::count_if(m.files, &FileRecord::is_shard), "shard")));
-  log.info(fmt::format("model      {}, {} parameters: {}, width {}, {}, vocabulary {}", name_of(m.architecture.family),
-                       format_count(parameters), counted(m.architecture.layers, "layer"), m.architecture.width,
-                       counted(m.architecture.heads, "head"), m.architecture.vocab));
+  log.info(fmt::format("model      {}, {} parameters: {}", name_of(m.architecture.family), format_count(parameters),
+                       describe(m.architecture)));
   if (m.data.known) {
     log.info(fmt::format("data       sample {} is next; {} samples of {} tokens per step, order {}, corpus {}",
                          m.data.next_sample, m.data.global_batch, m.data.sequence, shown(m.data.order),

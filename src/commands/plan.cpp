@@ -65,12 +65,11 @@ std::string headline(const ResolvedRun& run, const std::optional<RunCost>& lengt
   const std::int64_t every = run.options.run.replay_every;
   const RunShape& shape = run.shape;
   const ModelParts& model = run.planned.schedule.model;
-  const Architecture& a = shape.architecture;
   return fmt::format(
-             "{}: {} parameters ({}, width {}, {}, vocabulary {}), {} floating point operations per token\n"
+             "{}: {} parameters ({}), {} floating point operations per token\n"
              "{} tokens per step: {} ({} per node) x {} x {} of {}; compute {}, reduce {}{}\n",
-             model_name(run.options), format_count(model.parameter_count()), counted(a.layers, "layer"), a.width,
-             counted(a.heads, "head"), a.vocab, format_count(model.training_flops() / model.tokens()),
+             model_name(run.options), format_count(model.parameter_count()), describe(shape.architecture),
+             format_count(model.training_flops() / model.tokens()),
              format_count(shape.world * shape.policy.accumulation * model.tokens()), counted(shape.world, "rank"),
              shape.ranks_per_node, counted(shape.policy.accumulation, "micro-step"), counted(model.batch, "sequence"),
              model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce), activated_text(model)) +

@@ -7,6 +7,7 @@
 #include <ranges>
 #include <string_view>
 
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/model/family.hpp"
 
@@ -76,6 +77,14 @@ std::string did_you_mean(std::string_view name) {
 std::string name_of(MlpKind mlp) {
   constexpr const char* names[] = {"GELU", "SwiGLU", "GeGLU"};
   return names[static_cast<std::size_t>(mlp)];
+}
+
+std::string describe(const Architecture& a) {
+  const auto has_window = [&](std::int64_t layer) { return !a.sees_all(layer); };
+  const auto windows = std::ranges::count_if(std::views::iota(std::int64_t{0}, a.layers), has_window);
+  return fmt::format("{}{}, width {}, {}, vocabulary {}", counted(a.layers, "layer"),
+                     windows > 0 ? fmt::format(" ({} with a window of {})", windows, a.window) : "", a.width,
+                     counted(a.heads, "head"), a.vocab);
 }
 
 Architecture preset(const std::string& name) {

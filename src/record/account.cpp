@@ -19,10 +19,8 @@ namespace {
 
 std::string model_line(const PlannedRun& planned) {
   const ModelParts& model = planned.schedule.model;
-  const Architecture& a = model.architecture;
-  return fmt::format("model      {}, {} parameters: {}, width {}, {}, vocabulary {}, sequence {}", name_of(a.family),
-                     format_count(model.parameter_count()), counted(a.layers, "layer"), a.width,
-                     counted(a.heads, "head"), a.vocab, model.sequence);
+  return fmt::format("model      {}, {} parameters: {}, sequence {}", name_of(model.architecture.family),
+                     format_count(model.parameter_count()), describe(model.architecture), model.sequence);
 }
 
 /// " (after forward units stay split over 2 ranks)", or nothing.
@@ -129,8 +127,7 @@ std::string activated_line(const Options& options, const ModelParts& model) {
   const std::string what = name_of(model.architecture.mlp);
   if (model.keeps_activated) return fmt::format("activated  {}'s outputs are kept for backward\n", what);
   if (!traits_of(model.device).has_own_memory) return {};
-  const bool shows =
-      is_deterministic(options.run) && !model.architecture.is_gated() && model.compute != DType::fp32;
+  const bool shows = is_deterministic(options.run) && !model.architecture.is_gated() && model.compute != DType::fp32;
   return fmt::format("activated  {}'s outputs are made again in backward{}\n", what,
                      shows ? " (memory.keep_activated = false: other bits than with true)" : "");
 }

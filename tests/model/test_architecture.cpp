@@ -87,3 +87,9 @@ TEST_CASE("impossible shapes are refused with the option's name", "[architecture
   CHECK_THAT(message([](Architecture& a) { a = preset("llama-1b"), a.linear_bias = true; }),
              Catch::Contains("model.family"));
 }
+
+TEST_CASE("an architecture is described by its sizes and windows", "[architecture]") {
+  CHECK(describe(preset("nano")) == "4 layers, width 128, 4 heads, vocabulary 256");
+  CHECK(describe(preset("gemma3-270m")) ==
+        "18 layers (15 with a window of 512), width 640, 4 heads, vocabulary 262144");
+}

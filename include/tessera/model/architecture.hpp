@@ -58,8 +58,9 @@ struct Architecture : ModelSizes, ModelForm {
 };
 
 std::string name_of(Family family);
-/// "GELU", "SwiGLU", "GeGLU"
 std::string name_of(MlpKind mlp);
+/// "18 layers (15 with a window of 512), width 640, 4 heads, vocabulary 262144"
+std::string describe(const Architecture& architecture);
 
 /// Returns the shape of a named preset (gpt2-124m, qwen2-1.5b, ...); UsageError naming the known ones.
 Architecture preset(const std::string& name);
