@@ -21,6 +21,7 @@ struct CudaKernelSettings {
   std::int64_t query_stride = 0, key_stride = 0;  ///< elements from row to row of queries, and of keys and values
   DType dtype = DType::bf16;
   bool dropout = false, documents = false;
+  bool windows = false;  ///< other layers have windows
 };
 
 /// Makes kernels for the current device. Opens cuBLASLt (UsageError where it is not found). `workspace` is

@@ -66,6 +66,7 @@ void AttentionByChoice::choose() {
   backward_ = backward_obstacle.empty();
   must_ = demanded() || of_a_run;
   description_ = "attention by " + library_->name();
+  if (must_ && settings_.windows) description_ += ", by own kernels in layers with a window";
   if (!must_) description_ += " where it can, by own kernels elsewhere";
   if (!backward_) description_ += fmt::format(", its backward by own kernels ({})", backward_obstacle);
   if (backward_ && settings_.deterministic) description_ += ", deterministic";
@@ -78,7 +79,7 @@ void AttentionByChoice::refuse(const std::string& obstacle) const {
 }
 
 bool AttentionByChoice::run(cudaStream_t stream, const AttentionForward& a) {
-  if (library_ == nullptr) return false;
+  if (library_ == nullptr || a.shape.has_window()) return false;
   std::string obstacle = obstacle_of(a);
   if (obstacle.empty()) obstacle = library_->forward_obstacle(AttentionProblem::of(a), workspace_bytes_);
   if (!obstacle.empty() && must_) refuse(obstacle);
@@ -88,7 +89,7 @@ bool AttentionByChoice::run(cudaStream_t stream, const AttentionForward& a) {
 }
 
 bool AttentionByChoice::run(cudaStream_t stream, const AttentionBackward& a) {
-  if (library_ == nullptr || !backward_) return false;
+  if (library_ == nullptr || !backward_ || a.shape.has_window()) return false;
   std::string obstacle = obstacle_of(a);
   if (obstacle.empty()) obstacle = library_->backward_obstacle(AttentionProblem::of(a));
   if (!obstacle.empty() && must_) refuse(obstacle);

@@ -1,6 +1,6 @@
 #pragma once
 // Chooses between cuDNN and Tessera's own kernels for attention. For a run's attention this is decided once, at its
-// start, and reported. A later call that the choice cannot serve is an error.
+// start, and reported. A later call that the choice cannot serve is an error. Layers with a window take own kernels.
 
 #include <memory>
 #include <string>

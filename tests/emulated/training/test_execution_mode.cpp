@@ -69,6 +69,21 @@ TEST_CASE("a run says how it drives its GPU, and what that takes outside the pla
   CHECK(said_by(options, 2).mode.empty());
 }
 
+TEST_CASE("layers with a window take own kernels beside cuDNN's") {
+  Options options = gpu_options();
+  options.precision.compute = DType::bf16;
+  Architecture architecture = small_model(Family::qwen3);
+  architecture.head_dim = 8, architecture.window = 4, architecture.full_layers = {false, true};
+  for (const Tristate deterministic : {Tristate::yes, Tristate::no}) {
+    options.run.deterministic = deterministic;
+    options.run.attention = AttentionChoice::automatic;
+    const RunOutcome chosen = train_locally(options, architecture, 1, 1);
+    options.run.attention = AttentionChoice::own;
+    const RunOutcome own = train_locally(options, architecture, 1, 1);
+    for (std::size_t i = 0; i < own.losses.size(); ++i) CHECK(chosen.losses[i] == Approx(own.losses[i]).epsilon(1e-2));
+  }
+}
+
 TEST_CASE("a run says what computes its attention, and refuses cuDNN where it cannot be had") {
   using Catch::Contains;
   Options options = gpu_options();
