@@ -95,23 +95,26 @@ void read_rope(const ConfigReader& config, Architecture& model) {
 }
 
 void read_windows(const ConfigReader& config, const WindowKeys& keys, Architecture& model) {
-  // Where all layers have a window, Transformers does not read their types.
-  const bool has_types = keys.usual == 0 || keys.has_switch || model.full_every > 0;
+  if (model.layers > kModelSizes[0].largest) return;  // too many, as validate() says
+  // Where all layers have a window, Transformers does not read their types; where they follow a pattern, a window of
+  // null leaves them what they are.
+  const bool has_pattern = model.full_every > 0, has_types = keys.usual == 0 || keys.has_switch || has_pattern;
   const Json* list = has_types ? config.find("layer_types") : nullptr;
-  const bool has_window = keys.usual > 0 && (!keys.has_switch || config.truth("use_sliding_window", false)) &&
-                          (!config.contains("sliding_window") || config.find("sliding_window") != nullptr);
-  model.window = has_window ? config.size("sliding_window").value_or(keys.usual) : 0;
+  const bool is_null = config.contains("sliding_window") && config.find("sliding_window") == nullptr;
+  const bool has_window = keys.usual > 0 && (!keys.has_switch || config.truth("use_sliding_window", false));
+  model.window = has_window && !is_null ? config.size("sliding_window").value_or(keys.usual) : 0;
   std::vector<bool> full(static_cast<std::size_t>(model.layers), model.window == 0);
   if (list != nullptr) {
     read_layer_types(config, *list, model.window > 0, full);
-  } else if (model.window > 0) {
+  } else if (model.window > 0 || has_pattern) {
     const std::int64_t first = keys.has_switch ? config.size("max_window_layers", 0).value_or(kFirstWindow) : 0;
-    const std::int64_t usual = model.full_every;
-    const std::int64_t every = usual > 0 ? config.size("sliding_window_pattern").value_or(usual) : 0;
+    const std::int64_t every = has_pattern ? config.size("sliding_window_pattern").value_or(model.full_every) : 0;
     for (std::int64_t layer = 0; layer < model.layers; ++layer)
       full[static_cast<std::size_t>(layer)] = layer < first || (every > 0 && (layer + 1) % every == 0);
   }
-  if (std::ranges::find(full, false) == full.end()) model.window = 0;
+  const bool sees_all = std::ranges::find(full, false) == full.end();
+  if (!sees_all && model.window == 0) config.refuse("sliding_window", "a number, because layers have windows");
+  if (sees_all) model.window = 0;
   const auto is_usual = [&](std::int64_t layer) {
     return full[static_cast<std::size_t>(layer)] == model.sees_all(layer);
   };

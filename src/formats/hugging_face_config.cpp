@@ -127,7 +127,7 @@ Architecture architecture_of(const nlohmann::json& json, const std::filesystem::
     known.push_back(form.model_type);
     if (type == known.back()) return read_model(config, rules);
     const nlohmann::json* text = config.find("text_config");
-    if (type == form.outer_type && text != nullptr && text->is_object())
+    if (!form.outer_type.empty() && type == form.outer_type && text != nullptr && text->is_object())
       return read_model(ConfigReader(path, *text), rules);
   }
   std::string names = fmt::format("{}", fmt::join(known, ", "));

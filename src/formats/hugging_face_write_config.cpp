@@ -33,19 +33,23 @@ struct IsUnusual {
   const Architecture& a;
 };
 
-/// Writes which layers have windows, for every way in which Transformers has looked them up.
+/// Writes which layers have windows, for every way in which Transformers has looked them up. A family with a pattern
+/// has types of layers always, because Transformers puts a window where they are missing.
 void write_windows(const Architecture& a, const WindowKeys& keys, nlohmann::ordered_json& json) {
   if (keys.usual == 0) return;
+  const bool has_pattern = a.full_every > 0;
   if (keys.has_switch) json["use_sliding_window"] = a.window > 0;
-  if (!keys.has_switch || a.window > 0)
-    json["sliding_window"] = a.window > 0 ? nlohmann::ordered_json(a.window) : nullptr;
-  if (a.window == 0 || (!keys.has_switch && a.full_every == 0 && a.full_layers.empty())) return;
+  if (a.window > 0 || has_pattern)
+    json["sliding_window"] = a.window > 0 ? a.window : keys.usual;
+  else if (!keys.has_switch)
+    json["sliding_window"] = nullptr;
+  if (!has_pattern && (a.window == 0 || (!keys.has_switch && a.full_layers.empty()))) return;
   std::vector<std::string> types;
   for (std::int64_t layer = 0; layer < a.layers; ++layer)
     types.emplace_back(a.sees_all(layer) ? "full_attention" : "sliding_attention");
   json["layer_types"] = types;
   if (keys.has_switch) json["max_window_layers"] = std::ranges::find(types, "sliding_attention") - types.begin();
-  if (a.full_every > 0 && a.full_layers.empty()) json["sliding_window_pattern"] = a.full_every;
+  if (has_pattern && a.window > 0 && a.full_layers.empty()) json["sliding_window_pattern"] = a.full_every;
 }
 
 /// Writes how rotary positions are scaled.

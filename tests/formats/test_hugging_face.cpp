@@ -276,6 +276,17 @@ TEST_CASE("Gemma 3 is read with its usual sizes, and refused where it is capped 
   const Architecture other = read(scaled);
   CHECK((other.query_scalar == 168 && !other.sees_all(0) && other.sees_all(1)));
   CHECK(architecture_of(config_of(other), "config.json") == other);
+  json full = least;
+  full["sliding_window_pattern"] = 1;
+  const Architecture without = read(full);
+  CHECK(without.window == 0);
+  const json written = json::parse(config_of(without).dump());  // types, because a window is usual
+  CHECK((written.at("layer_types") == json(std::vector<std::string>(26, "full_attention"))));
+  CHECK((written.at("sliding_window") == 4096 && architecture_of(written, "config.json") == without));
+  CHECK_THAT(refusal(least, "sliding_window", nullptr), Contains("sliding_window") && Contains("layers have windows"));
+  CHECK_THROWS_AS(validate(architecture_of({{"model_type", "gemma3_text"}, {"num_hidden_layers", 2147483647}}, "a")),
+                  UsageError);
+  CHECK_THAT(message_of<UsageError>([&] { read({{"text_config", {{"n_layer", 2}}}}); }), Contains("model_type"));
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
     CHECK_THAT(refusal(least, key, 30.0), Contains(key) && Contains("only null is"));
   CHECK_THAT(refusal(least, "use_bidirectional_attention", true), Contains("use_bidirectional_attention"));
@@ -293,6 +304,7 @@ TEST_CASE("the text's weights are found in a model that sees pictures") {
                        raw("vision_tower.a.weight", {2}, 3), raw("model.multi_modal_projector.b", {2}, 4)});
     std::vector<float> values(4);
     HuggingFaceWeights(folder.path(), tensors).read(TensorId(1), 0, values);
+    CHECK(values.front() == 2);
   }
 }
 
