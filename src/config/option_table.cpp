@@ -298,7 +298,7 @@ void add_resources(Rows& rows) {
       "inputs of recomputed blocks go to the host's memory in forward, and come back ahead of their use in backward");
   memory
       .choice("memory.keep_activated", &MemoryOptions::keep_activated,
-              "outputs of GELU and SwiGLU are kept for backward instead of made again; auto: false on CPUs, true on "
+              "outputs of the MLP's activation are kept for backward instead of made again; auto: false on CPUs, true on "
               "GPUs unless the run need not be deterministic and they do not fit")
       .also_by(kEval);
   memory.value<read_emulation>(

@@ -37,8 +37,8 @@ inline Architecture small_gpt2() {
   return a;
 }
 
-/// The same as a Qwen2 (grouped queries, biases on q, k, v, tied head), a Llama (scaled positions, untied head) or a
-/// Qwen3 (norms of heads, which are wider than width / heads).
+/// The same as a Qwen2 (grouped queries, biases on q, k, v, tied head), a Llama (scaled positions, untied head), a
+/// Qwen3 (norms of heads, which are wider than width / heads) or a Gemma 3 (that and a window in the first layer).
 inline Architecture small_model(Family family) {
   if (family == Family::gpt2) return small_gpt2();
   const bool qwen2 = family == Family::qwen2;
@@ -52,7 +52,8 @@ inline Architecture small_model(Family family) {
   a.context = 12;
   a.rope_theta = 20;
   if (family == Family::llama) a.rope_scaling = {30, 4, 1, 4};
-  if (family == Family::qwen3) a.head_dim = 10;
+  if (family == Family::qwen3 || family == Family::gemma3) a.head_dim = 10;
+  if (family == Family::gemma3) a.window = 4, a.full_every = 2;
   return a;
 }
 

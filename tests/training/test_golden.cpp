@@ -24,6 +24,9 @@ TEST_CASE("training sharded over ranks follows the float64 reference") {
   check_against(llama, train_golden(llama, 2, 3, {"--shard.strategy=zero3"}));
   const Golden qwen3 = read_golden("qwen3");
   check_against(qwen3, train_golden(qwen3, 4, 2, {"--shard.strategy=hsdp", "--memory.checkpoint=block"}));
+  const Golden gemma3 = read_golden("gemma3"), mistral = read_golden("mistral");
+  check_against(gemma3, train_golden(gemma3, 4, 1, {"--shard.strategy=zero3", "--memory.checkpoint=block"}));
+  check_against(mistral, train_golden(mistral, 2, 2, {"--shard.strategy=hsdp"}));
   const Golden gpt2_by_muon = read_golden("muon-gpt2"), qwen3_by_muon = read_golden("muon-qwen3");
   check_against(gpt2_by_muon, train_golden(gpt2_by_muon, 4, 1, {"--shard.strategy=zero3"}));
   check_against(gpt2_by_muon, train_golden(gpt2_by_muon, 4, 2, {"--shard.strategy=hsdp", "--shard.wrap=size"}));

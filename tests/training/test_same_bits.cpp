@@ -52,6 +52,24 @@ TEST_CASE("all strategies and worlds give the bits of one rank") {
   }
 }
 
+TEST_CASE("windows and norms behind a branch leave the bits of one rank alone") {
+  Options options = base_options();
+  options.train.accumulation = 4;
+  options.shard.strategy = Strategy::ddp;
+  const Architecture architecture = small_model(Family::gemma3);
+  const RunOutcome reference = train_locally(options, architecture, 1, 1);
+  for (const StrategyRules& rules : all_strategies()) {
+    for (const ActivationCheckpointing recomputed : {ActivationCheckpointing::none, ActivationCheckpointing::block}) {
+      options.shard.strategy = rules.strategy;
+      options.shard.group_size = rules.is_hybrid() ? 2 : 0;
+      options.memory.checkpoint = recomputed;
+      options.train.accumulation = 1;
+      INFO(rules.name);
+      require_same_bits(reference, train_locally(options, architecture, 4, 4));
+    }
+  }
+}
+
 namespace {
 
 /// Drawn configurations; TESSERA_LONG=1 asks for the full count (tests/long.sh).

@@ -95,7 +95,7 @@ struct ModelParts {
   DeviceKind device = DeviceKind::cpu;  ///< the device whose kernels the scratch is for
   /// Sequences hold several documents. Positions come with the tokens, and a token sees only those of its document.
   bool documents = false;
-  /// MLP parts save what GELU or SwiGLU has made, instead of making it again in backward (memory.keep_activated).
+  /// MLP parts save what the activation has made, instead of making it again in backward (memory.keep_activated).
   bool keeps_activated = false;
   GpuAttention attention = GpuAttention::own;  ///< whose kernels, on a GPU
   DType logits = DType::fp32;  ///< the type in which a loss stores logits: fp32 or `compute` (precision.logits)
