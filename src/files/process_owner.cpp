@@ -97,6 +97,13 @@ std::optional<ProcessOwner> read_owner(const std::filesystem::path& path) {
   }
 }
 
+void remove_owner(const std::filesystem::path& path, const std::string& nonce, const std::filesystem::path& aside) {
+  if (::rename(path.c_str(), aside.c_str()) != 0) return;
+  const auto moved = read_owner(aside);
+  if ((moved ? moved->nonce : "") != nonce) static_cast<void>(::link(aside.c_str(), path.c_str()));
+  ::unlink(aside.c_str());
+}
+
 OwnerLife life_of(const ProcessOwner& owner) {
   if (owner.system != this_system()) return OwnerLife::unknown;
   if (start_of(owner.pid) != owner.started) return OwnerLife::gone;

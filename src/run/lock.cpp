@@ -125,15 +125,7 @@ RunLock::Taken RunLock::take_owner_file() {
   // Slurm starts a job again only when its processes have ended.
   const bool is_left =
       before && (life_of(*before) == OwnerLife::gone || (before->job == me.job && before->restarts < me.restarts));
-  if (is_left) {
-    const std::filesystem::path aside = fmt::format("{}.{}.tmp", owner_file_.string(), me.pid);
-    if (::rename(owner_file_.c_str(), aside.c_str()) == 0) {
-      // Another start may have been faster; then the file that was moved away belongs to that one.
-      const auto moved = read_owner(aside);
-      if (!moved || moved->nonce != before->nonce) static_cast<void>(::link(aside.c_str(), owner_file_.c_str()));
-      ::unlink(aside.c_str());
-    }
-  }
+  if (is_left) remove_owner(owner_file_, before->nonce, fmt::format("{}.{}.tmp", owner_file_.string(), me.pid));
   const FileDescriptor file(::open(owner_file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!file && errno == EEXIST) return Taken::no;
   const std::string text = me.text();

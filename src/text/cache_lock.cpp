@@ -26,6 +26,24 @@ std::optional<std::int64_t> last_touch(const std::filesystem::path& path) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
+/// Returns the name that the lock has while this process removes it.
+std::filesystem::path aside_of(const std::filesystem::path& file, const ProcessOwner& me) {
+  return fmt::format("{}.{}.{}.tmp", file.string(), me.host, me.pid);
+}
+
+/// Removes the locks that processes left aside when they were killed. Leaves the lock of `nonce`, which goes back.
+void remove_asides(const std::filesystem::path& file, const std::string& nonce) {
+  const std::string prefix = file.filename().string() + ".";
+  std::error_code error, ignored;
+  for (std::filesystem::directory_iterator entry(std::filesystem::absolute(file).parent_path(), error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(prefix) || !name.ends_with(".tmp")) continue;
+    const auto owner = read_owner(entry->path());
+    if (!owner || owner->nonce != nonce) std::filesystem::remove(entry->path(), ignored);
+  }
+}
+
 }  // namespace
 
 CacheLock::CacheLock(std::filesystem::path file, std::string nonce, double touch)
@@ -79,23 +97,12 @@ bool CacheLockSeeker::is_left() {
   return now - seen_at_ >= silence;
 }
 
-/// Moves the seen holder's file away; puts it back if another process was faster and it is that one's.
-void CacheLockSeeker::take_away() {
-  const ProcessOwner me = ProcessOwner::me();
-  const std::filesystem::path aside = fmt::format("{}.{}.{}.tmp", file_.string(), me.host, me.pid);
-  if (::rename(file_.c_str(), aside.c_str()) != 0) return;
-  const auto moved = read_owner(aside);
-  const std::string nonce = moved ? moved->nonce : "", seen = seen_ ? seen_->nonce : "";
-  if (nonce != seen) static_cast<void>(::link(aside.c_str(), file_.c_str()));
-  ::unlink(aside.c_str());
-}
-
 std::unique_ptr<CacheLock> CacheLockSeeker::try_take() {
   const ProcessOwner me = ProcessOwner::me();
   FileDescriptor file(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!file && errno == EEXIST) {
     if (!is_left()) return nullptr;
-    take_away();
+    remove_owner(file_, seen_ ? seen_->nonce : "", aside_of(file_, me));
     file = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!file && errno == EEXIST) return nullptr;
   }
@@ -106,6 +113,7 @@ std::unique_ptr<CacheLock> CacheLockSeeker::try_take() {
     throw IoError("cannot write {} ({}). Give data.cache or $TESSERA_CACHE a folder that can be written.",
                   file_.string(), why);
   }
+  remove_asides(file_, me.nonce);
   return std::unique_ptr<CacheLock>(new CacheLock(file_, me.nonce, times_.touch));
 }
 

@@ -53,7 +53,6 @@ class CacheLockSeeker {
 
  private:
   bool is_left();
-  void take_away();
 
   std::filesystem::path file_;
   CacheLockTimes times_;

@@ -69,6 +69,24 @@ TEST_CASE("A lock of a dead process of this machine is taken over at once") {
   CHECK(CacheLockSeeker(file, {}).try_take());
 }
 
+TEST_CASE("A lock that a killed process left aside goes with the next holder, but its own is put back") {
+  const TemporaryFolder folder;
+  const auto file = folder / "key.lock", left = folder.write("key.lock.node7.4711.tmp", elsewhere().text());
+  const auto other = folder.write("other.lock.node7.4711.tmp", elsewhere().text());
+  CacheLockSeeker seeker(file, {});
+  const auto lock = seeker.try_take();
+  REQUIRE(lock);
+  CHECK_FALSE(std::filesystem::exists(left));
+  CHECK(std::filesystem::exists(other));
+
+  const std::string nonce = read_owner(file)->nonce;
+  remove_owner(file, "of an earlier holder", folder / "aside");
+  lock->require_held();
+  remove_owner(file, nonce, folder / "aside");
+  CHECK_FALSE(std::filesystem::exists(file));
+  CHECK_FALSE(std::filesystem::exists(folder / "aside"));
+}
+
 TEST_CASE("A lock of another machine is left alone while it is touched, and taken over after a silence") {
   const TemporaryFolder folder;
   const CacheLockTimes times{.touch = 0.02, .stale = 0.4};

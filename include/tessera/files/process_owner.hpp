@@ -27,6 +27,11 @@ struct ProcessOwner {
 /// Returns nothing if there is no such file or it does not name an owner.
 std::optional<ProcessOwner> read_owner(const std::filesystem::path& path);
 
+/// Removes the file of the owner with this nonce ("": of none that it names). Moves it to `aside`, a name of this process
+/// alone, to look at it: if another process was faster, the file is that one's, and goes back. A process that is killed
+/// in between leaves `aside`.
+void remove_owner(const std::filesystem::path& path, const std::string& nonce, const std::filesystem::path& aside);
+
 /// `unknown`: on another system, or here and about to end.
 enum class OwnerLife : std::uint8_t { unknown, running, gone };
 OwnerLife life_of(const ProcessOwner& owner);
