@@ -77,15 +77,11 @@ def _facts(row: Row) -> None:
     metrics, values = row.metrics, row.values
     values["attempts"] = metrics.attempts
     row.put("steps", call(len(metrics.steps), "length", row.name, "/steps/step"), len(metrics.steps))
-    row.put("timed_steps", call(len(row.timed), "size", _timed(row, "/steps/seconds")), len(row.timed))
+    row.put("timed_steps", call(len(row.timed), "size", row.timed_source("/steps/seconds")), len(row.timed))
     for key in ("hosts", "cpu", "gpu_name", "version", "git_revision"):
         values[key] = metrics.provenance.get(key)
-    for key, (path, how) in REPORTED.items():
-        found = finite_column(row.timed, path.removeprefix("/steps/"))
-        if how == "attribute":
-            row.put(key, row.attribute(path))
-        elif len(found):
-            row.put(key, call(np.median(found), "quantile", _timed(row, path), 0.5))
+    for key, path in REPORTED.items():
+        row.put(key, row.attribute(path))
     for key in ("parameters", "tokens_per_step", "steps_per_epoch", "flops_per_token_6n", "flops_per_token",
                 "device_peak_flops"):
         row.put(key, row.attribute(f"/model/{key}"))
@@ -105,11 +101,6 @@ def _facts(row: Row) -> None:
         row.put("startup_seconds", call(np.median(started), "startup", row.name))
 
 
-def _timed(row: Row, path: str) -> Quantity:
-    """A column over timed steps, as the source of other numbers."""
-    return call(math.nan, "timed", row.name, path, *row.warmup)
-
-
 def _dataset(row: Row, path: str) -> Quantity:
     return call(math.nan, "dataset", row.name, path)
 
@@ -127,15 +118,15 @@ def micro_steps(row: Row) -> Optional[Quantity]:
 def _speed(row: Row) -> None:
     seconds = finite_column(row.timed, "seconds")
     seconds = seconds[seconds > 0]
-    rates, source = finite_column(row.timed, "tokens_per_second"), _timed(row, "/steps/tokens_per_second")
+    rates, source = finite_column(row.timed, "tokens_per_second"), row.timed_source("/steps/tokens_per_second")
     if not len(rates) and len(seconds) and row.values["tokens_per_step"]:
         rates = row.values["tokens_per_step"] / seconds
-        source = row.quantity("tokens_per_step") / _timed(row, "/steps/seconds")
+        source = row.quantity("tokens_per_step") / row.timed_source("/steps/seconds")
     for key, share in (("tokens_per_second_q1", 0.25), ("tokens_per_second", 0.5), ("tokens_per_second_q3", 0.75)):
         if len(rates):
             row.put(key, call(np.percentile(rates, 100 * share), "quantile", source, share))
     if len(seconds):
-        step = call(np.median(seconds), "quantile", _timed(row, "/steps/seconds"), 0.5)
+        step = call(np.median(seconds), "quantile", row.timed_source("/steps/seconds"), 0.5)
         parts, epoch = micro_steps(row), row.quantity("steps_per_epoch")
         row.put("step_seconds", step)
         row.put("batch_seconds", step / parts if parts else None)

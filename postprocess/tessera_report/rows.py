@@ -23,7 +23,7 @@ exposed_seconds exposed_share data_seconds data_share
 mfu mfu_exact mfu_formula mfu_peak_flops flops_per_token_6n flops_per_token device_peak_flops device_peak_source
 startup_seconds parameters tokens_per_step steps_per_epoch
 seed data_seed data_source hosts cpu gpu_name version git_revision""".split()
-KEYS += [*(key for key in REPORTED if key not in KEYS), "flags"]
+KEYS += [*REPORTED, "flags"]
 OTHER_WORK = {"model", "sequence"}  # flags of rows whose tokens cost other work than the baseline's
 
 
@@ -77,7 +77,8 @@ class Row:
         return Quantity(float(value), self.sources[key]) if key in self.sources and value is not None else None
 
     def attribute(self, path: str) -> Optional[Quantity]:
-        """A number among the attributes: "/model/parameters", "/config/train.accumulation"; of "0.52 0.40 0.30" the first."""
+        """A number among the attributes: "/model/parameters", "/config/train.accumulation"; of "0.52 0.40 0.30" the first.
+        Those of /config are also known of a row without metrics, from the sweep's config.ini."""
         _, group, key = path.split("/", 2)
         try:
             found = self.option(key) if group == "config" else getattr(self.metrics, group)[key]
@@ -85,6 +86,10 @@ class Row:
         except (AttributeError, LookupError, ValueError):
             return None
         return call(value, "attribute", self.name, path) if math.isfinite(value) else None
+
+    def timed_source(self, path: str) -> Quantity:
+        """A column over timed steps, as the source of other numbers."""
+        return call(math.nan, "timed", self.name, path, *self.warmup)
 
     def flag(self, word: str, note: str) -> None:
         if word not in self.values["flags"]:

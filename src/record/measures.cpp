@@ -14,16 +14,16 @@ using Text = std::string;
 constexpr const char* kNats = "nats per token";
 
 Measure whole(Text path, Text unit, Text log, Text help) {
-  return {std::move(path), Measure::Kind::integer, std::move(unit), std::move(log), std::move(help), {}};
+  return {std::move(path), Measure::Kind::integer, std::move(unit), std::move(log), std::move(help)};
 }
 Measure flag(Text path, Text log, Text help) {
-  return {std::move(path), Measure::Kind::flag, {}, std::move(log), std::move(help), {}};
+  return {std::move(path), Measure::Kind::flag, {}, std::move(log), std::move(help)};
 }
 Measure real(Text path, Text unit, Text log, Text help) {
-  return {std::move(path), Measure::Kind::real, std::move(unit), std::move(log), std::move(help), {}};
+  return {std::move(path), Measure::Kind::real, std::move(unit), std::move(log), std::move(help)};
 }
-Measure reported(Text as, Measure measure) {
-  measure.report = std::move(as);
+Measure reported(Measure measure) {
+  measure.reported = true;
   return measure;
 }
 
@@ -45,35 +45,37 @@ void add_communication(Measures<Row>& measures, const Text& group) {
 
 }  // namespace
 
-Measures<StepReport> step_measures() {
+const Measures<StepReport>& step_measures() {
   using Row = StepReport;
-  Measures<Row> measures{
-      {whole("steps/step", "", "step", "its number, from 1"), &Row::step},
-      {flag("steps/timed", "", "its operations were timed one by one (`metrics.time_every`); 0: `time` has NaN"),
-       [](const Row& row) { return row.times.measured; }},
-      {real("steps/loss", kNats, "loss", "mean over all tokens of the global batch"),
-       [](const Row& row) { return row.result.loss; }},
-      {real("steps/grad_norm", "", "grad_norm", "norm of the full gradient, before clipping"),
-       [](const Row& row) { return row.result.grad_norm; }},
-      {real("steps/lr", "", "lr", "learning rate"), [](const Row& row) { return row.result.learning_rate; }},
-      {real("steps/seconds", "s", "seconds", "duration"), &Row::seconds},
-      {real("steps/unix_time", "s", "", "at its end, since 1970"), &Row::unix_time},
-      {reported("median",
-                real("steps/tokens_per_second", "tokens/s", "tokens_per_second", "tokens of all ranks / duration")),
-       &Row::tokens_per_second},
-      {real("", "", "exposed_share", "share in which compute on rank 0 waited for communication; null if not timed"),
-       &Row::exposed_share},
-      {flag("steps/skipped", "skipped", "the gradient overflowed (fp16), and weights stayed as they were"),
-       [](const Row& row) { return row.result.skipped; }},
-      {real("steps/time/recording", "s", "",
-            "that rank 0 spent on metrics, log and status since the row before; not in `seconds`"),
-       &Row::recording_seconds}};
-  for (std::size_t i = 0; i < kTimeCategories; ++i) {
-    const auto category = static_cast<TimeCategory>(i);
-    measures.push_back({real(Text("steps/time/") + name_of(category), "s", "", "on rank 0"),
-                        [=](const Row& row) { return row.times.seconds(category); }});
-  }
-  add_communication(measures, "comm/");
+  static const Measures<Row> measures = [] {
+    Measures<Row> all{
+        {whole("steps/step", "", "step", "its number, from 1"), &Row::step},
+        {flag("steps/timed", "", "its operations were timed one by one (`metrics.time_every`); 0: `time` has NaN"),
+         [](const Row& row) { return row.times.measured; }},
+        {real("steps/loss", kNats, "loss", "mean over all tokens of the global batch"),
+         [](const Row& row) { return row.result.loss; }},
+        {real("steps/grad_norm", "", "grad_norm", "norm of the full gradient, before clipping"),
+         [](const Row& row) { return row.result.grad_norm; }},
+        {real("steps/lr", "", "lr", "learning rate"), [](const Row& row) { return row.result.learning_rate; }},
+        {real("steps/seconds", "s", "seconds", "duration"), &Row::seconds},
+        {real("steps/unix_time", "s", "", "at its end, since 1970"), &Row::unix_time},
+        {real("steps/tokens_per_second", "tokens/s", "tokens_per_second", "tokens of all ranks / duration"),
+         &Row::tokens_per_second},
+        {real("", "", "exposed_share", "share in which compute on rank 0 waited for communication; null if not timed"),
+         &Row::exposed_share},
+        {flag("steps/skipped", "skipped", "the gradient overflowed (fp16), and weights stayed as they were"),
+         [](const Row& row) { return row.result.skipped; }},
+        {real("steps/time/recording", "s", "",
+              "that rank 0 spent on metrics, log and status since the row before; not in `seconds`"),
+         &Row::recording_seconds}};
+    for (std::size_t i = 0; const std::string& name : time_category_names()) {
+      const auto category = static_cast<TimeCategory>(i++);
+      all.push_back({real("steps/time/" + name, "s", "", "on rank 0"),
+                     [=](const Row& row) { return row.times.seconds(category); }});
+    }
+    add_communication(all, "comm/");
+    return all;
+  }();
   return measures;
 }
 
@@ -96,9 +98,9 @@ Measures<EvaluationReport> evaluation_measures(const std::vector<std::string>& s
   return measures;
 }
 
-Measures<CheckpointReport> checkpoint_measures() {
+const Measures<CheckpointReport>& checkpoint_measures() {
   using Row = CheckpointReport;
-  return {
+  static const Measures<Row> measures{
       {whole("checkpoints/step", "", "step", "after which step"), &Row::step},
       {whole("checkpoints/bytes", "bytes", kCheckpointKey, "of all its files"), &Row::bytes},
       {real("checkpoints/blocked_seconds", "s", "blocked_seconds", "in which training waited"), &Row::blocked_seconds},
@@ -108,6 +110,7 @@ Measures<CheckpointReport> checkpoint_measures() {
       {real("checkpoints/background_seconds", "s", "background_seconds",
             "in which training went on (0 without `checkpoint.async`)"),
        &Row::background_seconds}};
+  return measures;
 }
 
 Measures<DeviceSample> device_measures(const Text& group) {
@@ -122,74 +125,89 @@ Measures<RankRow> step_of_report(const Text& path) {
   return {{whole(path, "", "", "after which step it was made"), &RankRow::step}};
 }
 
-Measures<RankRow> report_measures() {
+const Measures<RankRow>& report_measures() {
   using R = const RankRow&;
-  return {{whole("ranks/report", "", "step", "after which step it was made"), &RankRow::step},
-          {whole("ranks/steps", "", "", "since the report before"), &RankRow::steps},
-          {whole("ranks/timed_steps", "", "", "those of them with `/steps/timed` = 1"), &RankRow::timed_steps},
-          {whole("ranks/straggler", "", "straggler", "as in `/overlap`, over the timed steps together"),
-           [](R row) { return row.straggler.rank; }},
-          {real("ranks/behind_seconds", "s", "behind_seconds", "as in `/overlap`"),
-           [](R row) { return row.straggler.behind_seconds; }},
-          {real("", "", "behind_share", "of its work and exposed communication together"),
-           [](R row) { return row.straggler.behind_share; }}};
+  static const Measures<RankRow> measures{
+      {whole("ranks/report", "", "step", "after which step it was made"), &RankRow::step},
+      {whole("ranks/steps", "", "", "since the report before"), &RankRow::steps},
+      {whole("ranks/timed_steps", "", "", "those of them with `/steps/timed` = 1"), &RankRow::timed_steps},
+      {whole("ranks/straggler", "", "straggler", "as in `/overlap`, over the timed steps together"),
+       [](R row) { return row.straggler.rank; }},
+      {real("ranks/behind_seconds", "s", "behind_seconds", "as in `/overlap`"),
+       [](R row) { return row.straggler.behind_seconds; }},
+      {real("", "", "behind_share", "of its work and exposed communication together"),
+       [](R row) { return row.straggler.behind_share; }}};
+  return measures;
 }
 
-Measures<RankValues> rank_measures() {
+const Measures<RankValues>& rank_measures() {
   using Row = RankValues;
-  Measures<Row> measures{
-      {whole("ranks/memory/process/measured", "bytes", "", "at the report; -1: not measured"), &Row::process},
-      {real("ranks/memory/peak", "bytes", "", "the highest in any report so far"), &Row::memory_peak},
-      {real("ranks/memory/average", "bytes", "",
-            "mean of the measurements since the report before; NaN: there were none"),
-       &Row::memory_average}};
-  for (std::size_t i = 0; i < kTimeCategories; ++i)
-    measures.push_back({real(Text("ranks/time/") + name_of(static_cast<TimeCategory>(i)), "s", "",
-                             "sum over timed steps; NaN: there was none"),
-                        [i](const Row& row) { return row.times[i]; }});
-  add_communication(measures, "ranks/comm/");
+  static const Measures<Row> measures = [] {
+    Measures<Row> all{
+        {whole("ranks/memory/process/measured", "bytes", "", "at the report; -1: not measured"), &Row::process},
+        {real("ranks/memory/peak", "bytes", "", "the highest in any report so far"), &Row::memory_peak},
+        {real("ranks/memory/average", "bytes", "",
+              "mean of the measurements since the report before; NaN: there were none"),
+         &Row::memory_average}};
+    for (std::size_t i = 0; const std::string& name : time_category_names()) {
+      all.push_back({real("ranks/time/" + name, "s", "", "sum over timed steps; NaN: there was none"),
+                     [i](const Row& row) { return row.times[i]; }});
+      ++i;
+    }
+    add_communication(all, "ranks/comm/");
+    return all;
+  }();
   return measures;
 }
 
-Measures<OverlapRow> overlap_measures() {
+const Measures<OverlapRow>& overlap_measures() {
   using Row = OverlapRow;
-  Measures<Row> measures{
-      {whole("overlap/step", "", "", "its number"), &Row::step},
-      {whole("overlap/straggler", "", "", "the rank that slows the others down, or -1"),
-       [](const Row& row) { return row.straggler.rank; }},
-      {real("overlap/behind_seconds", "s", "", "by how much its own work exceeds the others' median; 0 for none"),
-       [](const Row& row) { return row.straggler.behind_seconds; }}};
-  for (std::size_t i = 0; const std::string& name : overlap_names()) {
-    const auto add = [&](const char* end, double Spread::*of, const char* help) {
-      measures.push_back(
-          {real("overlap/" + name + end, "s", "", help), [=](const Row& row) { return row.times.at(i).*of; }});
-    };
-    add("/min", &Spread::minimum, "the least of the ranks");
-    add("/median", &Spread::median, "the middle");
-    add("/max", &Spread::maximum, "the largest");
-    ++i;
-  }
+  static const Measures<Row> measures = [] {
+    Measures<Row> all{
+        {whole("overlap/step", "", "", "its number"), &Row::step},
+        {whole("overlap/straggler", "", "", "the rank that slows the others down, or -1"),
+         [](const Row& row) { return row.straggler.rank; }},
+        {real("overlap/behind_seconds", "s", "", "by how much its own work exceeds the others' median; 0 for none"),
+         [](const Row& row) { return row.straggler.behind_seconds; }}};
+    for (std::size_t i = 0; const std::string& name : overlap_names()) {
+      const auto add = [&](const char* end, double Spread::*of, const char* help) {
+        all.push_back(
+            {real("overlap/" + name + end, "s", "", help), [=](const Row& row) { return row.times.at(i).*of; }});
+      };
+      add("/min", &Spread::minimum, "the least of the ranks");
+      add("/median", &Spread::median, "the middle");
+      add("/max", &Spread::maximum, "the largest");
+      ++i;
+    }
+    return all;
+  }();
   return measures;
 }
 
-Measures<double> layer_measures() {
-  return {{real("layers/grad_norm", "", "", "norm of each layer's gradient, without a loss scale"), std::identity()}};
+const Measures<double>& layer_measures() {
+  static const Measures<double> measures{
+      {real("layers/grad_norm", "", "", "norm of each layer's gradient, without a loss scale"), std::identity()}};
+  return measures;
 }
 
-Measures<RunAccount> start_measures() {
+const Measures<RunAccount>& start_measures() {
   using R = const RunAccount&;
   const auto later = [](R) { return std::numeric_limits<double>::quiet_NaN(); };
   const Text group = "provenance/";
-  return {{real(group + kFirstStep, "s", "", "of the process up to its first step"), later},
-          {real(group + "cores", "", "", "of rank 0's machine, that its ranks may run on"), &RunAccount::cores},
-          {real(group + "compute_threads", "", "", "of all ranks there"), &RunAccount::compute_threads},
-          {reported("attribute", real(group + "load_average_start", "", "", "last minute's, of the busiest machine")),
-           [](R row) { return row.load.load_average; }},
-          {reported("attribute", real(group + kLoadAtEnd, "", "", "the same at the end")), later},
-          {reported("attribute", real(group + "gpu_foreign_processes_start", "", "",
-                                      "other processes that compute on the run's GPUs; NaN where not known")),
-           [](R row) { return row.load.gpu_foreign_processes; }},
-          {reported("attribute", real(group + kForeignAtEnd, "", "", "the same at the end")), later}};
+  static const Measures<RunAccount> measures{
+      {real(group + kFirstStep, "s", "", "of the process up to its first step"), later},
+      {real(group + "cores", "", "", "cores of rank 0's machine that its ranks may use"), &RunAccount::cores},
+      {real(group + "compute_threads", "", "", "threads that compute, of all ranks on rank 0's machine"),
+       &RunAccount::compute_threads},
+      {reported(real(group + "load_average_start", "", "", "last minute's, of the busiest machine")),
+       [](R row) { return row.load.load_average; }},
+      {reported(real(group + kLoadAtEnd, "", "", "the same at the end")), later},
+      {reported(real(group + "gpu_foreign_processes_start", "", "",
+                     "other processes that compute on the run's GPUs; NaN where not known: some drivers do not show "
+                     "them to a container")),
+       [](R row) { return row.load.gpu_foreign_processes; }},
+      {reported(real(group + kForeignAtEnd, "", "", "the same at the end")), later}};
+  return measures;
 }
 
 std::vector<Measure> all_measures() {

@@ -7,7 +7,7 @@ namespace tessera {
 
 /// The tables of MetricsLayout. Those that a run lacks have no columns.
 enum class RunTable : std::uint8_t { steps, evaluations, checkpoints, device, samples, layers, ranks, overlap };
-inline constexpr std::size_t kTables = 8;
+inline constexpr std::size_t kTables = static_cast<std::size_t>(RunTable::overlap) + 1;
 inline std::size_t at(RunTable table) { return static_cast<std::size_t>(table); }
 
 /// Returns the names of the validation sets.

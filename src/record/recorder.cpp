@@ -101,11 +101,15 @@ void RunRecorder::with_metrics(F&& f) {
   }
 }
 
+void RunRecorder::append(RunTable table, std::vector<double> values) {
+  with_metrics([&](MetricsFile& metrics) { metrics.append(at(table), {std::move(values)}); });
+}
+
 template <class Row>
 void RunRecorder::append(RunTable table, const Measures<Row>& measures, const Row& row) {
   std::vector<double> values;
   add_values(values, measures, std::span(&row, 1));
-  with_metrics([&](MetricsFile& metrics) { metrics.append(at(table), {std::move(values)}); });
+  append(table, std::move(values));
 }
 
 /// Reports each new error once; the next call tries again.
@@ -131,31 +135,31 @@ void RunRecorder::append_log(const std::string& line) {
   });
 }
 
-void RunRecorder::record_step(const StepReport& told, std::int64_t global_tokens) {
-  StepReport report = told;
-  report.tokens_per_second = static_cast<double>(global_tokens) / report.seconds;
-  report.unix_time = unix_time();
-  report.recording_seconds = std::exchange(recording_seconds_, 0.0);
+void RunRecorder::record_step(const StepReport& report, std::int64_t global_tokens) {
+  StepReport row = report;
+  row.tokens_per_second = static_cast<double>(global_tokens) / row.seconds;
+  row.unix_time = unix_time();
+  row.recording_seconds = std::exchange(recording_seconds_, 0.0);
   const Stopwatch recording(recording_seconds_);
-  if (prediction_) measured_.add(report.seconds, report.times);
-  append(RunTable::steps, step_measures_, report);
+  if (prediction_) measured_.add(row.seconds, row.times);
+  append(RunTable::steps, step_measures(), row);
 
-  if (report.times.measured) exposed_share_ = report.exposed_share();
+  if (row.times.measured) exposed_share_ = row.exposed_share();
   {
     const std::lock_guard guard(shared_);
-    status_.step = report.step;
+    status_.step = row.step;
     ProgressState state;
-    state.step = report.step;
+    state.step = row.step;
     state.steps = status_.steps;
-    state.loss = report.result.loss;
-    state.tokens_per_second = report.tokens_per_second;
-    state.step_seconds = report.seconds;
+    state.loss = row.result.loss;
+    state.tokens_per_second = row.tokens_per_second;
+    state.step_seconds = row.seconds;
     state.exposed_share = exposed_share_;
     progress_->update(state);
   }
 
-  if (report.step % options_.metrics.every == 0 || report.step == 1 || report.step == status_.steps) {
-    append_log(fields_of(step_measures_, report));
+  if (row.step % options_.metrics.every == 0 || row.step == 1 || row.step == status_.steps) {
+    append_log(fields_of(step_measures(), row));
   }
   if (Clock::now() - status_time_ > kStatusEvery) post_status();
 }
@@ -215,19 +219,26 @@ void RunRecorder::record_ranks(const RankRow& row) {
     return stragglers_.after(row);
   }();
   if (!news.empty()) say(news);
-  std::vector<double> device{static_cast<double>(row.step)}, layers = device, ranks;
-  add_values(device, device_measures("device/"), std::span(&row.ranks.at(0).device, 1));
-  add_values<double>(layers, layer_measures(), row.layer_norms);
-  add_values(ranks, report_measures(), std::span(&row, 1));
+  const std::span report(&row, 1);
+  std::vector<double> ranks;
+  add_values(ranks, report_measures(), report);
   add_values<RankValues>(ranks, rank_measures(), row.ranks);
-  std::vector<DeviceSample> devices;
-  for (const RankValues& rank : row.ranks) devices.push_back(rank.device);
-  if (has_monitor_) add_values<DeviceSample>(ranks, device_measures("ranks/device/"), devices);
-  with_metrics([&](MetricsFile& metrics) {
-    if (has_monitor_) metrics.append(at(RunTable::device), {std::move(device)});
-    if (!row.layer_norms.empty()) metrics.append(at(RunTable::layers), {std::move(layers)});
-    metrics.append(at(RunTable::ranks), {std::move(ranks)});
-  });
+  if (has_monitor_) {
+    std::vector<DeviceSample> devices;
+    for (const RankValues& rank : row.ranks) devices.push_back(rank.device);
+    add_values<DeviceSample>(ranks, device_measures("ranks/device/"), devices);
+    std::vector<double> device;
+    add_values(device, step_of_report("device/step"), report);
+    add_values(device, device_measures("device/"), std::span(&row.ranks.at(0).device, 1));
+    append(RunTable::device, std::move(device));
+  }
+  if (!row.layer_norms.empty()) {
+    std::vector<double> layers;
+    add_values(layers, step_of_report("layers/step"), report);
+    add_values<double>(layers, layer_measures(), row.layer_norms);
+    append(RunTable::layers, std::move(layers));
+  }
+  append(RunTable::ranks, std::move(ranks));
   for (const OverlapRow& one : row.overlap) append(RunTable::overlap, overlap_measures(), one);
 }
 

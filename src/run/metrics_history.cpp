@@ -143,7 +143,7 @@ void copy_text(hid_t from, hid_t to, const std::string& name) {
 }
 
 /// Copies the first rows of texts of fixed length: /samples/text.
-void copy_texts(hid_t from, hid_t to, const std::string& name, std::int64_t rows) {
+void copy_text_rows(hid_t from, hid_t to, const std::string& name, std::int64_t rows) {
   const Hdf5Dataset source = open_dataset(from, name);
   const Hdf5Type type(hdf5_check_id(H5Dget_type(source.id()), fmt::format("cannot read {}", name)));
   const std::size_t bytes = H5Tget_size(type.id());
@@ -164,7 +164,10 @@ void copy_group(hid_t from, hid_t to, std::optional<std::int64_t> rows, const Ke
     if (is_group(from, name)) {
       copy_group(hdf5_open_group(from, name).id(), hdf5_create_group(to, name).id(), rows_here, nullptr);
     } else if (class_of(from, name) == H5T_STRING) {
-      rows_here ? copy_texts(from, to, name, *rows_here) : copy_text(from, to, name);
+      if (rows_here)
+        copy_text_rows(from, to, name, *rows_here);
+      else
+        copy_text(from, to, name);
     } else if (holds_integers(from, name)) {
       copy_dataset<std::int64_t>(from, to, name, rows_here);
     } else {

@@ -29,16 +29,16 @@ std::size_t values_in_row(const MetricsTable& table) {
 
 RowTable::RowTable(hid_t file, const MetricsTable& table) {
   std::size_t begin = 0;
-  for (const auto& [path, kind, width] : table) {
-    const std::size_t slash = path.rfind('/'), values = values_in({path, kind, width});
-    const Hdf5Group group = group_of(file, path.substr(0, slash));
-    const std::string name = path.substr(slash + 1);
-    if (kind == ColumnKind::integer)
-      columns_.push_back({Hdf5Series<std::int64_t>::create(group.id(), name, width), begin, values});
-    else if (kind == ColumnKind::real)
-      columns_.push_back({Hdf5Series<double>::create(group.id(), name, width), begin, values});
+  for (const MetricsColumn& column : table) {
+    const std::size_t slash = column.path.rfind('/'), values = values_in(column);
+    const Hdf5Group group = group_of(file, column.path.substr(0, slash));
+    const std::string name = column.path.substr(slash + 1);
+    if (column.kind == ColumnKind::integer)
+      columns_.push_back({Hdf5Series<std::int64_t>::create(group.id(), name, column.width), begin, values});
+    else if (column.kind == ColumnKind::real)
+      columns_.push_back({Hdf5Series<double>::create(group.id(), name, column.width), begin, values});
     else
-      columns_.push_back({Hdf5Texts::create(group.id(), name, width), begin, values});
+      columns_.push_back({Hdf5Texts::create(group.id(), name, column.width), begin, values});
     begin += values;
   }
 }

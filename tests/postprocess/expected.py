@@ -44,13 +44,9 @@ class Run:
     def model(self, name):
         return self.files[-1]["model"].attrs[name] if "model" in self.files[-1] else np.nan
 
-    def provenance(self, name):
-        return self.files[-1]["provenance"].attrs.get(name, np.nan)
-
-    def reported(self, path, how):
-        """A measure that the report takes over under its name."""
-        name = path.rpartition("/")[2]
-        return self.provenance(name) if how == "attribute" else np.quantile(self.column(name, self.warm), 0.5)
+    def attribute(self, path):
+        _, group, name = path.split("/")
+        return self.files[-1][group].attrs.get(name, np.nan)
 
     def config(self, name):
         return self.files[-1]["config"].attrs[name]
@@ -119,7 +115,7 @@ RULES = {
     "mfu_peak_flops": lambda run: run.model("device_peak_flops"),
     "startup_seconds": lambda run: run.files[0]["provenance"].attrs["seconds_to_first_step"],
     "tokens_per_step": Run.tokens,
-    **{name: lambda run, path=path, how=how: run.reported(path, how) for name, (path, how) in REPORTED.items()},
+    **{name: lambda run, path=path: run.attribute(path) for name, path in REPORTED.items()},
     **{name: lambda run, name=name: run.model(name)
        for name in ("parameters", "steps_per_epoch", SIX_N, "flops_per_token", "device_peak_flops")},
 }

@@ -174,7 +174,8 @@ TEST_CASE("a run that goes back loses the samples of later steps, and keeps the 
     MetricsFile metrics(io, folder.path(), with);
     for (std::int64_t i = 0; i < 6; ++i) {
       metrics.append(kSteps, row(i));
-      metrics.append(with.tables.size() - 1, {{static_cast<double>(i)}, "text " + std::to_string(i)});
+      const std::string text = fmt::format("text {}{:x<{}}€", i, "", i);
+      metrics.append(with.tables.size() - 1, {{static_cast<double>(i)}, text});
     }
   }
   CHECK(io.run([&] { return end_history_after(folder.path(), 3); }).empty());

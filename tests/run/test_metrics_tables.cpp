@@ -16,7 +16,7 @@ std::vector<std::int64_t> integers(const Hdf5File& file, const std::string& name
 
 }  // namespace
 
-TEST_CASE("every value of a row is in its own dataset: whole numbers, others, several at once, texts") {
+TEST_CASE("every value of a row is in its own dataset: whole numbers, others, several at once") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.h5";
   {

@@ -17,14 +17,14 @@ namespace tessera {
 
 struct RunAccount;
 
-/// What is told of a measure.
+/// Describes a measure: where it is recorded, and what it is.
 struct Measure {
   enum class Kind : std::uint8_t { integer, flag, real };  ///< flag: 0 or 1, in log.jsonl true or false
   std::string path;                                        ///< in metrics.h5, below /; empty: not in it
   Kind kind = Kind::real;
   std::string unit, log;  ///< log: its key in log.jsonl; empty: not in it
   std::string help;
-  std::string report;  ///< how tessera-report sums it up under its name: "median", "attribute"; empty: not as such
+  bool reported = false;  ///< an attribute that tessera-report shows under its name
 };
 
 /// A measure and where it comes from: a member of the row, or a function of it.
@@ -39,20 +39,20 @@ struct MeasureOf {
 template <class Row>
 using Measures = std::vector<MeasureOf<Row>>;
 
-Measures<StepReport> step_measures();
+const Measures<StepReport>& step_measures();
 /// `sets`: names of the validation sets. The first has columns of its own, and so has each with a name.
 Measures<EvaluationReport> evaluation_measures(const std::vector<std::string>& sets);
-Measures<CheckpointReport> checkpoint_measures();
-Measures<RankRow> report_measures();
-Measures<OverlapRow> overlap_measures();
-/// Of each rank, of a GPU, of each layer.
-Measures<RankValues> rank_measures();
+const Measures<CheckpointReport>& checkpoint_measures();
+const Measures<RankRow>& report_measures();
+const Measures<OverlapRow>& overlap_measures();
+/// These have a value for each rank, GPU or layer. `group` is what the paths begin with.
+const Measures<RankValues>& rank_measures();
 Measures<DeviceSample> device_measures(const std::string& group);
-Measures<double> layer_measures();
+const Measures<double>& layer_measures();
 /// The step alone, for a table about a report.
 Measures<RankRow> step_of_report(const std::string& path);
-/// Attributes of /provenance; some become known later.
-Measures<RunAccount> start_measures();
+/// Attributes of /provenance. Those that become known later are NaN at first.
+const Measures<RunAccount>& start_measures();
 inline constexpr const char *kFirstStep = "seconds_to_first_step", *kLoadAtEnd = "load_average_end",
                             *kForeignAtEnd = "gpu_foreign_processes_end";
 

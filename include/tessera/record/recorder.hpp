@@ -40,13 +40,12 @@ struct RunAccount {
   std::vector<std::pair<std::string, AttributeValue>> model;  ///< attributes of /model
   MachineLoad load;                                           ///< at the start
   bool has_monitor = false;                                   ///< rank 0's GPU is monitored (/device, /ranks/device)
-  int cores = 0;                                              ///< of rank 0's machine, those that its ranks may run on
-  int compute_threads = 0;                                    ///< of all ranks there
+  int cores = 0;                                              ///< cores of rank 0's machine that its ranks may use
+  int compute_threads = 0;                                    ///< of all ranks on rank 0's machine
   std::optional<RunPrediction> prediction = {};               ///< of this start's step
 };
 
-/// What the loop of a run tells its recorder. This one, of ranks other than 0, is silent: nothing comes of what it is
-/// told.
+/// The loop of a run hands its reports to a recorder. Ranks other than 0 have this one, which ignores them.
 class Recorder {
  public:
   virtual ~Recorder() = default;
@@ -112,6 +111,7 @@ class RunRecorder final : public Recorder {
   void append_log(std::vector<JsonField> fields);
   template <class F>
   void with_metrics(F&& f);
+  void append(RunTable table, std::vector<double> values);
   template <class Row>
   void append(RunTable table, const Measures<Row>& measures, const Row& row);
   template <class F>
@@ -131,7 +131,6 @@ class RunRecorder final : public Recorder {
   RunStatus status_;                                                 ///< its message: that of an announced stop
   double recording_seconds_ = 0;                                     ///< since the last row
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
-  const Measures<StepReport> step_measures_ = step_measures();
   Measures<EvaluationReport> evaluation_measures_;
   bool has_monitor_ = false;
   bool metrics_given_up_ = false;

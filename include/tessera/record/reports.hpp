@@ -1,6 +1,6 @@
 #pragma once
-// What a run tells of a step, an evaluation, a checkpoint and its ranks: measures.hpp says which numbers of these are
-// recorded, and where.
+// A run reports a step, an evaluation, a checkpoint or its ranks in one of these structures. measures.hpp says which of
+// their numbers are recorded, and where.
 
 #include <array>
 #include <cstdint>
@@ -68,7 +68,7 @@ struct RankValues {
   std::int64_t process = -1;                                        ///< bytes; -1: not measured
   double memory_peak = kUnknown;                                    ///< bytes, since the start
   double memory_average = kUnknown;                                 ///< bytes
-  DeviceSample device{kUnknown, -1, kUnknown, kUnknown, kUnknown};  ///< as it is on cores
+  DeviceSample device{kUnknown, -1, kUnknown, kUnknown, kUnknown};  ///< all unknown, as on cores, which have no monitor
 };
 
 /// The times of all ranks in one timed step.

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional, Sequence
 
+from ..quantity import Quantity
 from ..rows import OTHER_WORK, Row
 from ..studies import is_known
-from .quantity import Quantity
 from .traced import Traced
 
 # Options that follow from the number of ranks where the global batch is fixed.
@@ -108,7 +108,7 @@ def seeds_of(rows: Sequence[Traced]) -> int:
 
 
 def make_study(rows: list[Row], baseline: Optional[Row], paths: Sequence[Path], warmup: Optional[int]) -> Study:
-    traced = [Traced(row, warmup) for row in rows]
+    traced = [Traced(row) for row in rows]
     first = next((one for one in traced if one.row is baseline), None)
     study = Study(traced, first, ", ".join(path.resolve().name for path in paths), warmup=warmup)
     sweep = paths[0] / "sweep.json" if len(paths) == 1 else None

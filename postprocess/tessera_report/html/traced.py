@@ -11,9 +11,9 @@ import numpy as np
 
 from ..measure_table import COLLECTIVES
 from ..measures import finite_column, micro_steps
+from ..quantity import Quantity, call
 from ..rows import Row
 from ..table import bytes_text, seconds_text
-from .quantity import Quantity, call
 
 # /config names that say nothing about what is trained or how: they differ freely between rows that are alike.
 NEUTRAL = ("run.dir", "run.name", "run.threads", "run.queues", "run.timeout", "run.walltime", "run.dump",
@@ -27,16 +27,12 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 class Traced:
     """A row of the table whose numbers carry sources. None stands for a number that the row does not have."""
-    def __init__(self, row: Row, warmup: Optional[int] = None) -> None:
+    def __init__(self, row: Row) -> None:
         self.row = row
         self.name = row.name
         self.values = row.values
-        self._warmup = [] if warmup is None else [warmup]
 
     # Numbers of the table
-
-    def _timed(self, path: str) -> Quantity:
-        return call(math.nan, "timed", self.name, path, *self._warmup)
 
     def key(self, key: str) -> Optional[Quantity]:
         """A number of the table by its key in --json, but for the speed-up."""
@@ -146,17 +142,17 @@ class Traced:
         values = finite_column(self.row.timed, f"time/{column}")
         if not len(values):
             return None
-        return call(values.mean(), "mean", self._timed(f"/steps/time/{column}"))
+        return call(values.mean(), "mean", self.row.timed_source(f"/steps/time/{column}"))
 
     def median_time(self, column: str) -> Optional[Quantity]:
         """The median of the same; of "host" what no category has."""
         if column != "host":
-            values, source = finite_column(self.row.timed, f"time/{column}"), self._timed(f"/steps/time/{column}")
+            values, source = finite_column(self.row.timed, f"time/{column}"), self.row.timed_source(f"/steps/time/{column}")
         else:
             columns = [name for name in self.row.timed if str(name).startswith("time/") and name != "time/recording"]
             times = self.row.timed[columns].to_numpy(np.float64).sum(axis=1) if columns else np.nan
             values = (self.row.timed["seconds"].to_numpy(np.float64) - times).clip(0)
-            values, source = values[np.isfinite(values)], call(math.nan, "rest_of_step", self.name, *self._warmup)
+            values, source = values[np.isfinite(values)], call(math.nan, "rest_of_step", self.name, *self.row.warmup)
         return call(np.median(values), "quantile", source, 0.5) if len(values) else None
 
     def _utilization(self) -> Optional[np.ndarray]:
