@@ -59,17 +59,13 @@ void fill_batch(const TokenSource& source, const Sampler& sampler, std::int64_t 
 std::int64_t counted_targets(const TokenSource& source, const Sampler& sampler, std::int64_t first_sample,
                              std::int64_t samples, std::span<std::int32_t> row) {
   const std::int64_t length = sampler.seq_len();
+  if (!source.masks_loss()) return checked_multiply(samples, length);  // a sample is one range
   const auto targets = row.first(static_cast<std::size_t>(length));
   std::int64_t counted = 0;
   for (std::int64_t i = 0; i < samples; ++i) {
-    const TokenRanges ranges = sampler.ranges(first_sample + i);
-    if (source.masks_loss()) {
-      std::ranges::fill(targets, 0);
-      mask_targets(source, ranges, targets.data());
-      counted += length - std::ranges::count(targets, kUncountedToken);
-    } else {
-      counted += length + 1 - std::ssize(ranges);
-    }
+    std::ranges::fill(targets, 0);
+    mask_targets(source, sampler.ranges(first_sample + i), targets.data());
+    counted += length - std::ranges::count(targets, kUncountedToken);
   }
   return counted;
 }

@@ -97,6 +97,7 @@ StateSlice snapshot_slice(const StepSchedule& schedule, const Resources& resourc
 }
 
 GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
+  TESSERA_ASSERT(schedule.state[unit].gradient, "unit {} has no gradient", schedule.unit(unit).name);
   const Value& value = schedule.value(schedule.state[unit].gradient);
   GradientSlice slice;
   slice.unit = unit;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/base/clock.hpp"
+#include "tessera/base/math.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/near.hpp"
 #include "tessera/engine/peers.hpp"
@@ -21,11 +22,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Returns the consecutive ranks of a node that share a writer: node_ranks / writers, rounded up; 0 writers = every
-/// rank writes.
+/// Returns how many consecutive ranks of a node share a writer. With 0 writers each rank writes.
 std::int64_t ranks_per_writer(std::int64_t ranks_per_node, std::int64_t writers_per_node) {
-  if (writers_per_node <= 0 || writers_per_node >= ranks_per_node) return 1;
-  return (ranks_per_node + writers_per_node - 1) / writers_per_node;
+  return writers_per_node <= 0 ? 1 : ceil_div(ranks_per_node, writers_per_node);
 }
 
 }  // namespace
@@ -49,6 +48,7 @@ CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& sessio
       near_(near_folder(settings_.options.keep_near, settings_.folder)),
       writes_near_(!near_.empty()),
       newest_(session.step()) {
+  TESSERA_ASSERT(std::ranges::all_of(session.schedule().layout.units, &Unit::trains), "no unit is frozen");
   // A process that was killed may have left files. By now all ranks have read their state.
   if (context.node_rank() == 0) prune_near(near_, session.step());
   std::vector<std::int64_t> world(static_cast<std::size_t>(context.size()));

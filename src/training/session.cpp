@@ -1,8 +1,10 @@
 #include "tessera/training/session.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/refuse.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/model/initialize.hpp"
 #include "tessera/training/stop.hpp"
@@ -17,6 +19,24 @@ std::int64_t steps_between_timed(const Options& options, DeviceKind device, std:
 }
 
 namespace {
+
+/// UsageError, on every rank, if a rank would compute something different from rank 0. Collective.
+void require_equal_plans(RankContext& context, const Options& options, const PlannedRun& planned, const Dataset& data) {
+  const std::array<std::pair<const char*, std::string>, 4> facts{{
+      {"options", write_ini(options)},
+      {"schedule", fmt::format("{:016x}", planned.schedule.hash())},
+      {"data", fmt::format("{:016x}", data.fingerprint())},
+      {"instruction set", name_of(best_instruction_set())},
+  }};
+  for (const auto& [what, mine] : facts) {
+    const std::vector<std::string> all = context.control().all_gather(mine);
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      throw refusal("rank {} differs from rank 0 in its {}", rank, what)
+          .hint("All ranks must start with the same options, data, build and kind of processor");
+    }
+  }
+}
 
 PlayerSettings player_settings(const Options& options, const MachineShape& machine, DeviceKind device,
                                std::int64_t steps) {
@@ -75,15 +95,10 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
     set_weights(schedule, *resources_, weights ? weights : initial);
   }
   length_ = length_from();
-  const FeedOf feed_of = [this](std::int64_t step, std::int64_t micro_step, std::int64_t rank) -> TokenFeed {
-    return [=, this](std::int32_t* tokens, std::int32_t* targets) {
-      return samples_->feed(step, micro_step, rank, tokens, targets);
-    };
-  };
-  integrity_ = std::make_unique<Integrity>(options.run, schedule, *resources_, *optimizer_, *player_, feed_of, step_);
+  samples_ = std::make_unique<StepSamples>(options, schedule, data, from_, context.rank());
+  integrity_ = std::make_unique<Integrity>(options.run, schedule, *resources_, *optimizer_, *player_, *samples_, step_);
   player_->send_scalars();
   player_->play(schedule.prologue, PlayPurpose::aside);
-  samples_ = std::make_unique<StepSamples>(options, schedule, data, from_, context.rank());
 }
 
 TrainingSession::~TrainingSession() = default;
@@ -133,7 +148,7 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
   return optimizer_->result();
 }
 
-std::string TrainingSession::locate_nan() { return integrity_->locate_nan(step_, samples_->first_of(step_)); }
+std::string TrainingSession::locate_nan() { return integrity_->locate_nan(step_); }
 
 void TrainingSession::check_state() { integrity_->check_state(step_); }
 

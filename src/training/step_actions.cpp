@@ -72,13 +72,13 @@ void judge(TrainState& state, const DoneStep& done) {
 
 /// Warns of a step whose loss or gradient norm lies far outside its recent spread; rank 0 writes down its samples.
 void warn_of_odd(TrainState& state, const DoneStep& done) {
+  if (state.world.rank() != 0) return;
   const StepResult& result = done.report.result;
   const double of_loss = state.loss_spread.distance(result.loss),
                of_norm = state.norm_spread.distance(result.grad_norm);
   const bool is_loss = of_loss > RecentSpread::kFar;
   if ((!is_loss && of_norm <= RecentSpread::kFar) || done.step() < state.warned_step + RecentSpread::kSteps) return;
   state.warned_step = done.step();
-  if (state.world.rank() != 0) return;
   const StepSamples& samples = state.session.samples();
   const RecentSpread& spread = is_loss ? state.loss_spread : state.norm_spread;
   const std::filesystem::path file = run_folder(state.options) / fmt::format("samples-{:08}.txt", done.step());

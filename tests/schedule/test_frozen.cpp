@@ -1,4 +1,6 @@
 // Units that do not train: only their parameters are kept, and only what others need is computed and sent.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -87,14 +89,14 @@ TEST_CASE("backward ends at the lowest unit that trains, and gathers only what i
   const StepSchedule s = build_schedule(model, grid_for(Strategy::zero3, 2, 2, 0), policy);
   REQUIRE(verify_schedule(s).empty());
   std::vector<std::string> backward, gathered;
-  const Segment& step = s.segments[s.step.front().segment];
-  OperationId head;
-  for (const OperationId id : step.operations()) {
+  for (const OperationId id : s.segments[s.step.front().segment].operations()) {
     const Operation& op = s.operation(id);
     if (op.kind == OperationKind::backward) backward.push_back(s.part(op.part).name);
-    if (op.kind == OperationKind::gather && !op.after.empty() && !backward.empty())
-      gathered.push_back(s.unit(op.unit).name);
+    if (op.kind == OperationKind::gather) gathered.push_back(s.unit(op.unit).name);
   }
   CHECK(backward == std::vector<std::string>{"head", "h.3.mlp", "h.3.attn", "h.2.mlp", "h.2.attn"});
-  CHECK(std::ranges::count(gathered, "h.1") + std::ranges::count(gathered, "h.0") == 0);
+  // h.2 is there again for its own gradient; h.3 stays from forward, and the others are not read a second time.
+  const auto times = [&](const char* unit) { return std::ranges::count(gathered, unit); };
+  UNSCOPED_INFO(fmt::format("{}", fmt::join(gathered, " ")));
+  CHECK((times("h.0") <= 1 && times("h.1") == 1 && times("h.2") == 2 && times("h.3") == 1));
 }

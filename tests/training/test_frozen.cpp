@@ -1,5 +1,6 @@
 // Trainings of which some units are frozen: what trains gets the bits that it would get if all trained.
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <set>
 
 #include "draw.hpp"

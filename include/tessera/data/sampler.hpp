@@ -15,7 +15,8 @@ struct TokenRange {
   bool operator==(const TokenRange&) const = default;
 };
 
-/// The tokens of a sample, end to end. The first token of a range is not predicted from the range before.
+/// The tokens of a sample, end to end; a Sampler's have one range. The first token of a range is not predicted from the
+/// range before.
 using TokenRanges = boost::container::small_vector<TokenRange, 1>;
 
 /// The last part of a corpus is kept for validation.

@@ -2,6 +2,7 @@
 // From options to a planned run: options -> shape -> schedule -> memory plan.
 
 #include <cstdint>
+#include <functional>
 
 #include "tessera/schedule/build.hpp"
 #include "tessera/schedule/memory_plan.hpp"

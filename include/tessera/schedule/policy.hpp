@@ -1,5 +1,5 @@
 #pragma once
-// Everything that shapes a schedule in addition to the model and the grid.
+// The policy of a schedule, and the bounds that go with it.
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// What carries collectives between the ranks of a GPU run; `host` is for a CPU's run, where the host does it.
+/// Says who carries collectives between the ranks of a GPU run; `host` is for a CPU's run, where the host does it.
 enum class Transfer : std::uint8_t { host, nccl, staged };
 
 /// The sizes of generation.

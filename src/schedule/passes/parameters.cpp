@@ -151,6 +151,7 @@ bool Parameters::are_there(UnitId unit, bool after_first_micro_step) const {
 }
 
 void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped, ValueId direction) {
+  if (!w_.schedule().unit(unit).trains) return gather_what_stays(unit);
   const OfUnit& of = units_[unit];
   if (of.offloaded) return update_on_host(unit, gradient, clipped);
   Operation op = operation_of(OperationKind::update, Queue::compute, unit);

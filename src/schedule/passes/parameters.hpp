@@ -35,11 +35,9 @@ class Parameters {
   /// reads them, always stay, or stay since the first micro-step of the step.
   bool are_there(UnitId unit, bool after_first_micro_step) const;
 
-  /// Emits the update of a unit, and the operations that bring its new parameters to where they are kept. `direction`
-  /// is the one of its matrices, where they are updated as a whole.
+  /// Emits the update of a unit, if it trains, and the operations that bring its parameters to where they are kept.
+  /// `direction` is the one of its matrices, where they are updated as a whole.
   void update(UnitId unit, ValueId gradient, ValueId clipped, ValueId direction);
-  /// Emits the gathers of what outlives the update, or the prologue.
-  void gather_what_stays(UnitId unit);
   /// Returns whether copies that live from step to step have to be made of the masters before the first step.
   bool need_prologue() const;
   /// Appends the segment that makes those copies.
@@ -58,6 +56,8 @@ class Parameters {
     bool shard_rests = false;
   };
 
+  /// Emits the gathers of what outlives the update, or the prologue.
+  void gather_what_stays(UnitId unit);
   /// Adds the state of a unit that does not train.
   void add_parameters(OfUnit& of, UnitId unit);
   /// Returns a full copy of a unit, as compute reads it.

@@ -22,18 +22,14 @@ SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradie
     const bool is_here = i >= 0 && i < std::ssize(s.layout.units) && !s.is_offloaded(UnitId(0) + i);
     return is_here ? UnitId(0) + i : UnitId();
   };
-  const auto trains = [&](UnitId unit) { return unit && s.unit(unit).trains; };
   for (std::int64_t i = 0; i < std::ssize(s.layout.units) + kAhead; ++i) {
-    if (const UnitId unit = unit_at(i); trains(unit)) {
+    if (const UnitId unit = unit_at(i); unit && s.unit(unit).trains) {
       writer.state(unit).gradient = gradients.finished(unit);
       matrices.direct(unit, writer.state(unit).gradient, clipped, parameters.moments(unit));
     }
     if (const UnitId unit = unit_at(i - 1)) matrices.orthogonalize(unit);
-    if (const UnitId unit = unit_at(i - kAhead); unit && !trains(unit)) {
-      parameters.gather_what_stays(unit);
-    } else if (unit) {
+    if (const UnitId unit = unit_at(i - kAhead))
       parameters.update(unit, writer.state(unit).gradient, clipped, matrices.orthogonal(unit));
-    }
   }
   matrices.note_saving();
   return writer.close_segment();

@@ -1,42 +1,29 @@
 #include "training/integrity/integrity.hpp"
 
 #include <algorithm>
-#include <array>
 
-#include "tessera/base/refuse.hpp"
 #include "training/integrity/nan_search.hpp"
 
 namespace tessera {
 
-void require_equal_plans(RankContext& context, const Options& options, const PlannedRun& planned, const Dataset& data) {
-  const std::array<std::pair<const char*, std::string>, 4> facts{{
-      {"options", write_ini(options)},
-      {"schedule", fmt::format("{:016x}", planned.schedule.hash())},
-      {"data", fmt::format("{:016x}", data.fingerprint())},
-      {"instruction set", name_of(best_instruction_set())},
-  }};
-  for (const auto& [what, mine] : facts) {
-    const std::vector<std::string> all = context.control().all_gather(mine);
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-      if (all[rank] == all[0]) continue;
-      throw refusal("rank {} differs from rank 0 in its {}", rank, what)
-          .hint("All ranks must start with the same options, data, build and kind of processor");
-    }
-  }
-}
-
 Integrity::Integrity(const RunOptions& options, const StepSchedule& schedule, Resources& resources,
-                     Optimizer& optimizer, Player& player, FeedOf feed_of, std::int64_t step)
+                     Optimizer& optimizer, Player& player, StepSamples& samples, std::int64_t step)
     : options_(options),
       schedule_(schedule),
       resources_(resources),
       optimizer_(optimizer),
       player_(player),
-      feed_of_(std::move(feed_of)),
+      samples_(samples),
       checked_(step),
       replayed_(step) {
   if (schedule.reserved(Reserved::state_sums)) check_.emplace(schedule, resources);
   if (schedule.reserved(Reserved::replay_sums)) replay_.emplace(schedule, resources, player);
+}
+
+TokenFeed Integrity::feed_of(std::int64_t step, std::int64_t micro_step, std::int64_t rank) {
+  return [=, this](std::int32_t* tokens, std::int32_t* targets) {
+    return samples_.feed(step, micro_step, rank, tokens, targets);
+  };
 }
 
 void Integrity::check_state(std::int64_t done) {
@@ -57,12 +44,12 @@ void Integrity::check_state(std::int64_t done) {
 }
 
 void Integrity::play_twice(std::int64_t step, const TokenFeed& own) {
-  const auto feed_of = [&](std::int64_t ahead) {
-    return feed_of_(step, 0, (resources_.context.rank() + ahead) % schedule_.grid.world());
+  const auto feed_ahead = [&](std::int64_t ahead) {
+    return feed_of(step, 0, (resources_.context.rank() + ahead) % schedule_.grid.world());
   };
-  replay_->play(1, feed_of(1));
+  replay_->play(1, feed_ahead(1));
   replay_->play(0, own);
-  const std::string found = replay_->difference([&] { replay_->play(2, feed_of(2)); });
+  const std::string found = replay_->difference([&] { replay_->play(2, feed_ahead(2)); });
   if (!found.empty()) {
     trusted_ = replayed_;
     throw CorruptionError("a processor or memory made wrong bits in the first micro-step of step {}: {}", step, found);
@@ -70,21 +57,21 @@ void Integrity::play_twice(std::int64_t step, const TokenFeed& own) {
   replayed_ = step;
 }
 
-std::string Integrity::locate_nan(std::int64_t step, std::int64_t first_sample) {
+std::string Integrity::locate_nan(std::int64_t step) {
   NanSearch search(schedule_, resources_);
   const StepScalars after = optimizer_.scalars();  // the inputs are still those of the step
   player_.watch([&](OperationId id) { search.look(id); });
   player_.send_inputs();
   for (const Play& play : schedule_.step) {
     search.begin(play);
-    player_.play(play, PlayPurpose::aside, feed_of_(step, play.micro_step, resources_.context.rank()));
+    player_.play(play, PlayPurpose::aside, feed_of(step, play.micro_step, resources_.context.rank()));
     player_.synchronize();
   }
   player_.receive_scalars();
   player_.watch({});
   optimizer_.scalars() = after;
   player_.send_scalars();
-  return search.found(resources_.context, first_sample);
+  return search.found(resources_.context, samples_.first_of(step));
 }
 
 }  // namespace tessera
