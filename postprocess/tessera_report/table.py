@@ -187,7 +187,7 @@ def _formula(rows: list[Row]) -> list[str]:
     formula = next((row.values["mfu_formula"] for row in rows if row.values["mfu_formula"]), None)
     if formula is None:
         return []
-    return [f"MFU = {formula}; FLOPs a token: 6 N + 12 x layers x heads' width x sequence, "
+    return [f"MFU = {formula}; FLOPs a token: 6 N + 12 x heads' width x keys seen in each layer, "
             f"exact: the model's matmuls; peak {', '.join(texts)}"]
 
 

@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <chrono>
 #include <limits>
+#include <memory>
 
 #include "tessera/base/clock.hpp"
 
@@ -94,19 +94,19 @@ Ceiling matmul_ceiling(Device& device, Stream& stream, Kernels& kernels, DType d
     weight = std::max(weight, shape.in * (shape.out + kPad));
     output = std::max(output, shape.tokens * (shape.out + kPad));
   }
-  std::array<std::shared_ptr<DeviceMemory>, 3> memory;
-  std::ranges::transform(std::array{input, weight, output}, memory.begin(), [&](std::int64_t elements) {
+  const auto allocate = [&](std::int64_t elements) -> std::shared_ptr<DeviceMemory> {
     return device.allocate(MemoryKind::device, elements * size_of(dtype));
-  });
-  for (const int filled : {0, 1}) fill(device, stream, kernels, *memory[filled], dtype);
+  };
+  const auto inputs = allocate(input), weights = allocate(weight), outputs = allocate(output);
+  fill(device, stream, kernels, *inputs, dtype), fill(device, stream, kernels, *weights, dtype);
   std::vector<Ceiling::Call> calls;
   for (const MatmulShape& shape : shapes) {
-    const Ceiling::Call call{flops_of(shape), [&kernels, memory, dtype, shape](Stream& on) {
+    const Ceiling::Call call{flops_of(shape), [=, &kernels](Stream& on) {
                                LinearForward matmul;
                                matmul.tokens = shape.tokens, matmul.in = shape.in, matmul.out = shape.out;
-                               matmul.input = {memory[0]->data(), dtype, shape.in + kPad};
-                               matmul.weight = {memory[1]->data(), dtype, shape.out + kPad};
-                               matmul.output = {memory[2]->data(), dtype, shape.out + kPad};
+                               matmul.input = {inputs->data(), dtype, shape.in + kPad};
+                               matmul.weight = {weights->data(), dtype, shape.out + kPad};
+                               matmul.output = {outputs->data(), dtype, shape.out + kPad};
                                kernels.linear_forward(on, matmul);
                              }};
     calls.insert(calls.end(), 2, call);

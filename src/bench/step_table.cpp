@@ -7,9 +7,9 @@
 #include "bench/tables.hpp"
 #include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/simulate/flops.hpp"
 #include "tessera/record/account.hpp"
 #include "tessera/record/prediction.hpp"
+#include "tessera/simulate/flops.hpp"
 
 namespace tessera {
 
@@ -115,14 +115,15 @@ std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_secon
                                                                      format_percent(rate / ceiling.held));
   return fmt::format(
       "rate       {} a rank at the model's {:.4g} GFLOP a token; matmuls ({}) reach {} here at best: {}{}\n"
-      "MFU        6N + 12 x layers x heads' width x T = {:.4g} GFLOP a token: {} a rank, {} of the matmuls' best{}",
+      "MFU        6N + 12 x heads' width x keys seen in each layer = {:.4g} GFLOP a token: {} a rank, {} of the "
+      "matmuls' best{}",
       flop_rate_text(rate), counted * 1e-9, name_of(schedule.policy.compute), flop_rate_text(best),
       format_percent(rate / best), of_held, formula * 1e-9, flop_rate_text(formula * tokens_per_rank_second),
       format_percent(formula * tokens_per_rank_second / best), of_peak);
 }
 
 /// Returns the best rate of a few matmuls and the sustained rate, on all ranks at once as in a step.
-MatmulCeiling matmul_ceiling(const Resources& resources, DType compute, const RateSizes& sizes) {
+MatmulCeiling measured_ceiling(const Resources& resources, DType compute, const RateSizes& sizes) {
   Device& device = *resources.device;
   const auto stream = device.make_caller_stream("bench");
   Ceiling matmul = matmul_ceiling(device, *stream, resources.compute->kernels(Queue::compute), compute, sizes.matmuls);
@@ -151,7 +152,7 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
   const Measured measured = measure_steps(*session_, run_.options.bench, meter, share_of_device(context_, device));
   context_.control().barrier();
   const StepSchedule& schedule = run_.planned.schedule;
-  const MatmulCeiling ceiling = matmul_ceiling(session_->resources(), schedule.policy.compute, sizes);
+  const MatmulCeiling ceiling = measured_ceiling(session_->resources(), schedule.policy.compute, sizes);
   const double datasheet = datasheet_rate(session_->resources().device->model(), run_.options.precision);
   const double median = tessera::median(measured.seconds);
   const double tokens = static_cast<double>(session_->global_tokens()) / median;
@@ -164,20 +165,20 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
                   run_.options.bench.steps, run_.options.bench.warmup, format_rate(tokens));
   const double of_rank = tokens / static_cast<double>(context_.size());
   result.text += rate_text(schedule, of_rank, ceiling, datasheet) + meter.text();
-  result.tables = {
-      {"steps", "every measured step on rank 0", {{"seconds", "s", measured.seconds}}},
-      {"rate",
-       "of the median step; FLOPs a token by 6N + 12 x layers x heads' width x T and by the model's matmuls; product: "
-       "what matmuls reach here at best on a rank, product_held: when held for two seconds; clock, power, "
-       "tokens_per_joule: of "
-       "rank 0's GPU over all measured steps",
-       {{"seconds", "s", std::vector{median}},
-        {"tokens_per_second", "1/s", std::vector{tokens}},
-        {"flops_per_token_6n", "FLOP", std::vector{published_flops_per_token(schedule.model)}},
-        {"flops_per_token", "FLOP", std::vector{matmul_flops_per_token(schedule.model)}},
-        {"product", "FLOP/s", std::vector{ceiling.best}},
-        {"product_held", "FLOP/s", std::vector{ceiling.held}},
-        {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}}}}};
+  result.tables = {{"steps", "every measured step on rank 0", {{"seconds", "s", measured.seconds}}},
+                   {"rate",
+                    "of the median step; FLOPs a token by 6N + 12 x heads' width x keys seen in each layer, and by the "
+                    "model's matmuls; product: "
+                    "what matmuls reach here at best on a rank, product_held: when held for two seconds; clock, power, "
+                    "tokens_per_joule: of "
+                    "rank 0's GPU over all measured steps",
+                    {{"seconds", "s", std::vector{median}},
+                     {"tokens_per_second", "1/s", std::vector{tokens}},
+                     {"flops_per_token_6n", "FLOP", std::vector{published_flops_per_token(schedule.model)}},
+                     {"flops_per_token", "FLOP", std::vector{matmul_flops_per_token(schedule.model)}},
+                     {"product", "FLOP/s", std::vector{ceiling.best}},
+                     {"product_held", "FLOP/s", std::vector{ceiling.held}},
+                     {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}}}}};
   for (auto& column : meter.columns()) result.tables.back().columns.push_back(std::move(column));
   if (prediction_) {
     const StepMedians medians = medians_of(measured.seconds, measured.timed);

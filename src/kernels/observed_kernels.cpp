@@ -190,18 +190,17 @@ class ObservedKernels final : public Kernels {
   template <class Arguments>
   static KernelCall attention(const char* name, const Arguments& a) {
     const AttentionShape& s = a.shape;
-    const std::string window = s.has_window() ? fmt::format(", {} seen", s.window) : "";
+    // What its cache holds is not in the shape, so a call of generation goes by its rows.
+    const bool has_window = !std::is_same_v<Arguments, AttentionCached> && s.has_window();
+    const std::string window = has_window ? fmt::format(", {} seen", s.window) : "";
     // A window costs what as many tokens in sequences of twice its length do, whose queries see as many keys.
-    const std::int64_t length =
-        s.has_window() ? std::min(s.sequence, 2 * s.window) : std::max<std::int64_t>(1, s.sequence);
-    return {name,
-            fmt::format("{} x {} heads of {}, {} tokens{}", s.batch, s.heads, s.head_width, s.sequence, window),
-            KernelGroup::attention,
-            cost_of(a),
-            a.query.dtype,
-            {ceil_div(s.batch * s.heads * s.sequence, length), length, s.head_width},
-            false,
-            s.has_window()};
+    const std::int64_t length = has_window ? std::min(s.sequence, 2 * s.window) : std::max<std::int64_t>(1, s.sequence);
+    KernelCall call;
+    call.name = name, call.group = KernelGroup::attention;
+    call.shape = fmt::format("{} x {} heads of {}, {} tokens{}", s.batch, s.heads, s.head_width, s.sequence, window);
+    call.cost = cost_of(a), call.dtype = a.query.dtype, call.has_window = has_window;
+    call.sizes = {ceil_div(s.batch * s.heads * s.sequence, length), length, s.head_width};
+    return call;
   }
 
   template <class F>

@@ -14,6 +14,8 @@ TEST_CASE("cuDNN is given attention in 16 bits without masks, with heads that it
   for (std::int64_t width = 1; width <= 256; ++width)
     CHECK(cudnn_obstacle({2, 64, 4, 2, width}, DType::bf16, false, false).empty() == (width % 8 == 0 && width <= 128));
   CHECK_FALSE(cudnn_obstacle({2, 1, 4, 2, 64}, DType::bf16, false, false).empty());
+  for (const std::int64_t window : {1, 63, 64, 65})
+    CHECK(cudnn_obstacle({2, 64, 4, 2, 64, window}, DType::bf16, false, false).empty() == (window >= 64));
 }
 
 TEST_CASE("plans set aside what cuDNN's deterministic backward asks for, and little more") {

@@ -126,6 +126,7 @@ struct AttentionShape {
   std::int64_t batch = 0, sequence = 0, heads = 0, kv_heads = 0, head_width = 0;
   std::int64_t window = 0;  ///< keys that a query sees, its own among them; 0: all
 
+  /// Whether some query does not see all keys before it. Not for AttentionCached, whose earlier keys are in the cache.
   bool has_window() const { return window > 0 && window < sequence; }
 };
 

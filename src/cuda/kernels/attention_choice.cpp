@@ -79,7 +79,7 @@ void AttentionByChoice::refuse(const std::string& obstacle) const {
 }
 
 bool AttentionByChoice::run(cudaStream_t stream, const AttentionForward& a) {
-  if (library_ == nullptr || a.shape.has_window()) return false;
+  if (library_ == nullptr || is_ours(a.shape)) return false;
   std::string obstacle = obstacle_of(a);
   if (obstacle.empty()) obstacle = library_->forward_obstacle(AttentionProblem::of(a), workspace_bytes_);
   if (!obstacle.empty() && must_) refuse(obstacle);
@@ -89,7 +89,7 @@ bool AttentionByChoice::run(cudaStream_t stream, const AttentionForward& a) {
 }
 
 bool AttentionByChoice::run(cudaStream_t stream, const AttentionBackward& a) {
-  if (library_ == nullptr || !backward_ || a.shape.has_window()) return false;
+  if (library_ == nullptr || !backward_ || is_ours(a.shape)) return false;
   std::string obstacle = obstacle_of(a);
   if (obstacle.empty()) obstacle = library_->backward_obstacle(AttentionProblem::of(a));
   if (!obstacle.empty() && must_) refuse(obstacle);

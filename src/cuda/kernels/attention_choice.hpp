@@ -25,6 +25,8 @@ class AttentionByChoice {
 
  private:
   bool demanded() const;
+  /// Returns whether own kernels compute an attention beside the library's, as cudnn_obstacle() says of windows.
+  static bool is_ours(const AttentionShape& shape) { return shape.has_window(); }
   /// Decides for the attention of the run, or for every call by itself.
   void choose();
   [[noreturn]] void refuse(const std::string& obstacle) const;

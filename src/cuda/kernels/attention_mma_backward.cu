@@ -78,9 +78,10 @@ struct alignas(8) TwoFloats {
 };
 
 /// Scores p and d probabilities ds of a warp's tile become probabilities (as dropped out) and d scores (without the
-/// factor `scale`). Diagonal: some keys are hidden from some queries. Masked: others are, too. Keys stay:
-/// log-sum-exps and deltas of the lane's columns lie at `passing`, [Columns] each and `delta` floats apart. Otherwise
-/// those of its two rows are `own`. Queries beyond the sequence are rows of zeros with both 0: they add nothing.
+/// factor `scale`). Diagonal: some keys are hidden from some queries. Masked: documents or a window hide more of them.
+/// Keys stay: log-sum-exps and deltas of the lane's columns lie at `passing`, [Columns] each and `delta` floats apart.
+/// Otherwise those of its two rows are `own`. Queries beyond the sequence are rows of zeros with both 0: they add
+/// nothing.
 template <bool KeysStay, bool Drops, bool Masked, bool Diagonal, int Columns>
 __device__ __forceinline__ void differentiate(float (&p)[Columns / 8][4], float (&ds)[Columns / 8][4],
                                               const AttentionSizes& s, const ScorePlace& at,

@@ -35,7 +35,7 @@ constexpr int kWarpsOf = Packs == 1 ? 12 : kMostWarps;  ///< two blocks of 12 fi
 template <int Packs>
 constexpr bool kSharesBlock = Packs <= 2;
 /// Whether registers suffice for a row, the next one, gain, bias and the sums. Otherwise a row is read twice, the
-/// second time from a cache. An offset of the gain takes the last registers.
+/// second time from a cache, as it is with an offset of the gain, which takes the last registers.
 template <class T, int Packs>
 constexpr bool kReadsAhead = sizeof(T) == 2 && Packs <= 2;
 

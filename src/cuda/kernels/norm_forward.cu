@@ -119,7 +119,7 @@ void launch_forward(cudaStream_t stream, const ForwardRows<T>& rows) {
 }  // namespace
 
 void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
-  TESSERA_ASSERT(!a.bias || !a.residual, "a norm with a bias is added to no residual");
+  TESSERA_ASSERT(!a.bias || !a.residual, "a norm with a bias cannot be added to a residual");
   check_norm_width(a.width);
   with_float_type(a.input.dtype, [&]<class T>() {
     const bool whole = are_whole<T>(a.width) && is_aligned(a.input) && is_aligned(a.output) &&

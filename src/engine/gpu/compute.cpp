@@ -1,7 +1,5 @@
 #include "engine/gpu/compute.hpp"
 
-#include <algorithm>
-#include <ranges>
 #include <sstream>
 #include <string_view>
 
@@ -36,14 +34,6 @@ Table read_table(const std::string& text) {
   return table;
 }
 
-/// Returns whether some layer sees less than its sequence.
-bool has_windows(const ModelParts& model) {
-  const Architecture& a = model.architecture;
-  const auto layers = std::views::iota(std::int64_t{0}, a.layers);
-  return a.window < model.sequence &&
-         !std::ranges::all_of(layers, [&](std::int64_t layer) { return a.sees_all(layer); });
-}
-
 }  // namespace
 
 GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts* model,
@@ -62,7 +52,7 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
     wanted.dtype = model->compute;
     wanted.dropout = model->architecture.dropout > 0;
     wanted.documents = model->documents;
-    wanted.windows = has_windows(*model);
+    wanted.windows = model->architecture.window > 0 && model->architecture.window < model->sequence;
   }
   const Table table = read_table(settings.algorithms);
   wanted.own_backward = settings.deterministic && table.own_backward;

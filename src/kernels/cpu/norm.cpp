@@ -7,7 +7,7 @@
 namespace tessera {
 
 void CpuKernels::norm_forward(Stream&, const NormForward& a) {
-  TESSERA_ASSERT(!a.bias || !a.residual, "a norm with a bias is added to no residual");
+  TESSERA_ASSERT(!a.bias || !a.residual, "a norm with a bias cannot be added to a residual");
   const int type = storage_index(a.input.dtype);
   const Tiling tiles = Tiling::of_size(a.tokens, 32);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {

@@ -294,7 +294,7 @@ TEST_CASE("bench step on a GPU: tokens a second, both ways of counting, and the 
   CHECK(account.find("1.07 GB of the GPU kept free for libraries and NCCL") != std::string::npos);
   CHECK(lines_of(text, "step       median").size() == 1);
   CHECK(text.find("tokens/s") != std::string::npos);
-  CHECK(lines_of(text, "MFU        6N + 12 x layers x heads' width x T").size() == 1);
+  CHECK(lines_of(text, "MFU        6N + 12 x heads' width x keys seen in each layer").size() == 1);
   // Steps 1 and 2 are timed: both are measured, or the second is, or it is the last of the warm-up that was timed.
   const std::string timed = options.bench.warmup == 0 ? "of 2 steps" : "of 1 steps";
   CHECK(text.find(timed) != std::string::npos);
