@@ -43,8 +43,8 @@ function(tessera_unity target)
   endif()
 endfunction()
 
-# Names the wing of the modules that are declared below it, and the wings that it may use. CMake needs nothing of this;
-# tests/architecture hold the modules to it, and src/README.md shows it.
+# Names the wing of the modules that are declared below it, and the wings that it may use. CMake does not need it;
+# tests/architecture holds the modules to it, and src/README.md shows it.
 function(tessera_wing name)
 endfunction()
 

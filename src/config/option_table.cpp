@@ -297,9 +297,10 @@ void add_resources(Rows& rows) {
       "memory.offload_activations", &MemoryOptions::offload_activations,
       "inputs of recomputed blocks go to the host's memory in forward, and come back ahead of their use in backward");
   memory
-      .choice("memory.keep_activated", &MemoryOptions::keep_activated,
-              "outputs of the MLP's activation are kept for backward instead of made again; auto: false on CPUs, true on "
-              "GPUs unless the run need not be deterministic and they do not fit")
+      .choice(
+          "memory.keep_activated", &MemoryOptions::keep_activated,
+          "outputs of the MLP's activation are kept for backward instead of made again; auto: false on CPUs, true on "
+          "GPUs unless the run need not be deterministic and they do not fit")
       .also_by(kEval);
   memory.value<read_emulation>(
       "memory.emulate_copies", &MemoryOptions::emulate_copies, "none, or latency,bandwidth such as 1ms,2GB/s",

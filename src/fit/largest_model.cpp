@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t kFolklore = 16;  // bytes: parameter and gradient in 16 bits, master and moments in 32
 constexpr std::int64_t kWidthStep = 16, kWidest = 32768, kMlpStep = 64;
-constexpr std::int64_t kHeadStep = 128;  ///< widths go in steps of a head, if that is not wider
+constexpr std::int64_t kHeadStep = 128;  ///< widths are multiples of a head, or of this where a head is wider
 
 /// The family's published models. One of ours for tests has another vocabulary.
 auto published(Family family) {

@@ -35,14 +35,11 @@ constexpr ConfigKey kRotaryKeys[] = {
     {"rms_norm_eps", Number{&A::norm_epsilon, 1e-6}}, {"rope_theta", Number{&A::rope_theta, 10000.0}},
     {"tie_word_embeddings", Truth{&A::tied_head, false}}, {"vocab_size", Size{&A::vocab}},
 };
-constexpr ConfigKey kQwen2Keys[] = {
+constexpr ConfigKey kHeadWidthKey[] = {
     {"head_dim", Size{&A::head_dim}, Use::read},
 };
 constexpr ConfigKey kQwen3Keys[] = {
     {"attention_bias", Truth{&A::attention_bias, false}}, {"head_dim", Size{&A::head_dim, 128}},
-};
-constexpr ConfigKey kMistralKeys[] = {
-    {"head_dim", Size{&A::head_dim}, Use::read},
 };
 /// With Transformers' usual values, which a text_config leaves out.
 constexpr ConfigKey kGemma3Keys[] = {
@@ -64,10 +61,10 @@ constexpr ConfigKey kLlamaKeys[] = {
 /// In the order of Family.
 constexpr ConfigForm kForms[] = {
     {"gpt2", "GPT2LMHeadModel", {"GPT2"}, {kGpt2Keys}},
-    {"qwen2", "Qwen2ForCausalLM", {"Qwen2For", "Qwen2Model"}, {kRotaryKeys, kQwen2Keys}, {4096, true}},
+    {"qwen2", "Qwen2ForCausalLM", {"Qwen2For", "Qwen2Model"}, {kRotaryKeys, kHeadWidthKey}, {4096, true}},
     {"llama", "LlamaForCausalLM", {"Llama"}, {kLlamaKeys, kRotaryKeys}},
     {"qwen3", "Qwen3ForCausalLM", {"Qwen3For", "Qwen3Model"}, {kRotaryKeys, kQwen3Keys}, {4096, true}},
-    {"mistral", "MistralForCausalLM", {"Mistral"}, {kRotaryKeys, kMistralKeys}, {4096}},
+    {"mistral", "MistralForCausalLM", {"Mistral"}, {kRotaryKeys, kHeadWidthKey}, {4096}},
     {"gemma3_text", "Gemma3ForCausalLM", {"Gemma3ForCausalLM", "Gemma3TextModel"}, {kGemma3Keys}, {4096}, "gemma3", 256},
 };
 

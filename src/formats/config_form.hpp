@@ -34,7 +34,10 @@ struct ConfigKey {
   Use use = Use::read_and_written;
 };
 
-/// What a family's config.json says of windows.
+/// The types of layers: those that see all, and those with a window.
+inline constexpr const char *kFullAttention = "full_attention", *kSlidingAttention = "sliding_attention";
+
+/// How a family's config.json tells of windows.
 struct WindowKeys {
   std::int64_t usual = 0;   ///< sliding_window where it is missing; 0: no model of the family has windows
   bool has_switch = false;  ///< use_sliding_window switches them on, from layer max_window_layers

@@ -1,4 +1,4 @@
-// What config.json says of single layers: their rotary positions and windows.
+// Reads what config.json says of single layers: their rotary positions and windows.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
 constexpr std::int64_t kFirstWindow = 28;  ///< Transformers' default of max_window_layers
 
 /// Reads the scaling that `object`, the value of `key`, describes.
@@ -67,9 +66,10 @@ void read_layer_types(const ConfigReader& config, const Json& list, bool has_win
         .use("one for each layer");
   }
   for (std::size_t layer = 0; layer < full.size(); ++layer) {
-    full[layer] = list[layer] == kFull;
-    if (full[layer] || (has_window && list[layer] == kSliding)) continue;
-    config.refuse_model("layer_types", list[layer], has_window ? fmt::format("{} or {}", kFull, kSliding) : kFull);
+    full[layer] = list[layer] == kFullAttention;
+    if (full[layer] || (has_window && list[layer] == kSlidingAttention)) continue;
+    config.refuse_model("layer_types", list[layer],
+                        has_window ? fmt::format("{} or {}", kFullAttention, kSlidingAttention) : kFullAttention);
   }
 }
 
@@ -81,23 +81,26 @@ void read_rope(const ConfigReader& config, Architecture& model) {
     const Json* value = config.find(key);
     if (value == nullptr) continue;
     if (!value->is_object()) config.refuse(key, "an object or null");
-    const Json *full = ConfigReader::find_in(*value, kFull), *sliding = ConfigReader::find_in(*value, kSliding);
+    const Json *full = ConfigReader::find_in(*value, kFullAttention),
+               *sliding = ConfigReader::find_in(*value, kSlidingAttention);
     if (full == nullptr && sliding == nullptr) read_positions(config, key, *value, model);
-    if (full != nullptr) read_positions(config, fmt::format("{}.{}", key, kFull), *full, model);
+    if (full != nullptr) read_positions(config, fmt::format("{}.{}", key, kFullAttention), *full, model);
     if (sliding == nullptr) continue;
     Architecture local = model;
-    local.rope_theta = model.local_theta(), local.rope_scaling = {};
-    read_positions(config, fmt::format("{}.{}", key, kSliding), *sliding, local);
+    if (model.rope_local_theta > 0) local.rope_theta = model.rope_local_theta;
+    local.rope_scaling = {};
+    read_positions(config, fmt::format("{}.{}", key, kSlidingAttention), *sliding, local);
     if (local.rope_scaling.on() || (model.rope_local_theta == 0 && local.rope_theta != model.rope_theta))
-      config.refuse_model(fmt::format("{}.{}", key, kSliding), *sliding, "what is not scaled");
+      config.refuse_model(fmt::format("{}.{}", key, kSlidingAttention), *sliding, "what is not scaled");
     if (model.rope_local_theta > 0) model.rope_local_theta = local.rope_theta;
   }
 }
 
 void read_windows(const ConfigReader& config, const WindowKeys& keys, Architecture& model) {
-  if (model.layers > kModelSizes[0].largest) return;  // too many, as validate() says
-  // Where all layers have a window, Transformers does not read their types; where they follow a pattern, a window of
-  // null leaves them what they are.
+  const auto bound = std::ranges::find(kModelSizes, &ModelSizes::layers, &ModelSize::field);
+  if (model.layers > bound->largest) return;  // validate() refuses them
+  // Transformers does not read layer_types where all layers have a window. Where layers follow a pattern, they do so
+  // without the size of a window, too.
   const bool has_pattern = model.full_every > 0, has_types = keys.usual == 0 || keys.has_switch || has_pattern;
   const Json* list = has_types ? config.find("layer_types") : nullptr;
   const bool is_null = config.contains("sliding_window") && config.find("sliding_window") == nullptr;

@@ -35,8 +35,8 @@ std::size_t first_not_finite(std::span<const float> values) {
                                   values.begin());
 }
 
-/// Constants that older files carry along.
-bool is_known_buffer(std::string_view name) {
+/// Returns whether a tensor is no weight of the text model: a constant of older files, or part of what sees pictures.
+bool is_skipped(std::string_view name) {
   for (const std::string_view pictures : {"vision_tower.", "multi_modal_projector."}) {
     if (name.starts_with(pictures) || name.starts_with(fmt::format("model.{}", pictures))) return true;
   }
@@ -136,7 +136,7 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
     const SafetensorsFile& file = files_[source.file];
     const auto place = wanted.find(bare(source.name));
     if (place == wanted.end()) {
-      if (is_known_buffer(source.name)) continue;
+      if (is_skipped(source.name)) continue;
       if (bare(source.name) != kHeadName) {
         std::string prefix;
         for (const Source& one : tensors) prefix = std::max(prefix, prefix_before(expected[table], one.name));

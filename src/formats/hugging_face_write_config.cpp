@@ -43,12 +43,12 @@ void write_windows(const Architecture& a, const WindowKeys& keys, nlohmann::orde
     json["sliding_window"] = a.window > 0 ? a.window : keys.usual;
   else if (!keys.has_switch)
     json["sliding_window"] = nullptr;
-  if (!has_pattern && (a.window == 0 || (!keys.has_switch && a.full_layers.empty()))) return;
+  if (!has_pattern && (a.window == 0 || !keys.has_switch)) return;
   std::vector<std::string> types;
   for (std::int64_t layer = 0; layer < a.layers; ++layer)
-    types.emplace_back(a.sees_all(layer) ? "full_attention" : "sliding_attention");
+    types.emplace_back(a.sees_all(layer) ? kFullAttention : kSlidingAttention);
   json["layer_types"] = types;
-  if (keys.has_switch) json["max_window_layers"] = std::ranges::find(types, "sliding_attention") - types.begin();
+  if (keys.has_switch) json["max_window_layers"] = std::ranges::find(types, kSlidingAttention) - types.begin();
   if (has_pattern && a.window > 0 && a.full_layers.empty()) json["sliding_window_pattern"] = a.full_every;
 }
 

@@ -25,7 +25,9 @@ void validate_scaling(const RopeScaling& s) {
   throw refusal(
       "rope scaling with factor {}, low_freq_factor {}, high_freq_factor {}, original context {} does not work",
       s.factor, s.low_freq_factor, s.high_freq_factor, s.original_context)
-      .use("a factor of at least 1, 0 < low_freq_factor < high_freq_factor, and a context of at least 1");
+      .use(
+          "a factor of at least 1, 0 < low_freq_factor < high_freq_factor, and a context of at least 1, or 0 for "
+          "linear scaling");
 }
 
 /// Checks the options that a family fixes: its Hugging Face form cannot express anything else.

@@ -27,10 +27,10 @@ class HuggingFaceWeights {
  public:
   /// Maps the files and checks that each expected tensor is there once, in the right shape, in F32, BF16 or F16. Where
   /// there is an index, only the tensors that it names are there. Names may lack or have the prefix "transformer." or
-  /// "model.". Skipped by name: ...attn.bias, ...attn.masked_bias, ...rotary_emb.inv_freq, and what sees
-  /// pictures (vision_tower, multi_modal_projector). A tied table may be
-  /// called lm_head.weight instead; next to the table, that is skipped if it equals it. UsageError naming the tensor
-  /// for everything else that is missing, extra, duplicate or misshaped, with the reason where names or files show it.
+  /// "model.", and "language_model." before or behind it. Skipped by name: ...attn.bias, ...attn.masked_bias,
+  /// ...rotary_emb.inv_freq, and what sees pictures (vision_tower, multi_modal_projector). A tied table may be called
+  /// lm_head.weight instead; next to the table, that is skipped if it equals it. UsageError naming the tensor for
+  /// everything else that is missing, extra, duplicate or misshaped, with the reason where names or files show it.
   HuggingFaceWeights(const std::filesystem::path& folder, const std::vector<ParameterTensor>& expected);
 
   /// Reads elements [first, first + out.size()) of the expected tensor number `tensor`, row-major, widened to fp32.

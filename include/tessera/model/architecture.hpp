@@ -24,8 +24,8 @@ struct ModelForm {
   MlpKind mlp = MlpKind::gelu;
   bool linear_bias = true;        ///< biases on every linear (GPT-2)
   bool qkv_bias = true;           ///< biases on query, key, value (GPT-2, Qwen2)
-  bool attention_bias = false;    ///< biases on query, key, value and output (Llama, Qwen3, where the model has them)
-  bool mlp_bias = false;          ///< biases on the MLP's linears (Llama, where the model has them)
+  bool attention_bias = false;    ///< biases on query, key, value and output (where the model has them)
+  bool mlp_bias = false;          ///< biases on the MLP's linears (where the model has them)
   bool head_norms = false;        ///< RMS norms of each head's query and key (Qwen3)
   bool output_norms = false;      ///< norms of what attention and MLP add to the residual stream (Gemma 3)
   bool scaled_embedding = false;  ///< rows of the token table are multiplied by sqrt(width) (Gemma 3)
@@ -42,7 +42,7 @@ struct ModelForm {
 
 struct Architecture : ModelSizes, ModelForm {
   RopeScaling rope_scaling = {};
-  std::vector<bool> full_layers = {};  ///< the layers that have no window, where full_every does not say it
+  std::vector<bool> full_layers = {};  ///< per layer, over and over: it has no window; empty: see full_every
   double dropout = 0.0;                ///< embedding, attention and residual dropout
   std::int64_t head_width() const { return head_dim > 0 ? head_dim : width / heads; }
   std::int64_t query_width() const { return heads * head_width(); }
@@ -52,7 +52,6 @@ struct Architecture : ModelSizes, ModelForm {
     return full_layers.empty() ? full_every > 0 && (layer + 1) % full_every == 0
                                : full_layers[static_cast<std::size_t>(layer) % full_layers.size()];
   }
-  double local_theta() const { return rope_local_theta > 0 ? rope_local_theta : rope_theta; }
   bool is_gated() const { return mlp != MlpKind::gelu; }
   bool operator==(const Architecture&) const = default;
 };

@@ -51,8 +51,7 @@ struct FamilyRules {
   HeadDim head_dim = HeadDim::optional;
   bool has_dropout = false;
   WeightLayout weight_layout = WeightLayout::out_in;  ///< of every linear
-  bool has_small_projections =
-      false;  ///< initial weights in front of the residual stream are divided by sqrt(2 layers)
+  bool has_small_projections = false;     ///< initial weights whose outputs join the stream: / sqrt(2 layers)
   std::string_view prefix = "model.";     ///< of its tensors' names; files of base models lack it
   std::string_view block = "layers.{}.";  ///< of those in blocks, behind that; {} is the block's number
   std::span<const Preset> presets;

@@ -39,7 +39,7 @@ struct ParameterTensor {
   /// The outputs of each matrix that it consists of, side by side; empty: it is one.
   std::vector<std::int64_t> stacked = {};
 
-  /// Returns whether it is a matrix of a block, which an optimizer may update as a whole.
+  /// Returns whether it is a matrix of a block that trains, which an optimizer may update as a whole.
   bool is_block_matrix() const { return trains && block >= 0 && shape.size() == 2; }
   /// Returns the elements that it takes in its unit, where rows of zeros follow a table's rows (kTableRows).
   std::int64_t padded_elements() const;

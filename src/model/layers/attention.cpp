@@ -47,7 +47,7 @@ void attention_backward(const LayerCall& call, BackwardTurn::Half) {
   b.value_gradient = call.gradient(layer.inputs[2]);
   b.dropout = call.dropout();
   b.scratch = call.kernel_scratch([&] {
-    const GpuAttention by = b.shape.has_window() ? GpuAttention::own : call.model.attention;  // see cudnn_obstacle()
+    const GpuAttention by = possible_attention(call.model.attention, b.shape, call.model.compute);
     return kernel_needs(call.model.device).attention_backward(b.shape, call.model.compute, by);
   });
   call.kernels.attention_backward(call.stream, b);
