@@ -35,8 +35,8 @@ std::filesystem::path aside_of(const std::filesystem::path& file, const ProcessO
 void remove_asides(const std::filesystem::path& file, const std::string& nonce) {
   const std::string prefix = file.filename().string() + ".";
   std::error_code error, ignored;
-  for (std::filesystem::directory_iterator entry(std::filesystem::absolute(file).parent_path(), error), end;
-       !error && entry != end; entry.increment(error)) {
+  for (std::filesystem::directory_iterator entry("." / file.parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(prefix) || !name.ends_with(".tmp")) continue;
     const auto owner = read_owner(entry->path());
