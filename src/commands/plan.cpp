@@ -18,6 +18,7 @@
 #include "tessera/fit/fastest.hpp"
 #include "tessera/fit/fit.hpp"
 #include "tessera/fit/largest_model.hpp"
+#include "tessera/fit/longest.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 #include "tessera/schedule/print_json.hpp"
 #include "tessera/simulate/drawing.hpp"
@@ -37,8 +38,10 @@ std::optional<Cluster> cluster_of(const Options& options) {
   return read_cluster(options.plan.cluster);
 }
 
+FitLimits limits_of(const Options& options) { return {options.plan.memory, 0, plan_memory_text(options)}; }
+
 ResolvedRun resolved(const Options& options) {
-  return ResolvedRun(options, {Purpose::plan, options.plan.ranks, {options.plan.memory, 0, plan_memory_text(options)}});
+  return ResolvedRun(options, {Purpose::plan, options.plan.ranks, limits_of(options)});
 }
 
 std::string model_name(const Options& options) {
@@ -148,6 +151,13 @@ struct Planning {
     const PlanView view = asked.plan.view;
     return view == PlanView::table || view == PlanView::timeline ? cluster : std::nullopt;
   }
+  /// Returns the longest samples by strategy, if memory decides their length.
+  std::vector<LongestRow> longest() const {
+    if (asked.train.seq_len != kFittingLength) return {};
+    Options options = asked;
+    options.run.device = run.options.run.device;
+    return longest_sequences(options, run.architecture, run.world, run.ranks_per_node, limits_of(asked));
+  }
   /// Returns whether the run itself must fit plan.memory, and not what a view finds instead.
   bool is_judged() const { return asked.plan.view != PlanView::fit && asked.plan.view != PlanView::largest; }
 
@@ -184,7 +194,9 @@ std::string view_text(const Planning& planning) {
       return print_units(schedule);
     case PlanView::table: {
       const std::vector<StrategyRow> rows = strategy_rows(run.shape);
-      return strategy_table(run.shape, rows, run.options.plan.memory) + "\n" +
+      const std::vector<LongestRow> longest = planning.longest();
+      return (longest.empty() ? "" : longest_text(longest, asked.plan.memory) + "\n") +
+             strategy_table(run.shape, rows, run.options.plan.memory) + "\n" +
              (cluster ? strategy_times(run.options, rows, *cluster) + "\n" : "") + describe_grid(schedule) + "\n" +
              print_memory(schedule, plan) + near_text(run.options, schedule) + reduction_costs(run.shape) +
              recomputation_costs(run.shape);
@@ -209,6 +221,7 @@ nlohmann::ordered_json document_of(const Planning& planning, const std::optional
   if (run.options.plan.view == PlanView::largest)
     json["largest"] =
         largest_json(largest_models(run.shape, planning.asked), run.architecture, run.options.plan.memory);
+  if (const auto longest = planning.longest(); !longest.empty()) json["longest"] = longest_json(longest);
   return json;
 }
 

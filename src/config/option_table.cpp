@@ -175,8 +175,9 @@ void add_train(Rows& rows) {
   train.integer("train.accumulation", &S::accumulation, 1, 1 << 20, "micro-batches per rank and optimizer step")
       .also_by(kPlan);
   train
-      .integer("train.seq_len", &S::seq_len, 0, std::int64_t{1} << 31,
-               "tokens per sample; 0: the model's context; with model.from at most 1024 of it by default")
+      .value<read_length>("train.seq_len", &S::seq_len, "whole number, 0 to 2147483648, or fit", length_text,
+                          "tokens per sample; 0: the model's context; with model.from at most 1024 of it by default; "
+                          "fit: the longest that fits plan.memory (train: or its device)")
       .also_by(kPlan | kEval);
   train.integer("train.eval_every", &S::eval_every, 0, kAnyCount, "steps between evaluations; 0: only at the end");
   train

@@ -208,6 +208,14 @@ std::string reshard_text(const ReshardAfterForward& reshard) {
   return reshard.drops ? "true" : "false";
 }
 
+std::optional<std::int64_t> read_length(std::string_view text) {
+  if (text == "fit") return kFittingLength;
+  const auto length = read_count(text);
+  return length && *length >= 0 && *length <= std::int64_t{1} << 31 ? length : std::nullopt;
+}
+
+std::string length_text(std::int64_t length) { return length == kFittingLength ? "fit" : std::to_string(length); }
+
 std::optional<OffloadFraction> read_fraction(std::string_view text) {
   if (text == "fit") return OffloadFraction{.value = 1.0, .fits = true};
   const auto value = read_number(text);

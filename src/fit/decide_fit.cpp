@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/math.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/fit/search.hpp"
 
@@ -101,20 +102,38 @@ bool may_drop_activated(const Options& options) {
          !is_deterministic(options.run);
 }
 
+void require_limit(const char* option, const FitLimits& limits) {
+  if (limits.device > 0) return;
+  throw refuse(option, "fit")
+      .because("there is no memory limit to decide by")
+      .hint("Give plan.memory, or use another value");
+}
+
+/// Returns whether memory may send the inputs of recomputed blocks to the host, which must be another memory.
+bool may_offload_inputs(const Options& options, const Architecture& architecture) {
+  return options.memory.checkpoint == ActivationCheckpointing::fit && options.is_open("memory.offload_activations") &&
+         traits_of(device_of(options.run)).has_own_memory &&
+         inputs_to_offload(Recomputation::all_blocks(), architecture.layers) > 0;
+}
+
 Options with_values_of_fit(Options options, const Architecture& architecture, std::int64_t world,
                            std::int64_t ranks_per_node, const FitLimits& limits) {
   if (!has_fit(options)) return options;
-  if (limits.device <= 0)
-    throw refuse(options.shard.offload_fraction.fits ? "shard.offload_fraction" : "memory.checkpoint", "fit")
-        .because("there is no memory limit to decide by")
-        .hint("Give plan.memory, or use another value");
+  require_limit(options.shard.offload_fraction.fits ? "shard.offload_fraction" : "memory.checkpoint", limits);
   const bool fits_recomputation = options.memory.checkpoint == ActivationCheckpointing::fit;
+  const bool may_offload = may_offload_inputs(options, architecture);
   if (fits_recomputation) options.memory.checkpoint = ActivationCheckpointing::none;
   const auto shape = [&] { return run_shape(options, architecture, world, ranks_per_node); };
   if (std::exchange(options.shard.offload_fraction.fits, false))
     options.shard.offload_fraction.value = least_offload(shape(), limits.device);
   if (fits_recomputation) {
-    const Recomputation fitting = fitting_recomputation(shape(), limits);
+    Recomputation fitting = fitting_recomputation(shape(), limits);
+    if (may_offload && !fits(shape(), fitting, limits)) {
+      options.memory.offload_activations = true;
+      const Recomputation offloading = fitting_recomputation(shape(), limits);
+      options.memory.offload_activations = fits(shape(), offloading, limits);
+      if (options.memory.offload_activations) fitting = offloading;
+    }
     options.memory = options_of(fitting, options.memory);
     if (inputs_to_offload(fitting, architecture.layers) == 0) options.memory.offload_activations = false;
   }
@@ -122,6 +141,37 @@ Options with_values_of_fit(Options options, const Architecture& architecture, st
 }
 
 }  // namespace
+
+Options least_options(Options options, const Architecture& architecture) {
+  if (options.memory.checkpoint == ActivationCheckpointing::fit) {
+    options.memory.checkpoint = ActivationCheckpointing::block;
+    if (inputs_to_offload(Recomputation::all_blocks(), architecture.layers) == 0)
+      options.memory.offload_activations = false;
+  }
+  if (options.shard.offload_fraction.fits) options.shard.offload_fraction = {};
+  if (may_drop_activated(options)) options.memory.keep_activated = Tristate::no;
+  return options;
+}
+
+std::int64_t longest_sequence(const Options& options, const Architecture& architecture, std::int64_t world,
+                              std::int64_t ranks_per_node, const FitLimits& limits) {
+  require_limit("train.seq_len", limits);
+  constexpr std::int64_t kStep = 64;
+  const auto length = [&](std::int64_t steps) { return std::min(steps * kStep, architecture.context); };
+  const bool may_offload = may_offload_inputs(options, architecture);
+  const auto fits_with = [&](std::int64_t steps) {
+    Options least = least_options(options, architecture);
+    least.train.seq_len = length(steps);
+    const auto fits_now = [&] {
+      const RunShape shape = run_shape(least, architecture, world, ranks_per_node);
+      return fits(shape, shape.policy.recomputation, limits);
+    };
+    return fits_now() || (may_offload && (least.memory.offload_activations = true) && fits_now());
+  };
+  const std::int64_t most = ceil_div(architecture.context, kStep);
+  if (fits_with(most)) return architecture.context;
+  return length(std::max<std::int64_t>(1, last_that_fits(0, most, fits_with)));
+}
 
 bool is_decided_by_memory(const Options& options) { return has_fit(options) || may_drop_activated(options); }
 

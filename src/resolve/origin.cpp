@@ -115,7 +115,8 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   // config.ini has the resolved value if the command gave a length of 0.
   then["train.seq_len"] = std::to_string(manifest.data.sequence);
   then.emplace("train.global_batch", "0");  // of a version without that option
-  if (is_open(options, then, "train.seq_len") && !may_differ("seq_len"))
+  const bool is_undecided = is_open(options, then, "train.seq_len") || options.train.seq_len == kFittingLength;
+  if (is_undecided && !may_differ("seq_len"))
     arguments.push_back(fmt::format("--train.seq_len={}", sequence));
   if (may_differ("global_batch")) return arguments;
   std::int64_t micro_batch = options.train.micro_batch;

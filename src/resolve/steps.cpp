@@ -212,9 +212,8 @@ FitLimits limits_of(const ResolvedRun& run, const ResolveSite& site, const StepS
 
 /// Returns the schedule of the least memory, with which a device can say how much it has to give.
 StepSchedule least_schedule(const ResolvedRun& run) {
-  Options least = run.options;
-  if (least.memory.checkpoint == ActivationCheckpointing::fit) least.memory.checkpoint = ActivationCheckpointing::block;
-  if (least.shard.offload_fraction.fits) least.shard.offload_fraction = {};
+  Options least = least_options(run.options, run.architecture);
+  if (least.train.seq_len == kFittingLength) least.train.seq_len = 1;
   least.memory.offload_activations = false;  // a single block may have nothing to copy out
   return plan_shape(run_shape(least, run.architecture, run.world, run.ranks_per_node), {false, 0}).schedule;
 }
@@ -223,6 +222,12 @@ FitLimits limits_of_least(const ResolvedRun& run, const ResolveSite& site) {
   FitLimits limits = site.ranks == nullptr ? site.limits : limits_of(run, site, least_schedule(run));
   limits.machine = std::max<std::int64_t>(limits.machine, 0);
   return limits;
+}
+
+void decide_length(ResolvedRun& run, const ResolveSite& site) {
+  if (run.options.train.seq_len != kFittingLength) return;
+  run.options.train.seq_len =
+      longest_sequence(run.options, run.architecture, run.world, run.ranks_per_node, limits_of_least(run, site));
 }
 
 void decide_by_memory(ResolvedRun& run, const ResolveSite& site) {
@@ -296,6 +301,7 @@ constexpr ResolveStep kSteps[] = {
     {"fine-tuning", "a run that starts from weights has defaults of its own", StepNeeds::nothing, kTrain,
      take_fine_tuning},
     {"model", "a preset, a family or a folder gives the architecture", StepNeeds::files, kPlanned | kUsing, find_model},
+    {"length", "memory decides a sequence length that says fit", StepNeeds::device, kPlanned, decide_length},
     {"named data", "weights, and jobs, are not trained on synthetic text by accident", StepNeeds::nothing, kTrain,
      require_data},
     {"sizes", "sizes that were left open are those of the architecture", StepNeeds::nothing, kRanked, write_sizes},

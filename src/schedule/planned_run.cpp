@@ -47,6 +47,10 @@ SchedulePolicy policy_from(const Options& options) {
 
 std::int64_t sequence_length(const Options& options, const Architecture& architecture) {
   std::int64_t length = options.train.seq_len;
+  if (length == kFittingLength)
+    throw refuse("train.seq_len", "fit")
+        .because("memory decides it for train, bench step and plan only")
+        .use("a number");
   if (length == 0) {
     const bool is_short = is_fine_tuning(options) && options.is_open("train.seq_len");
     length = is_short ? std::min(architecture.context, kFineTuningSequence) : architecture.context;

@@ -25,8 +25,9 @@ void require_startable(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   for (const SweepRow& row : rows) {
     if (!row.trains()) continue;
     const Architecture architecture = resolve_architecture(row.options.model);
+    const bool is_undecided = row.options.train.seq_len == kFittingLength;  // memory decides when the row runs
     const std::tuple what{row.options.data, row.options.model.from, architecture.vocab,
-                          sequence_length(row.options, architecture)};
+                          is_undecided ? 1 : sequence_length(row.options, architecture)};
     try {
       launcher_words(sweep.file.sweep.launcher, row.ranks);
       if (std::ranges::find(seen, what) != seen.end()) continue;

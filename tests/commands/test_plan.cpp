@@ -164,6 +164,35 @@ TEST_CASE("plan.format = json has the rows of the text, in bytes") {
   }
 }
 
+TEST_CASE("train.seq_len = fit plans the longest samples, and lists those of every strategy") {
+  const std::vector<std::string> words{"--plan.ranks=4", "--plan.memory=18MB", "--train.seq_len=fit",
+                                       "--memory.checkpoint=fit"};
+  auto with_json = words;
+  with_json.emplace_back("--plan.format=json");
+  const std::string text = plan(words);
+  const auto json = nlohmann::ordered_json::parse(plan(with_json));
+  REQUIRE(json.at("longest").size() == all_strategies().size());
+  std::int64_t ddp = 0, zero3 = 0;
+  for (const auto& row : json.at("longest")) {
+    INFO(row.dump());
+    const std::string strategy = row.at("strategy");
+    if (row.contains("impossible")) {
+      CHECK(contains(text, strategy + ": " + row.at("impossible").get<std::string>()));
+      continue;
+    }
+    const auto tokens = row.at("tokens").get<std::int64_t>();
+    CHECK(row.at("bytes") <= 18'000'000);
+    CHECK(std::regex_search(text, std::regex(fmt::format("\n *{} +{} +{} +{}", strategy, tokens,
+                                                         format_bytes(row.at("bytes").get<std::int64_t>()),
+                                                         row.at("recomputation").get<std::string>()))));
+    if (strategy == "ddp") ddp = tokens;
+    if (strategy == "zero3") zero3 = tokens;
+  }
+  CHECK(zero3 > ddp);
+  CHECK(contains(text, fmt::format("train.seq_len = {}", zero3)));
+  CHECK_FALSE(nlohmann::ordered_json::parse(plan({"--plan.format=json"})).contains("longest"));
+}
+
 TEST_CASE("plan.format = json says what does not fit and what would") {
   const auto document = [](const std::vector<std::string>& words) {
     return nlohmann::ordered_json::parse(plan(words));

@@ -188,3 +188,56 @@ TEST_CASE("A rank that has all state keeps its 16-bit parameters, unless it is t
   CHECK_FALSE(kept({bf16, "--shard.strategy=ddp"}));  // which keeps them without being told
   CHECK_FALSE(kept({}));
 }
+
+TEST_CASE("the longest samples fit, and longer ones do not, whatever else memory decides") {
+  Architecture architecture = preset("nano");
+  architecture.context = 1000;
+  const auto bytes_at = [&](Options options, std::int64_t tokens, std::int64_t limit) {
+    options.train.seq_len = tokens;
+    const Options decided = with_fit_decided(options, architecture, 2, 2, {limit, 0});
+    const PlannedRun run = plan_shape(run_shape(decided, architecture, 2, 2), {false, 0});
+    return limited_bytes(run.schedule, run.plan);
+  };
+  std::int64_t before = 0, allowed = 0;  // what 128 tokens need where nothing is recomputed
+  for (const char* checkpoint : {"none", "block", "fit"}) {
+    Options options = parse_arguments({"--model.preset=nano", "--train.seq_len=fit", "--train.micro_batch=8",
+                                       fmt::format("--memory.checkpoint={}", checkpoint)});
+    options.run.device = DeviceKind::cuda;
+    const auto longest = [&](std::int64_t limit) { return longest_sequence(options, architecture, 2, 2, {limit, 0}); };
+    CHECK(longest(std::int64_t{1} << 40) == architecture.context);
+    CHECK(longest(1) == 64);
+    CHECK_THROWS_WITH(longest(0), Catch::Contains("plan.memory"));
+    if (allowed == 0) allowed = bytes_at(options, 128, 1);
+    const std::int64_t tokens = longest(allowed);
+    INFO(checkpoint << ": " << tokens << " tokens in " << allowed);
+    CHECK((tokens % 64 == 0 && tokens < architecture.context));
+    CHECK(bytes_at(options, tokens, allowed) <= allowed);
+    CHECK(bytes_at(options, tokens + 64, allowed) > allowed);
+    CHECK(tokens >= before);
+    before = tokens;
+  }
+}
+
+TEST_CASE("fit sends the inputs of recomputed blocks to the host where nothing else helps, unless that is given") {
+  Options options = parse_arguments({"--model.preset=nano", "--train.micro_batch=8", "--memory.checkpoint=fit"});
+  options.run.device = DeviceKind::cuda;
+  options.run.deterministic = Tristate::yes;
+  const Architecture architecture = preset("nano");
+  const auto decided = [&](std::int64_t allowed) {
+    return with_fit_decided(options, architecture, 2, 2, {allowed, 0}).memory;
+  };
+  const auto bytes_with = [&](bool offloads) {
+    Options with = options;
+    with.memory.checkpoint = ActivationCheckpointing::block, with.memory.offload_activations = offloads;
+    const PlannedRun run = plan_shape(run_shape(with, architecture, 2, 2), {false, 0});
+    return limited_bytes(run.schedule, run.plan);
+  };
+  const std::int64_t on_device = bytes_with(false), on_host = bytes_with(true);
+  REQUIRE(on_host < on_device);
+  CHECK_FALSE(decided(on_device).offload_activations);
+  CHECK(decided(on_device - 1).offload_activations);
+  CHECK(decided(on_host).offload_activations);
+  CHECK_FALSE(decided(on_host - 1).offload_activations);
+  options.given.insert("memory.offload_activations");
+  CHECK_FALSE(decided(on_device - 1).offload_activations);
+}

@@ -86,6 +86,14 @@ TEST_CASE("What memory decides is noted as the choice that it took") {
   CHECK(noted->step == "fit");
 }
 
+TEST_CASE("A training whose length is left to memory takes its model's context where that fits") {
+  const auto [options, decisions] = trained({"--train.seq_len=fit"});
+  CHECK(options.train.seq_len == preset("nano").context);
+  const auto noted = std::ranges::find(decisions, "train.seq_len", &Decision::option);
+  REQUIRE(noted != decisions.end());
+  CHECK(noted->step == "length");
+}
+
 TEST_CASE("The least offload that fits is decided by plan.memory, or by what the device has") {
   const std::vector<std::string> fit{"--shard.offload=optimizer", "--shard.offload_fraction=fit"};
   std::vector<std::string> given = fit;

@@ -85,6 +85,9 @@ struct DataOptions {
 /// Returns data.document_mask once it is resolved: auto means false until the corpus is known.
 constexpr bool has_document_mask(const DataOptions& data) { return data.document_mask == Tristate::yes; }
 
+/// train.seq_len = fit, until memory has decided the length.
+inline constexpr std::int64_t kFittingLength = -1;
+
 /// [train]
 struct TrainOptions {
   std::int64_t steps = 1000;       ///< not used when epochs or tokens > 0
@@ -93,7 +96,7 @@ struct TrainOptions {
   std::int64_t micro_batch = 4;    ///< samples per forward and rank
   std::int64_t global_batch = 0;   ///< samples per step, over all ranks; 0 = ranks x accumulation x micro_batch
   std::int64_t accumulation = 1;   ///< not used when global_batch > 0; see accumulation_of
-  std::int64_t seq_len = 0;        ///< 0 = the model's context
+  std::int64_t seq_len = 0;        ///< 0 = the model's context; or kFittingLength
   std::int64_t eval_every = 100;   ///< steps; 0 = only at the end
   std::int64_t sample_every = 0;   ///< steps; 0 = no samples
   std::int64_t eval_batches = 16;  ///< validation micro-batches per evaluation, over all ranks; 0 = all

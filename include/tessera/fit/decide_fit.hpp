@@ -20,13 +20,24 @@ Recomputation fitting_recomputation(const RunShape& shape, const FitLimits& limi
 /// (limited_bytes); all of it if that is not enough.
 double least_offload(RunShape shape, std::int64_t allowed);
 
+/// Returns the options with as little memory as they allow, where memory decides: all blocks recomputed, all of the
+/// state offloaded. Inputs of blocks stay on the device, unless the options say otherwise.
+Options least_options(Options options, const Architecture& architecture);
+
+/// Returns the longest train.seq_len with which the run can fit, by what the other options leave to memory: the model's
+/// context, or a multiple of 64 (that one even if it does not fit). UsageError if the device's limit is not known.
+std::int64_t longest_sequence(const Options& options, const Architecture& architecture, std::int64_t world,
+                              std::int64_t ranks_per_node, const FitLimits& limits);
+
 /// Returns whether memory decides an option: one whose value is `fit`, or memory.keep_activated = auto on a GPU. The
 /// latter does not apply to deterministic runs, because its choice shows in their bits.
 bool is_decided_by_memory(const Options& options);
 
 /// Returns the options with each `fit` decided for these limits, as if its choice had been given: first
-/// shard.offload_fraction, then memory.checkpoint. Throws UsageError for these if the device's limit is not known. The
-/// memory that is left decides whether memory.keep_activated = auto becomes true or false.
+/// shard.offload_fraction, then memory.checkpoint (with memory.offload_activations, unless that is given, where nothing
+/// else makes the run fit). Throws UsageError for these if the device's limit is not known. The memory that is left
+/// decides whether memory.keep_activated = auto becomes true or false. train.seq_len is decided before
+/// (longest_sequence).
 Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
                          std::int64_t ranks_per_node, const FitLimits& limits);
 
