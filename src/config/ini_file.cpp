@@ -3,10 +3,10 @@
 #include <sstream>
 #include <tuple>
 
-#include "tessera/config/value_text.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/config/settings.hpp"
+#include "tessera/config/value_text.hpp"
 
 namespace tessera {
 

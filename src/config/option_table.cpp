@@ -322,10 +322,14 @@ void add_files(Rows& rows) {
   const Section checkpoint(rows, &O::checkpoint, kTraining);
   const Section metrics(rows, &O::metrics, kTraining);
   using C = CheckpointOptions;
-  checkpoint.integer("checkpoint.every", &C::every, 0, kAnyCount,
-                     "steps between checkpoints, the last step has one too; 0: none but at an early stop");
+  checkpoint.value<read_every>("checkpoint.every", &C::every, "whole number, 0 or more, or auto", every_text,
+                               "steps between checkpoints, the last step has one too; 0: none but at an early stop; "
+                               "auto: so that checkpoints and failures cost least time (checkpoint.mtbf)");
   checkpoint.number("checkpoint.every_minutes", &C::every_minutes, {0.0, 1e9},
                     "minutes between checkpoints; 0: checkpoint.every decides alone; with model.from 30 by default");
+  checkpoint.seconds(
+      "checkpoint.mtbf", &C::mtbf, 0.0,
+      "checkpoint.every = auto: mean time between failures of the run; 0: 30 days, divided by its nodes");
   checkpoint.integer("checkpoint.keep", &C::keep, 0, kAnyCount, "newest checkpoints that are kept; 0: all");
   checkpoint.integer("checkpoint.keep_every", &C::keep_every, 0, kAnyCount,
                      "checkpoints of steps that are multiples of this are kept as well; 0: none");

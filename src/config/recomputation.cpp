@@ -6,10 +6,10 @@
 #include <optional>
 #include <string_view>
 
-#include "tessera/config/value_text.hpp"
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
+#include "tessera/config/value_text.hpp"
 
 namespace tessera {
 

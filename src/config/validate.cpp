@@ -153,8 +153,9 @@ void validate_best(const Options& options, std::int64_t steps, const std::string
   const auto refuse_best = [&](const std::string& why, const char* what_to_do) {
     throw refuse("checkpoint.keep_best", checkpoint.keep_best).because("{}", why).hint("{}", what_to_do);
   };
-  if (checkpoint.every == 0)
-    refuse_best("checkpoint.every = 0 makes no checkpoint at the steps of evaluations",
+  if (checkpoint.every <= 0)
+    refuse_best(fmt::format("checkpoint.every = {} makes no checkpoint at the steps of evaluations",
+                            every_text(checkpoint.every)),
                 "Give checkpoint.every, a number of steps");
   if (options.train.eval_every == 0)
     refuse_best("train.eval_every = 0 evaluates only after the last step", "Give train.eval_every, a number of steps");

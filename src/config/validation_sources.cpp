@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tessera/config/value_text.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/config/value_text.hpp"
 
 namespace tessera {
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tessera/base/clock.hpp"
+#include "tessera/base/math.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/record/trace_writer.hpp"
 #include "tessera/training/kept_algorithms.hpp"
@@ -186,7 +187,7 @@ bool evaluation_is_due(const Options& options, std::int64_t step, std::int64_t l
 bool checkpoint_is_due(const Options& options, std::int64_t step, std::int64_t last, std::int64_t requests) {
   const CheckpointOptions& checkpoint = options.checkpoint;
   if (StepRequests::checkpoint(requests) || StepRequests::stop(requests)) return true;
-  if (step == last) return checkpoint.every > 0 || checkpoint.every_minutes > 0;
+  if (step == last) return checkpoint.every != 0 || checkpoint.every_minutes > 0;
   return checkpoint.every > 0 && step % checkpoint.every == 0;
 }
 
@@ -194,7 +195,7 @@ TrainState::TrainState(const TrainSite& site)
     : TrainSite(site),
       checkpoints(world, session, checkpoint_settings(site)),
       conditions(options, signals, invocation.start, run_folder(options), world.rank() == 0,
-                 checkpoints.bytes_to_write()) {}
+                 checkpoints.bytes_to_write(), ceil_div(world.size(), world.ranks_per_node())) {}
 
 /// Sends every rank's values to rank 0. Ranks have just met in the step's last sum, so they hardly wait.
 void TrainState::report(std::int64_t step) {
@@ -225,10 +226,13 @@ void TrainState::begin_checkpoint(std::int64_t step) {
 
 void TrainState::note_finished_checkpoints() {
   while (const auto done = checkpoints.finished()) {
-    conditions.checkpoint_written();
-    checkpoint_seconds = done->blocked_seconds - done->waited_seconds + done->background_seconds;
+    const double cost = done->blocked_seconds - done->waited_seconds;
+    checkpoint_seconds = cost + done->background_seconds;
+    conditions.checkpoint_written(cost, *checkpoint_seconds);
     recorder.record_checkpoint(*done);
     for (const std::string& line : done->notes) recorder.say(fmt::format("step {}: {}", done->step, line));
+    if (const std::string news = conditions.checkpoint_news(); !news.empty())
+      recorder.say(fmt::format("step {}: checkpoints {}", done->step, news));
   }
 }
 

@@ -117,16 +117,15 @@ double StopMargin::seconds(const LastTimes& times) const {
 
 StopConditions::StopConditions(const Options& options, const StopSignals& signals,
                                std::chrono::steady_clock::time_point start, const std::filesystem::path& folder,
-                               bool is_rank_0, std::int64_t checkpoint_bytes)
-    : every_minutes_(options.checkpoint.every_minutes),
+                               bool is_rank_0, std::int64_t checkpoint_bytes, std::int64_t nodes)
+    : checkpoint_clock_(options.checkpoint, nodes, static_cast<double>(checkpoint_bytes) / kWriteRate),
       deadline_(options.run.walltime, start,
                 [patience = std::min(kAsking, options.run.timeout / 2)] { return job_end_now(patience); }),
       margin_(checkpoint_bytes, deadline_.seconds_left()),
       signals_(signals),
       stop_file_(folder / "stop"),
       checkpoint_file_(folder / "checkpoint"),
-      is_rank_0_(is_rank_0),
-      last_checkpoint_(std::chrono::steady_clock::now()) {}
+      is_rank_0_(is_rank_0) {}
 
 bool StopConditions::looks_at_files() {
   const auto now = std::chrono::steady_clock::now();
@@ -177,17 +176,17 @@ std::int32_t StopConditions::requests(const LastTimes& times) {
   look(times, true);
   std::int32_t requests = reason_.empty() ? 0 : StepRequests::kStop;
   if (!is_rank_0_) return requests;
-  const bool due = every_minutes_ > 0 && seconds_since(last_checkpoint_) >= 60 * every_minutes_;
-  if (due || checkpoint_file_seen_) requests += StepRequests::kCheckpoint;
+  if (checkpoint_clock_.is_due() || checkpoint_file_seen_) requests += StepRequests::kCheckpoint;
   return requests;
 }
 
 void StopConditions::checkpoint_begins() {
-  last_checkpoint_ = std::chrono::steady_clock::now();
+  checkpoint_clock_.restart();
   answers_file_.push_back(std::exchange(checkpoint_file_seen_, false));
 }
 
-void StopConditions::checkpoint_written() {
+void StopConditions::checkpoint_written(double cost, double whole) {
+  checkpoint_clock_.measured(cost, whole);
   const bool was_asked_for = answers_file_.front();
   answers_file_.pop_front();
   std::error_code ignored;

@@ -69,6 +69,8 @@ void TrainLoop::announce() {
   Recorder& recorder = state_.recorder;
   recorder.record_first_step(seconds_since(state_.invocation.start));
   if (const std::string end = state_.conditions.announcement(); !end.empty()) recorder.say("stops      " + end);
+  if (const std::string often = state_.conditions.checkpoint_news(); !often.empty())
+    recorder.say("checkpoints " + often);
   if (const StepTrace* const trace = session_.trace(); trace != nullptr && trace->last() < session_.first_step())
     recorder.say(fmt::format("trace      none: the steps of run.trace = {}:{} were done before this start",
                              trace->first(), trace->last()));

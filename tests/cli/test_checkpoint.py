@@ -115,6 +115,13 @@ class Stopping(Case):
         running = self.start("--checkpoint.every_minutes=0.005", ranks=1)
         running.wait_for(lambda: len(checkpoints(self.folder / "run")) == 3, "checkpoints")
 
+    def test_as_often_as_loses_least_time(self):
+        """With failures every millisecond, each step has a checkpoint."""
+        job = self.job("train", *RUN, "--checkpoint.every=auto", "--checkpoint.mtbf=1ms", "--train.steps=4")
+        self.assertEqual(job.code, 0, job.everything())
+        self.assertIn("checkpoints every 1 ms (checkpoint.every = auto: one is assumed to take", job.out)
+        self.assertEqual(checkpoints(self.folder / "run"), [f"step-{step:08}" for step in (2, 3, 4)], job.out)
+
     def test_a_second_signal_ends_at_once(self):
         """A step takes more than four seconds."""
         running = self.start("--comm.emulate=2s,0", "--shard.strategy=ddp", steps=1)

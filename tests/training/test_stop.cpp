@@ -43,7 +43,7 @@ StopConditions conditions_of(const StopSignals& signals, double seconds_left) {
   options.run.walltime = 1;
   const auto start =
       std::chrono::steady_clock::now() - std::chrono::milliseconds(std::llround(1000 * (1 - seconds_left)));
-  return {options, signals, start, "no such folder", true, 0};
+  return {options, signals, start, "no such folder", true, 0, 1};
 }
 
 }  // namespace

@@ -193,10 +193,14 @@ struct CommOptions {
   bool operator==(const CommOptions&) const = default;
 };
 
+/// checkpoint.every = auto: CheckpointClock decides.
+inline constexpr std::int64_t kAutomaticEvery = -1;
+
 /// [checkpoint]
 struct CheckpointOptions {
-  std::int64_t every = 0;
+  std::int64_t every = 0;  ///< steps; 0 = none; or kAutomaticEvery
   double every_minutes = 0.0;
+  double mtbf = 0.0;            ///< seconds between failures; 0 = 30 days divided by nodes
   std::int64_t keep = 3;        ///< newest ones; 0 = all
   std::int64_t keep_every = 0;  ///< steps whose multiples are always kept; 0 = none
   std::int64_t keep_best = 0;   ///< those of lowest validation loss are kept too; 0 = none

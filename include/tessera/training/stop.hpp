@@ -20,6 +20,7 @@
 
 #include "tessera/config/options.hpp"
 #include "tessera/engine/player.hpp"
+#include "tessera/training/checkpoint_clock.hpp"
 
 namespace tessera {
 
@@ -109,9 +110,10 @@ class StopMargin {
 class StopConditions {
  public:
   /// `start`: of the process. `folder`: the run's; only rank 0 checks clock and files. `signals` must outlive the
-  /// conditions. `checkpoint_bytes`: this rank's share of a checkpoint.
+  /// conditions. `checkpoint_bytes`: this rank's share of a checkpoint. `nodes`: of the run.
   StopConditions(const Options& options, const StopSignals& signals, std::chrono::steady_clock::time_point start,
-                 const std::filesystem::path& folder, bool is_rank_0, std::int64_t checkpoint_bytes);
+                 const std::filesystem::path& folder, bool is_rank_0, std::int64_t checkpoint_bytes,
+                 std::int64_t nodes);
 
   /// Returns "at 14:32:10, 75.5 s before run.walltime"; empty without a limit.
   std::string announcement() const;
@@ -124,11 +126,14 @@ class StopConditions {
   StepWish wish(const LastTimes& times, bool is_first_step);
   /// Returns whether a signal was received.
   bool heard_signal();
-  /// Notes that a checkpoint of the present state begins, and restarts the clock of checkpoint.every_minutes. A file
+  /// Notes that a checkpoint of the present state begins, and restarts the clock of the next one. A file
   /// that asks for a checkpoint is ignored until this one is written.
   void checkpoint_begins();
-  /// Notes that a checkpoint is on disk, and removes the file that asked for it.
-  void checkpoint_written();
+  /// Notes that a checkpoint is on disk, and removes the file that asked for it. It took `whole` seconds; for `cost` of
+  /// these the run stopped.
+  void checkpoint_written(double cost, double whole);
+  /// Returns how often a checkpoint is written, if checkpoint.every = auto decides it and has changed it by much.
+  std::string checkpoint_news() { return checkpoint_clock_.news(); }
   /// Returns why this rank wants to stop; empty if it does not.
   const std::string& reason() const { return reason_; }
   /// Removes RUN/stop, so that the next start does not stop at once.
@@ -137,14 +142,14 @@ class StopConditions {
  private:
   bool looks_at_files();
   void look(const LastTimes& times, bool at_clock);
-  double every_minutes_;
+  CheckpointClock checkpoint_clock_;
   Deadline deadline_;
   StopMargin margin_;
   const StopSignals& signals_;
   std::filesystem::path stop_file_, checkpoint_file_;
   bool is_rank_0_, stop_file_seen_ = false, checkpoint_file_seen_ = false, has_moved_ = false;
   std::deque<bool> answers_file_;  ///< of the checkpoints that are being written, in order
-  std::chrono::steady_clock::time_point last_checkpoint_, last_look_;
+  std::chrono::steady_clock::time_point last_look_;
   std::string reason_;
 };
 
