@@ -49,15 +49,6 @@ std::string default_launcher() {
 
 }  // namespace
 
-std::filesystem::path own_executable() {
-  std::error_code error;
-  std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) throw IoError("cannot read /proc/self/exe ({})", error.message());
-  // A bundle's loader starts the program, and a script of the bundle starts the loader.
-  if (path.filename().string().starts_with("ld-linux")) path = variable("TESSERA_PROGRAM");
-  return path;
-}
-
 std::vector<std::string> launcher_words(const std::string& launcher, std::int64_t ranks) {
   const std::string name = launcher == "auto" ? default_launcher() : launcher;
   const std::string count = std::to_string(ranks);
@@ -106,13 +97,7 @@ std::vector<std::string> command_words(const SweepRow& row, const std::string& l
 }
 
 std::filesystem::path peers_folder() {
-  std::error_code ignored;
-  for (std::filesystem::path at = own_executable().parent_path(); at.has_relative_path(); at = at.parent_path()) {
-    for (const char* const place : {"share/tessera/peers", "tests/peers"}) {
-      if (std::filesystem::exists(at / place / "pytorch_train.sh", ignored)) return at / place;
-    }
-  }
-  return {};
+  return installed({"share/tessera/peers/pytorch_train.sh", "tests/peers/pytorch_train.sh"}).parent_path();
 }
 
 bool wants_tokens(const SweepRow& row) { return row.command.find("{tokens}") != std::string::npos; }

@@ -6,11 +6,9 @@
 #include <vector>
 
 #include "sweep/rows.hpp"
+#include "tessera/files/installation.hpp"
 
 namespace tessera {
-
-/// Returns the path of this executable.
-std::filesystem::path own_executable();
 
 /// Returns the folder of the programs that train with PyTorch: that of this installation, or that of the sources around
 /// the build; empty if there is none.
