@@ -1,10 +1,10 @@
-# cmake --install BUILD --prefix PREFIX: PREFIX/bin/tessera; jobs, inputs, postprocess, peers and
+# cmake --install BUILD --prefix PREFIX: PREFIX/bin/tessera; jobs, inputs, postprocess, helpers, peers and
 # the manual in PREFIX/share/tessera.
 include(GNUInstallDirs)
 
 install(TARGETS tessera RUNTIME)
 set(shared ${CMAKE_INSTALL_DATADIR}/tessera)
-install(DIRECTORY inputs postprocess DESTINATION ${shared} USE_SOURCE_PERMISSIONS PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY inputs postprocess helpers DESTINATION ${shared} USE_SOURCE_PERMISSIONS PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY docs/manual DESTINATION ${shared}/docs)
 install(DIRECTORY jobs DESTINATION ${shared} USE_SOURCE_PERMISSIONS
   REGEX "/(setup|quickstart)\\.sh$" EXCLUDE  # they build

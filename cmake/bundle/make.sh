@@ -99,6 +99,7 @@ done
 mkdir -p "$root"/share/tessera/{jobs,docs}
 cp -r "$here/../../inputs" "$root/share/tessera/inputs"
 cp -r "$here/../../docs/manual" "$root/share/tessera/docs/manual"
+cp -r "$here/../../helpers" "$root/share/tessera/helpers"
 install -m 755 "$here"/../../jobs/*.sbatch "$root/share/tessera/jobs/"
 install -m 644 "$here"/../../jobs/{job.sh,own_job.sh,site.sh,README.md} "$root/share/tessera/jobs/"
 cat >>"$root/share/tessera/jobs/site.sh" <<'END'

@@ -56,6 +56,12 @@ std::string format_bytes(std::int64_t bytes) {
                      units[unit]);
 }
 
+std::string with_commas(std::int64_t count) {
+  std::string text = std::to_string(count);
+  for (auto at = std::ssize(text) - 3; at > 0; at -= 3) text.insert(static_cast<std::size_t>(at), ",");
+  return text;
+}
+
 std::string format_count(std::int64_t count) {
   return with_unit(std::abs(static_cast<double>(count)), 4, false, count < 0 ? "-" : "");
 }

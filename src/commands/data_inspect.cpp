@@ -58,20 +58,11 @@ void print_bad_places(const fs::path& info_file, const Log& log) {
   if (count > 0) log.info(describe_bad_places(count, info.value("first_bad_places", std::vector<std::string>{})));
 }
 
-/// States what the mask next to the tokens leaves out of the loss.
-std::string mask_line(const LossMask& mask) {
-  std::int64_t tokens = 0;
-  for (std::int64_t i = 0; i < mask.size(); ++i) tokens += mask[i].end - mask[i].begin;
-  return fmt::format("prompts    {} in {}, which the loss leaves out", counted(tokens, "token"),
-                     counted(mask.size(), "run"));
-}
-
 /// `file` holds the tokens; it is empty if they are in several.
 void print_tokens(const TokenSource& source, const fs::path& file, const Tokenizer* tokenizer, const Log& log) {
   std::optional<DocumentIndex> index;
   if (!file.empty() && path_exists(index_beside(file))) index.emplace(index_beside(file), source.size());
   log.info(inspect_tokens(source, index ? &*index : nullptr, tokenizer));
-  if (!file.empty() && path_exists(mask_beside(file))) log.info(mask_line(LossMask(mask_beside(file), source.size())));
 }
 
 void inspect_folder(const fs::path& folder, const Options& options, const Log& log) {
@@ -79,7 +70,7 @@ void inspect_folder(const fs::path& folder, const Options& options, const Log& l
   auto tokenizer = given_tokenizer(options);
   if (tokenizer == nullptr) tokenizer = tokenizer_of(folder / kPreparedInfo, log);
   log.info(fmt::format("file       {}", tokens.string()));
-  print_tokens(*open_token_file(tokens), tokens, tokenizer.get(), log);
+  print_tokens(*with_mask(open_token_file(tokens), tokens), tokens, tokenizer.get(), log);
   print_bad_places(folder / kPreparedInfo, log);
 }
 

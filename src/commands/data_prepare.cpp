@@ -38,9 +38,8 @@ int run_data_prepare(const Options& options) {
     say_left_out(options, "data.source", settings);
     prepare_output(options, settings);
     const bool has_mask = path_exists(mask_beside(data.output));
-    settings.say(
-        fmt::format("written    {0} (tokens), {0}.idx (documents){1}", data.output,
-                    has_mask ? fmt::format(", {}.mask (prompts, which the loss leaves out)", data.output) : ""));
+    settings.say(fmt::format("written    {0} (tokens), {0}.idx (documents){1}", data.output,
+                             has_mask ? fmt::format(", {}.mask (tokens that the loss leaves out)", data.output) : ""));
     return 0;
   }
   prepare_one(options, "data.source", settings);

@@ -167,7 +167,11 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
       if (!text.empty()) log.info(wrapped(text, kLabel));
     };
     if (!tuned.empty()) log.info(tuned);
-    if (const std::string decided = describe_decisions(run.decisions); !decided.empty()) say("resolved   " + decided);
+    std::string decided = describe_decisions(run.decisions);
+    if (const CountedShare share = run.data->source().counted_share();
+        share.tokens < share.of_tokens || share.conversations > 0)
+      decided += (decided.empty() ? "" : "; ") + describe(share);
+    if (!decided.empty()) say("resolved   " + decided);
     say(account_text);
     say(near);
     if (prediction) {

@@ -44,6 +44,8 @@ TESSERA_NAMED(MatmulPrecision, {{MatmulPrecision::fp32, "fp32"}, {MatmulPrecisio
 TESSERA_CHOICES(LogitsPrecision, {{LogitsPrecision::compute, "compute"}, {LogitsPrecision::fp32, "fp32"}})
 TESSERA_NAMED(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})
 TESSERA_NAMED(OnError, {{OnError::stop, "stop"}, {OnError::skip, "skip"}})
+TESSERA_NAMED(ChatTurns, {{ChatTurns::all, "all"}, {ChatTurns::last, "last"}})
+TESSERA_NAMED(ChatCounts, {{ChatCounts::assistant, "assistant"}, {ChatCounts::all, "all"}})
 TESSERA_NAMED(OptimizerName, {{OptimizerName::adamw, "adamw"}, {OptimizerName::muon, "muon"}})
 TESSERA_CHOICES(MuonScale, {{MuonScale::match_rms_adamw, "match_rms_adamw"}, {MuonScale::original, "original"}})
 TESSERA_CHOICES(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"},

@@ -117,6 +117,17 @@ void add_data(Rows& rows) {
       .also_by(kUsing | kData);
   data.text("data.text_key", &S::text_key, "text", "key of a document's text in .json and .jsonl")
       .also_by(kEval | kData);
+  data.text("data.chat_template", &S::chat_template, "file",
+            "Jinja that makes text of a conversation (messages in .json and .jsonl); empty: the one in the "
+            "tokenizer's folder")
+      .also_by(kEval | kData | Readers::generate);
+  data.choice("data.chat_turns", &S::chat_turns,
+              "turns of a conversation that count: all, or the last one, for templates that write earlier turns "
+              "otherwise")
+      .also_by(kEval | kData);
+  data.choice("data.chat_counts", &S::chat_counts,
+              "what the loss counts of a conversation: the assistant's turns, or all tokens")
+      .also_by(kEval | kData);
   data.text("data.separator", &S::separator, "auto|none|TOKEN",
             "token after each document, by its content; auto: the tokenizer's end of text, none for bytes")
       .also_by(kEval | kData);
@@ -142,8 +153,8 @@ void add_data(Rows& rows) {
       .also_by(kEval);
   data.choice("data.document_mask", &S::document_mask,
               "true: documents of one sample do not attend to each other and their positions begin at 0; needs an "
-              "index of documents (text, or .bin with .bin.idx); auto: true where the corpus has prompts and "
-              "completions")
+              "index of documents (text, or .bin with .bin.idx); auto: true where the corpus has prompts or "
+              "conversations")
       .also_by(kPlan | kEval);
   data.choice("data.order", &S::order, "order of samples within an epoch");
   data.number("data.val_fraction", &S::val_fraction, {0.0, 1.0, false, true},

@@ -34,6 +34,15 @@ class Joined final : public TokenSource {
   bool masks_loss() const override {
     return std::ranges::any_of(parts_, [](const auto& part) { return part->masks_loss(); });
   }
+  CountedShare counted_share() const override {
+    CountedShare sum;
+    for (const auto& part : parts_) {
+      const CountedShare share = part->counted_share();
+      sum.tokens += share.tokens, sum.of_tokens += share.of_tokens;
+      sum.conversations += share.conversations, sum.silent_conversations += share.silent_conversations;
+    }
+    return sum;
+  }
   void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const override {
     TESSERA_ASSERT(first >= 0 && count >= 0 && first <= size_ - count, "tokens {}+{} of {}", first, count, size_);
     for_parts(first, count, [&](const TokenSource& part, std::int64_t inside, std::int64_t here) {

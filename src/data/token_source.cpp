@@ -6,9 +6,23 @@
 #include <numeric>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 
 namespace tessera {
+
+std::string describe(const CountedShare& share) {
+  const auto percent = [](std::int64_t part, std::int64_t whole) {
+    const double of_one = static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(whole, 1));
+    return fmt::format("{:.1f}%", 100 * of_one);
+  };
+  std::string text = fmt::format("{} of {} tokens count", percent(share.tokens, share.of_tokens),
+                                 format_rate(static_cast<double>(share.of_tokens)));
+  if (share.conversations == 0) return text;
+  return text + fmt::format(", in {} of {} conversations",
+                            percent(share.conversations - share.silent_conversations, share.conversations),
+                            with_commas(share.conversations));
+}
 
 namespace {
 

@@ -172,16 +172,19 @@ void decide_documents(ResolvedRun& run, const ResolveSite& site) {
     std::vector<NamedSource> corpora;
     if (site.purpose == Purpose::eval) corpora = open_validation(run.options, run.architecture.vocab, settings);
     if (corpora.empty()) corpora.push_back({"", open_corpus(run.options, run.architecture.vocab, settings)});
-    const auto masks_loss = [](const NamedSource& one) { return one.tokens->masks_loss(); };
-    has_prompts = std::ranges::any_of(corpora, masks_loss);
-    if (has_prompts && !std::ranges::all_of(corpora, masks_loss)) {
-      throw refusal("data.document_mask = auto is true for sets with prompts and completions, and false for the others")
+    const auto is_of_answers = [](const NamedSource& one) {
+      return one.tokens->masks_loss() || one.tokens->counted_share().conversations > 0;
+    };
+    has_prompts = std::ranges::any_of(corpora, is_of_answers);
+    if (has_prompts && !std::ranges::all_of(corpora, is_of_answers)) {
+      throw refusal(
+          "data.document_mask = auto is true for sets with prompts or conversations, and false for the others")
           .hint("Evaluate them apart, or give data.document_mask");
     }
   });
   data.document_mask = has_prompts ? Tristate::yes : Tristate::no;
   if (has_prompts && run.options.run.attention == AttentionChoice::cudnn) {
-    throw refusal("run.attention = cudnn does not work with prompts and completions")
+    throw refusal("run.attention = cudnn does not work with prompts and conversations")
         .because("data.document_mask = auto keeps documents apart then, and Tessera does not give cuDNN such masks")
         .use("own or auto, or data.document_mask = false");
   }
@@ -309,7 +312,7 @@ constexpr ResolveStep kSteps[] = {
      Purpose::eval, take_evaluated_run},
     {"tokenizer", "text is read as the model's own run read it", StepNeeds::files, kRanked | Purpose::eval,
      find_reading},
-    {"documents", "documents are kept apart where they have prompts and completions", StepNeeds::files,
+    {"documents", "documents are kept apart where they have prompts or are conversations", StepNeeds::files,
      kRanked | Purpose::eval, decide_documents},
     {"data", "text becomes tokens, and tokens become samples", StepNeeds::files, kRanked, open_data},
     {"fit", "memory decides the options that say fit, or leave it to memory", StepNeeds::device, kPlanned,

@@ -10,17 +10,6 @@
 
 namespace tessera {
 
-namespace {
-
-/// Formats every digit: "76,294".
-std::string with_commas(std::int64_t count) {
-  std::string text = std::to_string(count);
-  for (auto at = std::ssize(text) - 3; at > 0; at -= 3) text.insert(static_cast<std::size_t>(at), ",");
-  return text;
-}
-
-}  // namespace
-
 RunCost cost_of(std::int64_t steps, const StepSchedule& schedule, const Prediction* prediction, std::int64_t threads) {
   RunCost cost;
   cost.steps = steps;

@@ -121,6 +121,8 @@ std::unique_ptr<TokenSource> open_checked(const Options& options, const std::str
                                           const CorpusSettings& settings) {
   auto source = open_source(options, option, vocab, settings);
   check_vocabulary(*source, vocab);
+  if (option == "data.source" && source->counted_share().tokens == 0)
+    throw refusal("the loss counts no token of {}, so that there is nothing to train on", source->describe());
   return source;
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "tessera/base/error.hpp"
 #include "tessera/base/utf8.hpp"
+#include "text/chat_encoder.hpp"
 #include "text/json_documents.hpp"
 
 namespace tessera {
@@ -67,7 +69,24 @@ void add_document(std::string_view prompt, std::string_view text, TextPlace plac
   end_document(settings, out);
 }
 
-void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Encoded& out) {
+/// Adds a conversation, a document that nothing stands around.
+void add_chat(std::string_view conversation, std::size_t file, std::int64_t line, ChatEncoder& chats, Encoded& out) {
+  const auto note = [&](const std::string& why, BadPlace::Effect effect) {
+    if (!why.empty()) note_bad(out, {file, line, why, effect});
+  };
+  const std::int64_t silent = out.silent_conversations;
+  try {
+    note(chats.add(conversation, out), BadPlace::Effect::left_out);
+  } catch (const UsageError& error) {
+    note(error.what(), BadPlace::Effect::stops);
+  } catch (const IoError& error) {
+    note(error.what(), BadPlace::Effect::fails);
+  }
+  if (out.silent_conversations > silent) note("no token of this conversation counts", BadPlace::Effect::mended);
+}
+
+void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, ChatEncoder& chats,
+               Encoded& out) {
   std::int64_t number = piece.first_line;
   const JsonEvents events{[&](std::string& text) {
                             add_document({}, text, {piece.file, number}, settings, encoder, out);
@@ -81,7 +100,8 @@ void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::En
                           },
                           [&](const std::string& what) {
                             note_bad(out, {piece.file, number, what, BadPlace::Effect::mended});
-                          }};
+                          },
+                          [&](std::string& conversation) { add_chat(conversation, piece.file, number, chats, out); }};
   const std::string_view all = piece.bytes;
   for (std::size_t at = 0; at < all.size(); ++number) {
     const std::size_t end = std::min(all.find('\n', at), all.size());
@@ -101,7 +121,7 @@ void add_text(const Piece& piece, const EncodeSettings& settings, Tokenizer::Enc
 
 }  // namespace
 
-Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder) {
+Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, ChatEncoder& chats) {
   Encoded out;
   for (BadPlace& place : piece.bad) note_bad(out, std::move(place));
   switch (piece.kind) {
@@ -109,15 +129,19 @@ Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::En
       add_text(piece, settings, encoder, out);
       break;
     case Piece::Kind::lines:
-      add_lines(piece, settings, encoder, out);
+      add_lines(piece, settings, encoder, chats, out);
       break;
     case Piece::Kind::documents: {
       std::size_t begin = 0;
-      for (std::size_t i = 0; i < piece.ends.size(); ++i) {
-        const std::string_view document = std::string_view(piece.bytes).substr(begin, piece.ends[i] - begin);
-        add_document(document.substr(0, piece.prompts[i]), document.substr(piece.prompts[i]),
-                     {piece.file, piece.first_line}, settings, encoder, out);
-        begin = piece.ends[i];
+      for (const PieceDocument& one : piece.documents) {
+        const std::string_view bytes = std::string_view(piece.bytes).substr(begin, one.end - begin);
+        begin = one.end;
+        if (one.is_chat) {
+          add_chat(bytes, piece.file, one.line, chats, out);
+        } else {
+          add_document(bytes.substr(0, one.prompt), bytes.substr(one.prompt), {piece.file, one.line}, settings, encoder,
+                       out);
+        }
       }
       break;
     }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "tessera/text/chats.hpp"
 #include "tessera/text/prepared.hpp"
 #include "text/pieces.hpp"
 
@@ -18,6 +19,7 @@ struct Encoded {
   std::vector<BadPlace> bad;        ///< the first ones
   std::int64_t bad_places = 0;      ///< all
   std::int64_t text_bytes = 0;
+  std::int64_t conversations = 0, silent_conversations = 0;  ///< in the silent ones nothing counts
 };
 
 struct EncodeSettings {
@@ -25,9 +27,12 @@ struct EncodeSettings {
   std::optional<std::int32_t> separator;  ///< after each document
   std::vector<std::int32_t> begin = {};   ///< before each document
   bool checks_utf8 = true;                ///< invalid bytes are reported, and become U+FFFD
+  ChatForm chats = {};
 };
 
-/// Encodes a piece; `encoder` belongs to the calling thread.
-Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder);
+class ChatEncoder;
+
+/// Encodes a piece; both encoders belong to the calling thread.
+Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, ChatEncoder& chats);
 
 }  // namespace tessera

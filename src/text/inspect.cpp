@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int64_t kInspectedBlock = 1 << 16;
 constexpr std::int64_t kSampleTokens = 160;
+constexpr std::int64_t kMarkedTokens = 1024;
 constexpr std::size_t kSampleBytes = 160;
 constexpr std::array<std::int64_t, 8> kUsualLengths{128, 256, 512, 1024, 2048, 4096, 8192, 16384};  // train.seq_len
 
@@ -82,6 +83,30 @@ std::string samples(const TokenSource& source, const DocumentIndex* index, const
   return out;
 }
 
+/// Shows the first document of which something counts, with brackets around what does.
+std::string marked_document(const TokenSource& source, const DocumentIndex& index, const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ids, targets;
+  for (std::int64_t i = 0; i < index.size(); ++i) {
+    const std::int64_t begin = index.begin(i), count = std::min(kMarkedTokens, index.end(i) - begin);
+    ids.assign(static_cast<std::size_t>(count), 0);
+    source.copy(begin, count, ids.data());
+    targets = ids;
+    source.mask_targets(begin, count, targets.data());
+    if (std::ranges::count(targets, kUncountedToken) == count) continue;
+    std::string text;
+    bool counts = false;
+    for (std::size_t at = 0; at < ids.size(); ++at) {
+      const bool is_counted = targets[at] != kUncountedToken;
+      if (is_counted != counts) text += is_counted ? "[[" : "]]";
+      counts = is_counted;
+      for (const char c : tokenizer.bytes_of(ids[at])) text += c == '\n' ? "\\n" : std::string(1, c);
+    }
+    return fmt::format("\nmarked     document {}, the loss counts what stands in [[ ]]: {}{}", i + 1,
+                       shown(text, text.size()), counts ? "]]" : "");
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string inspect_tokens(const TokenSource& source, const DocumentIndex* index, const Tokenizer* tokenizer) {
@@ -93,11 +118,15 @@ std::string inspect_tokens(const TokenSource& source, const DocumentIndex* index
                      format_percent(static_cast<double>(used.distinct) / static_cast<double>(vocab)),
                      tokenizer != nullptr ? " of " + tokenizer->describe() : "", std::ssize(used.ids) - 1);
   if (tokenizer != nullptr) out += samples(source, index, *tokenizer);
+  const CountedShare share = source.counted_share();
+  if (source.masks_loss() || share.conversations > 0) out += "\ncounted    " + describe(share);
+  if (!source.masks_loss()) return out;
+  if (tokenizer != nullptr && index != nullptr) out += marked_document(source, *index, *tokenizer);
   return out;
 }
 
 std::string describe_bad_places(std::int64_t count, const std::vector<std::string>& first) {
-  std::string text = fmt::format("bad        {}, left out or read otherwise:", counted(count, "place"));
+  std::string text = fmt::format("bad        {}, left out, read otherwise or not counted:", counted(count, "place"));
   for (const std::string& place : first) text += "\n           " + place;
   return text;
 }

@@ -21,9 +21,6 @@ namespace {
 /// Corpora hold their text next to some metadata; deeper values are hostile or not a corpus.
 constexpr int kDeepest = 64;
 
-constexpr std::string_view kOfAChat =
-    "a chat, of which the tokenizer's template makes a prompt and a completion (docs/manual/data.md, Chats)";
-
 /// Returns "1 surrogate without its other half became U+FFFD".
 std::string about_surrogates(std::int64_t count) {
   return counted(count, "surrogate") + " without the other half became U+FFFD";
@@ -41,38 +38,66 @@ std::string fault_text(const std::string& what) {
   return shown(std::string_view(what).substr(begin), 160);
 }
 
+/// Writes values down as they come.
+class JsonEcho {
+ public:
+  void key(const std::string& name) { text(name), json_ += ':'; }
+  void text(const std::string& value) { add(nlohmann::json(value).dump()); }
+  void add(std::string_view value) {
+    if (!json_.empty() && json_.back() != '{' && json_.back() != '[' && json_.back() != ':') json_ += ',';
+    json_ += value;
+  }
+  void close(char bracket) { json_ += bracket; }
+  bool empty() const { return json_.empty(); }
+  /// Returns the values, which were those of keys, as an object.
+  std::string take() { return "{" + std::exchange(json_, {}) + "}"; }
+
+ private:
+  std::string json_;
+};
+
 /// Follows the events of a text up to the objects that hold documents: the top one, or an array's elements.
 class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
  public:
   JsonHandler(const std::string& key, bool may_be_array, const JsonEvents& events)
-      : fields_{{{key}, {"prompt"}, {"completion"}}}, may_be_array_(may_be_array), events_(events) {}
+      : fields_{{{key, Takes::text},
+                 {"prompt", Takes::either},
+                 {"completion", Takes::either},
+                 {"messages", Takes::list},
+                 {"conversations", Takes::list},
+                 {"tools", Takes::anything}}},
+        may_be_array_(may_be_array),
+        events_(events) {}
 
-  bool null() override { return value("null"); }
-  bool boolean(bool /*value*/) override { return value("true or false"); }
-  bool number_integer(std::int64_t /*value*/) override { return value("a number"); }
-  bool number_unsigned(std::uint64_t /*value*/) override { return value("a number"); }
-  bool number_float(double /*value*/, const std::string& /*text*/) override { return value("a number"); }
-  bool binary(binary_t& /*value*/) override { return value("binary"); }
+  bool null() override { return scalar("null", "null"); }
+  bool boolean(bool value) override { return scalar(value ? "true" : "false", "true or false"); }
+  bool number_integer(std::int64_t value) override { return scalar(std::to_string(value), "a number"); }
+  bool number_unsigned(std::uint64_t value) override { return scalar(std::to_string(value), "a number"); }
+  bool number_float(double /*value*/, const std::string& text) override { return scalar(text, "a number"); }
+  bool binary(binary_t& /*value*/) override { return scalar("null", "binary"); }
   bool string(std::string& text) override {
+    if (is_echoed_) return echo_.text(text), true;
     if (wanted_ == nullptr) return value("a string");
-    Field& field = *wanted_;
-    wanted_ = nullptr;
+    Field& field = *std::exchange(wanted_, nullptr);
     if (field.found) return field.refuse("is there twice");
+    if (field.takes == Takes::list) return field.refuse("is a string instead of an array");
     field.found = true;
+    if (field.takes == Takes::anything) return echo_.key(field.key), echo_.text(text), true;
     field.text.swap(text);
     return true;
   }
   bool start_object(std::size_t /*elements*/) override {
-    if (depth_ == document_depth()) {
+    if (!is_echoed_ && depth_ == document_depth()) {
       wanted_ = nullptr;
-      for (Field& field : fields_) field.found = false, field.problem.clear();
+      for (Field& field : fields_) field.found = field.is_list = false, field.problem.clear();
       key_count_ = 0;
-    } else if (!value("an object")) {
-      return false;
+      echo_.take();
+      return deeper();
     }
-    return deeper();
+    return begin("{", "an object");
   }
   bool key(std::string& name) override {
+    if (is_echoed_) return echo_.key(name), true;
     const auto field = std::ranges::find(fields_, name, &Field::key);
     const bool is_of_document = depth_ == document_depth() + 1;
     wanted_ = is_of_document && field != fields_.end() ? &*field : nullptr;
@@ -80,18 +105,16 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool end_object() override {
-    if (--depth_ == document_depth()) finish_object();
+    end('}');
+    if (depth_ == document_depth()) finish_object();
     return true;
   }
   bool start_array(std::size_t /*elements*/) override {
-    if (depth_ == 0 && may_be_array_) {
-      in_array_ = true;
-    } else if (!value("an array")) {
-      return false;
-    }
+    if (depth_ > 0 || !may_be_array_) return begin("[", "an array");
+    in_array_ = true;
     return deeper();
   }
-  bool end_array() override { return --depth_, true; }
+  bool end_array() override { return end(']'), true; }
   bool parse_error(std::size_t position, const std::string& /*last*/, const nlohmann::json::exception& error) override {
     std::string hint;
     if (depth_ == 0 && saw_object_ && may_be_array_) hint = "; one document per line belongs in a .jsonl file";
@@ -101,19 +124,51 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   int document_depth() const { return in_array_ ? 1 : 0; }
-  /// A text that the object may have.
+  enum class Takes : std::uint8_t { text, list, either, anything };
+  /// A value that the object may have: a text, or one of a conversation, which is written down.
   struct Field {
     std::string key;
-    bool found = false;
+    Takes takes;
+    bool found = false, is_list = false;
     std::string text = {}, problem = {};  ///< the first problem
     std::string quoted() const { return fmt::format("\"{}\"", shown(key)); }
     bool is_there() const { return found || !problem.empty(); }
+    bool is_text() const { return found && !is_list && problem.empty(); }
     bool refuse(const std::string& why) {
       if (problem.empty()) problem = fmt::format("{} {}", quoted(), why);
       return true;
     }
   };
   Field& text() { return fields_[0]; }
+
+  bool scalar(std::string_view json, const char* what) {
+    if (is_echoed_) return echo_.add(json), true;
+    const bool may_be_null = wanted_ != nullptr && wanted_->takes != Takes::text && wanted_->takes != Takes::either;
+    if (may_be_null && json == "null") return wanted_ = nullptr, true;  // as if it were not there
+    return value(what);
+  }
+  /// Enters an object or array below the document.
+  bool begin(std::string_view bracket, const char* what) {
+    if (is_echoed_) {
+      echo_.add(bracket);
+    } else if (wanted_ != nullptr && !wanted_->found && may_begin(*wanted_, bracket)) {
+      wanted_->found = wanted_->is_list = is_echoed_ = true;
+      echoed_depth_ = depth_;
+      echo_.key(std::exchange(wanted_, nullptr)->key);
+      echo_.add(bracket);
+    } else if (!value(what)) {
+      return false;
+    }
+    return deeper();
+  }
+  static bool may_begin(const Field& field, std::string_view bracket) {
+    return field.takes == Takes::anything || (field.takes != Takes::text && bracket == "[");
+  }
+  void end(char bracket) {
+    --depth_;
+    if (is_echoed_) echo_.close(bracket);
+    if (is_echoed_ && depth_ == echoed_depth_) is_echoed_ = false;
+  }
 
   /// Takes a value that is not a wanted text.
   bool value(const char* what) {
@@ -122,9 +177,9 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
       return in_array_;  // the next element may be one
     }
     if (wanted_ == nullptr) return true;
-    const bool is_chat = wanted_ != &text() && std::string_view(what) == "an array";
-    return std::exchange(wanted_, nullptr)
-        ->refuse(fmt::format("is {} instead of a string{}", what, is_chat ? fmt::format(": {}", kOfAChat) : ""));
+    Field& field = *std::exchange(wanted_, nullptr);
+    if (field.found) return field.refuse("is there twice");
+    return field.refuse(fmt::format("is {} instead of {}", what, field.takes == Takes::list ? "an array" : "a string"));
   }
   bool deeper() {
     if (++depth_ <= kDeepest) return true;
@@ -137,38 +192,54 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     if (!text().problem.empty()) return events_.problem(text().problem);
     if (text().found) {
       events_.document(text().text);
-    } else if (!events_.pair || (!prompt.is_there() && !completion.is_there())) {
-      return events_.problem(fmt::format("an object has no {} (data.text_key){}", text().quoted(), other_keys()));
-    } else {
-      for (const Field* field : {&prompt, &completion}) {
-        if (!field->problem.empty()) return events_.problem(field->problem);
-        if (!field->found)
-          return events_.problem(
-              fmt::format("an object has neither {} nor the {} of a pair", text().quoted(), field->quoted()));
-      }
+    } else if (prompt.is_text() && completion.is_text() && events_.pair) {
       events_.pair(prompt.text, completion.text);
+    } else if (const std::string why = why_no_chat(); !why.empty()) {
+      events_.problem(why);
+    } else {
+      std::string conversation = echo_.take();
+      events_.chat(conversation);
     }
     for (Field& field : fields_) field.text.clear();
+  }
+
+  /// Returns why the object is not a conversation, nor another document; empty if it is.
+  std::string why_no_chat() {
+    const Field &prompt = fields_[1], &completion = fields_[2], &messages = fields_[3], &conversations = fields_[4];
+    const auto others = std::span(fields_).subspan(1);
+    if (!events_.pair || std::ranges::none_of(others.first(4), &Field::is_there))
+      return fmt::format("an object has no {} (data.text_key){}", text().quoted(), other_keys());
+    for (const Field& field : others)
+      if (!field.problem.empty()) return field.problem;
+    if (messages.found || conversations.found) return "";
+    for (const Field& field : others.first(2)) {
+      if (!field.found)
+        return fmt::format("an object has neither {} nor the {} of a pair", text().quoted(), field.quoted());
+    }
+    if (prompt.is_list && completion.is_list) return "";
+    return fmt::format("{} is an array, but {} is not", (prompt.is_list ? prompt : completion).quoted(),
+                       (prompt.is_list ? completion : prompt).quoted());
   }
 
   /// Says what a document has instead of the text, because it may be of another form.
   std::string other_keys() const {
     std::string text;
-    bool is_chat = false, has_instruction = false;
+    bool has_instruction = false;
     for (const std::string& key : std::span(keys_).first(key_count_)) {
       text += fmt::format("{}\"{}\"", text.empty() ? ", but " : ", ", shown(key, 40));
-      is_chat = is_chat || key == "messages" || key == "conversations" || key == "conversation";
       has_instruction = has_instruction || key == "instruction" || key == "question";
     }
-    if (is_chat) return text + fmt::format(": {}", kOfAChat);
     if (!has_instruction) return text;
-    return text + ": a script makes a \"prompt\" and a \"completion\" of them (docs/manual/data.md, Chats)";
+    return text + ": a script makes a \"prompt\" and a \"completion\" of them (docs/manual/data.md)";
   }
 
   std::array<std::string, 6> keys_;  ///< the document's first
   std::size_t key_count_ = 0;
-  std::array<Field, 3> fields_;
+  std::array<Field, 6> fields_;
   Field* wanted_ = nullptr;  ///< whose value comes next
+  JsonEcho echo_;            ///< the document's conversation
+  bool is_echoed_ = false;   ///< what comes is part of it
+  int echoed_depth_ = 0;     ///< around its value
   bool may_be_array_;
   const JsonEvents& events_;
   int depth_ = 0;
@@ -237,7 +308,7 @@ void read_json_line(std::string_view line, const std::string& key, const JsonEve
     line = rewritten;
   }
   // A fault after the object refuses the line with it.
-  std::optional<std::string> text, problem;
+  std::optional<std::string> text, problem, chat;
   std::optional<std::pair<std::string, std::string>> pair;
   const auto refuse = [&](const std::string& why) { problem = why; };
   JsonEvents kept{[&](std::string& document) { text = std::move(document); }, refuse, refuse};
@@ -246,11 +317,13 @@ void read_json_line(std::string_view line, const std::string& key, const JsonEve
       pair.emplace(std::move(prompt), std::move(completion));
     };
   }
+  if (events.chat) kept.chat = [&](std::string& conversation) { chat = std::move(conversation); };
   JsonHandler handler(key, false, kept);
   nlohmann::json::sax_parse(line.begin(), line.end(), &handler);
   if (problem) return events.problem(*problem);
   if (python.surrogates() > 0 && events.mended) events.mended(about_surrogates(python.surrogates()));
   if (pair) return events.pair(pair->first, pair->second);
+  if (chat) return events.chat(*chat);
   TESSERA_ASSERT(text.has_value(), "a line of JSON has a text or a fault");
   events.document(*text);
 }
@@ -270,6 +343,7 @@ void read_json_file(std::string_view start, ByteStream& bytes, const std::string
       source.since_event = 0, events.pair(prompt, completion);
     };
   }
+  if (events.chat) counted.chat = [&](std::string& conversation) { source.since_event = 0, events.chat(conversation); };
   if (source.ended()) return;  // an empty file has no documents
   JsonHandler handler(key, true, counted);
   nlohmann::json::sax_parse(ByteIterator(source), ByteIterator(), &handler);

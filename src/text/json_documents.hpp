@@ -21,9 +21,13 @@ struct JsonEvents {
   std::function<void(std::string& prompt, std::string& completion)> pair = {};
   /// Surrogates without their other half became U+FFFD.
   std::function<void(const std::string& what)> mended = {};
+  /// A conversation: an object, as JSON, of the values of "messages", "conversations", or "prompt" and "completion" as
+  /// arrays, and of "tools".
+  std::function<void(std::string& conversation)> chat = {};
 };
 
-/// Reads one line: an object whose `key` is the text, or of a pair. Calls one of the first four events once.
+/// Reads one line: an object whose `key` is the text, of a pair, or of a conversation. Calls one of the first five
+/// events once.
 void read_json_line(std::string_view line, const std::string& key, const JsonEvents& events);
 
 /// Returns whether a text that begins so has an object per line: the first line is one, and another line follows.

@@ -165,7 +165,7 @@ class FilePieces {
     std::int64_t line = 1;
     const auto pass_full = [&](bool all) {
       if (static_cast<std::int64_t>(piece.bytes.size()) < settings_.piece && !all) return;
-      if (!piece.ends.empty() || !piece.bad.empty()) pass(std::move(piece));
+      if (!piece.documents.empty() || !piece.bad.empty()) pass(std::move(piece));
       piece = empty_documents();
     };
     const auto add = [&](const std::string& prompt, const std::string& text) {
@@ -176,10 +176,12 @@ class FilePieces {
       }
       piece.bytes += prompt;
       piece.bytes += text;
-      if (!prompt.empty() || !text.empty()) {
-        piece.ends.push_back(piece.bytes.size());
-        piece.prompts.push_back(prompt.size());
-      }
+      if (!prompt.empty() || !text.empty()) piece.documents.push_back({piece.bytes.size(), prompt.size(), line});
+      pass_full(false);
+    };
+    const auto add_chat = [&](const std::string& conversation) {
+      piece.bytes += conversation;
+      piece.documents.push_back({piece.bytes.size(), 0, line, true});
       pass_full(false);
     };
     const JsonEvents events{[&](std::string& text) { add({}, text); },
@@ -193,7 +195,8 @@ class FilePieces {
                             [&](std::string& prompt, std::string& completion) { add(prompt, completion); },
                             [&](const std::string& what) {
                               piece.bad.push_back({index_, 0, what, BadPlace::Effect::mended});
-                            }};
+                            },
+                            add_chat};
     try {
       read_json_file(buffer_, *bytes_, settings_.text_key, settings_.longest, line, events);
     } catch (const UsageError& error) {

@@ -21,31 +21,40 @@ struct BadPlace {
   enum class Effect : std::uint8_t {
     left_out,   ///< with data.on_error = skip
     ends_file,  ///< the rest of the file cannot be read
-    mended      ///< read otherwise than it stands, whatever data.on_error is
+    mended,     ///< read otherwise than it stands, or without anything that counts, whatever data.on_error is
+    stops,      ///< cannot be read with these options, whatever data.on_error is
+    fails       ///< could not be read this time
   };
   Effect effect = Effect::left_out;
+};
+
+/// A decoded document of a piece.
+struct PieceDocument {
+  std::size_t end = 0;     ///< in the piece's bytes
+  std::size_t prompt = 0;  ///< bytes at its start that the loss leaves out
+  std::int64_t line = 0;
+  bool is_chat = false;  ///< a conversation as JSON
 };
 
 struct Piece {
   enum class Kind : std::uint8_t {
     text,       ///< of one document
     lines,      ///< of JSON, a document each
-    documents,  ///< decoded; `ends` has their ends in `bytes`
+    documents,  ///< decoded, one behind the other
   };
   Kind kind = Kind::text;
   std::size_t file = 0;
   std::int64_t number = 0;      ///< in its file, from 0
   std::int64_t first_line = 1;  ///< of the file
   std::string bytes;
-  std::vector<std::size_t> ends;
-  std::vector<std::size_t> prompts;  ///< bytes at the start of each of these documents that the loss leaves out
-  bool counts = true;                ///< a text that the loss counts
-  bool begins_document = true;       ///< a document's first piece
-  bool goes_on = false;              ///< a text's piece, cut off from the one before it
-  bool ends_document = true;         ///< a text's last piece
-  std::vector<BadPlace> bad;         ///< found while reading
-  std::int64_t taken = 0;            ///< bytes read of all files up to here
-  std::exception_ptr failure;        ///< instead of bytes: reading ends here
+  std::vector<PieceDocument> documents;
+  bool counts = true;           ///< a text that the loss counts
+  bool begins_document = true;  ///< a document's first piece
+  bool goes_on = false;         ///< a text's piece, cut off from the one before it
+  bool ends_document = true;    ///< a text's last piece
+  std::vector<BadPlace> bad;    ///< found while reading
+  std::int64_t taken = 0;       ///< bytes read of all files up to here
+  std::exception_ptr failure;   ///< instead of bytes: reading ends here
 };
 
 struct PieceSettings {

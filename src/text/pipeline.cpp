@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tessera/base/threads.hpp"
+#include "text/chat_encoder.hpp"
 
 namespace tessera {
 
@@ -33,9 +34,12 @@ class Pipeline {
     try {
       threads_.push_back(start_thread(
           "text read", [this, &sources, &tokenizer, &pieces, from] { read(sources, tokenizer, pieces, from); }));
-      for (int i = 0; i < threads; ++i) encoders_.push_back(tokenizer.encoder());
-      for (int i = 0; i < threads; ++i)
-        threads_.push_back(start_thread("text encode", [this, i] { encode(*encoders_[static_cast<std::size_t>(i)]); }));
+      for (int i = 0; i < threads; ++i) {
+        encoders_.push_back(tokenizer.encoder());
+        chats_.push_back(std::make_unique<ChatEncoder>(settings.chats, tokenizer, *encoders_.back()));
+      }
+      for (std::size_t i = 0; i < encoders_.size(); ++i)
+        threads_.push_back(start_thread("text encode", [this, i] { encode(*encoders_[i], *chats_[i]); }));
     } catch (...) {
       stop();
       throw;
@@ -101,7 +105,7 @@ class Pipeline {
   }
 
   /// A deque's elements stay where they are while others come and go at its ends.
-  void encode(Tokenizer::Encoder& encoder) {
+  void encode(Tokenizer::Encoder& encoder, ChatEncoder& chats) {
     for (;;) {
       Slot* slot = nullptr;
       {
@@ -116,7 +120,7 @@ class Pipeline {
         if (!failure) {
           const Piece& piece = slot->piece;
           result = EncodedPiece{{}, {piece.file, piece.number + 1}, piece.taken};
-          result->tokens = encode_piece(slot->piece, settings_, encoder);
+          result->tokens = encode_piece(slot->piece, settings_, encoder, chats);
         }
       } catch (...) {
         failure = std::current_exception();
@@ -137,6 +141,7 @@ class Pipeline {
   std::size_t next_ = 0, bytes_ = 0;
   bool ended_ = false, cancelled_ = false;
   std::vector<std::unique_ptr<Tokenizer::Encoder>> encoders_;
+  std::vector<std::unique_ptr<ChatEncoder>> chats_;
   std::vector<std::thread> threads_;
 };
 

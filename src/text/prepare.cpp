@@ -30,7 +30,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFormat = 2;  ///< of what is prepared: another one makes another key
+constexpr int kFormat = 2;      ///< of what is prepared: another one makes another key
+constexpr int kChatFormat = 1;  ///< the same of conversations
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
 /// Work that a kill may cost. The first commits come sooner, so that short preparations are resumed too.
 constexpr std::chrono::duration<double> kFirstCommit(0.1), kCommitEvery(5);
@@ -62,6 +63,8 @@ void note_bad(const PrepareJob& job, const Encoded& tokens, WriteState& state) {
     const std::string file = job.sources.files[place.file].path.string();
     const std::string text =
         place.line > 0 ? fmt::format("{}:{}: {}", file, place.line, place.why) : fmt::format("{}: {}", file, place.why);
+    if (place.effect == BadPlace::Effect::stops) throw UsageError("{}", text);
+    if (place.effect == BadPlace::Effect::fails) throw IoError("{}", text);
     if (place.effect == BadPlace::Effect::ends_file)
       throw refusal("{}, and the rest of the file is lost with it", text)
           .hint("Correct it, or use a .jsonl file with one document per line");
@@ -73,6 +76,19 @@ void note_bad(const PrepareJob& job, const Encoded& tokens, WriteState& state) {
   state.bad += tokens.bad_places;
 }
 
+/// A model learns nothing from a corpus that it only reads.
+void require_counted(const PrepareJob& job, const TokenWriter& writer) {
+  const CountedShare share = writer.state().counted();
+  if (share.tokens > 0 || share.of_tokens == 0) return;
+  const auto& bad = writer.state().bad_places;
+  const std::string first = bad.empty() ? "" : fmt::format(": {}", bad[0]);
+  discard(writer.folder());
+  throw refusal("the loss counts none of the {} of {}{}", counted(share.of_tokens, "token"), job.sources.name, first)
+      .hint("{}", share.conversations > 0
+                      ? "It counts turns of the role assistant; data.chat_counts = all counts whole conversations"
+                      : "It counts completions; write the texts to learn there");
+}
+
 /// Writes the tokens from where the writer stands to the end. The lock must be held.
 void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& lock, PrepareReport& report) {
   const auto start = Clock::now();
@@ -80,7 +96,7 @@ void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& l
   auto committed = start;
   auto patience = kFirstCommit;
   const PieceSettings pieces{.text_key = job.text_key, .piece = job.settings.piece};
-  const EncodeSettings encoding{job.text_key, job.separator, job.begin, !job.is_bytes()};
+  const EncodeSettings encoding{job.text_key, job.separator, job.begin, !job.is_bytes(), job.chats};
   const auto commit = [&] {
     writer.state().seconds = before + seconds_since(start);
     lock.require_held();
@@ -105,6 +121,7 @@ void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& l
     throw;
   }
   commit();
+  require_counted(job, writer);
   if (writer.state().tokens > 0) return;
   const auto& bad = writer.state().bad_places;
   const std::string first = bad.empty() ? "" : fmt::format(" ({} bad, first {})", writer.state().bad, bad[0]);
@@ -134,6 +151,9 @@ void write_info(const PrepareJob& job, const WriteState& state, const fs::path& 
       {"on_error", name_of(job.on_error)},
       {"documents", state.documents},
       {"uncounted_runs", state.runs},
+      {"uncounted_tokens", state.uncounted},
+      {"conversations", state.conversations},
+      {"silent_conversations", state.silent_conversations},
       {"tokens", state.tokens},
       {"token_bytes", job.token_bytes()},
       {"text_bytes", state.text_bytes},
@@ -228,6 +248,13 @@ std::string PrepareJob::key() const {
                   sources.files.size()));
   add(text_key);
   if (!begin.empty()) add(fmt::format("begin {}", fmt::join(begin, " ")));
+  const auto may_have_chats = [](const SourceFile& file) {
+    return file.kind == SourceKind::json || file.kind == SourceKind::json_lines;
+  };
+  if (!chats.settings.empty() && std::ranges::any_of(sources.files, may_have_chats)) {
+    add(fmt::format("chats {} {}", kChatFormat, fmt::join(tokenizer->special_ids(), " ")));
+    add(chats.settings);
+  }
   const fs::path here = absolute_path(".");
   for (const SourceFile& file : sources.files) {
     add((here / file.path).lexically_normal().string());
@@ -258,6 +285,7 @@ PrepareJob prepare_job(const Options& options, const std::string& option, const 
   job.separator = separator_of(data, *job.tokenizer, job.is_bytes());
   job.begin = begin_of(*job.tokenizer, data.begin);
   job.text_key = data.text_key;
+  job.chats = chat_form(data, *job.tokenizer, job.tokenizer_name);
   job.on_error = data.on_error;
   job.settings = settings;
   return job;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "tessera/text/chats.hpp"
 #include "tessera/text/corpus.hpp"
 #include "text/cache_lock.hpp"
 #include "text/source_files.hpp"
@@ -20,6 +21,7 @@ struct PrepareJob {
   std::optional<std::int32_t> separator;
   std::vector<std::int32_t> begin;  ///< stands before each document
   std::string text_key;
+  ChatForm chats;
   OnError on_error = OnError::stop;
   CorpusSettings settings;
 

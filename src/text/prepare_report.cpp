@@ -7,6 +7,7 @@
 #include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/data/token_source.hpp"
 #include "tessera/text/inspect.hpp"
 #include "text/prepare.hpp"
 
@@ -68,6 +69,7 @@ void PrepareReport::finish(const WriteState& state) {
                                 counted(state.documents, "document"), state.tokens, format_seconds(state.seconds),
                                 rate_of(state.text_bytes, state.seconds),
                                 format_rate(static_cast<double>(state.tokens) / std::max(state.seconds, 1e-9))));
+  if (state.runs > 0 || state.conversations > 0) job_.settings.say("counted    " + describe(state.counted()));
   if (state.bad == 0) return;
   job_.settings.say(describe_bad_places(state.bad, state.bad_places));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <ranges>
 
 #include "tessera/base/refuse.hpp"
@@ -24,6 +25,8 @@ DocumentIndex::DocumentIndex(const std::filesystem::path& file, std::int64_t tok
     refuse("is truncated, or not finished");
   documents_ = static_cast<std::int64_t>(header.documents);
   uncounted_runs_ = static_cast<std::int64_t>(header.uncounted_runs);
+  conversations_ = static_cast<std::int64_t>(header.conversations);
+  silent_conversations_ = static_cast<std::int64_t>(header.silent_conversations);
   std::int64_t last = 0;
   for (std::int64_t i = 0; i < documents_; ++i) {
     if (end(i) < last || end(i) > tokens) refuse("has documents out of order, or beyond the tokens");
@@ -51,6 +54,7 @@ LossMask::LossMask(const std::filesystem::path& file, std::int64_t tokens) : fil
     if (run.begin < last || run.end <= run.begin || run.end > tokens)
       refuse("has runs out of order, or beyond the tokens");
     last = run.end;
+    uncounted_ += run.end - run.begin;
   }
 }
 
@@ -112,20 +116,27 @@ class DocumentTokens final : public TokenDecorator {
   DocumentIndex index_;
 };
 
-/// Tokens with runs that the loss leaves out.
+/// Tokens of which it is known what the loss counts; it leaves out the runs of a mask, if there is one.
 class MaskedTokens final : public TokenDecorator {
  public:
-  MaskedTokens(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& mask)
-      : TokenDecorator(std::move(tokens)), mask_(mask, size()) {}
-  std::int64_t runs() const { return mask_.size(); }
-  bool masks_loss() const override { return true; }
+  /// `share`: of it the conversations are known. `mask` may be missing.
+  MaskedTokens(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& mask, CountedShare share)
+      : TokenDecorator(std::move(tokens)), share_(share) {
+    if (path_exists(mask)) mask_.emplace(mask, size());
+    share_.of_tokens = size();
+    share_.tokens = size() - (mask_ ? mask_->uncounted() : 0);
+  }
+  std::int64_t runs() const { return mask_ ? mask_->size() : 0; }
+  CountedShare counted_share() const override { return share_; }
+  bool masks_loss() const override { return mask_.has_value(); }
   void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const override {
     TokenDecorator::mask_targets(first, count, ids);
-    mask_.apply(first, count, ids);
+    if (mask_) mask_->apply(first, count, ids);
   }
 
  private:
-  LossMask mask_;
+  std::optional<LossMask> mask_;
+  CountedShare share_;
 };
 
 }  // namespace
@@ -142,13 +153,19 @@ std::unique_ptr<TokenSource> with_documents(std::unique_ptr<TokenSource> tokens,
 
 std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& file) {
   const std::filesystem::path index = index_beside(file), mask = mask_beside(file);
-  const std::int64_t runs = path_exists(index) ? DocumentIndex(index, tokens->size()).uncounted_runs() : 0;
-  if (!path_exists(mask)) {
-    if (runs == 0) return tokens;
+  std::int64_t runs = 0;
+  CountedShare share;
+  if (path_exists(index)) {
+    const DocumentIndex documents(index, tokens->size());
+    runs = documents.uncounted_runs();
+    share.conversations = documents.conversations(), share.silent_conversations = documents.silent_conversations();
+  }
+  if (!path_exists(mask) && runs > 0) {
     throw refusal("{} is missing, but according to {} the loss leaves prompts out", mask.string(), index.string())
         .hint("Copy it too, or prepare the text again");
   }
-  auto masked = std::make_unique<MaskedTokens>(std::move(tokens), mask);
+  if (!path_exists(mask) && share.conversations == 0) return tokens;
+  auto masked = std::make_unique<MaskedTokens>(std::move(tokens), mask, share);
   if (runs > 0 && masked->runs() != runs)
     throw refusal("{} has {} runs of tokens, but {} names {}", mask.string(), masked->runs(), index.string(), runs)
         .because("they are of different texts");

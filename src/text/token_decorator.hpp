@@ -22,6 +22,7 @@ class TokenDecorator : public TokenSource {
   void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const override {
     tokens_->mask_targets(first, count, ids);
   }
+  CountedShare counted_share() const override { return tokens_->counted_share(); }
   std::string place(std::int64_t first, std::int64_t count) const override { return tokens_->place(first, count); }
   std::string describe() const override { return tokens_->describe(); }
   std::string skipped() const override { return tokens_->skipped(); }

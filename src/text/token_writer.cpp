@@ -82,6 +82,9 @@ bool TokenWriter::read_journal() try {
   state_.tokens = json.at("tokens").get<std::int64_t>();
   state_.documents = json.at("documents").get<std::int64_t>();
   state_.runs = json.at("runs").get<std::int64_t>();
+  state_.uncounted = json.at("uncounted").get<std::int64_t>();
+  state_.conversations = json.at("conversations").get<std::int64_t>();
+  state_.silent_conversations = json.at("silent_conversations").get<std::int64_t>();
   state_.text_bytes = json.at("text_bytes").get<std::int64_t>();
   state_.bad = json.at("bad").get<std::int64_t>();
   state_.seconds = json.at("seconds").get<double>();
@@ -108,8 +111,12 @@ void TokenWriter::append(const EncodedPiece& piece) {
     put_ids<std::uint32_t>(piece.tokens.ids, token_buffer_);
   }
   for (const std::int64_t end : piece.tokens.ends) end_buffer_.push_back(state_.tokens + end);
-  for (const TokenRun& run : piece.tokens.uncounted)
+  for (const TokenRun& run : piece.tokens.uncounted) {
     run_buffer_.push_back({state_.tokens + run.begin, state_.tokens + run.end});
+    state_.uncounted += run.end - run.begin;
+  }
+  state_.conversations += piece.tokens.conversations;
+  state_.silent_conversations += piece.tokens.silent_conversations;
   state_.runs += std::ssize(piece.tokens.uncounted);
   state_.tokens += std::ssize(piece.tokens.ids);
   state_.documents += std::ssize(piece.tokens.ends);
@@ -142,6 +149,9 @@ void TokenWriter::commit() {
                                           {"tokens", state_.tokens},
                                           {"documents", state_.documents},
                                           {"runs", state_.runs},
+                                          {"uncounted", state_.uncounted},
+                                          {"conversations", state_.conversations},
+                                          {"silent_conversations", state_.silent_conversations},
                                           {"text_bytes", state_.text_bytes},
                                           {"bad", state_.bad},
                                           {"seconds", state_.seconds},
@@ -156,6 +166,8 @@ void TokenWriter::finish(TokenHeader kind) {
   DocumentHeader index;
   index.documents = static_cast<std::uint64_t>(state_.documents);
   index.uncounted_runs = static_cast<std::uint64_t>(state_.runs);
+  index.conversations = static_cast<std::uint64_t>(state_.conversations);
+  index.silent_conversations = static_cast<std::uint64_t>(state_.silent_conversations);
   write_at(documents_, documents_file(), 0, &index, sizeof index);
   MaskHeader mask;
   mask.runs = static_cast<std::uint64_t>(state_.runs);

@@ -9,6 +9,7 @@
 
 #include "tessera/base/file_descriptor.hpp"
 #include "tessera/data/token_header.hpp"
+#include "tessera/data/token_source.hpp"
 #include "text/pipeline.hpp"
 
 namespace tessera {
@@ -19,9 +20,12 @@ inline constexpr std::string_view kJournal = "journal.json";
 struct WriteState {
   PiecePlace place;
   std::int64_t tokens = 0, documents = 0, runs = 0;  ///< runs that the loss leaves out
+  std::int64_t uncounted = 0;                        ///< tokens in them
+  std::int64_t conversations = 0, silent_conversations = 0;
   std::int64_t text_bytes = 0, bad = 0;
   double seconds = 0;                   ///< of all processes that worked on it
   std::vector<std::string> bad_places;  ///< the first, as text
+  CountedShare counted() const { return {tokens - uncounted, tokens, conversations, silent_conversations}; }
 };
 
 /// FOLDER/tokens.bin, documents.idx, uncounted.idx, and journal.json, which says how far all are on disk. Every write

@@ -114,8 +114,12 @@ class Bpe final : public Tokenizer {
         tables_(description),
         end_(std::move(end)),
         before_text_(description.before_text),
+        named_tokens_(description.named),
         byte_level_(description.byte_level),
         hash_(hash_of(description)) {
+    for (const AddedToken& token : description.added)
+      if (token.special) special_ids_.push_back(token.id);
+    std::ranges::sort(special_ids_);
     for (const std::int32_t id : before_text_) {
       if (!tables_.vocabulary.bytes_of(id))
         throw refusal("{}: post_processor puts id {} before a text, but it is not in the vocabulary", file_, id)
@@ -144,6 +148,8 @@ class Bpe final : public Tokenizer {
     return id_of("<|end_of_text|>");
   }
   std::vector<std::int32_t> before_text() const override { return before_text_; }
+  std::vector<std::int32_t> special_ids() const override { return special_ids_; }
+  std::vector<std::pair<std::string, std::string>> named_tokens() const override { return named_tokens_; }
   std::int64_t vocab() const override { return tables_.vocabulary.size(); }
   std::uint64_t hash() const override { return hash_; }
   std::string describe() const override {
@@ -168,7 +174,8 @@ class Bpe final : public Tokenizer {
   std::string file_;
   BpeTables tables_;
   std::optional<NamedToken> end_;
-  std::vector<std::int32_t> before_text_;
+  std::vector<std::int32_t> before_text_, special_ids_;
+  std::vector<std::pair<std::string, std::string>> named_tokens_;
   bool byte_level_;
   std::uint64_t hash_;
 };

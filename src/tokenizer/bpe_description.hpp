@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -65,7 +66,8 @@ struct BpeDescription {
   bool fuse_unknown = false;   ///< such characters next to each other become one token
   bool ignore_merges = false;  ///< a word that is in the vocabulary is that token
   std::string mark;            ///< what a space is written as; empty: itself
-  std::vector<std::int32_t> before_text;  ///< ids that the file's template puts before a text
+  std::vector<std::int32_t> before_text;                   ///< ids that the file's template puts before a text
+  std::vector<std::pair<std::string, std::string>> named;  ///< tokens with a name, such as bos_token
 };
 
 /// Tables by id are as long as the largest one, whatever a file says. The largest vocabularies have a million.

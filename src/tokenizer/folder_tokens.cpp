@@ -70,6 +70,7 @@ Json with_special_map(Json config, const Json& map) {
 /// Special tokens: those with a name, then others.
 struct SpecialTokens {
   std::vector<AddedToken> named, more;
+  std::vector<std::pair<std::string, std::string>> names;  ///< of the first, with their contents
 };
 
 SpecialTokens special_tokens(const Json& config, TokenizerClass which, const std::string& file) {
@@ -78,6 +79,7 @@ SpecialTokens special_tokens(const Json& config, TokenizerClass which, const std
     if (is_empty(value)) return;
     special.named.push_back(token_of(value, file + ": " + key));
     special.named.back().special = true;
+    special.names.emplace_back(key, special.named.back().content);
   };
   const Json defaults = default_tokens(which), extra = config.value("extra_special_tokens", Json());
   for (const char* key : kNames) {
@@ -154,8 +156,9 @@ void AddedTokens::add(AddedToken token) {
   there = std::move(token);
 }
 
-void add_folder_tokens(const FolderFiles& files, TokenizerClass which, const std::vector<AddedToken>& listed,
-                       AddedTokens& tokens) {
+std::vector<std::pair<std::string, std::string>> add_folder_tokens(const FolderFiles& files, TokenizerClass which,
+                                                                   const std::vector<AddedToken>& listed,
+                                                                   AddedTokens& tokens) {
   Json config = files.config;
   const Json older = config.value("additional_special_tokens", Json());
   if (!older.is_null() && config.value("extra_special_tokens", Json()).empty()) {
@@ -174,8 +177,9 @@ void add_folder_tokens(const FolderFiles& files, TokenizerClass which, const std
     if (tokens.find(token.content) == nullptr && std::ranges::find(fresh, token) == fresh.end()) fresh.push_back(token);
   }
   for (const AddedToken& token : fresh) tokens.add(token);
-  if (which != TokenizerClass::qwen2) return;
+  if (which != TokenizerClass::qwen2) return special.names;
   for (const AddedToken& token : all) tokens.add(token_of(token.content, {}));  // it adds them again, without flags
+  return special.names;
 }
 
 }  // namespace tessera

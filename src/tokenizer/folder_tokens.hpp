@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tokenizer/bpe_description.hpp"
@@ -40,8 +41,10 @@ struct FolderFiles {
 };
 
 /// Adds the tokens of a folder's files as Transformers 5 does. `listed` are tokenizer.json's own, of which `tokens`
-/// holds none where the class brings its own parts. UsageError naming the file and key of what is not a token.
-void add_folder_tokens(const FolderFiles& files, TokenizerClass which, const std::vector<AddedToken>& listed,
-                       AddedTokens& tokens);
+/// holds none where the class brings its own parts. Returns those with a name: {"bos_token", "<s>"}. UsageError naming
+/// the file and key of what is not a token.
+std::vector<std::pair<std::string, std::string>> add_folder_tokens(const FolderFiles& files, TokenizerClass which,
+                                                                   const std::vector<AddedToken>& listed,
+                                                                   AddedTokens& tokens);
 
 }  // namespace tessera

@@ -181,7 +181,7 @@ BpeDescription describe(nlohmann::json json, const std::string& file, const Fold
   AddedTokens added(spellings);
   if (which == TokenizerClass::as_in_file)
     for (const AddedToken& token : listed) added.add(token);
-  add_folder_tokens(files, which, listed, added);
+  description.named = add_folder_tokens(files, which, listed, added);
   description.added = added.take();
   const bool splits = files.config.value("split_special_tokens", nlohmann::ordered_json()) == true;
   for (AddedToken& token : description.added) token.ignored = splits && token.special;

@@ -11,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from job import TINY, Case, command, main
+from job import TINY, Case, Job, command, main
 from running import Running, logged, ranks_of
 
 SAMPLE = Path(__file__).resolve().parents[2] / "inputs" / "sample_data"
@@ -126,7 +126,7 @@ class Commands(Case):
         self.refused("data", "prepare", "--data.source=a.jsonl", "--data.cache=cache",
                      says=r"a\.jsonl:2: this is not JSON at byte 1.*data\.on_error = skip")
         job = self.data("prepare", "--data.source=a.jsonl", "--data.cache=cache", "--data.on_error=skip")
-        self.assertIn("3 places, left out or read otherwise", job.out)
+        self.assertIn("3 places, left out, read otherwise or not counted", job.out)
         self.assertRegex(job.out, r"a\.jsonl:3: \"text\" is a number")
         shown = self.data("inspect", prepared(self.folder / "cache"))
         self.assertRegex(shown.out, r"bad +3 places[^\n]*\n[^\n]*a\.jsonl:2")
@@ -196,6 +196,92 @@ class Commands(Case):
                     self.data(*arguments)
                 else:
                     self.refused("data", *arguments, says=says)
+
+
+class Conversations(Case):
+    """Conversations, which a template makes texts of."""
+    TEMPLATE = ("{% for m in messages %}{% if m.role not in ['user', 'assistant'] %}{{ raise_exception('no ' + m.role) }}"
+                "{% endif %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}"
+                "{% if add_generation_prompt %}<assistant>{% endif %}")
+    BYTES = ["--data.tokenizer=bytes", "--data.chat_template=chat.jinja", "--data.cache=cache"]
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "chat.jinja").write_text(self.TEMPLATE)
+
+    def write(self, *conversations, name="chats.jsonl"):
+        turns = lambda texts: [{"role": ["user", "assistant"][i % 2], "content": text} for i, text in enumerate(texts)]
+        rows = [{"messages": turns(one)} if isinstance(one, list) else one for one in conversations]
+        (self.folder / name).write_text("".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows))
+
+    def prepare(self, *arguments, code=0, variables=()):
+        taken = [word for word in self.BYTES if not any(one.startswith(word.split("=")[0]) for one in arguments)]
+        if any("data.output" in one for one in arguments):
+            taken.remove("--data.cache=cache")
+        job = Job(["data", "prepare", "--data.source=chats.jsonl", *taken, *arguments], cwd=self.folder,
+                  before=["env", *variables])
+        self.assertEqual(job.code, code, job.everything())
+        return job
+
+    def test_what_counts_is_said_shown_and_learned(self):
+        conversations = [[f"question {i}", f"answer {i}"] for i in range(60)] + [["alone"]]
+        self.write(*conversations)
+        job = self.prepare()
+        says = r"\d\d\.\d% of 3\.\d*K tokens count, in 98\.4% of 61 conversations"
+        self.assertRegex(job.out, rf"(?m)^counted    {says}\n.*\n +chats.jsonl:61: no token of this conversation counts$")
+        job = self.job("data", "inspect", prepared(self.folder / "cache"))
+        self.assertIn("]: <user>question 0</user><assistant>[[answer 0</assistant>]]\n", job.out)
+        self.assertRegex(job.out, says)
+        job = self.train(*TRAIN, "--data.source=chats.jsonl", *self.BYTES, "--run.dir=run")
+        self.assertRegex(" ".join(job.out.split()), rf"resolved [^:]*data\.document_mask = true[^:]*; {says}")
+        self.assertEqual(len(list((self.folder / "cache").iterdir())), 1)
+        self.prepare("--data.chat_turns=last")
+        self.assertEqual(len(list((self.folder / "cache").iterdir())), 2)
+        self.assertIn("100.0% of", self.prepare("--data.chat_counts=all", "--data.output=all.bin").out)
+        job = self.train(*TRAIN, "--data.source=all.bin", "--data.tokenizer=bytes", "--run.dir=all")
+        self.assertRegex(" ".join(job.out.split()), r"resolved [^:]*data\.document_mask = true")
+
+    def test_long_and_odd_ones(self):
+        self.write(["many "] * 300, ["x" * (2 << 20), "long"], ["a\0b", ""], '{"messages": [{"role": "user", "content": '
+                   '"\\ud83d"}, {"role": "assistant", "content": "half"}]}\n')
+        job = self.prepare()
+        self.assertRegex(job.out, r"(?m)chats\.jsonl:4: 1 surrogate without the other half became U\+FFFD$")
+        ids = bytes(read_tokens(prepared(self.folder / "cache") / "tokens.bin"))
+        self.assertTrue(ids.endswith("<user>a\0b</user><assistant></assistant><user>\ufffd</user>"
+                                     "<assistant>half</assistant>".encode()), ids[-200:])
+
+    def test_what_is_refused_leaves_nothing(self):
+        good = ["hi", "ho"]
+        (self.folder / "looks_back.jinja").write_text("{{ messages | length }}" + self.TEMPLATE)
+        looks_back = "--data.chat_template=looks_back.jinja"
+        for wrong, says, *arguments in (
+                ({"messages": [{"role": "robot", "content": "x"}]}, r"the template refuses it: no robot.*data\.on_error = skip"),
+                ({"messages": []}, r"the conversation has no message"),
+                ({"messages": [{"role": "user"}]}, None),
+                ({"messages": "hi"}, r'"messages" is a string instead of an array'),
+                ({"messages": [{"role": "user", "content": [1]}], "tools": 3}, r'"tools" is'),
+                ('{"messages": [{"role": "user", "content": "\0"}]}\n', r"this is not JSON"),
+                (good, r"otherwise where others follow.*data\.chat_turns = last|data\.chat_turns = last", looks_back)):
+            with self.subTest(wrong):
+                self.write(*([] if arguments else [good]), wrong)
+                if says is None:  # as Transformers has it: what is not there is empty
+                    self.prepare("--data.output=x.bin")
+                    continue
+                before = sorted(path.name for path in self.folder.iterdir())
+                job = self.prepare(*arguments, "--data.output=wrong.bin", code=2)
+                self.assertRegex(job.everything(), rf"chats\.jsonl:{1 if arguments else 2}: .*({says})")
+                self.assertEqual([name for name in sorted(path.name for path in self.folder.iterdir())
+                                  if not name.endswith(".lock")], before)
+        self.write(good)
+        for says, variables, arguments in (
+                (r"chats\.jsonl:1: .*Jinja2 in Python, but /none cannot be started.*python3-jinja2", ["TESSERA_PYTHON=/none"], []),
+                (r"Jinja2 in Python, but /bin/true does not do so.*python3-jinja2", ["TESSERA_PYTHON=/bin/true"], []),
+                (r"needs a chat template, but data\.tokenizer = bytes has none", [], ["--data.chat_template="])):
+            with self.subTest(says):
+                job = self.prepare(*arguments, code=2, variables=variables)
+                self.assertRegex(job.everything(), says)
+        self.write(["alone"], ["me too"])
+        self.assertRegex(self.prepare(code=2).everything(), r"counts none of the \d+ tokens.*chats\.jsonl:1: no token")
 
 
 class Tokenized(Case):

@@ -1,3 +1,5 @@
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "text/json_documents.hpp"
@@ -13,10 +15,12 @@ namespace {
 using Events = std::vector<std::string>;
 
 JsonEvents noted(Events& out) {
-  return {[&](std::string& text) { out.push_back(text); }, [&](const std::string& why) { out.push_back("!" + why); },
+  return {[&](std::string& text) { out.push_back(text); },
+          [&](const std::string& why) { out.push_back("!" + why); },
           [&](const std::string& why) { out.push_back("!!" + why); },
           [&](std::string& prompt, std::string& completion) { out.push_back(prompt + " -> " + completion); },
-          [&](const std::string& what) { out.push_back("~" + what); }};
+          [&](const std::string& what) { out.push_back("~" + what); },
+          [&](std::string& conversation) { out.push_back("=" + conversation); }};
 }
 
 Events line(const std::string& text, const std::string& key = "text") {
@@ -233,6 +237,47 @@ TEST_CASE("Constants that Python writes beside a text do not matter, and half a 
   }
 }
 
+TEST_CASE("A conversation is passed on as it stands") {
+  Draw draw;
+  const std::function<nlohmann::ordered_json(int)> drawn = [&](int depth) -> nlohmann::ordered_json {
+    nlohmann::ordered_json value = nlohmann::ordered_json::array();
+    switch (draw.below(depth > 3 ? 4 : 6)) {
+      case 0:
+        return draw.of({"", "a\"b\\", "\n", "{[:,", "\xc3\xa9"});
+      case 1:
+        return draw.below(2) == 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(draw.below(2) == 0);
+      case 2:
+        return static_cast<int>(draw.below(1000)) - 500;
+      case 3:
+        return 0.25 * static_cast<double>(draw.below(1000));
+      case 4:
+        for (std::size_t i = draw.below(4); i > 0; --i) value.push_back(drawn(depth + 1));
+        return value;
+      default:
+        value = nlohmann::ordered_json::object();
+        for (const char* key : {"messages", "text", "tools"})
+          if (draw.below(2) == 0) value[key] = drawn(depth + 1);
+        return value;
+    }
+  };
+  for (int i = 0; i < 300; ++i) {
+    nlohmann::ordered_json row, list = nlohmann::ordered_json::array({drawn(0)});
+    const bool is_pair = draw.below(3) == 0;
+    row["id"] = drawn(0);
+    if (is_pair) row["prompt"] = nlohmann::ordered_json::array({drawn(0)});
+    row[is_pair ? "completion" : draw.of({"messages", "conversations"})] = list;
+    row["tools"] = drawn(0);
+    CAPTURE(row.dump());
+    nlohmann::ordered_json expected = row;
+    expected.erase("id");
+    if (row["tools"].is_null()) expected.erase("tools");
+    const Events got = line(row.dump()), of_file = file("[" + row.dump() + "," + row.dump() + "]");
+    if (row["tools"].is_number() || row["tools"].is_boolean()) continue;
+    CHECK(got == Events{"=" + expected.dump()});
+    CHECK(of_file == Events{got[0], got[0]});
+  }
+}
+
 TEST_CASE("Whether a file called .json holds lines is known from its first line and what follows") {
   Draw draw;
   for (int i = 0; i < 300; ++i) {
@@ -264,12 +309,10 @@ TEST_CASE("Whether a file called .json holds lines is known from its first line 
 }
 
 TEST_CASE("A document of another form says which, and what to do") {
-  CHECK_THAT(line(R"({"id": 3, "messages": [{"role": "user", "content": "hi"}]})")[0],
-             Contains("an object has no \"text\" (data.text_key), but \"id\", \"messages\": a chat") &&
-                 Contains("docs/manual/data.md, Chats"));
-  CHECK_THAT(line(R"({"conversations": []})")[0], Contains("a chat"));
-  CHECK_THAT(line(R"({"prompt": [{"role": "user"}], "completion": []})")[0],
-             Contains("\"prompt\" is an array instead of a string: a chat"));
+  CHECK_THAT(line(R"({"messages": "hi"})")[0], Contains("!\"messages\" is a string instead of an array"));
+  CHECK_THAT(line(R"({"prompt": [{"role": "user"}], "completion": ""})")[0],
+             Contains("!\"prompt\" is an array, but \"completion\" is not"));
+  CHECK_THAT(line(R"({"messages": [], "messages": []})")[0], Contains("is there twice"));
   CHECK_THAT(line(R"({"instruction": "a", "input": "", "output": "b"})")[0],
              Contains("\"instruction\", \"input\", \"output\"") && Contains("a \"prompt\" and a \"completion\""));
   CHECK_THAT(line(R"({"body": "b"})")[0], Contains("but \"body\"") && !Contains("prompt"));

@@ -14,6 +14,9 @@ std::string format_bytes(std::int64_t bytes);
 /// Formats four significant digits without trailing zeros: "999", "64K", "124.4M", "1.558B".
 std::string format_count(std::int64_t count);
 
+/// Formats every digit of a count: "76,294".
+std::string with_commas(std::int64_t count);
+
 /// As format_count, for rates: three significant digits, "4.27", "335", "12.3K"; "nan" and "inf" as such.
 std::string format_rate(double per_second);
 

@@ -43,6 +43,9 @@ enum class TokenBytes : std::uint8_t { automatic, two, four };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
 /// The answer to text that cannot be read as it stands: an error, or it is counted and left out.
 enum class OnError : std::uint8_t { stop, skip };
+/// The turns of a conversation in which the loss may count tokens, and what it counts there.
+enum class ChatTurns : std::uint8_t { all, last };
+enum class ChatCounts : std::uint8_t { assistant, all };
 enum class OptimizerName : std::uint8_t { adamw, muon };
 /// The factor of Muon's rate: it makes updates as large as AdamW's, or follows from the linear's shape.
 enum class MuonScale : std::uint8_t { match_rms_adamw, original };
@@ -68,6 +71,8 @@ std::string_view name_of(Offload value);
 std::string_view name_of(MatmulPrecision value);
 std::string_view name_of(SampleOrder value);
 std::string_view name_of(OnError value);
+std::string_view name_of(ChatTurns value);
+std::string_view name_of(ChatCounts value);
 
 /// Resolves `shard.reduce` for a strategy.
 inline ReduceWhen resolved_reduce(ReduceWhen when, Strategy strategy) {

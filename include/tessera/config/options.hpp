@@ -78,6 +78,9 @@ struct DataOptions {
   Tristate document_mask = Tristate::automatic;
   std::string begin = "auto";  ///< what stands before each document: auto, none, or a token's content
   TokenBytes token_bytes = TokenBytes::automatic;
+  std::string chat_template;  ///< file; empty: the template of the tokenizer's folder
+  ChatTurns chat_turns = ChatTurns::all;
+  ChatCounts chat_counts = ChatCounts::assistant;
   bool has_validation() const { return !val_source.empty() || val_fraction > 0.0; }
   bool operator==(const DataOptions&) const = default;
 };
@@ -263,6 +266,7 @@ struct GenerateOptions {
   std::int64_t seed = 1;
   std::string stop;  ///< a string, or a JSON array of strings; empty: none
   ResultFormat format = ResultFormat::text;
+  bool chat = false;  ///< a prompt is a user's turn, or a conversation
   bool operator==(const GenerateOptions&) const = default;
 };
 

@@ -11,6 +11,15 @@ namespace tessera {
 /// A target that the loss leaves out.
 inline constexpr std::int32_t kUncountedToken = -1;
 
+/// What the loss counts of a source, as it was noted when it was prepared.
+struct CountedShare {
+  std::int64_t tokens = 0, of_tokens = 0;
+  std::int64_t conversations = 0, silent_conversations = 0;  ///< in the silent ones nothing counts
+};
+
+/// Returns "31.4% of 12.3M tokens count, in 98.2% of 40,312 conversations".
+std::string describe(const CountedShare& share);
+
 /// Read-only tokens 0 .. size()-1. All calls may come from several threads at once.
 class TokenSource {
  public:
@@ -35,6 +44,9 @@ class TokenSource {
   virtual bool masks_loss() const { return false; }
   /// Puts kUncountedToken in the place of those among targets first .. first+count-1, which are in ids [count].
   virtual void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const;
+
+  /// Returns what the loss counts, apart from documents' first tokens.
+  virtual CountedShare counted_share() const { return {size(), size(), 0, 0}; }
 
   /// Says where tokens first .. first+count-1 come from, for a person who looks for them: "a.txt, lines 3 to 7",
   /// "corpus/, documents 12 to 13", "train.bin, tokens 512 to 1024".

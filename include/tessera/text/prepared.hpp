@@ -17,8 +17,9 @@ struct DocumentHeader {
   char magic[8] = {'T', 'E', 'S', 'S', 'E', 'R', 'A', 'D'};
   std::uint32_t version = 1, entry_bytes = 8;
   std::uint64_t documents = 0;
-  std::uint64_t uncounted_runs = 0;  ///< of the mask next to it; 0: there is none
-  std::uint64_t unused[4] = {};
+  std::uint64_t uncounted_runs = 0;                           ///< of the mask next to it; 0: there is none
+  std::uint64_t conversations = 0, silent_conversations = 0;  ///< in the silent ones nothing counts
+  std::uint64_t unused[2] = {};
 };
 static_assert(sizeof(DocumentHeader) == 64);
 
@@ -30,6 +31,9 @@ class DocumentIndex {
   std::int64_t size() const { return documents_; }
   /// Returns the runs of the mask that was written with it; 0: there was none.
   std::int64_t uncounted_runs() const { return uncounted_runs_; }
+  /// Returns how many documents are conversations, and in how many of these nothing counts.
+  std::int64_t conversations() const { return conversations_; }
+  std::int64_t silent_conversations() const { return silent_conversations_; }
   /// Returns the first token of a document, and the token after its last.
   std::int64_t begin(std::int64_t document) const { return document == 0 ? 0 : end(document - 1); }
   std::int64_t end(std::int64_t document) const;
@@ -40,7 +44,7 @@ class DocumentIndex {
 
  private:
   MappedFile file_;
-  std::int64_t documents_ = 0, tokens_ = 0, uncounted_runs_ = 0;
+  std::int64_t documents_ = 0, tokens_ = 0, uncounted_runs_ = 0, conversations_ = 0, silent_conversations_ = 0;
 };
 
 /// Tokens [begin, end) of a corpus.
@@ -65,12 +69,14 @@ class LossMask {
   LossMask(const std::filesystem::path& file, std::int64_t tokens);
   std::int64_t size() const { return runs_; }
   TokenRun operator[](std::int64_t i) const;
+  /// Returns the tokens of all runs.
+  std::int64_t uncounted() const { return uncounted_; }
   /// Does what TokenSource::mask_targets says.
   void apply(std::int64_t first, std::int64_t count, std::int32_t* ids) const;
 
  private:
   MappedFile file_;
-  std::int64_t runs_ = 0;
+  std::int64_t runs_ = 0, uncounted_ = 0;
 };
 
 // A cache's folder holds these; the mask only if the loss leaves tokens out.

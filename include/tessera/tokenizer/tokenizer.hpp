@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -60,6 +61,11 @@ class Tokenizer {
   /// Returns the ids that a text begins with (Llama 3: <|begin_of_text|>), by the file's template; `encode` leaves them
   /// out. Mostly empty.
   virtual std::vector<std::int32_t> before_text() const { return {}; }
+
+  /// Returns the ids of special tokens in order: those that mark a text's parts and are not text themselves.
+  virtual std::vector<std::int32_t> special_ids() const { return {}; }
+  /// Returns the tokens with a name in the folder's files, such as {"bos_token", "<s>"}.
+  virtual std::vector<std::pair<std::string, std::string>> named_tokens() const { return {}; }
 
   /// Returns 1 + the largest id.
   virtual std::int64_t vocab() const = 0;

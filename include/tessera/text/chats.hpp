@@ -1,0 +1,57 @@
+#pragma once
+// Conversations as text: a chat template, rendered by Jinja2 in a helper process (helpers/render_chats.py).
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/config/options.hpp"
+#include "tessera/tokenizer/tokenizer.hpp"
+
+namespace tessera {
+
+/// How conversations become text, and what of it counts.
+struct ChatForm {
+  std::string settings;  ///< the first line for the helper; all that it does follows from it. Empty: no template
+  std::string missing;   ///< why there is none, as a clause
+  bool prompts = false;  ///< the text ends with the generation prompt, and nothing counts
+};
+
+/// Returns the form with the template that data.chat_template names, or the tokenizer's folder has (`name`: see
+/// choose_tokenizer.hpp). `prompts`: see ChatForm. UsageError for a file that is not a template's.
+ChatForm chat_form(const DataOptions& options, const Tokenizer& tokenizer, const std::string& name,
+                   bool prompts = false);
+
+/// A rendered conversation.
+struct RenderedChat {
+  /// Bytes of the text that count.
+  struct Range {
+    std::size_t begin = 0, end = 0;
+    bool is_exact = true;  ///< otherwise it ends with the last special token in it, if it has one
+  };
+  std::string text;
+  std::vector<Range> counts;
+  std::string problem;  ///< instead of a text: why it cannot be rendered, as a clause
+};
+
+/// A helper process that renders conversations, one at a time.
+class ChatRenderer {
+ public:
+  /// UsageError without a template, for one that does not compile, and where Python or Jinja2 is missing.
+  explicit ChatRenderer(const ChatForm& form);
+  ~ChatRenderer();
+  ChatRenderer(const ChatRenderer&) = delete;
+  ChatRenderer& operator=(const ChatRenderer&) = delete;
+
+  /// `conversation`: an object as JSON, with messages, conversations, or prompt and completion, and perhaps tools.
+  /// IoError if the helper ends or answers something else.
+  RenderedChat render(std::string_view conversation);
+
+ private:
+  class Process;
+  std::unique_ptr<Process> process_;
+};
+
+}  // namespace tessera

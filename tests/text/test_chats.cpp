@@ -1,0 +1,112 @@
+#include <nlohmann/json.hpp>
+
+#include "file_support.hpp"
+#include "tessera/text/chats.hpp"
+#include "text/chat_encoder.hpp"
+#include "text/text_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+using Catch::Contains;
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Runs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+/// Writes the folder of a model with that template.
+fs::path write_model(const TemporaryFolder& folder, const Json& of) {
+  const fs::path reference = TESSERA_REFERENCE_DIR;
+  const std::string tokenizer = of.value("tokenizer", "qwen2");
+  folder.write("model/tokenizer.json", test::read_file(reference / "tokenizers" / tokenizer / "tokenizer.json"));
+  folder.write("model/tokenizer_config.json", of.value("config", Json::object()).dump());
+  if (of.contains("template")) folder.write("model/chat_template.jinja", of["template"].get<std::string>());
+  return folder / "model";
+}
+
+/// Returns why a conversation is not rendered, or what it becomes after a "=".
+std::string rendered(const std::string& source, const std::string& conversation) {
+  const TemporaryFolder folder;
+  const fs::path model = write_model(folder, {{"template", source}});
+  ChatRenderer renderer(chat_form({}, *open_tokenizer(model), model.string()));
+  const RenderedChat chat = renderer.render(conversation);
+  return chat.problem.empty() ? "=" + chat.text : chat.problem;
+}
+
+constexpr const char* kNames = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
+constexpr const char* kAsked = R"({"messages": [{"role": "user", "content": "hi"}]})";
+
+}  // namespace
+
+TEST_CASE("Conversations become what Transformers makes of them, and the assistant's turns count") {
+  const auto cases = Json::parse(test::read_file(fs::path(TESSERA_REFERENCE_DIR) / "chats.json"));
+  REQUIRE(cases.size() > 20);
+  std::int64_t encoded = 0, refused = 0;
+  for (const Json& one : cases) {
+    const TemporaryFolder folder;
+    const fs::path model = write_model(folder, one);
+    const auto tokenizer = open_tokenizer(model);
+    DataOptions options;
+    options.chat_turns = one["turns"] == "last" ? ChatTurns::last : ChatTurns::all;
+    const ChatForm form = chat_form(options, *tokenizer, model.string());
+    const auto encoder = tokenizer->encoder();
+    ChatEncoder chats(form, *tokenizer, *encoder);
+    for (const Json& row : one["rows"]) {
+      INFO(one["name"] << " " << one["turns"] << " " << row["conversation"].dump());
+      Encoded out;
+      const std::string problem = chats.add(row["conversation"].dump(), out);
+      INFO(problem);
+      REQUIRE(problem.empty() == row.contains("ids"));
+      (problem.empty() ? encoded : refused) += 1;
+      if (!problem.empty()) continue;
+      CHECK(out.ids == row["ids"].get<std::vector<std::int32_t>>());
+      Runs runs;
+      for (const TokenRun& run : out.uncounted) runs.emplace_back(run.begin, run.end);
+      CHECK(runs == row["uncounted"].get<Runs>());
+      CHECK(out.ends == std::vector<std::int64_t>{std::ssize(out.ids)});
+    }
+  }
+  CHECK(encoded > 70);
+  CHECK(refused > 5);
+}
+
+TEST_CASE("A conversation that is none says why") {
+  CHECK(rendered(kNames, kAsked) == "=user: hi\n");
+  CHECK_THAT(rendered(kNames, R"({"messages": []})"), Contains("has no message"));
+  CHECK_THAT(rendered(kNames, R"({"messages": [3]})"), Contains("message 1 of \"messages\" is not an object"));
+  CHECK_THAT(rendered(kNames, R"({"messages": [{"content": "x"}]})"),
+             Contains("message 1 of \"messages\" has no role"));
+  CHECK_THAT(rendered(kNames, R"({"messages": [{"role": "user", "content": ""}], "tools": "{"})"), Contains("tools"));
+  CHECK_THAT(rendered("{{ raise_exception('no ' + messages[0].role) }}", kAsked), Contains("refuses it: no user"));
+  CHECK_THAT(rendered("{{ messages[0].content.missing.more }}", kAsked), Contains("fails on it: UndefinedError"));
+  CHECK_THAT(rendered("{{ ''.__class__.__mro__ }}", kAsked), Contains("fails on it: SecurityError"));
+  CHECK_THAT(rendered("{% if false %}{% endif %}", kAsked), Contains("an empty text"));
+  CHECK(rendered("{{ messages[0] | tojson }}", R"({"messages": [{"role": "a<b>", "content": null}]})") ==
+        "={\"role\": \"a<b>\"}");
+  CHECK_THAT(error_of([] { rendered("{% for %}", kAsked); }), Contains("does not compile: line 1"));
+}
+
+TEST_CASE("A folder's template is a file of its own, or the one named default") {
+  const TemporaryFolder folder;
+  const auto text_of = [&](const Json& tools) {
+    const auto tokenizer = open_tokenizer(folder / "model");
+    ChatRenderer renderer(chat_form({}, *tokenizer, (folder / "model").string(), true));
+    return renderer.render(Json{{"messages", {{{"role", "user"}}}}, {"tools", tools}}.dump()).text;
+  };
+  const auto named = [](const char* name) { return Json{{"name", name}, {"template", name}}; };
+  Json config{{"chat_template", {named("rag"), named("default"), named("tool_use")}}, {"bos_token", "<|endoftext|>"}};
+  write_model(folder, {{"config", config}});
+  CHECK(text_of({}) == "default");
+  CHECK(text_of(Json::array({Json::object()})) == "tool_use");
+  config["chat_template"] = "{{ bos_token }}{{ add_generation_prompt }}{{ tools is none }}";
+  write_model(folder, {{"config", config}});
+  CHECK(text_of({}) == "<|endoftext|>TrueTrue");
+  write_model(folder, {{"config", config}, {"template", "own file"}});
+  CHECK(text_of({}) == "own file");
+  CHECK(text_of(Json::array({Json::object()})) == "own file");
+  config["chat_template"] = {named("rag")};
+  fs::remove(folder / "model/chat_template.jinja");
+  write_model(folder, {{"config", config}});
+  CHECK_THAT(error_of([&] { text_of({}); }), Contains("the one named default") && Contains("data.chat_template"));
+}
