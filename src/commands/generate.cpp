@@ -12,6 +12,7 @@
 #include "tessera/commands/commands.hpp"
 #include "tessera/generate/generator.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
+#include "tessera/text/chats.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 
 namespace tessera {
@@ -103,6 +104,20 @@ class Rounds {
   std::int64_t batch_, tokens_ = 0;
 };
 
+/// Returns conversations as the chat template asks for an answer to them.
+std::vector<std::string> as_asked(const ResolvedRun& run, const Tokenizer& tokenizer, const std::string& name,
+                                  std::vector<std::string> conversations) {
+  DataOptions data = run.options.data;
+  data.chat_template = chat_template_for(run.options, *run.weights);
+  ChatRenderer renderer(chat_form(data, tokenizer, name, true));
+  for (std::string& conversation : conversations) {
+    RenderedChat chat = renderer.render(conversation);
+    if (!chat.problem.empty()) throw refusal("prompt {}: {}", &conversation - conversations.data() + 1, chat.problem);
+    conversation = std::move(chat.text);
+  }
+  return conversations;
+}
+
 void print_summary(const PlannedRun& planned, std::int64_t prompts, std::int64_t tokens, double seconds) {
   const StepSchedule& s = planned.schedule;
   const std::string text = fmt::format(
@@ -119,13 +134,16 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   name_model(options, model);
   const ResolvedRun run(options, {Purpose::generate, world});
   const std::vector<std::string> stops = stop_strings(options.generate.stop);
-  const std::vector<std::string> texts =
-      broadcast(world.control(), world.rank() == 0 ? read_prompts(options) : std::vector<std::string>());
+  std::vector<std::string> texts;
+  if (world.rank() == 0) texts = read_prompts(options);
   const Architecture& architecture = run.architecture;
   const std::string named = tokenizer_name_of(run.options, *run.weights);
   const auto tokenizer = open_named_tokenizer(named);
-  const std::vector<GenerationPrompt> prompts =
-      encode_prompts(*tokenizer, texts, begin_of(*tokenizer, begin_for(run.options, *run.weights)), architecture.vocab);
+  std::vector<std::int32_t> begin;
+  if (!options.generate.chat) begin = begin_of(*tokenizer, begin_for(run.options, *run.weights));
+  if (options.generate.chat && world.rank() == 0) texts = as_asked(run, *tokenizer, named, texts);
+  texts = broadcast(world.control(), texts);
+  const std::vector<GenerationPrompt> prompts = encode_prompts(*tokenizer, texts, begin, architecture.vocab);
   const GenerationShape sizes = sizes_of(run.options, architecture, prompts);
   const PlannedRun planned =
       plan_shape(generation_shape(run.options, architecture, world.size(), world.ranks_per_node(), sizes));

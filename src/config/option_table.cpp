@@ -433,6 +433,9 @@ void add_generate(Rows& rows) {
   generate.text("generate.prompts", &S::prompts, "file",
                 "instead of generate.prompt: a file with a prompt in each line (.jsonl: a JSON text, or an object with "
                 "prompt), train.micro_batch of them at a time on a rank");
+  generate.choice("generate.chat", &S::chat,
+                  "prompts are turns of a user, or conversations (.json: messages; .jsonl: an object with messages a "
+                  "line), and the chat template asks for the answer");
   generate
       .integer("generate.max_tokens", &S::max_tokens, 1, std::int64_t{1} << 31,
                "longest continuation, in tokens; with its prompt within the model's context")

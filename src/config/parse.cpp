@@ -95,12 +95,17 @@ Refusal unknown_option(const Setting& setting) {
   return refusal("{}: did you mean {}? Names are never abbreviated", unknown, near);
 }
 
-/// Reads "--name=", which Boost refuses: an option with an empty value.
-std::vector<po::option> with_empty_value(std::vector<std::string>& words) {
+/// Reads what Boost refuses: "--name=", an option with an empty value, and "--name" of one that may be true.
+std::vector<po::option> with_short_value(std::vector<std::string>& words) {
   const std::string word = words.front();
-  if (!word.starts_with("--") || word.find('=') != word.size() - 1) return {};
+  if (!word.starts_with("--")) return {};
+  const OptionEntry* option = find_option(word.substr(2));
+  const auto is_value = [](const std::string& next) { return next == "true" || next == "false"; };
+  const bool is_true =
+      option != nullptr && option->allowed == "true|false" && (words.size() == 1 || !is_value(words[1]));
+  if (!is_true && word.find('=') != word.size() - 1) return {};
   words.erase(words.begin());
-  return {po::option(word.substr(2, word.size() - 3), {""})};
+  return {po::option(is_true ? word.substr(2) : word.substr(2, word.size() - 3), {is_true ? "true" : ""})};
 }
 
 /// Splits the words as Boost does. Names are not abbreviated; `apply` refuses unknown ones.
@@ -116,7 +121,7 @@ std::vector<po::option> parsed(const std::vector<std::string>& words) try {
   }();
   return po::command_line_parser(words)
       .options(known)
-      .extra_style_parser(with_empty_value)
+      .extra_style_parser(with_short_value)
       .style(Style::allow_long | Style::long_allow_adjacent | Style::long_allow_next)
       .allow_unregistered()
       .run()

@@ -28,16 +28,31 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Returns the prompts of lines that are each a JSON text, or an object with "prompt", so that prompts can span lines.
-std::vector<std::string> prompts_in_json(const std::string& file, const std::vector<std::string>& lines) {
+/// Returns a user's turn, a conversation as JSON.
+std::string users_turn(const std::string& text) {
+  const nlohmann::json message{{"role", "user"}, {"content", text}};
+  return nlohmann::json{{"messages", {message}}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// Returns the prompt of a JSON text, or of an object with "prompt"; with `chats` as a conversation, which it may be.
+std::string prompt_in_json(const std::string& text, bool chats) {
+  const nlohmann::json given = parse_json(text);
+  const auto as_it_stands = [&] { return nlohmann::ordered_json::parse(text).dump(); };
+  if (chats && given.is_array()) return "{\"messages\":" + as_it_stands() + "}";
+  if (chats && (given.contains("messages") || given.contains("conversations"))) return as_it_stands();
+  const auto prompt = (given.is_object() ? given.at("prompt") : given).get<std::string>();
+  return chats ? users_turn(prompt) : prompt;
+}
+
+/// Returns the prompts of texts, most often lines, so that prompts can span lines.
+std::vector<std::string> prompts_in_json(const std::string& file, const std::vector<std::string>& lines, bool chats) {
   std::vector<std::string> prompts;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     try {
-      const nlohmann::json line = parse_json(lines[i]);
-      prompts.push_back((line.is_object() ? line.at("prompt") : line).get<std::string>());
+      prompts.push_back(prompt_in_json(lines[i], chats));
     } catch (const nlohmann::json::exception& error) {
       throw refusal("{}:{}: this is not a prompt ({})", file, i + 1, shown(error.what()))
-          .use("a JSON text, or {{\"prompt\": ...}}");
+          .use("a JSON text, or {{\"prompt\": ...}}{}", chats ? ", or {\"messages\": ...}" : "");
     }
   }
   return prompts;
@@ -61,13 +76,18 @@ std::vector<std::string> read_prompts(const Options& options) {
   const bool has_prompt = options.is_given("generate.prompt");
   if (has_prompt && !generate.prompts.empty())
     throw refusal("generate.prompt, a text, and generate.prompts, a file of texts, are both given").use("one of them");
-  if (has_prompt) return {generate.prompt};
+  if (has_prompt) return {generate.chat ? users_turn(generate.prompt) : generate.prompt};
   if (generate.prompts.empty())
     throw refusal("there is no text to go on with").hint("Give generate.prompt, or generate.prompts, a file of them");
   std::string text = read_text_file(generate.prompts, kLargestFile);
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
-  std::vector<std::string> prompts = lines_of(text);
-  if (generate.prompts.ends_with(".jsonl")) prompts = prompts_in_json(generate.prompts, prompts);
+  const bool is_whole = generate.chat && generate.prompts.ends_with(".json");
+  std::vector<std::string> prompts = is_whole ? std::vector{text} : lines_of(text);
+  if (is_whole || generate.prompts.ends_with(".jsonl")) {
+    prompts = prompts_in_json(generate.prompts, prompts, generate.chat);
+  } else if (generate.chat) {
+    std::ranges::transform(prompts, prompts.begin(), users_turn);
+  }
   if (prompts.empty())
     throw refusal("generate.prompts = {} is empty", generate.prompts).hint("Write a prompt in each line");
   return prompts;

@@ -104,6 +104,12 @@ std::string begin_for(const Options& options, const ModelWeights& weights) {
   return source.empty() || source.ends_with(".bin") ? "auto" : "none";
 }
 
+std::string chat_template_for(const Options& options, const ModelWeights& weights) {
+  if (options.is_given("data.chat_template")) return options.data.chat_template;
+  std::string of_run = option_of_run(weights, "data.chat_template");
+  return of_run.empty() || path_exists(of_run) ? of_run : "";
+}
+
 std::string tokenizer_of_run(const ModelWeights& weights) {
   if (weights.checkpoint() == nullptr) return {};
   std::string of_run = option_of_run(weights, "data.tokenizer");

@@ -168,6 +168,23 @@ class Generate(Case):
         self.assertEqual(self.job("export", "tuned", "again").code, 0)
         self.assertEqual(written("again"), ended)
 
+    def test_chats_are_asked_by_the_template(self):
+        (self.folder / "chat.jinja").write_text(
+            "{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}")
+        messages = [{"role": "user", "content": "ra"}, {"role": "assistant", "content": "nk"}, {"role": "user", "content": "?"}]
+        (self.folder / "whole.json").write_text(json.dumps(messages, indent=1))
+        (self.folder / "lines.jsonl").write_text(f'"the\\nstep"\n{json.dumps({"messages": messages})}\n')
+        asked = lambda *words: self.objects("--generate.max_tokens=4", "--data.chat_template=chat.jinja", *words)
+        alone = asked("--generate.chat", "--generate.prompt=the")
+        self.assertEqual([one["prompt"] for one in alone], ["<u>the<a>"])
+        same = self.objects("--generate.max_tokens=4", "--generate.prompt=<u>the<a>")
+        self.assertEqual(same, alone)
+        self.assertEqual(asked("--generate.chat=true", "--generate.prompts=whole.json")[0]["prompt"], "<u>ra<a>nk<u>?<a>")
+        self.assertEqual([one["prompt"] for one in asked("--generate.prompts=lines.jsonl", "--generate.chat")],
+                         ["<u>the\nstep<a>", "<u>ra<a>nk<u>?<a>"])
+        self.refused("generate", self.run_folder, "--generate.chat", "--generate.prompt=the",
+                     says="needs a chat template, but data.tokenizer = bytes has none")
+
     def test_bad_input_is_refused(self):
         for arguments, says in (
                 ([], "generate.prompt"),

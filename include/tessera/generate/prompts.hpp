@@ -10,6 +10,8 @@
 namespace tessera {
 
 /// Returns generate.prompt, or the lines of the file generate.prompts (LF or CRLF; the last one may lack its newline).
+/// With generate.chat they are conversations, each an object as JSON: a text is a user's turn. A .json file is one then,
+/// and a line of .jsonl may be one: messages, or an object with them.
 /// Throws UsageError if both or none is given, or if the file has no line or cannot be read.
 std::vector<std::string> read_prompts(const Options& options);
 
