@@ -213,6 +213,8 @@ class Renderer:
 
     def begin_of_marks(self, template, text, before, tools):
         rendered = template.render(before, tools) if before else ""
+        if not text.startswith(rendered):  # an end that is only written where no answer is asked for
+            rendered = template.render(before, tools, True)
         return len(self.require_beginning(text, rendered, len(before)))
 
     def require_beginning(self, text, rendered, count, and_asked=""):

@@ -50,11 +50,15 @@ Json templates_of(const fs::path& folder) {
   if (!found.empty() || !path_exists(config_file)) return found;
   const nlohmann::json config = read_json_object(config_file, kLargestTemplate);
   const nlohmann::json given = config.value("chat_template", nlohmann::json());
-  if (given.is_string()) found["default"] = given;
+  const auto take = [&](const char* name, const nlohmann::json& text) {
+    if (text.is_string()) found[name] = text;
+  };
+  take("default", given);
   for (const char* name : kTemplates) {
-    if (given.is_object() && given.contains(name)) found[name] = given[name];
+    if (given.is_object()) take(name, given.value(name, nlohmann::json()));
     for (const nlohmann::json& one : given.is_array() ? given : nlohmann::json::array()) {
-      if (one.is_object() && one.value("name", nlohmann::json()) == name) found[name] = one.value("template", "");
+      if (one.is_object() && one.value("name", nlohmann::json()) == name)
+        take(name, one.value("template", nlohmann::json()));
     }
   }
   return found;
@@ -96,7 +100,6 @@ pid_t start_helper(const std::string& python, const FileDescriptor& end) {
 ChatForm chat_form(const DataOptions& options, const Tokenizer& tokenizer, const std::string& name, bool prompts) {
   Json templates = Json::object();
   ChatForm form;
-  form.prompts = prompts;
   if (!options.chat_template.empty()) {
     templates["default"] = read_template(options.chat_template);
   } else if (name == "bytes") {

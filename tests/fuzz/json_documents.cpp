@@ -8,8 +8,9 @@ using namespace tessera;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
-  const JsonEvents events{[](std::string&) {}, [](const std::string&) {}, [](const std::string&) {},
-                          [](std::string&, std::string&) {}, [](const std::string&) {}};
+  const JsonEvents events{[](std::string&) {},       [](const std::string&) {},
+                          [](const std::string&) {}, [](std::string&, std::string&) {},
+                          [](const std::string&) {}, [](std::string&) {}};
   static_cast<void>(begins_with_json_lines(text));
   fuzz::read_hostile([&] { read_json_line(text.substr(0, text.find('\n')), "text", events); });
   SourceFile file;

@@ -163,6 +163,11 @@ MARKED_WORDS = """{% for message in messages %}{% if message.role == 'assistant'
 {% endgeneration %}{% else %}{{ message.role | capitalize }}: {{ message.content }}
 {% endif %}{% endfor %}"""
 
+MARKED_END = """{% for message in messages %}{{ '<|' + message['role'] + '|>\\n' }}
+{%- if message['role'] == 'assistant' %}{% generation %}{{ message['content'] + '<|end|>\\n' }}{% endgeneration %}
+{%- else %}{{ message['content'] + '<|end|>\\n' }}{% endif %}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% else %}{{ eos_token }}{% endif %}"""
+
 MACROS = """{%- macro turn(role, text) %}{{ '<|start|>' ~ role ~ '<|role|>' ~ text ~ '<|end|>\\n' }}{% endmacro %}
 {%- set ns = namespace(count=0) %}
 {%- for message in messages %}
@@ -218,6 +223,7 @@ SHAPES = {
     "marked": (MARKED, "qwen2", IM, {}),
     "marked_headers": (MARKED_HEADERS, "llama3", HEAD, {"bos_token": "<|begin_of_text|>"}),
     "marked_words": (MARKED_WORDS, "gpt2", [], {}),
+    "marked_end": (MARKED_END, "mistral", [*ROLES, "<|end|>"], BOS),
     "macros": (MACROS, "smol", CHANNEL, {}),
     "end_at_last": (END_AT_LAST, "llama2", ROLES, BOS),
     "plain": (PLAIN, "gpt2", [], {}),

@@ -16,11 +16,11 @@ namespace tessera {
 struct ChatForm {
   std::string settings;  ///< the first line for the helper; all that it does follows from it. Empty: no template
   std::string missing;   ///< why there is none, as a clause
-  bool prompts = false;  ///< the text ends with the generation prompt, and nothing counts
 };
 
 /// Returns the form with the template that data.chat_template names, or the tokenizer's folder has (`name`: see
-/// choose_tokenizer.hpp). `prompts`: see ChatForm. UsageError for a file that is not a template's.
+/// choose_tokenizer.hpp). With `prompts` texts end with the generation prompt, and nothing counts. UsageError for a
+/// file that is not a template's.
 ChatForm chat_form(const DataOptions& options, const Tokenizer& tokenizer, const std::string& name,
                    bool prompts = false);
 
