@@ -53,6 +53,7 @@ void add_ids(std::string_view text, bool counts, const TextPlace& place, const E
 }
 
 void end_document(const EncodeSettings& settings, Encoded& out) {
+  if (!settings.no_separator.empty()) throw UsageError("{}", settings.no_separator);
   if (settings.separator) out.ids.push_back(*settings.separator);
   out.ends.push_back(static_cast<std::int64_t>(out.ids.size()));
 }

@@ -28,6 +28,7 @@ struct EncodeSettings {
   std::vector<std::int32_t> begin = {};   ///< before each document
   bool checks_utf8 = true;                ///< invalid bytes are reported, and become U+FFFD
   ChatForm chats = {};
+  std::string no_separator = {};  ///< why other documents than conversations are refused; empty: they are not
 };
 
 class ChatEncoder;

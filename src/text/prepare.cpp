@@ -96,7 +96,7 @@ void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& l
   auto committed = start;
   auto patience = kFirstCommit;
   const PieceSettings pieces{.text_key = job.text_key, .piece = job.settings.piece};
-  const EncodeSettings encoding{job.text_key, job.separator, job.begin, !job.is_bytes(), job.chats};
+  const EncodeSettings encoding{job.text_key, job.separator, job.begin, !job.is_bytes(), job.chats, job.no_separator};
   const auto commit = [&] {
     writer.state().seconds = before + seconds_since(start);
     lock.require_held();
@@ -236,6 +236,13 @@ std::int64_t PrepareJob::source_bytes() const {
                          [](std::int64_t sum, const SourceFile& file) { return sum + file.state.size; });
 }
 
+bool PrepareJob::may_have_chats() const {
+  const auto is_json = [](const SourceFile& file) {
+    return file.kind == SourceKind::json || file.kind == SourceKind::json_lines;
+  };
+  return !chats.settings.empty() && std::ranges::any_of(sources.files, is_json);
+}
+
 std::string PrepareJob::key() const {
   const std::unique_ptr<XXH3_state_t, decltype(&::XXH3_freeState)> state(::XXH3_createState(), &::XXH3_freeState);
   ::XXH3_128bits_reset(state.get());
@@ -248,10 +255,7 @@ std::string PrepareJob::key() const {
                   sources.files.size()));
   add(text_key);
   if (!begin.empty()) add(fmt::format("begin {}", fmt::join(begin, " ")));
-  const auto may_have_chats = [](const SourceFile& file) {
-    return file.kind == SourceKind::json || file.kind == SourceKind::json_lines;
-  };
-  if (!chats.settings.empty() && std::ranges::any_of(sources.files, may_have_chats)) {
+  if (may_have_chats()) {
     add(fmt::format("chats {} {}", kChatFormat, fmt::join(tokenizer->special_ids(), " ")));
     add(chats.settings);
   }
@@ -282,10 +286,15 @@ PrepareJob prepare_job(const Options& options, const std::string& option, const 
   examine_files(job.sources);
   job.tokenizer_name = tokenizer_name(options);
   job.tokenizer = open_named_tokenizer(job.tokenizer_name);
-  job.separator = separator_of(data, *job.tokenizer, job.is_bytes());
   job.begin = begin_of(*job.tokenizer, data.begin);
   job.text_key = data.text_key;
   job.chats = chat_form(data, *job.tokenizer, job.tokenizer_name);
+  try {
+    job.separator = separator_of(data, *job.tokenizer, job.is_bytes());
+  } catch (const UsageError& error) {
+    if (!job.may_have_chats()) throw;
+    job.no_separator = error.what();  // conversations need none
+  }
   job.on_error = data.on_error;
   job.settings = settings;
   return job;

@@ -19,6 +19,7 @@ struct PrepareJob {
   std::string tokenizer_name;
   std::unique_ptr<Tokenizer> tokenizer;
   std::optional<std::int32_t> separator;
+  std::string no_separator;         ///< why there is none, so that texts are refused; empty if that is meant
   std::vector<std::int32_t> begin;  ///< stands before each document
   std::string text_key;
   ChatForm chats;
@@ -27,6 +28,8 @@ struct PrepareJob {
 
   /// Returns the tokenizer as text, with what stands before each document.
   std::string describe_tokenizer() const;
+  /// Returns whether conversations among its files would be read.
+  bool may_have_chats() const;
   bool is_bytes() const { return tokenizer_name == "bytes"; }
   /// Returns a name for all that the tokens depend on: paths, sizes and times of the files, tokenizer and options.
   std::string key() const;

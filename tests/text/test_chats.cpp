@@ -2,6 +2,7 @@
 
 #include "file_support.hpp"
 #include "tessera/text/chats.hpp"
+#include "tessera/text/corpus.hpp"
 #include "text/chat_encoder.hpp"
 #include "text/text_case.hpp"
 
@@ -85,6 +86,21 @@ TEST_CASE("A conversation that is none says why") {
   CHECK(rendered("{{ messages[0] | tojson }}", R"({"messages": [{"role": "a<b>", "content": null}]})") ==
         "={\"role\": \"a<b>\"}");
   CHECK_THAT(error_of([] { rendered("{% for %}", kAsked); }), Contains("does not compile: line 1"));
+}
+
+TEST_CASE("Conversations need no separator, but texts among them do") {
+  const TemporaryFolder folder;
+  Options options;
+  options.data.tokenizer = write_model(folder, {{"tokenizer", "gemma"}, {"template", kNames}}).string();
+  options.data.cache = (folder / "cache").string();
+  const std::string answered = R"({"messages": [{"role": "user"}, {"role": "assistant", "content": "hi"}]})";
+  const auto prepared = [&](const std::string& name, const std::string& lines) {
+    options.data.source = folder.write(name, lines).string();
+    return error_of([&] { prepare_in_cache(options, "data.source", {}); });
+  };
+  CHECK(prepared("a.jsonl", answered) == "");
+  CHECK_THAT(prepared("b.jsonl", answered + "\n{\"text\": \"x\"}"), Contains("data.separator = auto does not work"));
+  CHECK_THAT(prepared("c.txt", "x"), Contains("data.separator = auto does not work"));
 }
 
 TEST_CASE("A folder's template is a file of its own, or the one named default") {
