@@ -1,6 +1,8 @@
 #include "tessera/base/dtype.hpp"
 
 #include <array>
+#include <cstddef>
+#include <cstring>
 
 namespace tessera {
 
@@ -38,6 +40,19 @@ fp16::operator float() const {
     return sign ? -value : value;
   }
   return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+}
+
+void convert(const void* from, DType from_type, void* to, DType to_type, std::int64_t count) {
+  with_float_type(from_type, [&]<class From>() {
+    with_float_type(to_type, [&]<class To>() {
+      for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+        From value;
+        std::memcpy(&value, static_cast<const std::byte*>(from) + i * sizeof value, sizeof value);
+        const To result(static_cast<float>(value));
+        std::memcpy(static_cast<std::byte*>(to) + i * sizeof result, &result, sizeof result);
+      }
+    });
+  });
 }
 
 }  // namespace tessera

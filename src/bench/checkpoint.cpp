@@ -65,7 +65,8 @@ void forget_folder(const std::filesystem::path& folder) {
 /// Returns the runs that rank `rank` of a layout holds, into `memory`, kind after kind.
 std::vector<WantedRun> wanted_of(const StepSchedule& schedule, const UnitLayout& layout, std::int64_t rank,
                                  std::vector<float>& memory) {
-  const std::vector<TensorRecord> tensors = tensor_records(schedule.model.tensors, schedule.policy.optimizer);
+  const std::vector<TensorRecord> tensors =
+      tensor_records(schedule.model.tensors, schedule.policy.optimizer, schedule.policy.moments);
   const std::span<const StateKind> kinds = kinds_of(StateContent::full);
   std::int64_t share = 0;
   for (const Unit& unit : layout.units) share += unit.share(layout.world);
@@ -77,7 +78,8 @@ std::vector<WantedRun> wanted_of(const StepSchedule& schedule, const UnitLayout&
       const std::int64_t count = unit.share(layout.world);
       for (const TensorRun& run : runs_in_slice(schedule.model, unit, rank * count, count)) {
         if (tensors[static_cast<std::size_t>(run.tensor.number())].keeps(kind))
-          wanted.push_back({kind, run.tensor.number(), run.first, run.count, to + run.offset});
+          wanted.push_back({kind, run.tensor.number(), run.first, run.count, to + run.offset,
+                            dtype_of(kind, schedule.policy.moments)});
       }
       to += count;
     }

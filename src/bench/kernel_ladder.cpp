@@ -204,7 +204,7 @@ void KernelLadder::add_elements(DType t, std::int64_t n) {
     k.muon(on, a);
   });
   add_stored([=, this](Kernels& k, Stream& on) {
-    k.muon_direction(on, {n, floats(from_, n), r(), t, 0.95, floats(to_, n), as<StepScalars>(scalars_)});
+    k.muon_direction(on, {n, floats(from_, n), DType::fp32, r(), t, 0.95, floats(to_, n), as<StepScalars>(scalars_)});
   });
 }
 

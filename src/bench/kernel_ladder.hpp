@@ -84,7 +84,7 @@ class KernelLadder final : private KernelObserver {
   std::vector<PricedCalls> prices_;
   StreamWork work_, before_;  ///< of the call that is asked
   DecayRun run_;
-  std::array<float*, 2> states_{};
+  std::array<void*, 2> states_{};
 };
 
 }  // namespace tessera

@@ -146,7 +146,7 @@ void check_runs(const Manifest& manifest, const std::string& where) {
     }
     if (!file.is_shard()) continue;
     for (const StateKind kind : kinds_of(file.content)) {
-      const std::int64_t bytes = elements_of(file.runs, kind, manifest.tensors) * size_of(DType::fp32);
+      const std::int64_t bytes = bytes_of(file.runs, kind, manifest.tensors);
       if (file.offsets[static_cast<std::size_t>(kind)] > file.bytes - bytes)
         throw IoError("{}: a dataset of {} reaches beyond the file's end", where, shown(file.name));
     }
@@ -200,6 +200,11 @@ Manifest parse_manifest(const nlohmann::json& json, const std::filesystem::path&
     if (!name) optimizer.refuse("name", "an optimizer of this program is needed");
     manifest.updated_by = *name;
   }
+  if (optimizer.has("moments")) {
+    const auto type = read_choice<StateType>(optimizer.text("moments"));
+    if (!type) optimizer.refuse("moments", "fp32 or bf16 is needed");
+    for (TensorRecord& tensor : manifest.tensors) tensor.moments = dtype_of(*type);
+  }
   manifest.checked = json.contains("checked") && json["checked"] == true;
   manifest.evaluation = read_evaluation(fields);
   manifest.options = fields.texts("options");
@@ -235,6 +240,7 @@ std::string manifest_text(const Manifest& manifest) {
                        {"skipped_steps", manifest.optimizer.skipped_steps},
                        {"loss_scale", manifest.optimizer.loss_scale}};
   if (manifest.updated_by != OptimizerName::adamw) json["optimizer"]["name"] = name_of(manifest.updated_by);
+  if (const DType moments = manifest.moments(); moments != DType::fp32) json["optimizer"]["moments"] = name_of(moments);
   if (manifest.checked) json["checked"] = true;
   if (!manifest.evaluation.empty()) json["evaluation"] = evaluation_json(manifest.evaluation);
   json["options"] = texts_json(manifest.options);

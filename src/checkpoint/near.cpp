@@ -57,11 +57,12 @@ void prune_near(const std::filesystem::path& near, std::int64_t keep) {
 
 std::int64_t most_bytes_near(const std::vector<TensorRecord>& tensors, std::int64_t ranks_per_node,
                              std::int64_t world) {
-  std::int64_t elements = 0;
+  std::int64_t bytes = 0;
   for (const TensorRecord& tensor : tensors) {
-    for (const StateKind kind : kinds_of(StateContent::full)) elements += tensor.keeps(kind) ? tensor.elements : 0;
+    for (const StateKind kind : kinds_of(StateContent::full))
+      bytes += tensor.keeps(kind) ? tensor.elements * size_of(dtype_of(kind, tensor.moments)) : 0;
   }
-  return 2 * ceil_div(elements * size_of(DType::fp32), world) * std::min(ranks_per_node, world);
+  return 2 * ceil_div(bytes, world) * std::min(ranks_per_node, world);
 }
 
 NearFile::NearFile(const std::filesystem::path& near, std::int64_t step, const std::string& name)

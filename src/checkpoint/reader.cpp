@@ -14,11 +14,12 @@ namespace tessera {
 
 namespace {
 
-constexpr std::int64_t kStateBytes = size_of(DType::fp32);
 /// While one thread compares and copies a block, another one reads, so that even a one-thread rank keeps the disk busy.
 constexpr int kLeastThreads = 2;
 /// Files that stay open from one block, and one call, to the next.
 constexpr std::size_t kKeptOpen = 64;
+/// Elements that are converted at a time.
+constexpr std::int64_t kConverted = 1 << 20;
 
 }  // namespace
 
@@ -89,9 +90,10 @@ std::vector<CheckpointReader::Piece> CheckpointReader::pieces_of(std::span<const
       const std::int64_t into = want.first + done - place->first;
       const std::int64_t count = std::min(want.count - done, place->count - into);
       const FileRecord& file = manifest_.files[place->file];
-      std::int64_t at = file.offsets[static_cast<std::size_t>(want.kind)] + (place->offset + into) * kStateBytes;
-      std::int64_t left = count * kStateBytes;
-      auto* to = reinterpret_cast<std::byte*>(want.to + done);
+      const std::int64_t each = size_of(want.dtype);
+      std::int64_t at = file.offsets[static_cast<std::size_t>(want.kind)] + (place->offset + into) * each;
+      std::int64_t left = count * each;
+      auto* to = static_cast<std::byte*>(want.to) + done * each;
       while (left > 0) {
         const std::int64_t block = at / file.block_bytes, first = at % file.block_bytes;
         const std::int64_t bytes = std::min(left, file.block_bytes - first);
@@ -107,7 +109,33 @@ std::vector<CheckpointReader::Piece> CheckpointReader::pieces_of(std::span<const
   return pieces;
 }
 
-ReadReport CheckpointReader::read(std::span<const WantedRun> wanted, int threads, const CopyIn& copy) const {
+ReadReport CheckpointReader::read(std::span<const WantedRun> wanted, int threads, const CopyIn& to_device) const {
+  const CopyIn copy = to_device ? to_device : std::memcpy;
+  std::vector<WantedRun> stored(wanted.begin(), wanted.end());
+  const auto others = std::ranges::stable_partition(
+      stored, [&](const WantedRun& want) { return want.dtype == dtype_of(want.kind, manifest_.tensors); });
+  ReadReport report = read_stored(std::span(stored.begin(), others.begin()), threads, copy);
+  for (const WantedRun& want : others) report.add(read_converted(want, threads, copy));
+  return report;
+}
+
+/// Reads a run, piece by piece, whose destination has another type than the file.
+ReadReport CheckpointReader::read_converted(const WantedRun& want, int threads, const CopyIn& copy) const {
+  const DType stored = dtype_of(want.kind, manifest_.tensors);
+  const auto most = static_cast<std::size_t>(std::min(want.count, kConverted));
+  std::vector<float> read(most), converted(most);  // room for any type
+  ReadReport report;
+  for (std::int64_t done = 0; done < want.count; done += kConverted) {
+    const std::int64_t count = std::min(kConverted, want.count - done), each = size_of(want.dtype);
+    const WantedRun piece{want.kind, want.tensor, want.first + done, count, read.data(), stored};
+    report.add(read_stored({&piece, 1}, threads, std::memcpy));
+    convert(read.data(), stored, converted.data(), want.dtype, count);
+    copy(static_cast<std::byte*>(want.to) + done * each, converted.data(), static_cast<std::size_t>(count * each));
+  }
+  return report;
+}
+
+ReadReport CheckpointReader::read_stored(std::span<const WantedRun> wanted, int threads, const CopyIn& copy) const {
   threads = std::max(threads, kLeastThreads);
   const std::vector<Piece> pieces = pieces_of(wanted);
   std::vector<std::size_t> starts;  // of the blocks in `pieces`
@@ -144,15 +172,8 @@ ReadReport CheckpointReader::read(std::span<const WantedRun> wanted, int threads
       if (near) report.near += bytes;
       if (!damage.empty()) report.damaged_near = damage;
     }
-    for (std::size_t k = begin; k < end; ++k) {
-      const std::byte* from = buffer.data() + pieces[k].first;
-      const auto bytes = static_cast<std::size_t>(pieces[k].bytes);
-      if (copy) {
-        copy(pieces[k].to, from, bytes);
-      } else {
-        std::memcpy(pieces[k].to, from, bytes);
-      }
-    }
+    for (std::size_t k = begin; k < end; ++k)
+      copy(pieces[k].to, buffer.data() + pieces[k].first, static_cast<std::size_t>(pieces[k].bytes));
   });
   return report;
 }

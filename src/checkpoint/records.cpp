@@ -7,7 +7,8 @@ std::span<const StateKind> kinds_of(StateContent content) {
   return content == StateContent::full ? all : all.first(1);
 }
 
-std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors, OptimizerName optimizer) {
+std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors, OptimizerName optimizer,
+                                         DType moments) {
   std::vector<TensorRecord> records;
   records.reserve(tensors.size());
   for (const ParameterTensor& tensor : tensors) {
@@ -15,9 +16,14 @@ std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& ten
     const auto& keeps = tensor.is_block_matrix() ? rules.keeps : rules_of(rules.others).keeps;
     TensorRecord& record = records.emplace_back(tensor.name, tensor.shape, tensor.elements);
     record.states.fill(false);
+    record.moments = moments;
     for (const StateKind kind : keeps) record.states[static_cast<std::size_t>(kind)] = true;
   }
   return records;
+}
+
+DType dtype_of(StateKind kind, const std::vector<TensorRecord>& tensors) {
+  return tensors.empty() ? DType::fp32 : dtype_of(kind, tensors.front().moments);
 }
 
 std::int64_t elements_of(const std::vector<ElementRun>& runs, StateKind kind,
@@ -25,6 +31,10 @@ std::int64_t elements_of(const std::vector<ElementRun>& runs, StateKind kind,
   std::int64_t sum = 0;
   for (const ElementRun& run : runs) sum += tensors[static_cast<std::size_t>(run.tensor)].keeps(kind) ? run.count : 0;
   return sum;
+}
+
+std::int64_t bytes_of(const std::vector<ElementRun>& runs, StateKind kind, const std::vector<TensorRecord>& tensors) {
+  return elements_of(runs, kind, tensors) * size_of(dtype_of(kind, tensors));
 }
 
 std::int64_t FileRecord::elements() const {

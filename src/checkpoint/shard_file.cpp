@@ -1,7 +1,7 @@
 #include "tessera/checkpoint/shard_file.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 
 #include "checkpoint/block_file.hpp"
 #include "checkpoint/block_pipeline.hpp"
@@ -12,8 +12,6 @@ namespace tessera {
 
 namespace {
 
-constexpr std::int64_t kElementBytes = size_of(DType::fp32);
-
 /// Fills blocks of the file one after the other: elements come from the source, and HDF5's bytes between the datasets
 /// from the file.
 class BlockFiller {
@@ -22,8 +20,9 @@ class BlockFiller {
               const std::vector<TensorRecord>& tensors, const ElementSource& source)
       : file_(file), path_(path), source_(source) {
     for (const StateKind kind : kinds_of(record.content)) {
-      const std::int64_t bytes = elements_of(record.runs, kind, tensors) * kElementBytes;
-      if (bytes > 0) datasets_.push_back({record.offsets[static_cast<std::size_t>(kind)], bytes, kind});
+      const std::int64_t bytes = bytes_of(record.runs, kind, tensors);
+      const DType dtype = dtype_of(kind, tensors);
+      if (bytes > 0) datasets_.push_back({record.offsets[static_cast<std::size_t>(kind)], bytes, kind, dtype});
     }
     std::ranges::sort(datasets_, {}, &Dataset::first);
   }
@@ -42,49 +41,56 @@ class BlockFiller {
         continue;
       }
       const std::int64_t stop = std::min(end, begin_of_data + datasets_[next_].bytes);
-      copy_elements(datasets_[next_].kind, at - begin_of_data, stop - at, out + (at - first));
+      copy_elements(datasets_[next_], at - begin_of_data, stop - at, out + (at - first));
       at = stop;
     }
   }
 
  private:
+  struct Dataset {
+    std::int64_t first = 0, bytes = 0;  ///< in the file
+    StateKind kind = StateKind::parameter;
+    DType dtype = DType::fp32;
+  };
+
   /// Copies bytes [first, first + bytes) of a dataset. Asks the source for full elements, each once, so an element that
   /// a block's border cuts is kept for the next block.
-  void copy_elements(StateKind kind, std::int64_t first, std::int64_t bytes, std::byte* out) {
-    if (first % kElementBytes != 0) {
-      const std::int64_t rest = std::min(bytes, kElementBytes - first % kElementBytes);
-      std::memcpy(out, reinterpret_cast<const std::byte*>(&cut_) + first % kElementBytes,
-                  static_cast<std::size_t>(rest));
+  void copy_elements(const Dataset& dataset, std::int64_t first, std::int64_t bytes, std::byte* out) {
+    const std::int64_t each = size_of(dataset.dtype);
+    if (first % each != 0) {
+      const std::int64_t rest = std::min(bytes, each - first % each);
+      std::copy_n(cut_.begin() + first % each, rest, out);
       first += rest, bytes -= rest, out += rest;
     }
-    const std::int64_t whole = bytes / kElementBytes;
+    const std::int64_t whole = bytes / each;
     if (whole > 0) {
       // Blocks and datasets need not be aligned to each other.
-      if (reinterpret_cast<std::uintptr_t>(out) % alignof(float) == 0) {
-        source_(kind, first / kElementBytes, {reinterpret_cast<float*>(out), static_cast<std::size_t>(whole)});
+      if (dataset.dtype == DType::fp32 && reinterpret_cast<std::uintptr_t>(out) % alignof(float) == 0) {
+        source_(dataset.kind, first / each, {reinterpret_cast<float*>(out), static_cast<std::size_t>(whole)});
       } else {
-        scratch_.resize(static_cast<std::size_t>(whole));
-        source_(kind, first / kElementBytes, scratch_);
-        std::memcpy(out, scratch_.data(), static_cast<std::size_t>(whole * kElementBytes));
+        convert(dataset, first / each, whole, out);
       }
-      first += whole * kElementBytes, bytes -= whole * kElementBytes, out += whole * kElementBytes;
+      first += whole * each, bytes -= whole * each, out += whole * each;
     }
     if (bytes > 0) {
-      source_(kind, first / kElementBytes, {&cut_, 1});
-      std::memcpy(out, &cut_, static_cast<std::size_t>(bytes));
+      convert(dataset, first / each, 1, cut_.data());
+      std::copy_n(cut_.begin(), bytes, out);
     }
+  }
+
+  /// Converts elements [first, first + count) of a dataset from the source's fp32, which is exact.
+  void convert(const Dataset& dataset, std::int64_t first, std::int64_t count, std::byte* out) {
+    scratch_.resize(static_cast<std::size_t>(count));
+    source_(dataset.kind, first, scratch_);
+    tessera::convert(scratch_.data(), DType::fp32, out, dataset.dtype, count);
   }
 
   const FileDescriptor& file_;
   const std::filesystem::path& path_;
   const ElementSource& source_;
-  struct Dataset {
-    std::int64_t first = 0, bytes = 0;  ///< in the file
-    StateKind kind = StateKind::parameter;
-  };
   std::vector<Dataset> datasets_;  ///< ascending
   std::size_t next_ = 0;
-  float cut_ = 0;
+  std::array<std::byte, sizeof(float)> cut_ = {};
   std::vector<float> scratch_;
 };
 

@@ -15,15 +15,16 @@ namespace {
 
 constexpr const char* kFormat = "tessera checkpoint shard";
 
-Hdf5Dataset create_floats(hid_t file, const std::string& name, std::int64_t elements) {
+Hdf5Dataset create_numbers(hid_t file, const std::string& name, std::int64_t elements, DType dtype) {
   const std::string what = fmt::format("cannot create dataset {} in {}", name, hdf5_name(file));
   const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), what));
   hdf5_check(H5Pset_fill_time(properties.id(), H5D_FILL_TIME_NEVER), what);
   hdf5_check(H5Pset_alloc_time(properties.id(), H5D_ALLOC_TIME_EARLY), what);
   const auto size = static_cast<hsize_t>(elements);
   const Hdf5Space space(hdf5_check_id(H5Screate_simple(1, &size, nullptr), what));
+  const Hdf5Type type = hdf5_float_type(dtype);
   return Hdf5Dataset(hdf5_check_id(
-      H5Dcreate2(file, name.c_str(), H5T_IEEE_F32LE, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT), what));
+      H5Dcreate2(file, name.c_str(), type.id(), space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT), what));
 }
 
 /// Returns the first byte of a dataset in its file; 0 for an empty one, which has none.
@@ -34,12 +35,13 @@ std::int64_t offset_of(const Hdf5Dataset& dataset, std::int64_t elements) {
   return static_cast<std::int64_t>(offset);
 }
 
-std::int64_t offset_of_checked(hid_t file, const std::string& name, std::int64_t elements) {
+std::int64_t offset_of_checked(hid_t file, const std::string& name, std::int64_t elements, DType dtype) {
   const std::string what = fmt::format("cannot open dataset {} in {}", name, hdf5_name(file));
   const Hdf5Dataset dataset(hdf5_check_id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), what));
   const Hdf5Type type(hdf5_check_id(H5Dget_type(dataset.id()), what));
   const Hdf5Space space(hdf5_check_id(H5Dget_space(dataset.id()), what));
-  if (H5Tequal(type.id(), H5T_IEEE_F32LE) <= 0) throw IoError("{} is not little-endian fp32", hdf5_name(dataset.id()));
+  if (H5Tequal(type.id(), hdf5_float_type(dtype).id()) <= 0)
+    throw IoError("{} is not little-endian {}", hdf5_name(dataset.id()), name_of(dtype));
   const hssize_t found = H5Sget_simple_extent_npoints(space.id());
   if (H5Sget_simple_extent_ndims(space.id()) != 1 || found != elements) {
     throw IoError("{} has {} elements, but its runs need {}", hdf5_name(dataset.id()), found, elements);
@@ -70,7 +72,8 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
   hdf5_write<std::int64_t>(file.id(), "runs", table, {static_cast<std::int64_t>(runs.size()), 3});
   for (const StateKind kind : kinds_of(content)) {
     const std::int64_t elements = elements_of(runs, kind, tensors);
-    const Hdf5Dataset dataset = create_floats(file.id(), std::string(name_of(kind)), elements);
+    const Hdf5Dataset dataset =
+        create_numbers(file.id(), std::string(name_of(kind)), elements, dtype_of(kind, tensors));
     record.offsets[static_cast<std::size_t>(kind)] = offset_of(dataset, elements);
   }
   file.close();
@@ -79,9 +82,9 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
   std::int64_t end = 0;
   for (const StateKind kind : kinds_of(content)) {
     const auto i = static_cast<std::size_t>(kind);
-    const std::int64_t elements = elements_of(runs, kind, tensors);
-    if (elements == 0) continue;
-    const std::int64_t begin = std::exchange(end, record.offsets[i] + elements * size_of(DType::fp32));
+    const std::int64_t bytes = bytes_of(runs, kind, tensors);
+    if (bytes == 0) continue;
+    const std::int64_t begin = std::exchange(end, record.offsets[i] + bytes);
     TESSERA_ASSERT(record.offsets[i] >= begin && end <= record.bytes,
                    "{}: {} lies at byte {} of {}, not in the order of kinds", path.string(), name_of(kind),
                    record.offsets[i], record.bytes);
@@ -114,7 +117,8 @@ FileRecord read_shard_layout(const std::filesystem::path& path, const std::vecto
   }
   for (const StateKind kind : kinds_of(content)) {
     const std::int64_t elements = elements_of(record.runs, kind, tensors);
-    record.offsets[static_cast<std::size_t>(kind)] = offset_of_checked(file.id(), std::string(name_of(kind)), elements);
+    record.offsets[static_cast<std::size_t>(kind)] =
+        offset_of_checked(file.id(), std::string(name_of(kind)), elements, dtype_of(kind, tensors));
   }
   return record;
 }

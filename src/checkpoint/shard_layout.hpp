@@ -13,8 +13,8 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
                                const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs,
                                StateContent content = StateContent::full);
 
-/// Reads a shard's layout through HDF5: runs, and offsets of datasets that are contiguous little-endian fp32 of the
-/// right length. Throws IoError for anything else, also if `tensors` differ.
+/// Reads a shard's layout through HDF5: runs, and offsets of datasets that are contiguous, and of the right type
+/// and length. Throws IoError for anything else, also if `tensors` differ.
 FileRecord read_shard_layout(const std::filesystem::path& path, const std::vector<TensorRecord>& tensors,
                              StateContent content = StateContent::full);
 

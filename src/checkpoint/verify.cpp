@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <mutex>
 
 #include "checkpoint/block_file.hpp"
 #include "checkpoint/shard_layout.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/math.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/reader.hpp"
@@ -92,12 +92,13 @@ class Verifier {
     for (const StateKind kind : kinds_of(manifest_.content)) {
       const std::int64_t offset = record.offsets[static_cast<std::size_t>(kind)];
       // Elements that lie entirely in this block.
-      const std::int64_t first = begin <= offset ? 0 : (begin - offset + 3) / 4;
+      const DType dtype = dtype_of(kind, manifest_.tensors);
+      const std::int64_t each = size_of(dtype), first = begin <= offset ? 0 : ceil_div(begin - offset, each);
       const std::int64_t last =
-          std::min(elements_of(record.runs, kind, manifest_.tensors), end <= offset ? 0 : (end - offset) / 4);
+          std::min(elements_of(record.runs, kind, manifest_.tensors), end <= offset ? 0 : (end - offset) / each);
       for (std::int64_t i = first; i < last; ++i) {
         float value = 0;
-        std::memcpy(&value, bytes + (offset + 4 * i - begin), sizeof value);
+        convert(bytes + (offset + each * i - begin), dtype, &value, DType::fp32, 1);
         if (std::isfinite(value)) continue;
         problem(fmt::format("{}: {} of {} is {}", (folder_ / record.name).string(), name_of(kind),
                             element_name(record, kind, i), value));

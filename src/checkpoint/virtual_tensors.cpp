@@ -54,7 +54,8 @@ void map_piece(const Hdf5Properties& properties, const Hdf5Space& space, const T
 }
 
 void create_virtual(hid_t group, const TensorRecord& tensor, const std::vector<Piece>& pieces,
-                    const std::vector<FileRecord>& files, const std::string& dataset) {
+                    const std::vector<FileRecord>& files, StateKind kind) {
+  const std::string dataset(name_of(kind));
   const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), kMaking));
   const float missing = std::nanf("");
   hdf5_check(H5Pset_fill_value(properties.id(), H5T_NATIVE_FLOAT, &missing), kMaking);
@@ -64,8 +65,9 @@ void create_virtual(hid_t group, const TensorRecord& tensor, const std::vector<P
   for (const Piece& piece : pieces) map_piece(properties, space, tensor, piece, files[piece.file].name, dataset);
   const Hdf5Space whole(
       hdf5_check_id(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), kMaking));
+  const Hdf5Type type = hdf5_float_type(dtype_of(kind, tensor.moments));
   const Hdf5Dataset created(hdf5_check_id(
-      H5Dcreate2(group, tensor.name.c_str(), H5T_IEEE_F32LE, whole.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
+      H5Dcreate2(group, tensor.name.c_str(), type.id(), whole.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
       kMaking));
 }
 
@@ -85,8 +87,7 @@ void write_virtual_file(const std::filesystem::path& path, const std::vector<Ten
       const Hdf5Group group = hdf5_create_group(file.id(), std::string(name_of(kind)));
       const auto pieces = pieces_by_tensor(tensors, files, kind);
       for (std::size_t i = 0; i < tensors.size(); ++i)
-        if (tensors[i].keeps(kind))
-          create_virtual(group.id(), tensors[i], pieces[i], files, std::string(name_of(kind)));
+        if (tensors[i].keeps(kind)) create_virtual(group.id(), tensors[i], pieces[i], files, kind);
     }
     file.close();
   });

@@ -169,8 +169,9 @@ struct Planning {
 /// States the memory of a node that copies of checkpoints take (checkpoint.keep_near).
 std::string near_text(const Options& options, const StepSchedule& schedule) {
   if (options.checkpoint.keep_near != "auto") return "";
-  const std::int64_t bytes = most_bytes_near(tensor_records(schedule.model.tensors, schedule.policy.optimizer),
-                                             schedule.grid.ranks_per_node(), schedule.grid.world());
+  const std::int64_t bytes =
+      most_bytes_near(tensor_records(schedule.model.tensors, schedule.policy.optimizer, schedule.policy.moments),
+                      schedule.grid.ranks_per_node(), schedule.grid.world());
   return fmt::format("  on the host of a node, for two checkpoints near: {} (checkpoint.keep_near = auto)\n",
                      format_bytes(bytes));
 }

@@ -47,6 +47,7 @@ TESSERA_NAMED(OnError, {{OnError::stop, "stop"}, {OnError::skip, "skip"}})
 TESSERA_NAMED(ChatTurns, {{ChatTurns::all, "all"}, {ChatTurns::last, "last"}})
 TESSERA_NAMED(ChatCounts, {{ChatCounts::assistant, "assistant"}, {ChatCounts::all, "all"}})
 TESSERA_NAMED(OptimizerName, {{OptimizerName::adamw, "adamw"}, {OptimizerName::muon, "muon"}})
+TESSERA_CHOICES(StateType, {{StateType::fp32, "fp32"}, {StateType::bf16, "bf16"}})
 TESSERA_CHOICES(MuonScale, {{MuonScale::match_rms_adamw, "match_rms_adamw"}, {MuonScale::original, "original"}})
 TESSERA_CHOICES(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"},
                                        {LearningRateSchedule::cosine, "cosine"},

@@ -211,6 +211,9 @@ void add_optim(Rows& rows) {
                "learning rate that the schedule falls to: it would be reached one step after the last");
   optim.choice("optim.name", &S::name,
                "what updates the parameters; muon: the matrices of blocks by Muon, all else by AdamW");
+  optim.choice(
+      "optim.moments", &S::moments,
+      "type in which moments (Muon: the momentum) are kept; bf16: rounded at random, so that the mean is exact");
   optim.number("optim.muon_momentum", &S::muon_momentum, {0.0, 1.0, false, true},
                "Muon: decay of the running mean of gradients");
   optim.integer("optim.muon_steps", &S::muon_steps, 1, 100, "Muon: Newton-Schulz iterations of an update");
@@ -276,7 +279,7 @@ void add_shard(Rows& rows) {
       "shard.reduce", &S::reduce,
       "sum gradients over ranks after each micro-batch, or once a step; auto: micro_step where they are sharded");
   shard.choice("shard.offload", &S::offload,
-               "what rests in the host's memory. optimizer: fp32 masters and moments, which the host's AdamW updates. "
+               "what rests in the host's memory. optimizer: masters and moments, which the host's AdamW updates. "
                "params: the parameters too, which are loaded before each gather. Not with optim.name = muon");
   shard.value<read_fraction>(
       "shard.offload_fraction", &S::offload_fraction, "number, 0 to 1, or fit", fraction_text,
@@ -353,8 +356,9 @@ void add_files(Rows& rows) {
   checkpoint.text("checkpoint.resume", &C::resume, "none|auto|PATH",
                   "go on from a checkpoint: auto: the newest complete one in the run's folder, if there is one; PATH: "
                   "a checkpoint or a run's folder");
-  checkpoint.text("checkpoint.allow", &C::allow, "list of data, seq_len, global_batch, seed, order",
-                  "what may differ from the checkpoint although samples then are not what they would have been");
+  checkpoint.text(
+      "checkpoint.allow", &C::allow, "list of data, seq_len, global_batch, seed, order, moments",
+      "what may differ from the checkpoint although samples or moments then are not what they would have been");
   checkpoint.integer("checkpoint.writers_per_node", &C::writers_per_node, 0, 1 << 20,
                      "ranks of a node that write files, for the others too; 0: all");
   checkpoint.choice(
@@ -538,7 +542,7 @@ std::string_view section_title(std::string_view section) {
       {"train", "steps and batches"},
       {"optim", "AdamW or Muon, and the learning rate"},
       {"shard", "what is split over the ranks, and when it is gathered"},
-      {"precision", "fp32, bf16 or fp16 (master weights and moments are fp32)"},
+      {"precision", "fp32, bf16 or fp16 (master weights are fp32)"},
       {"memory", "memory against time"},
       {"grid", "nodes and ranks"},
       {"comm", "collectives"},

@@ -198,14 +198,14 @@ void validate_for_steps(const Options& options, std::int64_t steps, std::int64_t
 }
 
 std::vector<std::string> allowed_changes(const CheckpointOptions& options) {
-  static constexpr std::string_view known[] = {"data", "seq_len", "global_batch", "seed", "order"};
+  static constexpr std::string_view known[] = {"data", "seq_len", "global_batch", "seed", "order", "moments"};
   std::vector<std::string> names;
   std::istringstream list(options.allow);
   for (std::string name; std::getline(list, name, ',');) {
     std::erase(name, ' ');
     if (std::ranges::find(known, name) == std::end(known)) {
       throw refusal("checkpoint.allow = {} lists {}, which is not an allowed value", options.allow, in_quotes(name))
-          .use("a list of data, seq_len, global_batch, seed, order");
+          .use("a list of data, seq_len, global_batch, seed, order, moments");
     }
     names.push_back(name);
   }

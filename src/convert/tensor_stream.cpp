@@ -24,12 +24,9 @@ void stream_tensor(const CheckpointReader& checkpoint, StateKind kind, std::size
 
 void append_as(SequentialFile& file, DType dtype, std::span<const float> values) {
   if (dtype == DType::fp32) return file.append(values.data(), static_cast<std::int64_t>(values.size_bytes()));
-  with_float_type(dtype, [&]<class T>() {
-    std::vector<T> narrow;
-    narrow.reserve(values.size());
-    for (const float value : values) narrow.push_back(T(value));
-    file.append(narrow.data(), static_cast<std::int64_t>(narrow.size() * sizeof(T)));
-  });
+  std::vector<std::byte> narrow(values.size() * static_cast<std::size_t>(size_of(dtype)));
+  convert(values.data(), DType::fp32, narrow.data(), dtype, std::ssize(values));
+  file.append(narrow.data(), std::ssize(narrow));
 }
 
 }  // namespace tessera

@@ -264,7 +264,8 @@ class Binder {
       add_padding(begin);
       const ParameterTensor& tensor = schedule_.model.tensors[run.tensor];
       const float scale = rules.wants_matrices ? scale_of(tensor) : 1.0f;
-      update.runs.push_back({begin, begin + run.count, tensor.decays, false, scale});
+      const auto number = static_cast<std::uint32_t>(run.tensor.number());
+      update.runs.push_back({begin, begin + run.count, tensor.decays, false, scale, number, run.first});
     });
     add_padding(part.count);
     a.runs = update.runs;
@@ -283,7 +284,7 @@ class Binder {
     const StateSlice slice = state_slice(schedule_, resources_, op.unit);
     DirectionArguments& a = bound.direction;
     a.elements = std::clamp<std::int64_t>(schedule_.unit(op.unit).matrices_end - slice.first, 0, slice.count);
-    a.state = slice.vectors[1].data;
+    a.state = slice.vectors[1].data, a.state_dtype = slice.vectors[1].dtype;
     a.momentum = optimizer_.settings().options.muon_momentum;
     a.output = reinterpret_cast<float*>(at(op.writes[0]));
     for (const ValueId v : op.reads) {
@@ -327,7 +328,7 @@ class Binder {
     const StateSlice copy = snapshot_slice(schedule_, resources_, op.unit);
     for (std::size_t i = 0; i < copy.vectors.size(); ++i) {
       const StateVector& to = copy.vectors[i];
-      bound.copies.push_back({state.vectors[i].at(copy.first + to.first), to.data, to.count * size_of(DType::fp32)});
+      bound.copies.push_back({state.vectors[i].at(copy.first + to.first), to.data, to.count * size_of(to.dtype)});
     }
   }
 

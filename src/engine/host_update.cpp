@@ -12,11 +12,13 @@
 
 namespace tessera {
 
-double host_update_rate(Kernels& kernels, std::int64_t elements, DType compute_type, std::int64_t bytes) {
+double host_update_rate(Kernels& kernels, std::int64_t elements, DType compute_type, DType moments,
+                        std::int64_t bytes) {
   constexpr double filling = 1, shortest = 0.1, longest = 1;  // seconds
   const OptimizerRules& rules = rules_of(OptimizerName::adamw);
-  const std::int64_t bucket = std::min(elements, kOffloadBucket), vectors = 1 + rules.states();
-  const std::int64_t most = std::max<std::int64_t>(1, bytes / (vectors * bucket * size_of(DType::fp32)));
+  const std::int64_t bucket = std::min(elements, kOffloadBucket);
+  const std::int64_t floats = bucket + ceil_div(rules.states() * bucket * size_of(moments), size_of(DType::fp32));
+  const std::int64_t most = std::max<std::int64_t>(1, bytes / (floats * size_of(DType::fp32)));
   // No zeros: moments would become subnormal.
   const auto filled = [](std::int64_t n, float x) { return std::vector<float>(static_cast<std::size_t>(n), x); };
   std::vector<float> gradient = filled(bucket, 0.02F), copy = filled(bucket, 0);
@@ -24,7 +26,7 @@ double host_update_rate(Kernels& kernels, std::int64_t elements, DType compute_t
   auto start = std::chrono::steady_clock::now();
   while (state.empty() ||
          (std::ssize(state) < std::min(most, ceil_div(elements, bucket)) && seconds_since(start) < filling))
-    state.push_back(filled(vectors * bucket, 0.01F));
+    state.push_back(filled(floats, 0.01F));
 
   const DecayRun all{0, bucket, true};
   StepScalars scalars;
@@ -34,6 +36,7 @@ double host_update_rate(Kernels& kernels, std::int64_t elements, DType compute_t
   a.gradient = gradient.data();
   a.runs = {&all, 1};
   a.scalars = &scalars;
+  a.states_dtype = moments;
   if (compute_type != DType::fp32) a.copy = copy.data(), a.copy_dtype = compute_type;
   const auto stream = make_serial_stream("host");
   start = std::chrono::steady_clock::now();
@@ -41,8 +44,9 @@ double host_update_rate(Kernels& kernels, std::int64_t elements, DType compute_t
   double seconds = 0;
   while (seconds < (updated < state.size() ? longest : shortest)) {
     a.master = state[updated++ % state.size()].data();
-    std::vector<float*> states;
-    for (std::int64_t v = 1; v < vectors; ++v) states.push_back(a.master + v * bucket);
+    std::vector<void*> states;
+    auto* const first = reinterpret_cast<std::byte*>(a.master + bucket);
+    for (std::int64_t i = 0; i < rules.states(); ++i) states.push_back(first + i * bucket * size_of(moments));
     a.states = states;
     (kernels.*rules.update)(*stream, a);
     seconds = seconds_since(start);

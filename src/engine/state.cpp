@@ -22,10 +22,6 @@ StateSlice elements_at_rest(const StepSchedule& schedule, const Resources& resou
   return slice;
 }
 
-float* floats_at(const Resources& resources, StorageId storage) {
-  return reinterpret_cast<float*>(resources.address(storage));
-}
-
 struct Piece {
   TensorId tensor;
   std::int64_t first = 0;
@@ -61,10 +57,7 @@ void set_parameters(const StepSchedule& schedule, const Resources& resources, co
   std::vector<Piece> pieces;
   divide(slice, values.data(), pieces);
   fill(resources.compute->pool(), source, pieces);
-  with_float_type(schedule.policy.compute, [&]<class T>() {
-    auto* out = reinterpret_cast<T*>(stored.data());
-    std::ranges::transform(values, out, [](float value) { return T(value); });
-  });
+  convert(values.data(), DType::fp32, stored.data(), schedule.policy.compute, slice.count);
   resources.device->copy(resources.address(storage), stored.data(), static_cast<std::int64_t>(stored.size()));
 }
 
@@ -77,8 +70,9 @@ StateSlice state_slice(const StepSchedule& schedule, const Resources& resources,
   StateSlice slice = elements_at_rest(schedule, resources, unit);
   const std::vector<StateSpan> spans =
       state_spans(schedule.policy.optimizer, schedule.unit(unit), slice.first, slice.count);
-  add_vectors(slice, std::span(spans).first(1), floats_at(resources, state.master));
-  add_vectors(slice, std::span(spans).subspan(1), floats_at(resources, state.moments));
+  const DType moments = schedule.policy.moments;
+  add_vectors(slice, std::span(spans).first(1), resources.address(state.master), moments);
+  add_vectors(slice, std::span(spans).subspan(1), resources.address(state.moments), moments);
   return slice;
 }
 
@@ -92,7 +86,7 @@ StateSlice snapshot_slice(const StepSchedule& schedule, const Resources& resourc
   const std::int64_t in_unit = elements_at_rest(schedule, resources, unit).first + slice.first;
   slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), in_unit, slice.count);
   add_vectors(slice, state_spans(schedule.policy.optimizer, schedule.unit(unit), in_unit, slice.count),
-              floats_at(resources, schedule.state[unit].snapshot));
+              resources.address(schedule.state[unit].snapshot), schedule.policy.moments);
   return slice;
 }
 

@@ -98,6 +98,16 @@ Hdf5Type hdf5_text_type() {
   return type;
 }
 
+Hdf5Type hdf5_float_type(DType dtype) {
+  constexpr const char* kMaking = "cannot make a type of numbers";
+  Hdf5Type type(hdf5_check_id(H5Tcopy(H5T_IEEE_F32LE), kMaking));
+  if (dtype == DType::fp32) return type;
+  TESSERA_ASSERT(dtype == DType::bf16, "files have no {}", name_of(dtype));
+  hdf5_check(H5Tset_fields(type.id(), 15, 7, 8, 0, 7), kMaking);  // sign, exponent, mantissa: the upper half of fp32
+  hdf5_check(H5Tset_size(type.id(), 2), kMaking);
+  return type;
+}
+
 std::string hdf5_version() {
   hdf5_quiet();  // asking for the version starts the library
   unsigned major = 0, minor = 0, release = 0;

@@ -20,17 +20,6 @@ namespace {
 constexpr std::uint64_t kLargestHeader = 100'000'000;  // the limit of the reference implementation
 constexpr std::size_t kSizeBytes = 8;
 
-/// Widens 16-bit elements; `from` need not be aligned.
-template <class T>
-void widen(const std::byte* from, std::span<float> out) {
-  for (float& value : out) {
-    T element;
-    std::memcpy(&element, from, sizeof(T));
-    from += sizeof(T);
-    value = static_cast<float>(element);
-  }
-}
-
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path) {
@@ -81,17 +70,7 @@ void SafetensorsFile::read_slice(const std::string& name, std::int64_t first, st
   }
   if (count == 0) return;
   const std::byte* from = data_ + entry->first_byte + first * size_of(*entry->dtype);
-  switch (*entry->dtype) {
-    case DType::fp32:
-      std::memcpy(out.data(), from, out.size_bytes());
-      return;
-    case DType::bf16:
-      return widen<bf16>(from, out);
-    case DType::fp16:
-      return widen<fp16>(from, out);
-    default:
-      throw InternalError("dtype {} has no reader", name_of(*entry->dtype));
-  }
+  convert(from, *entry->dtype, out.data(), DType::fp32, count);
 }
 
 }  // namespace tessera

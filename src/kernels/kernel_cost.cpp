@@ -132,12 +132,14 @@ KernelCost cost_of(const HeadArguments& a) {
 KernelCost cost_of(const UpdateArguments& a) {
   const double copy = a.copy != nullptr ? bytes_of(a.elements, a.copy_dtype) : 0;
   // Master and states, read and written; Muon's direction, read.
-  const std::int64_t moved = 2 * (1 + std::ssize(a.states)) + (a.direction != nullptr ? 1 : 0);
-  return {0, bytes_of(moved * a.elements, DType::fp32) + bytes_of(a.elements, a.gradient_dtype) + copy};
+  return {0, bytes_of((a.direction != nullptr ? 3 : 2) * a.elements, DType::fp32) +
+                 bytes_of(2 * std::ssize(a.states) * a.elements, a.states_dtype) +
+                 bytes_of(a.elements, a.gradient_dtype) + copy};
 }
 
 KernelCost cost_of(const DirectionArguments& a) {
-  return {0, bytes_of(2 * a.elements, DType::fp32) + bytes_of(a.elements, a.gradient_dtype)};
+  return {0, bytes_of(a.elements, DType::fp32) + bytes_of(a.elements, a.state_dtype) +
+                 bytes_of(a.elements, a.gradient_dtype)};
 }
 
 KernelCost cost_of(const OrthogonalizeArguments& a) {

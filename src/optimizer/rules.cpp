@@ -10,10 +10,9 @@ constexpr std::array kAdamWKeeps{StateKind::parameter, StateKind::first_moment, 
 
 constexpr std::array kMuonKeeps{StateKind::parameter, StateKind::first_moment};
 
-constexpr std::array kRules{
-    OptimizerRules{kAdamWKeeps, DType::fp32, "both moments", &Kernels::adamw},
-    OptimizerRules{kMuonKeeps, DType::fp32, "the momentum of matrices, both moments of all else", &Kernels::muon,
-                   OptimizerName::adamw, true}};
+constexpr std::array kRules{OptimizerRules{kAdamWKeeps, "both moments", &Kernels::adamw},
+                            OptimizerRules{kMuonKeeps, "the momentum of matrices, both moments of all else",
+                                           &Kernels::muon, OptimizerName::adamw, true}};
 
 }  // namespace
 
@@ -26,6 +25,7 @@ UpdateArguments update_arguments(const OptimOptions& options) {
   arguments.epsilon = options.eps;
   arguments.weight_decay = options.weight_decay;
   arguments.momentum = options.muon_momentum;
+  arguments.states_dtype = dtype_of(options.moments);
   return arguments;
 }
 

@@ -37,10 +37,15 @@ std::int64_t state_elements(OptimizerName name, const Unit& unit, std::int64_t m
   return most;
 }
 
-void add_vectors(StateSlice& slice, std::span<const StateSpan> spans, float* data) {
+std::int64_t snapshot_elements(OptimizerName name, DType moments, const Unit& unit, std::int64_t members) {
+  return unit.share(members) * size_of(DType::fp32) / size_of(moments) + state_elements(name, unit, members);
+}
+
+void add_vectors(StateSlice& slice, std::span<const StateSpan> spans, std::byte* data, DType moments) {
   for (const StateSpan& span : spans) {
-    slice.vectors.push_back({span, data});
-    data += span.count;
+    const DType dtype = dtype_of(span.kind, moments);
+    slice.vectors.push_back({span, data, dtype});
+    data += span.count * size_of(dtype);
   }
 }
 

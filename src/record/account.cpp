@@ -110,8 +110,8 @@ std::string offloaded_state_line(const StepSchedule& s, const Resources& resourc
   if (s.policy.offload == Offload::none) return {};
   const OffloadAccount account = offload_account(s);
   const std::int64_t probed = std::min(std::int64_t{4} << 30, usable_memory() / 4) / machine_ranks;
-  const double rate =
-      host_update_rate(resources.compute->kernels(Queue::host), account.elements, s.policy.compute, probed);
+  const double rate = host_update_rate(resources.compute->kernels(Queue::host), account.elements, s.policy.compute,
+                                       s.policy.moments, probed);
   return fmt::format(
       "offload    {}: the state of {} of {} elements on the host, {} copied per step; AdamW there takes {} per step "
       "({} elements/s on {} of this rank){}\n",

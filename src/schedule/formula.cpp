@@ -54,8 +54,8 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
 OffloadAccount offload_account(const StepSchedule& schedule) {
   const StrategyRules& rules = rules_of(schedule.policy.strategy);
   const std::int64_t ranks = schedule.grid.size(rules.state);
-  const OptimizerRules& optimizer = rules_of(schedule.policy.optimizer);
-  const std::int64_t state = std::ssize(optimizer.keeps) * size_of(optimizer.dtype),
+  const std::int64_t states = rules_of(schedule.policy.optimizer).states(),
+                     state = size_of(DType::fp32) + states * size_of(schedule.policy.moments),
                      compute = size_of(schedule.policy.compute);
   const bool is_cast = schedule.policy.compute != DType::fp32;
   OffloadAccount account;

@@ -15,6 +15,7 @@ SchedulePolicy policy_from(const Options& options) {
   SchedulePolicy policy;
   policy.strategy = options.shard.strategy;
   policy.optimizer = options.optim.name;
+  policy.moments = dtype_of(options.optim.moments);
   policy.wrap = options.shard.wrap;
   policy.min_params = options.shard.min_params;
   policy.reshard_after_forward = options.shard.reshard_after_forward.drops;

@@ -31,12 +31,13 @@ class Comparison {
       throw refusal("{} holds the state of optim.name = {}, which {} cannot use", where_, then, name_of(optimizer))
           .use("optim.name = {}, or model.from = {}, which starts a new run from these weights", then, where_);
     }
-    const auto tensors = tensor_records(settings_.planned.schedule.model.tensors, optimizer);
+    // Moments of another type are compared below: they can be converted.
+    const auto tensors = tensor_records(settings_.planned.schedule.model.tensors, optimizer, manifest_.moments());
     if (!(mine == manifest_.architecture) || tensors != manifest_.tensors) {
       throw refusal("{} is of another model ({})", where_, difference(tensors))
           .hint("Describe the same one, or leave out [model], which takes the checkpoint's");
     }
-    if (!manifest_.data.known) return;
+    if (!manifest_.data.known) return;  // nor moments, of imported weights
     const auto allowed = allowed_changes(settings_.options.checkpoint);
     const StepSchedule& schedule = settings_.planned.schedule;
     const std::int64_t batch = schedule.samples_per_step();
@@ -54,6 +55,8 @@ class Comparison {
            same_batch(there.global_batch));
     refuse("seed", "data.seed", there.data_seed, settings_.options.data.seed);
     refuse("seed", "run.seed", there.run_seed, settings_.options.run.seed);
+    refuse("moments", "type of moments (optim.moments)", name_of(manifest_.moments()),
+           name_of(schedule.policy.moments));
     refuse("order", "data.order", there.order, std::string(name_of(settings_.options.data.order)));
   }
 

@@ -4,8 +4,12 @@
 
 namespace tessera {
 
+std::vector<TensorRecord> state_records(const StepSchedule& schedule) {
+  return tensor_records(schedule.model.tensors, schedule.policy.optimizer, schedule.policy.moments);
+}
+
 std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank, StateKind kind) {
-  const std::vector<TensorRecord> tensors = tensor_records(schedule.model.tensors, schedule.policy.optimizer);
+  const std::vector<TensorRecord> tensors = state_records(schedule);
   std::vector<OwnedRun> owned;
   std::int64_t file_offset = 0;
   for (const UnitId id : schedule.layout.units.ids()) {

@@ -18,6 +18,9 @@ struct OwnedRun {
   std::int64_t file_offset = 0;  ///< elements from the start of the rank's output
 };
 
+/// Returns the records of the schedule's tensors.
+std::vector<TensorRecord> state_records(const StepSchedule& schedule);
+
 /// Returns the runs of a rank that have such a state, in the order of units and offsets. Ranks that hold the same slice
 /// of a unit share it evenly. Rank r of W writes padded / W elements of each unit, less the padding among them.
 std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank,

@@ -15,7 +15,7 @@ std::int64_t message_size(std::int64_t done, std::int64_t all) { return std::min
 
 void add_unit(StateView& view, std::int64_t first, const StateSlice& slice) {
   for (const StateVector& vector : slice.vectors)
-    view.slices[static_cast<std::size_t>(vector.kind)].push_back({vector.data, first + vector.first});
+    view.slices[static_cast<std::size_t>(vector.kind)].push_back({vector.data, vector.dtype, first + vector.first});
 }
 
 }  // namespace
@@ -56,14 +56,20 @@ void StateReader::read(StateKind kind, std::int64_t first, std::span<float> out)
     const std::int64_t into = first + done - one->file_offset;
     const std::int64_t count = std::min(one->run.count - into, static_cast<std::int64_t>(out.size()) - done);
     const auto& slice = view_.slices[static_cast<std::size_t>(kind)][one->unit];
-    const float* const from = slice.data + (one->offset - slice.first) + into;
-    if (view_.device != nullptr) {
-      view_.device->copy(out.data() + done, from, count * size_of(DType::fp32));
-    } else {
-      std::copy_n(from, count, out.data() + done);
-    }
+    const std::byte* const from = slice.data + (one->offset - slice.first + into) * size_of(slice.dtype);
+    copy_floats(from, slice.dtype, out.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(count)));
     done += count;
   }
+}
+
+/// Copies numbers of the state, and widens them, which is exact.
+void StateReader::copy_floats(const std::byte* from, DType dtype, std::span<float> out) const {
+  if (view_.device == nullptr) return convert(from, dtype, out.data(), DType::fp32, std::ssize(out));
+  const std::int64_t bytes = std::ssize(out) * size_of(dtype);
+  if (dtype == DType::fp32) return view_.device->copy(out.data(), from, bytes);
+  std::vector<std::byte> here(static_cast<std::size_t>(bytes));
+  view_.device->copy(here.data(), from, bytes);
+  convert(here.data(), dtype, out.data(), DType::fp32, std::ssize(out));
 }
 
 void send_stream(ControlPlane& plane, int to, const StateReader& reader) {

@@ -16,7 +16,8 @@ namespace tessera {
 /// The memory of the state to write.
 struct StateView {
   struct Slice {
-    const float* data = nullptr;
+    const std::byte* data = nullptr;
+    DType dtype = DType::fp32;
     std::int64_t first = 0;  ///< element of the rank's slice of the unit, at the start of `data`
   };
   std::array<IndexedVector<UnitId, Slice>, kStateKinds> slices;  ///< by kind
@@ -36,6 +37,8 @@ class StateReader {
   std::int64_t elements(StateKind kind) const;
 
  private:
+  void copy_floats(const std::byte* from, DType dtype, std::span<float> out) const;
+
   const StateView& view_;
   std::array<std::vector<OwnedRun>, kStateKinds> owned_;  ///< by kind
 };

@@ -71,13 +71,14 @@ CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& sessio
 CheckpointWriter::~CheckpointWriter() = default;
 
 std::int64_t CheckpointWriter::bytes_to_write() const {
-  std::int64_t elements = 0;
+  std::int64_t bytes = 0;
   for (const StateKind kind : kinds_of(StateContent::full)) {
+    const std::int64_t each = size_of(dtype_of(kind, session_.schedule().policy.moments));
     for (const std::int64_t rank : members_) {
-      for (const OwnedRun& one : owned_runs(session_.schedule(), rank, kind)) elements += one.run.count;
+      for (const OwnedRun& one : owned_runs(session_.schedule(), rank, kind)) bytes += one.run.count * each;
     }
   }
-  return elements * size_of(DType::fp32);
+  return bytes;
 }
 
 CheckpointWriter::Job CheckpointWriter::make_job(const NamedLosses& evaluation) const {
@@ -99,7 +100,7 @@ Manifest CheckpointWriter::manifest_of(const Job& job) const {
   manifest.grid = {schedule.grid.world(), schedule.grid.size(Group::shard), schedule.grid.size(Group::replica),
                    schedule.grid.ranks_per_node(), std::string(name_of(schedule.policy.strategy))};
   manifest.architecture = schedule.model.architecture;
-  manifest.tensors = tensor_records(schedule.model.tensors, schedule.policy.optimizer);
+  manifest.tensors = state_records(schedule);
   manifest.updated_by = schedule.policy.optimizer;
   manifest.data = job.data;
   manifest.optimizer = job.optimizer;
@@ -136,12 +137,10 @@ FileRecord CheckpointWriter::write_own_file(const Job& job) {
   const std::int64_t share = ranks_per_writer(context_.ranks_per_node(), settings_.options.writers_per_node);
   const std::int64_t writers_per_node = (context_.ranks_per_node() + share - 1) / share;
   const std::int64_t number = context_.node() * writers_per_node + context_.node_rank() / share;
-  const StepSchedule& schedule = session_.schedule();
   std::optional<NearFile> near;
   if (writes_near_) near.emplace(near_, job.step, shard_name(number));
-  FileRecord record =
-      write_shard(job.beside, number, tensor_records(schedule.model.tensors, schedule.policy.optimizer), runs, source,
-                  settings_.hdf5, settings_.options.direct, StateContent::full, near ? &*near : nullptr);
+  FileRecord record = write_shard(job.beside, number, state_records(session_.schedule()), runs, source, settings_.hdf5,
+                                  settings_.options.direct, StateContent::full, near ? &*near : nullptr);
   if (near) near_failure_ = near->finish();
   return record;
 }

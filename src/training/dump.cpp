@@ -10,11 +10,10 @@ namespace {
 /// Returns a gradient slice in fp32, divided by the loss scale (a power of two, so this is exact).
 std::vector<float> widened(const Resources& resources, const GradientSlice& slice, float loss_scale) {
   std::vector<float> values(static_cast<std::size_t>(slice.count));
-  with_float_type(slice.dtype, [&]<class T>() {
-    std::vector<T> data(values.size());
-    resources.device->copy(data.data(), slice.data, slice.count * size_of(slice.dtype));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(data[i]) / loss_scale;
-  });
+  std::vector<std::byte> stored(static_cast<std::size_t>(slice.count * size_of(slice.dtype)));
+  resources.device->copy(stored.data(), slice.data, std::ssize(stored));
+  convert(stored.data(), slice.dtype, values.data(), DType::fp32, slice.count);
+  for (float& value : values) value /= loss_scale;
   return values;
 }
 

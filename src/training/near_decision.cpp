@@ -5,6 +5,7 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/checkpoint/near.hpp"
+#include "training/checkpoint_slices.hpp"
 
 namespace tessera {
 
@@ -22,8 +23,7 @@ std::string decide_near(World& world, Options& options, const PlannedRun& planne
   if (folder.empty()) return {};
   const StepSchedule& schedule = planned.schedule;
   const auto ranks = std::ssize(world.machine_members());
-  const std::int64_t bytes =
-      most_bytes_near(tensor_records(schedule.model.tensors, schedule.policy.optimizer), ranks, world.size());
+  const std::int64_t bytes = most_bytes_near(state_records(schedule), ranks, world.size());
   std::string lack;
   if (options.checkpoint.keep_near == "auto") {
     std::int64_t plan = planned.plan.at(MemorySpace::host).total();

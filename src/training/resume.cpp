@@ -37,7 +37,7 @@ std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& reso
     const StateSlice slice = state_slice(schedule, resources, unit);
     for (const StateVector& vector : slice.vectors) {
       each_run(slice, vector, [&](const TensorRun& run) {
-        wanted.push_back({vector.kind, run.tensor.number(), run.first, run.count, vector.at(run.offset)});
+        wanted.push_back({vector.kind, run.tensor.number(), run.first, run.count, vector.at(run.offset), vector.dtype});
       });
     }
   }
@@ -46,11 +46,11 @@ std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& reso
 
 /// Zeros the padding between runs, which must stay zero whatever was in memory.
 void clear_padding(const StepSchedule& schedule, Resources& resources) {
-  const std::vector<float> zeros(std::size_t{1} << 16);  // a table's padding may be many rows of zeros
-  const auto clear = [&](float* first, float* last) {
+  const std::vector<std::byte> zeros(std::size_t{1} << 18);  // a table's padding may be many rows of zeros
+  const auto clear = [&](std::byte* first, std::byte* last) {
     while (first < last) {
       const auto count = std::min<std::ptrdiff_t>(last - first, std::ssize(zeros));
-      resources.device->copy(first, zeros.data(), count * size_of(DType::fp32));
+      resources.device->copy(first, zeros.data(), count);
       first += count;
     }
   };
@@ -62,7 +62,7 @@ void clear_padding(const StepSchedule& schedule, Resources& resources) {
         clear(vector.at(end), vector.at(run.offset));
         end = run.offset + run.count;
       });
-      clear(vector.at(end), vector.data + vector.count);
+      clear(vector.at(end), vector.at(vector.first + vector.count));
     }
   }
 }

@@ -87,6 +87,23 @@ TEST_CASE("normals have normal_block's bits on every instruction set") {
   }
 }
 
+TEST_CASE("random words of any range are philox's on every instruction set") {
+  std::vector<std::uint32_t> words(160);
+  for (const auto set : {InstructionSet::scalar, InstructionSet::avx2, InstructionSet::avx512}) {
+    if (!is_supported(set)) continue;
+    INFO(name_of(set));
+    for (std::uint64_t first = (std::uint64_t{1} << 34) - 9; first % 64 != 0; ++first) {
+      for (const std::size_t count : {0, 1, 2, 5, 31, 32, 33, 100, 159}) {
+        std::ranges::fill(words, 0);
+        detail::fill_words(set, {42, 5, RandomUse::rounding}, first, std::span(words).first(count));
+        for (std::uint64_t i = 0; i < count; ++i)
+          REQUIRE(words[i] == philox(42, RandomUse::rounding, 5, (first + i) / 4).at((first + i) % 4));
+        REQUIRE(words[count] == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("normals of any range are those of the whole") {
   std::vector<float> whole(4 * 64), part(whole.size());
   fill_normals(7, 3, 0, 1.5f, whole);

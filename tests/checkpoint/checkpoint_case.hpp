@@ -13,19 +13,20 @@
 
 namespace tessera::test {
 
-/// A value that only this element of this kind has.
-inline float element_value(StateKind kind, std::int64_t tensor, std::int64_t element) {
-  return static_cast<float>(static_cast<std::int64_t>(kind) * 4000000 + tensor * 400000 + element) + 0.5F;
+/// A value that only this element of this kind has; rounded to bf16 there are others.
+inline float element_value(StateKind kind, std::int64_t tensor, std::int64_t element, DType moments = DType::fp32) {
+  const float value = static_cast<float>(static_cast<std::int64_t>(kind) * 4000000 + tensor * 400000 + element) + 0.5F;
+  return dtype_of(kind, moments) == DType::fp32 ? value : static_cast<float>(bf16(value));
 }
 
-inline std::vector<TensorRecord> some_tensors() {
+inline std::vector<TensorRecord> some_tensors(DType moments = DType::fp32) {
   std::vector<TensorRecord> tensors{{"wte.weight", {67, 21}, 0},
                                     {"ln.weight", {21}, 0},
                                     {"big", {701, 509}, 0},
                                     {"cube", {3, 5, 7}, 0},
                                     {"one", {1}, 0}};
   for (TensorRecord& tensor : tensors) {
-    tensor.elements = 1;
+    tensor.elements = 1, tensor.moments = moments;
     for (const std::int64_t extent : tensor.shape) tensor.elements *= extent;
   }
   return tensors;
@@ -55,13 +56,14 @@ inline Architecture some_architecture() {
 
 /// Writes and publishes a checkpoint of `step`; returns its manifest.
 inline Manifest write_checkpoint(const CheckpointFolder& folder, std::int64_t step, std::size_t writers,
-                                 std::uint32_t seed = 1, StateContent content = StateContent::full) {
+                                 std::uint32_t seed = 1, StateContent content = StateContent::full,
+                                 DType moments = DType::fp32) {
   Manifest manifest;
   manifest.content = content;
   manifest.step = step;
   manifest.grid = {4, 2, 2, 4, "hsdp"};
   manifest.architecture = some_architecture();
-  manifest.tensors = some_tensors();
+  manifest.tensors = some_tensors(moments);
   manifest.data = {true, "0123456789abcdef", "shuffled", 9, 16, 1, 2, step * 16};
   manifest.optimizer = {step, 3, 1, 1024.0};
   manifest.options = {{"run.seed", "2"}, {"data.source", "text \"quoted\" \xc3\xa9"}};
@@ -77,7 +79,7 @@ inline Manifest write_checkpoint(const CheckpointFolder& folder, std::int64_t st
         [&](StateKind kind, std::int64_t first, std::span<float> out) {
           for (std::size_t i = 0; i < out.size(); ++i) {
             const auto& [tensor, element] = elements.at(static_cast<std::size_t>(first) + i);
-            out[i] = element_value(kind, tensor, element);
+            out[i] = element_value(kind, tensor, element, moments);
           }
         },
         run_hdf5_here, Tristate::automatic, content));

@@ -44,7 +44,8 @@ struct NearCase {
     ReadReport report = reader.read(wanted, 3);
     for (const WantedRun& want : wanted) {
       for (std::int64_t i = 0; i < want.count; ++i) {
-        if (want.to[i] != element_value(want.kind, want.tensor, i)) FAIL("tensor " << want.tensor << " element " << i);
+        if (static_cast<const float*>(want.to)[i] != element_value(want.kind, want.tensor, i))
+          FAIL("tensor " << want.tensor << " element " << i);
       }
     }
     return report;

@@ -52,20 +52,27 @@ void require_slices(const std::filesystem::path& folder, std::uint32_t seed) {
   const CheckpointReader reader(folder);
   std::mt19937 random(seed);
   std::vector<WantedRun> wanted;
-  std::vector<std::vector<float>> memory;
+  std::vector<std::vector<float>> memory;  // of bf16, too
+  const DType moments = reader.manifest().moments();
   for (int i = 0; i < 60; ++i) {
     const auto tensor = static_cast<std::int64_t>(random() % reader.manifest().tensors.size());
     const std::int64_t elements = reader.manifest().tensors[static_cast<std::size_t>(tensor)].elements;
     const auto first = static_cast<std::int64_t>(random()) % elements;
     const auto count = 1 + static_cast<std::int64_t>(random()) % (elements - first);
     memory.emplace_back(static_cast<std::size_t>(count), -1.0F);
-    wanted.push_back({kinds_of(StateContent::full)[random() % 3], tensor, first, count, memory.back().data()});
+    const DType dtype = random() % 2 == 0 ? DType::fp32 : DType::bf16;
+    wanted.push_back({kinds_of(StateContent::full)[random() % 3], tensor, first, count, memory.back().data(), dtype});
   }
   reader.read(wanted, 3);
   for (const WantedRun& want : wanted) {
+    std::vector<float> values(static_cast<std::size_t>(want.count));
+    convert(want.to, want.dtype, values.data(), DType::fp32, want.count);
     for (std::int64_t i = 0; i < want.count; ++i) {
-      if (want.to[i] != element_value(want.kind, want.tensor, want.first + i))
-        FAIL("tensor " << want.tensor << " element " << want.first + i << " is " << want.to[i]);
+      const float stored = element_value(want.kind, want.tensor, want.first + i, moments);
+      if (values[static_cast<std::size_t>(i)] !=
+          (want.dtype == DType::fp32 ? stored : static_cast<float>(bf16(stored))))
+        FAIL("tensor " << want.tensor << " element " << want.first + i << " is "
+                       << values[static_cast<std::size_t>(i)]);
     }
   }
 }
@@ -77,9 +84,12 @@ TEST_CASE("any slices of any shards") {
   const CheckpointFolder folder(run / "checkpoints");
   for (const std::size_t writers : {1, 2, 5, 40}) {
     INFO(writers << " writers");
-    const Manifest written = write_checkpoint(folder, static_cast<std::int64_t>(writers), writers);
+    const DType moments = writers % 2 == 0 ? DType::bf16 : DType::fp32;
+    const Manifest written =
+        write_checkpoint(folder, static_cast<std::int64_t>(writers), writers, 1, StateContent::full, moments);
     const auto path = folder.of_step(static_cast<std::int64_t>(writers));
     require_slices(path, 7);
+    REQUIRE(index_defect(path).empty());
     REQUIRE(verify_checkpoint(path, 2) == std::vector<std::string>{});
     const Manifest read = read_manifest(path);
     REQUIRE(read.step == written.step);

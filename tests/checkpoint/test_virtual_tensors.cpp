@@ -48,7 +48,8 @@ TEST_CASE("nothing but tensors.h5 itself needs tensors.h5, and a new one is list
 TEST_CASE("virtual tensors can be made later, once, and are the shards' elements") {
   const TemporaryFolder run;
   const CheckpointFolder folder(run / "checkpoints");
-  const Manifest manifest = write_checkpoint(folder, 3, 5);
+  const DType moments = GENERATE(DType::fp32, DType::bf16);
+  const Manifest manifest = write_checkpoint(folder, 3, 5, 1, StateContent::full, moments);
   const auto path = folder.of_step(3);
   CHECK_FALSE(add_virtual_tensors(path));
   std::filesystem::remove(path / std::string(kVirtualName));
@@ -64,7 +65,7 @@ TEST_CASE("virtual tensors can be made later, once, and are the shards' elements
       std::vector<float> values(static_cast<std::size_t>(tensor.elements));
       array.read(0, values);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        if (values[i] != element_value(kind, static_cast<std::int64_t>(t), static_cast<std::int64_t>(i)))
+        if (values[i] != element_value(kind, static_cast<std::int64_t>(t), static_cast<std::int64_t>(i), moments))
           FAIL(tensor.name << " element " << i << " is " << values[i]);
       }
     }

@@ -24,7 +24,7 @@ std::int64_t peak_bytes() {
 TEST_CASE("the host's AdamW has a rate") {
   ThreadPool pool(2);
   for (const DType type : {DType::fp32, DType::bf16}) {
-    const double rate = host_update_rate(*make_cpu_kernels(pool), 100'000, type, 1 << 20);
+    const double rate = host_update_rate(*make_cpu_kernels(pool), 100'000, type, type, 1 << 20);
     CHECK(rate > 1e6);
     CHECK(rate < 1e12);
   }
@@ -35,7 +35,7 @@ TEST_CASE("the rate of the host's AdamW is measured over as much memory as is al
   const auto kernels = make_cpu_kernels(pool);
   const auto seconds = [&](std::int64_t bytes) {
     const auto start = std::chrono::steady_clock::now();
-    CHECK(host_update_rate(*kernels, std::int64_t{8} << 30, DType::bf16, bytes) > 0);
+    CHECK(host_update_rate(*kernels, std::int64_t{8} << 30, DType::bf16, DType::fp32, bytes) > 0);
     return seconds_since(start);
   };
   seconds(1);  // one bucket

@@ -1,6 +1,9 @@
+#include <bit>
 #include <catch2/catch.hpp>
 
 #include "kernels/tensors.hpp"
+#include "tessera/base/counter_rng.hpp"
+#include "tessera/kernels/state_rounding.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -8,15 +11,19 @@ using namespace tessera::testing;
 namespace {
 
 struct State {
-  explicit State(std::int64_t n)
-      : p(Tensor::random(1, n, DType::fp32, 1)),
-        m(Tensor::random(1, n, DType::fp32, 2, 0.1)),
-        v(Tensor::random(1, n, DType::fp32, 3, 0.01)) {
-    for (std::int64_t i = 0; i < n; ++i) v.floats()[i] = std::abs(v.floats()[i]);
+  explicit State(std::int64_t n, DType moments_dtype = DType::fp32)
+      : moments(moments_dtype),
+        p(Tensor::random(1, n, DType::fp32, 1)),
+        m(Tensor::random(1, n, moments, 2, 0.1)),
+        v(Tensor::random(1, n, moments, 3, 0.01)) {
+    Doubles squares = v.values();
+    for (double& square : squares) square = std::abs(square);
+    from_doubles(squares, moments, v.data());
   }
   bool same_bits(const State& o) const { return p.same_bits(o.p) && m.same_bits(o.m) && v.same_bits(o.v); }
+  DType moments;
   Tensor p, m, v;
-  std::array<float*, 2> addresses = {};
+  std::array<void*, 2> addresses = {};
 };
 
 StepScalars some_scalars() {
@@ -25,15 +32,26 @@ StepScalars some_scalars() {
   s.bias_correction1 = static_cast<float>(1 - std::pow(0.9, 3)),
   s.bias_correction2 = static_cast<float>(1 - std::pow(0.999, 3));
   s.clip_coefficient = 0.37f;
+  s.seed = 11, s.step = 3;
   return s;
+}
+
+/// The random word of an element of a run, as docs/numerics.md says.
+std::uint32_t word_of(const StepScalars& scalars, const DecayRun& run, std::int64_t i) {
+  const std::int64_t element = run.first + i - run.begin;
+  const std::uint64_t block =
+      (static_cast<std::uint64_t>(scalars.step) << 32) + static_cast<std::uint64_t>(element / 4);
+  return philox(scalars.seed, RandomUse::rounding, run.tensor, block).at(static_cast<std::size_t>(element % 4));
 }
 
 UpdateArguments arguments(State& state, const Tensor& gradient, DType dtype, std::int64_t n,
                           std::span<const DecayRun> runs, const StepScalars& scalars, std::int64_t from = 0) {
-  state.addresses = {state.m.floats() + from, state.v.floats() + from};
+  const std::int64_t skipped = from * size_of(state.moments);
+  state.addresses = {static_cast<std::byte*>(state.m.data()) + skipped,
+                     static_cast<std::byte*>(state.v.data()) + skipped};
   UpdateArguments a;
   a.elements = n;
-  a.master = state.p.floats() + from, a.states = state.addresses;
+  a.master = state.p.floats() + from, a.states = state.addresses, a.states_dtype = state.moments;
   a.gradient = static_cast<const std::byte*>(gradient.data()) + from * size_of(dtype), a.gradient_dtype = dtype;
   a.weight_decay = 0.1;
   a.runs = runs, a.scalars = &scalars;
@@ -77,27 +95,65 @@ TEST_CASE("AdamW follows the formula in double, decays where told and leaves pad
   }
 }
 
+TEST_CASE("AdamW keeps moments in bf16 as its fp32 update of them, rounded by the words of their places", "[adamw]") {
+  const std::int64_t n = 20011;
+  const StepScalars scalars = some_scalars();
+  const std::vector<DecayRun> runs = {{0, 101, true, false, 1, 7, 12},
+                                      {128, 9000, false, false, 1, 8, 0},
+                                      {9024, 20000, true, false, 1, 9, (std::int64_t{1} << 33) + 3}};
+  for (const DType dtype : kFloatTypes) {
+    const Tensor gradient = Tensor::random(1, n, dtype, 4);
+    State narrow(n, DType::bf16), wide(n);
+    from_doubles(narrow.m.values(), DType::fp32, wide.m.data());
+    from_doubles(narrow.v.values(), DType::fp32, wide.v.data());
+    const Doubles m = narrow.m.values(), v = narrow.v.values();
+    Device device;
+    device->adamw(*device.stream, arguments(narrow, gradient, dtype, n, runs, scalars));
+    device->adamw(*device.stream, arguments(wide, gradient, dtype, n, runs, scalars));
+    CHECK(narrow.p.same_bits(wide.p));
+    const auto kept = [](float x, std::uint32_t random) {
+      return static_cast<double>(std::bit_cast<float>(rounded_at_random(std::bit_cast<std::uint32_t>(x), random)));
+    };
+    const Doubles m_after = narrow.m.values(), v_after = narrow.v.values();
+    Doubles m_wanted = m, v_wanted = v;
+    for (const DecayRun& run : runs) {
+      for (std::int64_t i = run.begin; i < run.end; ++i) {
+        const std::uint32_t word = word_of(scalars, run, i);
+        m_wanted[static_cast<std::size_t>(i)] = kept(wide.m.floats()[i], word);
+        v_wanted[static_cast<std::size_t>(i)] = kept(wide.v.floats()[i], word >> 16);
+      }
+    }
+    CHECK(m_after == m_wanted);
+    CHECK(v_after == v_wanted);
+    CHECK((narrow.m.intact() && narrow.v.intact()));
+  }
+}
+
 TEST_CASE("AdamW: the same bits under any split, instruction set and number of threads", "[adamw]") {
   const std::int64_t n = 33333;
   const StepScalars scalars = some_scalars();
-  const std::vector<DecayRun> runs = {{0, 777, true}, {777, 20000, false}, {20000, n, true}};
+  const std::vector<DecayRun> runs = {
+      {0, 777, true}, {777, 20000, false, false, 1, 1, 5}, {20000, n, true, false, 1, 2, 8}};
+  const DType moments = GENERATE(DType::fp32, DType::bf16);
   std::mt19937 generator(6);
   for (const DType dtype : kFloatTypes) {
     const Tensor gradient = Tensor::random(1, n, dtype, 4);
-    State first(n);
+    State first(n, moments);
     bool have_first = false;
     for (const InstructionSet set : kInstructionSets) {
       if (!is_supported(set)) continue;
       for (const int threads : {1, 2, 3}) {
         INFO(name_of(dtype) << " " << name_of(set) << " " << threads);
         Device device(threads, set);
-        State whole(n), split(n);
+        State whole(n, moments), split(n, moments);
         device->adamw(*device.stream, arguments(whole, gradient, dtype, n, runs, scalars));
         for (std::int64_t begin = 0; begin < n;) {
           const std::int64_t end = std::min(n, begin + 1 + static_cast<std::int64_t>(generator() % 5000));
           std::vector<DecayRun> part;
           for (const DecayRun& r : runs) {
-            const DecayRun cut{std::max(r.begin, begin) - begin, std::min(r.end, end) - begin, r.decays};
+            const std::int64_t from = std::max(r.begin, begin);
+            const DecayRun cut{from - begin, std::min(r.end, end) - begin, r.decays, false, 1,
+                               r.tensor,     r.first + from - r.begin};
             if (cut.begin < cut.end) part.push_back(cut);
           }
           device->adamw(*device.stream, arguments(split, gradient, dtype, end - begin, part, scalars, begin));

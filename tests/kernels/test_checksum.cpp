@@ -45,29 +45,35 @@ TEST_CASE("A checksum is the weighted sum of words, however it is split", "[chec
 TEST_CASE("Checksums follow the state that an update changes, and a flipped bit stays in them", "[checksum]") {
   const bool muon = GENERATE(false, true), skips = GENERATE(false, true);
   const DType dtype = GENERATE(DType::fp32, DType::bf16), copied = GENERATE(DType::fp32, DType::bf16);
-  constexpr std::int64_t n = 9001, first = 4096;
+  const DType moments = GENERATE(DType::fp32, DType::bf16);
+  constexpr std::int64_t n = 9002, first = 4096;
   const std::int64_t from = GENERATE(0, 3);  // aligned or not
   INFO(muon << skips << name_of(dtype) << from);
   std::vector<Tensor> state;
-  for (int i = 0; i < 3; ++i) state.push_back(Tensor::random(1, n + from, DType::fp32, static_cast<std::uint32_t>(i)));
-  for (std::int64_t i = 0; i < n + from; ++i) state[2].floats()[i] = std::abs(state[2].floats()[i]);
+  for (std::uint32_t i = 0; i < 3; ++i) state.push_back(Tensor::random(1, n + from, i == 0 ? DType::fp32 : moments, i));
+  Doubles squares = state[2].values();
+  for (double& square : squares) square = std::abs(square);
+  from_doubles(squares, moments, state[2].data());
+  const auto at = [&](Tensor& t) { return static_cast<std::byte*>(t.data()) + from * size_of(moments); };
   const Tensor gradient = Tensor::random(1, n + from, dtype, 4),
                direction = Tensor::random(1, n + from, DType::fp32, 5);
   Tensor copy(1, n + from, copied);
   StepScalars scalars;
   scalars.learning_rate = 1e-2f, scalars.skip = skips ? 1 : 0;
-  const std::vector<DecayRun> runs = {{0, 101, true}, {101, 128, false, true}, {128, 5001, false}, {5001, 9000, true}};
-  std::vector<float*> states{state[1].floats() + from};
-  if (!muon) states.push_back(state[2].floats() + from);
+  const std::vector<DecayRun> runs = {{0, 101, true}, {101, 128, false, true}, {128, 5001, false}, {5002, 9000, true}};
+  std::vector<void*> states{at(state[1])};
+  if (!muon) states.push_back(at(state[2]));
   UpdateArguments a;
-  a.elements = n, a.master = state[0].floats() + from, a.states = states, a.runs = runs, a.scalars = &scalars;
+  a.elements = n, a.master = state[0].floats() + from, a.states = states, a.states_dtype = moments;
+  a.runs = runs, a.scalars = &scalars;
   a.gradient = static_cast<const std::byte*>(gradient.data()) + from * size_of(dtype), a.gradient_dtype = dtype;
   a.copy = static_cast<std::byte*>(copy.data()) + from * size_of(copied), a.copy_dtype = copied;
   if (muon) a.direction = direction.floats() + from;
   a.first = first;
   const auto sums_of_state = [&] {
     std::vector<std::uint64_t> sums{plain_checksum(a.master, n, first)};
-    for (const float* one : states) sums.push_back(plain_checksum(one, n, first));
+    const std::int64_t each = 4 / size_of(moments);  // elements of a word
+    for (const void* one : states) sums.push_back(plain_checksum(one, n / each, first / each));
     return sums;
   };
   Device device(2);
@@ -78,17 +84,16 @@ TEST_CASE("Checksums follow the state that an update changes, and a flipped bit 
   update();
   CHECK(sums == sums_of_state());
   CHECK((sums == before) == skips);
-  // Bit 20 of an element in the middle of a run: its change is never taken back.
+  // Bit 4 of a word in the middle of a run: its change is never taken back.
   for (std::size_t kind = 0; kind <= states.size(); ++kind) {
-    float* const element = (kind == 0 ? a.master : states[kind - 1]) + 4000;
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, element, 4);
-    const std::uint64_t change = bits >> 20 & 1 ? -(std::uint64_t{1} << 20) : std::uint64_t{1} << 20;
-    bits ^= 1u << 20;
-    std::memcpy(element, &bits, 4);
+    const std::int64_t each = kind == 0 ? 1 : 4 / size_of(moments), word = 4000 / each;
+    auto* const place = static_cast<std::byte*>(kind == 0 ? a.master : states[kind - 1]) + 4 * word;
+    const bool was_set = (*place & std::byte{16}) != std::byte{};
+    *place ^= std::byte{16};
     for (int step = 0; step < 2; ++step) {
       update();
-      CHECK(sums_of_state()[kind] - sums[kind] == change * (2 * (first + 4000) + 1));
+      CHECK(sums_of_state()[kind] - sums[kind] ==
+            (was_set ? -std::uint64_t{16} : 16) * checksum_weight(first / each + word));
     }
     std::ranges::copy(sums_of_state(), sums.begin());
   }

@@ -1,8 +1,11 @@
 #include <array>
+#include <bit>
 #include <catch2/catch.hpp>
 #include <vector>
 
 #include "kernels/tensors.hpp"
+#include "tessera/base/counter_rng.hpp"
+#include "tessera/kernels/state_rounding.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -60,7 +63,7 @@ TEST_CASE("Muon's update follows the formula in double, by runs, with copies, an
     const Tensor p0 = Tensor::random(1, n, DType::fp32, 6), m0 = Tensor::random(1, n, DType::fp32, 7, 0.1);
     Tensor p = p0, m = m0, copy(1, n, DType::bf16), cast(1, n, DType::bf16);
     Device device;
-    float* const states[] = {m.floats()};
+    void* const states[] = {m.floats()};
     UpdateArguments a;
     a.elements = n, a.master = p.floats(), a.states = states, a.direction = direction.floats();
     a.gradient = gradient.data(), a.gradient_dtype = dtype, a.momentum = kMomentum, a.weight_decay = kDecay;
@@ -105,7 +108,7 @@ TEST_CASE("Muon's update has the same bits for every split of the range", "[muon
   Device device;
   const auto update = [&](Tensor& master, Tensor& state, std::int64_t first, std::int64_t count) {
     const DecayRun run{0, count, true, false, 1.5f};
-    float* const states[] = {state.floats() + first};
+    void* const states[] = {state.floats() + first};
     UpdateArguments a;
     a.elements = count, a.master = master.floats() + first, a.states = states;
     a.direction = direction.floats() + first, a.gradient = gradient.floats() + first;
@@ -116,4 +119,41 @@ TEST_CASE("Muon's update has the same bits for every split of the range", "[muon
   update(parts, m_parts, 0, half);
   update(parts, m_parts, half, n - half);
   CHECK((parts.same_bits(whole) && m_parts.same_bits(m)));
+}
+
+TEST_CASE("Muon keeps its momentum in bf16 as its fp32 update of it, rounded by the words of their places", "[muon]") {
+  const std::int64_t n = 9001;
+  StepScalars scalars = some_scalars();
+  scalars.seed = 11, scalars.step = 3;
+  const std::vector<DecayRun> runs = {{0, 101, true, false, 1, 7, 4}, {128, 9000, false, false, 1, 8, 2}};
+  const Tensor gradient = Tensor::random(1, n, DType::bf16, 4), direction = Tensor::random(1, n, DType::fp32, 5);
+  Tensor p = Tensor::random(1, n, DType::fp32, 6), m = Tensor::random(1, n, DType::bf16, 7, 0.1);
+  Tensor p_wide = p, m_wide(1, n, DType::fp32), made(1, n, DType::fp32), made_wide(1, n, DType::fp32);
+  from_doubles(m.values(), DType::fp32, m_wide.data());
+  Device device;
+  const auto update = [&](Tensor& master, Tensor& state, Tensor& output, DType dtype) {
+    DirectionArguments d;
+    d.elements = n, d.state = state.data(), d.state_dtype = dtype, d.output = output.floats();
+    d.gradient = gradient.data(), d.gradient_dtype = DType::bf16, d.scalars = &scalars;
+    device->muon_direction(*device.stream, d);
+    void* const states[] = {state.data()};
+    UpdateArguments a;
+    a.elements = n, a.master = master.floats(), a.states = states, a.states_dtype = dtype;
+    a.direction = direction.floats(), a.gradient = gradient.data(), a.gradient_dtype = DType::bf16;
+    a.momentum = kMomentum, a.weight_decay = kDecay, a.runs = runs, a.scalars = &scalars;
+    device->muon(*device.stream, a);
+  };
+  Doubles wanted = m.values();
+  update(p, m, made, DType::bf16);
+  update(p_wide, m_wide, made_wide, DType::fp32);
+  CHECK((p.same_bits(p_wide) && made.same_bits(made_wide)));
+  for (const DecayRun& run : runs) {
+    for (std::int64_t i = run.begin; i < run.end; ++i) {
+      std::uint32_t word = 0;
+      fill_words(11, RandomUse::rounding, run.tensor, rounding_word(3, run.first + i - run.begin), {&word, 1});
+      const std::uint32_t bits = rounded_at_random(std::bit_cast<std::uint32_t>(m_wide.floats()[i]), word);
+      wanted[static_cast<std::size_t>(i)] = static_cast<double>(std::bit_cast<float>(bits));
+    }
+  }
+  CHECK(m.values() == wanted);
 }

@@ -94,12 +94,15 @@ TEST_CASE("casts, sums, dropout, AdamW and square sums have the plain CPU's bits
 
     std::vector<Tensor> states[2];
     for (auto& state : states) {
-      for (std::uint32_t i = 0; i < 3; ++i) state.push_back(Tensor::random(1, n, DType::fp32, 10 + i));
+      const DType kept = dtype == DType::bf16 ? DType::bf16 : DType::fp32;
+      for (std::uint32_t i = 0; i < 3; ++i) state.push_back(Tensor::random(1, n, i == 0 ? DType::fp32 : kept, 10 + i));
       state.emplace_back(1, n, dtype);
-      for (std::int64_t i = 0; i < n; ++i) state[2].floats()[i] = std::abs(state[2].floats()[i]);
+      Doubles squares = state[2].values();
+      for (double& square : squares) square = std::abs(square);
+      from_doubles(squares, kept, state[2].data());
       UpdateArguments adamw;
-      float* const moments[] = {state[1].floats(), state[2].floats()};
-      adamw.elements = n, adamw.master = state[0].floats(), adamw.states = moments;
+      void* const moments[] = {state[1].data(), state[2].data()};
+      adamw.elements = n, adamw.master = state[0].floats(), adamw.states = moments, adamw.states_dtype = kept;
       adamw.gradient = x.data(), adamw.gradient_dtype = dtype;
       adamw.weight_decay = 0.1, adamw.runs = runs, adamw.scalars = &scalars;
       adamw.copy = state[3].data(), adamw.copy_dtype = dtype;

@@ -53,16 +53,19 @@ TEST_CASE("Muon keeps second moments only outside of matrices, and has room for 
   CHECK(state_elements(OptimizerName::muon, unit_of(512, 0), 4) == 256);
 }
 
-TEST_CASE("vectors of a slice lie end to end, and runs are cut to those that have a state") {
-  std::vector<float> memory(512 + 512 + 320);
+TEST_CASE("vectors of a slice lie end to end in their types, and runs are cut to those that have a state") {
+  const DType moments = GENERATE(DType::fp32, DType::bf16);
+  std::vector<std::byte> memory(4 * (512 + 512 + 320));
   StateSlice slice;
   slice.count = 512;
   slice.runs = {{TensorId(0), 0, 150, 0}, {TensorId(1), 0, 200, 256}};
-  add_vectors(slice, state_spans(OptimizerName::muon, unit_of(512, 192), 0, 512), memory.data());
+  add_vectors(slice, state_spans(OptimizerName::muon, unit_of(512, 192), 0, 512), memory.data(), moments);
   REQUIRE(slice.vectors.size() == 3);
-  CHECK(slice.master() == memory.data());
-  CHECK(slice.vectors[1].data == memory.data() + 512);
-  CHECK(slice.vectors[2].at(192) == memory.data() + 1024);
+  CHECK(slice.master() == static_cast<void*>(memory.data()));
+  CHECK(slice.vectors[1].data == memory.data() + 4 * 512);
+  CHECK(slice.vectors[2].at(192) == memory.data() + (4 + size_of(moments)) * 512);
+  CHECK(snapshot_elements(OptimizerName::muon, moments, unit_of(512, 192), 1) * size_of(moments) ==
+        512 * 4 + (512 + 320) * size_of(moments));
   std::vector<std::int64_t> seen;
   each_run(slice, slice.vectors[2], [&](const TensorRun& run) { seen.insert(seen.end(), {run.offset, run.count}); });
   CHECK(seen == std::vector<std::int64_t>{256, 200});

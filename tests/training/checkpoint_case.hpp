@@ -51,8 +51,9 @@ inline void collect_state(TrainingSession& session, Outcome& outcome) {
     for (const StateVector& vector : slice.vectors) {
       auto& tensors = outcome.state[static_cast<std::size_t>(vector.kind)];
       each_run(slice, vector, [&](const TensorRun& run) {
-        session.resources().device->copy(tensors[run.tensor].data() + run.first, vector.at(run.offset),
-                                         run.count * size_of(DType::fp32));
+        std::vector<std::byte> stored(static_cast<std::size_t>(run.count * size_of(vector.dtype)));
+        session.resources().device->copy(stored.data(), vector.at(run.offset), std::ssize(stored));
+        convert(stored.data(), vector.dtype, tensors[run.tensor].data() + run.first, DType::fp32, run.count);
       });
     }
   }

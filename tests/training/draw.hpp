@@ -88,35 +88,42 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   o.memory.keep_activated = d.below(2) == 0 ? Tristate::yes : Tristate::no;
   o.optim.name = d.below(3) == 0 ? OptimizerName::muon : OptimizerName::adamw;
   if (o.optim.name == OptimizerName::muon) o.shard.offload = Offload::none;  // refused with it
+  if (d.below(2) == 0) o.optim.moments = StateType::bf16;
   c.text = fmt::format(
-      "seed {}: {} {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} over {} "
+      "seed {}: {} {} in {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} over {} "
       "reduce {} checkpoint {} activations {} kept {} offload {} of {} in {} queues {} threads {} poison {} pairwise "
       "{}",
-      seed, name_of(c.family), name_of(o.optim.name), name_of(o.shard.strategy), c.world, group, c.ranks_per_node,
-      name_of(o.shard.wrap), o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward,
-      o.shard.limit_all_gathers, o.shard.reshard_after_forward.drops, o.shard.reshard_after_forward.ranks,
-      name_of(o.shard.reduce), describe(recomputation_of(o.memory)), o.memory.offload_activations,
-      o.memory.keep_activated == Tristate::yes, name_of(o.shard.offload), o.shard.offload_fraction.value, c.bucket,
-      name_of(o.run.queues), o.run.threads, c.machine.poison, c.machine.force_pairwise);
+      seed, name_of(c.family), name_of(o.optim.name), spelling(o.optim.moments), name_of(o.shard.strategy), c.world,
+      group, c.ranks_per_node, name_of(o.shard.wrap), o.shard.min_params, o.shard.prefetch_forward,
+      o.shard.prefetch_backward, o.shard.limit_all_gathers, o.shard.reshard_after_forward.drops,
+      o.shard.reshard_after_forward.ranks, name_of(o.shard.reduce), describe(recomputation_of(o.memory)),
+      o.memory.offload_activations, o.memory.keep_activated == Tristate::yes, name_of(o.shard.offload),
+      o.shard.offload_fraction.value, c.bucket, name_of(o.run.queues), o.run.threads, c.machine.poison,
+      c.machine.force_pairwise);
   return c;
 }
 
-/// One rank's results for each family of models and each optimizer.
+/// One rank's results for each family of models, each optimizer and each type of its states.
 class References {
  public:
+  using Key = std::tuple<Family, OptimizerName, StateType>;
   explicit References(Options options) {
     for (const OptimizerName optimizer : {OptimizerName::adamw, OptimizerName::muon}) {
       for (const Family family : {Family::gpt2, Family::qwen2, Family::llama, Family::qwen3}) {
-        options.optim.name = optimizer;
-        outcomes_[{family, optimizer}] = train_locally(options, small_model(family), 1, 1);
+        for (const StateType moments : {StateType::fp32, StateType::bf16}) {
+          options.optim.name = optimizer, options.optim.moments = moments;
+          outcomes_[{family, optimizer, moments}] = train_locally(options, small_model(family), 1, 1);
+        }
       }
     }
   }
-  const RunOutcome& of(const Drawn& drawn) const { return outcomes_.at({drawn.family, drawn.options.optim.name}); }
-  const std::map<std::pair<Family, OptimizerName>, RunOutcome>& all() const { return outcomes_; }
+  const RunOutcome& of(const Drawn& drawn) const {
+    return outcomes_.at({drawn.family, drawn.options.optim.name, drawn.options.optim.moments});
+  }
+  const std::map<Key, RunOutcome>& all() const { return outcomes_; }
 
  private:
-  std::map<std::pair<Family, OptimizerName>, RunOutcome> outcomes_;
+  std::map<Key, RunOutcome> outcomes_;
 };
 
 }  // namespace tessera::testing

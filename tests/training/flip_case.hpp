@@ -44,7 +44,7 @@ inline std::vector<CheckedPlace> checked_places(const TrainingSession& session) 
     for (const StateVector& vector : state_slice(schedule, session.resources(), unit).vectors) {
       if (vector.count == 0) continue;
       places.push_back({fmt::format("the {} of {} on", kNames[static_cast<std::size_t>(vector.kind)], name),
-                        reinterpret_cast<std::byte*>(vector.data), 4 * vector.count});
+                        vector.data, vector.count * size_of(vector.dtype)});
     }
   }
   if (schedule.grid.world() == 1) return places;

@@ -34,11 +34,13 @@ TEST_CASE("20 steps are 10, a restart, and 10 more, to the bit, under every stra
   Options options = base_options();
   options.train.steps = 20;
   // With async the state has moved on when it is written, in whatever order queues are played.
-  const std::tuple<bool, QueueMode, OptimizerName> modes[] = {{false, QueueMode::serial, OptimizerName::muon},
-                                                              {true, QueueMode::serial, OptimizerName::adamw},
-                                                              {true, QueueMode::chaos, OptimizerName::muon}};
+  const std::tuple<bool, QueueMode, OptimizerName, StateType> modes[] = {
+      {false, QueueMode::serial, OptimizerName::muon, StateType::bf16},
+      {true, QueueMode::serial, OptimizerName::adamw, StateType::fp32},
+      {true, QueueMode::chaos, OptimizerName::muon, StateType::fp32},
+      {true, QueueMode::chaos, OptimizerName::adamw, StateType::bf16}};
   for (const auto& [shape, mode] : pairs_of(kShapes, modes)) {
-    std::tie(options.checkpoint.async, options.run.queues, options.optim.name) = mode;
+    std::tie(options.checkpoint.async, options.run.queues, options.optim.name, options.optim.moments) = mode;
     if (kSanitized && options.run.queues == QueueMode::serial) continue;
     INFO(name_of(options.optim.name) << " " << shape.text() << (options.checkpoint.async ? " async " : " ")
                                      << name_of(options.run.queues));
@@ -72,6 +74,7 @@ TEST_CASE("a checkpoint loads on other ranks, strategies, wraps and writers with
       if (kSanitized && static_cast<std::int64_t>(pair % 3) != writers) continue;  // each pair once
       options.optim.name =
           (static_cast<std::int64_t>(pair) + writers) % 2 == 0 ? OptimizerName::muon : OptimizerName::adamw;
+      options.optim.moments = pair % 2 == 0 ? StateType::bf16 : StateType::fp32;
       INFO(from.text() << " -> " << to.text() << ", writers " << writers);
       const RunPlace place;
       const Outcome before = run(options, from, place.path(), 3, 3);
@@ -87,6 +90,33 @@ TEST_CASE("a checkpoint loads on other ranks, strategies, wraps and writers with
       REQUIRE(CheckpointReader(checkpoint).manifest().files.size() == static_cast<std::size_t>(files + 1));
     }
   }
+}
+
+TEST_CASE("moments of another type are refused, or converted: to bf16 by rounding to nearest, to fp32 exactly") {
+  Options options = base_options();
+  options.checkpoint.async = GENERATE(false, true);
+  const Shape two, four{Strategy::ddp, 4, 4, 0, Wrap::block, 4};
+  const auto there_and_back = [&](StateType from, StateType to) {
+    const RunPlace place;
+    options.optim.moments = from, options.checkpoint.allow.clear();
+    const Outcome before = run(options, two, place.path(), 3, 3);
+    options.optim.moments = to;
+    REQUIRE_THROWS_WITH(
+        run(resumed(options), four, place.path(), 3, 0),
+        Catch::Contains("type of moments (optim.moments)") && Catch::Contains("checkpoint.allow = moments"));
+    options.checkpoint.allow = "moments";
+    const Outcome after = run(resumed(options), four, place.path(), 3, 0);
+    REQUIRE(after.first_step == 4);
+    Outcome wanted = before;
+    for (auto& kind : std::span(wanted.state).subspan(1)) {
+      for (std::vector<float>& tensor : kind) {
+        for (float& value : tensor) value = static_cast<float>(bf16(value));
+      }
+    }
+    require_same_state(wanted, after);
+  };
+  there_and_back(StateType::fp32, StateType::bf16);
+  there_and_back(StateType::bf16, StateType::fp32);
 }
 
 TEST_CASE("losses after a restart on another grid stay within 1e-5") {

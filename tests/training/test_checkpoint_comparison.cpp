@@ -22,7 +22,7 @@ TEST_CASE("what would change the samples is refused unless it is allowed") {
       INFO(error.what());
       REQUIRE(std::string(error.what()).find(std::string("checkpoint.allow = ") + name) != std::string::npos);
     }
-    changed.checkpoint.allow = "order, data ,seq_len,global_batch,seed";
+    changed.checkpoint.allow = "order, data ,seq_len,global_batch,seed,moments";
     REQUIRE(run(changed, other, place.path(), 3, 0).first_step == 3);
   };
   refused(

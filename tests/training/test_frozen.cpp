@@ -69,7 +69,7 @@ TEST_CASE("frozen units change no bit of the others' gradients, whatever strateg
       REQUIRE(same_bits(first.weights[id], full.weights[id]));
     }
     Options alone = options;
-    alone.optim.name = c.options.optim.name;
+    alone.optim = c.options.optim;
     alone.shard.wrap = c.options.shard.wrap, alone.shard.min_params = c.options.shard.min_params;
     const RunOutcome reference = run(alone, 3, 1, 1), drawn = run(c.options, 3, c.world, c.ranks_per_node);
     REQUIRE(drawn.losses == reference.losses);

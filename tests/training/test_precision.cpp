@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "plan_run.hpp"
+#include "sanitized.hpp"
 #include "session_case.hpp"
 #include "sixteen_bits.hpp"
 
@@ -210,4 +211,32 @@ TEST_CASE("16-bit ddp and hsdp follow fp32") {
       REQUIRE(run.bytes_sent == run.bytes_planned);
     }
   }
+}
+
+TEST_CASE("300 steps with moments in bf16 stay near those with fp32, and nearer than a seed") {
+  Options options = base_options();
+  options.train.steps = kSanitized ? 30 : 300;
+  options.optim.lr = 0.003;
+  const Architecture architecture = small_model(GENERATE(Family::gpt2, Family::qwen3));
+  options.optim.name = GENERATE(OptimizerName::adamw, OptimizerName::muon);
+  const auto trained = [&](StateType moments, std::int64_t seed) {
+    options.optim.moments = moments, options.run.seed = seed;
+    return train_locally(options, architecture, 1, 1);
+  };
+  const auto mean = [](const RunOutcome& a, const RunOutcome& b, const auto& function) {
+    double sum = 0;
+    for (std::size_t i = 0; i < a.losses.size(); ++i) sum += function(a.losses[i] / b.losses[i] - 1);
+    return sum / static_cast<double>(a.losses.size());
+  };
+  const auto distance = [](double x) { return std::abs(x); };
+  const auto shift = [](double x) { return x; };
+  const RunOutcome wide = trained(StateType::fp32, 1), narrow = trained(StateType::bf16, 1);
+  const double here = mean(narrow, wide, distance), up = mean(narrow, wide, shift),
+               seeds = mean(trained(StateType::fp32, 2), wide, distance);
+  fmt::print("{} by {}: losses with moments in bf16 are {:.2e} away on average ({:+.2e} up), of another seed {:.2e}\n",
+             name_of(architecture.family), name_of(options.optim.name), here, up, seeds);
+  CHECK(here > 0);
+  CHECK(here < 2e-2);
+  CHECK(here < seeds / 4);
+  CHECK(std::abs(up) < 1e-2);
 }

@@ -117,7 +117,7 @@ TEST_CASE("dropout is the same under every strategy, world and checkpointing") {
   REQUIRE(reference.losses != without.losses);
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Drawn c = draw(seed, options, 4 * (seed % 2 == 0 ? 1 : 2));
-    c.options.optim.name = options.optim.name;
+    c.options.optim = options.optim;
     if (c.options.train.accumulation * c.world != 4 || c.world > 4) continue;
     INFO(c.text);
     require_same_bits(reference,

@@ -15,11 +15,16 @@ enum class RandomUse : std::uint32_t {
   sample_order = 3,
   synthetic_data = 4,
   chaos = 5,
-  generation = 6
+  generation = 6,
+  rounding = 7
 };
 
 /// Returns four 32-bit numbers for (seed, use, high counter, low counter).
 std::array<std::uint32_t, 4> philox(std::uint64_t seed, RandomUse use, std::uint32_t stream, std::uint64_t counter);
+
+/// Computes out[i] = word first + i of a stream, whose four words e, e + 1, ... are philox(seed, use, stream, e / 4).
+void fill_words(std::uint64_t seed, RandomUse use, std::uint32_t stream, std::uint64_t first,
+                std::span<std::uint32_t> out);
 
 /// Maps to [0, 1) uniformly: 24 bits of one 32-bit number.
 inline float to_uniform(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }

@@ -66,4 +66,7 @@ decltype(auto) with_float_type(DType dtype, F&& f) {
   }
 }
 
+/// Converts `count` numbers of fp32, bf16 or fp16, rounding to nearest even. Addresses need not be aligned.
+void convert(const void* from, DType from_type, void* to, DType to_type, std::int64_t count);
+
 }  // namespace tessera

@@ -17,7 +17,8 @@ namespace tessera {
 struct WantedRun {
   StateKind kind = StateKind::parameter;
   std::int64_t tensor = 0, first = 0, count = 0;
-  float* to = nullptr;
+  void* to = nullptr;
+  DType dtype = DType::fp32;  ///< of the destination: bf16 becomes fp32 exactly, fp32 the nearest bf16
 };
 
 /// Copies bytes from host memory to the destination of a WantedRun (a device, perhaps). Called from several threads.
@@ -34,6 +35,10 @@ struct FileShare {
 struct ReadReport {
   std::int64_t bytes = 0, near = 0;  ///< of blocks: all, and of them from the copy near
   std::string damaged_near;          ///< what was wrong with a block near, for which the disk's was read
+  void add(const ReadReport& more) {
+    bytes += more.bytes, near += more.near;
+    if (!more.damaged_near.empty()) damaged_near = more.damaged_near;
+  }
 };
 
 class CheckpointReader {
@@ -65,6 +70,8 @@ class CheckpointReader {
   };
   struct Piece;
   std::vector<Piece> pieces_of(std::span<const WantedRun> wanted) const;
+  ReadReport read_stored(std::span<const WantedRun> wanted, int threads, const CopyIn& copy) const;
+  ReadReport read_converted(const WantedRun& want, int threads, const CopyIn& copy) const;
   void check_size(const FileRecord& record) const;
 
   std::filesystem::path folder_;

@@ -42,6 +42,7 @@ struct TensorRecord {
   std::vector<std::int64_t> shape;
   std::int64_t elements = 0;
   std::array<bool, kStateKinds> states = all_states();  ///< the states that its optimizer keeps
+  DType moments = DType::fp32;  ///< the type of its states besides the parameter, the same for all tensors
   bool keeps(StateKind kind) const { return states[static_cast<std::size_t>(kind)]; }
   static constexpr std::array<bool, kStateKinds> all_states() {
     std::array<bool, kStateKinds> all{};
@@ -52,7 +53,9 @@ struct TensorRecord {
 };
 /// Returns the records of a model's tensors, with the states that an optimizer keeps for each.
 std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors,
-                                         OptimizerName optimizer = OptimizerName::adamw);
+                                         OptimizerName optimizer = OptimizerName::adamw, DType moments = DType::fp32);
+/// Returns the type of a kind of state in the checkpoint of these tensors.
+DType dtype_of(StateKind kind, const std::vector<TensorRecord>& tensors);
 
 /// The expected properties of a checkpoint's file.
 struct FileRecord {
@@ -71,6 +74,8 @@ struct FileRecord {
 
 /// Returns how many elements of the runs have such a state.
 std::int64_t elements_of(const std::vector<ElementRun>& runs, StateKind kind, const std::vector<TensorRecord>& tensors);
+/// Returns the bytes of their dataset.
+std::int64_t bytes_of(const std::vector<ElementRun>& runs, StateKind kind, const std::vector<TensorRecord>& tensors);
 
 /// The grid that wrote a checkpoint, for information only: nothing depends on it.
 struct GridRecord {
@@ -95,6 +100,8 @@ using NamedLosses = std::vector<std::pair<std::string, double>>;
 struct Manifest {
   /// Returns where a run goes on from it.
   RunPosition position() const { return {step, data.next_sample, data.first_batch}; }
+  /// Returns the type in which the optimizer's states were kept.
+  DType moments() const { return tensors.empty() ? DType::fp32 : tensors.front().moments; }
 
   StateContent content = StateContent::full;
   std::int64_t step = 0;

@@ -47,6 +47,9 @@ enum class OnError : std::uint8_t { stop, skip };
 enum class ChatTurns : std::uint8_t { all, last };
 enum class ChatCounts : std::uint8_t { assistant, all };
 enum class OptimizerName : std::uint8_t { adamw, muon };
+/// The type in which an optimizer keeps its states.
+enum class StateType : std::uint8_t { fp32, bf16 };
+constexpr DType dtype_of(StateType type) { return type == StateType::fp32 ? DType::fp32 : DType::bf16; }
 /// The factor of Muon's rate: it makes updates as large as AdamW's, or follows from the linear's shape.
 enum class MuonScale : std::uint8_t { match_rms_adamw, original };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };

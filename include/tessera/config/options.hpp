@@ -109,6 +109,7 @@ struct TrainOptions {
 /// [optim]: AdamW or Muon, and the learning rate.
 struct OptimOptions {
   OptimizerName name = OptimizerName::adamw;
+  StateType moments = StateType::fp32;  ///< of what the optimizer keeps besides masters
   double lr = 6e-4;
   double min_lr = 0.0;
   std::int64_t warmup_steps = 0;
@@ -152,7 +153,7 @@ struct ShardOptions {
   bool operator==(const ShardOptions&) const = default;
 };
 
-/// [precision]: fp32, bf16 or fp16; master weights and moments are always fp32.
+/// [precision]: fp32, bf16 or fp16; master weights are always fp32.
 struct PrecisionOptions {
   DType compute = DType::fp32, reduce = DType::fp32;
   MatmulPrecision matmul = MatmulPrecision::fp32;  ///< of fp32 matmuls on GPUs

@@ -36,7 +36,8 @@ std::int64_t common_multiple(std::int64_t a, std::int64_t b);
 /// learning rate has a schedule of `schedule_steps` (0: as many).
 void validate_for_steps(const Options& options, std::int64_t steps, std::int64_t schedule_steps = 0);
 
-/// Returns the entries of checkpoint.allow: data, seq_len, global_batch, seed, order. UsageError for another name.
+/// Returns the entries of checkpoint.allow: data, seq_len, global_batch, seed, order, moments. UsageError for another
+/// name.
 std::vector<std::string> allowed_changes(const CheckpointOptions& options);
 
 /// Returns the micro-batches per rank and optimizer step on `world` ranks: train.accumulation, or the number that makes

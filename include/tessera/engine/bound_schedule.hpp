@@ -29,7 +29,7 @@ struct BoundOperation {
   struct Update {
     void (Kernels::*kernel)(Stream& stream, const UpdateArguments& arguments) = nullptr;
     UpdateArguments arguments;
-    std::vector<float*> states;
+    std::vector<void*> states;
     std::vector<DecayRun> runs;
   };
   std::vector<Update> updates;  ///< of matrices, and of other elements

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/dtype.hpp"
 #include "tessera/base/unique_handle.hpp"
 
 #ifdef H5_HAVE_PARALLEL
@@ -52,6 +53,8 @@ void hdf5_check(herr_t result, const std::string& what);
 
 /// Returns the type of UTF-8 text of variable length.
 Hdf5Type hdf5_text_type();
+/// Returns the type of fp32 or bf16 in files, little-endian. HDF5 has none for bf16, so it is described by its fields.
+Hdf5Type hdf5_float_type(DType dtype);
 /// Returns the version of the loaded library, "1.10.8".
 std::string hdf5_version();
 

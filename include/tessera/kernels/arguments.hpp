@@ -258,15 +258,18 @@ constexpr std::uint64_t checksum_weight(std::int64_t i) { return 2 * static_cast
 struct DecayRun {
   std::int64_t begin = 0, end = 0;
   bool decays = false;
-  bool is_padding = false;  ///< is not updated, only copied
-  float scale = 1.0f;       ///< Muon: of the rate, by the matrix's shape
+  bool is_padding = false;   ///< is not updated, only copied
+  float scale = 1.0f;        ///< Muon: of the rate, by the matrix's shape
+  std::uint32_t tensor = 0;  ///< the number of its tensor, and its first element's in that: they place the random words
+  std::int64_t first = 0;    ///< by which states are rounded (kernels/state_rounding.hpp)
 };
 
 /// The arrays that an optimizer's update reads and writes. Each kernel says which states it expects.
 struct UpdateArguments {
   std::int64_t elements = 0;
   float* master = nullptr;           ///< [elements], updated in place, as are the states
-  std::span<float* const> states;    ///< [elements] each; host memory, read when submitted
+  std::span<void* const> states;     ///< [elements] each; host memory, read when submitted
+  DType states_dtype = DType::fp32;  ///< fp32, or bf16, rounded at random
   const float* direction = nullptr;  ///< Muon: [elements], orthogonal
   double momentum = 0;               ///< Muon: 1 - momentum is taken in double
   const void* gradient = nullptr;    ///< [elements]
@@ -288,7 +291,8 @@ struct UpdateArguments {
 ///   m' = m + (1 - momentum)(g - m);  output = g + momentum (m' - g)
 struct DirectionArguments {
   std::int64_t elements = 0;
-  const float* state = nullptr;    ///< [elements]: m, which stays as it is
+  const void* state = nullptr;  ///< [elements]: m, which stays as it is
+  DType state_dtype = DType::fp32;
   const void* gradient = nullptr;  ///< [elements]
   DType gradient_dtype = DType::fp32;
   double momentum = 0.95;

@@ -22,11 +22,12 @@ inline constexpr std::array<std::string_view, 3> kStateNames{"parameter", "first
 inline constexpr std::size_t kStateKinds = kStateNames.size();
 inline constexpr std::array kAllStates{StateKind::parameter, StateKind::first_moment, StateKind::second_moment};
 constexpr std::string_view name_of(StateKind kind) { return kStateNames[static_cast<std::size_t>(kind)]; }
+/// Returns the type in which a kind is kept: masters always in fp32, the optimizer's states in that of optim.moments.
+constexpr DType dtype_of(StateKind kind, DType moments) { return kind == StateKind::parameter ? DType::fp32 : moments; }
 
 struct OptimizerRules {
-  std::span<const StateKind> keeps;  ///< of each element: the master, then the states; all of them in `dtype`
-  DType dtype = DType::fp32;
-  std::string_view kept = {};  ///< what it keeps besides masters, in words
+  std::span<const StateKind> keeps;  ///< of each element: the master, then the states
+  std::string_view kept = {};        ///< what it keeps besides masters, in words
   void (Kernels::*update)(Stream& stream, const UpdateArguments& arguments) = nullptr;
   /// The optimizer that updates all other elements, where this one wants whole matrices.
   OptimizerName others = OptimizerName::adamw;

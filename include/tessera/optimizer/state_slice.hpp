@@ -22,13 +22,16 @@ std::vector<StateSpan> state_spans(OptimizerName name, const Unit& unit, std::in
 
 /// Returns how many numbers the optimizer keeps besides masters on the fullest of `members` members that share a unit.
 std::int64_t state_elements(OptimizerName name, const Unit& unit, std::int64_t members);
+/// Returns the size of masters and states together, end to end, in numbers of the states' type.
+std::int64_t snapshot_elements(OptimizerName name, DType moments, const Unit& unit, std::int64_t members);
 
 /// One kind of state, and where it is.
 struct StateVector : StateSpan {
-  float* data = nullptr;  ///< of element `first`
+  std::byte* data = nullptr;  ///< of element `first`
+  DType dtype = DType::fp32;
 
   /// Returns the address of an element of the slice.
-  float* at(std::int64_t element) const { return data + (element - first); }
+  std::byte* at(std::int64_t element) const { return data + (element - first) * size_of(dtype); }
 };
 
 /// State of elements [first, first + count) of a unit's flat parameter, or of another slice.
@@ -38,11 +41,11 @@ struct StateSlice {
   std::vector<StateVector> vectors;  ///< the master first
   std::vector<TensorRun> runs;       ///< tensor elements in the slice; offsets from its start
 
-  float* master() const { return vectors.front().data; }
+  float* master() const { return reinterpret_cast<float*>(vectors.front().data); }
 };
 
-/// Adds states that lie end to end from `data` on.
-void add_vectors(StateSlice& slice, std::span<const StateSpan> spans, float* data);
+/// Adds kinds of state that lie end to end from `data` on, the optimizer's in `moments`.
+void add_vectors(StateSlice& slice, std::span<const StateSpan> spans, std::byte* data, DType moments);
 
 /// Calls function(run) with the part of each of the slice's runs that has such a state.
 template <class Function>

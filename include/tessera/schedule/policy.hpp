@@ -31,6 +31,7 @@ inline constexpr std::int64_t kInputsInFlight = 2;
 struct SchedulePolicy {
   Strategy strategy = Strategy::zero3;
   OptimizerName optimizer = OptimizerName::adamw;
+  DType moments = DType::fp32;  ///< in which its states are kept
   Wrap wrap = Wrap::block;
   std::int64_t min_params = 1'000'000;
   bool reshard_after_forward = true;

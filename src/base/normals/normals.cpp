@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
+#include <utility>
 
 #include "tessera/base/counter_rng.hpp"
 
@@ -37,6 +39,19 @@ void fill_normals(std::uint64_t seed, std::uint32_t stream, std::uint64_t first,
   best(numbers, first / 4, static_cast<std::int64_t>(blocks), scale, next);
   first += 4 * blocks, next += 4 * blocks;
   if (first < end) fill_part(end);
+}
+
+void detail::fill_words(InstructionSet set, const NormalStream& stream, std::uint64_t first,
+                        std::span<std::uint32_t> out) {
+  using Fill = void(const NormalStream&, std::uint64_t, std::span<std::uint32_t>);
+  constexpr Fill* versions[] = TESSERA_VERSIONS(fill_words);
+  versions[static_cast<std::size_t>(set)](stream, first, out);
+}
+
+void fill_words(std::uint64_t seed, RandomUse use, std::uint32_t stream, std::uint64_t first,
+                std::span<std::uint32_t> out) {
+  static const InstructionSet best = best_instruction_set();
+  detail::fill_words(best, {seed, stream, use}, first, out);
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/packs.cuh"
+#include "cuda/kernels/state_rounding.cuh"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {
@@ -50,13 +51,15 @@ struct Constants {
   float one_minus_beta1, beta2, one_minus_beta2, epsilon;
 };
 
-struct Moments {
-  float *master, *first, *second;
+template <class S>
+struct State {
+  float* master;
+  S *first, *second;
 };
 
 /// Updates the elements of one thread. `first`: of the state, for checksums.
-template <class T, class Copy, bool kept>
-__device__ __forceinline__ void adamw_of_thread(const Moments& state, const T* gradient, Copy* copy, const Runs& runs,
+template <class T, class Copy, class S, bool kept>
+__device__ __forceinline__ void adamw_of_thread(const State<S>& state, const T* gradient, Copy* copy, const Runs& runs,
                                                 const Constants& constants, const StepScalars* scalars, bool aligned,
                                                 std::int64_t first, ChecksumChanges<3, kept>& changes) {
   int number = 0;
@@ -75,6 +78,7 @@ __device__ __forceinline__ void adamw_of_thread(const Moments& state, const T* g
                  : -0.0f;
   const float minus_step = -__fdiv_rn(scalars->learning_rate, scalars->bias_correction1);
   const float inverse_correction2 = __fdiv_rn(1.0f, scalars->bias_correction2);
+  const RoundingWords<S, kFour> words(scalars, run, i);
   const auto update = [&](std::int64_t j, float g, float& p, float& m, float& v) {
     const float p_old = p, m_old = m, v_old = v;
     g = __fmul_rn(g, clip);
@@ -83,9 +87,11 @@ __device__ __forceinline__ void adamw_of_thread(const Moments& state, const T* g
     p = __fmaf_rn(minus_decay, p, p);
     const float root = __fsqrt_rn(__fmul_rn(v, inverse_correction2));
     p = __fmaf_rn(minus_step, __fdiv_rn(m, __fadd_rn(root, constants.epsilon)), p);
+    m = words.rounded(m, static_cast<int>(j - i), 0);
+    v = words.rounded(v, static_cast<int>(j - i), 16);
     changes.note(0, first + j, p_old, p);
-    changes.note(1, first + j, m_old, m);
-    changes.note(2, first + j, v_old, v);
+    changes.template note<S>(1, first + j, m_old, m);
+    changes.template note<S>(2, first + j, v_old, v);
   };
   if (aligned && i >= run.begin && i + kFour <= run.end) {
     float g[kFour], p[kFour], m[kFour], v[kFour];
@@ -103,15 +109,19 @@ __device__ __forceinline__ void adamw_of_thread(const Moments& state, const T* g
     if (copy != nullptr) store_four(copy + i, p);
   } else {
     for (std::int64_t j = i < run.begin ? run.begin : i; j < run.end && j < i + kFour; ++j) {
-      if (!keeps) update(j, to_float(gradient[j]), state.master[j], state.first[j], state.second[j]);
+      if (!keeps) {
+        float m = to_float(state.first[j]), v = to_float(state.second[j]);
+        update(j, to_float(gradient[j]), state.master[j], m, v);
+        state.first[j] = from_float<S>(m), state.second[j] = from_float<S>(v);
+      }
       if (copy != nullptr) copy[j] = from_float<Copy>(state.master[j]);
     }
   }
 }
 
-template <class T, class Copy, bool kept>
+template <class T, class Copy, class S, bool kept>
 __global__ void __launch_bounds__(kThreads)
-    adamw_kernel(Moments state, const T* gradient, Copy* copy, const __grid_constant__ Runs runs,
+    adamw_kernel(State<S> state, const T* gradient, Copy* copy, const __grid_constant__ Runs runs,
                  const Constants constants, const StepScalars* scalars, bool aligned, std::int64_t first,
                  Checksum* sums) {
   ChecksumChanges<3, kept> changes;
@@ -122,7 +132,6 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void CudaKernels::adamw(Stream& stream, const UpdateArguments& a) {
-  const Moments state{a.master, a.states[0], a.states[1]};
   const Constants constants{a.weight_decay, static_cast<float>(1.0 - a.beta1), static_cast<float>(a.beta2),
                             static_cast<float>(1.0 - a.beta2), static_cast<float>(a.epsilon)};
   const bool aligned = is_aligned(a.master) && is_aligned(a.states[0]) && is_aligned(a.states[1]) &&
@@ -133,16 +142,19 @@ void CudaKernels::adamw(Stream& stream, const UpdateArguments& a) {
     for (const DecayRun& run : a.runs.subspan(first, std::min<std::size_t>(kRuns, a.runs.size() - first))) {
       const std::int64_t end = std::min(run.end, a.elements);
       if (run.begin >= end) continue;
-      runs.run[runs.count] = {run.begin, end, run.decays, run.is_padding};
+      runs.run[runs.count] = run, runs.run[runs.count].end = end;
       runs.first_block[runs.count++] = blocks;
       blocks += ceil_div(ceil_div(end, kFour) - run.begin / kFour, std::int64_t{kThreads});
     }
     with_float_type(a.gradient_dtype, [&]<class T>() {
       with_float_type(a.copy_dtype, [&]<class Copy>() {
-        const auto kernel = a.sums != nullptr ? adamw_kernel<T, Copy, true> : adamw_kernel<T, Copy, false>;
-        launch(cuda_stream(stream), blocks_for(blocks, 1), dim3(kThreads), 0, kernel, state,
-               static_cast<const T*>(a.gradient), static_cast<Copy*>(a.copy), runs, constants, a.scalars, aligned,
-               a.first, reinterpret_cast<Checksum*>(a.sums));
+        with_state_type(a.states_dtype, [&]<class S>() {
+          const State<S> state{a.master, static_cast<S*>(a.states[0]), static_cast<S*>(a.states[1])};
+          const auto kernel = a.sums != nullptr ? adamw_kernel<T, Copy, S, true> : adamw_kernel<T, Copy, S, false>;
+          launch(cuda_stream(stream), blocks_for(blocks, 1), dim3(kThreads), 0, kernel, state,
+                 static_cast<const T*>(a.gradient), static_cast<Copy*>(a.copy), runs, constants, a.scalars, aligned,
+                 a.first, reinterpret_cast<Checksum*>(a.sums));
+        });
       });
     });
   }

@@ -36,7 +36,7 @@ struct AttentionSizes {
   /// Returns the mask of one probability, 0 or 1/(1-p), for the sample with this key.
   __device__ float mask(std::uint64_t sample_key, int head, int query, int key) const {
     const ProbabilityMaskPlace place = mask_place(head, query, key);
-    const PhiloxBlock block = philox_block(sample_key, dropout.site, place.block);
+    const PhiloxBlock block = philox_block(sample_key, RandomUse::dropout, dropout.site, place.block);
     const std::uint32_t low = place.word == 0 ? block.word[0] : block.word[1];
     const std::uint32_t high = place.word == 2 ? block.word[2] : block.word[3];
     return dropout.mask_of(place.word < 2 ? low : high);
@@ -44,7 +44,8 @@ struct AttentionSizes {
   /// Returns the masks of queries `query` and + 8, keys `key` and + 8, where `query` and `key` are the first of such a
   /// pair.
   __device__ void masks(std::uint64_t sample_key, int head, int query, int key, float (&mask)[2][2]) const {
-    const PhiloxBlock block = philox_block(sample_key, dropout.site, mask_place(head, query, key).block);
+    const PhiloxBlock block =
+        philox_block(sample_key, RandomUse::dropout, dropout.site, mask_place(head, query, key).block);
 #pragma unroll
     for (int i = 0; i < 4; ++i) mask[i / 2][i % 2] = dropout.mask_of(block.word[i]);
   }

@@ -19,9 +19,15 @@ __device__ __forceinline__ Checksum checksum_of(std::uint32_t word, std::int64_t
 template <int kSums, bool kept>
 struct ChecksumChanges {
   Checksum of[kept ? kSums : 1] = {};
-  /// Notes that element i of an array was replaced.
+  /// Notes that element i of an array of S was replaced. Two elements of 16 bits are a word.
+  template <class S = float>
   __device__ __forceinline__ void note(int array, std::int64_t i, float before, float after) {
-    if constexpr (kept) of[array] += checksum_of(__float_as_uint(after), i) - checksum_of(__float_as_uint(before), i);
+    const auto change = [&](float x) {
+      const std::uint32_t bits = __float_as_uint(x);
+      if constexpr (sizeof(S) == 4) return checksum_of(bits, i);
+      return checksum_of(i % 2 == 0 ? bits >> 16 : bits & 0xffff0000u, i / 2);
+    };
+    if constexpr (kept) of[array] += change(after) - change(before);
   }
 };
 

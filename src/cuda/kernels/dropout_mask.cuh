@@ -5,28 +5,10 @@
 #include <cstdint>
 
 #include "cuda/kernels/packs.cuh"
-#include "tessera/base/counter_rng.hpp"
+#include "cuda/kernels/philox.cuh"
 #include "tessera/kernels/arguments.hpp"
 
 namespace tessera {
-
-struct PhiloxBlock {
-  std::uint32_t word[4];
-};
-
-__device__ __forceinline__ PhiloxBlock philox_block(std::uint64_t key, std::uint32_t stream, std::uint64_t counter) {
-  std::uint32_t c0 = static_cast<std::uint32_t>(counter), c1 = static_cast<std::uint32_t>(counter >> 32), c2 = stream,
-                c3 = static_cast<std::uint32_t>(RandomUse::dropout);
-  std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const std::uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
-    const std::uint32_t high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
-    c0 = high1 ^ c1 ^ k0, c1 = low1, c2 = high0 ^ c3 ^ k1, c3 = low0;
-    k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
-  }
-  return {{c0, c1, c2, c3}};
-}
 
 /// A Dropout as kernels take it. Off: probability 0.
 struct DropoutSource {
@@ -49,10 +31,10 @@ struct DropoutSource {
 
   /// Returns the key of one sample's masks (numbered from the micro-batch's first).
   __device__ std::uint64_t key_of(std::int64_t sample) const {
-    const PhiloxBlock of_sample =
-        philox_block(scalars->seed, site, static_cast<std::uint64_t>(scalars->first_sample + sample));
+    const PhiloxBlock of_sample = philox_block(scalars->seed, RandomUse::dropout, site,
+                                               static_cast<std::uint64_t>(scalars->first_sample + sample));
     const PhiloxBlock of_step = philox_block(of_sample.word[0] | static_cast<std::uint64_t>(of_sample.word[1]) << 32,
-                                             site, static_cast<std::uint64_t>(scalars->step));
+                                             RandomUse::dropout, site, static_cast<std::uint64_t>(scalars->step));
     return of_step.word[0] | static_cast<std::uint64_t>(of_step.word[1]) << 32;
   }
 
@@ -64,11 +46,11 @@ struct DropoutSource {
   /// Returns the masks of `Count` elements from number `first` of the sample with this key.
   template <int Count>
   __device__ void masks(std::uint64_t key, std::uint64_t first, float (&mask)[Count]) const {
-    PhiloxBlock block = philox_block(key, site, first / 4);
+    PhiloxBlock block = philox_block(key, RandomUse::dropout, site, first / 4);
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
       const std::uint64_t element = first + static_cast<std::uint64_t>(i);
-      if (i > 0 && element % 4 == 0) block = philox_block(key, site, element / 4);
+      if (i > 0 && element % 4 == 0) block = philox_block(key, RandomUse::dropout, site, element / 4);
       const auto word = static_cast<std::uint32_t>(element % 4);
       const std::uint32_t low = word == 0 ? block.word[0] : block.word[1];
       const std::uint32_t high = word == 2 ? block.word[2] : block.word[3];

@@ -1,4 +1,6 @@
 #include "kernels/cpu/cpu_kernels.hpp"
+#include "tessera/base/counter_rng.hpp"
+#include "tessera/kernels/state_rounding.hpp"
 
 namespace tessera {
 
@@ -20,13 +22,23 @@ AdamWCoefficients coefficients_of(const UpdateArguments& a, bool decays) {
 
 }  // namespace
 
+const std::uint32_t* CpuKernels::rounding_words(const UpdateArguments& a, const DecayRun& run, std::int64_t begin,
+                                                std::int64_t end, int worker) {
+  if (!is_rounded(a)) return nullptr;
+  const auto count = static_cast<std::size_t>(end - begin);
+  auto* const words = scratch_of(worker).take<std::uint32_t>(end - begin + 15);  // a row's last lanes read on
+  fill_words(a.scalars->seed, RandomUse::rounding, run.tensor,
+             rounding_word(a.scalars->step, run.first + begin - run.begin), {words, count});
+  return words;
+}
+
 void CpuKernels::adamw(Stream&, const UpdateArguments& a) {
   const AdamWCoefficients with_decay = coefficients_of(a, true), without_decay = coefficients_of(a, false);
-  const auto update = vector_.adamw[storage_index(a.gradient_dtype)];
-  update_runs(a, [&](const DecayRun& run, std::int64_t begin, std::int64_t end) {
-    update(run.decays ? with_decay : without_decay,
-           static_cast<const std::byte*>(a.gradient) + begin * size_of(a.gradient_dtype), a.master + begin,
-           a.states[0] + begin, a.states[1] + begin, end - begin);
+  const auto update = vector_.adamw[is_rounded(a) ? 1 : 0][storage_index(a.gradient_dtype)];
+  update_runs(a, [&](const DecayRun& run, std::int64_t begin, std::int64_t end, const std::uint32_t* words) {
+    const auto at = [&](void* data, DType dtype) { return static_cast<std::byte*>(data) + begin * size_of(dtype); };
+    update(run.decays ? with_decay : without_decay, at(const_cast<void*>(a.gradient), a.gradient_dtype),
+           a.master + begin, at(a.states[0], a.states_dtype), at(a.states[1], a.states_dtype), words, end - begin);
   });
 }
 

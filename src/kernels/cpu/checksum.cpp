@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/cpu_kernels.hpp"
 #include "kernels/tiling.hpp"
+#include "tessera/base/math.hpp"
 
 namespace tessera {
 
@@ -16,12 +17,16 @@ void CpuKernels::checksum(Stream&, const void* data, std::int64_t words, std::in
 }
 
 void CpuKernels::add_to_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, std::uint64_t sign) const {
-  const auto add = [&](std::uint64_t* sum, const float* state) {
-    const std::uint64_t here = vector_.checksum(state + begin, end - begin, checksum_weight(a.first + begin));
+  const auto add = [&](std::uint64_t* sum, const void* state, DType dtype) {
+    // Two elements of 16 bits are a word. Pieces begin at whole words; behind an odd end lies padding, which stays.
+    const std::int64_t each = 4 / size_of(dtype), first = begin / each, words = ceil_div(end, each) - first;
+    TESSERA_ASSERT(begin % each == 0 && a.first % each == 0, "an update of a state begins within a word");
+    const std::uint64_t here = vector_.checksum(static_cast<const std::byte*>(state) + 4 * first, words,
+                                                checksum_weight(a.first / each + first));
     std::atomic_ref(*sum).fetch_add(sign * here, std::memory_order_relaxed);
   };
-  add(a.sums, a.master);
-  for (std::size_t i = 0; i < a.states.size(); ++i) add(a.sums + 1 + i, a.states[i]);
+  add(a.sums, a.master, DType::fp32);
+  for (std::size_t i = 0; i < a.states.size(); ++i) add(a.sums + 1 + i, a.states[i], a.states_dtype);
 }
 
 }  // namespace tessera

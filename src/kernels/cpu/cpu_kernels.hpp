@@ -49,21 +49,24 @@ class CpuKernels final : public Kernels {
   std::string description() const override;
 
  private:
-  /// Calls update(run, begin, end) for pieces of all runs that are to change, and makes the copies. Takes tiles that
-  /// caches hold, and keeps the update's checksums, if it has any.
+  /// Whether states are bf16, rounded at random.
+  static bool is_rounded(const UpdateArguments& a) { return a.states_dtype != DType::fp32; }
+  /// Calls update(run, begin, end, words) for pieces of all runs that are to change, and makes the copies. Takes tiles
+  /// that caches hold, and keeps the update's checksums, if it has any. `words`: of the piece's elements, if states are
+  /// rounded.
   template <class Update>
   void update_runs(const UpdateArguments& a, const Update& update) {
     const bool skips = a.scalars->skip != 0;
     if (skips && a.copy == nullptr) return;
     const Tiling tiles = Tiling::of_size(a.elements, kUpdateGrain);
-    pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
+    pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
       const Tile tile = tiles[task];
       for (const DecayRun& run : a.runs) {
         const std::int64_t begin = std::max(run.begin, tile.begin), end = std::min(run.end, tile.end);
         if (begin >= end) continue;
         if (!skips && !run.is_padding) {
           if (a.sums != nullptr) add_to_sums(a, begin, end, -std::uint64_t{1});
-          update(run, begin, end);
+          update(run, begin, end, rounding_words(a, run, begin, end, worker));
           if (a.sums != nullptr) add_to_sums(a, begin, end, 1);
         }
         if (a.copy != nullptr) {  // of what the cache still holds
@@ -73,6 +76,9 @@ class CpuKernels final : public Kernels {
       }
     });
   }
+  /// Returns the random words of elements [begin, end) of a run, in the worker's scratch; null if none are needed.
+  const std::uint32_t* rounding_words(const UpdateArguments& a, const DecayRun& run, std::int64_t begin,
+                                      std::int64_t end, int worker);
   /// Adds sign * the checksums of elements [begin, end) to those of an update.
   void add_to_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, std::uint64_t sign) const;
   static constexpr std::int64_t kUpdateGrain = 16384;  ///< elements of a tile of an update

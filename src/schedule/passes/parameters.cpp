@@ -74,9 +74,8 @@ void Parameters::add_state(OfUnit& of, const Value& slice) {
   UnitState& state = w_.state(slice.unit);
   state.elements = value.elements;
   state.master = add("master ", Category::parameters, space, value);
-  const OptimizerRules& optimizer = rules_of(w_.schedule().policy.optimizer);
   value.kind = ValueKind::moments;
-  value.placement.dtype = optimizer.dtype;
+  value.placement.dtype = w_.schedule().policy.moments;
   const Unit& unit = w_.schedule().unit(slice.unit);
   value.elements = state_elements(w_.schedule().policy.optimizer, unit, unit.padded / state.elements);
   state.moments = add("moments ", Category::optimizer_state, space, value);

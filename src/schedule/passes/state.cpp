@@ -83,8 +83,8 @@ SegmentId write_snapshot(Writer& writer, Parameters& parameters) {
     copy.kind = ValueKind::snapshot;
     copy.unit = unit;
     const std::int64_t world = s.grid.world();
-    copy.elements = s.unit(unit).share(world) + state_elements(s.policy.optimizer, s.unit(unit), world);
-    copy.placement = {s.grid.larger_than_one({Group::shard, Group::replica}), {}, rules_of(s.policy.optimizer).dtype};
+    copy.elements = snapshot_elements(s.policy.optimizer, s.policy.moments, s.unit(unit), world);
+    copy.placement = {s.grid.larger_than_one({Group::shard, Group::replica}), {}, s.policy.moments};
     Storage storage = in_host_memory(at_rest("snapshot " + s.unit(unit).name, Category::optimizer_state));
     writer.state(unit).snapshot = writer.value(writer.write(op, std::move(storage), copy)).storage;
     writer.emit(std::move(op));

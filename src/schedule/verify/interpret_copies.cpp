@@ -78,12 +78,12 @@ void Interpreter::store_snapshot(const Operation& op) {
   demand(master->version == step_ && moments->version == step_ && master->advanced == 0 && moments->advanced == 0,
          "stores state of another version");
   const Value& out = schedule_.value(op.writes[0]);
-  demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype() == master->type.dtype(),
+  demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype() == moments->type.dtype(),
          "a snapshot is of the unit, in its type, and lies on the host");
   const Unit& unit = schedule_.unit(op.unit);
   const std::int64_t world = schedule_.grid.world();
   demand(owners_of(out) == world &&
-             out.elements == unit.share(world) + state_elements(schedule_.policy.optimizer, unit, world),
+             out.elements == snapshot_elements(schedule_.policy.optimizer, schedule_.policy.moments, unit, world),
          "each element must be stored on exactly one rank");
   demand(schedule_.state[op.unit].snapshot == out.storage, "a snapshot lies elsewhere than is noted of the unit");
   demand(stored_.insert(op.unit).second, "stores a unit twice");

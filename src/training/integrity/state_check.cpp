@@ -47,6 +47,9 @@ std::string words_of(StateKind kind) {
   return kWords[static_cast<std::size_t>(kind)];
 }
 
+/// Returns how many words of 32 bits elements of a state take. Slices are multiples of 64 elements.
+std::int64_t words(std::int64_t elements, const StateVector& vector) { return elements * size_of(vector.dtype) / 4; }
+
 /// Adds up the sums of all units with odd weights, so that any single difference shows in those of one.
 RankSums total_of(const RankSums& sums) {
   RankSums total(1);
@@ -140,7 +143,7 @@ void StateCheck::sum_up() {
                        0, &found[unit.number()].copy);
     if (schedule_.is_offloaded(unit)) continue;
     for (const StateVector& vector : state_slice(schedule_, resources_, unit).vectors)
-      kernels.checksum(*stream_, vector.data, vector.count, vector.first,
+      kernels.checksum(*stream_, vector.data, words(vector.count, vector), words(vector.first, vector),
                        &found[unit.number()].state[static_cast<std::size_t>(vector.kind)]);
   }
   stream_->synchronize();
@@ -153,7 +156,7 @@ void StateCheck::sum_up() {
     if (!schedule_.is_offloaded(unit)) continue;
     for (const StateVector& vector : state_slice(schedule_, resources_, unit).vectors)
       resources_.compute->kernels(Queue::host)
-          .checksum(*stream_, vector.data, vector.count, vector.first,
+          .checksum(*stream_, vector.data, words(vector.count, vector), words(vector.first, vector),
                     &sums.found.state[static_cast<std::size_t>(vector.kind)]);
   }
 }

@@ -28,6 +28,7 @@ TEST_CASE("a checkpoint of GPUs resumes on CPUs and the reverse, with the same b
     options.checkpoint.writers_per_node = move.writers;
     options.checkpoint.async = move.writers == 0;
     options.run.device = move.device;
+    options.optim.moments = move.writers == 0 ? StateType::bf16 : StateType::fp32;
     const Outcome before = run(options, move.from, place.path(), 2, 2, tiny_gpt2());
     Options there = resumed(options);
     there.run.device = move.device == DeviceKind::cuda ? DeviceKind::cpu : DeviceKind::cuda;

@@ -13,6 +13,7 @@ TEST_CASE("Muon on GPUs is near the CPU, and has the same bits under strategies,
   options.train.accumulation = 2;
   options.train.steps = 4;
   options.optim.name = OptimizerName::muon;
+  options.optim.moments = StateType::bf16;
   const Architecture architecture = small_model(Family::qwen3);
   const RunOutcome alone = train_locally(options, architecture, 1, 1);
   options.run.device = DeviceKind::cpu;

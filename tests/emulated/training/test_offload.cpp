@@ -34,6 +34,7 @@ TEST_CASE("a GPU whose state rests on the host has the bits of one that keeps it
   poisoned.poison = true;
   for (const DType compute : {DType::fp32, DType::bf16}) {
     options.precision.compute = compute;
+    options.optim.moments = compute == DType::bf16 ? StateType::bf16 : StateType::fp32;
     options.shard.offload = Offload::none;
     const RunOutcome plain = train_locally(options, architecture, 1, 1);
     for (const Offload offload : {Offload::optimizer, Offload::params}) {

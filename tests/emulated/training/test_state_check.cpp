@@ -16,12 +16,13 @@ TEST_CASE("on GPUs a flipped bit is found and located, and nothing else is") {
     DType compute;
     Offload offload;
     OptimizerName optimizer;
+    StateType moments;
     bool graph;
   };
-  const Case cases[] = {{Strategy::ddp, DType::bf16, Offload::none, OptimizerName::adamw, true},
-                        {Strategy::zero1, DType::fp16, Offload::none, OptimizerName::adamw, false},
-                        {Strategy::zero3, DType::bf16, Offload::optimizer, OptimizerName::adamw, true},
-                        {Strategy::zero2, DType::fp32, Offload::none, OptimizerName::muon, true}};
+  const Case cases[] = {{Strategy::ddp, DType::bf16, Offload::none, OptimizerName::adamw, StateType::bf16, true},
+                        {Strategy::zero1, DType::fp16, Offload::none, OptimizerName::adamw, StateType::fp32, false},
+                        {Strategy::zero3, DType::bf16, Offload::optimizer, OptimizerName::adamw, StateType::bf16, true},
+                        {Strategy::zero2, DType::fp32, Offload::none, OptimizerName::muon, StateType::bf16, true}};
   std::uint64_t seed = 1;
   const int tries = std::getenv("TESSERA_LONG") != nullptr ? 3 : 1;
   for (const Case& one : cases) {
@@ -31,6 +32,7 @@ TEST_CASE("on GPUs a flipped bit is found and located, and nothing else is") {
     drawn.options.shard.strategy = one.strategy, drawn.options.shard.offload = one.offload;
     drawn.options.shard.offload_fraction.value = 0.5;
     drawn.options.precision.compute = one.compute, drawn.options.optim.name = one.optimizer;
+    drawn.options.optim.moments = one.moments;
     drawn.options.run.graph = one.graph;
     drawn.world = drawn.ranks_per_node = 2;
     drawn.text = fmt::format("{} {}", name_of(one.strategy), name_of(one.compute));

@@ -295,7 +295,7 @@ class MirroredKernels final : public Kernels {
   void muon_direction(Stream& stream, const DirectionArguments& arguments) override {
     Mirror m(device_, stream);
     DirectionArguments a = arguments;
-    a.state = m.read(a.state, a.elements * 4), a.output = m.write(a.output, a.elements * 4);
+    a.state = m.read(a.state, a.elements * size_of(a.state_dtype)), a.output = m.write(a.output, a.elements * 4);
     a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
     a.scalars = m.read(a.scalars, sizeof(StepScalars));
     kernels_.muon_direction(stream, a);
@@ -332,8 +332,8 @@ class MirroredKernels final : public Kernels {
     Mirror m(device_, stream);
     UpdateArguments a = arguments;
     a.master = m.write(a.master, a.elements * 4);
-    std::vector<float*> states;
-    for (float* const state : a.states) states.push_back(m.write(state, a.elements * 4));
+    std::vector<void*> states;
+    for (void* const state : a.states) states.push_back(m.write(state, a.elements * size_of(a.states_dtype)));
     a.states = states;
     a.direction = m.read(a.direction, a.elements * 4);
     a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));

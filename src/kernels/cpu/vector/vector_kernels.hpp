@@ -87,8 +87,11 @@ struct VectorKernels {
   void (*log_sum_exp_parts)(const float* x, std::int64_t n, float* maximum, float* sum);
 
   // The optimizer.
-  ByStorage<void (*)(const AdamWCoefficients& k, const void* gradient, float* p, float* m, float* v, std::int64_t n)>
-      adamw;
+  /// m and v in fp32, or in bf16 (the second), rounded at random by `words`: one per element, and up to 15 more are
+  /// read.
+  ByStorage<void (*)(const AdamWCoefficients& k, const void* gradient, float* p, void* m, void* v,
+                     const std::uint32_t* words, std::int64_t n)>
+      adamw[2];
   /// out[i] = sum of squares of x[64 i .. 64 i + 64) in double; the last chunk may be short.
   ByStorage<void (*)(const void* x, std::int64_t n, double* out)> square_chunks;
 
