@@ -48,10 +48,9 @@ Corpora open_corpora(World& world, const Options& options, std::int64_t vocab, s
     } else {
       corpora.named = open_validation(options, vocab, settings);
     }
-    corpora.window = is_whole ? window_for(corpora.named, sequence) : sequence;
-    corpora.sets =
-        validation_sets(corpora.named, is_part_of_source ? options.data.val_fraction : 1, corpora.window,
-                        has_document_mask(options.data), is_whole ? LastTargets::filled : LastTargets::left_out);
+    corpora.window = is_whole && !packs_documents(options.data) ? window_for(corpora.named, sequence) : sequence;
+    corpora.sets = validation_sets(corpora.named, is_part_of_source ? options.data.val_fraction : 1, corpora.window,
+                                   options.data, is_whole ? LastTargets::filled : LastTargets::left_out);
   });
   std::string mine;
   for (const ValidationSet& set : corpora.sets) mine += fmt::format("{:016x} ", fingerprint(*set.source));

@@ -58,7 +58,7 @@ std::string activated_text(const ModelParts& model) {
 
 /// Says what a plan assumes of a corpus that it does not read.
 std::string documents_text(const DataOptions& data) {
-  if (data.document_mask != Tristate::automatic || data.source == "synthetic") return "";
+  if (data.document_mask != Tristate::automatic || packs_documents(data) || data.source == "synthetic") return "";
   return "documents: planned for data.document_mask = false; auto is true where the corpus has prompts or "
          "conversations\n";
 }

@@ -43,6 +43,8 @@ TESSERA_NAMED(Offload, {{Offload::none, "none"}, {Offload::optimizer, "optimizer
 TESSERA_NAMED(MatmulPrecision, {{MatmulPrecision::fp32, "fp32"}, {MatmulPrecision::tf32, "tf32"}})
 TESSERA_CHOICES(LogitsPrecision, {{LogitsPrecision::compute, "compute"}, {LogitsPrecision::fp32, "fp32"}})
 TESSERA_NAMED(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})
+TESSERA_NAMED(Packing, {{Packing::stream, "stream"}, {Packing::documents, "documents"}})
+TESSERA_NAMED(TooLong, {{TooLong::cut, "cut"}, {TooLong::skip, "skip"}})
 TESSERA_NAMED(OnError, {{OnError::stop, "stop"}, {OnError::skip, "skip"}})
 TESSERA_NAMED(ChatTurns, {{ChatTurns::all, "all"}, {ChatTurns::last, "last"}})
 TESSERA_NAMED(ChatCounts, {{ChatCounts::assistant, "assistant"}, {ChatCounts::all, "all"}})

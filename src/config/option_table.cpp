@@ -156,6 +156,13 @@ void add_data(Rows& rows) {
               "index of documents (text, or .bin with .bin.idx); auto: true where the corpus has prompts or "
               "conversations")
       .also_by(kPlan | kEval);
+  data.choice("data.packing", &S::packing,
+              "stream: samples are stretches of the corpus; documents: they hold whole documents, which do not attend "
+              "to each other, and padding; needs an index of documents")
+      .also_by(kPlan | kEval);
+  data.choice("data.too_long", &S::too_long,
+              "data.packing = documents: what becomes of a document longer than a sample")
+      .also_by(kEval);
   data.choice("data.order", &S::order, "order of samples within an epoch");
   data.number("data.val_fraction", &S::val_fraction, {0.0, 1.0, false, true},
               "last part of the corpus, kept for evaluation; 0: no evaluation")

@@ -117,13 +117,15 @@ void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
     add_unused(out, reason,
                {"data.text_key", "data.separator", "data.on_error", "data.cache", "data.output", "data.chat_turns",
                 "data.chat_counts"});
-    if (has_document_mask(options.data)) out.push_back({"data.document_mask", reason});
+    if (has_document_mask(options.data)) add_unused(out, reason, {"data.document_mask", "data.packing"});
     const bool generates =
         options.train.sample_every > 0 || !options.generate.prompt.empty() || !options.generate.prompts.empty();
     if (!generates) out.push_back({"data.tokenizer", reason});
   }
   if (options.data.chat_counts == ChatCounts::all)
     out.push_back({"data.chat_turns", "data.chat_counts = all counts every token of a conversation"});
+  if (!packs_documents(options.data))
+    out.push_back({"data.too_long", "only data.packing = documents keeps documents whole"});
   if (!options.data.output.empty()) {
     add_unused(out, "data.output names a file for the tokens instead", {"data.cache"});
     add_unused(out, "data.output is written from data.source only", {"data.val_source"});

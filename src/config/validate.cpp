@@ -103,9 +103,15 @@ void check_ranges(const Options& options) {
   check_replay(options.run);
   if (options.train.epochs == 0.0 && options.train.tokens == 0) validate_for_steps(options, options.train.steps);
   if (has_document_mask(options.data) && options.run.attention == AttentionChoice::cudnn) {
-    throw refusal("run.attention = cudnn does not work with data.document_mask = true")
+    throw refusal("run.attention = cudnn does not work with {}",
+                  packs_documents(options.data) ? "data.packing = documents" : "data.document_mask = true")
         .because("Tessera does not give cuDNN such masks")
         .use("own or auto");
+  }
+  if (packs_documents(options.data) && options.data.document_mask == Tristate::no) {
+    throw refusal("data.packing = documents does not work with data.document_mask = false")
+        .because("documents of one sample would attend to each other")
+        .use("true or auto");
   }
   if (options.data.source.empty()) {
     throw refusal("data.source is empty, so there is nothing to train on")

@@ -19,11 +19,36 @@ void require_sample(const TokenSource& source, TokenRange part, std::int64_t seq
       .use("a longer one, or shorter sequences");
 }
 
-void require_documents(const TokenSource& source) {
-  if (source.has_documents()) return;
-  throw refuse("data.document_mask", true)
+void require_documents(const TokenSource& source, const DataOptions& options) {
+  if (source.has_documents() || !has_document_mask(options)) return;
+  throw refuse(packs_documents(options) ? "data.packing" : "data.document_mask",
+               packs_documents(options) ? "documents" : "true")
       .because("{} has no documents with known borders", source.describe())
       .use("text, or .bin files with an index");
+}
+
+/// Returns the first token of the last `fraction` of a corpus, or of the first document that begins there.
+std::int64_t validation_begin(const TokenSource& source, double fraction, const DataOptions& options) {
+  const std::int64_t first = source.size() - tokens_for_validation(source.size(), fraction);
+  return packs_documents(options) && first > 0 && first < source.size() ? source.document_end(first - 1) : first;
+}
+
+Sampler sampler_of(const TokenSource& source, TokenRange range, std::int64_t seq_len, SampleOrder order,
+                   std::int64_t seed, const DataOptions& options) {
+  if (!packs_documents(options)) return {range, seq_len, order, seed};
+  return {std::make_shared<DocumentPacking>(source, range, seq_len, options.too_long), order, seed};
+}
+
+Split split_of(const TokenSource& source, const DataOptions& options, double fraction, std::int64_t seq_len) {
+  require_documents(source, options);
+  if (!packs_documents(options)) return split_corpus(source.size(), fraction, seq_len);
+  const std::int64_t border = validation_begin(source, fraction, options);
+  if (fraction > 0 && border == source.size()) {
+    throw refuse("data.val_fraction", fraction)
+        .because("the last document of {} is longer", source.describe())
+        .use("a larger one, 0 for no evaluation, or data.val_source");
+  }
+  return {.train = {0, border}, .validation = {border, source.size() - border}};
 }
 
 /// Returns a number for a source's tokens and, where it has them, for some of its documents' borders and masks.
@@ -46,16 +71,18 @@ std::uint64_t fingerprint_with_masks(const TokenSource& source) {
 }  // namespace
 
 std::vector<ValidationSet> validation_sets(std::vector<NamedSource>& sources, double fraction, std::int64_t seq_len,
-                                           bool document_mask, LastTargets last) {
+                                           const DataOptions& options, LastTargets last) {
   std::vector<ValidationSet> sets;
   sets.reserve(sources.size());
   for (NamedSource& one : sources) {
-    if (document_mask) require_documents(*one.tokens);
-    const std::int64_t tokens = one.tokens->size(), first = tokens - tokens_for_validation(tokens, fraction);
-    if (last == LastTargets::filled) one.tokens = filled_to_windows(std::move(one.tokens), first, seq_len);
+    require_documents(*one.tokens, options);
+    const std::int64_t first = validation_begin(*one.tokens, fraction, options);
+    const bool packs = packs_documents(options);
+    if (last == LastTargets::filled && !packs) one.tokens = filled_to_windows(std::move(one.tokens), first, seq_len);
     const TokenRange range{first, one.tokens->size() - first};
-    require_sample(*one.tokens, range, seq_len);
-    sets.push_back({one.name, one.tokens.get(), Sampler(range, seq_len, SampleOrder::sequential, 0)});
+    if (!packs) require_sample(*one.tokens, range, seq_len);
+    sets.push_back(
+        {one.name, one.tokens.get(), sampler_of(*one.tokens, range, seq_len, SampleOrder::sequential, 0, options)});
   }
   return sets;
 }
@@ -63,12 +90,12 @@ std::vector<ValidationSet> validation_sets(std::vector<NamedSource>& sources, do
 Dataset::Dataset(DataSources sources, const DataOptions& options, std::int64_t vocab, std::int64_t seq_len)
     : vocab_(vocab),
       sources_(std::move(sources)),
-      split_(split_corpus(sources_.train->size(), sources_.validation.empty() ? options.val_fraction : 0.0, seq_len)),
-      train_(split_.train, seq_len, options.order, options.seed),
-      validation_(validation_sets(sources_.validation, 1, seq_len, has_document_mask(options), LastTargets::left_out)) {
-  if (has_document_mask(options)) require_documents(*sources_.train);
+      split_(split_of(*sources_.train, options, sources_.validation.empty() ? options.val_fraction : 0.0, seq_len)),
+      train_(sampler_of(*sources_.train, split_.train, seq_len, options.order, options.seed, options)),
+      validation_(validation_sets(sources_.validation, 1, seq_len, options, LastTargets::left_out)) {
   if (split_.validation.count > 0)
-    validation_ = {{"", sources_.train.get(), Sampler(split_.validation, seq_len, SampleOrder::sequential, 0)}};
+    validation_ = {{"", sources_.train.get(),
+                    sampler_of(*sources_.train, split_.validation, seq_len, SampleOrder::sequential, 0, options)}};
 }
 
 std::int64_t Dataset::validation_tokens() const {
@@ -88,6 +115,10 @@ std::uint64_t Dataset::fingerprint() const {
   for (const NamedSource& set : sources_.validation) {
     const std::uint64_t one = fingerprint_with_masks(*set.tokens);
     hash = XXH3_64bits_withSeed(&one, sizeof one, hash);
+  }
+  if (const DocumentPacking* const packing = train_.packing(); packing != nullptr) {
+    const std::array<std::int64_t, 2> packed{packing->samples(), packing->documents()};
+    hash = XXH3_64bits_withSeed(packed.data(), sizeof packed, hash);
   }
   return hash;
 }

@@ -1,6 +1,7 @@
 #include "tessera/data/reader.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
@@ -10,14 +11,16 @@ namespace tessera {
 
 namespace {
 
-/// Marks those among a sample's targets that the loss leaves out: also the first token of each further range.
-void mask_targets(const TokenSource& source, const TokenRanges& ranges, std::int32_t* targets) {
+/// Marks those among a sample's targets [length] that the loss leaves out: also the first token of each further range,
+/// and what follows the last range.
+void mask_targets(const TokenSource& source, const TokenRanges& ranges, std::int32_t* targets, std::int64_t length) {
   std::int64_t begin = 0;  // of a range in the sample: its first token is the target before that
   for (const TokenRange& range : ranges) {
     if (begin > 0) targets[begin - 1] = kUncountedToken;
     source.mask_targets(range.first + 1, range.count - 1, targets + begin);
     begin += range.count;
   }
+  if (begin <= length) std::fill(targets + begin - 1, targets + length, kUncountedToken);
 }
 
 }  // namespace
@@ -33,10 +36,12 @@ void fill_sample(const TokenSource& source, const TokenRanges& ranges, std::int6
       fill_positions(source, range.first, std::min(range.count, length - begin), positions + begin);
     begin += range.count;
   }
-  TESSERA_ASSERT(begin == length + 1, "a sample of {} tokens for sequences of {}", begin, length);
+  // What is left is a document of its own, of tokens that no other attends to.
+  std::fill(row.begin() + begin, row.end(), 0);
+  if (positions != nullptr) std::iota(positions + std::min(begin, length), positions + length, 0);
   std::copy_n(row.begin(), length, tokens);
   std::copy_n(row.begin() + 1, length, targets);
-  mask_targets(source, ranges, targets);
+  mask_targets(source, ranges, targets, length);
 }
 
 std::string place_of(const TokenSource& source, const TokenRanges& ranges) {
@@ -59,12 +64,12 @@ void fill_batch(const TokenSource& source, const Sampler& sampler, std::int64_t 
 std::int64_t counted_targets(const TokenSource& source, const Sampler& sampler, std::int64_t first_sample,
                              std::int64_t samples, std::span<std::int32_t> row) {
   const std::int64_t length = sampler.seq_len();
-  if (!source.masks_loss()) return checked_multiply(samples, length);  // a sample is one range
+  if (!source.masks_loss() && sampler.packing() == nullptr) return checked_multiply(samples, length);
   const auto targets = row.first(static_cast<std::size_t>(length));
   std::int64_t counted = 0;
   for (std::int64_t i = 0; i < samples; ++i) {
     std::ranges::fill(targets, 0);
-    mask_targets(source, sampler.ranges(first_sample + i), targets.data());
+    mask_targets(source, sampler.ranges(first_sample + i), targets.data(), length);
     counted += length - std::ranges::count(targets, kUncountedToken);
   }
   return counted;

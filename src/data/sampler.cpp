@@ -75,10 +75,22 @@ Sampler::Sampler(TokenRange range, std::int64_t seq_len, SampleOrder order, std:
                  seq_len + 1, range.count);
 }
 
+Sampler::Sampler(std::shared_ptr<const DocumentPacking> packing, SampleOrder order, std::int64_t seed)
+    : packing_(std::move(packing)),
+      seq_len_(packing_->seq_len()),
+      samples_(packing_->samples()),
+      seed_(seed),
+      order_(order) {}
+
+std::int64_t Sampler::targets_after(std::int64_t samples) const {
+  return packing_ ? packing_->targets_from(samples) : range_.count - 1 - samples * seq_len_;
+}
+
 TokenRanges Sampler::ranges(std::int64_t sample) const {
   TESSERA_ASSERT(sample >= 0, "sample {}", sample);
   const std::int64_t epoch = sample / samples_, index = sample % samples_;
   const std::int64_t place = order_ == SampleOrder::sequential ? index : Permutation(samples_, seed_, epoch)(index);
+  if (packing_) return packing_->ranges(place);
   return {{range_.first + place * seq_len_, seq_len_ + 1}};
 }
 

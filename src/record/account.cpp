@@ -207,6 +207,17 @@ std::string long_documents_line(const Dataset& data) {
       documents == most ? "the first " : "", documents, length);
 }
 
+/// Says what packing made of the documents.
+std::string packing_line(const DocumentPacking& packing, TooLong rule) {
+  std::string line = fmt::format("\npacking    {} in {} of {}, {} padding", counted(packing.documents(), "document"),
+                                 counted(packing.samples(), "sample"), counted(packing.seq_len(), "token"),
+                                 format_percent(packing.padding()));
+  if (packing.too_long() > 0)
+    line += fmt::format("; {} longer than a sample {}", packing.too_long(),
+                        rule == TooLong::cut ? "are cut" : "are left out");
+  return line;
+}
+
 std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data, const RunLength& length) {
   const StepSchedule& s = planned.schedule;
   const std::int64_t tokens = s.grid.world() * s.policy.accumulation * s.model.tokens();
@@ -225,7 +236,10 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
   }
   line += evaluation_line(options.train, planned, data);
   if (data.masks_loss()) line += "\nloss       " + counted_share(data);
-  if (has_document_mask(options.data)) line += long_documents_line(data);
+  if (const DocumentPacking* const packing = data.train().packing(); packing != nullptr)
+    line += packing_line(*packing, options.data.too_long);
+  else if (has_document_mask(options.data))
+    line += long_documents_line(data);
   if (const std::string left_out = data.source().skipped(); !left_out.empty()) line += "\nleft out   " + left_out;
   for (const ValidationSet& set : data.validation()) {
     if (set.source != &data.source() && !set.source->skipped().empty())

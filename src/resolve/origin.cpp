@@ -101,8 +101,9 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   // Of versions without these options, or without the value auto.
   then.emplace("data.token_bytes", "2"), then.emplace("data.document_mask", "false"),
       then.emplace("data.begin", "none");
-  if (is_open(options, then, "data.document_mask"))
-    arguments.push_back("--data.document_mask=" + then["data.document_mask"]);
+  then.emplace("data.packing", "stream"), then.emplace("data.too_long", "cut");
+  for (const char* const name : {"data.document_mask", "data.packing", "data.too_long"})
+    if (is_open(options, then, name)) arguments.push_back(fmt::format("--{}={}", name, then[name]));
   const auto same = [&](const char* name) {
     const auto all = flat_options(options);
     return std::ranges::find(all, name, &OptionValue::name)->value == then[name];
@@ -116,8 +117,7 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   then["train.seq_len"] = std::to_string(manifest.data.sequence);
   then.emplace("train.global_batch", "0");  // of a version without that option
   const bool is_undecided = is_open(options, then, "train.seq_len") || options.train.seq_len == kFittingLength;
-  if (is_undecided && !may_differ("seq_len"))
-    arguments.push_back(fmt::format("--train.seq_len={}", sequence));
+  if (is_undecided && !may_differ("seq_len")) arguments.push_back(fmt::format("--train.seq_len={}", sequence));
   if (may_differ("global_batch")) return arguments;
   std::int64_t micro_batch = options.train.micro_batch;
   if (is_open(options, then, "train.micro_batch")) {
@@ -226,6 +226,8 @@ std::pair<Options, RunPosition> with_origin(RankContext& context, Options option
   if (taken.is_given("train.global_batch")) options.train.accumulation = 1;
   if (taken.is_given("data.begin")) options.data.begin = taken.data.begin;
   if (taken.is_given("data.document_mask")) options.data.document_mask = taken.data.document_mask;
+  if (taken.is_given("data.packing")) options.data.packing = taken.data.packing;
+  if (taken.is_given("data.too_long")) options.data.too_long = taken.data.too_long;
   if (taken.is_given("data.token_bytes")) options.data.token_bytes = taken.data.token_bytes;
   return {options, position};
 }
@@ -268,7 +270,7 @@ std::vector<std::string_view> wanted(const Options& given) {
              fraction = given.is_given("data.val_fraction");
   if (!given.is_given("precision.compute")) names.emplace_back("precision.logits");  // fp32 has no other choice
   if (!given.eval.choices.empty()) return names;
-  names.insert(names.end(), {"train.seq_len", "data.document_mask"});
+  names.insert(names.end(), {"train.seq_len", "data.document_mask", "data.packing", "data.too_long"});
   if (!source && !sets)
     names.insert(names.end(), {"data.source", "data.token_bytes", "data.synthetic_tokens", "data.seed"});
   if (!names_data(given)) names.insert(names.end(), {"data.val_source", "train.eval_batches"});

@@ -167,6 +167,10 @@ void find_reading(ResolvedRun& run, const ResolveSite& site) {
 void decide_documents(ResolvedRun& run, const ResolveSite& site) {
   DataOptions& data = run.options.data;
   if (data.document_mask != Tristate::automatic || !run.options.eval.choices.empty()) return;
+  if (packs_documents(data)) {
+    data.document_mask = Tristate::yes;
+    return;
+  }
   bool has_prompts = false;
   open_on_all(*site.ranks, run.options, site.stop, [&](const CorpusSettings& settings) {
     std::vector<NamedSource> corpora;

@@ -34,6 +34,33 @@ class Masks(Case):
                          ranks=ranks)
         return logged(self.folder / name), job
 
+    def test_samples_of_whole_documents(self):
+        constant = ["--optim.schedule=constant"]
+        pack = [*constant, "--data.source=pairs.jsonl", "--data.packing=documents"]
+        alone, job = self.losses(*pack)
+        self.assertRegex(" ".join(job.out.split()), r"packing 540 documents in \d+ samples of 32 tokens, \d+% padding ")
+        self.assertEqual(self.losses(*pack, "--shard.strategy=zero2", ranks=2)[0], alone)
+        self.assertNotEqual(self.losses(*constant, "--data.source=pairs.jsonl")[0], alone)
+        half = [word if "train.steps" not in word else "--train.steps=2" for word in TRAIN]
+        self.train(*half, *pack, "--train.accumulation=2", "--checkpoint.every=2", "--run.dir=parts")
+        self.train(*TRAIN, *constant, "--data.source=pairs.jsonl", "--checkpoint.resume=auto", "--run.dir=parts",
+                   "--checkpoint.every=2", ranks=2)
+        self.assertEqual(logged(self.folder / "parts"), alone)
+
+        names = []
+        for number, pair in enumerate(self.pairs[:7]):
+            (self.folder / f"one{number}.jsonl").write_text(json.dumps(pair) + "\n")
+            names.append(f"n{number}:one{number}.jsonl")
+        (self.folder / "all.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in self.pairs[:7]))
+        job = self.job("eval", "parts", "--eval.format=json", "--data.val_source=" + ",".join([*names, "all:all.jsonl"]))
+        self.assertEqual(job.code, 0, job.everything())
+        *each, both = [json.loads(line) for line in job.out.splitlines() if line.startswith("{")]
+        tokens = sum(one["tokens"] for one in each)
+        self.assertEqual(both["tokens"], tokens)
+        self.assertAlmostEqual(both["loss"], sum(one["loss"] * one["tokens"] for one in each) / tokens, places=5)
+        self.refused("train", *TRAIN, *pack, "--data.document_mask=false",
+                     says="data.packing = documents does not work with data.document_mask = false")
+
     def test_every_way_to_the_same_losses(self):
         job = self.job("data", "prepare", "--data.source=pairs.jsonl", "--data.output=pairs.bin")
         self.assertEqual(job.code, 0, job.everything())

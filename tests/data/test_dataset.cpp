@@ -55,12 +55,14 @@ TEST_CASE("Sets that are filled up have every target of their part once, in orde
     const std::int64_t size = between(2, 90), length = between(1, 40), document = between(0, 1) * between(1, 30);
     const Counted corpus(size, document, between(0, 1) * between(2, 5));
     const double fraction = between(0, 1) == 1 ? 1 : 0.7;
+    DataOptions options;
+    options.document_mask = document > 0 ? Tristate::yes : Tristate::no;
     const std::int64_t begin = size - tokens_for_validation(size, fraction);
     if (size - begin < 2) continue;
     INFO(size << " tokens from " << begin << ", windows of " << length << ", documents of " << document);
     std::vector<NamedSource> named;
     named.push_back({"a", std::make_unique<Counted>(corpus)});
-    const ValidationSet set = validation_sets(named, fraction, length, document > 0, LastTargets::filled).front();
+    const ValidationSet set = validation_sets(named, fraction, length, options, LastTargets::filled).front();
     const std::int64_t windows = evaluated_windows(set, 3, 0);
     CHECK(set.samples.targets_after(windows) == 0);
     std::vector<std::int32_t> row(static_cast<std::size_t>(length + 1)), tokens(row.size()), targets(row.size()),
@@ -82,7 +84,7 @@ TEST_CASE("Sets that are filled up have every target of their part once, in orde
   }
   std::vector<NamedSource> one;
   one.push_back({"", synthetic_text(1, 300, 1)});
-  CHECK_THAT(usage_message([&] { validation_sets(one, 1, 15, false, LastTargets::filled); }),
+  CHECK_THAT(usage_message([&] { validation_sets(one, 1, 15, {}, LastTargets::filled); }),
              Contains("a prediction takes two"));
 }
 

@@ -61,7 +61,7 @@ Evaluated evaluate(const Options& options, Family family, std::int64_t world, st
     Evaluator evaluator(context, schedule, optimizer, *player, architecture.vocab);
     std::vector<NamedSource> named;
     if (whole > 0) named.push_back({"", synthetic_text(whole, architecture.vocab, 5)});
-    const std::vector<ValidationSet> all = validation_sets(named, 1, options.train.seq_len, false, LastTargets::filled);
+    const std::vector<ValidationSet> all = validation_sets(named, 1, options.train.seq_len, {}, LastTargets::filled);
     std::vector<Evaluation> sets;
     for (const ValidationSet& set : whole > 0 ? all : data.validation())
       sets.push_back(evaluator.evaluate(set, micro_batches));

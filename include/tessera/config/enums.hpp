@@ -46,6 +46,10 @@ enum class OnError : std::uint8_t { stop, skip };
 /// The turns of a conversation in which the loss may count tokens, and what it counts there.
 enum class ChatTurns : std::uint8_t { all, last };
 enum class ChatCounts : std::uint8_t { assistant, all };
+/// What a sample is: a stretch of the corpus, or whole documents.
+enum class Packing : std::uint8_t { stream, documents };
+/// What becomes of a document that is longer than a sample.
+enum class TooLong : std::uint8_t { cut, skip };
 enum class OptimizerName : std::uint8_t { adamw, muon };
 /// The type in which an optimizer keeps its states.
 enum class StateType : std::uint8_t { fp32, bf16 };
@@ -76,6 +80,8 @@ std::string_view name_of(SampleOrder value);
 std::string_view name_of(OnError value);
 std::string_view name_of(ChatTurns value);
 std::string_view name_of(ChatCounts value);
+std::string_view name_of(Packing value);
+std::string_view name_of(TooLong value);
 
 /// Resolves `shard.reduce` for a strategy.
 inline ReduceWhen resolved_reduce(ReduceWhen when, Strategy strategy) {

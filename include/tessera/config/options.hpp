@@ -77,6 +77,8 @@ struct DataOptions {
   /// Documents in one sample do not attend to each other, and positions restart; see has_document_mask.
   Tristate document_mask = Tristate::automatic;
   std::string begin = "auto";  ///< what stands before each document: auto, none, or a token's content
+  Packing packing = Packing::stream;
+  TooLong too_long = TooLong::cut;  ///< packing = documents: documents longer than a sample
   TokenBytes token_bytes = TokenBytes::automatic;
   std::string chat_template;  ///< file; empty: the template of the tokenizer's folder
   ChatTurns chat_turns = ChatTurns::all;
@@ -85,8 +87,13 @@ struct DataOptions {
   bool operator==(const DataOptions&) const = default;
 };
 
-/// Returns data.document_mask once it is resolved: auto means false until the corpus is known.
-constexpr bool has_document_mask(const DataOptions& data) { return data.document_mask == Tristate::yes; }
+/// Returns whether samples hold whole documents.
+constexpr bool packs_documents(const DataOptions& data) { return data.packing == Packing::documents; }
+/// Returns data.document_mask once it is resolved: auto means false until the corpus is known. Packed documents are
+/// always kept apart.
+constexpr bool has_document_mask(const DataOptions& data) {
+  return data.document_mask == Tristate::yes || packs_documents(data);
+}
 
 /// train.seq_len = fit, until memory has decided the length.
 inline constexpr std::int64_t kFittingLength = -1;

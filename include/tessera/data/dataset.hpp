@@ -32,17 +32,18 @@ struct ValidationSet {
 };
 
 /// What becomes of the last targets of a corpus, which make no sample: they are left out, or the corpus is filled up to
-/// a sample with tokens whose loss does not count.
+/// a sample with tokens whose loss does not count. Packed documents leave none.
 enum class LastTargets : std::uint8_t { left_out, filled };
 
 /// Returns sets of the last `fraction` of each corpus, in order. The corpora must outlive them; `filled` replaces them.
 /// UsageError when a set is shorter than a sample, or with `filled` has no target.
 std::vector<ValidationSet> validation_sets(std::vector<NamedSource>& sources, double fraction, std::int64_t seq_len,
-                                           bool document_mask, LastTargets last);
+                                           const DataOptions& options, LastTargets last);
 
 class Dataset {
  public:
-  /// UsageError when a source is shorter than one sample, or has no documents with data.document_mask.
+  /// UsageError when a source is shorter than one sample, or has no documents with data.document_mask or
+  /// data.packing = documents; that one's parts for training and validation begin and end where documents do.
   Dataset(DataSources sources, const DataOptions& options, std::int64_t vocab, std::int64_t seq_len);
 
   const TokenSource& source() const { return *sources_.train; }

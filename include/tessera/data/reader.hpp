@@ -23,8 +23,9 @@ struct Batch {
   std::int64_t first_sample = 0;
 };
 
-/// Fills tokens and targets [length] with a sample, and `positions` unless it is null. `row` is scratch of length + 1,
-/// as many as the ranges have. UsageError when a token is not below `vocab`.
+/// Fills tokens and targets [length] with a sample, and `positions` unless it is null. `row` is scratch of length + 1;
+/// the ranges have at most as many tokens, and what they leave is padding: tokens 0 in a document of their own, whose
+/// loss does not count. UsageError when a token is not below `vocab`.
 void fill_sample(const TokenSource& source, const TokenRanges& ranges, std::int64_t vocab, std::span<std::int32_t> row,
                  std::int32_t* tokens, std::int32_t* targets, std::int32_t* positions = nullptr);
 

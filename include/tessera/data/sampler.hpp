@@ -1,23 +1,14 @@
 #pragma once
 // The tokens of sample i: a pure function of (seed, i).
 
-#include <boost/container/small_vector.hpp>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "tessera/config/options.hpp"
+#include "tessera/data/packing.hpp"
 
 namespace tessera {
-
-/// A run of tokens of a source.
-struct TokenRange {
-  std::int64_t first = 0, count = 0;
-  bool operator==(const TokenRange&) const = default;
-};
-
-/// The tokens of a sample, end to end; a Sampler's have one range. The first token of a range is not predicted from the
-/// range before.
-using TokenRanges = boost::container::small_vector<TokenRange, 1>;
 
 /// The last part of a corpus is kept for validation.
 struct Split {
@@ -45,23 +36,29 @@ class Permutation {
   int half_bits_;
 };
 
-/// Samples 0, 1, 2, ... without end: epoch after epoch over the n samples of a range.
+/// Samples 0, 1, 2, ... without end: epoch after epoch over the n samples of a range, or of packed documents.
 class Sampler {
  public:
   /// Has n = (range.count - 1) / seq_len samples, at least one (else InternalError: split_corpus has checked).
   Sampler(TokenRange range, std::int64_t seq_len, SampleOrder order, std::int64_t seed);
 
+  Sampler(std::shared_ptr<const DocumentPacking> packing, SampleOrder order, std::int64_t seed);
+
   std::int64_t samples_per_epoch() const { return samples_; }
   std::int64_t seq_len() const { return seq_len_; }
   SampleOrder order() const { return order_; }
 
-  /// Returns the seq_len + 1 tokens of sample i (inputs, and targets shifted by one).
+  /// Returns the packing; null where samples are stretches of the range.
+  const DocumentPacking* packing() const { return packing_.get(); }
+
+  /// Returns the seq_len + 1 tokens of sample i (inputs, and targets shifted by one), fewer of packed documents.
   TokenRanges ranges(std::int64_t sample) const;
   /// Returns the targets of the whole range that are in none of its first `samples` in order.
-  std::int64_t targets_after(std::int64_t samples) const { return range_.count - 1 - samples * seq_len_; }
+  std::int64_t targets_after(std::int64_t samples) const;
 
  private:
   TokenRange range_;
+  std::shared_ptr<const DocumentPacking> packing_;
   std::int64_t seq_len_, samples_, seed_;
   SampleOrder order_;
 };
