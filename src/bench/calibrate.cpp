@@ -166,6 +166,7 @@ Cluster calibrate(RankContext& context, const Options& options, const MachineSha
   Cluster cluster;
   cluster.device = bench.device->kind();
   cluster.name = bench.device->identity().empty() ? cpu_model() : bench.device->model();
+  cluster.host = cpu_model();
   cluster.memory =
       bench.device->total_memory() > 0 ? bench.device->total_memory() : usable_memory() / machine.machine_ranks;
   cluster.ranks_per_node = context.ranks_per_node();

@@ -8,6 +8,8 @@
 #include "commands/plan_rows.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
+#include "tessera/base/wrap.hpp"
+#include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
 
@@ -47,8 +49,10 @@ std::string strategy_times(const Options& options, const std::vector<StrategyRow
   TextTable table({"strategy", ">step", ">+-", ">tokens/s", ">MFU", ">exposed", "limited by"});
   for (auto& [seconds, cells] : ranked) table.row(std::move(cells));
   for (const std::string& line : others) table.line(line);
-  return fmt::format("all strategies: time of a step, predicted with {} ({}), the fastest first\n{}", cluster.file,
-                     cluster.name, table.text());
+  const auto chosen = std::ranges::find_if(rows, &StrategyRow::chosen);
+  const std::string remark = chosen == rows.end() ? "" : remark_on_host(cluster, chosen->schedule, cpu_model());
+  return fmt::format("all strategies: time of a step, predicted with {} ({}), the fastest first\n{}{}", cluster.file,
+                     cluster.name, table.text(), remark.empty() ? "" : wrapped("  " + remark, 2) + "\n");
 }
 
 std::optional<RunCost> planned_cost(const ResolvedRun& run, const std::optional<Cluster>& cluster) {

@@ -7,6 +7,7 @@
 #include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
 
@@ -24,7 +25,8 @@ std::optional<RunPrediction> predict_run(const PlannedRun& planned, const Option
                        cluster.hash,
                        cluster.threads,
                        options.run.threads,
-                       unix_time()};
+                       unix_time(),
+                       remark_on_host(cluster, planned.schedule, cpu_model())};
 }
 
 std::string describe(const RunPrediction& prediction) {
@@ -35,6 +37,7 @@ std::string describe(const RunPrediction& prediction) {
   if (prediction.threads != prediction.run_threads)
     line += fmt::format("\nwarning    the prices are for {} per rank, and this run has {}",
                         counted(prediction.threads, "thread"), prediction.run_threads);
+  if (!prediction.remark.empty()) line += "\nwarning    " + prediction.remark;
   return line;
 }
 

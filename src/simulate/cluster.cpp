@@ -92,6 +92,7 @@ void read_memory(Cluster& cluster, const Setting& setting) {
 constexpr Key kMachine[] = {
     text_key<&Cluster::name>("name"),
     text_key<&Cluster::measured>("measured"),
+    text_key<&Cluster::host>("host"),
     {"device", read_device, [](const Cluster& c) { return std::string(name_of(c.device)); }},
     {"memory", read_memory, [](const Cluster& c) { return c.memory == 0 ? "" : fmt::format("{}", c.memory); }},
     count_key<&Cluster::ranks_per_node>("ranks_per_node"),

@@ -225,6 +225,16 @@ Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const O
   return result;
 }
 
+std::string remark_on_host(const Cluster& cluster, const StepSchedule& schedule, const std::string& processor) {
+  const bool uses_host = copies_in_steps(schedule) && traits_of(schedule.model.device).has_own_memory;
+  if (!uses_host || cluster.host == processor) return "";
+  return fmt::format(
+      "copies and updates on the host are priced as on {}, not as on this one ({}): such steps took up to 18% more "
+      "than "
+      "with prices of another host. tessera bench calibrate measures this one.",
+      cluster.host.empty() ? "another host" : "a host with " + cluster.host, processor);
+}
+
 double exposed_seconds(const Prediction& prediction) {
   double seconds = 0;
   for (const TimeCategory category : kExposed) seconds += prediction.timeline.time[static_cast<std::size_t>(category)];

@@ -32,6 +32,7 @@ Cluster example() {
   Cluster c;
   c.name = "two cores; one socket";  // needs quotes
   c.measured = "2026-11-25, version 0.1.0 (0123abc), 2.4 GHz";
+  c.host = "A Processor (R) @ 2.4 GHz";
   c.device = DeviceKind::cuda;
   c.memory = 80'000'000'000;
   c.ranks_per_node = 8, c.threads = 16;
@@ -62,7 +63,7 @@ TEST_CASE("a cluster file reads back as it was written") {
   const Cluster c = read(text);
   CHECK(cluster_text(c, "# What is measured.\n") == text);
   CHECK(c.name == written.name);
-  CHECK(c.measured == written.measured);
+  CHECK((c.measured == written.measured && c.host == written.host));
   CHECK(c.device == DeviceKind::cuda);
   CHECK(c.memory == written.memory);
   CHECK(c.ranks_per_node == 8);

@@ -178,3 +178,19 @@ TEST_CASE("16,384 ranks of a 70B shape are predicted without memory for it") {
   for (const auto& [name, one] : json["classes"].items()) booked += one["seconds"].get<double>();
   CHECK(booked == Approx(p.step_seconds));
 }
+
+TEST_CASE("Prices of another host are named where the step uses the host") {
+  Cluster cluster = machine_of({});
+  const auto remark = [&](DeviceKind device, Offload offload) {
+    SchedulePolicy policy;
+    policy.offload = offload;
+    return remark_on_host(cluster, planned("nano", policy, 2, 2, 64, device).schedule, "CPU A");
+  };
+  CHECK_THAT(remark(DeviceKind::cuda, Offload::optimizer), Contains("as on another host, not as on this one (CPU A)"));
+  CHECK(remark(DeviceKind::cuda, Offload::none).empty());
+  CHECK(remark(DeviceKind::cpu, Offload::optimizer).empty());
+  cluster.host = "CPU B";
+  CHECK_THAT(remark(DeviceKind::cuda, Offload::optimizer), Contains("as on a host with CPU B"));
+  cluster.host = "CPU A";
+  CHECK(remark(DeviceKind::cuda, Offload::optimizer).empty());
+}

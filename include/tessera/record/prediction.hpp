@@ -24,6 +24,7 @@ struct RunPrediction {
   std::int64_t threads = 1;         ///< compute threads per rank that the prices are for
   std::int64_t run_threads = 1;     ///< those of the run
   double unix_time = 0;             ///< when it was made
+  std::string remark = {};          ///< see remark_on_host
 };
 
 /// Predicts the run's step; nothing without plan.cluster. `options` are resolved. UsageError if the prices are of

@@ -57,6 +57,7 @@ struct Cluster {
   std::string name, file;
   std::string hash;      ///< XXH3 of the file's bytes: 64 bits in hexadecimal
   std::string measured;  ///< date, versions and clocks, as the file says
+  std::string host;      ///< the processor of the machine whose copies and host updates were priced; empty: not said
   DeviceKind device{};
   std::int64_t memory = 0;                          ///< bytes per rank; 0: not said
   std::int64_t ranks_per_node = 0;                  ///< 0: not said

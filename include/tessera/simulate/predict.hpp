@@ -34,6 +34,10 @@ Prediction predict(const StepSchedule& schedule, const MemoryPlan& plan, const O
 /// Returns the seconds for which compute waits for collectives and copies.
 double exposed_seconds(const Prediction& prediction);
 
+/// Returns a sentence where a step copies to or from its host, and the cluster's prices of that are not of a machine
+/// with this processor; empty otherwise.
+std::string remark_on_host(const Cluster& cluster, const StepSchedule& schedule, const std::string& processor);
+
 /// Returns the prediction as `plan` writes it (docs/manual/schedule_json.md).
 nlohmann::ordered_json prediction_json(const Prediction& prediction);
 
