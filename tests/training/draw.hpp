@@ -7,6 +7,7 @@
 #include <string>
 
 #include "session_case.hpp"
+#include "tessera/config/choices.hpp"
 #include "tessera/config/recomputation.hpp"
 
 namespace tessera::testing {
