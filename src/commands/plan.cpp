@@ -144,7 +144,11 @@ struct Planning {
         .because("it needs the prices of a machine")
         .hint("Give plan.cluster = FILE, one of inputs/clusters or what tessera bench calibrate writes");
   }
-  FitSearch search() const { return search_fit(asked, run.shape, prices(), searched_options(asked)); }
+  FitSearch search() const {
+    Options options = asked;
+    if (options.train.seq_len == kFittingLength) options.train.seq_len = run.options.train.seq_len;
+    return search_fit(options, run.shape, prices(), searched_options(options));
+  }
   Timeline timeline() const { return predict(run.planned.schedule, run.planned.plan, run.options, prices()).timeline; }
   /// Returns the prices if the view shows times of the run itself; these may lack what it does not need.
   std::optional<Cluster> timed_cluster() const {

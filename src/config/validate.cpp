@@ -108,10 +108,11 @@ void check_ranges(const Options& options) {
         .because("Tessera does not give cuDNN such masks")
         .use("own or auto");
   }
-  if (packs_documents(options.data) && options.data.document_mask == Tristate::no) {
-    throw refusal("data.packing = documents does not work with data.document_mask = false")
-        .because("documents of one sample would attend to each other")
-        .use("true or auto");
+  require_documents_apart(options.data);
+  if (options.checkpoint.every == kAutomaticEvery && options.checkpoint.keep_every > 0) {
+    throw refuse("checkpoint.keep_every", options.checkpoint.keep_every)
+        .because("checkpoint.every = auto makes checkpoints at any steps")
+        .hint("Give checkpoint.every, a number of steps");
   }
   if (options.data.source.empty()) {
     throw refusal("data.source is empty, so there is nothing to train on")
@@ -126,6 +127,13 @@ void check_ranges(const Options& options) {
 }
 
 }  // namespace
+
+void require_documents_apart(const DataOptions& data) {
+  if (!packs_documents(data) || data.document_mask != Tristate::no) return;
+  throw refusal("data.packing = documents does not work with data.document_mask = false")
+      .because("documents of one sample would attend to each other")
+      .use("true or auto");
+}
 
 void validate(const Options& options) {
   if (options.checkpoint.keep_near.empty())

@@ -46,7 +46,7 @@ Split split_of(const TokenSource& source, const DataOptions& options, double fra
   if (fraction > 0 && border == source.size()) {
     throw refuse("data.val_fraction", fraction)
         .because("the last document of {} is longer", source.describe())
-        .use("a larger one, 0 for no evaluation, or data.val_source");
+        .use("a larger one if there are more documents, 0 for no evaluation, or data.val_source");
   }
   return {.train = {0, border}, .validation = {border, source.size() - border}};
 }
@@ -117,8 +117,8 @@ std::uint64_t Dataset::fingerprint() const {
     hash = XXH3_64bits_withSeed(&one, sizeof one, hash);
   }
   if (const DocumentPacking* const packing = train_.packing(); packing != nullptr) {
-    const std::array<std::int64_t, 2> packed{packing->samples(), packing->documents()};
-    hash = XXH3_64bits_withSeed(packed.data(), sizeof packed, hash);
+    const auto rule = static_cast<std::uint8_t>(packing->rule());
+    hash = XXH3_64bits_withSeed(&rule, sizeof rule, hash);
   }
   return hash;
 }

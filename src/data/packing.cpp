@@ -14,7 +14,7 @@ namespace {
 /// A window has the tokens of about so many samples, because its last one stays half empty.
 constexpr std::int64_t kWindowSamples = 128, kLeastWindow = std::int64_t{1} << 18;
 /// Windows that are kept packed have at most so many ranges in all.
-constexpr std::int64_t kKept = std::int64_t{1} << 20;
+constexpr std::int64_t kKept = std::int64_t{1} << 22;
 
 /// A document, or a piece of one, and the sample that it is in.
 struct Piece {
@@ -65,7 +65,7 @@ DocumentPacking::DocumentPacking(const TokenSource& source, TokenRange range, st
     const Samples samples = pack(window);
     next.first_sample += std::ssize(samples);
     for (const TokenRanges& sample : samples) {
-      next.first_target += targets_of(sample);
+      next.targets_before += targets_of(sample);
       for (const TokenRange& one : sample) tokens_ += one.count;
     }
   }
@@ -118,19 +118,22 @@ std::int64_t DocumentPacking::window_of(std::int64_t sample) const {
 }
 
 std::shared_ptr<const DocumentPacking::Samples> DocumentPacking::samples_of(std::int64_t window) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(recent_, window, &Packed::window);
-  if (found != recent_.end()) {
-    recent_.splice(recent_.begin(), recent_, found);
-    return found->samples;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(recent_, window, &Packed::window);
+    if (found != recent_.end()) {
+      recent_.splice(recent_.begin(), recent_, found);
+      return found->samples;
+    }
   }
   auto samples = std::make_shared<const Samples>(pack(window));
   std::int64_t kept = 0;
   for (const TokenRanges& sample : *samples) kept += std::ssize(sample);
+  const std::lock_guard lock(mutex_);
   recent_.push_front({window, samples, kept});
   kept = 0;
-  for (const Packed& one : recent_) kept += one.ranges;
-  for (; kept > kKept && recent_.size() > 1; recent_.pop_back()) kept -= recent_.back().ranges;
+  for (const Packed& one : recent_) kept += one.range_count;
+  for (; kept > kKept && recent_.size() > 1; recent_.pop_back()) kept -= recent_.back().range_count;
   return samples;
 }
 
@@ -143,9 +146,9 @@ TokenRanges DocumentPacking::ranges(std::int64_t sample) const {
 std::int64_t DocumentPacking::targets_from(std::int64_t first) const {
   if (first >= samples()) return 0;
   const Window& window = windows_[static_cast<std::size_t>(window_of(first))];
-  std::int64_t before = window.first_target;
+  std::int64_t before = window.targets_before;
   for (std::int64_t sample = window.first_sample; sample < first; ++sample) before += targets_of(ranges(sample));
-  return windows_.back().first_target - before;
+  return windows_.back().targets_before - before;
 }
 
 double DocumentPacking::padding() const {

@@ -102,8 +102,10 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   then.emplace("data.token_bytes", "2"), then.emplace("data.document_mask", "false"),
       then.emplace("data.begin", "none");
   then.emplace("data.packing", "stream"), then.emplace("data.too_long", "cut");
-  for (const char* const name : {"data.document_mask", "data.packing", "data.too_long"})
+  for (const char* const name : {"data.packing", "data.too_long"})
     if (is_open(options, then, name)) arguments.push_back(fmt::format("--{}={}", name, then[name]));
+  if (is_open(options, then, "data.document_mask") && !packs_documents(options.data))
+    arguments.push_back("--data.document_mask=" + then["data.document_mask"]);
   const auto same = [&](const char* name) {
     const auto all = flat_options(options);
     return std::ranges::find(all, name, &OptionValue::name)->value == then[name];
@@ -270,7 +272,8 @@ std::vector<std::string_view> wanted(const Options& given) {
              fraction = given.is_given("data.val_fraction");
   if (!given.is_given("precision.compute")) names.emplace_back("precision.logits");  // fp32 has no other choice
   if (!given.eval.choices.empty()) return names;
-  names.insert(names.end(), {"train.seq_len", "data.document_mask", "data.packing", "data.too_long"});
+  names.insert(names.end(), {"train.seq_len", "data.packing", "data.too_long"});
+  if (!packs_documents(given.data)) names.emplace_back("data.document_mask");
   if (!source && !sets)
     names.insert(names.end(), {"data.source", "data.token_bytes", "data.synthetic_tokens", "data.seed"});
   if (!names_data(given)) names.insert(names.end(), {"data.val_source", "train.eval_batches"});

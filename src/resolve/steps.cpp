@@ -166,11 +166,9 @@ void find_reading(ResolvedRun& run, const ResolveSite& site) {
 /// A completion answers its own prompt, and should not see those before it.
 void decide_documents(ResolvedRun& run, const ResolveSite& site) {
   DataOptions& data = run.options.data;
+  require_documents_apart(data);
+  if (packs_documents(data)) data.document_mask = Tristate::yes;
   if (data.document_mask != Tristate::automatic || !run.options.eval.choices.empty()) return;
-  if (packs_documents(data)) {
-    data.document_mask = Tristate::yes;
-    return;
-  }
   bool has_prompts = false;
   open_on_all(*site.ranks, run.options, site.stop, [&](const CorpusSettings& settings) {
     std::vector<NamedSource> corpora;
@@ -233,8 +231,9 @@ FitLimits limits_of_least(const ResolvedRun& run, const ResolveSite& site) {
 
 void decide_length(ResolvedRun& run, const ResolveSite& site) {
   if (run.options.train.seq_len != kFittingLength) return;
-  run.options.train.seq_len =
-      longest_sequence(run.options, run.architecture, run.world, run.ranks_per_node, limits_of_least(run, site));
+  FitLimits limits = limits_of_least(run, site);
+  if (run.options.plan.memory == 0) limits.device -= limits.device / 50;  // it is measured again when data are open
+  run.options.train.seq_len = longest_sequence(run.options, run.architecture, run.world, run.ranks_per_node, limits);
 }
 
 void decide_by_memory(ResolvedRun& run, const ResolveSite& site) {

@@ -229,10 +229,9 @@ std::string remark_on_host(const Cluster& cluster, const StepSchedule& schedule,
   const bool uses_host = copies_in_steps(schedule) && traits_of(schedule.model.device).has_own_memory;
   if (!uses_host || cluster.host == processor) return "";
   return fmt::format(
-      "copies and updates on the host are priced as on {}, not as on this one ({}): such steps took up to 18% more "
-      "than "
-      "with prices of another host. tessera bench calibrate measures this one.",
-      cluster.host.empty() ? "another host" : "a host with " + cluster.host, processor);
+      "copies and updates on the host have the prices of {}, and this one has {}: on another host such steps took up "
+      "to 18% longer than predicted. tessera bench calibrate measures this one.",
+      cluster.host.empty() ? "a host that the file does not name" : "a host with " + cluster.host, processor);
 }
 
 double exposed_seconds(const Prediction& prediction) {

@@ -25,15 +25,15 @@ void require_startable(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   for (const SweepRow& row : rows) {
     if (!row.trains()) continue;
     const Architecture architecture = resolve_architecture(row.options.model);
-    const bool is_undecided = row.options.train.seq_len == kFittingLength;  // memory decides when the row runs
-    const std::tuple what{row.options.data, row.options.model.from, architecture.vocab,
-                          is_undecided ? 1 : sequence_length(row.options, architecture)};
+    Options options = row.options;
+    if (options.train.seq_len == kFittingLength)  // memory decides when the row runs: the least is looked for
+      options.train.seq_len = 1, options.data.packing = Packing::stream;
+    const std::tuple what{options.data, options.model.from, architecture.vocab, sequence_length(options, architecture)};
     try {
       launcher_words(sweep.file.sweep.launcher, row.ranks);
       if (std::ranges::find(seen, what) != seen.end()) continue;
       seen.push_back(what);
-      open_dataset(row.options, std::get<2>(what), std::get<3>(what),
-                   {.threads = allowed_cores(), .say = say, .stop = {}});
+      open_dataset(options, std::get<2>(what), std::get<3>(what), {.threads = allowed_cores(), .say = say, .stop = {}});
     } catch (const UsageError& error) {
       throw UsageError("row {}: {}", row.name, error.what());
     }

@@ -37,7 +37,8 @@ bool CheckpointClock::is_due() const { return seconds_since(last_) >= interval()
 
 std::string CheckpointClock::news() {
   const double now = interval();
-  if (mtbf_ == 0 || std::abs(now - told_) <= told_ / 5) return "";
+  const bool is_best = mtbf_ > 0 && (minutes_ == 0 || now < 60 * minutes_);
+  if (!is_best || std::abs(now - told_) <= told_ / 5) return "";
   const bool is_estimate = std::exchange(told_, now) == 0;
   return fmt::format("every {} (checkpoint.every = auto: one {} {}, and a failure comes every {})", format_seconds(now),
                      is_estimate ? "is assumed to take" : "stops the run for", format_seconds(cost_),

@@ -24,6 +24,8 @@ void drop_unused(Options& options, const std::function<bool(const std::string& n
 
 /// UsageError when a given option is unused, or when two options contradict each other.
 void validate(const Options& options);
+/// UsageError where data.document_mask = false contradicts data.packing = documents.
+void require_documents_apart(const DataOptions& data);
 
 /// Returns the steps at the end of `steps` in which schedule = wsd lets the learning rate fall: decay_fraction of them,
 /// rounded down.

@@ -33,6 +33,7 @@ class DocumentPacking {
   /// Returns the targets in samples `first` .. samples()-1.
   std::int64_t targets_from(std::int64_t first) const;
 
+  TooLong rule() const { return rule_; }
   std::int64_t documents() const { return documents_; }
   /// Returns how many documents were too long.
   std::int64_t too_long() const { return too_long_; }
@@ -42,12 +43,12 @@ class DocumentPacking {
  private:
   using Samples = std::vector<TokenRanges>;
   struct Window {
-    std::int64_t first_sample = 0, first_target = 0;
+    std::int64_t first_sample = 0, targets_before = 0;
   };
   struct Packed {
     std::int64_t window;
     std::shared_ptr<const Samples> samples;
-    std::int64_t ranges;
+    std::int64_t range_count;
   };
   template <class Use>
   void each_document(std::int64_t window, const Use& use) const;

@@ -15,8 +15,7 @@ struct Options;
 SchedulePolicy policy_from(const Options& options);
 
 /// Returns train.seq_len, or the model's context if it is 0. Fine-tuning takes at most 1024 of the context, unless the
-/// 0 was given by the user. Throws UsageError if the length exceeds the context, or is not
-/// yet decided (fit).
+/// 0 was given by the user. Throws UsageError if the length exceeds the context, or is not decided yet (fit).
 std::int64_t sequence_length(const Options& options, const Architecture& architecture);
 
 /// Returns the sizes of train.sample_every's samples: one text, with prompt and continuation as long as the context.
