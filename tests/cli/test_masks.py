@@ -58,8 +58,18 @@ class Masks(Case):
         tokens = sum(one["tokens"] for one in each)
         self.assertEqual(both["tokens"], tokens)
         self.assertAlmostEqual(both["loss"], sum(one["loss"] * one["tokens"] for one in each) / tokens, places=5)
-        self.refused("train", *TRAIN, *pack, "--data.document_mask=false",
-                     says="data.packing = documents does not work with data.document_mask = false")
+        refusal = "data.packing = documents does not work with data.document_mask = false"
+        self.refused("train", *TRAIN, *pack, "--data.document_mask=false", says=refusal)
+        self.refused("train", *TRAIN, *constant, "--data.source=pairs.jsonl", "--data.document_mask=false",
+                     "--checkpoint.resume=auto", "--run.dir=parts", says=refusal)
+        self.train(*TRAIN, "--data.source=pairs.jsonl", "--data.document_mask=false", "--checkpoint.every=2",
+                   "--run.dir=stream")
+        job = self.job("eval", "stream", "--data.packing=documents", "--data.val_source=pairs.jsonl")
+        self.assertEqual(job.code, 0, job.everything())
+        more = [word if "train.steps" not in word else "--train.steps=6" for word in TRAIN]
+        job = self.job("train", *more, *pack, "--checkpoint.resume=auto", "--checkpoint.allow=data", "--run.dir=stream")
+        self.assertEqual(job.code, 0, job.everything())
+        self.assertIn("document_mask = true", (self.folder / "stream" / "config.ini").read_text())
 
     def test_every_way_to_the_same_losses(self):
         job = self.job("data", "prepare", "--data.source=pairs.jsonl", "--data.output=pairs.bin")
