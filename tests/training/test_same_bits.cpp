@@ -235,14 +235,16 @@ TEST_CASE("with prompts that do not count, strategies, worlds and checkpointing 
   require_same_bits_drawn(options, References(options));
 }
 
-TEST_CASE("a prompt of nothing changes no bit, and a corpus of prompts alone no gradient") {
+TEST_CASE("a prompt of nothing changes no bit, and steps of prompts alone have no gradient") {
   const TemporaryFolder folder;
-  const auto trained = [&](const std::function<std::string(const std::string&)>& line_of, double val_fraction = 0.2) {
+  const auto trained = [&](const std::function<std::string(const std::string&)>& line_of, double val_fraction = 0.2,
+                           SampleOrder order = SampleOrder::shuffled) {
     std::string lines;
     for (int i = 0; i < 400; ++i) lines += line_of(drawn_text(i)) + "\n";
     Options options = options_of_lines(folder, lines);
     options.optim.weight_decay = 0;
     options.data.val_fraction = val_fraction;
+    options.data.order = order;
     return train_locally(options, small_gpt2(), 2, 2);
   };
   const RunOutcome plain = trained([](const std::string& text) { return "{\"text\": \"" + text + "\"}"; });
@@ -251,8 +253,12 @@ TEST_CASE("a prompt of nothing changes no bit, and a corpus of prompts alone no 
   const auto prompt_alone = [](const std::string& text) {
     return "{\"prompt\": \"" + text + "\", \"completion\": \"\"}";
   };
-  CHECK_THROWS_WITH(trained(prompt_alone), Catch::Contains("the loss counts none of the"));
-  const RunOutcome none = trained(prompt_alone, 0);
+  CHECK_THROWS_WITH(trained(prompt_alone, 0), Catch::Contains("the loss counts none of the"));
+  const auto answered_last = [](const std::string& text) {
+    const char* const answer = text == drawn_text(399) ? "1" : "";
+    return fmt::format(R"({{"prompt": "{}", "completion": "{}"}})", text, answer);
+  };
+  const RunOutcome none = trained(answered_last, 0, SampleOrder::sequential);
   CHECK(none.losses == std::vector<double>(3, 0.0));
   CHECK(none.norms == std::vector<double>(3, 0.0));
   for (const auto& tensor : none.weights) CHECK(std::ranges::all_of(tensor, [](float v) { return std::isfinite(v); }));

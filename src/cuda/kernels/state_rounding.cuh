@@ -29,7 +29,12 @@ struct RoundingWords {
           for (int k = 0; k < 4 && j + k < kCount; ++k) word[j + k] = four.word[k];
         }
       } else {
-        for (int j = 0; j < kCount; ++j) word[j] = block(first + j).word[(first + j) % 4];
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) {
+          const PhiloxBlock four = block(first + j);
+          const std::uint64_t k = (first + j) % 4;  // an index that varies would put the words into local memory
+          word[j] = k == 0 ? four.word[0] : k == 1 ? four.word[1] : k == 2 ? four.word[2] : four.word[3];
+        }
       }
     }
   }
