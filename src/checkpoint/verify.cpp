@@ -96,9 +96,10 @@ class Verifier {
       const std::int64_t each = size_of(dtype), first = begin <= offset ? 0 : ceil_div(begin - offset, each);
       const std::int64_t last =
           std::min(elements_of(record.runs, kind, manifest_.tensors), end <= offset ? 0 : (end - offset) / each);
+      std::vector<float> values(static_cast<std::size_t>(std::max<std::int64_t>(0, last - first)));
+      convert(bytes + (offset + each * first - begin), dtype, values.data(), DType::fp32, std::ssize(values));
       for (std::int64_t i = first; i < last; ++i) {
-        float value = 0;
-        convert(bytes + (offset + each * i - begin), dtype, &value, DType::fp32, 1);
+        const float value = values[static_cast<std::size_t>(i - first)];
         if (std::isfinite(value)) continue;
         problem(fmt::format("{}: {} of {} is {}", (folder_ / record.name).string(), name_of(kind),
                             element_name(record, kind, i), value));

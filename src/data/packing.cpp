@@ -58,13 +58,10 @@ DocumentPacking::DocumentPacking(const TokenSource& source, TokenRange range, st
   Window next;
   for (std::int64_t window = 0; window < count; ++window) {
     windows_.push_back(next);
-    each_document(window, [&](TokenRange document) {
-      ++documents_;
-      too_long_ += document.count > seq_len_ + 1 ? 1 : 0;
-    });
-    const Samples samples = pack(window);
-    next.first_sample += std::ssize(samples);
-    for (const TokenRanges& sample : samples) {
+    const PackedWindow packed = pack(window);
+    documents_ += packed.documents, too_long_ += packed.too_long;
+    next.first_sample += std::ssize(packed.samples);
+    for (const TokenRanges& sample : packed.samples) {
       next.targets_before += targets_of(sample);
       for (const TokenRange& one : sample) tokens_ += one.count;
     }
@@ -76,37 +73,31 @@ DocumentPacking::DocumentPacking(const TokenSource& source, TokenRange range, st
       .use("other text, a longer train.seq_len, or data.too_long = cut");
 }
 
-/// Calls `use` with each document that begins in the window.
-template <class Use>
-void DocumentPacking::each_document(std::int64_t window, const Use& use) const {
-  const std::int64_t from = range_.first + window * window_tokens_, end = range_.first + range_.count;
-  const std::int64_t to = std::min(from + window_tokens_, end);
-  std::int64_t begin = window == 0 ? from : source_.document_end(from - 1);
-  while (begin < to) {
-    const std::int64_t next = std::min(source_.document_end(begin), end);
-    use(TokenRange{begin, next - begin});
-    begin = next;
-  }
-}
-
-DocumentPacking::Samples DocumentPacking::pack(std::int64_t window) const {
-  const std::int64_t most = seq_len_ + 1;
+/// Packs the documents that begin in the window.
+DocumentPacking::PackedWindow DocumentPacking::pack(std::int64_t window) const {
+  const std::int64_t most = seq_len_ + 1, from = range_.first + window * window_tokens_;
+  const std::int64_t end = range_.first + range_.count, to = std::min(from + window_tokens_, end);
+  PackedWindow packed;
   std::vector<Piece> pieces;
-  each_document(window, [&](TokenRange document) {
-    if (document.count > most && rule_ == TooLong::skip) return;
+  for (std::int64_t begin = window == 0 ? from : source_.document_end(from - 1), next = 0; begin < to; begin = next) {
+    next = std::min(source_.document_end(begin), end);
+    const bool is_too_long = next - begin > most;
+    packed.too_long += is_too_long ? 1 : 0;
+    if (next - begin < 2 || (is_too_long && rule_ == TooLong::skip)) continue;
+    ++packed.documents;
     // The last token of a piece is the first of the next, so that it is predicted, and predicts.
-    for (; document.count >= 2; document.first += seq_len_, document.count -= seq_len_)
-      pieces.push_back({document.first, std::min(document.count, most)});
-  });
+    for (std::int64_t first = begin; next - first >= 2; first += seq_len_)
+      pieces.push_back({first, std::min(next - first, most)});
+  }
+  packed.ranges = std::ssize(pieces);
   const std::size_t samples = fit_best(pieces, most);
   // Samples are numbered in the order in which the corpus has their first documents.
   std::ranges::sort(pieces, {}, &Piece::first);
-  Samples packed;
   std::vector<std::size_t> number(samples, samples);
   for (const Piece& piece : pieces) {
     std::size_t& at = number[piece.sample];
-    if (at == samples) at = packed.size(), packed.emplace_back();
-    packed[at].push_back({piece.first, piece.count});
+    if (at == samples) at = packed.samples.size(), packed.samples.emplace_back();
+    packed.samples[at].push_back({piece.first, piece.count});
   }
   return packed;
 }
@@ -117,30 +108,28 @@ std::int64_t DocumentPacking::window_of(std::int64_t sample) const {
   return std::ranges::upper_bound(windows_, sample, {}, &Window::first_sample) - windows_.begin() - 1;
 }
 
-std::shared_ptr<const DocumentPacking::Samples> DocumentPacking::samples_of(std::int64_t window) const {
+std::shared_ptr<const DocumentPacking::PackedWindow> DocumentPacking::packed(std::int64_t window) const {
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find(recent_, window, &Packed::window);
+    const auto found = std::ranges::find(recent_, window, [](const auto& one) { return one.first; });
     if (found != recent_.end()) {
       recent_.splice(recent_.begin(), recent_, found);
-      return found->samples;
+      return found->second;
     }
   }
-  auto samples = std::make_shared<const Samples>(pack(window));
-  std::int64_t kept = 0;
-  for (const TokenRanges& sample : *samples) kept += std::ssize(sample);
+  auto packed = std::make_shared<const PackedWindow>(pack(window));
   const std::lock_guard lock(mutex_);
-  recent_.push_front({window, samples, kept});
-  kept = 0;
-  for (const Packed& one : recent_) kept += one.range_count;
-  for (; kept > kKept && recent_.size() > 1; recent_.pop_back()) kept -= recent_.back().range_count;
-  return samples;
+  recent_.emplace_front(window, packed);
+  std::int64_t kept = 0;
+  for (const auto& [number, one] : recent_) kept += one->ranges;
+  for (; kept > kKept && recent_.size() > 1; recent_.pop_back()) kept -= recent_.back().second->ranges;
+  return packed;
 }
 
 TokenRanges DocumentPacking::ranges(std::int64_t sample) const {
   const std::int64_t window = window_of(sample);
   const std::int64_t first = windows_[static_cast<std::size_t>(window)].first_sample;
-  return (*samples_of(window))[static_cast<std::size_t>(sample - first)];
+  return packed(window)->samples[static_cast<std::size_t>(sample - first)];
 }
 
 std::int64_t DocumentPacking::targets_from(std::int64_t first) const {

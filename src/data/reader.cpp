@@ -36,7 +36,7 @@ void fill_sample(const TokenSource& source, const TokenRanges& ranges, std::int6
       fill_positions(source, range.first, std::min(range.count, length - begin), positions + begin);
     begin += range.count;
   }
-  // What is left is a document of its own, of tokens that no other attends to.
+  // Padding forms a document of its own, so no other token attends to it.
   std::fill(row.begin() + begin, row.end(), 0);
   if (positions != nullptr) std::iota(positions + std::min(begin, length), positions + length, 0);
   std::copy_n(row.begin(), length, tokens);

@@ -7,6 +7,7 @@
 #include "tessera/backend/stream.hpp"
 #include "tessera/base/clock.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/kernels/state_rounding.hpp"
 #include "tessera/optimizer/rules.hpp"
 #include "tessera/schedule/build.hpp"
 
@@ -19,14 +20,18 @@ double host_update_rate(Kernels& kernels, std::int64_t elements, DType compute_t
   const std::int64_t bucket = std::min(elements, kOffloadBucket);
   const std::int64_t floats = bucket + ceil_div(rules.states() * bucket * size_of(moments), size_of(DType::fp32));
   const std::int64_t most = std::max<std::int64_t>(1, bytes / (floats * size_of(DType::fp32)));
-  // No zeros: moments would become subnormal.
   const auto filled = [](std::int64_t n, float x) { return std::vector<float>(static_cast<std::size_t>(n), x); };
+  // Masters, then moments in their type. No zeros: moments would become subnormal.
+  std::vector<float> one = filled(floats, 0.01F);
+  with_state_type(moments, [&]<class S>() {
+    std::fill_n(reinterpret_cast<S*>(one.data() + bucket), rules.states() * bucket, S(0.01F));
+  });
   std::vector<float> gradient = filled(bucket, 0.02F), copy = filled(bucket, 0);
   std::vector<std::vector<float>> state;
   auto start = std::chrono::steady_clock::now();
   while (state.empty() ||
          (std::ssize(state) < std::min(most, ceil_div(elements, bucket)) && seconds_since(start) < filling))
-    state.push_back(filled(floats, 0.01F));
+    state.push_back(one);
 
   const DecayRun all{0, bucket, true};
   StepScalars scalars;

@@ -93,10 +93,6 @@ double least_offload(RunShape shape, std::int64_t allowed) {
 
 namespace {
 
-bool has_fit(const Options& options) {
-  return options.shard.offload_fraction.fits || options.memory.checkpoint == ActivationCheckpointing::fit;
-}
-
 bool may_drop_activated(const Options& options) {
   return options.memory.keep_activated == Tristate::automatic && keeps_activated(options) &&
          !is_deterministic(options.run);
@@ -171,6 +167,11 @@ std::int64_t longest_sequence(const Options& options, const Architecture& archit
   const std::int64_t most = ceil_div(architecture.context, kStep);
   if (fits_with(most)) return architecture.context;
   return length(std::max<std::int64_t>(1, last_that_fits(0, most, fits_with)));
+}
+
+bool has_fit(const Options& options) {
+  return options.shard.offload_fraction.fits || options.memory.checkpoint == ActivationCheckpointing::fit ||
+         options.train.seq_len == kFittingLength;
 }
 
 bool is_decided_by_memory(const Options& options) { return has_fit(options) || may_drop_activated(options); }

@@ -10,6 +10,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/text_table.hpp"
+#include "tessera/fit/decide_fit.hpp"
 #include "tessera/fit/search.hpp"
 #include "tessera/model/family.hpp"
 
@@ -51,12 +52,9 @@ std::int64_t stepped(double value, std::int64_t step) {
 }
 
 /// Returns the run with as little memory as the options allow, where memory decides.
-RunShape least_shape(RunShape shape, const Options& asked) {
-  if (asked.memory.checkpoint == ActivationCheckpointing::fit) shape.policy.recomputation = Recomputation::all_blocks();
-  if (asked.shard.offload_fraction.fits) shape.policy.offload_fraction = 1;
-  if (asked.memory.keep_activated == Tristate::automatic && !shape.policy.deterministic)
-    shape.policy.keeps_activated = false;
-  return shape;
+RunShape least_shape(const RunShape& run, Options asked) {
+  asked.run.device = run.device, asked.train.seq_len = run.sequence;
+  return run_shape(least_options(asked, run.architecture), run.architecture, run.world, run.ranks_per_node);
 }
 
 LargestRow largest(const RunShape& shape, Strategy strategy, const std::vector<Architecture>& models,

@@ -175,8 +175,9 @@ std::string counted_share(const Dataset& data) {
   std::vector<std::int32_t> row(static_cast<std::size_t>(samples.seq_len()));
   const std::int64_t counted = counted_targets(data.source(), samples, 0, looked_at, row);
   const double share = static_cast<double>(counted) / static_cast<double>(looked_at * samples.seq_len());
-  return fmt::format("over {} of the tokens (not over prompts{})", format_percent(share),
-                     data.source().has_documents() ? ", nor over the first token of a document" : "");
+  return fmt::format("over {} of the tokens (not over prompts{}{})", format_percent(share),
+                     data.source().has_documents() ? ", nor over the first token of a document" : "",
+                     samples.packing() != nullptr ? ", nor over padding" : "");
 }
 
 /// Says how much of each validation set is evaluated, and when.

@@ -6,6 +6,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/engine/device_choice.hpp"
+#include "tessera/fit/decide_fit.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 
 namespace tessera {
@@ -58,6 +59,7 @@ RowNeeds needs_of(const SweepRow& row, Site site, std::int64_t ranks_per_machine
   needs.device = name_of(options.run.device);
   needs.uses_accelerator = traits_of(device_of(options.run)).is_accelerator;
   const FitLimits limits = limits_of(options, site, ranks_per_machine);
+  if (limits.device == 0 && has_fit(options)) return needs;  // the row's own process knows the limit
   const ResolvedRun run(options, {Purpose::sweep, row.ranks, limits});
   needs.bytes = limited_bytes(run.planned.schedule, run.planned.plan);
   if (!needs.missing.empty()) return needs;

@@ -34,13 +34,11 @@ constexpr int kWarning = 60;
 /// Returns the folder of the job scripts: TESSERA_JOBS, of an installation (PREFIX/share/tessera/jobs), or next to the
 /// build.
 Path jobs_folder() {
-  const Path bin = own_executable().parent_path();
-  std::vector<Path> folders{bin / "../share/tessera/jobs", bin / "../../../jobs"};
-  if (const std::string set = variable("TESSERA_JOBS"); !set.empty()) folders = {set};
-  for (const Path& folder : folders) {
-    if (path_exists(folder / "sweep.sbatch") && path_exists(folder / "site.sh")) return folder.lexically_normal();
-  }
-  throw refusal("there are no job scripts sweep.sbatch and site.sh in {}", folders[0].string())
+  const std::string set = variable("TESSERA_JOBS");
+  const Path folder = set.empty() ? installed({"share/tessera/jobs", "jobs"}) : Path(set);
+  if (path_exists(folder / "sweep.sbatch") && path_exists(folder / "site.sh")) return folder.lexically_normal();
+  throw refusal("there are no job scripts sweep.sbatch and site.sh in {}",
+                folder.empty() ? "share/tessera/jobs of this installation" : folder.string())
       .hint("Set TESSERA_JOBS to their folder");
 }
 

@@ -13,8 +13,11 @@ StepSamples::StepSamples(const Options& options, const StepSchedule& schedule, c
       data_(data),
       from_(from),
       row_(static_cast<std::size_t>(schedule.model.sequence) + 1),
-      reader_(data.source(), data.train(), data.vocab(), schedule.model.batch,
-              [this, rank](std::int64_t request) { return first_of_request(request, rank); }) {}
+      row_ahead_(row_.size()),
+      reader_(data.source(), data.train(), data.vocab(), schedule.model.batch, [this, rank](std::int64_t request) {
+        count_ahead(request);
+        return first_of_request(request, rank);
+      }) {}
 
 /// Maps request q of a rank's reader to micro-step q mod K of step q div K, counted from where the session started.
 std::int64_t StepSamples::first_of_request(std::int64_t request, std::int64_t rank) const {
@@ -23,8 +26,26 @@ std::int64_t StepSamples::first_of_request(std::int64_t request, std::int64_t ra
   return from_.next_sample + first_sample_of(request / K, schedule_.grid.world() * K, number, schedule_.model.batch);
 }
 
+std::int64_t StepSamples::count(std::int64_t step, std::span<std::int32_t> row) const {
+  return counted_targets(data_.source(), data_.train(), first_of(step), per_step(), row);
+}
+
+/// Counts the targets of a step when the reader comes to its first micro-batch.
+void StepSamples::count_ahead(std::int64_t request) {
+  const std::int64_t K = schedule_.policy.accumulation, step = from_.step + 1 + request / K;
+  if (request % K != 0) return;
+  const std::int64_t counted = count(step, row_ahead_);
+  const std::lock_guard lock(mutex_);
+  counted_[step] = counted;
+}
+
 std::int64_t StepSamples::counted_targets_of(std::int64_t step) {
-  return counted_targets(data_.source(), data_.train(), first_of(step), per_step(), row_);
+  {
+    const std::lock_guard lock(mutex_);
+    counted_.erase(counted_.begin(), counted_.lower_bound(step));
+    if (const auto ahead = counted_.find(step); ahead != counted_.end()) return ahead->second;
+  }
+  return count(step, row_);
 }
 
 std::string StepSamples::places_of(std::int64_t step) const {

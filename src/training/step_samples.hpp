@@ -2,6 +2,9 @@
 // The samples of a session's steps: their numbers, where they come from, and what a rank is fed of them.
 
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,7 +24,7 @@ class StepSamples {
               std::int64_t rank);
 
   /// Returns how many samples all ranks read in a step, the number of a step's first one, and how many of its targets
-  /// the loss counts. For that, every rank reads the masks of all samples.
+  /// the loss counts. For that, every rank reads the masks of all samples, on the reader's thread where it is ahead.
   std::int64_t per_step() const { return schedule_.samples_per_step(); }
   std::int64_t first_of(std::int64_t step) const { return from_.next_sample + (step - 1 - from_.step) * per_step(); }
   std::int64_t counted_targets_of(std::int64_t step);
@@ -38,12 +41,16 @@ class StepSamples {
 
  private:
   std::int64_t first_of_request(std::int64_t request, std::int64_t rank) const;
+  std::int64_t count(std::int64_t step, std::span<std::int32_t> row) const;
+  void count_ahead(std::int64_t request);
 
   const Options& options_;
   const StepSchedule& schedule_;
   const Dataset& data_;
   const RunPosition from_;
-  std::vector<std::int32_t> row_;  ///< scratch of reading
+  std::vector<std::int32_t> row_, row_ahead_;  ///< scratch of reading, and of the reader's thread
+  std::mutex mutex_;
+  std::map<std::int64_t, std::int64_t> counted_;  ///< targets by step, counted ahead
   BatchReader reader_;
 };
 

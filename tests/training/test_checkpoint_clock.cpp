@@ -50,7 +50,7 @@ TEST_CASE("auto takes the estimate, then what was measured, and no less than a c
   CHECK(clock.interval() == 300);
 }
 
-TEST_CASE("minutes count beside auto, and alone") {
+TEST_CASE("checkpoint.every_minutes bounds the interval of auto, and works without it") {
   CheckpointOptions options;
   CHECK(CheckpointClock(options, 1, 1).interval() == std::numeric_limits<double>::infinity());
   CHECK_FALSE(CheckpointClock(options, 1, 1).is_due());

@@ -46,9 +46,9 @@ enum class OnError : std::uint8_t { stop, skip };
 /// The turns of a conversation in which the loss may count tokens, and what it counts there.
 enum class ChatTurns : std::uint8_t { all, last };
 enum class ChatCounts : std::uint8_t { assistant, all };
-/// What a sample is: a stretch of the corpus, or whole documents.
+/// A sample is a stretch of the corpus, or it holds whole documents.
 enum class Packing : std::uint8_t { stream, documents };
-/// What becomes of a document that is longer than a sample.
+/// A document that is longer than a sample is cut, or left out.
 enum class TooLong : std::uint8_t { cut, skip };
 enum class OptimizerName : std::uint8_t { adamw, muon };
 /// The type in which an optimizer keeps its states.

@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "tessera/config/enums.hpp"
@@ -34,6 +35,7 @@ class DocumentPacking {
   std::int64_t targets_from(std::int64_t first) const;
 
   TooLong rule() const { return rule_; }
+  /// Returns how many documents the samples hold, whole or in pieces.
   std::int64_t documents() const { return documents_; }
   /// Returns how many documents were too long.
   std::int64_t too_long() const { return too_long_; }
@@ -41,19 +43,15 @@ class DocumentPacking {
   double padding() const;
 
  private:
-  using Samples = std::vector<TokenRanges>;
   struct Window {
     std::int64_t first_sample = 0, targets_before = 0;
   };
-  struct Packed {
-    std::int64_t window;
-    std::shared_ptr<const Samples> samples;
-    std::int64_t range_count;
+  struct PackedWindow {
+    std::vector<TokenRanges> samples;
+    std::int64_t documents = 0, too_long = 0, ranges = 0;
   };
-  template <class Use>
-  void each_document(std::int64_t window, const Use& use) const;
-  Samples pack(std::int64_t window) const;
-  std::shared_ptr<const Samples> samples_of(std::int64_t window) const;
+  PackedWindow pack(std::int64_t window) const;
+  std::shared_ptr<const PackedWindow> packed(std::int64_t window) const;
   std::int64_t window_of(std::int64_t sample) const;
 
   const TokenSource& source_;
@@ -64,7 +62,7 @@ class DocumentPacking {
   std::int64_t documents_ = 0, too_long_ = 0, tokens_ = 0;
 
   mutable std::mutex mutex_;
-  mutable std::list<Packed> recent_;  ///< the latest first
+  mutable std::list<std::pair<std::int64_t, std::shared_ptr<const PackedWindow>>> recent_;  ///< the latest first
 };
 
 }  // namespace tessera

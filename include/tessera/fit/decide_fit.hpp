@@ -29,6 +29,9 @@ Options least_options(Options options, const Architecture& architecture);
 std::int64_t longest_sequence(const Options& options, const Architecture& architecture, std::int64_t world,
                               std::int64_t ranks_per_node, const FitLimits& limits);
 
+/// Returns whether an option's value is `fit`, so that a limit is needed.
+bool has_fit(const Options& options);
+
 /// Returns whether memory decides an option: one whose value is `fit`, or memory.keep_activated = auto on a GPU. The
 /// latter does not apply to deterministic runs, because its choice shows in their bits.
 bool is_decided_by_memory(const Options& options);
