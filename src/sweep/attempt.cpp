@@ -271,8 +271,8 @@ RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64
   child.environment = {{"MASTER_PORT", std::to_string(first + ::getpid() % ports)}};
   const bool is_ours = row.trains() || row.command.find("{tessera}") != std::string::npos;
   if (is_ours) child.environment.emplace_back(kRanksVariable, std::to_string(row.ranks));
-  const Variables in_step = variables_in_step();
-  child.environment.insert(child.environment.end(), in_step.begin(), in_step.end());
+  const Variables of_launcher = variables_of_launcher();
+  child.environment.insert(child.environment.end(), of_launcher.begin(), of_launcher.end());
   const std::int64_t before = newest_step(attempt.run());
   attempt.begin(child.words);
   const std::int64_t said_before = size_of(attempt.output());

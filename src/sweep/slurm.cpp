@@ -37,7 +37,7 @@ bool starts_with_any(std::string_view name, std::initializer_list<std::string_vi
 /// Returns whether Slurm, or the launcher of this process, sets the variable to tell about the job, the step or the
 /// rank. The others are the user's.
 bool is_of_job(std::string_view name) {
-  if (starts_with_any(name, {"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT"})) return false;
+  if (starts_with_any(name, {"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_PMIX_"})) return false;
   return starts_with_any(name, {"SLURM_", "PMI_", "PMIX_SERVER_", "PMIX_NAMESPACE", "PMIX_RANK", "PALS_"});
 }
 bool is_of_rank(std::string_view name) {
@@ -62,13 +62,13 @@ bool in_step_of_srun() {
   return !step.empty() && std::strtoul(step.c_str(), nullptr, 10) < kFirstSpecialStep;
 }
 
-Variables variables_in_step() {
-  Variables out;
-  if (!in_step_of_srun()) return out;
-  for (const auto& [name, value] :
-       Variables{{"SLURM_OVERLAP", "1"}, {"OMPI_MCA_ras", "^slurm"}, {"OMPI_MCA_hwloc_base_binding_policy", "none"}}) {
-    if (variable(name.c_str()).empty()) out.emplace_back(name, value);
+Variables variables_of_launcher() {
+  Variables out{{"SLURM_PMIX_FENCE", "ring"}};
+  if (in_step_of_srun()) {
+    out.insert(out.end(),
+               {{"SLURM_OVERLAP", "1"}, {"OMPI_MCA_ras", "^slurm"}, {"OMPI_MCA_hwloc_base_binding_policy", "none"}});
   }
+  std::erase_if(out, [](const auto& each) { return !variable(each.first.c_str()).empty(); });
   return out;
 }
 

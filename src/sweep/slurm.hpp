@@ -13,9 +13,10 @@ namespace tessera {
 /// Returns whether this process runs in a step that srun started, as in the shell of `srun --pty`. A further step then
 /// gets no resources until this one has ended, unless it may overlap with it.
 bool in_step_of_srun();
-/// Returns variables with which a launcher starts ranks there: srun's step overlaps, and Open MPI's mpiexec takes this
-/// machine's cores as they are. Nothing that the user has set, and nothing elsewhere.
-Variables variables_in_step();
+/// Returns variables with which a launcher starts ranks: the ranks of all nodes of a step begin together (jobs/job.sh
+/// says why), and within a step of srun a further one overlaps, and Open MPI's mpiexec takes this machine's cores as
+/// they are. Nothing that the user has set.
+Variables variables_of_launcher();
 
 /// Returns whether this Slurm has GPUs.
 bool cluster_has_gpus();

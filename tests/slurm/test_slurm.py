@@ -89,6 +89,7 @@ class Slurm(Jobs):
             self.assertEqual(rank["CUDA_VISIBLE_DEVICES"], seen[0]["CUDA_VISIBLE_DEVICES"])
             self.assertGreater(int(rank["SLURM_JOB_END_TIME"]), time.time() + 60)
             self.assertNotIn("OMPI_MCA_hwloc_base_binding_policy", rank)
+            self.assertEqual(rank["SLURM_PMIX_FENCE"], "ring")
 
     def test_two_nodes(self):
         words = [*RUN, "--train.steps=5"]

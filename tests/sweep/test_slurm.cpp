@@ -80,14 +80,18 @@ TEST_CASE("An array may have one task less than MaxArraySize, if Slurm tells it"
   CHECK_THROWS_WITH(longest_array(), Contains("allows no arrays of jobs (MaxArraySize = 0"));
 }
 
-TEST_CASE("In a step of srun, launchers get variables that the user has not set") {
+TEST_CASE("Launchers get variables that the user has not set, and more of them in a step of srun") {
   for (const std::string step : {"", "0", "12", "4294967290"}) {
     const FakeVariable set("SLURM_STEP_ID", step), ras("OMPI_MCA_ras", ""), own("SLURM_OVERLAP", "0");
     const bool in_step = step == "0" || step == "12";
     CHECK(in_step_of_srun() == in_step);
-    const Variables variables = variables_in_step();
-    CHECK((std::ranges::find(variables, std::pair<std::string, std::string>("OMPI_MCA_ras", "^slurm")) !=
-           variables.end()) == in_step);
+    const FakeVariable fence("SLURM_PMIX_FENCE", in_step ? "tree" : "");
+    const Variables variables = variables_of_launcher();
+    const auto has = [&](const std::string& name, const std::string& value) {
+      return std::ranges::find(variables, std::pair(name, value)) != variables.end();
+    };
+    CHECK(has("OMPI_MCA_ras", "^slurm") == in_step);
+    CHECK(has("SLURM_PMIX_FENCE", "ring") != in_step);
     for (const auto& [name, value] : variables) CHECK(name != "SLURM_OVERLAP");
   }
 }
