@@ -150,12 +150,15 @@ TEST_CASE("Parts for training and validation meet where a document ends") {
       for (std::int64_t sample = 0; sample < set.samples.samples_per_epoch(); ++sample)
         for (const TokenRange& range : set.samples.ranges(sample)) REQUIRE(range.first >= border);
   }
-  const auto refused = [&](double fraction, TooLong too_long) {
+  const auto opened = [&](const std::vector<std::int64_t>& ends, double fraction, TooLong too_long) {
     DataSources sources;
-    sources.train = std::make_unique<Documents>(std::vector<std::int64_t>{100, 200});
+    sources.train = std::make_unique<Documents>(ends);
     options.val_fraction = fraction, options.too_long = too_long;
     return Dataset(std::move(sources), options, 300, 32);
   };
+  // A border that lies between two documents stays there.
+  CHECK(opened({64, 128, 192, 256}, 0.5, TooLong::cut).split().train.count == 128);
+  const auto refused = [&](double fraction, TooLong too_long) { return opened({100, 200}, fraction, too_long); };
   CHECK_THROWS_WITH(refused(0.1, TooLong::cut), Contains("data.val_fraction") && Contains("the last document"));
   CHECK_THROWS_WITH(refused(0, TooLong::skip), Contains("no document of 2 to 33 tokens"));
   CHECK(refused(0, TooLong::cut).train().samples_per_epoch() == 7);
