@@ -1,7 +1,10 @@
 #include "tessera/backend/device_monitor.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <limits>
+#include <utility>
 
 #include "tessera/base/refuse.hpp"
 
@@ -46,6 +49,41 @@ DeviceSample DeviceMonitor::sample() const {
   s.energy = energy_(device_, &millijoules) == 0 ? static_cast<double>(millijoules) * 1e-3 : kUnknown;
   s.clock = clock_(device_, kMultiprocessors, &megahertz) == 0 ? megahertz * 1e6 : kUnknown;
   return s;
+}
+
+DeviceHealth DeviceMonitor::health() const {
+  // NVML's struct of a place on PCI, the version that ends with the name; its functions are missing in old drivers.
+  struct Place {
+    std::array<char, 16> short_name;
+    std::array<unsigned, 5> numbers;
+    std::array<char, 32> name;
+  };
+  constexpr std::array<std::pair<unsigned long long, const char*>, 5> kReasons{{{0x8, "a fault or its power supply"},
+                                                                                {0x20, "its temperature"},
+                                                                                {0x40, "its temperature"},
+                                                                                {0x80, "the power supply"},
+                                                                                {0x4, "its power limit"}}};
+  constexpr unsigned kMultiprocessors = 1;
+  DeviceHealth health;
+  try {
+    const auto place = library_.function<int (*)(NvmlDevice, Place*)>("nvmlDeviceGetPciInfo_v3");
+    const auto most = library_.function<int (*)(NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetMaxClockInfo");
+    const auto reasons =
+        library_.function<int (*)(NvmlDevice, unsigned long long*)>("nvmlDeviceGetCurrentClocksThrottleReasons");
+    Place at{};
+    unsigned megahertz = 0;
+    unsigned long long bits = 0;
+    if (place(device_, &at) == 0) health.bus = at.name.data();
+    if (most(device_, kMultiprocessors, &megahertz) == 0) health.full_clock = megahertz * 1e6;
+    if (reasons(device_, &bits) != 0) return health;
+    const auto* const reason = std::ranges::find_if(kReasons, [&](const auto& one) { return (bits & one.first) != 0; });
+    if (reason != kReasons.end()) health.slowed = reason->second;
+  } catch (const UsageError&) {  // what is known by then stands
+  }
+  // The system's name has a domain of four digits and small letters, NVML's one of eight.
+  std::ranges::transform(health.bus, health.bus.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (health.bus.size() > 12) health.bus.erase(0, health.bus.size() - 12);
+  return health;
 }
 
 std::string DeviceMonitor::driver_version() const {

@@ -1,4 +1,6 @@
 // The table of commands, from which help, dispatch, messages about unknown commands and docs/manual/commands.md come.
+#include <algorithm>
+
 #include "tessera/bench/commands.hpp"
 #include "tessera/commands/command.hpp"
 #include "tessera/commands/commands.hpp"
@@ -22,6 +24,13 @@ constexpr Command kCommands[] = {
     {"sweep", "", InputFile::of_sweep, "several runs side by side, here or over Slurm, from one file",
      "tessera sweep inputs/sweeps/strategies.ini --sweep.action=run", R::sweep, R::none, false,
      [](Call& call) { return run_sweep(call.input, call.settings); }},
+    {"doctor", "", InputFile::optional, "what of machines, launcher and run folder slows a run down, or prevents it",
+     "mpiexec -n 2 tessera doctor inputs/quickstart.ini --run.dir=RUN", R::train, R::none, true,
+     [](Call& call) {
+       const auto is_of_model = [](const Setting& setting) { return setting.name.starts_with("model."); };
+       return run_doctor(*call.world, call.options,
+                         !call.input.empty() || std::ranges::any_of(call.settings, is_of_model));
+     }},
     {"postmortem", "RUN", InputFile::none, "who waits for whom in a run that hangs or was killed, rank by rank",
      "tessera postmortem RUN", R::none, R::none, false, [](Call& call) { return run_postmortem(call.path()); }},
     {"generate", "CHECKPOINT_OR_FOLDER", InputFile::none,

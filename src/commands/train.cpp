@@ -11,6 +11,7 @@
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/data/evaluation.hpp"
+#include "tessera/doctor/doctor.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/record/account.hpp"
 #include "tessera/record/machine_load.hpp"
@@ -155,6 +156,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
       prediction};
   const std::string account_text = account_before(options, run.planned, *run.data, session.length(),
                                                   session.resources(), session.player(), run.machine);
+  const std::vector<Finding> findings = examine(world, options, run.machine, &device, false);
   if (recorder != nullptr) {
     if (const std::string dropouts = dropouts_of(options.model.from);
         !dropouts.empty() && !options.is_given("model.dropout")) {
@@ -174,6 +176,8 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     if (!decided.empty()) say("resolved   " + decided);
     say(account_text);
     say(near);
+    if (const Finding* finding = worst(findings); finding != nullptr)
+      say(fmt::format("doctor     {}: {}. {}", finding->subject, finding->says, finding->remedy + "."));
     if (prediction) {
       const std::int64_t left = session.steps() - session.step();
       say(describe(*prediction));

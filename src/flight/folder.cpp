@@ -1,14 +1,11 @@
 // Where the files of a run's ranks lie.
 
-#include <sys/vfs.h>
-
-#include <algorithm>
-#include <array>
 #include <system_error>
 
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/durable_file.hpp"
+#include "tessera/files/file_system.hpp"
 #include "tessera/flight/recorder.hpp"
 
 namespace tessera {
@@ -18,12 +15,7 @@ namespace {
 /// Returns whether a file system is reached over a network. A mapped file there would be written back over it, again
 /// and again, from every rank.
 bool lies_on_network(const std::filesystem::path& path) {
-  constexpr std::array<std::uint32_t, 7> kTypes = {
-      0x6969,     0x0BD00BD0, 0x47504653, 0x19830326,
-      0x00C36400, 0xFF534D42, 0xFE534D42};  // NFS, Lustre, GPFS, BeeGFS, Ceph, CIFS, SMB 2
-  struct statfs about {};
-  if (::statfs(path.c_str(), &about) != 0) return false;
-  return std::ranges::find(kTypes, static_cast<std::uint32_t>(about.f_type)) != kTypes.end();
+  return file_system_of(path).reach == FileSystemReach::network;
 }
 
 std::filesystem::path made(const std::filesystem::path& folder) {

@@ -1,11 +1,8 @@
 #include "tessera/run/lock.hpp"
 
 #include <fcntl.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -16,6 +13,7 @@
 #include "tessera/base/waited_time.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
+#include "tessera/files/file_system.hpp"
 #include "tessera/files/process_owner.hpp"
 
 namespace tessera {
@@ -32,15 +30,6 @@ struct flock byte_range(std::int64_t first, std::int64_t length) {
   lock.l_start = first;
   lock.l_len = length;
   return lock;
-}
-
-/// Returns whether all users of this file system see it through one kernel.
-bool is_local(const std::filesystem::path& path) {
-  constexpr std::array<std::int64_t, 5> kTypes = {0xEF53, 0x58465342, 0x9123683E, 0x01021994,
-                                                  0x794C7630};  // ext, xfs, btrfs, tmpfs, overlay
-  struct statfs about {};
-  if (::statfs(path.c_str(), &about) != 0) return false;
-  return std::ranges::find(kTypes, static_cast<std::int64_t>(about.f_type)) != kTypes.end();
 }
 
 }  // namespace
@@ -172,7 +161,7 @@ bool folder_has_owner(const std::filesystem::path& folder, const std::string& no
     std::error_code unseen;
     std::filesystem::path there = std::filesystem::absolute(folder, unseen);
     while (there.has_relative_path() && !std::filesystem::exists(there, unseen)) there = there.parent_path();
-    if (is_local(there) || waited.look() >= patience) return false;
+    if (file_system_of(there).reach == FileSystemReach::machine || waited.look() >= patience) return false;
     std::this_thread::sleep_for(kLookEvery);
   }
 }

@@ -16,6 +16,7 @@ PARTS = {
     "cli": ["main.cpp", "commands/program.cpp", "commands/version.cpp", "sweep/sweep.cpp"],
     "cli/test_train.py": ["commands/train.cpp", "training/train_loop.cpp"],
     "cli/test_stop.py": ["training/job_end.cpp"],
+    "cli/test_bad_input.py": ["base/error.cpp", "commands/doctor.cpp"],
     "cli/test_flight.py": ["commands/postmortem.cpp", "training/flight.cpp"],
     "flight/test_recorder.cpp": ["flight/folder.cpp"],
     "flight/test_survey.cpp": ["flight/report.cpp"],
@@ -41,7 +42,6 @@ PARTS = {
     # devices, streams and events are one thing to their users
     "backend/test_streams.cpp": ["backend/cpu/*.cpp"],
     "base/test_mapped_file.cpp": ["base/mapping.cpp"],
-    "cli/test_bad_input.py": ["base/error.cpp"],
     # the same cases test every communicator, on threads and (tests/mpi) on processes
     "comm/test_communicators.cpp": ["comm/collective_call.cpp", "comm/emulated.cpp", "comm/make_communicator.cpp",
                                     "comm/point_to_point/*.cpp", "comm/shared/*.cpp", "comm/shared_region.cpp"],

@@ -235,6 +235,18 @@ class Launchers(Case):
         self.assertFalse((self.folder / "run").exists())
         return said
 
+    def test_the_doctor_finds_it_before(self):
+        model = [word for word in TINY if word.startswith("--model.")]
+        job = self.job("doctor", *model, "--run.dir=runs/a", ranks=2)
+        self.assertEqual(job.code, 0, job.everything())
+        for subject in ("ranks +fine +2 ranks", "memory", "MPI", "run folder +fine", "step +fine"):
+            self.assertRegex(job.out, f"(?m)^{subject}")
+        self.assertEqual(list(self.folder.iterdir()), [])
+        job = self.job("doctor", *model, "--model.heads=3", "--run.dir=/proc/a", ranks=2)
+        self.assertEqual(job.code, 2, job.everything())
+        self.assertRegex(job.out, r"(?m)^run folder refused +/proc \(unknown\) on \S+ takes no files")
+        self.assertRegex(job.out, r"(?m)^step +refused +model\.width = 32 is not a multiple of model\.heads = 3")
+
     def test_slurm_without_a_process_manager(self):
         self.assertRegex(self.alone(SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="0"),
                          r"tessera: Slurm started 2 tasks .*\. Use srun --mpi=pmix")

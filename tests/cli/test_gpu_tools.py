@@ -101,6 +101,21 @@ class Tools(Case):
         for when in ("start", "end"):  # a driver that does not see this run sees no other
             self.assertNotEqual(self.facts[f"gpu_foreign_processes_{when}"], self.facts[f"gpu_foreign_processes_{when}"])
 
+    def test_the_doctor_sees_a_hot_gpu_of_two_ranks(self):
+        os.environ["NVML_SPY_HOT"] = "1"
+        self.addCleanup(os.environ.pop, "NVML_SPY_HOT", None)
+        said = self.doctor(2, 2)
+        self.assertRegex(said, r"GPUs +refused +ranks 0 and 1 use the same GPU of ")
+        self.assertRegex(said, r"clocks +warning +the GPU of rank 1 on \S+ runs at 1410 of 1980 MHz\s+because of its\s+temperature")
+        del os.environ["NVML_SPY_HOT"]
+        self.assertRegex(self.doctor(0, 0), r"GPUs +fine +1 x emulated GPU")
+        self.assertRegex(self.doctor(2, 0, "--run.share_gpu=true"), r"GPUs +warning +ranks")
+
+    def doctor(self, ranks, code, *options):
+        job = self.job("doctor", "--run.device=cuda", "--run.threads=1", *options, ranks=ranks)
+        self.assertEqual(job.code, code, job.everything())
+        return job.out
+
     def test_other_processes_on_the_gpu_are_counted(self):
         os.environ["NVML_SPY_PROCESSES"] = "4"
         self.addCleanup(os.environ.pop, "NVML_SPY_PROCESSES")

@@ -18,6 +18,13 @@ struct DeviceSample {
   double clock = 0;              ///< Hz, of the multiprocessors
 };
 
+/// What holds a GPU back. Values that the driver does not report are 0 or empty.
+struct DeviceHealth {
+  double full_clock = 0;  ///< Hz, the most of the multiprocessors
+  std::string slowed;     ///< why the clock is held below that, other than for want of work; "its temperature"
+  std::string bus;        ///< "0000:65:00.0", its place on PCI as the system names it
+};
+
 /// NVML's functions by name, with the few types that they need: its header is not everywhere, and its ABI is stable.
 class DeviceMonitor {
  public:
@@ -28,6 +35,7 @@ class DeviceMonitor {
   DeviceMonitor& operator=(const DeviceMonitor&) = delete;
 
   DeviceSample sample() const;
+  DeviceHealth health() const;
   /// Returns "550.54.15"; empty where the driver does not report it.
   std::string driver_version() const;
   /// Returns the number of processes that compute on the GPU, this one included; -1 where the driver does not report

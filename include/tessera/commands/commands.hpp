@@ -19,6 +19,10 @@ int run_train(World& world, const Options& given, const Invocation& invocation);
 /// folder. Text or JSON goes to the standard output of rank 0, and a summary to its standard error.
 int run_generate(World& world, Options options, const std::filesystem::path& model);
 
+/// `tessera doctor`: prints what of the machines, the launcher and the run folder would slow a run down, or prevent it;
+/// with a model also whether its step can run here. Returns 2 where a training would be refused.
+int run_doctor(World& world, const Options& options, bool has_model);
+
 /// `tessera eval`: evaluates `model`, a run, a checkpoint or a Hugging Face folder, and prints the results on rank 0.
 /// Options that are not given are as the checkpoint's run had them, so that its own evaluation is repeated.
 int run_eval(World& world, Options options, const std::filesystem::path& model);

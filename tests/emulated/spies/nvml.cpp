@@ -1,7 +1,7 @@
 // A driver's monitor with numbers that are known: 37% busy, 123,456,789 bytes, 345.678 W, 1410 MHz, 1.5 J more at each
 // question.
-// Its driver is 550.54.15, and it has NVML_SPY_PROCESSES processes (else none). NVML_SPY_LACKS = energy: as on GPUs
-// that do not count it.
+// It is idle, and held back by its temperature where NVML_SPY_HOT is set. Its driver is 550.54.15, and it has
+// NVML_SPY_PROCESSES processes (else none). NVML_SPY_LACKS = energy: as on GPUs that do not count it.
 
 #include <cstdlib>
 #include <cstring>
@@ -60,6 +60,20 @@ int nvmlDeviceGetTotalEnergyConsumption(void* handle, unsigned long long* millij
   if (std::getenv("NVML_SPY_LACKS") != nullptr) return kNotSupported;
   static unsigned long long total = 1000000;
   *millijoules = total += 1500;
+  return found(handle);
+}
+
+int nvmlDeviceGetPciInfo_v3(void* handle, char* place) {
+  std::memset(place, 0, 36);
+  std::strcpy(place + 36, "00000000:65:00.0");
+  return found(handle);
+}
+int nvmlDeviceGetMaxClockInfo(void* handle, unsigned kind, unsigned* megahertz) {
+  *megahertz = 1980;
+  return kind == 1 ? found(handle) : kInvalid;
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void* handle, unsigned long long* bits) {
+  *bits = std::getenv("NVML_SPY_HOT") != nullptr ? 0x21 : 0x1;  // also idle, which is no reason
   return found(handle);
 }
 
