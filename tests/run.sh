@@ -1,25 +1,24 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test but those labelled `long`; the last lines are CTest's summary.
+# Installs what is missing, builds, and runs the tests; the last lines are CTest's summary.
 #
-#   tests/run.sh [CTEST OPTIONS]      for example: tests/run.sh -R golden
+#   tests/run.sh [--sanitized] [CTEST OPTIONS]      for example: tests/run.sh -R golden
 #
-# Two builds: build/ci (all tests) and build/asan (the unit tests under AddressSanitizer and UBSan, and the memory
-# that MPI programs leave; listed as asan.NAME).
+# Alone: build/ci with all tests but those labelled `thorough` or `long`, and a third of the drawn cases. With --sanitized:
+# all but those labelled `long`, and build/asan with the unit tests under AddressSanitizer and UBSan, and the memory that
+# MPI programs leave (listed as asan.NAME).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-jobs/setup.sh --packages python3-pip
-
-# NVIDIA's cuobjdump and the nvdisasm that it calls, which not every toolkit brings: for the tests `resources` and
-# `loads`, which are skipped without them.
-tools=build/tools
-if [[ -n $(command -v nvcc || compgen -G '/usr/local/cuda*/bin/nvcc') && ! -e $tools/nvidia/cu13/bin/nvdisasm ]] && ! command -v nvdisasm >/dev/null; then
-  python3 -m pip install --quiet --root-user-action=ignore --upgrade --target "$tools" nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm ||
-    echo "tests: no cuobjdump can be had: the tests 'resources' and 'loads' are skipped" >&2
+sanitized=
+if [[ ${1:-} == --sanitized ]]; then
+  sanitized=1
+  shift
 fi
 
-# Installs what single tests use and no build needs. The readers of event files and offline runs, for the tests
+# Installs what only thorough tests use. NVIDIA's cuobjdump, and the nvdisasm that it calls, which not every toolkit
+# brings, are for `resources` and `loads`. The readers of event files and offline runs, for the tests
 # `postprocess.tensorboard` and `postprocess.wandb`, lie apart, because they bring a numpy that Debian's h5py cannot take.
+tools=build/tools
 install_for_tests() {
   local package
   for package in tensorboard wandb; do
@@ -31,14 +30,24 @@ install_for_tests() {
   jobs/setup.sh --packages munge slurmctld slurmd slurm-client iproute2 ||
     echo "tests: no Slurm can be installed: the test 'slurm' is skipped" >&2
 }
-
-install_for_tests &
-installing=$!
+if [[ -n $sanitized ]]; then
+  jobs/setup.sh --packages python3-pip
+  if [[ -n $(command -v nvcc || compgen -G '/usr/local/cuda*/bin/nvcc') && ! -e $tools/nvidia/cu13/bin/nvdisasm ]] && ! command -v nvdisasm >/dev/null; then
+    python3 -m pip install --quiet --root-user-action=ignore --upgrade --target "$tools" nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm ||
+      echo "tests: no cuobjdump can be had: the tests 'resources' and 'loads' are skipped" >&2
+  fi
+  install_for_tests &
+  installing=$!
+fi
 jobs/setup.sh ci
-jobs/setup.sh asan
-wait "$installing"
 # shellcheck source=jobs/mpi_env.sh
 source jobs/mpi_env.sh
+if [[ -z $sanitized ]]; then
+  export TESSERA_QUICK=1
+  exec ctest --test-dir build/ci -LE '^(thorough|long)$' --parallel "$(nproc)" --no-tests=error --output-on-failure "$@"
+fi
+jobs/setup.sh asan
+wait "$installing"
 
 # One CTest run over both builds, so that one summary tells everything: build/tests lists build/ci as it is, and each unit
 # test of build/asan under another name.

@@ -26,12 +26,12 @@ TEST_CASE("a wrong result of an operation is found and located, 200 times of 200
   const char* const given = std::getenv("TESSERA_FLIP_SEED");
   const std::uint64_t first = given != nullptr ? std::stoull(given) : 1;
   std::fprintf(stderr, "wrong results from TESSERA_FLIP_SEED=%llu\n", static_cast<unsigned long long>(first));
-  for (std::uint64_t seed = first; seed < first + (kSanitized ? 20 : 200); ++seed)
+  for (std::uint64_t seed = first; seed < first + draws(200, 20); ++seed)
     require_wrong_result_found(replayed(seed, 1 + static_cast<std::int64_t>(seed % 4)), seed);
 }
 
 TEST_CASE("replays find nothing where nothing is wrong, and change no bit") {
-  for (std::uint64_t seed = 1; seed <= (kSanitized ? 10 : 40); ++seed) {
+  for (std::uint64_t seed = 1; seed <= draws(40, 10); ++seed) {
     Drawn drawn = replayed(seed, 0);
     drawn.options.run.replay_every = 1 + static_cast<std::int64_t>(seed % 3);
     INFO(drawn.text);
@@ -46,9 +46,10 @@ TEST_CASE("replays find nothing where nothing is wrong, and change no bit") {
 }
 
 TEST_CASE("of wrong results in steps drawn at random, replays find those in their own") {
-  constexpr int kDrawn = kSanitized ? 20 : 200, kEvery = 4;
+  constexpr int kEvery = 4;
+  const std::uint64_t drawn_steps = draws(200, 20);
   int found = 0, replayed_steps = 0;
-  for (std::uint64_t seed = 1; seed <= kDrawn; ++seed) {
+  for (std::uint64_t seed = 1; seed <= drawn_steps; ++seed) {
     Drawn drawn = replayed(seed, 2);
     drawn.options.run.replay_every = kEvery;
     drawn.options.train.steps = 2 * kEvery;
@@ -57,6 +58,7 @@ TEST_CASE("of wrong results in steps drawn at random, replays find those in thei
     found += train_with_wrong_result(drawn, seed, fault, nullptr, true)[0].empty() ? 0 : 1;
     replayed_steps += (fault.step + 1) % kEvery == 0 ? 1 : 0;
   }
-  std::fprintf(stderr, "found %d of %d wrong results, with a replay every %d steps\n", found, kDrawn, kEvery);
+  std::fprintf(stderr, "found %d of %d wrong results, with a replay every %d steps\n", found,
+               static_cast<int>(drawn_steps), kEvery);
   CHECK(found == replayed_steps);
 }

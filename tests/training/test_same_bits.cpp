@@ -75,7 +75,7 @@ namespace {
 /// Drawn configurations; TESSERA_LONG=1 asks for the full count (tests/long.sh).
 std::uint64_t configurations() {
   if (std::getenv("TESSERA_LONG") != nullptr) return 2000;
-  return kSanitized ? 8 : 100;
+  return draws(100, 8);
 }
 
 }  // namespace

@@ -17,13 +17,13 @@ TEST_CASE("a flipped bit of the state or of a copy is found and located") {
   const char* const given = std::getenv("TESSERA_FLIP_SEED");
   const std::uint64_t first = given != nullptr ? std::stoull(given) : 1;
   std::fprintf(stderr, "flips from TESSERA_FLIP_SEED=%llu\n", static_cast<unsigned long long>(first));
-  const std::uint64_t flips = kSanitized ? 30 : std::getenv("TESSERA_LONG") != nullptr ? 200 : 60;
+  const std::uint64_t flips = std::getenv("TESSERA_LONG") != nullptr ? 200 : draws(60, 30);
   for (std::uint64_t seed = first; seed < first + flips; ++seed)
     require_found(checked(seed, 1 + static_cast<std::int64_t>(seed % 2 * 2 + seed % 5 % 2)), seed);
 }
 
 TEST_CASE("runs without a flip are not interrupted") {
-  for (std::uint64_t seed = 1; seed <= (kSanitized ? 10 : 40); ++seed) {
+  for (std::uint64_t seed = 1; seed <= draws(40, 10); ++seed) {
     Drawn drawn = checked(seed, 0);
     drawn.options.run.check_every = 1 + static_cast<std::int64_t>(seed % 3);
     INFO(drawn.text);
@@ -32,7 +32,7 @@ TEST_CASE("runs without a flip are not interrupted") {
 }
 
 TEST_CASE("with a check every third step, a flip of the state is found by the next one, whenever it happens") {
-  for (std::uint64_t seed = 300; seed < (kSanitized ? 306 : 330); ++seed) {
+  for (std::uint64_t seed = 300; seed < 300 + draws(30, 6); ++seed) {
     Drawn drawn = checked(seed, 1 + static_cast<std::int64_t>(seed % 2));
     drawn.options.run.check_every = 3;
     drawn.options.train.steps = 7;
