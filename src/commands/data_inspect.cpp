@@ -8,6 +8,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/commands/commands.hpp"
+#include "tessera/config/data_sources.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
@@ -74,13 +75,23 @@ void inspect_folder(const fs::path& folder, const Options& options, const Log& l
   print_bad_places(folder / kPreparedInfo, log);
 }
 
+/// Inspects data.source, a single one.
+void inspect_source(const Options& options, const Log& log) {
+  if (const std::string names = left_out(options, "data.source"); !names.empty()) log.info("left out   " + names);
+  if (holds_tokens(options, "data.source")) {
+    const auto tokenizer = given_tokenizer(options);
+    return print_tokens(*open_corpus(options, kAnyVocabulary), {}, tokenizer.get(), log);
+  }
+  CorpusSettings settings;
+  settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
+  settings.say = [&](const std::string& line) { log.info(line); };
+  inspect_folder(prepare_in_cache(options, "data.source", settings), options, log);
+}
+
 }  // namespace
 
 int run_data_inspect(const fs::path& path, const Options& options) {
   const Log log(0, 1);
-  const auto say_left_out = [&] {
-    if (const std::string names = left_out(options, "data.source"); !names.empty()) log.info("left out   " + names);
-  };
   std::error_code error;
   if (fs::exists(path / kPreparedInfo, error) && fs::exists(path / kPreparedTokens, error)) {
     inspect_folder(path, options, log);
@@ -88,16 +99,10 @@ int run_data_inspect(const fs::path& path, const Options& options) {
     const auto tokenizer = given_tokenizer(options);
     const std::int64_t vocab = tokenizer != nullptr ? tokenizer->vocab() : options.model.vocab;
     print_tokens(*open_tokens(path, {options.data.token_bytes, vocab}), path, tokenizer.get(), log);
-  } else if (holds_tokens(options, "data.source")) {
-    say_left_out();
-    const auto tokenizer = given_tokenizer(options);
-    print_tokens(*open_corpus(options, kAnyVocabulary), {}, tokenizer.get(), log);
   } else {
-    say_left_out();
-    CorpusSettings settings;
-    settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
-    settings.say = [&](const std::string& line) { log.info(line); };
-    inspect_folder(prepare_in_cache(options, "data.source", settings), options, log);
+    if (const std::string shares = describe_shares(training_sources(options.data.source)); !shares.empty())
+      log.info("mixture    " + shares);
+    for (const Options& one : each_source(options)) inspect_source(one, log);
   }
   return 0;
 }

@@ -2,7 +2,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/commands/commands.hpp"
-#include "tessera/config/validation_sources.hpp"
+#include "tessera/config/data_sources.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/text/prepared.hpp"
@@ -42,7 +42,7 @@ int run_data_prepare(const Options& options) {
                              has_mask ? fmt::format(", {}.mask (tokens that the loss leaves out)", data.output) : ""));
     return 0;
   }
-  prepare_one(options, "data.source", settings);
+  for (const Options& one : each_source(options)) prepare_one(one, "data.source", settings);
   Options one = options;
   for (const ValidationSource& set : validation_sources(data.val_source)) {
     one.data.val_source = set.source;

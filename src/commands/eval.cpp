@@ -44,7 +44,7 @@ Corpora open_corpora(World& world, const Options& options, std::int64_t vocab, s
   const bool is_part_of_source = options.data.val_source.empty(), is_whole = options.train.eval_batches == 0;
   open_on_all(world, options, {}, [&](const CorpusSettings& settings) {
     if (is_part_of_source) {
-      corpora.named.push_back({"", open_corpus(options, vocab, settings)});
+      corpora.named = open_sources(options, vocab, settings);
     } else {
       corpora.named = open_validation(options, vocab, settings);
     }

@@ -8,6 +8,7 @@
 #include "tessera/checkpoint/near.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/commands/commands.hpp"
+#include "tessera/config/data_sources.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/data/evaluation.hpp"
@@ -43,18 +44,36 @@ std::vector<std::pair<std::string, AttributeValue>> model_facts(const PlannedRun
   const auto& sets = data.validation();  // /eval/loss is of the first
   const std::int64_t samples_per_step = schedule.samples_per_step();
   const std::int64_t samples_per_epoch = data.train().samples_per_epoch();
-  return {{"parameters", schedule.model.parameter_count()},
-          {"tokens_per_step", samples_per_step * schedule.model.sequence},
-          {"samples_per_epoch", samples_per_epoch},
-          {"steps_per_epoch", static_cast<double>(samples_per_epoch) / static_cast<double>(samples_per_step)},
-          {"validation_samples", sets.empty() ? 0 : evaluated_windows(sets[0], schedule.model.batch, eval_batches)},
-          {"flops_per_token_6n", published_flops_per_token(schedule.model)},  // as publications count
-          {"flops_per_token", matmul_flops_per_token(schedule.model)},        // of its matmuls, forward and backward
-          {"device_peak_flops", peak.flops},                                  // per rank; NaN: unknown
-          {"device_peak_source", peak.source}};
+  std::vector<std::pair<std::string, AttributeValue>> facts = {
+      {"parameters", schedule.model.parameter_count()},
+      {"tokens_per_step", samples_per_step * schedule.model.sequence},
+      {"samples_per_epoch", samples_per_epoch},
+      {"steps_per_epoch", static_cast<double>(samples_per_epoch) / static_cast<double>(samples_per_step)},
+      {"validation_samples", sets.empty() ? 0 : evaluated_windows(sets[0], schedule.model.batch, eval_batches)},
+      {"flops_per_token_6n", published_flops_per_token(schedule.model)},  // as publications count
+      {"flops_per_token", matmul_flops_per_token(schedule.model)},        // of its matmuls, forward and backward
+      {"device_peak_flops", peak.flops},                                  // per rank; NaN: unknown
+      {"device_peak_source", peak.source}};
+  if (!data.mixture().empty())  // whose sources have epochs of their own
+    std::erase_if(facts, [](const auto& fact) { return fact.first.ends_with("_per_epoch"); });
+  return facts;
 }
 
-std::string summary(const RunRecorder& recorder, const TrainEnd& end, TrainingSession& session, double seconds) {
+/// Returns the attributes of /sources: lists with commas, in the order of data.source. Empty without a mixture.
+std::vector<std::pair<std::string, AttributeValue>> source_facts(const Dataset& data) {
+  if (data.mixture().empty()) return {};
+  std::string names, shares, samples;
+  for (std::size_t i = 0; i < data.mixture().size(); ++i) {
+    const char* const comma = i > 0 ? "," : "";
+    names += comma + data.mixture()[i].name;
+    shares += fmt::format("{}{}", comma, data.mixture()[i].share);
+    samples += fmt::format("{}{}", comma, data.train().sources()[i].samples_per_epoch());
+  }
+  return {{"names", names}, {"shares", shares}, {"samples_per_epoch", samples}};
+}
+
+std::string summary(const RunRecorder& recorder, const TrainEnd& end, TrainingSession& session, const Dataset& data,
+                    double seconds) {
   const std::string& stopped = end.stopped;
   const std::int64_t steps = session.step() - session.first_step() + 1;
   const auto tokens = static_cast<double>(steps) * static_cast<double>(session.global_tokens());
@@ -65,6 +84,7 @@ std::string summary(const RunRecorder& recorder, const TrainEnd& end, TrainingSe
   } else if (stopped.empty()) {
     text += fmt::format("nothing: the checkpoint is of step {}, and train.steps = {}", session.step(), session.steps());
   }
+  if (!data.mixture().empty()) text += ", " + epochs_text(data, session.next_sample());
   if (!end.evaluations.empty()) text += ", " + describe(end.evaluations);
   if (session.optimizer().skipped_steps() > 0)
     text += fmt::format(", {} skipped", counted(session.optimizer().skipped_steps(), "step"));
@@ -149,6 +169,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
   const RunAccount account{
       run_facts(world, options, invocation, gpu_facts(device, monitor.get()), session.resources().description),
       model_facts(run.planned, *run.data, options.train.eval_batches, peak),
+      source_facts(*run.data),
       machine_load(world, device, monitor.get()),
       monitor != nullptr,
       run.machine.machine_cores,
@@ -173,6 +194,8 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     if (const CountedShare share = run.data->source().counted_share();
         share.tokens < share.of_tokens || share.conversations > 0)
       decided += (decided.empty() ? "" : "; ") + describe(share);
+    if (const std::string shares = describe_shares(training_sources(options.data.source)); !shares.empty())
+      decided += fmt::format("{}data.source draws {} of the samples", decided.empty() ? "" : "; ", shares);
     if (!decided.empty()) say("resolved   " + decided);
     say(account_text);
     say(near);
@@ -208,7 +231,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     recorder->record_load_at_end(load);
     recorder->finish(stopped.empty() ? RunState::finished : RunState::stopped,
                      stopped.empty() ? ExitCode::finished : ExitCode::stopped_early, stopped);
-    log.info(summary(*recorder, ended, session, seconds_since(start)));
+    log.info(summary(*recorder, ended, session, *run.data, seconds_since(start)));
     log.info(stopped.empty() ? next_commands(*recorder, options.data.has_validation())
                              : "go on      with checkpoint.resume = auto");
   }

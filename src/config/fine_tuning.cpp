@@ -6,6 +6,7 @@
 
 #include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/config/data_sources.hpp"
 #include "tessera/config/validate.hpp"
 
 namespace tessera {
@@ -21,7 +22,8 @@ constexpr std::int64_t kWarmupPercent = 3;
 constexpr double kMinutes = 30.0;  ///< between checkpoints, because without any the result would be lost
 
 bool takes_epochs(const Options& options) {
-  return options.is_open("train.steps") && options.is_open("train.epochs") && options.is_open("train.tokens");
+  return options.is_open("train.steps") && options.is_open("train.epochs") && options.is_open("train.tokens") &&
+         !is_mixture(options.data);
 }
 
 bool takes_minutes(const Options& options) {

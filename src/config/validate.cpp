@@ -12,8 +12,8 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/config/choices.hpp"
+#include "tessera/config/data_sources.hpp"
 #include "tessera/config/recomputation.hpp"
-#include "tessera/config/validation_sources.hpp"
 #include "tessera/config/value_text.hpp"
 
 namespace tessera {
@@ -117,6 +117,11 @@ void check_ranges(const Options& options) {
   if (options.data.source.empty()) {
     throw refusal("data.source is empty, so there is nothing to train on")
         .use("{}", find_option("data.source")->allowed);
+  }
+  if (options.train.epochs > 0 && options.train.tokens == 0 && is_mixture(options.data)) {
+    throw refuse("train.epochs", options.train.epochs)
+        .because("each source of the mixture in data.source has epochs of its own")
+        .use("train.tokens or train.steps");
   }
   if (options.run.dir.empty() && (options.run.name.empty() || options.run.name.find('/') != std::string::npos ||
                                   options.run.name == "." || options.run.name == "..")) {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "data/filled.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/data/corpus.hpp"
 
 namespace tessera {
 
@@ -28,9 +30,10 @@ void require_documents(const TokenSource& source, const DataOptions& options) {
 }
 
 /// Returns the first token of the last `fraction` of a corpus, or of the first document that begins there.
-std::int64_t validation_begin(const TokenSource& source, double fraction, const DataOptions& options) {
-  const std::int64_t first = source.size() - tokens_for_validation(source.size(), fraction);
-  return packs_documents(options) && first > 0 && first < source.size() ? source.document_end(first - 1) : first;
+std::int64_t validation_begin(const TokenSource& source, TokenRange corpus, double fraction,
+                              const DataOptions& options) {
+  const std::int64_t end = corpus.first + corpus.count, first = end - tokens_for_validation(corpus.count, fraction);
+  return packs_documents(options) && first > corpus.first && first < end ? source.document_end(first - 1) : first;
 }
 
 Sampler sampler_of(const TokenSource& source, TokenRange range, std::int64_t seq_len, SampleOrder order,
@@ -39,16 +42,32 @@ Sampler sampler_of(const TokenSource& source, TokenRange range, std::int64_t seq
   return {std::make_shared<DocumentPacking>(source, range, seq_len, options.too_long), order, seed};
 }
 
-Split split_of(const TokenSource& source, const DataOptions& options, double fraction, std::int64_t seq_len) {
+Split split_of(const TokenSource& source, TokenRange corpus, const DataOptions& options, double fraction,
+               std::int64_t seq_len) {
   require_documents(source, options);
-  if (!packs_documents(options)) return split_corpus(source.size(), fraction, seq_len);
-  const std::int64_t border = validation_begin(source, fraction, options);
-  if (fraction > 0 && border == source.size()) {
+  if (!packs_documents(options)) {
+    Split split = split_corpus(corpus.count, fraction, seq_len);
+    split.train.first += corpus.first, split.validation.first += corpus.first;
+    return split;
+  }
+  const std::int64_t border = validation_begin(source, corpus, fraction, options), end = corpus.first + corpus.count;
+  if (fraction > 0 && border == end) {
     throw refuse("data.val_fraction", fraction)
         .because("the last document of {} is longer", source.describe())
         .use("a larger one if there are more documents, 0 for no evaluation, or data.val_source");
   }
-  return {.train = {0, border}, .validation = {border, source.size() - border}};
+  return {.train = {corpus.first, border - corpus.first}, .validation = {border, end - border}};
+}
+
+/// Does `work`, whose refusals then name the source of a mixture that they are about.
+template <class F>
+void naming(const std::string& source, const F& work) {
+  try {
+    work();
+  } catch (const UsageError& error) {
+    if (source.empty()) throw;
+    throw UsageError("data.source, {}: {}", source, error.what());
+  }
 }
 
 /// Returns a number for a source's tokens and, where it has them, for some of its documents' borders and masks.
@@ -76,7 +95,7 @@ std::vector<ValidationSet> validation_sets(std::vector<NamedSource>& sources, do
   sets.reserve(sources.size());
   for (NamedSource& one : sources) {
     require_documents(*one.tokens, options);
-    const std::int64_t first = validation_begin(*one.tokens, fraction, options);
+    const std::int64_t first = validation_begin(*one.tokens, {0, one.tokens->size()}, fraction, options);
     const bool packs = packs_documents(options);
     if (last == LastTargets::filled && !packs) one.tokens = filled_to_windows(std::move(one.tokens), first, seq_len);
     const TokenRange range{first, one.tokens->size() - first};
@@ -87,15 +106,52 @@ std::vector<ValidationSet> validation_sets(std::vector<NamedSource>& sources, do
   return sets;
 }
 
+DataSources mix_sources(std::vector<NamedSource> sources) {
+  DataSources mixed;
+  if (sources.size() == 1) {
+    mixed.train = std::move(sources[0].tokens);
+    return mixed;
+  }
+  std::string name;
+  std::vector<std::unique_ptr<TokenSource>> tokens;
+  for (NamedSource& one : sources) {
+    name += fmt::format("{}{}: {}", name.empty() ? "" : ", ", one.name, one.tokens->describe());
+    mixed.mixture.push_back({one.name, one.share, one.tokens->size(), fingerprint_with_masks(*one.tokens)});
+    tokens.push_back(std::move(one.tokens));
+  }
+  mixed.train = join_sources(name, std::move(tokens));
+  return mixed;
+}
+
 Dataset::Dataset(DataSources sources, const DataOptions& options, std::int64_t vocab, std::int64_t seq_len)
     : vocab_(vocab),
       sources_(std::move(sources)),
-      split_(split_of(*sources_.train, options, sources_.validation.empty() ? options.val_fraction : 0.0, seq_len)),
-      train_(sampler_of(*sources_.train, split_.train, seq_len, options.order, options.seed, options)),
-      validation_(validation_sets(sources_.validation, 1, seq_len, options, LastTargets::left_out)) {
-  if (split_.validation.count > 0)
-    validation_ = {{"", sources_.train.get(),
-                    sampler_of(*sources_.train, split_.validation, seq_len, SampleOrder::sequential, 0, options)}};
+      validation_(validation_sets(sources_.validation, 1, seq_len, options, LastTargets::left_out)),
+      train_(split_sources(options, seq_len)) {}
+
+/// Splits each source into samples to train on, which it returns, and to evaluate.
+Sampler Dataset::split_sources(const DataOptions& options, std::int64_t seq_len) {
+  const TokenSource& source = *sources_.train;
+  const double fraction = sources_.validation.empty() ? options.val_fraction : 0.0;
+  std::vector<MixedSource> parts = sources_.mixture;
+  if (parts.empty()) parts.push_back({.name = "", .tokens = source.size()});
+  std::vector<Sampler> train;
+  std::vector<double> shares;
+  std::int64_t first = 0;
+  for (const MixedSource& part : parts) {
+    naming(part.name, [&] {
+      const Split split = split_of(source, {first, part.tokens}, options, fraction, seq_len);
+      train.push_back(sampler_of(source, split.train, seq_len, options.order, options.seed, options));
+      if (split.validation.count > 0)
+        validation_.push_back(
+            {part.name, &source, sampler_of(source, split.validation, seq_len, SampleOrder::sequential, 0, options)});
+      split_.train.count += split.train.count, split_.validation.count += split.validation.count;
+      split_.validation.first = split.validation.first;
+    });
+    shares.push_back(part.share);
+    first += part.tokens;
+  }
+  return train.size() == 1 ? train.front() : Sampler(std::move(train), Mixture(shares));
 }
 
 std::int64_t Dataset::validation_tokens() const {
@@ -111,7 +167,12 @@ bool Dataset::masks_loss() const {
 
 std::uint64_t Dataset::fingerprint() const {
   const std::array<std::int64_t, 2> borders{split_.train.count, split_.validation.count};
-  std::uint64_t hash = XXH3_64bits_withSeed(borders.data(), sizeof borders, fingerprint_with_masks(*sources_.train));
+  std::uint64_t hash = sources_.mixture.empty() ? fingerprint_with_masks(*sources_.train) : 0;
+  for (const MixedSource& one : sources_.mixture) {
+    const std::array<std::uint64_t, 2> part{std::bit_cast<std::uint64_t>(one.share), one.fingerprint};
+    hash = XXH3_64bits_withSeed(part.data(), sizeof part, hash);
+  }
+  hash = XXH3_64bits_withSeed(borders.data(), sizeof borders, hash);
   for (const NamedSource& set : sources_.validation) {
     const std::uint64_t one = fingerprint_with_masks(*set.tokens);
     hash = XXH3_64bits_withSeed(&one, sizeof one, hash);

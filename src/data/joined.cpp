@@ -22,7 +22,15 @@ class Joined final : public TokenSource {
 
   std::int64_t size() const override { return size_; }
   std::int64_t id_bound() const override { return bound_; }
-  std::string describe() const override { return fmt::format("{} ({} token files)", name_, parts_.size()); }
+  std::string describe() const override { return name_; }
+  std::string skipped() const override {
+    std::string all;
+    for (const auto& part : parts_) {
+      const std::string one = part->skipped();
+      all += (all.empty() || one.empty() ? "" : "; ") + one;
+    }
+    return all;
+  }
 
   bool has_documents() const override { return has_documents_; }
   /// A document ends with its file at the latest.

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "tessera/base/counter_rng.hpp"
 #include "tessera/base/decimal.hpp"
@@ -82,12 +83,28 @@ Sampler::Sampler(std::shared_ptr<const DocumentPacking> packing, SampleOrder ord
       seed_(seed),
       order_(order) {}
 
+Sampler::Sampler(std::vector<Sampler> sources, Mixture mixture) : Sampler(sources.at(0)) {
+  samples_ = 0;
+  for (const Sampler& one : sources) samples_ = checked_add(samples_, one.samples_);
+  sources_ = std::move(sources);
+  mixture_ = std::move(mixture);
+}
+
+double Sampler::epochs_of(std::size_t source, std::int64_t samples) const {
+  const std::int64_t of_source = mixture_ ? mixture_->count(source, samples) : samples;
+  return static_cast<double>(of_source) / static_cast<double>(mixture_ ? sources_[source].samples_ : samples_);
+}
+
 std::int64_t Sampler::targets_after(std::int64_t samples) const {
   return packing_ ? packing_->targets_from(samples) : range_.count - 1 - samples * seq_len_;
 }
 
 TokenRanges Sampler::ranges(std::int64_t sample) const {
   TESSERA_ASSERT(sample >= 0, "sample {}", sample);
+  if (mixture_) {
+    const auto [source, index] = (*mixture_)(sample);
+    return sources_[source].ranges(index);
+  }
   const std::int64_t epoch = sample / samples_, index = sample % samples_;
   const std::int64_t place = order_ == SampleOrder::sequential ? index : Permutation(samples_, seed_, epoch)(index);
   if (packing_) return packing_->ranges(place);

@@ -208,11 +208,15 @@ std::string long_documents_line(const Dataset& data) {
       documents == most ? "the first " : "", documents, length);
 }
 
-/// Says what packing made of the documents.
-std::string packing_line(const DocumentPacking& packing, TooLong rule) {
-  std::string line = fmt::format("\npacking    {} in {} of {}, {} padding", counted(packing.documents(), "document"),
-                                 counted(packing.samples(), "sample"), counted(packing.seq_len(), "token"),
-                                 format_percent(packing.padding()));
+/// Says what packing made of the documents, of each source of a mixture.
+std::string packing_line(const Sampler& samples, TooLong rule) {
+  std::string line;
+  for (const Sampler& one : samples.sources()) line += packing_line(one, rule);
+  if (!line.empty()) return line;
+  const DocumentPacking& packing = *samples.packing();
+  line = fmt::format("\npacking    {} in {} of {}, {} padding", counted(packing.documents(), "document"),
+                     counted(packing.samples(), "sample"), counted(packing.seq_len(), "token"),
+                     format_percent(packing.padding()));
   if (packing.too_long() > 0)
     line += fmt::format("; {} longer than a sample {}", packing.too_long(),
                         rule == TooLong::cut ? "are cut" : "are left out");
@@ -225,11 +229,10 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
   std::string line = fmt::format("batch      {} tokens per step: {} x {} x {} x {}", format_count(tokens),
                                  counted(s.grid.world(), "rank"), counted(s.policy.accumulation, "micro-step"),
                                  counted(s.model.batch, "sequence"), counted(s.model.sequence, "token"));
-  const double epochs = static_cast<double>(length.samples()) / static_cast<double>(data.train().samples_per_epoch());
-  line += fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} = {:.2f} epochs",
+  line += fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} = {}",
                       data.source().describe(), format_count(data.split().train.count),
                       format_count(data.validation_tokens()), name_of(options.data.order),
-                      counted(length.steps(), "step"), epochs);
+                      counted(length.steps(), "step"), epochs_text(data, length.samples()));
   if (const CheckpointOptions& checkpoint = options.checkpoint; checkpoint.keep_best > 0) {
     line += fmt::format("\nbest       {} of lowest validation loss kept; evaluated are those of steps that {} divides",
                         counted(checkpoint.keep_best, "checkpoint"),
@@ -237,8 +240,8 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
   }
   line += evaluation_line(options.train, planned, data);
   if (data.masks_loss()) line += "\nloss       " + counted_share(data);
-  if (const DocumentPacking* const packing = data.train().packing(); packing != nullptr)
-    line += packing_line(*packing, options.data.too_long);
+  if (data.train().packing() != nullptr)
+    line += packing_line(data.train(), options.data.too_long);
   else if (has_document_mask(options.data))
     line += long_documents_line(data);
   if (const std::string left_out = data.source().skipped(); !left_out.empty()) line += "\nleft out   " + left_out;
@@ -250,6 +253,15 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
 }
 
 }  // namespace
+
+std::string epochs_text(const Dataset& data, std::int64_t samples) {
+  if (data.mixture().empty()) return fmt::format("{:.2f} epochs", data.train().epochs_of(0, samples));
+  std::string text;
+  for (std::size_t i = 0; i < data.mixture().size(); ++i)
+    text += fmt::format("{}{} {:.2f} epochs", i > 0 ? ", " : "", data.mixture()[i].name,
+                        data.train().epochs_of(i, samples));
+  return text;
+}
 
 std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data,
                            const RunLength& length, const Resources& resources, const Player& player,

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tessera/config/data_sources.hpp"
 #include "tessera/config/describe.hpp"
-#include "tessera/config/validation_sources.hpp"
 #include "tessera/schedule/print_json.hpp"
 
 namespace tessera {
@@ -25,12 +25,6 @@ std::string memory_name(Category category) {
 
 }  // namespace
 
-std::vector<std::string> names_of_sets(const Options& options) {
-  std::vector<std::string> names;
-  for (const ValidationSource& set : validation_sources(options.data.val_source)) names.push_back(set.name);
-  return names;
-}
-
 MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunAccount& account) {
   const StepSchedule& schedule = planned.schedule;
   const std::int64_t ranks = schedule.grid.world();
@@ -41,6 +35,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   for (const MeasureOf<RunAccount>& one : start_measures())
     start.values.emplace_back(one.measure.path.substr(start.path.size() + 1), one.value(account));
   layout.attributes = {std::move(config), std::move(start), {"model", account.model}};
+  if (!account.sources.empty()) layout.attributes.push_back({"sources", account.sources});
   if (account.prediction)
     std::ranges::move(prediction_groups(*account.prediction), std::back_inserter(layout.attributes));
 
@@ -49,7 +44,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
     add_columns(layout.tables[at(table)], measures, width);
   };
   add(RunTable::steps, step_measures());
-  add(RunTable::evaluations, evaluation_measures(names_of_sets(options)));
+  add(RunTable::evaluations, evaluation_measures(validation_names(options.data)));
   add(RunTable::checkpoints, checkpoint_measures());
   add(RunTable::ranks, report_measures());
   add(RunTable::ranks, rank_measures(), ranks);

@@ -10,8 +10,6 @@ enum class RunTable : std::uint8_t { steps, evaluations, checkpoints, device, sa
 inline constexpr std::size_t kTables = static_cast<std::size_t>(RunTable::overlap) + 1;
 inline std::size_t at(RunTable table) { return static_cast<std::size_t>(table); }
 
-/// Returns the names of the validation sets.
-std::vector<std::string> names_of_sets(const Options& options);
 MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunAccount& account);
 
 }  // namespace tessera

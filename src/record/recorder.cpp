@@ -9,6 +9,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/checkpoint/folder.hpp"
+#include "tessera/config/data_sources.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/run/metrics_history.hpp"
 #include "tessera/run/published.hpp"
@@ -72,7 +73,7 @@ RunRecorder::~RunRecorder() = default;
 void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps,
                         const RunAccount& account) {
   has_monitor_ = account.has_monitor;
-  evaluation_measures_ = evaluation_measures(names_of_sets(options_));
+  evaluation_measures_ = evaluation_measures(validation_names(options_.data));
   prediction_ = account.prediction;
   MetricsLayout layout = metrics_layout(options_, planned, account);
   try {

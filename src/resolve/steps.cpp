@@ -9,9 +9,9 @@
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/comm/launcher.hpp"
+#include "tessera/config/data_sources.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
-#include "tessera/config/validation_sources.hpp"
 #include "tessera/data/evaluation.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/device_choice.hpp"
@@ -173,12 +173,12 @@ void decide_documents(ResolvedRun& run, const ResolveSite& site) {
   open_on_all(*site.ranks, run.options, site.stop, [&](const CorpusSettings& settings) {
     std::vector<NamedSource> corpora;
     if (site.purpose == Purpose::eval) corpora = open_validation(run.options, run.architecture.vocab, settings);
-    if (corpora.empty()) corpora.push_back({"", open_corpus(run.options, run.architecture.vocab, settings)});
+    if (corpora.empty()) corpora = open_sources(run.options, run.architecture.vocab, settings);
     const auto is_of_answers = [](const NamedSource& one) {
       return one.tokens->masks_loss() || one.tokens->counted_share().conversations > 0;
     };
     has_prompts = std::ranges::any_of(corpora, is_of_answers);
-    if (has_prompts && !std::ranges::all_of(corpora, is_of_answers)) {
+    if (has_prompts && site.purpose == Purpose::eval && !std::ranges::all_of(corpora, is_of_answers)) {
       throw refusal(
           "data.document_mask = auto is true for sets with prompts or conversations, and false for the others")
           .hint("Evaluate them apart, or give data.document_mask");

@@ -14,6 +14,7 @@
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/config/data_sources.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/resolve/architecture.hpp"
@@ -192,7 +193,10 @@ std::string baseline_row(const SweepFile& file, const std::set<std::string>& nam
 /// Lets rows that read text share a cache, which would otherwise be next to each row's own run.
 void share_cache(const SweepFile& file, Options& options) {
   DataOptions& data = options.data;
-  const bool reads_text = data.source != "synthetic" && !data.source.ends_with(".bin");
+  const auto has_text = [](const TrainingSource& one) {
+    return one.source != "synthetic" && !one.source.ends_with(".bin");
+  };
+  const bool reads_text = std::ranges::any_of(training_sources(data.source), has_text);
   if (!reads_text || !data.cache.empty() || !data.output.empty() || !variable("TESSERA_CACHE").empty()) return;
   data.cache = (std::filesystem::path(file.sweep.dir).parent_path() / "cache").string();
 }

@@ -6,7 +6,7 @@
 #include "tessera/base/environment.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
-#include "tessera/config/validation_sources.hpp"
+#include "tessera/config/data_sources.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/prepared.hpp"
@@ -59,7 +59,8 @@ std::unique_ptr<TokenSource> open_token_files(const SourceList& list, bool docum
     auto tokens = open_tokens(file.path, raw);
     parts.push_back(documents ? with_documents(std::move(tokens), index_beside(file.path)) : std::move(tokens));
   }
-  return join_sources(list.name, std::move(parts));
+  const std::string name = fmt::format("{} ({} token files)", list.name, parts.size());
+  return join_sources(name, std::move(parts));
 }
 
 /// Whether text is read as the bytes that it is. Preparing it makes an index of its documents.
@@ -126,6 +127,28 @@ std::unique_ptr<TokenSource> open_checked(const Options& options, const std::str
   return source;
 }
 
+/// Returns the files of an option, of each source of a mixture; nothing for synthetic text.
+std::vector<SourceList> lists_of(const Options& options, const std::string& option) {
+  std::vector<SourceList> lists;
+  if (source_of(options, option) == "synthetic") return lists;
+  if (option != "data.source") return {list_sources(options.data.val_source, option)};
+  for (const TrainingSource& one : training_sources(options.data.source))
+    lists.push_back(list_sources(one.source, option));
+  return lists;
+}
+
+/// In a mixture, text needs the tokenizer that made the tokens of other sources.
+void require_known_tokenizer(const Options& options) {
+  if (!is_mixture(options.data) || !options.data.tokenizer.empty() || !options.model.from.empty()) return;
+  const auto holds = [](const SourceList& list) { return list.is_only(SourceKind::tokens); };
+  const std::vector<SourceList> lists = lists_of(options, "data.source");
+  if (std::ranges::none_of(lists, holds) || std::ranges::all_of(lists, holds)) return;
+  throw refuse("data.source", options.data.source)
+      .because("{} is text, but the tokens of other sources are of an unknown tokenizer",
+               std::ranges::find_if_not(lists, holds)->name)
+      .hint("Give data.tokenizer as bytes or a folder");
+}
+
 }  // namespace
 
 fs::path cache_folder(const Options& options) {
@@ -137,25 +160,27 @@ fs::path cache_folder(const Options& options) {
 }
 
 bool holds_tokens(const Options& options, const std::string& option) {
-  const std::string& name = source_of(options, option);
-  return name != "synthetic" && list_sources(name, option).is_only(SourceKind::tokens);
+  const std::vector<SourceList> lists = lists_of(options, option);
+  return !lists.empty() &&
+         std::ranges::all_of(lists, [](const SourceList& list) { return list.is_only(SourceKind::tokens); });
 }
 
 std::string left_out(const Options& options, const std::string& option) {
-  const std::string& name = source_of(options, option);
-  return name == "synthetic" ? "" : list_sources(name, option).skipped;
+  std::string all;
+  for (const SourceList& list : lists_of(options, option))
+    all += (all.empty() || list.skipped.empty() ? "" : "; ") + list.skipped;
+  return all;
 }
 
 bool reads_raw_tokens(const Options& options) {
-  const auto has_raw = [](const std::string& source, const char* option) {
-    if (source == "synthetic") return false;
-    return std::ranges::any_of(list_sources(source, option).files, [](const SourceFile& file) {
+  std::vector<SourceList> lists = lists_of(options, "data.source");
+  for (const ValidationSource& set : validation_sources(options.data.val_source))
+    lists.push_back(list_sources(set.source, "data.val_source"));
+  return std::ranges::any_of(lists, [](const SourceList& list) {
+    return std::ranges::any_of(list.files, [](const SourceFile& file) {
       return file.kind == SourceKind::tokens && !has_token_header(file.path);
     });
-  };
-  return has_raw(options.data.source, "data.source") ||
-         std::ranges::any_of(validation_sources(options.data.val_source),
-                             [&](const ValidationSource& set) { return has_raw(set.source, "data.val_source"); });
+  });
 }
 
 bool is_read_directly(const Options& options, const std::string& option) {
@@ -165,8 +190,28 @@ bool is_read_directly(const Options& options, const std::string& option) {
   return list.is_only(SourceKind::tokens) || is_plain(list, options);
 }
 
+std::vector<Options> each_source(const Options& options) {
+  std::vector<Options> each;
+  for (const TrainingSource& one : training_sources(options.data.source)) {
+    each.push_back(options);
+    each.back().data.source = one.source;
+  }
+  return each;
+}
+
+std::vector<NamedSource> open_sources(const Options& options, std::int64_t vocab, const CorpusSettings& settings) {
+  require_known_tokenizer(options);
+  Options one = options;
+  std::vector<NamedSource> opened;
+  for (const TrainingSource& source : training_sources(options.data.source)) {
+    one.data.source = source.source;
+    opened.push_back({source.name, open_checked(one, "data.source", vocab, settings), source.share});
+  }
+  return opened;
+}
+
 std::unique_ptr<TokenSource> open_corpus(const Options& options, std::int64_t vocab, const CorpusSettings& settings) {
-  return open_checked(options, "data.source", vocab, settings);
+  return mix_sources(open_sources(options, vocab, settings)).train;
 }
 
 std::vector<NamedSource> open_validation(const Options& options, std::int64_t vocab, const CorpusSettings& settings) {
@@ -180,14 +225,14 @@ std::vector<NamedSource> open_validation(const Options& options, std::int64_t vo
 }
 
 std::string shared_validation(const Options& options) {
-  if (options.data.source == "synthetic") return {};
   const auto real_path = [](const SourceFile& file) {
     std::error_code error;
     const fs::path path = fs::canonical(file.path, error);
     return error ? file.path : path;
   };
   std::set<fs::path> trained;
-  for (const SourceFile& file : list_sources(options.data.source, "data.source").files) trained.insert(real_path(file));
+  for (const SourceList& list : lists_of(options, "data.source"))
+    for (const SourceFile& file : list.files) trained.insert(real_path(file));
   for (const ValidationSource& set : validation_sources(options.data.val_source)) {
     for (const SourceFile& file : list_sources(set.source, "data.val_source").files) {
       if (!trained.contains(real_path(file))) continue;
@@ -201,8 +246,7 @@ std::string shared_validation(const Options& options) {
 }
 
 Dataset open_dataset(const Options& options, std::int64_t vocab, std::int64_t seq_len, const CorpusSettings& settings) {
-  DataSources sources;
-  sources.train = open_corpus(options, vocab, settings);
+  DataSources sources = mix_sources(open_sources(options, vocab, settings));
   sources.validation = open_validation(options, vocab, settings);
   return {std::move(sources), options.data, vocab, seq_len};
 }
@@ -212,7 +256,12 @@ fs::path prepare_in_cache(const Options& options, const std::string& option, con
 }
 
 void prepare_output(const Options& options, const CorpusSettings& settings) {
-  prepare_file(prepare_job(options, "data.source", settings), options.data.output);
+  if (is_mixture(options.data)) {
+    throw refuse("data.output", options.data.output)
+        .because("one file cannot hold the sources of a mixture, which are drawn by weights")
+        .use("the cache, or a command for each source");
+  }
+  prepare_file(prepare_job(each_source(options).front(), "data.source", settings), options.data.output);
 }
 
 }  // namespace tessera

@@ -103,6 +103,8 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
 
 TrainingSession::~TrainingSession() = default;
 
+std::int64_t TrainingSession::next_sample() const { return samples_->first_of(step_ + 1); }
+
 void TrainingSession::ask(std::function<StepWish(std::int64_t begun)> source) {
   player_->ask([this, source = std::move(source)] { return source(begun_); });
 }

@@ -12,17 +12,30 @@
 
 namespace tessera {
 
-/// A corpus that is evaluated and not trained on; `name` is empty where there is only one.
+/// A corpus of several; `name` is empty where there is only one.
 struct NamedSource {
   std::string name;
   std::unique_ptr<TokenSource> tokens;
+  double share = 1;  ///< of a mixture
+};
+
+/// A source of a mixture, whose tokens follow those of the source before.
+struct MixedSource {
+  std::string name;
+  double share = 1;
+  std::int64_t tokens = 0;
+  std::uint64_t fingerprint = 0;  ///< masks and documents' borders included
 };
 
 /// The opened sources of a run.
 struct DataSources {
   std::unique_ptr<TokenSource> train;
   std::vector<NamedSource> validation;  ///< empty: data.val_fraction of `train` is kept for evaluation
+  std::vector<MixedSource> mixture{};   ///< of what `train` is joined; empty for a single source
 };
+
+/// Joins the sources of a mixture. A single source does not become one.
+DataSources mix_sources(std::vector<NamedSource> sources);
 
 /// One set that a run evaluates, with its samples in order.
 struct ValidationSet {
@@ -43,11 +56,14 @@ std::vector<ValidationSet> validation_sets(std::vector<NamedSource>& sources, do
 class Dataset {
  public:
   /// UsageError when a source is shorter than one sample, or has no documents with data.document_mask or
-  /// data.packing = documents; that one's parts for training and validation begin and end where documents do.
+  /// data.packing = documents; that one's parts for training and validation begin and end where documents do. Each
+  /// source of a mixture is split, and its last part is a validation set with its name.
   Dataset(DataSources sources, const DataOptions& options, std::int64_t vocab, std::int64_t seq_len);
 
   const TokenSource& source() const { return *sources_.train; }
+  /// Returns the split; of a mixture the numbers of tokens alone.
   const Split& split() const { return split_; }
+  const std::vector<MixedSource>& mixture() const { return sources_.mixture; }
   /// Returns the training samples, in the order of data.order.
   const Sampler& train() const { return train_; }
   /// Returns the sets that are evaluated; empty without data.val_source when data.val_fraction is 0.
@@ -57,15 +73,18 @@ class Dataset {
   std::int64_t vocab() const { return vocab_; }
   /// Returns whether the loss of any source leaves tokens out.
   bool masks_loss() const;
-  /// Computes tessera::fingerprint of all sources; includes the split, and with data.document_mask documents' borders.
+  /// Computes tessera::fingerprint of all sources; includes the split, a mixture's shares, and with data.document_mask
+  /// documents' borders.
   std::uint64_t fingerprint() const;
 
  private:
+  Sampler split_sources(const DataOptions& options, std::int64_t seq_len);
+
   std::int64_t vocab_;
   DataSources sources_;
   Split split_;
-  Sampler train_;
   std::vector<ValidationSet> validation_;
+  Sampler train_;  ///< last, because splitting the sources makes all three
 };
 
 }  // namespace tessera

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "tessera/config/options.hpp"
+#include "tessera/data/mixture.hpp"
 #include "tessera/data/packing.hpp"
 
 namespace tessera {
@@ -36,7 +38,8 @@ class Permutation {
   int half_bits_;
 };
 
-/// Samples 0, 1, 2, ... without end: epoch after epoch over the n samples of a range, or of packed documents.
+/// Samples 0, 1, 2, ... without end: epoch after epoch over the n samples of a range, or of packed documents. In a
+/// mixture each source has its own epochs.
 class Sampler {
  public:
   /// Has n = (range.count - 1) / seq_len samples, at least one (else InternalError: split_corpus has checked).
@@ -44,11 +47,22 @@ class Sampler {
 
   Sampler(std::shared_ptr<const DocumentPacking> packing, SampleOrder order, std::int64_t seed);
 
+  /// Mixes the samples of sources, which are alike but for their ranges.
+  Sampler(std::vector<Sampler> sources, Mixture mixture);
+
+  /// Returns the samples of an epoch; of a mixture those of one epoch of each source.
   std::int64_t samples_per_epoch() const { return samples_; }
   std::int64_t seq_len() const { return seq_len_; }
   SampleOrder order() const { return order_; }
 
-  /// Returns the packing; null where samples are stretches of the range.
+  /// Returns the sources of a mixture; empty for a single source.
+  const std::vector<Sampler>& sources() const { return sources_; }
+  /// Returns which source of a mixture has a sample; 0 for a single source.
+  std::size_t source_of(std::int64_t sample) const { return mixture_ ? (*mixture_)(sample).source : 0; }
+  /// Returns the epochs of a source that the first `samples` of the mixture hold.
+  double epochs_of(std::size_t source, std::int64_t samples) const;
+
+  /// Returns the packing, of a mixture its first source's; null where samples are stretches of the range.
   const DocumentPacking* packing() const { return packing_.get(); }
 
   /// Returns the seq_len + 1 tokens of sample i (inputs, and targets shifted by one), fewer of packed documents.
@@ -61,6 +75,8 @@ class Sampler {
   std::shared_ptr<const DocumentPacking> packing_;
   std::int64_t seq_len_, samples_, seed_;
   SampleOrder order_;
+  std::vector<Sampler> sources_;
+  std::optional<Mixture> mixture_;
 };
 
 /// Returns the first sample of micro-batch l of step s (from 0): s*G + l*B. A step has `micro_batches` (= world *

@@ -12,6 +12,9 @@
 
 namespace tessera {
 
+/// Returns "1.50 epochs", or of a mixture "chats 0.80 epochs, code 2.10 epochs".
+std::string epochs_text(const Dataset& data, std::int64_t samples);
+
 /// Describes model, parameters, grid, strategy, memory per category, tokens per step, data: a few lines. Call it on all
 /// ranks at once: with offloaded state it times the host's AdamW, whose memory they share.
 std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data,

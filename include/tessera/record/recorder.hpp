@@ -37,12 +37,13 @@ struct MachineLoad {
 /// The contents of metrics.h5 apart from its rows.
 struct RunAccount {
   RunFacts facts;
-  std::vector<std::pair<std::string, AttributeValue>> model;  ///< attributes of /model
-  MachineLoad load;                                           ///< at the start
-  bool has_monitor = false;                                   ///< rank 0's GPU is monitored (/device, /ranks/device)
-  int cores = 0;                                              ///< cores of rank 0's machine that its ranks may use
-  int compute_threads = 0;                                    ///< of all ranks on rank 0's machine
-  std::optional<RunPrediction> prediction = {};               ///< of this start's step
+  std::vector<std::pair<std::string, AttributeValue>> model;    ///< attributes of /model
+  std::vector<std::pair<std::string, AttributeValue>> sources;  ///< of /sources; empty without a mixture
+  MachineLoad load;                                             ///< at the start
+  bool has_monitor = false;                                     ///< rank 0's GPU is monitored (/device, /ranks/device)
+  int cores = 0;                                                ///< cores of rank 0's machine that its ranks may use
+  int compute_threads = 0;                                      ///< of all ranks on rank 0's machine
+  std::optional<RunPrediction> prediction = {};                 ///< of this start's step
 };
 
 /// The loop of a run hands its reports to a recorder. Ranks other than 0 have this one, which ignores them.

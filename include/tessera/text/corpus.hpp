@@ -25,10 +25,16 @@ struct CorpusSettings {
 inline constexpr std::int64_t kAnyVocabulary = std::int64_t{1} << 32;
 
 /// Opens the corpus that data.source names, checked against the model's vocabulary (check_vocabulary). Text that is not
-/// read as it stands is prepared in the cache first, or awaited if another process does so. UsageError, IoError; Error
-/// with code stopped_early if `stop` said so.
+/// read as it stands is prepared in the cache first, or awaited if another process does so. The sources of a mixture
+/// follow each other. UsageError, IoError; Error with code stopped_early if `stop` said so.
 std::unique_ptr<TokenSource> open_corpus(const Options& options, std::int64_t vocab,
                                          const CorpusSettings& settings = {});
+
+/// Opens the same, each source of a mixture on its own; a single source has no name.
+std::vector<NamedSource> open_sources(const Options& options, std::int64_t vocab, const CorpusSettings& settings = {});
+
+/// Returns the options for each source of data.source, which is then the only one.
+std::vector<Options> each_source(const Options& options);
 
 /// Opens the corpora of data.val_source, as open_corpus does; none if it is empty.
 std::vector<NamedSource> open_validation(const Options& options, std::int64_t vocab,

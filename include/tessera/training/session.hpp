@@ -51,6 +51,7 @@ class TrainingSession {
   std::int64_t step() const { return step_; }                 ///< done so far
   std::int64_t first_step() const { return from_.step + 1; }  ///< the first of this session
   const StepSamples& samples() const { return *samples_; }
+  std::int64_t next_sample() const;  ///< of the coming step, the first
   std::int64_t global_tokens() const { return optimizer_->settings().global_tokens; }
 
   /// Sets the source of this rank's wish to stop (training/stop.hpp). It gets the number of the step's micro-steps that
