@@ -2,17 +2,22 @@
 """Renders conversations by a chat template, as Transformers does, for `tessera data prepare` and `tessera generate`.
 
 The first line of standard input is an object: `templates` ({"default": Jinja, perhaps "tool_use": Jinja}), `tokens`
-(what templates may write by name: {"bos_token": "<s>"}), `turns` (all or last) and `counts` (assistant or all). The
-answer is {} or {"error": clause}, with the `line` of a template that does not compile. Each line after it is a conversation as JSON, with `messages`, `conversations`, or
-`prompt` and `completion`, and perhaps `tools`. Each is answered by a line: {"text": ..., "counts": [[begin, end,
-is_exact], ...]} with places in bytes of UTF-8, or {"error": clause}. A range that is not exact ends with the last
-special token in it, if it has one, which only the tokenizer knows. With `prompt_only` in the first line, the text ends
-with the generation prompt, and nothing counts.
+(what templates may write by name: {"bos_token": "<s>"}), `turns` (all or last), `counts` (assistant or all) and
+`prompt_only` (the text ends with the generation prompt, and nothing counts). The answer is {} or {"error": clause},
+with the `line` of a template that does not compile.
+
+Each line after it is a conversation as JSON, with `messages`, `conversations`, or `prompt` and `completion`, and
+perhaps `system`, `tools` and `chat_template_kwargs`. Each is answered by a line: {"text": ..., "counts": [[begin,
+end, is_exact], ...]} with places in bytes of UTF-8, or {"error": clause}. A range that is not exact ends with the
+last special token in it, if it has one, which only the tokenizer knows.
 """
 
 import contextlib
+import ctypes
 import datetime
 import json
+import os
+import signal
 import sys
 
 try:
@@ -24,8 +29,15 @@ except ImportError as missing:
     sys.exit(0)
 
 
+LONGEST = 60  # seconds for a conversation
+
+
 class Problem(Exception):
     """What is wrong with a conversation, as a clause."""
+
+
+class TooLong(BaseException):
+    """A template does not end. (Jinja and templates catch no more than Exception.)"""
 
 
 class GenerationMarks(jinja2.ext.Extension):
@@ -38,7 +50,7 @@ class GenerationMarks(jinja2.ext.Extension):
         environment.marks = self
         self.is_used = False
         self.written = 0  # characters that the template has written so far
-        self.ranges = []
+        self.ranges, self.texts = [], []
 
     def parse(self, parser):
         self.is_used = True
@@ -49,6 +61,7 @@ class GenerationMarks(jinja2.ext.Extension):
     def _keep(self, caller):
         text = caller()
         self.ranges.append((self.written, self.written + len(text)))
+        self.texts.append(text)
         return text
 
 
@@ -82,7 +95,7 @@ class PlainDict:
 
 
 def raise_exception(message):
-    raise Problem(f"the template refuses it: {message}")
+    raise Problem(f"the template refuses this conversation: {message}")
 
 
 def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
@@ -107,16 +120,18 @@ class Template:
         self.marks = environment.marks
         self.tokens = tokens
 
-    def render(self, messages, tools, prompts=False):
-        """Returns the text of messages, with the generation prompt if `prompts`."""
-        self.marks.written, self.marks.ranges = 0, []
+    def render(self, messages, others, prompts=False):
+        """Returns the text of messages, with the generation prompt if `prompts`. `others`: the context beside them."""
+        self.marks.written, self.marks.ranges, self.marks.texts = 0, [], []
         blocks = []
-        for block in self.template.generate(
-            {**self.tokens, "messages": messages, "tools": tools, "documents": None, "add_generation_prompt": prompts}
-        ):
+        context = {"documents": None, **others, "messages": messages, "add_generation_prompt": prompts}
+        for block in self.template.generate({**self.tokens, **context}):
             blocks.append(block)
             self.marks.written += len(block)
-        return "".join(blocks)
+        text = "".join(blocks)
+        if any(text[begin:end] != written for (begin, end), written in zip(self.marks.ranges, self.marks.texts)):
+            raise Problem("the template marks text that it writes in another place")
+        return text
 
 
 ROLES = {"human": "user", "gpt": "assistant"}  # of `from`; others are roles themselves
@@ -127,11 +142,12 @@ def read_message(message, place):
     """Returns a message as templates read it: without nulls, its reasoning under the names that they know."""
     if not isinstance(message, dict):
         raise Problem(f"{place} is not an object")
-    if "from" in message and "role" not in message:
-        message = {"role": ROLES.get(message["from"], message["from"]), "content": message.get("value")}
     message = {key: value for key, value in message.items() if value is not None}
-    if not isinstance(message.get("role"), str):
-        raise Problem(f"{place} has no role")
+    role = message.get("role", message.get("from"))
+    if not isinstance(role, str):
+        raise Problem(f"{place} has " + ("no role" if role is None else "a role that is not a text"))
+    if "role" not in message:
+        message = {"role": ROLES.get(role, role), **({"content": message["value"]} if "value" in message else {})}
     thought = next((message[key] for key in THOUGHTS if key in message), None)
     if thought is not None:
         message = {"thinking": thought, **message, "reasoning_content": thought}
@@ -139,16 +155,23 @@ def read_message(message, place):
 
 
 def read_messages(conversation):
-    """Returns the messages of a conversation, and the number of those that can only be read."""
-    whole = next((key for key in ("messages", "conversations") if key in conversation), None)
-    messages = []
+    """Returns the messages of a conversation, and how many of them, at the start, never count."""
+    whole = next((key for key in ("messages", "conversations") if conversation.get(key)), None)
+    messages, read_only = [], 0
     for key in [whole] if whole else ["prompt", "completion"]:
-        before = len(messages)
-        for number, message in enumerate(conversation[key], 1):
+        read_only = len(messages)
+        for number, message in enumerate(conversation.get(key) or [], 1):
             messages.append(read_message(message, f'message {number} of "{key}"'))
     if not messages:
         raise Problem("the conversation has no message")
-    return messages, before
+    if system := conversation.get("system"):
+        if not isinstance(system, str):
+            raise Problem('"system" is not a text')
+        if any(message["role"] == "system" for message in messages):
+            raise Problem('"system" stands beside a message of the role system')
+        messages.insert(0, {"role": "system", "content": system})
+        read_only += 1 if read_only else 0
+    return messages, read_only
 
 
 def read_tools(conversation):
@@ -163,6 +186,19 @@ def read_tools(conversation):
     return tools
 
 
+def read_context(conversation, tools):
+    """Returns what a template gets beside the messages."""
+    given = conversation.get("chat_template_kwargs")
+    if isinstance(given, str):  # tables keep it as text
+        try:
+            given = json.loads(given) if given else None
+        except ValueError:
+            raise Problem('"chat_template_kwargs" is a text that is not JSON') from None
+    if given is not None and not isinstance(given, dict):
+        raise Problem('"chat_template_kwargs" is not an object')
+    return {**(given or {}), "tools": tools}
+
+
 class Renderer:
     """Renders conversations, and says what of them counts."""
 
@@ -175,58 +211,82 @@ class Renderer:
     def answer(self, conversation):
         messages, read_only = read_messages(conversation)
         tools = read_tools(conversation)
+        context = read_context(conversation, tools)
         template = self.templates["default"]
         if tools is not None:
             template = self.templates.get("tool_use", template)
-        text = template.render(messages, tools, self.prompt_only)
+        text = template.render(messages, context, self.prompt_only)
         marks = template.marks.ranges
         if not text:
-            raise Problem("the template makes an empty text of it")
+            raise Problem("the template makes an empty text of this conversation")
         if self.prompt_only:
             return {"text": text, "counts": []}
         if self.counts == "all":
             ranges = [(0, len(text), True)]
         else:
-            ranges = self.ranges(template, text, marks, messages, tools, read_only)
+            ranges = self.ranges(template, text, marks, messages, context, read_only)
         return {"text": text, "counts": in_bytes(text, ranges)}
 
-    def ranges(self, template, text, marks, messages, tools, read_only):
+    def ranges(self, template, text, marks, messages, context, read_only):
         """Returns the ranges of characters in `text` that count."""
         turns = [i for i in range(read_only, len(messages)) if messages[i]["role"] == "assistant"]
-        is_cut = read_only > 0 or self.turns == "last"
+        if template.marks.is_used:
+            before = read_only
+            if self.turns == "last":  # whatever the template calls the role that answers
+                before = turns[-1] if turns else len(messages) - 1
+            begin = self.begin_of_marks(template, text, messages[:before], context) if before else 0
+            return [(*mark, True) for mark in marks if mark[0] >= begin]
         if self.turns == "last":
             turns = turns[-1:]
-        if not turns:
-            return []
-        if template.marks.is_used:
-            begin = self.begin_of_marks(template, text, messages[: turns[0]], tools) if is_cut else 0
-            return [(*mark, True) for mark in marks if mark[0] >= begin]
         ranges = []
         for turn in turns:
-            begin = len(self.require_beginning(text, template.render(messages[:turn], tools, True), turn, " and asked"))
+            self.advises_last = self.turns == "all" and turn != turns[-1]
+            begin = len(self.beginning(template, text, messages[:turn], context, True))
             is_whole = turn + 1 == len(messages)
-            end = text if is_whole else template.render(messages[: turn + 1], tools)
-            ranges.append((begin, len(self.require_beginning(text, end, turn + 1)), False))
-            if ranges[-1][1] < begin:
+            end = len(text if is_whole else self.beginning(template, text, messages[: turn + 1], context))
+            ranges.append((begin, end, False))
+            if end < begin:
                 raise Problem(f"the template writes less with message {turn + 1} than before it")
         return ranges
 
-    def begin_of_marks(self, template, text, before, tools):
-        rendered = template.render(before, tools) if before else ""
-        if not text.startswith(rendered):  # an end that is only written where no answer is asked for
-            rendered = template.render(before, tools, True)
-        return len(self.require_beginning(text, rendered, len(before)))
+    def begin_of_marks(self, template, text, before, context):
+        self.advises_last = self.turns == "all"
+        rendered = self.first_alone(template, before, context)
+        # What ends a text may only be written where no answer is asked for.
+        if not text.startswith(rendered):
+            rendered = self.beginning(template, text, before, context, True)
+        return len(rendered)
 
-    def require_beginning(self, text, rendered, count, and_asked=""):
-        """Returns what the first messages alone are rendered to, which the whole has to begin with."""
+    def first_alone(self, template, messages, context, prompts=False):
+        """Returns the text of the first messages of a conversation."""
+        try:
+            return template.render(messages, context, prompts)
+        except Exception as error:
+            first = "no message" if not messages else f"the first {len(messages)} of the messages alone"
+            raise self.unknown(f"the template cannot write {first} ({reason(error)})") from None
+
+    def beginning(self, template, text, messages, context, prompts=False):
+        """Returns the text of the first messages, with which `text` has to begin."""
+        rendered = self.first_alone(template, messages, context, prompts)
         if text.startswith(rendered):
             return rendered
-        clause = f"the template writes its first {count} message(s) otherwise where others follow"
-        if and_asked:
-            clause = f"the template does not go on after its first {count} message(s) with the prompt that it asks by"
-        if self.turns == "all":
-            clause += ", so that it is not known which tokens count. With data.chat_turns = last only the last turn counts"
-        raise Problem(clause)
+        if prompts:
+            raise self.unknown(f"message {len(messages) + 1} does not begin with the template's generation prompt")
+        first = f"the first {len(messages)} of the messages"
+        raise self.unknown(f"the template writes {first} differently when others follow")
+
+    def unknown(self, clause):
+        advice = "With data.chat_turns = last only the last turn counts"
+        if not self.advises_last:
+            advice = "Mark what counts by {% generation %} in a template of your own, or give data.chat_counts = all"
+        return Problem(f"{clause}, so that it is not known which tokens count. {advice}")
+
+
+def reason(error):
+    """Returns "UndefinedError: 'x' is undefined"; a Problem's own words."""
+    if isinstance(error, Problem):
+        return str(error)
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def in_bytes(text, ranges):
@@ -236,26 +296,51 @@ def in_bytes(text, ranges):
     return [(size(begin), size(end), is_exact) for begin, end, is_exact in ranges]
 
 
+def end_with_parent():
+    """A parent that is killed cannot end this process, which may be busy."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def answer_in_time(renderer, line):
+    """Returns the answer to a line, also where the template fails or does not end."""
+    try:
+        signal.setitimer(signal.ITIMER_REAL, LONGEST)
+        answer = renderer.answer(json.loads(line))
+        answer["text"].encode()
+        return answer
+    except Problem as problem:
+        return {"error": str(problem)}
+    except TooLong:
+        return {"error": f"the template takes more than {LONGEST} s for this conversation"}
+    except Exception as error:  # a template may do anything
+        return {"error": f"the template fails on this conversation: {reason(error)}"}
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def main():
     lines = sys.stdin.buffer
     out = sys.stdout.buffer
 
     def say(answer):
-        out.write(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
+        out.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n")
         out.flush()
 
+    def stop(number, frame):
+        raise TooLong
+
+    end_with_parent()
+    signal.signal(signal.SIGALRM, stop)
     try:
         renderer = Renderer(json.loads(lines.readline()))
-    except jinja2.TemplateSyntaxError as error:
-        return say({"line": error.lineno, "error": error.message})
+    except Exception as error:  # of Jinja, or of Python where it compiles what Jinja made
+        return say({"line": getattr(error, "lineno", None) or 0, "error": getattr(error, "message", reason(error))})
     say({})
     for line in lines:
-        try:
-            say(renderer.answer(json.loads(line)))
-        except Problem as problem:
-            say({"error": str(problem)})
-        except Exception as error:  # a template may do anything
-            say({"error": f"the template fails on it: {type(error).__name__}: {error}"})
+        say(answer_in_time(renderer, line))
 
 
 if __name__ == "__main__":

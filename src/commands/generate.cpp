@@ -104,6 +104,12 @@ class Rounds {
   std::int64_t batch_, tokens_ = 0;
 };
 
+/// Names a prompt, by its file if it comes from one.
+std::string place_of_prompt(const GenerateOptions& options, std::ptrdiff_t index) {
+  if (options.prompts.empty()) return "generate.prompt";
+  return options.prompts.ends_with(".json") ? options.prompts : fmt::format("{}:{}", options.prompts, index + 1);
+}
+
 /// Returns conversations as the chat template asks for an answer to them.
 std::vector<std::string> as_asked(const ResolvedRun& run, const Tokenizer& tokenizer, const std::string& name,
                                   std::vector<std::string> conversations) {
@@ -112,7 +118,10 @@ std::vector<std::string> as_asked(const ResolvedRun& run, const Tokenizer& token
   ChatRenderer renderer(chat_form(data, tokenizer, name, true));
   for (std::string& conversation : conversations) {
     RenderedChat chat = renderer.render(conversation);
-    if (!chat.problem.empty()) throw refusal("prompt {}: {}", &conversation - conversations.data() + 1, chat.problem);
+    if (!chat.problem.empty()) {
+      throw refusal("{}: {}", place_of_prompt(run.options.generate, &conversation - conversations.data()),
+                    chat.problem);
+    }
     conversation = std::move(chat.text);
   }
   return conversations;

@@ -16,7 +16,7 @@ constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"report", "Tables and pages are made by tessera-report RUN (postprocess/report.py in the sources)"},
     {"finetune", "To fine-tune, write tessera train --model.from=FOLDER --data.source=FILES"},
     {"sample", "To write text, use tessera generate RUN --generate.prompt=TEXT"},
-    {"chat", "To write text, use tessera generate RUN --generate.prompt=TEXT; there are no conversations"},
+    {"chat", "To ask a model, use tessera generate RUN --generate.chat --generate.prompt=TEXT"},
     {"bench memory",
      "All memory is planned: tessera plan shows it for every strategy, and the table of tessera-report RUN has what a "
      "run's process or GPU took next to its plan"},

@@ -24,7 +24,7 @@ constexpr std::array kModelFiles{"config.json", "generation_config.json"};
 /// Files of which a reader takes the first that it finds, so that a folder must not mix those of two tokenizers.
 constexpr std::array kVocabularyFiles{"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt"};
 constexpr std::array kTokenizerFiles{"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                     "chat_template.jinja", "chat_template.json"};
+                                     kChatTemplate, "chat_template.json"};
 
 constexpr const char* kTemplates = "additional_chat_templates";
 
@@ -165,6 +165,17 @@ void copy_companions(const std::filesystem::path& from, const std::filesystem::p
   make_folder(to / kNamedTokenizer);
   copy_tokenizer(path, to / kNamedTokenizer);
   copy_files(is_file(path) ? path.parent_path() : path, to / kNamedTokenizer, std::array{"config.json"});
+}
+
+void keep_chat_template(const std::filesystem::path& companions, const std::filesystem::path& file) {
+  const std::filesystem::path folder = tokenizer_in(companions), config_file = folder / "tokenizer_config.json";
+  if (!has_tokenizer(folder)) return;
+  write_text_atomically(folder / kChatTemplate, read_text_file(file, kLargestFile));
+  std::error_code ignored;
+  std::filesystem::remove_all(folder / kTemplates, ignored);
+  if (!is_file(config_file)) return;
+  nlohmann::json config = read_json_object(config_file, kLargestConfig);
+  if (config.erase("chat_template") > 0) write_text_atomically(config_file, config.dump(2) + "\n");
 }
 
 std::filesystem::path copy_companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest,

@@ -30,16 +30,24 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 /// Returns a user's turn, a conversation as JSON.
 std::string users_turn(const std::string& text) {
-  const nlohmann::json message{{"role", "user"}, {"content", text}};
-  return nlohmann::json{{"messages", {message}}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  using Json = nlohmann::ordered_json;
+  const Json message{{"role", "user"}, {"content", text}};
+  return Json{{"messages", {message}}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 /// Returns the prompt of a JSON text, or of an object with "prompt"; with `chats` as a conversation, which it may be.
 std::string prompt_in_json(const std::string& text, bool chats) {
-  const nlohmann::json given = parse_json(text);
-  const auto as_it_stands = [&] { return nlohmann::ordered_json::parse(text).dump(); };
-  if (chats && given.is_array()) return "{\"messages\":" + as_it_stands() + "}";
-  if (chats && (given.contains("messages") || given.contains("conversations"))) return as_it_stands();
+  using Json = nlohmann::json;
+  const Json given = parse_json(text);
+  if (chats) {
+    // As it stands, with its large numbers and the order of its keys, but in one line.
+    std::string line = text;
+    std::ranges::replace_if(
+        line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    if (given.is_array()) return "{\"messages\":" + line + "}";
+    const auto has_list = [&](const char* key) { return given.is_object() && given.value(key, Json()).is_array(); };
+    if (has_list("messages") || has_list("conversations") || has_list("prompt")) return line;
+  }
   const auto prompt = (given.is_object() ? given.at("prompt") : given).get<std::string>();
   return chats ? users_turn(prompt) : prompt;
 }

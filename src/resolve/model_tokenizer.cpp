@@ -107,7 +107,10 @@ std::string begin_for(const Options& options, const ModelWeights& weights) {
 std::string chat_template_for(const Options& options, const ModelWeights& weights) {
   if (options.is_given("data.chat_template")) return options.data.chat_template;
   std::string of_run = option_of_run(weights, "data.chat_template");
-  return of_run.empty() || path_exists(of_run) ? of_run : "";
+  const std::filesystem::path kept = weights.checkpoint() != nullptr ? weights.companions() : "";
+  if (of_run.empty() || (!kept.empty() && path_exists(tokenizer_in(kept) / kChatTemplate))) return "";
+  if (path_exists(of_run)) return of_run;
+  throw refusal("its run's data.chat_template = {} is not there", of_run).use("data.chat_template = FILE");
 }
 
 std::string tokenizer_of_run(const ModelWeights& weights) {

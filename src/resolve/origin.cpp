@@ -249,6 +249,7 @@ void keep_companions(const Options& options, std::optional<DType> dtype) {
   copy_companions(from, kept, options.data.tokenizer);
   if (!options.data.tokenizer.empty() && !from.empty()) restate_token_ids(kept, from, tokenizer_name(options));
   if (dtype) keep_dtype(kept, *dtype);
+  if (!options.data.chat_template.empty()) keep_chat_template(kept, options.data.chat_template);
 }
 
 namespace {

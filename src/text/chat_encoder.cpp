@@ -100,8 +100,15 @@ std::vector<bool> counted_tokens(const RenderedChat& chat, const std::vector<std
 }
 
 std::string ChatEncoder::add(std::string_view conversation, Encoded& out) {
-  if (!renderer_) renderer_.emplace(form_);
-  const RenderedChat chat = renderer_->render(conversation);
+  if (failure_) std::rethrow_exception(failure_);  // the next start would fail as the first one did
+  RenderedChat chat;
+  try {
+    if (!renderer_) renderer_.emplace(form_);
+    chat = renderer_->render(conversation);
+  } catch (const Error&) {
+    failure_ = std::current_exception();
+    throw;
+  }
   if (!chat.problem.empty()) return chat.problem;
   std::vector<std::int32_t> ids;
   encoder_.encode(chat.text, ids);

@@ -1,6 +1,7 @@
 #pragma once
 // Conversations as tokens, with those that the loss counts.
 
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,7 @@ class ChatEncoder {
   Tokenizer::Encoder& encoder_;
   std::vector<std::int32_t> special_ids_;
   std::optional<ChatRenderer> renderer_;
+  std::exception_ptr failure_;  ///< of its helper
 };
 
 /// Returns for each of the ids, which `encoder` made of all of a text, whether all of its characters lie in what

@@ -45,7 +45,7 @@ Json templates_of(const fs::path& folder) {
     const fs::path file = folder / "additional_chat_templates" / fmt::format("{}.jinja", name);
     if (path_exists(file)) found[name] = read_template(file);
   }
-  if (const fs::path file = folder / "chat_template.jinja"; path_exists(file)) found["default"] = read_template(file);
+  if (const fs::path file = folder / kChatTemplate; path_exists(file)) found["default"] = read_template(file);
   const fs::path config_file = folder / "tokenizer_config.json";
   if (!found.empty() || !path_exists(config_file)) return found;
   const nlohmann::json config = read_json_object(config_file, kLargestTemplate);
@@ -88,7 +88,7 @@ pid_t start_helper(const std::string& python, const FileDescriptor& end) {
   std::string program = python, file = script.string();
   std::array<char*, 3> words{program.data(), file.data(), nullptr};
   pid_t process = -1;
-  const int error = ::posix_spawn(&process, program.c_str(), &files, &attributes, words.data(), environ);
+  const int error = ::posix_spawnp(&process, program.c_str(), &files, &attributes, words.data(), environ);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
   if (error == 0) return process;
@@ -106,11 +106,18 @@ ChatForm chat_form(const DataOptions& options, const Tokenizer& tokenizer, const
     form.missing = "data.tokenizer = bytes has none";
   } else {
     std::error_code ignored;
-    const fs::path folder = fs::is_directory(name, ignored) ? tokenizer_in(name) : fs::path(name).parent_path();
-    templates = templates_of(folder);
+    const fs::path beside = fs::is_directory(name, ignored) ? tokenizer_in(name) : fs::path(name).parent_path();
+    const fs::path folder = beside.empty() ? "." : beside;
     form.missing = fmt::format(
-        "{} has none: chat_template.jinja, or chat_template in tokenizer_config.json, of several the one named default",
+        "{} has neither chat_template.jinja nor a chat_template in tokenizer_config.json (of several, the one named "
+        "default)",
         folder.string());
+    try {
+      templates = templates_of(folder);
+    } catch (const Error& error) {  // only a conversation needs it
+      form.missing = error.what();
+      if (form.missing.ends_with('.')) form.missing.pop_back();
+    }
   }
   if (!templates.contains("default")) return form;
   Json tokens = Json::object();
@@ -149,7 +156,7 @@ class ChatRenderer::Process {
     try {
       return Json::parse(answer());
     } catch (const Json::exception& error) {
-      throw IoError("the helper that renders conversations answers something else than JSON ({})", shown(error.what()));
+      throw IoError("the helper that renders conversations does not answer with JSON ({})", shown(error.what()));
     }
   }
 
@@ -174,7 +181,7 @@ class ChatRenderer::Process {
       const ssize_t got = ::recv(socket_.get(), buffer_.data() + searched, buffer_.size() - searched, 0);
       buffer_.resize(searched + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
       if (got == 0 || (got < 0 && errno != EINTR))
-        throw IoError("the helper that renders conversations has ended before it answered");
+        throw IoError("the helper that renders conversations ended before it answered");
     }
   }
 
@@ -192,7 +199,7 @@ ChatRenderer::ChatRenderer(const ChatForm& form) {
     process_ = std::make_unique<Process>(python);
     answer = process_->ask(form.settings);
   } catch (const IoError& error) {
-    refuse_python(fmt::format("{} does not do so: {}", python, error.what()));
+    refuse_python(fmt::format("with {} {}", python, error.what()));
   }
   if (!answer.contains("error")) return;
   if (answer.contains("line"))

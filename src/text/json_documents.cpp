@@ -65,7 +65,9 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
                  {"completion", Takes::either},
                  {"messages", Takes::list},
                  {"conversations", Takes::list},
-                 {"tools", Takes::anything}}},
+                 {"system", Takes::anything},
+                 {"tools", Takes::anything},
+                 {"chat_template_kwargs", Takes::anything}}},
         may_be_array_(may_be_array),
         events_(events) {}
 
@@ -89,7 +91,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   bool start_object(std::size_t /*elements*/) override {
     if (!is_echoed_ && depth_ == document_depth()) {
       wanted_ = nullptr;
-      for (Field& field : fields_) field.found = field.is_list = false, field.problem.clear();
+      for (Field& field : fields_) field.found = field.is_list = field.was_null = false, field.problem.clear();
       key_count_ = 0;
       echo_.take();
       return deeper();
@@ -129,8 +131,8 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   struct Field {
     std::string key;
     Takes takes;
-    bool found = false, is_list = false;
-    std::string text = {}, problem = {};  ///< the first problem
+    bool found = false, is_list = false, was_null = false;  ///< null is as if it were not there
+    std::string text = {}, problem = {};                    ///< the first problem
     std::string quoted() const { return fmt::format("\"{}\"", shown(key)); }
     bool is_there() const { return found || !problem.empty(); }
     bool is_text() const { return found && !is_list && problem.empty(); }
@@ -143,9 +145,9 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
 
   bool scalar(std::string_view json, const char* what) {
     if (is_echoed_) return echo_.add(json), true;
-    const bool may_be_null = wanted_ != nullptr && wanted_->takes != Takes::text && wanted_->takes != Takes::either;
-    if (may_be_null && json == "null") return wanted_ = nullptr, true;  // as if it were not there
-    return value(what);
+    if (wanted_ == nullptr || json != "null") return value(what);
+    std::exchange(wanted_, nullptr)->was_null = true;
+    return true;
   }
   /// Enters an object or array below the document.
   bool begin(std::string_view bracket, const char* what) {
@@ -207,12 +209,15 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   std::string why_no_chat() {
     const Field &prompt = fields_[1], &completion = fields_[2], &messages = fields_[3], &conversations = fields_[4];
     const auto others = std::span(fields_).subspan(1);
+    const auto null = [](const Field& field) { return field.quoted() + " is null instead of a string"; };
+    if (text().was_null && std::ranges::none_of(others.first(4), &Field::is_there)) return null(text());
     if (!events_.pair || std::ranges::none_of(others.first(4), &Field::is_there))
       return fmt::format("an object has no {} (data.text_key){}", text().quoted(), other_keys());
     for (const Field& field : others)
       if (!field.problem.empty()) return field.problem;
     if (messages.found || conversations.found) return "";
     for (const Field& field : others.first(2)) {
+      if (field.was_null) return null(field);
       if (!field.found)
         return fmt::format("an object has neither {} nor the {} of a pair", text().quoted(), field.quoted());
     }
@@ -235,7 +240,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
 
   std::array<std::string, 6> keys_;  ///< the document's first
   std::size_t key_count_ = 0;
-  std::array<Field, 6> fields_;
+  std::array<Field, 8> fields_;
   Field* wanted_ = nullptr;  ///< whose value comes next
   JsonEcho echo_;            ///< the document's conversation
   bool is_echoed_ = false;   ///< what comes is part of it

@@ -22,7 +22,7 @@ struct JsonEvents {
   /// Surrogates without their other half became U+FFFD.
   std::function<void(const std::string& what)> mended = {};
   /// A conversation: an object, as JSON, of the values of "messages", "conversations", or "prompt" and "completion" as
-  /// arrays, and of "tools". It may be taken away. Needed where `pair` is.
+  /// arrays, and of "system", "tools" and "chat_template_kwargs". It may be taken away. Needed where `pair` is.
   std::function<void(std::string& conversation)> chat = {};
 };
 

@@ -29,6 +29,16 @@ TEST_CASE("prompts are one text, or the lines of a file") {
   CHECK(prompts_in("\xef\xbb\xbfone\n") == Texts{"one"});
   CHECK(prompts_in("\"a\\nb\"\n{\"id\": 1, \"prompt\": \"c\"}\n", "p.jsonl") == Texts{"a\nb", "c"});
   CHECK_THROWS_WITH(prompts_in("\"a\"\n{}\n", "p.jsonl"), Catch::Contains("p.jsonl:2: this is not a prompt"));
+  const auto chats_in = [&](const std::string& text, const std::string& name) {
+    const TemporaryFolder folder;
+    return read_prompts(
+        parse_arguments({"--generate.chat=true", "--generate.prompts=" + folder.write(name, text).string()}));
+  };
+  CHECK(chats_in("{\"prompt\": [{\"b\": 12345678901234567890123, \"a\": 1}]}\n\"hi\"\n", "p.jsonl") ==
+        Texts{"{\"prompt\": [{\"b\": 12345678901234567890123, \"a\": 1}]}",
+              "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"});
+  CHECK(chats_in("{\"messages\": null,\n \"conversations\": [1]}", "p.json") ==
+        Texts{"{\"messages\": null,  \"conversations\": [1]}"});
   CHECK_THROWS_AS(prompts_in(""), UsageError);
   CHECK_THROWS_AS(read_prompts(parse_arguments({})), UsageError);
   CHECK_THROWS_AS(read_prompts(parse_arguments({"--generate.prompt=a", "--generate.prompts=b"})), UsageError);

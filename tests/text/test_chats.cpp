@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "file_support.hpp"
+#include "sweep/fake_programs.hpp"
 #include "tessera/text/chats.hpp"
 #include "tessera/text/corpus.hpp"
 #include "text/chat_encoder.hpp"
@@ -79,13 +80,90 @@ TEST_CASE("A conversation that is none says why") {
   CHECK_THAT(rendered(kNames, R"({"messages": [{"content": "x"}]})"),
              Contains("message 1 of \"messages\" has no role"));
   CHECK_THAT(rendered(kNames, R"({"messages": [{"role": "user", "content": ""}], "tools": "{"})"), Contains("tools"));
-  CHECK_THAT(rendered("{{ raise_exception('no ' + messages[0].role) }}", kAsked), Contains("refuses it: no user"));
-  CHECK_THAT(rendered("{{ messages[0].content.missing.more }}", kAsked), Contains("fails on it: UndefinedError"));
-  CHECK_THAT(rendered("{{ ''.__class__.__mro__ }}", kAsked), Contains("fails on it: SecurityError"));
+  CHECK_THAT(rendered("{{ raise_exception('no ' + messages[0].role) }}", kAsked),
+             Contains("refuses this conversation: no user"));
+  CHECK_THAT(rendered("{{ messages[0].content.missing.more }}", kAsked),
+             Contains("fails on this conversation: UndefinedError"));
+  CHECK_THAT(rendered("{{ ''.__class__.__mro__ }}", kAsked), Contains("fails on this conversation: SecurityError"));
   CHECK_THAT(rendered("{% if false %}{% endif %}", kAsked), Contains("an empty text"));
   CHECK(rendered("{{ messages[0] | tojson }}", R"({"messages": [{"role": "a<b>", "content": null}]})") ==
         "={\"role\": \"a<b>\"}");
   CHECK_THAT(error_of([] { rendered("{% for %}", kAsked); }), Contains("does not compile: line 1"));
+}
+
+TEST_CASE("Strange templates and messages are refused in words of their own") {
+  const std::string talk =
+      R"({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}]})";
+  for (const char* broken : {"{% break %}", "{{ ((((((", "{% macro %}"})
+    CHECK_THAT(error_of([&] { rendered(broken, kAsked); }), Contains("the chat template does not compile"));
+  CHECK_THAT(error_of([&] { rendered("{{ " + std::string(3000, '(') + "1" + std::string(3000, ')') + " }}", kAsked); }),
+             Contains("the chat template does not compile"));
+  CHECK_THAT(rendered("{{ raise_exception('\\ud800') }}", kAsked), Contains("refuses this conversation: ?"));
+  CHECK_THAT(rendered("{{ '\\ud800' }}", kAsked), Contains("fails on this conversation: UnicodeEncodeError"));
+  CHECK_THAT(rendered("{% macro turn(m) %}{{ m.role }}: {% generation %}{{ m.content }}{% endgeneration %}"
+                      "{% endmacro %}{% for m in messages %}{{ turn(m) }}{% endfor %}",
+                      talk),
+             Contains("marks text that it writes in another place"));
+  const std::string begins = R"({"messages": [{"role": "assistant", "content": "yo"}, {"role": "assistant"}]})";
+  CHECK_THAT(rendered("{{ messages[0].role }}", begins),
+             Contains("cannot write no message (UndefinedError") && Contains("data.chat_turns = last"));
+  CHECK_THAT(rendered("{{ messages | length }}{{ 'x' if add_generation_prompt }}", talk),
+             Contains("message 2 does not begin with the template's generation prompt") &&
+                 Contains("{% generation %}") && !Contains("data.chat_turns"));
+  const auto of = [](const std::string& message) { return R"({"messages": [)" + message + "]}"; };
+  CHECK(rendered(kNames, of(R"({"from": "human", "value": "a", "role": null})")) == "=user: a\n");
+  CHECK_THAT(rendered(kNames, of(R"({"from": ["human"]})")), Contains("has a role that is not a text"));
+  CHECK_THAT(rendered(kNames, of(R"({"role": 3})")), Contains("has a role that is not a text"));
+}
+
+TEST_CASE("What stands beside the messages reaches the template") {
+  const char* source = "{% for m in messages %}{{ m.role }} {{ m.content }};{% endfor %}{{ deep }}{{ bos_token }}";
+  const auto text = [&](const std::string& fields) {
+    return rendered(source, R"({"conversations": [{"from": "human", "value": "hi"}])" + fields + "}");
+  };
+  CHECK(text("") == "=user hi;");
+  CHECK(text(R"(, "system": "S", "messages": [])") == "=system S;user hi;");
+  CHECK(text(R"(, "system": "")") == "=user hi;");
+  CHECK(text(R"(, "chat_template_kwargs": {"deep": 3, "messages": 4})") == "=user hi;3");
+  CHECK(text(R"(, "chat_template_kwargs": "{\"deep\": 5}")") == "=user hi;5");
+  CHECK_THAT(text(R"(, "chat_template_kwargs": [1])"), Contains("\"chat_template_kwargs\" is not an object"));
+  CHECK_THAT(text(R"(, "system": 3)"), Contains("\"system\" is not a text"));
+  CHECK_THAT(rendered(source, R"({"system": "S", "messages": [{"role": "system", "content": "T"}]})"),
+             Contains("\"system\" stands beside a message of the role system"));
+}
+
+TEST_CASE("A template's marks count whatever it calls the role that answers") {
+  const TemporaryFolder folder;
+  const fs::path model =
+      write_model(folder, {{"template",
+                            "{% for m in messages %}<{% if m.role == 'model' %}{% generation %}{{ m.content }}"
+                            "{% endgeneration %}{% else %}{{ m.content }}{% endif %}>{% endfor %}"}});
+  const auto tokenizer = open_tokenizer(model);
+  for (const ChatTurns turns : {ChatTurns::all, ChatTurns::last}) {
+    DataOptions options;
+    options.chat_turns = turns;
+    ChatRenderer renderer(chat_form(options, *tokenizer, model.string()));
+    const RenderedChat chat =
+        renderer.render(R"({"messages": [{"role": "user", "content": "a"}, {"role": "model", "content": "b"}, )"
+                        R"({"role": "user", "content": "c"}, {"role": "model", "content": "d"}]})");
+    REQUIRE(chat.problem.empty());
+    CHECK(chat.counts.size() == (turns == ChatTurns::all ? 2U : 1U));
+    CHECK(chat.counts.back().begin == 10);
+  }
+}
+
+TEST_CASE("A helper that cannot start is started once") {
+  const TemporaryFolder folder;
+  const fs::path model = write_model(folder, {{"template", "{% for %}"}});
+  const auto tokenizer = open_tokenizer(model);
+  const auto encoder = tokenizer->encoder();
+  const ChatForm form = chat_form({}, *tokenizer, model.string());
+  ChatEncoder chats(form, *tokenizer, *encoder);
+  Encoded out;
+  const std::string first = error_of([&] { chats.add(kAsked, out); });
+  CHECK_THAT(first, Contains("does not compile"));
+  const test::FakeVariable none("TESSERA_PYTHON", "/no/python");  // would be another error
+  CHECK(error_of([&] { chats.add(kAsked, out); }) == first);
 }
 
 TEST_CASE("Conversations need no separator, but texts among them do") {

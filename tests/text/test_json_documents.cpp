@@ -130,6 +130,12 @@ TEST_CASE("A prompt and its completion are a document of two texts") {
   CHECK(line(R"({"prompt": "p", "completion": "c"})", "prompt") == Events{"p"});
   CHECK(file(R"([{"prompt": "a", "completion": "b"}, {"text": "t"}, {"prompt": "c", "completion": "d"}])") ==
         Events{"a -> b", "t", "c -> d"});
+  // Tables that became lines have nulls where a row has no such column.
+  CHECK(line(R"({"prompt": "p", "text": null, "messages": null, "completion": "c"})") == Events{"p -> c"});
+  CHECK(line(R"({"text": null, "prompt": null, "system": "s", "messages": [{"n": 1}], "completion": null})") ==
+        Events{R"(={"system":"s","messages":[{"n":1}]})"});
+  CHECK_THAT(line(R"({"text": null, "prompt": null})")[0], Contains("!\"text\" is null"));
+  CHECK_THAT(line(R"({"prompt": null, "completion": "c"})")[0], Contains("!\"prompt\" is null instead of a string"));
   CHECK_THAT(line(R"({"prompt": "p"})")[0],
              Contains("!an object has neither \"text\" nor") && Contains("\"completion\""));
   CHECK_THAT(line(R"({"completion": "c"})")[0], Contains("nor the \"prompt\" of a pair"));

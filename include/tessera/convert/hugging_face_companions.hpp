@@ -40,6 +40,10 @@ void keep_dtype(const std::filesystem::path& folder, DType dtype);
 void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to,
                      const std::string& tokenizer = {});
 
+/// Makes the chat template in `file` that of the tokenizer in a run's folder of companions, in place of its own; does
+/// nothing if no tokenizer is there. IoError.
+void keep_chat_template(const std::filesystem::path& companions, const std::filesystem::path& file);
+
 /// Copies a checkpoint's companions into `to`: those that its run keeps, or else those that the run's options name.
 /// Ends with finish_tokenizer, once config.json is there. Returns the folder with its origin's config.json; empty if
 /// there is none. Throws IoError.

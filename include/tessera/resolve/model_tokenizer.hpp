@@ -21,8 +21,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeigh
 /// had none before its text.
 std::string begin_for(const Options& options, const ModelWeights& weights);
 
-/// Returns the file of the chat template by which a model is asked: as given, or that of its run; empty for the one of
-/// its tokenizer's folder, also where the run's is gone.
+/// Returns the file of the chat template by which a model is asked: as given, or that of its run; empty for the one in
+/// its tokenizer's folder, where a run keeps a copy of its own. UsageError if it is nowhere.
 std::string chat_template_for(const Options& options, const ModelWeights& weights);
 
 /// Returns the tokenizer of the run that wrote these weights: the copy that it kept, or the one that its data.tokenizer

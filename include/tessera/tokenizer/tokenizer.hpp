@@ -98,6 +98,9 @@ bool is_byte_tokenizer(const std::filesystem::path& path);
 /// would decide its class.
 inline constexpr const char* kNamedTokenizer = "named_tokenizer";
 
+/// The file of a chat template in a tokenizer's folder.
+inline constexpr const char* kChatTemplate = "chat_template.jinja";
+
 /// Returns the folder with the files of a folder's tokenizer: FOLDER/named_tokenizer if there is one, else FOLDER.
 std::filesystem::path tokenizer_in(const std::filesystem::path& folder);
 
