@@ -71,12 +71,14 @@ says_when() {
 choose_launcher() {
   read -ra launcher <<<"$TESSERA_LAUNCHER"
   if [[ $TESSERA_LAUNCHER == auto ]]; then
-    if srun --mpi=list 2>&1 | grep -qw pmix; then
-      launcher=(srun --mpi=pmix)
-    elif command -v mpirun >/dev/null; then
+    local mpi=pmix
+    ! ldd "$TESSERA" 2>/dev/null | grep -q libmpich || mpi=pmi2  # Debian's MPICH knows nothing of PMIx
+    if srun --mpi=list 2>&1 | grep -qw "$mpi"; then
+      launcher=(srun "--mpi=$mpi")
+    elif [[ $mpi == pmix ]] && command -v mpirun >/dev/null; then
       launcher=(mpirun)
     else
-      refuse "neither has this Slurm PMIx (srun --mpi=list) nor is there an mpirun: set TESSERA_LAUNCHER in site.sh"
+      refuse "neither has this Slurm $mpi (srun --mpi=list) nor is there an mpirun of Open MPI: set TESSERA_LAUNCHER in site.sh"
     fi
   fi
   # With --ntasks, --ntasks-per-node is only the most that a node may have.

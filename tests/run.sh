@@ -27,6 +27,8 @@ install_for_tests() {
   done
   jobs/setup.sh --packages chromium chromium-driver python3-selenium ||
     echo "tests: no Chromium can be installed: the test 'postprocess.html_browser' is skipped" >&2
+  jobs/setup.sh --packages mpich libmpich-dev ||
+    echo "tests: no MPICH can be installed: the test 'mpi.mpich' is skipped" >&2
   jobs/setup.sh --packages munge slurmctld slurmd slurm-client iproute2 ||
     echo "tests: no Slurm can be installed: the test 'slurm' is skipped" >&2
 }

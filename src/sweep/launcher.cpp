@@ -13,6 +13,7 @@
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/comm/launcher.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
@@ -58,7 +59,8 @@ std::vector<std::string> launcher_words(const std::string& launcher, std::int64_
   if (name.empty()) return {};
   if (name == "mpiexec") return {"mpiexec", "-n", count};
   // With 1, the first rank that stops with a checkpoint (75) would have the others killed.
-  if (name == "srun") return {"srun", "--mpi=pmix", "--kill-on-bad-exit=0", "--ntasks=" + count};
+  if (name == "srun")
+    return {"srun", fmt::format("--mpi={}", mpi_of_srun()), "--kill-on-bad-exit=0", "--ntasks=" + count};
   std::vector<std::string> words = boost::program_options::split_unix(name);
   for (std::string& word : words) boost::replace_all(word, "{ranks}", count);
   return words;

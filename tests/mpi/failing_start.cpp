@@ -21,6 +21,7 @@ std::string hangs_at;
 /// Or the only process, without a launcher.
 bool is_rank_1() {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (rank == nullptr) rank = std::getenv("PMI_RANK");
   return rank == nullptr || std::string(rank) == "1";
 }
 

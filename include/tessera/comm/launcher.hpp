@@ -51,6 +51,9 @@ void require_process_manager(const Launch& launch);
 /// launcher's first end here silently, a second later.
 void require_all_seen(const Launch& launch, std::int64_t seen_by_mpi);
 
+/// Returns the method by which srun tells this MPI library about its ranks: "pmix", or "pmi2" for MPICH.
+const char* mpi_of_srun();
+
 /// The environment variable by which a starter of ranks may state their number.
 inline constexpr const char* kRanksVariable = "TESSERA_RANKS";
 

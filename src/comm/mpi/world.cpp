@@ -264,8 +264,18 @@ std::string mpi_version() {
   MPI_Get_library_version(text, &length);
   // Open MPI counts the terminating zero.
   std::string version(text, static_cast<std::size_t>(length));
-  version.resize(std::min(version.size(), version.find('\0')));
+  version.resize(std::min({version.size(), version.find('\0'), version.find('\n')}));
+  // MPICH writes its configuration into further lines, and a tab in front of its number.
+  if (const std::size_t tab = version.find(":\t"); tab != std::string::npos) version.replace(tab, 2, " ");
   return version;
+}
+
+const char* mpi_of_srun() {
+#ifdef MPICH_VERSION
+  return "pmi2";
+#else
+  return "pmix";
+#endif
 }
 
 }  // namespace tessera
