@@ -54,6 +54,15 @@ class Metrics:
         return [name for name in self.validation_sets if not self.validation(name).equals(self.evals["loss"].rename(f"{name}/loss"))]
 
     @property
+    def sources(self) -> list[str]:
+        """Names of a mixture's sources in the order of their names."""
+        return sorted(name.split("/")[1] for name in self.steps if name.startswith("sources/") and name.endswith("/loss"))
+
+    def source(self, name: str) -> pd.Series:
+        """Training losses of a source by step, in nats per token, of the steps that count some of it."""
+        return self.steps[f"sources/{name}/loss"].dropna()
+
+    @property
     def attempts(self) -> int:
         return len(self.lengths)
 

@@ -122,7 +122,7 @@ def render(rows: list[Row], baseline: Optional[Row], width: int, warmup: Optiona
     lines = _legend({column.title for column in shown}, baseline, warmup)
     if unknown:
         lines.append(f"not known for any row: {', '.join(unknown)}")
-    lines += _formula(rows) + _validation_sets(rows)
+    lines += _formula(rows) + _named_losses(rows)
     if len(listed) < len(rows):
         lines.append(f"without training, so not in the table: {', '.join(row.name for row in rows if row not in listed)}")
     notes = [f"{row.name}: {note}" for row in rows for note in row.notes + _failure(row)]
@@ -191,15 +191,16 @@ def _formula(rows: list[Row]) -> list[str]:
             f"exact: the model's matmuls; peak {', '.join(texts)}"]
 
 
-def _validation_sets(rows: list[Row]) -> list[str]:
-    """Last and lowest loss of every validation set, where sets have names; the table's columns are of the first."""
+def _named_losses(rows: list[Row]) -> list[str]:
+    """Last and lowest loss of every validation set and every source of a mixture, where they have names; the table's
+    columns are of the first set, and of all sources together."""
     lines = []
-    for row in rows:
-        sets = row.metrics.validation_sets if row.metrics else []
-        values = [(name, row.metrics.validation(name).to_numpy(np.float64)) for name in sets]
-        texts = [f"{name} {loss(found[-1])} (lowest {loss(np.nanmin(found))})" for name, found in values if np.isfinite(found).any()]
-        if texts:
-            lines.append(f"{row.name}: validation loss of {', '.join(texts)}")
+    for metrics, row in ((row.metrics, row) for row in rows if row.metrics):
+        for what, names, series in (("validation loss", metrics.validation_sets, metrics.validation), ("loss", metrics.sources, metrics.source)):
+            values = [(name, series(name).to_numpy(np.float64)) for name in names]
+            texts = [f"{name} {loss(found[-1])} (lowest {loss(np.nanmin(found))})" for name, found in values if np.isfinite(found).any()]
+            if texts:
+                lines.append(f"{row.name}: {what} of {', '.join(texts)}")
     return lines
 
 

@@ -130,12 +130,16 @@ std::string describe_shares(const std::vector<TrainingSource>& sources) {
   return sources.size() > 1 ? text : "";
 }
 
+std::vector<std::string> mixture_names(const DataOptions& data) {
+  std::vector<std::string> names;
+  for (const TrainingSource& one : training_sources(data.source)) names.push_back(one.name);
+  return names.size() > 1 ? names : std::vector<std::string>();
+}
+
 std::vector<std::string> validation_names(const DataOptions& data) {
   std::vector<std::string> names;
   for (const ValidationSource& set : validation_sources(data.val_source)) names.push_back(set.name);
-  if (names.empty() && data.val_fraction > 0 && is_mixture(data))
-    for (const TrainingSource& one : training_sources(data.source)) names.push_back(one.name);
-  return names;
+  return names.empty() && data.val_fraction > 0 ? mixture_names(data) : names;
 }
 
 }  // namespace tessera

@@ -46,6 +46,7 @@ class Binder {
     bound_.scalars = address_of<StepScalars>(Reserved::scalars);
     bound_.reduced = address_of<ReducedScalars>(Reserved::sums);
     bound_.wish = address_of<StepWish>(Reserved::wish);
+    bound_.sample_losses = {address_of<double>(Reserved::sample_losses), schedule_.model.batch};
     bound_.unit_sums = address_of<ExactSum>(Reserved::unit_sums);
     TESSERA_ASSERT(bound_.scalars == nullptr || bound_.reduced != nullptr, "a schedule with scalars has sums");
   }
@@ -91,6 +92,7 @@ class Binder {
     PartBuffers& b = bound.buffers;
     b.scalars = bound_.scalars;
     if (bound_.scalars != nullptr) b.loss = &bound_.scalars->micro_loss;
+    if (bound_.sample_losses.data != nullptr && !b.evaluation) b.sample_losses = bound_.sample_losses.last();
     b.gradient_dtype = schedule_.policy.reduce;
     bound.saved.assign(part.saved.size(), nullptr);
     bound.parameters.assign(part.tensors.size(), nullptr);

@@ -126,7 +126,9 @@ void OperationRunner::run_part(const Operation& op, const BoundOperation& bound,
   const auto& run = op.kind == OperationKind::backward ? part_backward : part_forward;
   run(kernels, stream, *bound.model, part, bound.buffers);
   if (part.kind != PartKind::head || bound.model->generates()) return;
-  kernels.accumulate_loss(stream, {bound_.scalars, bound_.reduced, bound.clears_sums});
+  const bool keeps = bound.buffers.sample_losses != nullptr;
+  kernels.accumulate_loss(
+      stream, {bound_.scalars, bound_.reduced, bound.clears_sums, keeps ? bound_.sample_losses : SampleLosses()});
 }
 
 void OperationRunner::accumulate(const Operation& op, Stream& stream) {

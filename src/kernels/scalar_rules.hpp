@@ -16,6 +16,10 @@ inline constexpr double kClipEpsilon = 1e-6;
 TESSERA_HOST_DEVICE inline void account_loss_rule(const AccountArguments& a) {
   if (a.starts) a.reduced->clear();
   if (a.scalars->counts_loss != 0) a.reduced->loss.add(a.scalars->micro_loss);
+  if (a.losses.data == nullptr) return;
+  const std::int64_t place = a.starts ? 0 : static_cast<std::int64_t>(a.losses.data[0]);
+  for (std::int64_t i = 0; i < a.losses.samples; ++i) a.losses.of(place)[i] = a.losses.last()[i];
+  a.losses.data[0] = static_cast<double>(place + 1);
 }
 
 /// Returns whether a number is neither infinite nor NaN.

@@ -79,6 +79,20 @@ const Measures<StepReport>& step_measures() {
   return measures;
 }
 
+Measures<StepReport> source_measures(const std::vector<std::string>& names) {
+  using Row = StepReport;
+  Measures<Row> measures;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Text group = "steps/sources/" + names[i];
+    measures.push_back({real(group + "/loss", kNats, "loss/" + names[i],
+                             "of a mixture's source; NaN in a step that counts none of it"),
+                        [i](const Row& row) { return row.sources.at(i).loss; }});
+    measures.push_back({whole(group + "/targets", "", "", "of that source, which the loss counts"),
+                        [i](const Row& row) { return row.sources.at(i).targets; }});
+  }
+  return measures;
+}
+
 Measures<EvaluationReport> evaluation_measures(const std::vector<std::string>& sets) {
   using Row = EvaluationReport;
   Measures<Row> measures{{whole("eval/step", "", "step", "after which step"), &Row::step}};
@@ -215,9 +229,10 @@ std::vector<Measure> all_measures() {
   const auto add = [&](const auto&... measures) {
     (std::ranges::transform(measures, std::back_inserter(all), [](const auto& one) { return one.measure; }), ...);
   };
-  add(step_measures(), evaluation_measures({"", "NAME"}), checkpoint_measures(), step_of_report("device/step"),
-      device_measures("device/"), report_measures(), rank_measures(), device_measures("ranks/device/"),
-      overlap_measures(), step_of_report("layers/step"), layer_measures(), start_measures());
+  add(step_measures(), source_measures({"NAME"}), evaluation_measures({"", "NAME"}), checkpoint_measures(),
+      step_of_report("device/step"), device_measures("device/"), report_measures(), rank_measures(),
+      device_measures("ranks/device/"), overlap_measures(), step_of_report("layers/step"), layer_measures(),
+      start_measures());
   return all;
 }
 

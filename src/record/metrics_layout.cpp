@@ -44,6 +44,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
     add_columns(layout.tables[at(table)], measures, width);
   };
   add(RunTable::steps, step_measures());
+  add(RunTable::steps, source_measures(mixture_names(options.data)));
   add(RunTable::evaluations, evaluation_measures(validation_names(options.data)));
   add(RunTable::checkpoints, checkpoint_measures());
   add(RunTable::ranks, report_measures());

@@ -73,6 +73,8 @@ RunRecorder::~RunRecorder() = default;
 void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps,
                         const RunAccount& account) {
   has_monitor_ = account.has_monitor;
+  step_measures_ = step_measures();
+  std::ranges::move(source_measures(mixture_names(options_.data)), std::back_inserter(step_measures_));
   evaluation_measures_ = evaluation_measures(validation_names(options_.data));
   prediction_ = account.prediction;
   MetricsLayout layout = metrics_layout(options_, planned, account);
@@ -143,7 +145,7 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   row.recording_seconds = std::exchange(recording_seconds_, 0.0);
   const Stopwatch recording(recording_seconds_);
   if (prediction_) measured_.add(row.seconds, row.times);
-  append(RunTable::steps, step_measures(), row);
+  append(RunTable::steps, step_measures_, row);
 
   if (row.times.measured) exposed_share_ = row.exposed_share();
   {
@@ -160,7 +162,7 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   }
 
   if (row.step % options_.metrics.every == 0 || row.step == 1 || row.step == status_.steps) {
-    append_log(fields_of(step_measures(), row));
+    append_log(fields_of(step_measures_, row));
   }
   if (Clock::now() - status_time_ > kStatusEvery) post_status();
 }

@@ -8,6 +8,7 @@
 #include "schedule/passes/compute.hpp"
 #include "schedule/passes/state.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/kernels/arguments.hpp"
 #include "tessera/kernels/needs.hpp"
 #include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/schedule/made_values.hpp"
@@ -118,6 +119,8 @@ void write_training(StepSchedule& schedule, Writer& writer, Parameters& paramete
   const std::int64_t units = std::ssize(schedule.layout.units);
   Scalars scalars(writer);
   if (policy.unit_norms) writer.reserve(Reserved::unit_sums, units * std::int64_t{sizeof(ExactSum)});
+  if (policy.sample_losses)
+    writer.reserve(Reserved::sample_losses, SampleLosses::bytes(schedule.model.batch, policy.accumulation));
   Gradients gradients(writer, parameters.sharded(), scalars);
   schedule.gradient_limit = gradients.limit();
   reserve_workspace(writer);

@@ -6,6 +6,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/config/data_sources.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
 
@@ -33,6 +34,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.evaluation = options.data.has_validation();
   policy.snapshot = options.checkpoint.async;
   policy.unit_norms = options.metrics.layer_norms;
+  policy.sample_losses = is_mixture(options.data);
   policy.state_sums = options.run.check_every > 0;
   policy.replays = options.run.replay_every > 0;
   policy.offload = options.shard.offload;

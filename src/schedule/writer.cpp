@@ -23,6 +23,7 @@ constexpr std::array<ReservedMemory, kReserved> kReservedMemory{{
     {"workspace of kernels", Category::workspace},
     {"scalars"},
     {"norms of units"},
+    {"losses of samples"},
     {"checksums of state", Category::optimizer_state},
     {"checksums of offloaded state", Category::optimizer_state, MemorySpace::host},
     {"checksums of a micro-step", Category::workspace},

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <numeric>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/exact_sum.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/model/initialize.hpp"
@@ -119,7 +122,8 @@ bool TrainingSession::is_given_up(const Play& play) {
 
 StepResult TrainingSession::train_step(const std::function<void()>& before_update) {
   const StepSchedule& schedule = planned_.schedule;
-  optimizer_->begin_step(step_ + 1, length_.progress(step_ + 1), samples_->counted_targets_of(step_ + 1));
+  counted_ = samples_->counted_targets_of(step_ + 1);
+  optimizer_->begin_step(step_ + 1, length_.progress(step_ + 1), std::reduce(counted_.begin(), counted_.end()));
   player_->send_inputs();
   const TokenFeed feed = [this](std::int32_t* tokens, std::int32_t* targets) {
     return samples_->feed(tokens, targets);
@@ -148,6 +152,30 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
   player_->receive_scalars();
   ++step_;
   return optimizer_->result();
+}
+
+/// A sample's loss is a sum of one rank, and sources are sums that have no order: the same bits on all worlds.
+std::vector<SourceLoss> TrainingSession::source_losses() {
+  const StepSchedule& schedule = planned_.schedule;
+  const StorageId storage = schedule.reserved(Reserved::sample_losses);
+  if (!storage) return {};
+  std::string mine(static_cast<std::size_t>(schedule.storage(storage).bytes), '\0');
+  resources_->device->copy(mine.data(), resources_->address(storage), std::ssize(mine));
+  std::vector<ExactSum> sums(counted_.size());
+  for (std::int64_t rank = 0; const std::string& text : context_.control().gather(mine)) {
+    std::vector<double> numbers(text.size() / sizeof(double));
+    std::memcpy(numbers.data(), text.data(), text.size());
+    const SampleLosses losses{numbers.data(), schedule.model.batch};
+    for (std::int64_t k = 0; k < schedule.policy.accumulation; ++k)
+      for (std::int64_t i = 0; i < losses.samples; ++i)
+        sums[data_.train().source_of(samples_->first_of(step_, k, rank) + i)].add(losses.of(k)[i]);
+    ++rank;
+  }
+  std::vector<SourceLoss> sources;
+  if (context_.rank() == 0)
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sources.push_back({sums[i].value() / static_cast<double>(counted_[i]), counted_[i]});
+  return sources;
 }
 
 std::string TrainingSession::locate_nan() { return integrity_->locate_nan(step_); }

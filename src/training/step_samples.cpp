@@ -26,20 +26,29 @@ std::int64_t StepSamples::first_of_request(std::int64_t request, std::int64_t ra
   return from_.next_sample + first_sample_of(request / K, schedule_.grid.world() * K, number, schedule_.model.batch);
 }
 
-std::int64_t StepSamples::count(std::int64_t step, std::span<std::int32_t> row) const {
-  return counted_targets(data_.source(), data_.train(), first_of(step), per_step(), row);
+std::int64_t StepSamples::first_of(std::int64_t step, std::int64_t micro_step, std::int64_t rank) const {
+  return first_of_request((step - 1 - from_.step) * schedule_.policy.accumulation + micro_step, rank);
+}
+
+std::vector<std::int64_t> StepSamples::count(std::int64_t step, std::span<std::int32_t> row) const {
+  const std::int64_t first = first_of(step);
+  if (data_.mixture().empty()) return {counted_targets(data_.source(), data_.train(), first, per_step(), row)};
+  std::vector<std::int64_t> counted(data_.mixture().size());
+  for (std::int64_t sample = first; sample < first + per_step(); ++sample)
+    counted[data_.train().source_of(sample)] += counted_targets(data_.source(), data_.train(), sample, 1, row);
+  return counted;
 }
 
 /// Counts the targets of a step when the reader comes to its first micro-batch.
 void StepSamples::count_ahead(std::int64_t request) {
   const std::int64_t K = schedule_.policy.accumulation, step = from_.step + 1 + request / K;
   if (request % K != 0) return;
-  const std::int64_t counted = count(step, row_ahead_);
+  std::vector<std::int64_t> counted = count(step, row_ahead_);
   const std::lock_guard lock(mutex_);
-  counted_[step] = counted;
+  counted_[step] = std::move(counted);
 }
 
-std::int64_t StepSamples::counted_targets_of(std::int64_t step) {
+std::vector<std::int64_t> StepSamples::counted_targets_of(std::int64_t step) {
   {
     const std::lock_guard lock(mutex_);
     counted_.erase(counted_.begin(), counted_.lower_bound(step));
@@ -82,8 +91,7 @@ std::int64_t StepSamples::feed(std::int32_t* tokens, std::int32_t* targets) {
 std::int64_t StepSamples::feed(std::int64_t step, std::int64_t micro_step, std::int64_t rank, std::int32_t* tokens,
                                std::int32_t* targets) {
   const ModelParts& model = schedule_.model;
-  const std::int64_t request = (step - 1 - from_.step) * schedule_.policy.accumulation + micro_step;
-  const std::int64_t first = first_of_request(request, rank);
+  const std::int64_t first = first_of(step, micro_step, rank);
   fill_batch(data_.source(), data_.train(), data_.vocab(), first, model.batch, row_, tokens, targets,
              model.documents ? targets + model.tokens() : nullptr);
   return first;

@@ -24,10 +24,13 @@ class StepSamples {
               std::int64_t rank);
 
   /// Returns how many samples all ranks read in a step, the number of a step's first one, and how many of its targets
-  /// the loss counts. For that, every rank reads the masks of all samples, on the reader's thread where it is ahead.
+  /// the loss counts, of each source of a mixture. For that, every rank reads the masks of all samples, on the reader's
+  /// thread where it is ahead.
   std::int64_t per_step() const { return schedule_.samples_per_step(); }
   std::int64_t first_of(std::int64_t step) const { return from_.next_sample + (step - 1 - from_.step) * per_step(); }
-  std::int64_t counted_targets_of(std::int64_t step);
+  std::vector<std::int64_t> counted_targets_of(std::int64_t step);
+  /// Returns the first sample of a rank's micro-step.
+  std::int64_t first_of(std::int64_t step, std::int64_t micro_step, std::int64_t rank) const;
   /// Returns a line for each sample of a step: its number, and where it comes from (TokenSource::place).
   std::string places_of(std::int64_t step) const;
   /// Returns the run's position in its data after a step.
@@ -41,7 +44,7 @@ class StepSamples {
 
  private:
   std::int64_t first_of_request(std::int64_t request, std::int64_t rank) const;
-  std::int64_t count(std::int64_t step, std::span<std::int32_t> row) const;
+  std::vector<std::int64_t> count(std::int64_t step, std::span<std::int32_t> row) const;
   void count_ahead(std::int64_t request);
 
   const Options& options_;
@@ -50,7 +53,7 @@ class StepSamples {
   const RunPosition from_;
   std::vector<std::int32_t> row_, row_ahead_;  ///< scratch of reading, and of the reader's thread
   std::mutex mutex_;
-  std::map<std::int64_t, std::int64_t> counted_;  ///< targets by step, counted ahead
+  std::map<std::int64_t, std::vector<std::int64_t>> counted_;  ///< targets by step and source, counted ahead
   BatchReader reader_;
 };
 

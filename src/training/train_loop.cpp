@@ -127,7 +127,12 @@ std::optional<DoneStep> TrainLoop::play(std::int64_t step) {
   step_seconds_ = progress_.seconds();
   if (step < session_.steps()) begin_progress(step + 1);  // a signal from now on stops the run after that one
   DoneStep done{state_.options, session_.trace(), session_.first_step(), session_.steps(), false, {}};
-  done.report = {step, result, step_seconds_, session_.player().times().take(), communication_since(before)};
+  done.report = {step,
+                 result,
+                 step_seconds_,
+                 session_.player().times().take(),
+                 communication_since(before),
+                 session_.source_losses()};
   state_.reports.add(step, done.report.times, done.report.communication);
   done.reports_are_full = state_.reports.is_full();
   return done;

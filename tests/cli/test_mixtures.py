@@ -2,7 +2,7 @@
 import json
 
 from job import TINY, Case, main
-from running import logged
+from running import history, logged
 
 MIXTURE = "--data.source=chats:0.7:chats,code:0.3:code.txt"
 
@@ -22,6 +22,15 @@ class Mixtures(Case):
     def run_of(self, name, *arguments, ranks=0, steps=6):
         return self.train(*self.weights, f"--train.steps={steps}", f"--run.dir={name}", *arguments, ranks=ranks)
 
+    def source_losses(self, name):
+        """(source, loss, targets) of each source, by step; of a step that was done again, the last."""
+        found = {}
+        for source in ("chats", "code"):
+            rows = [history(self.folder / name, "steps", f"sources/{source}/{column}") for column in ("loss", "targets")]
+            for (step, loss), (_, targets) in zip(*map(dict.items, map(dict, rows))):
+                found.setdefault(step, []).append((source, loss, targets))
+        return found
+
     def test_the_same_on_any_ranks_and_resumed(self):
         job = self.run_of("one", MIXTURE)
         said = " ".join(job.out.split())
@@ -29,12 +38,18 @@ class Mixtures(Case):
         self.assertRegex(said, r"6 steps = chats 0\.\d\d epochs, code 0\.\d\d epochs evaluation")
         self.assertRegex(job.out, r"(?m)^done .* loss \S+, chats 0\.\d\d epochs, code 0\.\d\d epochs, "
                                   r"validation loss chats \S+ \(perplexity \S+\), code ")
-        losses = logged(self.folder / "one")
-        self.run_of("two", MIXTURE, "--shard.strategy=zero2", ranks=2, steps=3)
+        losses, of_sources = logged(self.folder / "one"), self.source_losses("one")
+        for step, loss in losses.items():
+            total = sum(targets for _, _, targets in of_sources[step])
+            self.assertAlmostEqual(sum(mean * targets for _, mean, targets in of_sources[step]) / total, loss, delta=1e-14 * loss)
+            self.assertEqual(logged(self.folder / "one", "loss/chats")[step], of_sources[step][0][1])
+        self.run_of("two", MIXTURE, "--shard.strategy=zero2", "--run.check_every=1", "--run.replay_every=1", ranks=2,
+                    steps=3)
         self.refused("train", *self.weights, "--run.dir=two", "--checkpoint.resume=auto", "--data.source=chats:0.6:chats,"
                      "code:0.4:code.txt", says=r"made with another corpus .* Give --data\.source=chats:0\.7:chats,code:0\.3:code\.txt")
         self.run_of("two", MIXTURE, "--checkpoint.resume=auto", ranks=4)
         self.assertEqual(logged(self.folder / "two"), losses)
+        self.assertEqual(self.source_losses("two"), of_sources)
         self.run_of("two", "--data.source=code.txt", "--checkpoint.resume=auto",
                     "--checkpoint.allow=data", steps=7)
         job = self.job("eval", "one", "--eval.format=json")

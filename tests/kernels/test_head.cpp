@@ -104,6 +104,7 @@ struct Result {
     clear_from(dtable, p.vocab * p.width);
   }
   double loss = NAN, evaluation_loss = NAN;
+  std::vector<double> sample_losses;
   Tensor token_losses, dx, dgain, dbias, dtable;
 };
 
@@ -119,6 +120,8 @@ Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = 
   a.scratch = forward_scratch.data(), a.token_losses = r.token_losses.floats();
   device->head(*device.stream, a);
   a.token_losses = nullptr;
+  r.sample_losses.assign(p.tokens % 10 == 0 ? 5 : 1, NAN);
+  a.sample_losses = r.sample_losses.data(), a.samples = std::ssize(r.sample_losses);
   shape.training = true;
   Guarded scratch(head_scratch_of_tested(shape, pieces));
   a.scratch = scratch.data(), a.loss = &r.loss;
@@ -147,6 +150,13 @@ void check_against_reference(Device& device, const Problem& p, bool adds, Pieces
   CHECK(std::abs(r.loss - reference.loss) <= tolerance(p.dtype) * reference.loss);
   CHECK(r.loss == r.evaluation_loss);
   CHECK(relative_error(r.token_losses.values(), reference.token_losses) < tolerance(p.dtype));
+  Doubles sample_losses;
+  for (auto at = reference.token_losses.begin(); at != reference.token_losses.end();) {
+    const auto begin = at;
+    at += p.tokens / std::ssize(r.sample_losses);
+    sample_losses.push_back(std::reduce(begin, at));
+  }
+  CHECK(relative_error(r.sample_losses, sample_losses) < tolerance(p.dtype));
   CHECK(relative_error(r.dx.values(), reference.dx) < 2 * tolerance(p.dtype));
   const double of_gradient = std::max(tolerance(p.gradient), p.dtype == DType::fp32 ? 0.0 : tolerance(p.dtype));
   CHECK(relative_error(r.dgain.values(), reference.dgain) < 2 * of_gradient);

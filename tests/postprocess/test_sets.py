@@ -63,6 +63,15 @@ class Sets(unittest.TestCase):
         self.assertEqual(pictures[0].shape, pictures[1].shape)
         self.assertTrue((pictures[0] != pictures[1]).any())
 
+    def test_sources_of_a_mixture_are_told_and_drawn(self):
+        sources = {"steps/sources/chats/loss": [4, np.nan, 3.5, 3, 3.25, np.nan], "steps/sources/code/loss": [5.0] * 6}
+        write_metrics(self.folder / "mixed" / "metrics.h5", STEPS, {**PLAIN, **sources})
+        page = self.folder / "page.html"
+        report = Report(self.folder / "mixed", "--html", page)
+        self.assertEqual(report.code, 0, report.err)
+        self.assertIn("mixed: loss of chats 3.2500 (lowest 3.0000), code 5.0000 (lowest 5.0000)", report.out)
+        self.assertIn("Thin lines are the losses of chats, code.", " ".join(page.read_text().split()))
+
     def test_the_page_draws_every_set(self):
         page = self.folder / "page.html"
         report = Report(*self.runs, "--html", page)

@@ -166,6 +166,21 @@ TEST_CASE("a limit below what a part reads is refused with the least that works"
   REQUIRE_NOTHROW(build_schedule(toy_model(), grid_for(Strategy::zero3, 2, 2, 0), policy));
 }
 
+TEST_CASE("losses of samples take memory at rest, and change nothing that is played or sent") {
+  SchedulePolicy policy;
+  policy.accumulation = 3;
+  const ProcessGrid grid = grid_for(Strategy::zero3, 4, 4, 2);
+  const StepSchedule without = build_schedule(toy_model(), grid, policy);
+  policy.sample_losses = true;
+  const StepSchedule with = build_schedule(toy_model(), grid, policy);
+  CHECK_FALSE(without.reserved(Reserved::sample_losses));
+  REQUIRE(with.reserved(Reserved::sample_losses));
+  CHECK(with.storage(with.reserved(Reserved::sample_losses)).bytes == 8 * (1 + 4 * with.model.batch));
+  CHECK(verify_schedule(with).empty());
+  CHECK(with.operations.size() == without.operations.size());
+  CHECK(with.wire_bytes_per_step() == without.wire_bytes_per_step());
+}
+
 TEST_CASE("norms of units take memory at rest, and change nothing that is played or sent") {
   for (const StrategyRules& rules : all_strategies()) {
     SchedulePolicy policy;

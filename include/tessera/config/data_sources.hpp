@@ -34,6 +34,9 @@ std::vector<TrainingSource> training_sources(const std::string& source);
 /// Returns whether several sources are drawn by weights.
 inline bool is_mixture(const DataOptions& data) { return training_sources(data.source).size() > 1; }
 
+/// Returns the names of a mixture's sources; empty without a mixture.
+std::vector<std::string> mixture_names(const DataOptions& data);
+
 /// Says how a mixture is drawn: "chats 70%, code 30%"; empty for a single source.
 std::string describe_shares(const std::vector<TrainingSource>& sources);
 

@@ -21,6 +21,12 @@ struct Evaluation {
   double perplexity() const { return std::exp(loss); }
 };
 
+/// The loss of a mixture's source in a step.
+struct SourceLoss {
+  double loss = 0;           ///< mean over `targets`, nats; NaN without any
+  std::int64_t targets = 0;  ///< that the loss counts
+};
+
 /// Returns the perplexity of a loss as text: "9.81", and "1.97e+21" of a ruined model.
 std::string perplexity_text(double loss);
 

@@ -50,6 +50,7 @@ struct BoundSchedule {
   StepScalars* scalars = nullptr;
   StepWish* wish = nullptr;       ///< of a step of several micro-steps
   ExactSum* unit_sums = nullptr;  ///< the sums that norms leave after each unit; null: they are not kept
+  SampleLosses sample_losses;     ///< of training
 
   const BoundOperation& operator[](OperationId id) const { return operations[id]; }
 };

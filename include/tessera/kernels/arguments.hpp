@@ -235,6 +235,8 @@ struct HeadArguments {
   const std::int32_t* targets = nullptr;  ///< [tokens], each in [0, vocab), or kUncounted: no loss and no gradient
   double* loss = nullptr;                 ///< stored: the sum of the tokens' losses
   float* token_losses = nullptr;          ///< [tokens], stored: each one's; may be null
+  double* sample_losses = nullptr;        ///< [samples], stored: the sum of each one's tokens; may be null
+  std::int64_t samples = 1;               ///< of tokens / samples tokens each
   void* scratch = nullptr;                ///< head_scratch_bytes
   // Training only; gradients of parameters may be empty:
   View input_gradient;              ///< [tokens, width], stored
@@ -314,11 +316,25 @@ struct OrthogonalizeArguments {
   void* scratch = nullptr;  ///< KernelNeeds::orthogonalize
 };
 
+/// The losses of a step's samples, in memory: how many micro-batches are in place, as a double, then the samples of the
+/// last one that was computed, then those of every micro-batch.
+struct SampleLosses {
+  double* data = nullptr;
+  std::int64_t samples = 0;  ///< of a micro-batch
+
+  static constexpr std::int64_t bytes(std::int64_t samples, std::int64_t micro_batches) {
+    return (1 + (1 + micro_batches) * samples) * std::int64_t{sizeof(double)};
+  }
+  TESSERA_HOST_DEVICE double* last() const { return data + 1; }
+  TESSERA_HOST_DEVICE double* of(std::int64_t micro_batch) const { return data + 1 + (1 + micro_batch) * samples; }
+};
+
 /// Adds a micro-batch's loss to the step's sums: scalars->micro_loss to the reduced scalars if scalars->counts_loss.
 struct AccountArguments {
   const StepScalars* scalars = nullptr;
   ReducedScalars* reduced = nullptr;
   bool starts = false;  ///< the step's first: clears the reduced scalars
+  SampleLosses losses;  ///< those of the micro-batch are copied to its place; may be none
 };
 
 /// The step's decision, from sums that are complete over all ranks: outcome, skip, clip coefficient, Adam's step and

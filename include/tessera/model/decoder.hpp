@@ -35,7 +35,8 @@ struct PartBuffers {
   void* cache = nullptr;          ///< generation, attention: ModelParts::cache_elements() of it, updated
   float* logits = nullptr;        ///< generation, the head: [batch, vocab]
   float* token_losses = nullptr;  ///< the head in an evaluation, may be null: [batch, sequence], -log p of each target
-  double* loss = nullptr;         ///< the head: sum over tokens of -log p(target) of this micro-batch (stored)
+  double* sample_losses = nullptr;  ///< the head in training, may be null: [batch], the sum of each one's tokens
+  double* loss = nullptr;           ///< the head: sum over tokens of -log p(target) of this micro-batch (stored)
   const StepScalars* scalars = nullptr;
 };
 

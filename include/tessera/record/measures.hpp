@@ -40,6 +40,8 @@ template <class Row>
 using Measures = std::vector<MeasureOf<Row>>;
 
 const Measures<StepReport>& step_measures();
+/// These follow in the same table; `names`: of a mixture's sources.
+Measures<StepReport> source_measures(const std::vector<std::string>& names);
 /// `sets`: names of the validation sets. The first has columns of its own, and so has each with a name.
 Measures<EvaluationReport> evaluation_measures(const std::vector<std::string>& sets);
 const Measures<CheckpointReport>& checkpoint_measures();

@@ -132,6 +132,7 @@ class RunRecorder final : public Recorder {
   RunStatus status_;                                                 ///< its message: that of an announced stop
   double recording_seconds_ = 0;                                     ///< since the last row
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
+  Measures<StepReport> step_measures_;                               ///< of sources too
   Measures<EvaluationReport> evaluation_measures_;
   bool has_monitor_ = false;
   bool metrics_given_up_ = false;

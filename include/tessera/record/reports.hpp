@@ -35,7 +35,8 @@ struct StepReport {
   StepResult result;
   double seconds = 0;
   StepTimeTotals times;
-  CommunicationRows communication;  ///< of this step
+  CommunicationRows communication;    ///< of this step
+  std::vector<SourceLoss> sources{};  ///< of a mixture
   // RunRecorder adds:
   double tokens_per_second = 0, unix_time = 0;
   double recording_seconds = 0;  ///< that it took since the row before

@@ -50,6 +50,7 @@ struct SchedulePolicy {
   bool evaluation = true;         ///< include the evaluation segment
   bool snapshot = false;          ///< include the snapshot segment (checkpoint.async)
   bool unit_norms = false;        ///< norms leave what they have summed up after each unit (metrics.layer_norms)
+  bool sample_losses = false;     ///< the losses of a step's samples are kept (mixtures)
   bool state_sums = false;        ///< updates keep checksums of the state (run.check_every)
   bool replays = false;           ///< checksums of what a micro-step computes have a place (run.replay_every)
   bool token_losses = false;      ///< the head leaves each token's loss as well (eval.choices)

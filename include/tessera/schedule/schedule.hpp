@@ -44,6 +44,7 @@ enum class Reserved : std::uint8_t {
   kernel_workspace,  ///< what kernels keep for themselves
   scalars,           ///< StepScalars (kernels/step_scalars.hpp); none if the run only generates text
   unit_sums,         ///< with metrics.layer_norms: the squared norm after each unit
+  sample_losses,     ///< of a mixture: SampleLosses (kernels/arguments.hpp)
   state_sums,        ///< with run.check_every: a StateSums for each unit, then a FoundSums for each
   host_state_sums,   ///< if state is offloaded, on the host: a StateSums for each unit
   replay_sums,       ///< with run.replay_every: a checksum for each made value of a micro-step
@@ -51,7 +52,7 @@ enum class Reserved : std::uint8_t {
   staging,           ///< on the host, shared: staged collectives pass through it one at a time
   messages           ///< on the host: sums of staged collectives between nodes
 };
-inline constexpr int kReserved = 11;
+inline constexpr int kReserved = 12;
 
 /// Communication that the formula counts but the schedule avoids, by name.
 struct Saving {

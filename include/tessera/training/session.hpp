@@ -65,6 +65,9 @@ class TrainingSession {
   /// bits of the same micro-batch.
   StepResult train_step(const std::function<void()>& before_update = {});
 
+  /// Returns the losses of a mixture's sources in the last step, on rank 0; nothing without a mixture. Collective.
+  std::vector<SourceLoss> source_losses();
+
   /// Plays the last step again, whose numbers are not finite, and returns where the first such number is (NanSearch);
   /// empty if all that it looks at is finite. Only with run.locate_nan. Collective.
   std::string locate_nan();
@@ -104,7 +107,8 @@ class TrainingSession {
   RunPosition from_;
   RunLength length_;
   std::int64_t step_ = 0;
-  std::int64_t begun_ = 0;  ///< micro-steps of the step that is being played
+  std::int64_t begun_ = 0;             ///< micro-steps of the step that is being played
+  std::vector<std::int64_t> counted_;  ///< its targets, by source
   std::unique_ptr<Resources> resources_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<StepTrace> trace_;

@@ -170,17 +170,18 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntr
 __global__ void __launch_bounds__(kThreads)
     sum_losses_kernel(const double* x, std::int64_t n, double* result, float* each) {
   __shared__ __align__(16) double of_warp[kWarps];
+  const std::int64_t row = blockIdx.x, begin = row * n;
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < n; i += kThreads) {
-    sum += x[i];
-    if (each != nullptr) each[i] = static_cast<float>(x[i]);
+    sum += x[begin + i];
+    if (each != nullptr) each[begin + i] = static_cast<float>(x[begin + i]);
   }
   sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (unsigned warp = 1; warp < kWarps; ++warp) sum += of_warp[warp];
-  *result = sum;
+  result[row] = sum;
 }
 
 /// Returns how many of a row's packs a block keeps in shared memory.
@@ -218,8 +219,8 @@ void cross_entropy(cudaStream_t stream, const CrossEntropy& a) {
   });
 }
 
-void sum_losses(cudaStream_t stream, const double* x, std::int64_t n, double* sum, float* each) {
-  launch(stream, dim3(1), dim3(kThreads), 0, sum_losses_kernel, x, n, sum, each);
+void sum_losses(cudaStream_t stream, const double* x, std::int64_t rows, std::int64_t n, double* sum, float* each) {
+  launch(stream, blocks_for(rows, 1), dim3(kThreads), 0, sum_losses_kernel, x, n, sum, each);
 }
 
 }  // namespace tessera

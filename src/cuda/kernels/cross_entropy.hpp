@@ -25,7 +25,8 @@ struct CrossEntropy {
 /// on.
 void cross_entropy(cudaStream_t stream, const CrossEntropy& a);
 
-/// Computes *sum = the sum of x[0..n), in one order that only n decides. Copies x to `each` unless that is null.
-void sum_losses(cudaStream_t stream, const double* x, std::int64_t n, double* sum, float* each);
+/// Computes sum[row] = the sum of x[row, 0..n), in one order that only n decides. Copies x to `each` unless that is
+/// null.
+void sum_losses(cudaStream_t stream, const double* x, std::int64_t rows, std::int64_t n, double* sum, float* each);
 
 }  // namespace tessera

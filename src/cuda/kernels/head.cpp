@@ -31,7 +31,9 @@ class CudaHead {
       make_input_gradient(tokens);
       if (a_.table_gradient) make_table_gradient(tokens, chunk == 0, chunk == layout_.chunks.count() - 1);
     }
-    sum_losses(cuda_stream_, layout_.token_loss, a_.tokens, a_.loss, a_.token_losses);
+    sum_losses(cuda_stream_, layout_.token_loss, 1, a_.tokens, a_.loss, a_.token_losses);
+    if (a_.sample_losses != nullptr)
+      sum_losses(cuda_stream_, layout_.token_loss, a_.samples, a_.tokens / a_.samples, a_.sample_losses, nullptr);
     if (a_.training()) kernels_.norm_backward(stream_, final_norm_backward(a_, layout_));
   }
 

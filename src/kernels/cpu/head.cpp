@@ -67,9 +67,14 @@ class HeadChunk {
     if (a_.token_losses != nullptr) a_.token_losses[tokens_.begin + row] = static_cast<float>(layout_.token_loss[row]);
   }
 
+  /// Returns the sum of the tokens' losses, and adds them to those of their samples.
   double loss() const {
     double sum = 0;
-    for (std::int64_t row = 0; row < tokens_.size(); ++row) sum += layout_.token_loss[row];
+    for (std::int64_t row = 0; row < tokens_.size(); ++row) {
+      sum += layout_.token_loss[row];
+      if (a_.sample_losses == nullptr) continue;
+      a_.sample_losses[(tokens_.begin + row) / (a_.tokens / a_.samples)] += layout_.token_loss[row];
+    }
     return sum;
   }
 
@@ -202,6 +207,7 @@ void CpuKernels::head(Stream& stream, const HeadArguments& a) {
   const HeadLayout layout = layout_of(a);
   norm_forward(stream, final_norm(a, layout));
   double loss = 0;
+  if (a.sample_losses != nullptr) std::fill_n(a.sample_losses, a.samples, 0.0);
   for (std::int64_t i = 0; i < layout.chunks.count(); ++i) {
     const HeadChunk chunk(vector_, a, layout, i);
     const std::int64_t rows = layout.chunks[i].size();

@@ -18,6 +18,7 @@ void run(const LayerCall& call, bool trains) {
   h.table = call.parameter(layer.table, layer.in);
   h.targets = call.buffers.targets;
   h.loss = call.buffers.loss, h.token_losses = call.buffers.token_losses;
+  h.sample_losses = call.buffers.sample_losses, h.samples = call.model.batch;
   if (trains) {
     h.input_gradient = call.gradient(layer.inputs[0]);
     h.input_gradient_sums = call.residual_gradient_sums();

@@ -243,6 +243,7 @@ class MirroredKernels final : public Kernels {
     m.in(a.table, a.table_rows, a.width);
     a.targets = m.read(a.targets, a.tokens * 4), a.loss = m.write(a.loss, sizeof(double));
     a.token_losses = m.write(a.token_losses, a.tokens * 4);
+    a.sample_losses = m.write(a.sample_losses, a.samples * std::int64_t{sizeof(double)});
     a.scratch = m.write(a.scratch, 0);  // always in a Block
     if (a.training()) {
       m.out(a.input_gradient, a.tokens, a.width), m.out(a.gain_gradient, 1, a.width);

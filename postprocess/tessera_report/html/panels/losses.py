@@ -18,6 +18,7 @@ from .panel import Panel, drawn
 # Of validation sets after the first: marker and word.
 SET_MARKS = (("s", "square"), ("^", "triangle up"), ("D", "diamond"), ("v", "triangle down"), ("<", "triangle left"),
              (">", "triangle right"), ("p", "pentagon"), ("*", "star"))
+SOURCE_LINES = (":", "--", "-.")  # of a mixture's sources
 
 
 def marks_of(rows: list[Row]) -> dict[str, tuple[str, str]]:
@@ -38,10 +39,14 @@ def losses(study: Study) -> Optional[Panel]:
     last = [float(np.mean([row.values["final_loss"] if row.values["final_loss"] is not None else np.inf for row in group])) for group in found]
     styles = curves.styles(last, [_label(same) for same in together.values()])
     figure, axes = svg.figure(2.6)
-    circles = False
+    circles, sources = False, []
     marks = marks_of([row.row for row in rows])
     for group, style in zip(found, styles):
         curves.draw(axes, [(steps.index.to_numpy(), steps.to_numpy(np.float64)) for steps in (row.row.metrics.steps["loss"] for row in group)], style)
+        for place, source in enumerate(group[0].row.metrics.sources if len(group) == 1 else ()):
+            sources = sources if source in sources else [*sources, source]
+            of_source = group[0].row.metrics.source(source)
+            axes.plot(of_source.index, of_source, linestyle=SOURCE_LINES[place % len(SOURCE_LINES)], linewidth=0.8, color=style["color"])
         evals = group[0].row.metrics.evals.get("loss", ()) if len(group) == 1 and len(found) <= curves.MOST else ()
         if len(evals):
             circles = True
@@ -55,7 +60,8 @@ def losses(study: Study) -> Optional[Panel]:
     axes.set_ylabel("loss (nats per token)")
     axes.grid()
     svg.legend(figure, axes)
-    caption = text("Mean over all tokens of the global batch.{circles}{further}{same}{more}", more=curves.words(found),
+    caption = text("Mean over all tokens of the global batch.{sources}{circles}{further}{same}{more}", more=curves.words(found),
+                   sources=f" Thin lines are the losses of {', '.join(sources)}." if sources else "",
                    circles=" Circles are validation losses." if circles else "",
                    further=f" Other marks: {', '.join(f'{word} {set_name}' for set_name, (_, word) in marks.items())}."
                    if marks else "", same=" Rows with the same bits at every step share a curve: (+n) stands for n more rows."
