@@ -1,6 +1,7 @@
 #pragma once
 // Updates of a step's scalars, written once for hosts and GPUs.
 
+#include <bit>
 #include <cmath>
 
 #include "tessera/base/host_device.hpp"
@@ -17,9 +18,9 @@ TESSERA_HOST_DEVICE inline void account_loss_rule(const AccountArguments& a) {
   if (a.starts) a.reduced->clear();
   if (a.scalars->counts_loss != 0) a.reduced->loss.add(a.scalars->micro_loss);
   if (a.losses.data == nullptr) return;
-  const std::int64_t place = a.starts ? 0 : static_cast<std::int64_t>(a.losses.data[0]);
+  const std::int64_t place = a.starts ? 0 : std::bit_cast<std::int64_t>(a.losses.data[0]);
   for (std::int64_t i = 0; i < a.losses.samples; ++i) a.losses.of(place)[i] = a.losses.last()[i];
-  a.losses.data[0] = static_cast<double>(place + 1);
+  a.losses.data[0] = std::bit_cast<double>(place + 1);
 }
 
 /// Returns whether a number is neither infinite nor NaN.

@@ -316,7 +316,7 @@ struct OrthogonalizeArguments {
   void* scratch = nullptr;  ///< KernelNeeds::orthogonalize
 };
 
-/// The losses of a step's samples, in memory: how many micro-batches are in place, as a double, then the samples of the
+/// The losses of a step's samples, in memory: the bits of how many micro-batches are in place, then the samples of the
 /// last one that was computed, then those of every micro-batch.
 struct SampleLosses {
   double* data = nullptr;
