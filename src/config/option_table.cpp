@@ -343,9 +343,10 @@ void add_files(Rows& rows) {
   const Section checkpoint(rows, &O::checkpoint, kTraining);
   const Section metrics(rows, &O::metrics, kTraining);
   using C = CheckpointOptions;
-  checkpoint.value<read_every>("checkpoint.every", &C::every, "whole number, 0 or more, or auto", every_text,
-                               "steps between checkpoints, the last step has one too; 0: none but at an early stop; "
-                               "auto: so that checkpoints and failures cost least time (checkpoint.mtbf)");
+  checkpoint.value<read_count_or_auto>(
+      "checkpoint.every", &C::every, "whole number, 0 or more, or auto", count_or_auto_text,
+      "steps between checkpoints, the last step has one too; 0: none but at an early stop; "
+      "auto: so that checkpoints and failures cost least time (checkpoint.mtbf)");
   checkpoint.number("checkpoint.every_minutes", &C::every_minutes, {0.0, 1e9},
                     "minutes between checkpoints; 0: checkpoint.every decides alone; with model.from 30 by default");
   checkpoint.seconds(

@@ -74,7 +74,7 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
     out.push_back({"memory.emulate_copies",
                    "shard.offload = none and memory.offload_activations = false copy nothing in a step"});
   }
-  if (options.checkpoint.every != kAutomaticEvery)
+  if (options.checkpoint.every != kAutomaticCount)
     out.push_back({"checkpoint.mtbf", "only checkpoint.every = auto reckons with failures"});
   if (options.precision.compute == DType::fp32) {
     out.push_back({"precision.logits", "with precision.compute = fp32 the logits are always fp32"});

@@ -109,7 +109,7 @@ void check_ranges(const Options& options) {
         .use("own or auto");
   }
   require_documents_apart(options.data);
-  if (options.checkpoint.every == kAutomaticEvery && options.checkpoint.keep_every > 0) {
+  if (options.checkpoint.every == kAutomaticCount && options.checkpoint.keep_every > 0) {
     throw refuse("checkpoint.keep_every", options.checkpoint.keep_every)
         .because("checkpoint.every = auto makes checkpoints at any steps")
         .hint("Give checkpoint.every, a number of steps");
@@ -174,7 +174,7 @@ void validate_best(const Options& options, std::int64_t steps, const std::string
   };
   if (checkpoint.every <= 0)
     refuse_best(fmt::format("checkpoint.every = {} makes no checkpoint at the steps of evaluations",
-                            every_text(checkpoint.every)),
+                            count_or_auto_text(checkpoint.every)),
                 "Give checkpoint.every, a number of steps");
   if (options.train.eval_every == 0)
     refuse_best("train.eval_every = 0 evaluates only after the last step", "Give train.eval_every, a number of steps");

@@ -208,13 +208,13 @@ std::string reshard_text(const ReshardAfterForward& reshard) {
   return reshard.drops ? "true" : "false";
 }
 
-std::optional<std::int64_t> read_every(std::string_view text) {
-  if (text == "auto") return kAutomaticEvery;
+std::optional<std::int64_t> read_count_or_auto(std::string_view text) {
+  if (text == "auto") return kAutomaticCount;
   const auto every = read_count(text);
   return every && *every >= 0 ? every : std::nullopt;
 }
 
-std::string every_text(std::int64_t every) { return every == kAutomaticEvery ? "auto" : std::to_string(every); }
+std::string count_or_auto_text(std::int64_t every) { return every == kAutomaticCount ? "auto" : std::to_string(every); }
 
 std::optional<std::int64_t> read_length(std::string_view text) {
   if (text == "fit") return kFittingLength;

@@ -24,7 +24,7 @@ double best_checkpoint_interval(double cost, double mtbf) {
 
 CheckpointClock::CheckpointClock(const CheckpointOptions& options, std::int64_t nodes, double estimate)
     : minutes_(options.every_minutes), cost_(estimate) {
-  if (options.every == kAutomaticEvery) mtbf_ = options.mtbf > 0 ? options.mtbf : kOfANode / static_cast<double>(nodes);
+  if (options.every == kAutomaticCount) mtbf_ = options.mtbf > 0 ? options.mtbf : kOfANode / static_cast<double>(nodes);
 }
 
 double CheckpointClock::interval() const {

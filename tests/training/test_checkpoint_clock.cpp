@@ -17,7 +17,7 @@ double lost(double interval, double cost, double mtbf) {
 
 CheckpointClock automatic(double mtbf, std::int64_t nodes, double estimate) {
   CheckpointOptions options;
-  options.every = kAutomaticEvery, options.mtbf = mtbf;
+  options.every = kAutomaticCount, options.mtbf = mtbf;
   return {options, nodes, estimate};
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("checkpoint.every_minutes bounds the interval of auto, and works witho
   options.every_minutes = 2;
   CHECK(CheckpointClock(options, 1, 1).interval() == 120);
   CHECK(CheckpointClock(options, 1, 1).news().empty());
-  options.every = kAutomaticEvery;
+  options.every = kAutomaticCount;
   CHECK(CheckpointClock(options, 1, 1000).interval() == 120);
   options.every_minutes = 1e9;
   CHECK(CheckpointClock(options, 1, 1000).interval() < 1e6);

@@ -17,6 +17,9 @@
 
 namespace tessera {
 
+/// A count that the user leaves to Tessera (spelled "auto").
+inline constexpr std::int64_t kAutomaticCount = -1;
+
 /// [run]: folder, device, duration.
 struct RunOptions {
   std::string dir;  ///< empty: runs/NAME (see run_folder)
@@ -204,12 +207,9 @@ struct CommOptions {
   bool operator==(const CommOptions&) const = default;
 };
 
-/// checkpoint.every = auto: CheckpointClock decides.
-inline constexpr std::int64_t kAutomaticEvery = -1;
-
 /// [checkpoint]
 struct CheckpointOptions {
-  std::int64_t every = 0;  ///< steps; 0 = none; or kAutomaticEvery
+  std::int64_t every = 0;  ///< steps; 0 = none; kAutomaticCount: CheckpointClock decides
   double every_minutes = 0.0;
   double mtbf = 0.0;            ///< seconds between failures; 0 = 30 days divided by nodes
   std::int64_t keep = 3;        ///< newest ones; 0 = all

@@ -15,9 +15,9 @@ namespace tessera {
 /// Reads an integer: digits, or a decimal number with K, M or G (powers of 1000) or an exponent: 500K, 1.5M, 1e6.
 std::optional<std::int64_t> read_count(std::string_view text);
 
-/// Reads checkpoint.every: a count, or "auto", which is kAutomaticEvery.
-std::optional<std::int64_t> read_every(std::string_view text);
-std::string every_text(std::int64_t every);
+/// Reads a count, or "auto", which is kAutomaticCount.
+std::optional<std::int64_t> read_count_or_auto(std::string_view text);
+std::string count_or_auto_text(std::int64_t every);
 
 /// Reads train.seq_len: a count of at most 2^31, or "fit", which is kFittingLength.
 std::optional<std::int64_t> read_length(std::string_view text);
