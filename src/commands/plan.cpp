@@ -70,12 +70,13 @@ std::string headline(const ResolvedRun& run, const std::optional<RunCost>& lengt
   const ModelParts& model = run.planned.schedule.model;
   return fmt::format(
              "{}: {} parameters ({}), {} floating point operations per token\n"
-             "{} tokens per step: {} ({} per node) x {} x {} of {}; compute {}, reduce {}{}\n",
+             "{} tokens per step: {} ({} per node) x {} x {} of {}; compute {}, reduce {}{}{}\n",
              model_name(run.options), format_count(model.parameter_count()), describe(shape.architecture),
              format_count(model.training_flops() / model.tokens()),
              format_count(shape.world * shape.policy.accumulation * model.tokens()), counted(shape.world, "rank"),
              shape.ranks_per_node, counted(shape.policy.accumulation, "micro-step"), counted(model.batch, "sequence"),
-             model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce), activated_text(model)) +
+             model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce),
+             model.fp8 ? ", " + describe_fp8(model) : "", activated_text(model)) +
          (length ? describe(*length) + "\n" : "") + (decided.empty() ? "" : fmt::format("resolved: {}\n", decided)) +
          documents_text(run.options.data) +
          (every == 0 ? "" : fmt::format("replay: {}\n", describe_replays(run.planned.schedule, every)));

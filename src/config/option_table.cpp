@@ -308,6 +308,22 @@ void add_resources(Rows& rows) {
       .choice("precision.logits", &PrecisionOptions::logits,
               "type in which a loss stores its logits: precision.compute, or fp32")
       .also_by(kEval);
+  precision
+      .choice("precision.linear", &PrecisionOptions::linear,
+              "what the linears of blocks multiply, in forward and backward: numbers of precision.compute, or these "
+              "rounded to fp8 (on CPUs only). eval and generate: as the run did")
+      .also_by(kUsing);
+  precision.choice("precision.fp8_gradients", &PrecisionOptions::fp8_gradients,
+                   "type of the gradients that linears multiply in fp8; inputs and weights are e4m3");
+  precision
+      .choice("precision.fp8_scale", &PrecisionOptions::fp8_scale,
+              "what scales an operand to the range of fp8; current: its own largest magnitude in this micro-batch")
+      .also_by(kUsing);
+  precision
+      .value<read_count_or_auto>("precision.fp8_smallest", &PrecisionOptions::fp8_smallest,
+                                 "whole number, 0 or more, or auto", count_or_auto_text,
+                                 "linears whose smaller side is below this keep precision.compute; auto: 1024")
+      .also_by(kUsing);
   memory.choice("memory.checkpoint", &MemoryOptions::checkpoint,
                 "activations that are dropped after forward and computed again in backward: of all blocks, of some, or "
                 "of the fewest with which the run fits plan.memory (train: or its device)");

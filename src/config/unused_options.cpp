@@ -81,6 +81,9 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   } else {
     out.push_back({"precision.matmul", "a 16-bit precision.compute leaves no fp32 matrices to multiply"});
   }
+  if (options.precision.linear == LinearPrecision::compute)
+    add_unused(out, "precision.linear = compute rounds nothing to fp8",
+               {"precision.fp8_gradients", "precision.fp8_scale", "precision.fp8_smallest"});
   const bool adds = options.plan.view >= PlanView::timeline;
   if (options.plan.format == PlanFormat::json && !adds)
     out.push_back({"plan.view", "plan.format = json always has the table, the schedule and the units"});

@@ -38,6 +38,11 @@ class ObservedKernels final : public Kernels {
             [&] { inner_->norm_backward(stream, a); });
   }
 
+  void to_fp8(Stream& stream, const Fp8Arguments& a) override {
+    observe(other("to fp8", matrix(a.rows, a.columns), moves(3 * a.rows * a.columns, a.input.dtype), a.input.dtype),
+            [&] { inner_->to_fp8(stream, a); });
+  }
+
   void linear_forward(Stream& stream, const LinearForward& a) override {
     observe({"linear forward",
              fmt::format("{} to {}{}{}", matrix(a.tokens, a.in), a.out, a.activated ? ", gelu" : "",

@@ -193,6 +193,7 @@ class Blocks : PartWriter {
       if (is_first) layer.weight = w, layer.bias = b;
       layer.out += one.out;
     }
+    layer.is_fp8 = model_.fp8 && std::min(layer.in, layer.out) >= model_.fp8->smallest;
     for (const Layer& other : part().layers)
       layer.adds_gradient |= other.kind == LayerKind::linear && other.inputs[0] == from;
     return add(std::move(layer));

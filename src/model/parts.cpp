@@ -31,6 +31,7 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   model.batch = batch, model.sequence = sequence;
   model.compute = compute, model.gradient = gradient, model.device = device;
   model.keeps_activated = choices.keeps_activated, model.documents = choices.documents;
+  model.fp8 = choices.fp8;
   model.logits = choices.has_fp32_logits ? DType::fp32 : compute;
   // With dropout the gradient of a projection's output is not the residual stream's.
   if (architecture.linear_bias && architecture.dropout == 0)
@@ -46,7 +47,8 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
 }
 
 ModelParts declare_generation(const Architecture& architecture, std::int64_t batch, std::int64_t rows,
-                              std::int64_t chunk, std::int64_t positions, DType compute, DeviceKind device) {
+                              std::int64_t chunk, std::int64_t positions, DType compute, DeviceKind device,
+                              const std::optional<Fp8Linears>& fp8) {
   TESSERA_ASSERT(batch > 0 && rows > 0 && rows <= chunk && chunk <= positions && positions <= architecture.context,
                  "generation of {} sequences, {} of {} rows and {} positions in a context of {}", batch, rows, chunk,
                  positions, architecture.context);
@@ -55,11 +57,22 @@ ModelParts declare_generation(const Architecture& architecture, std::int64_t bat
   model.architecture = architecture;
   model.architecture.dropout = 0;
   model.batch = batch, model.sequence = rows, model.chunk = chunk, model.cache = positions;
-  model.compute = compute, model.gradient = compute, model.device = device;
+  model.compute = compute, model.gradient = compute, model.device = device, model.fp8 = fp8;
   build_layers(model);
   for (ParameterTensor& tensor : model.tensors) tensor.trains = false;
   plan_parts(model);
   return model;
+}
+
+std::string describe_fp8(const ModelParts& model) {
+  if (!model.fp8) return {};
+  int linears = 0, in_fp8 = 0;
+  for (const Part& part : model.parts) {
+    for (const Layer& layer : part.layers)
+      linears += layer.kind == LayerKind::linear && part.block >= 0, in_fp8 += layer.is_fp8;
+  }
+  return fmt::format("{} of {} linears in fp8 (sides from {} on, gradients {})", in_fp8, linears, model.fp8->smallest,
+                     name_of(model.fp8->gradients));
 }
 
 const Layer& attention_layer(const ModelParts& model) {

@@ -57,10 +57,11 @@ std::string grid_line(const PlannedRun& planned, const Resources& resources, con
 std::string strategy_line(const Options& options, const PlannedRun& planned) {
   const StepSchedule& s = planned.schedule;
   return fmt::format(
-      "strategy   {}{}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}; {} sent per rank and step{}",
+      "strategy   {}{}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}{}; {} sent per rank and step{}",
       name_of(s.policy.strategy), s.grid.world() == 1 ? " (of one rank: nothing is split)" : "",
       name_of(options.shard.wrap), s.layout.units.size(), describe(recomputation_of(options.memory)),
-      name_of(s.policy.compute), name_of(s.policy.reduce), format_bytes(s.wire_bytes_per_step()),
+      name_of(s.policy.compute), name_of(s.policy.reduce), s.policy.fp8 ? ", " + describe_fp8(s.model) : "",
+      format_bytes(s.wire_bytes_per_step()),
       s.grid.world() == 1 ? "" : " (exposed: the part of a step that waits for it)");
 }
 

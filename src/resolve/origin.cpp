@@ -285,6 +285,16 @@ std::vector<std::string_view> wanted(const Options& given) {
 
 }  // namespace
 
+Options with_linears_of(Options given, const NamedTexts& run) {
+  for (const char* const name : {"precision.linear", "precision.fp8_smallest"}) {
+    const auto found = std::ranges::find(run, name, &NamedTexts::value_type::first);
+    if (found == run.end() || given.is_given(name)) continue;
+    apply({name, found->second, "the checkpoint"}, given);
+    given.given.erase(name);
+  }
+  return given;
+}
+
 Options evaluation_options(const Options& given, const NamedTexts& run) {
   const Options defaults;
   std::map<std::string, std::string> of_run(run.begin(), run.end());

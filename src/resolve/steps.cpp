@@ -126,6 +126,16 @@ void take_evaluated_run(ResolvedRun& run, const ResolveSite&) {
   run.options = evaluation_options(run.options, checkpoint != nullptr ? checkpoint->manifest().options : NamedTexts());
 }
 
+void take_linears(ResolvedRun& run, const ResolveSite&) {
+  if (const CheckpointReader* checkpoint = run.weights->checkpoint(); checkpoint != nullptr)
+    run.options = with_linears_of(run.options, checkpoint->manifest().options);
+}
+
+void decide_fp8(ResolvedRun& run, const ResolveSite&) {
+  PrecisionOptions& precision = run.options.precision;
+  if (precision.linear == LinearPrecision::fp8) precision.fp8_smallest = smallest_fp8_side(precision);
+}
+
 bool evaluates_text(const Options& options) {
   if (!options.eval.choices.empty()) return false;
   if (options.data.val_source.empty())
@@ -313,6 +323,8 @@ constexpr ResolveStep kSteps[] = {
     {"sizes", "sizes that were left open are those of the architecture", StepNeeds::nothing, kRanked, write_sizes},
     {"evaluated run", "data, sizes and precision are those with which the run evaluated", StepNeeds::files,
      Purpose::eval, take_evaluated_run},
+    {"linears", "linears multiply what they multiplied in the run", StepNeeds::files, kUsing, take_linears},
+    {"fp8", "auto leaves small linears in precision.compute", StepNeeds::nothing, kPlanned | kUsing, decide_fp8},
     {"tokenizer", "text is read as the model's own run read it", StepNeeds::files, kRanked | Purpose::eval,
      find_reading},
     {"documents", "documents are kept apart where they have prompts or are conversations", StepNeeds::files,

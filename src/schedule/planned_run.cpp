@@ -43,6 +43,8 @@ SchedulePolicy policy_from(const Options& options) {
   policy.offload_activations = options.memory.offload_activations;
   policy.keeps_activated = keeps_activated(options);
   policy.has_fp32_logits = options.precision.logits == LogitsPrecision::fp32;
+  if (options.precision.linear == LinearPrecision::fp8)
+    policy.fp8 = Fp8Linears{smallest_fp8_side(options.precision), options.precision.fp8_gradients};
   if (!traits_of(device_of(options.run)).uses_mpi)
     policy.transfer = options.comm.backend == CommBackend::staged ? Transfer::staged : Transfer::nccl;
   return policy;
@@ -98,6 +100,11 @@ RunShape common_shape(const Options& options, const Architecture& architecture, 
   shape.group_size = options.shard.group_size;
   shape.policy = policy_from(options);
   shape.device = device_of(options.run);
+  if (shape.policy.fp8 && traits_of(shape.device).is_accelerator) {
+    throw refusal("precision.linear = fp8 does not work with run.device = {}", name_of(shape.device))
+        .because("Tessera does not compute in fp8 on GPUs yet")
+        .use("precision.linear = compute, or run.device = cpu");
+  }
   if (traits_of(shape.device).has_library_choice && options.run.attention != AttentionChoice::own)
     shape.attention = shape.policy.deterministic ? GpuAttention::deterministic_cudnn : GpuAttention::cudnn;
   return shape;
@@ -160,9 +167,10 @@ RunShape evaluation_shape(const Options& options, const Architecture& architectu
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   const ProcessGrid grid =
       grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size, shape.reshard_ranks);
-  ModelParts model = declare_parts(
-      shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute, shape.policy.reduce, shape.device,
-      {shape.policy.keeps_activated, shape.policy.has_fp32_logits, shape.attention, shape.documents, shape.trains});
+  ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
+                                   shape.policy.reduce, shape.device,
+                                   {shape.policy.keeps_activated, shape.policy.has_fp32_logits, shape.attention,
+                                    shape.documents, shape.trains, shape.policy.fp8});
   PlannedRun run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);
   return run;

@@ -77,7 +77,7 @@ TEST_CASE("Each option writes its own member and no other") {
       changed = differences == 1;
     }
     CAPTURE(row.name);
-    CHECK(changed);
+    CHECK((changed || row.allowed == row.get(Options{})));  // an option of one choice keeps it
   }
 }
 

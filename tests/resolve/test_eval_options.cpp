@@ -44,6 +44,20 @@ TEST_CASE("What is not given is as the checkpoint's run had it, but for how the 
   CHECK((fraction.data.source == "texts" && fraction.data.val_fraction == 0.5));
 }
 
+TEST_CASE("Linears multiply as in the run, unless precision.linear is given") {
+  const NamedTexts fp8{{"precision.compute", "bf16"}, {"precision.linear", "fp8"}, {"precision.fp8_smallest", "7"}};
+  const auto linears = [&](const std::vector<std::string>& arguments, const NamedTexts& run) {
+    return with_linears_of(parse_arguments(arguments), run).precision;
+  };
+  CHECK((linears({}, fp8).linear == LinearPrecision::fp8 && linears({}, fp8).fp8_smallest == 7));
+  CHECK(linears({}, fp8).compute == DType::fp32);
+  CHECK(linears({"--precision.linear=compute"}, fp8).linear == LinearPrecision::compute);
+  CHECK(linears({"--precision.linear=fp8"}, fp8).fp8_smallest == 7);
+  CHECK(linears({"--precision.linear=fp8", "--precision.fp8_smallest=9"}, fp8).fp8_smallest == 9);
+  CHECK(smallest_fp8_side(linears({"--precision.linear=fp8"}, kRun)) == 1024);
+  CHECK(linears({}, kRun).linear == LinearPrecision::compute);
+}
+
 TEST_CASE("A run with sets of its own is evaluated on them, unless other data are given") {
   NamedTexts of_run = kRun;
   of_run[4].second = "a:x,b:y", of_run[5].second = "0.1";

@@ -3,6 +3,8 @@
 // models.
 
 #include <array>
+#include <catch2/catch.hpp>
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -102,6 +104,18 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
       o.shard.offload_fraction.value, c.bucket, name_of(o.run.queues), o.run.threads, c.machine.poison,
       c.machine.force_pairwise);
   return c;
+}
+
+inline void require_same_bits(const RunOutcome& a, const RunOutcome& b) {
+  REQUIRE(a.losses == b.losses);
+  REQUIRE(a.norms == b.norms);
+  REQUIRE(a.evaluations == b.evaluations);
+  REQUIRE(a.weights.size() == b.weights.size());
+  for (const TensorId i : a.weights.ids()) {
+    INFO("tensor " << i.number());
+    REQUIRE(a.weights[i].size() == b.weights[i].size());
+    REQUIRE(std::memcmp(a.weights[i].data(), b.weights[i].data(), a.weights[i].size() * 4) == 0);
+  }
 }
 
 /// One rank's results for each family of models, each optimizer and each type of its states.

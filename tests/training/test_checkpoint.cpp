@@ -34,13 +34,15 @@ TEST_CASE("20 steps are 10, a restart, and 10 more, to the bit, under every stra
   Options options = base_options();
   options.train.steps = 20;
   // With async the state has moved on when it is written, in whatever order queues are played.
-  const std::tuple<bool, QueueMode, OptimizerName, StateType> modes[] = {
-      {false, QueueMode::serial, OptimizerName::muon, StateType::bf16},
-      {true, QueueMode::serial, OptimizerName::adamw, StateType::fp32},
-      {true, QueueMode::chaos, OptimizerName::muon, StateType::fp32},
-      {true, QueueMode::chaos, OptimizerName::adamw, StateType::bf16}};
+  const std::tuple<bool, QueueMode, OptimizerName, StateType, LinearPrecision> modes[] = {
+      {false, QueueMode::serial, OptimizerName::muon, StateType::bf16, LinearPrecision::compute},
+      {true, QueueMode::serial, OptimizerName::adamw, StateType::fp32, LinearPrecision::fp8},
+      {true, QueueMode::chaos, OptimizerName::muon, StateType::fp32, LinearPrecision::compute},
+      {true, QueueMode::chaos, OptimizerName::adamw, StateType::bf16, LinearPrecision::compute}};
   for (const auto& [shape, mode] : pairs_of(kShapes, modes)) {
-    std::tie(options.checkpoint.async, options.run.queues, options.optim.name, options.optim.moments) = mode;
+    std::tie(options.checkpoint.async, options.run.queues, options.optim.name, options.optim.moments,
+             options.precision.linear) = mode;
+    options.precision.fp8_smallest = options.precision.linear == LinearPrecision::fp8 ? 0 : kAutomaticCount;
     if (kSanitized && options.run.queues == QueueMode::serial) continue;
     INFO(name_of(options.optim.name) << " " << shape.text() << (options.checkpoint.async ? " async " : " ")
                                      << name_of(options.run.queues));

@@ -8,22 +8,6 @@
 using namespace tessera;
 using namespace tessera::testing;
 
-namespace {
-
-void require_same_bits(const RunOutcome& a, const RunOutcome& b) {
-  REQUIRE(a.losses == b.losses);
-  REQUIRE(a.norms == b.norms);
-  REQUIRE(a.evaluations == b.evaluations);
-  REQUIRE(a.weights.size() == b.weights.size());
-  for (const TensorId i : a.weights.ids()) {
-    INFO("tensor " << i.number());
-    REQUIRE(a.weights[i].size() == b.weights[i].size());
-    REQUIRE(std::memcmp(a.weights[i].data(), b.weights[i].data(), a.weights[i].size() * 4) == 0);
-  }
-}
-
-}  // namespace
-
 TEST_CASE("all strategies and worlds give the bits of one rank") {
   Options options = base_options();
   const Architecture architecture = small_gpt2();

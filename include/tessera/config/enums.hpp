@@ -7,6 +7,7 @@
 
 #include "tessera/backend/device_kind.hpp"
 #include "tessera/base/dtype.hpp"
+#include "tessera/base/fp8.hpp"
 #include "tessera/grid/strategy.hpp"
 
 namespace tessera {
@@ -38,6 +39,10 @@ enum class ActivationCheckpointing : std::uint8_t { none, block, selective, fit 
 enum class Offload : std::uint8_t { none, optimizer, params };
 /// How GPUs multiply fp32 matrices: in full, or rounded to 10 bits of mantissa (TF32) for tensor cores.
 enum class MatmulPrecision : std::uint8_t { fp32, tf32 };
+/// What the linears of blocks multiply: numbers of precision.compute, or these rounded to fp8.
+enum class LinearPrecision : std::uint8_t { compute, fp8 };
+/// Where an fp8 operand's scale comes from; current: from the operand itself.
+enum class Fp8Scale : std::uint8_t { current };
 /// The bytes of an id in a .bin without a header; automatic: 2, unless the numbers say otherwise.
 enum class TokenBytes : std::uint8_t { automatic, two, four };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };

@@ -168,8 +168,17 @@ struct PrecisionOptions {
   DType compute = DType::fp32, reduce = DType::fp32;
   MatmulPrecision matmul = MatmulPrecision::fp32;  ///< of fp32 matmuls on GPUs
   LogitsPrecision logits = LogitsPrecision::compute;
+  LinearPrecision linear = LinearPrecision::compute;
+  Fp8 fp8_gradients = Fp8::e5m2;
+  Fp8Scale fp8_scale = Fp8Scale::current;
+  std::int64_t fp8_smallest = kAutomaticCount;  ///< side of a linear that multiplies in fp8; see smallest_fp8_side
   bool operator==(const PrecisionOptions&) const = default;
 };
+
+/// Returns the smallest side of a linear that multiplies in fp8. Below 1024 rounding costs more than it saves.
+constexpr std::int64_t smallest_fp8_side(const PrecisionOptions& precision) {
+  return precision.fp8_smallest == kAutomaticCount ? 1024 : precision.fp8_smallest;
+}
 
 /// [grid]
 struct GridOptions {

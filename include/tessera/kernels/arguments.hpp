@@ -5,6 +5,7 @@
 #include <span>
 
 #include "tessera/backend/device_kind.hpp"
+#include "tessera/base/fp8.hpp"
 #include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/kernels/step_scalars.hpp"
 #include "tessera/kernels/views.hpp"
@@ -90,6 +91,17 @@ struct NormBackward {
   void* scratch = nullptr;                    ///< norm_backward_scratch_bytes
 };
 
+/// output = what the input is in fp8, in its own dtype: input * scale rounded to `type`, with the scale
+///   s = largest_of(type) / max |input|, at most 2^126; 1 if all numbers are 0.
+/// The factor 1 / s takes sums back. It is NaN if one of the numbers is not finite, so that nothing hides that.
+struct Fp8Arguments {
+  std::int64_t rows = 0, columns = 0;
+  Fp8 type = Fp8::e4m3;
+  ConstView input;          ///< [rows, columns]
+  View output;              ///< [rows, columns] in input's dtype
+  float* factor = nullptr;  ///< stored
+};
+
 /// output = residual + dropout(input W + bias), and activated = gelu(output) where asked. GELU is the tanh form: x/2 (1
 /// + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel; "gelu_new").
 struct LinearForward {
@@ -103,6 +115,8 @@ struct LinearForward {
   View activated;        ///< [tokens, out] or empty: gelu of the output as stored (no residual then)
   bool is_kept = false;  ///< `activated` is not recomputed: it may be of the output before it was rounded
   Dropout dropout;
+  /// Of an input and a weight in fp8: sums are multiplied by both. Null: they are as they are.
+  const float *input_factor = nullptr, *weight_factor = nullptr;
 };
 
 /// Gradients of output = input W + bias. Each of the three may be left out (empty).
@@ -118,6 +132,9 @@ struct LinearBackward {
   PartialSums output_gradient_sums;  ///< made by the norm backward that made output_gradient; may be empty
   GradientView weight_gradient;      ///< in `layout`
   GradientView bias_gradient;        ///< [out]: the sum of output_gradient's rows
+  /// As in LinearForward, of operands in fp8; the bias takes its gradient from `exact_gradient` then.
+  const float *input_factor = nullptr, *weight_factor = nullptr, *gradient_factor = nullptr;
+  ConstView exact_gradient = {};  ///< [tokens, out]: the output's gradient before it was fp8
 };
 
 /// Causal attention of `batch` sequences; query head h reads key/value head h / (heads / kv_heads). Query i sees keys

@@ -30,6 +30,8 @@ class Kernels {
   virtual void embedding_backward(Stream& stream, const EmbeddingBackward& a) = 0;
   virtual void norm_forward(Stream& stream, const NormForward& a) = 0;
   virtual void norm_backward(Stream& stream, const NormBackward& a) = 0;
+  /// Rounds an operand of a linear to fp8; the same bits on any number of threads.
+  virtual void to_fp8(Stream& stream, const Fp8Arguments& a) = 0;
   virtual void linear_forward(Stream& stream, const LinearForward& a) = 0;
   virtual void linear_backward(Stream& stream, const LinearBackward& a) = 0;
   /// Computes output = gelu(input), both [rows, columns] in one dtype; the same bits as LinearForward::activated.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/base/dtype.hpp"
+#include "tessera/base/fp8.hpp"
 #include "tessera/base/id.hpp"
 #include "tessera/kernels/arguments.hpp"
 
@@ -67,6 +68,12 @@ enum class LayerKind : std::uint8_t {
   head        ///< the part's input -> loss: final norm, vocabulary's matmul and cross-entropy in one
 };
 
+/// How linears of blocks multiply in fp8: operands are e4m3, gradients a type of their choice.
+struct Fp8Linears {
+  std::int64_t smallest = 0;  ///< side of those that do
+  Fp8 gradients = Fp8::e5m2;
+};
+
 /// A step of the computation. Attributes that its kind does not have stay as they are here.
 struct Layer {
   LayerKind kind = LayerKind::norm;
@@ -75,6 +82,7 @@ struct Layer {
   std::int64_t rows = 0, in = 0, out = 0;                ///< [rows, in] becomes [rows, out]
   bool adds_gradient = false;                            ///< a layer before it reads the same input
   WeightLayout layout = WeightLayout::in_out;            ///< linear
+  bool is_fp8 = false;                                   ///< linear: multiplies in fp8
   std::optional<DropoutSite> dropout = {};               ///< embedding, linear, attention
   bool subtracts_mean = false;                           ///< norm, head
   double epsilon = 0, gain_offset = 0;                   ///< norm, head

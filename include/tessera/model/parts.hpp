@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,7 @@ struct ModelParts {
   bool keeps_activated = false;
   GpuAttention attention = GpuAttention::own;  ///< whose kernels, on a GPU
   DType logits = DType::fp32;  ///< the type in which a loss stores logits: fp32 or `compute` (precision.logits)
+  std::optional<Fp8Linears> fp8 = {};  ///< none: all linears multiply numbers of `compute` (precision.linear)
   /// Rows of PartialSums [rows, width] behind the residual gradient. The norm whose backward finishes that gradient
   /// makes them, and the bias of the projection in front of the norm takes its gradient from them. 0: there are none.
   std::int64_t gradient_sum_rows = 0;
@@ -150,6 +152,7 @@ struct PartChoices {
   GpuAttention attention = GpuAttention::own;
   bool documents = false;                                   ///< as in ModelParts
   std::function<bool(const ParameterTensor&)> trains = {};  ///< whether a tensor trains; without it all do
+  std::optional<Fp8Linears> fp8 = {};                       ///< as in ModelParts
 };
 
 /// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or
@@ -163,7 +166,11 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
 /// `chunk`, and each sequence has up to `positions`. The cache holds all of them, but in layers with a window no more
 /// than the window and a chunk. Only forward is used, and the head makes logits of one row per sequence.
 ModelParts declare_generation(const Architecture& architecture, std::int64_t batch, std::int64_t rows,
-                              std::int64_t chunk, std::int64_t positions, DType compute, DeviceKind device);
+                              std::int64_t chunk, std::int64_t positions, DType compute, DeviceKind device,
+                              const std::optional<Fp8Linears>& fp8 = {});
+
+/// Returns "9 of 28 linears in fp8 (sides from 1024 on, gradients e5m2)"; empty if none may be.
+std::string describe_fp8(const ModelParts& model);
 
 /// Returns the first attention that sees all, or the first one if all have windows: `ModelParts::attention` is for it.
 const Layer& attention_layer(const ModelParts& model);

@@ -41,6 +41,10 @@ std::pair<Options, RunPosition> with_origin(RankContext& context, Options option
 /// are those of data.tokenizer if that is given. Does nothing if there are some already.
 void keep_companions(const Options& options, std::optional<DType> dtype = {});
 
+/// Returns `given` with precision.linear and precision.fp8_smallest of `run`, the options of the run that a checkpoint is
+/// of, unless they are given.
+Options with_linears_of(Options given, const NamedTexts& run);
+
 /// Returns `given` with the data, sizes and precision that it leaves open taken from `run`, the options of the run that
 /// wrote the checkpoint. All of the validation set is evaluated if `given` names it, or if there was no run (`run` is
 /// empty); otherwise as much as the run evaluated.

@@ -7,6 +7,7 @@
 #include "tessera/config/enums.hpp"
 #include "tessera/config/recomputation.hpp"
 #include "tessera/grid/strategy.hpp"
+#include "tessera/model/layer.hpp"
 
 namespace tessera {
 
@@ -62,6 +63,7 @@ struct SchedulePolicy {
   std::int64_t inputs_in_flight = kInputsInFlight;
   bool has_fp32_logits = false;        ///< although `compute` may have 16 bits (precision.logits)
   bool keeps_activated = false;        ///< MLP parts save what they have activated (memory.keep_activated)
+  std::optional<Fp8Linears> fp8 = {};  ///< none: linears multiply numbers of `compute` (precision.linear)
   Transfer transfer = Transfer::host;  ///< decides what collectives need in addition to the values that they move
 };
 

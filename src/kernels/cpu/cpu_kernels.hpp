@@ -22,6 +22,7 @@ class CpuKernels final : public Kernels {
   void embedding_backward(Stream& stream, const EmbeddingBackward& a) override;
   void norm_forward(Stream& stream, const NormForward& a) override;
   void norm_backward(Stream& stream, const NormBackward& a) override;
+  void to_fp8(Stream& stream, const Fp8Arguments& a) override;
   void linear_forward(Stream& stream, const LinearForward& a) override;
   void linear_backward(Stream& stream, const LinearBackward& a) override;
   void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) override;
@@ -87,8 +88,9 @@ class CpuKernels final : public Kernels {
   ThreadPool& pool_;
   InstructionSet set_;
   const VectorKernels& vector_;
-  std::vector<WorkerScratch> workers_;  ///< one per thread
-  std::vector<ExactSum> worker_sums_;   ///< one per thread
+  std::vector<WorkerScratch> workers_;        ///< one per thread
+  std::vector<ExactSum> worker_sums_;         ///< one per thread
+  std::vector<std::uint32_t> worker_maxima_;  ///< one per thread
 };
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
 #include "model/layer_call.hpp"
+#include "tessera/kernels/scratch_layout.hpp"
 
 namespace tessera {
 
@@ -27,6 +28,38 @@ ConstView branch_gradient(const LayerCall& call, BackwardTurn::Half half) {
   return masked;
 }
 
+/// An operand [rows, columns] of a linear's matmuls. A null `view` stands for none.
+struct Operand {
+  ConstView* view;
+  const float** factor;
+  std::int64_t rows, columns;
+  Fp8 type = Fp8::e4m3;
+};
+
+Operand weight_operand(const Layer& layer, ConstView* view, const float** factor) {
+  if (layer.layout == WeightLayout::in_out) return {view, factor, layer.in, layer.out};
+  return {view, factor, layer.out, layer.in};
+}
+
+/// Puts what the operands are in fp8 in their place, with their factors. Both lie in the layer's scratch.
+void take_to_fp8(const LayerCall& call, std::initializer_list<Operand> operands) {
+  const DType dtype = call.model.compute;
+  const auto for_each = [&](ScratchLayout scratch, const auto& f) {
+    for (const Operand& o : operands) {
+      if (o.view == nullptr || !*o.view) continue;
+      void* const rounded = scratch.take_matrix(o.rows, o.columns, dtype);
+      f(o, View{rounded, dtype, o.columns}, scratch.take<float>(1));
+    }
+    return scratch.used();
+  };
+  const std::int64_t bytes = for_each({}, [](const Operand&, const View&, float*) {});
+  void* const memory = call.kernel_scratch([&] { return bytes; });
+  for_each({memory, bytes}, [&](const Operand& o, const View& rounded, float* factor) {
+    call.kernels.to_fp8(call.stream, {o.rows, o.columns, o.type, *o.view, rounded, factor});
+    *o.view = rounded, *o.factor = factor;
+  });
+}
+
 }  // namespace
 
 void linear_forward(const LayerCall& call) {
@@ -41,6 +74,10 @@ void linear_forward(const LayerCall& call) {
   }
   if (layer.outputs[0].matrix == kPartOutput) l.residual = call.view({kPartInput, 0, layer.out});
   l.dropout = call.dropout();
+  if (layer.is_fp8) {
+    take_to_fp8(
+        call, {{&l.input, &l.input_factor, layer.rows, layer.in}, weight_operand(layer, &l.weight, &l.weight_factor)});
+  }
   call.kernels.linear_forward(call.stream, l);
 }
 
@@ -65,6 +102,12 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
     l.weight_gradient = call.parameter_gradient(layer.weight, l.weight.stride);
     if (l.weight_gradient) l.input = call.view(input);
     l.bias_gradient = call.parameter_gradient(layer.bias, layer.out);
+  }
+  if (layer.is_fp8) {
+    l.exact_gradient = l.output_gradient;
+    take_to_fp8(call, {{&l.output_gradient, &l.gradient_factor, layer.rows, layer.out, call.model.fp8->gradients},
+                       weight_operand(layer, half == Half::weights ? nullptr : &l.weight, &l.weight_factor),
+                       {&l.input, &l.input_factor, layer.rows, layer.in}});
   }
   call.kernels.linear_backward(call.stream, l);
 }

@@ -142,6 +142,7 @@ class MirroredKernels final : public Kernels {
     kernels_.norm_backward(stream, a);
     m.finish();
   }
+  void to_fp8(Stream& stream, const Fp8Arguments& a) override { kernels_.to_fp8(stream, a); }
   void linear_forward(Stream& stream, const LinearForward& arguments) override {
     Mirror m(device_, stream);
     LinearForward a = arguments;

@@ -10,7 +10,8 @@ from ..quantity import Html, Quantity, call, decimals, name, names, nats, number
 from ..study import Study, differing
 from ..traced import Traced
 
-PRECISION = {"precision.compute", "precision.reduce", "precision.matmul", "precision.logits"}
+PRECISION = {"precision.compute", "precision.reduce", "precision.matmul", "precision.logits", "precision.linear",
+             "precision.fp8_gradients", "precision.fp8_scale", "precision.fp8_smallest"}
 
 
 def equal_losses(study: Study) -> Optional[Html]:

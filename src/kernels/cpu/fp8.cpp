@@ -1,0 +1,58 @@
+#include "tessera/base/fp8.hpp"
+
+#include "kernels/cpu/cpu_kernels.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kFp8Block = 1024;  ///< of a conversion buffer
+
+/// The largest finite scale whose reciprocal is no subnormal.
+constexpr float kLargestScale = 0x1p126f;
+
+/// Calls f(row, column, x, n) for the numbers of a row in fp32, in blocks.
+template <class F>
+void for_blocks(const VectorKernels& vector, const Fp8Arguments& a, std::int64_t row, const F& f) {
+  alignas(64) float x[kFp8Block];
+  for (std::int64_t column = 0; column < a.columns; column += kFp8Block) {
+    const std::int64_t n = std::min(kFp8Block, a.columns - column);
+    vector.to_float[storage_index(a.input.dtype)](a.input.at(row, column), x, n);
+    f(column, x, n);
+  }
+}
+
+/// Returns the bits of the largest magnitude. Those of infinity and NaN are above all others.
+std::uint32_t largest_magnitude(const float* x, std::int64_t n) {
+  std::uint32_t largest = 0;
+  for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu);
+  return largest;
+}
+
+}  // namespace
+
+void CpuKernels::to_fp8(Stream&, const Fp8Arguments& a) {
+  const Tiling tiles = Tiling::of_size(a.rows, 16);
+  std::vector<std::uint32_t>& largest = worker_maxima_;
+  std::ranges::fill(largest, 0);
+  pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
+    std::uint32_t& mine = largest[static_cast<std::size_t>(worker)];
+    for (std::int64_t row = tiles[task].begin; row < tiles[task].end; ++row) {
+      for_blocks(vector_, a, row,
+                 [&](std::int64_t, const float* x, std::int64_t n) { mine = std::max(mine, largest_magnitude(x, n)); });
+    }
+  });
+  const auto magnitude = std::bit_cast<float>(std::ranges::max(largest));
+  const float scale = magnitude > 0 ? std::min(largest_of(a.type) / magnitude, kLargestScale) : 1.0f;
+  *a.factor = std::isfinite(magnitude) ? 1.0f / scale : std::numeric_limits<float>::quiet_NaN();
+  pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
+    for (std::int64_t row = tiles[task].begin; row < tiles[task].end; ++row) {
+      for_blocks(vector_, a, row, [&](std::int64_t column, float* x, std::int64_t n) {
+        for (std::int64_t i = 0; i < n; ++i) x[i] = round_to_fp8(a.type, x[i] * scale);
+        vector_.from_float[storage_index(a.output.dtype)](x, a.output.at(row, column), n);
+      });
+    }
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,97 @@
+// precision.linear = fp8: docs/numerics.md, contract 8.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "golden_case.hpp"
+#include "training/bad_step_case.hpp"
+#include "training/draw.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+Options in_fp8(Options options, Fp8 gradients = Fp8::e5m2) {
+  options.precision.linear = LinearPrecision::fp8;
+  options.precision.fp8_gradients = gradients;
+  options.precision.fp8_smallest = 0;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("fp8 linears follow a float64 reference that rounds at the same places") {
+  const char* const name = GENERATE("clipped", "qwen3");
+  const Fp8 gradients = GENERATE(Fp8::e5m2, Fp8::e4m3);
+  Golden golden = read_golden(name);
+  golden.options = in_fp8(golden.options, gradients);
+  const auto json = nlohmann::json::parse(std::ifstream(golden.folder / "fp8.json"));
+  const auto expected = json[std::string(name_of(gradients))];
+  const auto losses = expected["loss"].get<std::vector<double>>();
+  const RunOutcome run = train_golden(golden, 1, 1, {"--shard.strategy=ddp"});
+  REQUIRE(run.losses.size() == losses.size());
+  INFO(name << " " << name_of(gradients));
+  CHECK(std::abs(run.losses[0] / losses[0] - 1) < 1e-5);
+  for (std::size_t i = 0; i < losses.size(); ++i) CHECK(std::abs(run.losses[i] / losses[i] - 1) < 5e-3);
+  for (const TensorId id : golden.tensors.ids()) {
+    INFO(golden.tensors[id].name);
+    const auto [norm, sum] = expected["gradients"][golden.tensors[id].name].get<std::pair<double, double>>();
+    if (golden.tensors[id].name.ends_with("c_attn.bias")) continue;  // its key third is rounding noise
+    double squares = 0, cosines = 0;
+    for (std::size_t i = 0; i < run.gradients[id].size(); ++i) {
+      const double g = run.gradients[id][i];
+      squares += g * g, cosines += g * std::cos(static_cast<double>(i));
+    }
+    CHECK(std::abs(std::sqrt(squares) - norm) < 1e-4 * norm);
+    CHECK(std::abs(cosines - sum) < 1e-4 * norm);
+  }
+}
+
+TEST_CASE("with fp8 linears, drawn configurations give the bits of one rank") {
+  Options options = in_fp8(base_options());
+  options.train.steps = 3, options.train.accumulation = 8;
+  options.train.eval_every = 2, options.train.eval_batches = 2;
+  options.shard.strategy = Strategy::ddp;
+  options.precision.compute = GENERATE(DType::fp32, DType::bf16);
+  std::map<References::Key, RunOutcome> references;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const Drawn c = draw(seed, options, 8);
+    INFO(c.text);
+    RunOutcome& reference = references[{c.family, c.options.optim.name, c.options.optim.moments}];
+    if (reference.losses.empty()) {
+      Options one = options;
+      one.optim.name = c.options.optim.name, one.optim.moments = c.options.optim.moments;
+      reference = train_locally(one, small_model(c.family), 1, 1);
+      one.precision.linear = LinearPrecision::compute;
+      REQUIRE(train_locally(one, small_model(c.family), 1, 1).losses != reference.losses);
+    }
+    require_same_bits(
+        reference, train_locally(c.options, small_model(c.family), c.world, c.ranks_per_node, c.machine, {}, c.bucket));
+  }
+}
+
+TEST_CASE("fp8 linears are refused on GPUs") {
+  Options options = in_fp8(base_options());
+  options.run.device = DeviceKind::cuda;
+  CHECK_THROWS_WITH(plan_run(options, small_gpt2(), 1, 1), Catch::Contains("does not compute in fp8 on GPUs yet"));
+}
+
+TEST_CASE("a weight that is not finite makes a bad step with fp8 linears too") {
+  Options options = in_fp8(base_options());
+  options.shard.strategy = Strategy::zero3;
+  const BadStepOutcome outcome = train_around_bad_step(options, 2, "h.1", false);
+  CHECK((!outcome.finite && outcome.skipped && outcome.skipped_steps == 1));
+  for (const double loss : outcome.losses) CHECK(std::isfinite(loss));
+}
+
+TEST_CASE("linears whose smaller side is below precision.fp8_smallest keep precision.compute") {
+  Options options = in_fp8(base_options());
+  const auto said = [&](std::int64_t smallest) {
+    options.precision.fp8_smallest = smallest;
+    return describe_fp8(plan_run(options, small_gpt2(), 1, 1).schedule.model);  // 21 to 63, 21, 50, and 50 to 21
+  };
+  CHECK(said(0) == "8 of 8 linears in fp8 (sides from 0 on, gradients e5m2)");
+  CHECK(said(21) == "8 of 8 linears in fp8 (sides from 21 on, gradients e5m2)");
+  CHECK(said(22) == "0 of 8 linears in fp8 (sides from 22 on, gradients e5m2)");
+  CHECK(said(kAutomaticCount) == said(1024));
+}
