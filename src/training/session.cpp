@@ -122,7 +122,7 @@ bool TrainingSession::is_given_up(const Play& play) {
 
 StepResult TrainingSession::train_step(const std::function<void()>& before_update) {
   const StepSchedule& schedule = planned_.schedule;
-  counted_ = samples_->counted_targets_of(step_ + 1);
+  samples_->counted_targets_of(step_ + 1, counted_);
   optimizer_->begin_step(step_ + 1, length_.progress(step_ + 1), std::reduce(counted_.begin(), counted_.end()));
   player_->send_inputs();
   const TokenFeed feed = [this](std::int32_t* tokens, std::int32_t* targets) {

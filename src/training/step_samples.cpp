@@ -30,31 +30,38 @@ std::int64_t StepSamples::first_of(std::int64_t step, std::int64_t micro_step, s
   return first_of_request((step - 1 - from_.step) * schedule_.policy.accumulation + micro_step, rank);
 }
 
-std::vector<std::int64_t> StepSamples::count(std::int64_t step, std::span<std::int32_t> row) const {
+void StepSamples::count(std::int64_t step, std::span<std::int32_t> row, std::vector<std::int64_t>& counted) const {
   const std::int64_t first = first_of(step);
-  if (data_.mixture().empty()) return {counted_targets(data_.source(), data_.train(), first, per_step(), row)};
-  std::vector<std::int64_t> counted(data_.mixture().size());
+  counted.assign(std::max<std::size_t>(data_.mixture().size(), 1), 0);
+  if (data_.mixture().empty()) {
+    counted[0] = counted_targets(data_.source(), data_.train(), first, per_step(), row);
+    return;
+  }
   for (std::int64_t sample = first; sample < first + per_step(); ++sample)
     counted[data_.train().source_of(sample)] += counted_targets(data_.source(), data_.train(), sample, 1, row);
-  return counted;
 }
 
 /// Counts the targets of a step when the reader comes to its first micro-batch.
 void StepSamples::count_ahead(std::int64_t request) {
   const std::int64_t K = schedule_.policy.accumulation, step = from_.step + 1 + request / K;
   if (request % K != 0) return;
-  std::vector<std::int64_t> counted = count(step, row_ahead_);
+  count(step, row_ahead_, counting_);
   const std::lock_guard lock(mutex_);
-  counted_[step] = std::move(counted);
+  auto place = std::ranges::find_if(counted_, [&](const Counted& one) { return one.step < begun_; });
+  if (place == counted_.end()) place = counted_.emplace(counted_.end());
+  place->step = step, place->targets = counting_;
 }
 
-std::vector<std::int64_t> StepSamples::counted_targets_of(std::int64_t step) {
+void StepSamples::counted_targets_of(std::int64_t step, std::vector<std::int64_t>& counted) {
   {
     const std::lock_guard lock(mutex_);
-    counted_.erase(counted_.begin(), counted_.lower_bound(step));
-    if (const auto ahead = counted_.find(step); ahead != counted_.end()) return ahead->second;
+    begun_ = step;
+    if (const auto ahead = std::ranges::find(counted_, step, &Counted::step); ahead != counted_.end()) {
+      counted = ahead->targets;
+      return;
+    }
   }
-  return count(step, row_);
+  count(step, row_, counted);
 }
 
 std::string StepSamples::places_of(std::int64_t step) const {

@@ -2,7 +2,6 @@
 // The samples of a session's steps: their numbers, where they come from, and what a rank is fed of them.
 
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <span>
 #include <string>
@@ -28,7 +27,7 @@ class StepSamples {
   /// thread where it is ahead.
   std::int64_t per_step() const { return schedule_.samples_per_step(); }
   std::int64_t first_of(std::int64_t step) const { return from_.next_sample + (step - 1 - from_.step) * per_step(); }
-  std::vector<std::int64_t> counted_targets_of(std::int64_t step);
+  void counted_targets_of(std::int64_t step, std::vector<std::int64_t>& counted);
   /// Returns the first sample of a rank's micro-step.
   std::int64_t first_of(std::int64_t step, std::int64_t micro_step, std::int64_t rank) const;
   /// Returns a line for each sample of a step: its number, and where it comes from (TokenSource::place).
@@ -44,7 +43,7 @@ class StepSamples {
 
  private:
   std::int64_t first_of_request(std::int64_t request, std::int64_t rank) const;
-  std::vector<std::int64_t> count(std::int64_t step, std::span<std::int32_t> row) const;
+  void count(std::int64_t step, std::span<std::int32_t> row, std::vector<std::int64_t>& counted) const;
   void count_ahead(std::int64_t request);
 
   const Options& options_;
@@ -53,7 +52,13 @@ class StepSamples {
   const RunPosition from_;
   std::vector<std::int32_t> row_, row_ahead_;  ///< scratch of reading, and of the reader's thread
   std::mutex mutex_;
-  std::map<std::int64_t, std::vector<std::int64_t>> counted_;  ///< targets by step and source, counted ahead
+  struct Counted {
+    std::int64_t step = 0;
+    std::vector<std::int64_t> targets;  ///< by source
+  };
+  std::vector<Counted> counted_;        ///< ahead; places of steps before begun_ are used again
+  std::int64_t begun_ = 0;              ///< the last step that was asked for
+  std::vector<std::int64_t> counting_;  ///< scratch of the reader's thread
   BatchReader reader_;
 };
 
