@@ -174,26 +174,21 @@ def read_messages(conversation):
     return messages, read_only
 
 
-def read_tools(conversation):
-    tools = conversation.get("tools")
-    if isinstance(tools, str):  # tables keep them as text
-        try:
-            tools = json.loads(tools) if tools else None
+def read_context(conversation):
+    """Returns what a template gets beside the messages: tools, and what is meant for it alone."""
+
+    def field(key):
+        value = conversation.get(key)
+        if not isinstance(value, str):
+            return value
+        try:  # tables keep it as text
+            return json.loads(value) if value else None
         except ValueError:
-            raise Problem('"tools" is a text that is not JSON') from None
+            raise Problem(f'"{key}" is a text that is not JSON') from None
+
+    tools, given = field("tools"), field("chat_template_kwargs")
     if tools is not None and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
         raise Problem('"tools" is not an array of objects')
-    return tools
-
-
-def read_context(conversation, tools):
-    """Returns what a template gets beside the messages."""
-    given = conversation.get("chat_template_kwargs")
-    if isinstance(given, str):  # tables keep it as text
-        try:
-            given = json.loads(given) if given else None
-        except ValueError:
-            raise Problem('"chat_template_kwargs" is a text that is not JSON') from None
     if given is not None and not isinstance(given, dict):
         raise Problem('"chat_template_kwargs" is not an object')
     return {**(given or {}), "tools": tools}
@@ -210,10 +205,9 @@ class Renderer:
 
     def answer(self, conversation):
         messages, read_only = read_messages(conversation)
-        tools = read_tools(conversation)
-        context = read_context(conversation, tools)
+        context = read_context(conversation)
         template = self.templates["default"]
-        if tools is not None:
+        if context["tools"] is not None:
             template = self.templates.get("tool_use", template)
         text = template.render(messages, context, self.prompt_only)
         marks = template.marks.ranges

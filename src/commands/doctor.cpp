@@ -18,9 +18,9 @@ std::string refusal_of_step(World& world, Options options, const MachineShape& m
     const ResolvedRun run(options, {Purpose::bench, world, machine});
     return {};
   } catch (const UsageError& error) {
-    std::string sentence = error.what();
-    while (sentence.ends_with('.')) sentence.pop_back();
-    return sentence;
+    return error.what();
+  } catch (const DoesNotFit& error) {
+    return error.what();
   }
 }
 

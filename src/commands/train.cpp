@@ -200,7 +200,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
     say(account_text);
     say(near);
     if (const Finding* finding = worst(findings); finding != nullptr)
-      say(fmt::format("doctor     {}: {}. {}", finding->subject, finding->says, finding->remedy + "."));
+      say(fmt::format("doctor     {}: {}", finding->subject, finding->text()));
     if (prediction) {
       const std::int64_t left = session.steps() - session.step();
       say(describe(*prediction));

@@ -67,13 +67,14 @@ void check_cores(const Facts& ranks, Findings& found) {
     }
     const auto usable = static_cast<std::int64_t>(cores.size());
     const std::string who = fmt::format("{} on {}", counted(std::ssize(members), "rank"), host);
+    // The first two are notes, because the training itself warns of such threads (account_before).
     if (first.quota > 0 && static_cast<double>(threads) > first.quota) {
       found.push_back(
-          {"cores", Verdict::warning,
+          {"cores", Verdict::note,
            fmt::format("{} with {} may use the time of {:.1f} cores", who, counted(threads, "thread"), first.quota),
            "Ask for more cores (--cpus-per-task; docker --cpus), or give a smaller run.threads"});
     } else if (threads > usable && threads > std::ssize(members)) {
-      found.push_back({"cores", Verdict::warning,
+      found.push_back({"cores", Verdict::note,
                        fmt::format("{} with {} share {}", who, counted(threads, "thread"), counted(usable, "core")),
                        "Give a smaller run.threads, or 0"});
     } else if (usable < std::ssize(members)) {
@@ -276,11 +277,14 @@ std::vector<Finding> examine(World& world, const Options& options, const Machine
   return all.empty() ? Findings{} : judge(all);
 }
 
+std::string Finding::text() const {
+  const std::string end = says.ends_with('.') ? "" : ".";
+  return says + end + (remedy.empty() ? "" : " " + remedy + ".");
+}
+
 std::string finding_text(const Finding& finding) {
   constexpr std::size_t kIndent = 20;
-  const std::string remedy = finding.remedy.empty() ? "" : " " + finding.remedy + ".";
-  return wrapped(fmt::format("{:<11}{:<9}{}.{}", finding.subject, name_of(finding.verdict), finding.says, remedy),
-                 kIndent, 100);
+  return wrapped(fmt::format("{:<11}{:<9}{}", finding.subject, name_of(finding.verdict), finding.text()), kIndent, 100);
 }
 
 const Finding* worst(const std::vector<Finding>& findings) {

@@ -242,6 +242,9 @@ class Launchers(Case):
         for subject in ("ranks +fine +2 ranks", "memory", "MPI", "run folder +fine", "step +fine"):
             self.assertRegex(job.out, f"(?m)^{subject}")
         self.assertEqual(list(self.folder.iterdir()), [])
+        job = self.job("doctor", *model, "--train.micro_batch=1000000", ranks=2)
+        self.assertEqual(job.code, 2, job.everything())
+        self.assertRegex(job.out, r"(?m)^step +refused .* is too little")
         job = self.job("doctor", *model, "--model.heads=3", "--run.dir=/proc/a", ranks=2)
         self.assertEqual(job.code, 2, job.everything())
         self.assertRegex(job.out, r"(?m)^run folder refused +/proc \(unknown\) on \S+ takes no files")

@@ -74,11 +74,11 @@ TEST_CASE("Each fault is found, with what helps, and nothing else is") {
       {[](Ranks& r) {
          for (auto& one : r) one.quota = 3.5;
        },
-       "cores", "time of 3.5 cores", Verdict::warning},
+       "cores", "time of 3.5 cores", Verdict::note},
       {[](Ranks& r) {
          for (auto& one : r) one.threads = 5;
        },
-       "cores", "20 threads share 16 cores", Verdict::warning},
+       "cores", "20 threads share 16 cores", Verdict::note},
       {[](Ranks& r) {
          for (auto& one : r) one.cores = one.gpu.cores = {0, 1}, one.threads = 1;
        },

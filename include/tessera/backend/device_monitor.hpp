@@ -18,7 +18,7 @@ struct DeviceSample {
   double clock = 0;              ///< Hz, of the multiprocessors
 };
 
-/// What holds a GPU back. Values that the driver does not report are 0 or empty.
+/// The limits that hold a GPU back. Values that the driver does not report are 0 or empty.
 struct DeviceHealth {
   double full_clock = 0;  ///< Hz, the most of the multiprocessors
   std::string slowed;     ///< why the clock is held below that, other than for want of work; "its temperature"

@@ -39,7 +39,7 @@ enum class ActivationCheckpointing : std::uint8_t { none, block, selective, fit 
 enum class Offload : std::uint8_t { none, optimizer, params };
 /// How GPUs multiply fp32 matrices: in full, or rounded to 10 bits of mantissa (TF32) for tensor cores.
 enum class MatmulPrecision : std::uint8_t { fp32, tf32 };
-/// What the linears of blocks multiply: numbers of precision.compute, or these rounded to fp8.
+/// The numbers that linears of blocks multiply: those of precision.compute, or these rounded to fp8.
 enum class LinearPrecision : std::uint8_t { compute, fp8 };
 /// Where an fp8 operand's scale comes from; current: from the operand itself.
 enum class Fp8Scale : std::uint8_t { current };

@@ -1,5 +1,5 @@
 #pragma once
-// What of the machines, the launcher and the run folder would slow a run down, or prevent it.
+// Finds what would slow a run down, or prevent it, in its machines, its launcher and its folder.
 
 #include <cstdint>
 #include <filesystem>
@@ -26,11 +26,14 @@ enum class Verdict : std::uint8_t {
 struct Finding {
   std::string subject;  ///< "cores", "run folder"
   Verdict verdict = Verdict::fine;
-  std::string says;    ///< a sentence without its full stop
-  std::string remedy;  ///< a sentence, or empty
+  std::string says;    ///< what is found
+  std::string remedy;  ///< what helps; may be empty
+
+  /// Returns both as sentences.
+  std::string text() const;
 };
 
-/// Returns what the facts of all ranks say; at least one finding for every check that applies.
+/// Judges the facts of all ranks. Every check that applies has at least one finding.
 std::vector<Finding> judge(const std::vector<RankFacts>& ranks);
 
 /// Collects the facts of all ranks and judges them; on rank 0 only, elsewhere empty. `device` is this rank's, null

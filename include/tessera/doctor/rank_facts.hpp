@@ -1,5 +1,5 @@
 #pragma once
-// What a rank sees of its launcher, its machine and its run folder.
+// The facts that a rank knows about its launcher, its machine and its run folder.
 
 #include <cstdint>
 #include <filesystem>

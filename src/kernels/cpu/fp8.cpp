@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kFp8Block = 1024;  ///< of a conversion buffer
 
-/// The largest finite scale whose reciprocal is no subnormal.
+/// The largest scale of which the reciprocal is a normal number.
 constexpr float kLargestScale = 0x1p126f;
 
 /// Calls f(row, column, x, n) for the numbers of a row in fp32, in blocks.

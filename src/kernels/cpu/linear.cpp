@@ -12,7 +12,7 @@ constexpr std::int64_t kFewestTiles = 8;
 constexpr std::int64_t kFewestInputTiles = 2;  ///< of a backward whose weight's tiles follow in the same loop
 
 /// Returns the factor of a matmul of two operands in fp8; 1 if they are not.
-float product_factor(const float* left, const float* right) { return left != nullptr ? *left * *right : 1.0f; }
+float factor_of(const float* left, const float* right) { return left != nullptr ? *left * *right : 1.0f; }
 
 /// Tiles of activations [tokens, columns]: as big as a matmul's speed needs, but at least `fewest` if the shape allows.
 struct ActivationTiles {
@@ -79,7 +79,7 @@ class LinearBackwardTasks {
     auto* c = scratch.take<float>(rows.size() * columns.size());
     tile_matmul(vector_, scratch, gradient.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(),
                 columns.size(), a_.out, false, c, columns.size());
-    const float factor = product_factor(a_.gradient_factor, a_.weight_factor);
+    const float factor = factor_of(a_.gradient_factor, a_.weight_factor);
     if (factor != 1) vector_.scale(c, factor, rows.size() * columns.size());
     const int type = storage_index(a_.input_gradient.dtype);
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += columns.size()) {
@@ -105,7 +105,7 @@ class LinearBackwardTasks {
     const std::int64_t stride = direct ? gradient.view.stride : columns.size();
     tile_matmul(vector_, scratch, left.from(rows.begin, 0), right.from(0, columns.begin), rows.size(), columns.size(),
                 a_.tokens, false, c, stride);
-    const float factor = product_factor(a_.gradient_factor, a_.input_factor);
+    const float factor = factor_of(a_.gradient_factor, a_.input_factor);
     for (std::int64_t row = 0; factor != 1 && row < rows.size(); ++row)
       vector_.scale(c + row * stride, factor, columns.size());
     if (direct) return;
@@ -135,7 +135,7 @@ class LinearBackwardTasks {
 void CpuKernels::linear_forward(Stream&, const LinearForward& a) {
   const int type = storage_index(a.output ? a.output.dtype : a.activated.dtype);
   const ActivationTiles tiles(a.tokens, a.out, kFewestTiles);
-  const float factor = product_factor(a.input_factor, a.weight_factor);
+  const float factor = factor_of(a.input_factor, a.weight_factor);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
     const Tile rows = tiles.row_tile(task), columns = tiles.column_tile(task);
     const Operand input{a.input, false};

@@ -73,7 +73,7 @@ int nvmlDeviceGetMaxClockInfo(void* handle, unsigned kind, unsigned* megahertz) 
   return kind == 1 ? found(handle) : kInvalid;
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void* handle, unsigned long long* bits) {
-  *bits = std::getenv("NVML_SPY_HOT") != nullptr ? 0x21 : 0x1;  // also idle, which is no reason
+  *bits = std::getenv("NVML_SPY_HOT") != nullptr ? 0x21 : 0x1;  // it is also idle, which the doctor leaves out
   return found(handle);
 }
 
