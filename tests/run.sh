@@ -3,9 +3,10 @@
 #
 #   tests/run.sh [--sanitized] [CTEST OPTIONS]      for example: tests/run.sh -R golden
 #
-# Alone: build/ci with all tests but those labelled `thorough` or `long`, and a third of the drawn cases. With --sanitized:
-# all but those labelled `long`, and build/asan with the unit tests under AddressSanitizer and UBSan, and the memory that
-# MPI programs leave (listed as asan.NAME).
+# Alone: build/ci with all tests but those labelled `thorough` or `long`, and a third of the drawn cases; a new build/ci gets
+# CUDA, and the tests over an emulated GPU, only where an NVIDIA driver runs. With --sanitized: CUDA wherever there is a
+# toolkit, all tests but those labelled `long`, and build/asan with the unit tests under AddressSanitizer and UBSan, and the
+# memory that MPI programs leave (listed as asan.NAME).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -41,7 +42,7 @@ if [[ -n $sanitized ]]; then
   install_for_tests &
   installing=$!
 fi
-jobs/setup.sh ci
+if [[ -n $sanitized ]]; then jobs/setup.sh ci; else jobs/setup.sh ci --cuda-if-driver; fi
 # shellcheck source=jobs/mpi_env.sh
 source jobs/mpi_env.sh
 if [[ -z $sanitized ]]; then
