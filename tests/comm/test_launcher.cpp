@@ -51,6 +51,11 @@ TEST_CASE("several processes that MPI cannot see, or does not see, are refused",
   CHECK_NOTHROW(require_process_manager({"Slurm", 0, 4, true}));
   CHECK_NOTHROW(require_process_manager({"Slurm", 0, 1, false}));
   CHECK_NOTHROW(require_process_manager({"Open MPI", 0, 4, false}));
+  const Launch by_pbsdsh = find_launch({"PBS_JOBID=7", "PBS_TASKNUM=2", "PBS_VNODENUM=0"});
+  CHECK_FALSE(by_pbsdsh.is_alone());
+  CHECK_THROWS_WITH(require_process_manager(by_pbsdsh), Catch::Contains("PBS started this task"));
+  CHECK(find_launch({"PBS_JOBID=7", "PBS_TASKNUM=1"}).is_alone());  // the job's own script
+  CHECK_NOTHROW(require_process_manager(find_launch({"PBS_TASKNUM=2", "OMPI_COMM_WORLD_SIZE=2"})));
 
   CHECK_THROWS_AS(require_all_seen(first, 1), UsageError);
   CHECK_NOTHROW(require_all_seen(first, 4));

@@ -9,7 +9,7 @@ namespace tessera {
 
 /// This process among those of its launcher. Without a launcher: the first of one.
 struct Launch {
-  std::string launcher;  ///< "Open MPI", "PMI" (MPICH, Intel MPI), "Slurm"; empty without one
+  std::string launcher;  ///< "Open MPI", "PMI" (MPICH, Intel MPI), "Slurm", "PBS" (pbsdsh); empty without one
   std::int64_t rank = 0, size = 1;
   bool has_pmi = false;           ///< a process manager talks to MPI
   std::int64_t machine_size = 0;  ///< how many of them are on this machine; 0: not known
@@ -44,7 +44,7 @@ std::vector<std::string> hidden_variables(const Launch& launch, const std::vecto
 /// Applies both to this process. What the user has set stays. Call it before MPI and threads start.
 void prepare_environment(const Launch& launch);
 
-/// UsageError when Slurm started several processes and no process manager can tell MPI about them, because each would
+/// UsageError when Slurm or pbsdsh started several processes and no process manager can tell MPI about them, because each would
 /// train alone, or Open MPI would end with remarks about its build. Call it before MPI starts.
 void require_process_manager(const Launch& launch);
 /// UsageError when the launcher started several processes but MPI sees one. In both functions, processes other than the

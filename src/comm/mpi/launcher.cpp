@@ -97,6 +97,12 @@ Launch find_launch(const std::vector<std::string>& environment) {
     if (is_step && !is_confirmed(environment, found.has_pmi)) found.doubtful_step = job + "." + step;
     break;
   }
+  // pbsdsh numbers the tasks that it starts in a job, whose script is task 1, but does not say how many there are.
+  if (found.launcher.empty() && !found.has_pmi && number(environment, "PBS_TASKNUM", 1) > 1) {
+    found.launcher = "PBS";
+    found.rank = number(environment, "PBS_VNODENUM", 0);
+    found.size = std::max<std::int64_t>(2, found.rank + 1);
+  }
   return found;
 }
 
@@ -143,6 +149,10 @@ Launch confirmed_launch() {
 }
 
 void require_process_manager(const Launch& launch) {
+  if (launch.launcher == "PBS")
+    throw_once(launch,
+               refusal("PBS started this task (pbsdsh) without a process manager, so that MPI would see one in each")
+                   .use("mpirun or mpiexec of the MPI library that Tessera was built with"));
   if (launch.launcher != "Slurm" || launch.size == 1 || launch.has_pmi) return;
   throw_once(launch,
              refusal("Slurm started {} tasks without a process manager, so that MPI would see one in each", launch.size)
