@@ -6,8 +6,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-jobs/setup.sh --packages busybox-static munge slurmctld slurmd slurm-client iproute2 ||
-  echo "long: no busybox or Slurm can be installed: tests of the bundle are skipped" >&2
+jobs/setup.sh --packages busybox-static buildah mmdebstrap munge slurmctld slurmd slurm-client iproute2 ||
+  echo "long: no busybox, Buildah or Slurm can be installed: tests of the bundle are skipped" >&2
 jobs/setup.sh ci
 # shellcheck source=jobs/mpi_env.sh
 source jobs/mpi_env.sh
