@@ -3,7 +3,7 @@
 #
 #   make.sh OUT.tar.xz LIMIT EXECUTABLE...     fails when OUT has more than LIMIT bytes
 #
-#   NAME, bin/NAME   wrapper.sh, which starts programs/NAME through loader/NAME, a link to glibc/ld-linux-x86-64.so.2
+#   NAME, bin/NAME   wrapper.sh, which starts programs/NAME through loader/NAME, a link to its loader
 #   glibc, lib       its libraries, and all others, which find each other by relative RPATH
 #   mpi              Open MPI's plugins and texts, found through OPAL_PREFIX, which env.sh sets
 #   share/tessera    job scripts, inputs and the manual, as an installation has them
@@ -41,12 +41,13 @@ copy_libraries() {
 }
 
 loader=$(ldd "$1" | awk '/ld-linux/ {print $1}')
-install -m 755 "$(readlink -f "$loader")" "$root/glibc/ld-linux-x86-64.so.2"
+loader_name=$(basename "$loader")
+install -m 755 "$(readlink -f "$loader")" "$root/glibc/$loader_name"
 for library in "${glibc[@]}"; do
   install -m 755 "$(dirname "$(readlink -f "$loader")")/$library" "$root/glibc/"
 done
 # The loader's own folders are this machine's by name. Another machine's libraries in them belong to another glibc.
-LC_ALL=C sed -i 's,/lib/x86_64-linux-gnu/\x00,/LIB/x86_64-linux-gnu/\x00,g; s,/lib/\x00,/LIB/\x00,g' "$root/glibc/ld-linux-x86-64.so.2"
+LC_ALL=C sed -i -E 's,/lib(/[a-z0-9_]+-linux-gnu)?/\x00,/LIB\1/\x00,g' "$root/glibc/$loader_name"
 
 for executable in "$@"; do
   install -m 755 "$executable" "$root/programs/"
@@ -94,14 +95,14 @@ for program in "$root"/programs/*; do
   program=${program##*/}
   install -m 755 "$here/wrapper.sh" "$root/bin/$program"
   ln -s "bin/$program" "$root/$program"
-  ln -s ../glibc/ld-linux-x86-64.so.2 "$root/loader/$program"
+  ln -s "../glibc/$loader_name" "$root/loader/$program"
 done
 mkdir -p "$root"/share/tessera/{jobs,docs}
 cp -r "$here/../../inputs" "$root/share/tessera/inputs"
 cp -r "$here/../../docs/manual" "$root/share/tessera/docs/manual"
 cp -r "$here/../../helpers" "$root/share/tessera/helpers"
-install -m 755 "$here"/../../jobs/*.sbatch "$root/share/tessera/jobs/"
-install -m 644 "$here"/../../jobs/{job.sh,own_job.sh,site.sh,README.md} "$root/share/tessera/jobs/"
+install -m 755 "$here"/../../jobs/*.{sbatch,pbs} "$root/share/tessera/jobs/"
+install -m 644 "$here"/../../jobs/{job.sh,own_job.sh,ranks.sh,site.sh,README.md} "$root/share/tessera/jobs/"
 cat >>"$root/share/tessera/jobs/site.sh" <<'END'
 
 # --- The bundle's own mpirun fits its executable; no other does.
