@@ -4,14 +4,15 @@
 # found. So links to the few are made in a private folder. Sourced by wrapper.sh after env.sh, which sets `uid`. Sets,
 # with a colon before each folder of links,
 #   first   those of the folders that TESSERA_DRIVER_LIBS names, separated by colons
-#   last    those of the system's folders
+#   last    those of the system's folders, and of the MPI library that TESSERA_MPI_LIBRARY names
+#   preload that library: one with MPICH's ABI serves instead of the MPICH of a bundle that was built with it
 
 # folder_of_driver: says in which folder the driver is, if that is none of the system's.
 folder_of_driver() {
   for ldconfig in ldconfig /sbin/ldconfig /usr/sbin/ldconfig; do
     command -v "$ldconfig" >/dev/null || continue
     "$ldconfig" -p 2>/dev/null | while read -r name kind path; do
-      case $name$kind in libcuda.so.1*x86-64*) path=${path##*=> } && echo "${path%/*}" && break ;; esac
+      case $name$kind in libcuda.so.1*x86-64* | libcuda.so.1*AArch64*) path=${path##*=> } && echo "${path%/*}" && break ;; esac
     done
     return
   done
@@ -52,7 +53,7 @@ IFS=:
 [ -z "${TESSERA_DRIVER_LIBS:-}" ] || link_from $TESSERA_DRIVER_LIBS
 IFS=$saved_ifs
 first=$found found=''
-system="/usr/local/nvidia/lib64 /usr/lib64 /usr/lib/x86_64-linux-gnu /usr/lib/wsl/lib /run/opengl-driver/lib /usr/lib"
+system="/usr/local/nvidia/lib64 /usr/lib64 /usr/lib/$(uname -m)-linux-gnu /usr/lib/wsl/lib /run/opengl-driver/lib /usr/lib"
 driver=''
 for folder in $system; do
   [ ! -e "$folder/libcuda.so.1" ] || driver=$folder
@@ -66,4 +67,16 @@ if [ -n "$driver$first" ]; then
   # shellcheck disable=SC2086
   link_from $system
   last=$found
+fi
+
+if [ -n "${TESSERA_MPI_LIBRARY:-}" ]; then
+  if ! ls "$bundle"/lib/libmpich.so.* >/dev/null 2>&1; then
+    echo "tessera: TESSERA_MPI_LIBRARY names a library with MPICH's ABI, and this bundle was built with Open MPI. Build one with MPICH (-DMPI_CXX_COMPILER=mpicxx.mpich)." >&2
+    exit 2
+  elif [ ! -r "$TESSERA_MPI_LIBRARY" ]; then
+    echo "tessera: TESSERA_MPI_LIBRARY = $TESSERA_MPI_LIBRARY is no file: name the library itself, such as .../lib-abi-mpich/libmpi.so.12." >&2
+    exit 2
+  fi
+  preload=$TESSERA_MPI_LIBRARY
+  last=$last:${TESSERA_MPI_LIBRARY%/*}
 fi

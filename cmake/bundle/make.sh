@@ -5,7 +5,7 @@
 #
 #   NAME, bin/NAME   wrapper.sh, which starts programs/NAME through loader/NAME, a link to its loader
 #   glibc, lib       its libraries, and all others, which find each other by relative RPATH
-#   mpi              Open MPI's plugins and texts, found through OPAL_PREFIX, which env.sh sets
+#   mpi              Open MPI's plugins and texts, found through OPAL_PREFIX, which env.sh sets; or MPICH's launcher
 #   share/tessera    job scripts, inputs and the manual, as an installation has them
 set -euo pipefail
 
@@ -53,40 +53,55 @@ for executable in "$@"; do
   install -m 755 "$executable" "$root/programs/"
 done
 
-# The launcher and its plugins. Left out: fabrics with libraries of their own (MPI carries control messages and host
+# Open MPI's launcher and its plugins. Left out: fabrics with libraries of their own (MPI carries control messages and host
 # collectives; TCP and shared memory do), OpenSHMEM, MPI-IO, monitoring, and netlink, whose libnl must be the machine's own
 # where NCCL loads the machine's InfiniBand.
-info=$(ompi_info --parsable --path all)
-path_of() { sed -n "s/^path:$1://p" <<<"$info" | head -1; }
-prefix=$(path_of prefix)
-plugins=$(path_of pkglibdir)
-mpi=$root/mpi
-install -m 755 "$(readlink -f "$(path_of bindir)/orterun")" "$root/programs/mpiexec"
-install -m 755 "$(readlink -f "$(path_of bindir)/orted")" "$root/programs/orted"
-ln -s mpiexec "$root/programs/mpirun"
-to=$mpi/${plugins#"$prefix/"}
-mkdir -p "$to"
-for plugin in "$plugins"/mca_*.so; do
-  case $(basename "$plugin") in
-    *_ucx.so | *_ofi.so | *_openib.so | mca_mtl_psm* | mca_memheap_* | mca_sshmem_* | mca_scoll_* | mca_spml_* | mca_atomic_*) ;;
-    mca_io_* | mca_fbtl_* | mca_fcoll_* | mca_fs_* | mca_sharedfp_* | *_monitoring.so | mca_filem_* | mca_ras_simulator.so | mca_reachable_netlink.so) ;;
-    *) install -m 755 "$plugin" "$to/" ;;
-  esac
-done
-mkdir -p "$mpi"/{bin,etc/openmpi,pmix/lib,share}
-ln -s ../../bin/orted "$mpi/bin/orted"
-cp -r "$(path_of pkgdatadir)" "$mpi/share/openmpi"
-cp "$(path_of sysconfdir)/openmpi-mca-params.conf" "$mpi/etc/openmpi/"
-# PMIx has plugins and texts too, beside its library.
-pmix=$(dirname "$(dirname "$(readlink -f "$(ldd "$to/mca_pmix_ext3x.so" | awk '/libpmix/ {print $3}')")")")
-cp -rL "$pmix/lib/pmix" "$mpi/pmix/lib/pmix"
-cp -r "$pmix/share" "$mpi/pmix/share"
-copy_libraries "$root"/programs/{orted,mpiexec} "$to"/*.so "$mpi"/pmix/lib/pmix/*.so
-patchelf --force-rpath --set-rpath "\$ORIGIN/$(realpath --relative-to="$to" "$root/lib")" "$to"/*.so
-patchelf --force-rpath --set-rpath '$ORIGIN/../../../../lib' "$mpi"/pmix/lib/pmix/*.so
+pack_openmpi() {
+  local info prefix plugins mpi to plugin pmix
+  info=$(ompi_info --parsable --path all)
+  path_of() { sed -n "s/^path:$1://p" <<<"$info" | head -1; }
+  prefix=$(path_of prefix)
+  plugins=$(path_of pkglibdir)
+  mpi=$root/mpi
+  install -m 755 "$(readlink -f "$(path_of bindir)/orterun")" "$root/programs/mpiexec"
+  install -m 755 "$(readlink -f "$(path_of bindir)/orted")" "$root/programs/orted"
+  ln -s mpiexec "$root/programs/mpirun"
+  to=$mpi/${plugins#"$prefix/"}
+  mkdir -p "$to"
+  for plugin in "$plugins"/mca_*.so; do
+    case $(basename "$plugin") in
+      *_ucx.so | *_ofi.so | *_openib.so | mca_mtl_psm* | mca_memheap_* | mca_sshmem_* | mca_scoll_* | mca_spml_* | mca_atomic_*) ;;
+      mca_io_* | mca_fbtl_* | mca_fcoll_* | mca_fs_* | mca_sharedfp_* | *_monitoring.so | mca_filem_* | mca_ras_simulator.so | mca_reachable_netlink.so) ;;
+      *) install -m 755 "$plugin" "$to/" ;;
+    esac
+  done
+  mkdir -p "$mpi"/{bin,etc/openmpi,pmix/lib,share}
+  ln -s ../../bin/orted "$mpi/bin/orted"
+  cp -r "$(path_of pkgdatadir)" "$mpi/share/openmpi"
+  cp "$(path_of sysconfdir)/openmpi-mca-params.conf" "$mpi/etc/openmpi/"
+  # PMIx has plugins and texts too, beside its library.
+  pmix=$(dirname "$(dirname "$(readlink -f "$(ldd "$to/mca_pmix_ext3x.so" | awk '/libpmix/ {print $3}')")")")
+  cp -rL "$pmix/lib/pmix" "$mpi/pmix/lib/pmix"
+  cp -r "$pmix/share" "$mpi/pmix/share"
+  copy_libraries "$root"/programs/{orted,mpiexec} "$to"/*.so "$mpi"/pmix/lib/pmix/*.so
+  patchelf --force-rpath --set-rpath "\$ORIGIN/$(realpath --relative-to="$to" "$root/lib")" "$to"/*.so
+  patchelf --force-rpath --set-rpath '$ORIGIN/../../../../lib' "$mpi"/pmix/lib/pmix/*.so
+}
+
+# MPICH's launcher, and the proxy that it starts on each machine: it looks for that beside itself.
+pack_mpich() {
+  install -m 755 "$(readlink -f "$(command -v mpiexec.hydra)")" "$root/programs/mpiexec"
+  install -m 755 "$(readlink -f "$(command -v hydra_pmi_proxy)")" "$root/programs/hydra_pmi_proxy"
+  ln -s mpiexec "$root/programs/mpirun"
+  mkdir -p "$root/mpi/bin"
+  ln -s ../../bin/hydra_pmi_proxy "$root/mpi/bin/hydra_pmi_proxy"
+  copy_libraries "$root"/programs/{mpiexec,hydra_pmi_proxy}
+}
+
+if libraries "$1" | grep -q '^libmpich'; then pack_mpich; else pack_openmpi; fi
 copy_libraries "$@"
 
-find "$root/lib" "$root/programs" "$mpi" -type f \( -name '*.so' -o -name '*.so.*' -o -path '*/programs/*' \) -exec strip --strip-unneeded {} +
+find "$root/lib" "$root/programs" "$root/mpi" -type f \( -name '*.so' -o -name '*.so.*' -o -path '*/programs/*' \) -exec strip --strip-unneeded {} +
 find "$root/lib" -maxdepth 1 -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN' {} +
 find "$root/programs" -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN/../lib' {} +
 
