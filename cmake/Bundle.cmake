@@ -1,9 +1,9 @@
 # Relocatable bundles: executables with every library, glibc too, for machines where nothing can be installed.
-#   bundle         tessera-VERSION-linux-x86_64.tar.xz, at most 40 MB: the executable and Open MPI's launcher
+#   bundle         tessera-VERSION-linux-PROCESSOR.tar.xz, at most 40 MB: the executable and Open MPI's launcher
 #   bundle-tests   tessera-bundle-tests.tar.xz, at most 64 MiB: test binaries and CTest too, for tests/gpu/run.sh on such a machine
 # tessera_bundle_tests(TARGET...) adds test binaries to the second.
 
-set(TESSERA_BUNDLE_NAME tessera-${PROJECT_VERSION}-linux-x86_64)
+set(TESSERA_BUNDLE_NAME tessera-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
 
 # tessera_bundle(TARGET NAME LIMIT EXECUTABLE...): TARGET packs NAME.tar.xz.
 function(tessera_bundle target name limit)

@@ -44,6 +44,7 @@ loader=$(ldd "$1" | awk '/ld-linux/ {print $1}')
 loader_name=$(basename "$loader")
 install -m 755 "$(readlink -f "$loader")" "$root/glibc/$loader_name"
 for library in "${glibc[@]}"; do
+  [[ $library != libmvec* || -e $(dirname "$(readlink -f "$loader")")/$library ]] || continue  # Arm has none in glibc 2.36
   install -m 755 "$(dirname "$(readlink -f "$loader")")/$library" "$root/glibc/"
 done
 # The loader's own folders are this machine's by name. Another machine's libraries in them belong to another glibc.

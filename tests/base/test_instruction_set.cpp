@@ -10,8 +10,12 @@ using namespace tessera;
 
 namespace {
 
-/// Returns the processor's features as Linux names them, between spaces; empty where it does not.
+/// Returns an x86 processor's features as Linux names them, between spaces; empty on others. (Programs that run by qemu
+/// read the names of another processor.)
 std::string flags_of_processor() {
+#if !defined(__x86_64__)
+  return {};
+#endif
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("flags")) return line + " ";

@@ -25,10 +25,10 @@ train() {
     --model.layers=2 --model.width=32 --train.seq_len=32 --train.steps=20 --checkpoint.resume=auto --run.device=cpu "$3"
 }
 
-says 127 'not found' "$bundle/programs/tessera" version  # without its loader, for there is none in this root
+if "$bundle/programs/tessera" version 2>/dev/null; then fail "this root has a loader"; fi
 says 0 'git_revision' "$bundle/tessera" version
 # This machine has another PMIx at the place where Debian's was built; the bundle's must not try its plugins.
-foreign=/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix
+foreign=/usr/lib/$(uname -m)-linux-gnu/pmix2/lib/pmix
 mkdir -p "$foreign" && echo "not a library" >"$foreign/pmix_mca_pcompress_zlib.so"
 train 75 'stopped +after step 1 ' --run.walltime=1ms
 if grep -i pmix said; then fail "PMIx speaks of what it has found"; fi
@@ -67,6 +67,11 @@ says 0 'grid +2 ranks \(1 per node\)' "$bundle/mpirun" --mca plm rsh --mca plm_r
   --mca btl_tcp_if_include lo --host nowhere-to-be-found:1,elsewhere:1 "$bundle/tessera" train --run.dir=hosts --run.threads=1 \
   --model.layers=2 --model.width=32 --train.seq_len=32 --train.steps=2 --train.eval_every=0 --run.device=cpu
 
+if "$bundle/tessera" version | grep -q "has no CUDA"; then
+  echo "bundle: without CUDA, so no driver is looked for"
+  exit
+fi
+
 # GPUs: without a driver, with one in the system's folders, and with one that the user names. The program finds the
 # driver's libraries, those find each other, and neither finds anything else in these folders.
 says 2 "run.device = cuda does not work, because libcuda.so.1 of the NVIDIA driver is not found" "$bundle/tessera" train --run.device=cuda
@@ -85,10 +90,11 @@ says 0 'Set TMPDIR to a folder of yours' "$bundle/tessera" version
 [ -z "$(ls /tmp/tessera-libraries-0)" ] || fail "links in a folder of somebody else"
 rm -r /tmp/tessera-libraries-0 /usr/lib64
 # Known to ldconfig alone.
-cat >/bin/ldconfig <<'END'
+case $(uname -m) in aarch64) kind=AArch64 ;; *) kind=x86-64 ;; esac
+cat >/bin/ldconfig <<END
 #!/bin/sh
 echo "	libcuda.so.1 (libc6) => /opt/of-32-bits/libcuda.so.1"
-echo "	libcuda.so.1 (libc6,x86-64) => /opt/driver/libcuda.so.1"
+echo "	libcuda.so.1 (libc6,$kind) => /opt/driver/libcuda.so.1"
 END
 chmod +x /bin/ldconfig
 says 2 '/opt/driver: libnvidia-ml.so.1 found' "$bundle/tessera" train --run.device=cuda

@@ -1,0 +1,23 @@
+# Toolchain file: compiles for Arm hosts (aarch64) on another machine, with Debian's cross compiler and the folder tree of a
+# Debian 12 for arm64, which tests/arm.sh makes and names by -DTESSERA_ARM_ROOT=FOLDER.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES TESSERA_ARM_ROOT)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_SYSROOT ${TESSERA_ARM_ROOT})
+set(CMAKE_FIND_ROOT_PATH ${TESSERA_ARM_ROOT})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+foreach(kind LIBRARY INCLUDE PACKAGE)
+  set(CMAKE_FIND_ROOT_PATH_MODE_${kind} ONLY)
+endforeach()
+set(ENV{PKG_CONFIG_DIR} "")
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${TESSERA_ARM_ROOT})
+set(ENV{PKG_CONFIG_LIBDIR} ${TESSERA_ARM_ROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${TESSERA_ARM_ROOT}/usr/share/pkgconfig)
+# The wrappers of MPI there run on Arm only, so the compiler itself is one that knows MPI.
+set(openmpi ${TESSERA_ARM_ROOT}/usr/lib/aarch64-linux-gnu/openmpi)
+foreach(language C CXX)
+  set(CMAKE_${language}_FLAGS_INIT "-isystem ${openmpi}/include -DOMPI_SKIP_MPICXX")
+  set(CMAKE_${language}_STANDARD_LIBRARIES "-Wl,--as-needed -L${openmpi}/lib -lmpi")
+endforeach()

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Builds Tessera for Arm hosts (aarch64) by Debian's cross compiler, and runs it by qemu-user in the folder tree of a Debian
+# for arm64: unit tests, trainings on one and two ranks, checkpoints from x86-64 to Arm and back, and the bundle in a root
+# that holds nothing else. Takes about an hour on two cores. It exits with 77 where it may not do so: it needs root,
+# mounts, and a kernel that starts Arm programs by qemu (binfmt_misc).
+#
+#   tests/arm.sh [CTEST OPTIONS]      for example: tests/arm.sh -R '^base$'; without options everything
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD/build/arm_root
+build=$PWD/build/arm
+
+may_run() {
+  [[ $(id -u) -eq 0 ]] && unshare --mount true 2>/dev/null || { echo "arm: needs root and the right to mount"; return 1; }
+  jobs/setup.sh --packages mmdebstrap qemu-user-static g++-aarch64-linux-gnu iproute2 || return 1
+  local kind=/proc/sys/fs/binfmt_misc
+  [[ -e $kind/register ]] || mount -t binfmt_misc binfmt_misc "$kind" 2>/dev/null || { echo "arm: no binfmt_misc can be mounted"; return 1; }
+  [[ -e $kind/qemu-aarch64 ]] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >"$kind/register"
+}
+
+# What jobs/setup.sh installs, for arm64, but for what compiles and draws. Links to absolute paths become relative, because the linker of this
+# machine follows them.
+make_root() {
+  local packages=() archive folder link
+  eval "$(sed -n '/^packages=(/,/^)/p' jobs/setup.sh)"
+  mapfile -t packages < <(printf '%s\n' "${packages[@]}" |
+    grep -vxE 'g\+\+|cmake|ninja-build|ccache|pkg-config|git|python3-pandas|python3-matplotlib')
+  archive=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' | sed -n 1p)
+  echo "arm: making $root"
+  rm -rf "$root"
+  mmdebstrap --quiet --architectures=arm64 --variant=apt --mode=root \
+    --include="$(IFS=,; echo "${packages[*]},libc6-dev,libgomp1,binutils,busybox-static")" bookworm "$root.part" "$archive"
+  for folder in usr/lib/aarch64-linux-gnu etc/alternatives; do
+    while read -r link; do
+      ln -sfn "$(realpath -ms --relative-to="$(dirname "$(realpath "$root.part/$folder")/x")" "$root.part$(readlink "$link")")" "$link"
+    done < <(find "$root.part/$folder" -maxdepth 1 -lname '/*')
+  done
+  mv "$root.part" "$root"
+}
+
+# on_arm COMMAND...: in the root, which has this folder at the same path.
+on_arm() {
+  mkdir -p "$root$PWD"
+  # shellcheck disable=SC2016
+  unshare --mount bash -c '
+    set -e
+    mount --bind "$2" "$1$2"
+    mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/tmp"
+    exec chroot "$1" /usr/bin/env -C "$2" OMP_PROC_BIND=false TESSERA_QUICK=1 "${@:3}"
+  ' arm "$root" "$PWD" "$@"
+}
+
+if [[ ${1:-} == --on-arm ]]; then # what CMake puts before a test
+  shift
+  on_arm "$@"
+  exit
+fi
+may_run || exit 77
+[[ -e $root ]] || make_root
+jobs/setup.sh ci
+cached="env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1;ccache"
+cmake --preset ci -B "$build" --toolchain cmake/aarch64.cmake -DTESSERA_ARM_ROOT="$root" -DTESSERA_CUDA=OFF \
+  "-DCMAKE_CROSSCOMPILING_EMULATOR=$PWD/tests/arm.sh;--on-arm" \
+  "-DCMAKE_C_COMPILER_LAUNCHER=$cached" "-DCMAKE_CXX_COMPILER_LAUNCHER=$cached" --log-level=WARNING
+cmake --build "$build"
+
+# Tests in which each second counts, or which start this machine's Python, are not those of another processor.
+ctest --test-dir "$build" -L '^unit$' -E '^(backend|sweep|resolve|doctor|bench)$' --parallel "$(nproc)" --no-tests=error \
+  --output-on-failure "$@"
+[[ $# -eq 0 ]] || exit 0
+tests/arm/there_and_back.sh build/ci/bin/tessera build/arm/bin/tessera
+archive=$build/tessera-$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")-linux-aarch64.tar.xz
+on_arm cmake/bundle/make.sh "$archive" 40000000 "$build/bin/tessera"
+tests/bundle/test_bundle.sh "$archive" aarch64-linux-gnu-gcc "$root/bin/busybox"
