@@ -105,8 +105,8 @@ void add_data(Rows& rows) {
   const Section data(rows, &O::data, kTraining);
   using S = DataOptions;
   data.text("data.source", &S::source,
-            "synthetic, or files, folders and globs of .txt, .json and .jsonl (also .gz and .zst), or of .bin, with "
-            "commas between, or NAME:WEIGHT:PATH,NAME:WEIGHT:PATH",
+            "synthetic, or files, folders and globs of .txt, .json, .jsonl (also .gz and .zst) and .parquet, or of "
+            ".bin, with commas between, or NAME:WEIGHT:PATH,NAME:WEIGHT:PATH",
             "the corpus to train on: text, or tokens, or a mixture of sources that are drawn by weights")
       .also_by(kEval | kData);
   data.text("data.val_source", &S::val_source, "files, folders and globs as for data.source, or NAME:PATH,NAME:PATH",

@@ -24,13 +24,12 @@ constexpr std::size_t kBlock = std::size_t{1} << 18;
 class PlainBytes final : public ByteStream {
  public:
   explicit PlainBytes(const SourceFile& file) : file_(file), open_(open_file(file.path, OpenFor::reading)) {
-    require_unchanged();
+    require_unchanged(file_);
   }
   std::size_t read(char* out, std::size_t bytes) override {
     const auto got = static_cast<std::int64_t>(read_some(out, bytes));
     taken_ += got;
-    if (got == 0) require_unchanged();
-    if (taken_ > file_.state.size) fail();
+    if (got == 0 || taken_ > file_.state.size) require_unchanged(file_);
     return static_cast<std::size_t>(got);
   }
   std::int64_t taken() const override { return taken_; }
@@ -42,13 +41,6 @@ class PlainBytes final : public ByteStream {
       if (got >= 0) return static_cast<std::size_t>(got);
       if (errno != EINTR) fail_to_read("read", file_.path);
     }
-  }
-  void require_unchanged() const {
-    if (state_of(file_.path) != file_.state) fail();
-  }
-  [[noreturn]] void fail() const {
-    throw IoError("{} changed while it was read: its size or time differ from the start's. Let it rest, and try again.",
-                  file_.path.string());
   }
   SourceFile file_;
   FileDescriptor open_;

@@ -23,6 +23,7 @@ class ByteStream {
   virtual std::string note() const { return {}; }
 };
 
+/// Not for rows: see row_stream.hpp.
 std::unique_ptr<ByteStream> open_bytes(const SourceFile& file);
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/base/utf8.hpp"
 #include "text/chat_encoder.hpp"
 #include "text/json_documents.hpp"
@@ -107,7 +108,11 @@ void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::En
   for (std::size_t at = 0; at < all.size(); ++number) {
     const std::size_t end = std::min(all.find('\n', at), all.size());
     const std::string_view line = all.substr(at, end - at);
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) read_json_line(line, settings.text_key, events);
+    if (piece.kind == Piece::Kind::rows && line.starts_with('!')) {
+      events.problem(shown(line.substr(1), 200));
+    } else if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
+      read_json_line(line, settings.text_key, events);
+    }
     at = end + 1;
   }
 }
@@ -130,6 +135,7 @@ Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::En
       add_text(piece, settings, encoder, out);
       break;
     case Piece::Kind::lines:
+    case Piece::Kind::rows:
       add_lines(piece, settings, encoder, chats, out);
       break;
     case Piece::Kind::documents: {

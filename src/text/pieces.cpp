@@ -1,6 +1,7 @@
 #include "text/pieces.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "tessera/base/error.hpp"
@@ -8,6 +9,7 @@
 #include "tessera/data/corpus.hpp"
 #include "text/byte_stream.hpp"
 #include "text/json_documents.hpp"
+#include "text/row_stream.hpp"
 
 namespace tessera {
 
@@ -26,7 +28,8 @@ std::int64_t line_ends(std::string_view text) { return std::count(text.begin(), 
 class FilePieces {
  public:
   FilePieces(const SourceFile& file, std::size_t index, const Tokenizer& tokenizer, const PieceSettings& settings,
-             std::int64_t taken_before, std::int64_t passed_over, const std::function<void(Piece&&)>& pass)
+             std::unique_ptr<ByteStream> bytes, std::int64_t taken_before, std::int64_t passed_over,
+             const std::function<void(Piece&&)>& pass)
       : file_(file),
         index_(index),
         tokenizer_(tokenizer),
@@ -34,7 +37,7 @@ class FilePieces {
         taken_before_(taken_before),
         passed_over_(passed_over),
         pass_(pass),
-        bytes_(open_bytes(file)) {}
+        bytes_(std::move(bytes)) {}
 
   void read() {
     read_documents();
@@ -51,9 +54,11 @@ class FilePieces {
       case SourceKind::text:
         return read_text();
       case SourceKind::json_lines:
-        return read_lines();
+        return read_lines(Piece::Kind::lines);
+      case SourceKind::rows:
+        return read_lines(Piece::Kind::rows);
       case SourceKind::json:
-        return holds_lines() ? read_lines() : read_json();
+        return holds_lines() ? read_lines(Piece::Kind::lines) : read_json();
       case SourceKind::tokens:
         break;
     }
@@ -133,7 +138,7 @@ class FilePieces {
     }
   }
 
-  void read_lines() {
+  void read_lines(Piece::Kind kind) {
     const auto piece = static_cast<std::size_t>(settings_.piece);
     for (;;) {
       fill(piece);
@@ -147,7 +152,7 @@ class FilePieces {
         end = buffer_.rfind('\n');
         TESSERA_ASSERT(end == std::string::npos || end >= searched, "a line's end was overlooked");
       }
-      cut(Piece::Kind::lines, ended_ || end == std::string::npos ? buffer_.size() : end + 1, true);
+      cut(kind, ended_ || end == std::string::npos ? buffer_.size() : end + 1, true);
     }
   }
 
@@ -246,10 +251,16 @@ class FilePieces {
 void read_pieces(const SourceList& sources, const Tokenizer& tokenizer, const PieceSettings& settings, PiecePlace from,
                  const std::function<void(Piece&&)>& pass) {
   std::int64_t taken = 0;
+  const auto is_table = [](const SourceFile& file) { return file.kind == SourceKind::rows; };
+  std::optional<RowReader> tables;  // first, so that what is missing is said before all else is read
+  if (const auto first = std::ranges::find_if(sources.files, is_table); first != sources.files.end())
+    tables.emplace(first->path);
   for (std::size_t i = 0; i < sources.files.size(); ++i) {
     const SourceFile& file = sources.files[i];
-    if (i >= from.file && file.state.size > 0) {
-      FilePieces(file, i, tokenizer, settings, taken, i == from.file ? from.pieces : 0, pass).read();
+    if (i >= from.file && (file.state.size > 0 || is_table(file))) {
+      auto bytes = is_table(file) ? tables->open(file, settings.text_key) : open_bytes(file);
+      const std::int64_t passed_over = i == from.file ? from.pieces : 0;
+      FilePieces(file, i, tokenizer, settings, std::move(bytes), taken, passed_over, pass).read();
     }
     taken += file.state.size;
   }

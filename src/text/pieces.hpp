@@ -40,6 +40,7 @@ struct Piece {
   enum class Kind : std::uint8_t {
     text,       ///< of one document
     lines,      ///< of JSON, a document each
+    rows,       ///< the same of a table; "!CLAUSE" in place of a row that cannot be read
     documents,  ///< decoded, one behind the other
   };
   Kind kind = Kind::text;

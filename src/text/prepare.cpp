@@ -60,9 +60,10 @@ void discard(const fs::path& folder) {
 
 void note_bad(const PrepareJob& job, const Encoded& tokens, WriteState& state) {
   for (const BadPlace& place : tokens.bad) {
-    const std::string file = job.sources.files[place.file].path.string();
-    const std::string text =
-        place.line > 0 ? fmt::format("{}:{}: {}", file, place.line, place.why) : fmt::format("{}: {}", file, place.why);
+    const SourceFile& file = job.sources.files[place.file];
+    const char* const line = file.kind == SourceKind::rows ? ", row " : ":";
+    const std::string at = place.line > 0 ? fmt::format("{}{}", line, place.line) : "";
+    const std::string text = fmt::format("{}{}: {}", file.path.string(), at, place.why);
     if (place.effect == BadPlace::Effect::stops) throw UsageError("{}", text);
     if (place.effect == BadPlace::Effect::fails) throw IoError("{}", text);
     if (place.effect == BadPlace::Effect::ends_file)
@@ -237,10 +238,10 @@ std::int64_t PrepareJob::source_bytes() const {
 }
 
 bool PrepareJob::may_have_chats() const {
-  const auto is_json = [](const SourceFile& file) {
-    return file.kind == SourceKind::json || file.kind == SourceKind::json_lines;
+  const auto has_objects = [](const SourceFile& file) {
+    return file.kind != SourceKind::text && file.kind != SourceKind::tokens;
   };
-  return !chats.settings.empty() && std::ranges::any_of(sources.files, is_json);
+  return !chats.settings.empty() && std::ranges::any_of(sources.files, has_objects);
 }
 
 std::string PrepareJob::key() const {

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kAllowed =
-    "synthetic, or files, folders and globs of .txt, .json and .jsonl (also .gz and .zst), or of .bin";
+    "synthetic, or files, folders and globs of .txt, .json, .jsonl (also .gz and .zst) and .parquet, or of .bin";
 
 struct FileType {
   SourceKind kind;
@@ -52,6 +52,7 @@ std::optional<FileType> type_of(fs::path path) {
   const Compression compression = take_compression(path);
   const std::string kind = ending_of(path);
   if (kind == ".bin" && compression == Compression::none) return FileType{SourceKind::tokens, compression};
+  if (kind == ".parquet" && compression == Compression::none) return FileType{SourceKind::rows, compression};
   if (kind == ".txt") return FileType{SourceKind::text, compression};
   if (kind == ".json") return FileType{SourceKind::json, compression};
   if (kind == ".jsonl" || kind == ".ndjson") return FileType{SourceKind::json_lines, compression};
@@ -62,10 +63,11 @@ std::optional<FileType> type_of(fs::path path) {
 std::string_view advice_on(fs::path path) {
   take_compression(path);
   const std::string kind = ending_of(path);
-  for (const char* table : {".parquet", ".arrow", ".csv", ".tsv"}) {
+  if (kind == ".parquet") return "Unpack it first. Parquet is compressed inside";
+  for (const char* table : {".arrow", ".csv", ".tsv"}) {
     if (kind == table)
-      return "Write it as .jsonl first, with Python's pandas: read_parquet, read_feather or read_csv, and then "
-             "to_json(NEW, orient='records', lines=True)";
+      return "Write it as .parquet or .jsonl first, with Python's pandas: read_feather or read_csv, and then "
+             "to_parquet(NEW) or to_json(NEW, orient='records', lines=True)";
   }
   for (const char* packed : {".xz", ".bz2", ".lz4", ".zip", ".tar", ".tgz", ".7z", ".rar"}) {
     if (kind == packed) return "Unpack it first. Of compressed texts .gz and .zst are read";
@@ -179,7 +181,7 @@ void add_folder(const fs::path& folder, bool is_match, Found& out) {
             [&](const auto& a, const auto& b) { return bytes_of_path(a) < bytes_of_path(b); });
   if (out.files.size() > before) return;
   if (is_match) return out.left_out["a folder without text"].push_back(shown(folder.string()));
-  auto refused = refusal("{} has no .txt, .json or .jsonl file in it or below it{}", folder.string(),
+  auto refused = refusal("{} has no .txt, .json, .jsonl or .parquet file in it or below it{}", folder.string(),
                          out.left_out.empty() ? "" : "; left out are " + describe(out.left_out));
   if (const auto advice = advice_on(out.left_out); !advice.empty()) throw refused.hint("{}", advice);
   throw refused.use("a folder of text").hint("Name .bin files one by one or by a glob");
@@ -264,6 +266,12 @@ FileState state_of(const fs::path& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) throw IoError("{} cannot be examined ({})", file.string(), last_error());
   return {status.st_size, std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
+void require_unchanged(const SourceFile& file) {
+  if (state_of(file.path) == file.state) return;
+  throw IoError("{} changed while it was read: its size or time differ from the start's. Let it rest, and try again.",
+                file.path.string());
 }
 
 void examine_files(SourceList& list) {

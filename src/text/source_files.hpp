@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-enum class SourceKind : std::uint8_t { text, json, json_lines, tokens };
+enum class SourceKind : std::uint8_t { text, json, json_lines, rows, tokens };  // rows: of Parquet
 enum class Compression : std::uint8_t { none, gzip, zstd };
 
 /// Identifies a version of a file.
@@ -46,5 +46,7 @@ SourceList list_sources(const std::string& given, std::string_view option);
 void examine_files(SourceList& list);
 /// Returns the state of a file now. IoError.
 FileState state_of(const std::filesystem::path& file);
+/// IoError if the state of a file, which is being read, is another now.
+void require_unchanged(const SourceFile& file);
 
 }  // namespace tessera

@@ -70,6 +70,7 @@ PARTS = {
     # text to tokens: pieces and threads as one, files that go on where they were cut off
     "text/test_pipeline.cpp": ["text/encode.cpp", "text/pieces.cpp"],
     "text/test_chats.cpp": ["text/chat_encoder.cpp"],
+    "text/test_row_stream.cpp": ["text/helper.cpp"],
     "text/test_json_documents.cpp": ["text/python_json.cpp"],
     "text/test_prepare.cpp": ["text/prepare_report.cpp", "text/prepared.cpp", "text/token_writer.cpp"],
     "formats/test_hugging_face_config.cpp": ["formats/config_*.cpp", "formats/hugging_face_write_config.cpp"],

@@ -143,7 +143,7 @@ class Data(Case):
     SOURCES = [
         ("missing", r"data\.source = missing does not work, because there is no such file or folder"),
         ("missing.bin", r"data\.source = missing\.bin does not work, because there is no such file or folder"),
-        ("empty", r"empty has no \.txt, \.json or \.jsonl file in it or below it"),
+        ("empty", r"empty has no \.txt, \.json, \.jsonl or \.parquet file in it or below it"),
         ("blank", r"blank has no text to train on, because its \.txt files are empty, 1 in all"),
         ("mixed", r"a\.jsonl:1: an object has no \"text\" \(data\.text_key\)"),
         ("notes.md", r"data\.source = notes\.md is a file of unknown kind"),

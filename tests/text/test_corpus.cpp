@@ -17,7 +17,7 @@ std::string error_of(const std::filesystem::path& path) {
 
 TEST_CASE("What is not a corpus is a usage error") {
   const TemporaryFolder folder;
-  CHECK_THAT(error_of(folder.path()), Contains("no .txt, .json or .jsonl file"));
+  CHECK_THAT(error_of(folder.path()), Contains("no .txt, .json, .jsonl or .parquet file"));
   CHECK_THAT(error_of(folder.path() / "none"), Contains("data.source") && Contains("no such file"));
   folder.write("empty.txt", "");
   CHECK_THAT(error_of(folder.path()), Contains("files are empty"));

@@ -73,8 +73,9 @@ TEST_CASE("Links to files are followed, and what a folder leaves out is said") {
   CHECK_THAT(open_text(folder.path())->skipped(), Contains("a link to a folder: 4 (a, linked?[2J, x and 1 more)"));
   const TemporaryFolder links;
   std::filesystem::create_directory_symlink(other / "more", links / "all");
-  CHECK_THAT(listing_error(links.path()),
-             Contains("no .txt, .json or .jsonl file in it or below it; left out are a link to a folder: 1 (all)"));
+  CHECK_THAT(
+      listing_error(links.path()),
+      Contains("no .txt, .json, .jsonl or .parquet file in it or below it; left out are a link to a folder: 1 (all)"));
 }
 
 TEST_CASE("A part of a corpus that cannot be read is an error") {
@@ -126,7 +127,7 @@ TEST_CASE("A source is a list of files, folders and globs, in this order") {
   CHECK_THAT(error("@none*"), Contains("nothing matches"));
   CHECK_THAT(error("@*.md"), Contains("nothing matches but of unknown kind: 1 ("));
   CHECK_THAT(error("@b.txt,,@9.bin"), Contains("an empty name"));
-  CHECK_THAT(error("@other"), Contains("no .txt, .json or .jsonl file in it") && Contains("Name .bin files"));
+  CHECK_THAT(error("@other"), Contains("no .txt, .json, .jsonl or .parquet file in it") && Contains("Name .bin files"));
   CHECK_THAT(error("@b.txt,@gone.txt"),
              Contains("gone.txt does not work") && Contains("there is no such file or folder"));
 }
@@ -148,14 +149,15 @@ TEST_CASE("Every entry of a folder is read, or is left out and counted with its 
           break;
         case 1:
           ++left_out["of unknown kind"];
-          write(number + any({".md", ".csv", ".PARQUET", ".txt.xz", "", ".txt~", ".gz", ".txt.gz.part"}));
+          write(number + any({".md", ".csv", ".parquet.gz", ".txt.xz", "", ".txt~", ".gz", ".txt.gz.part"}));
           break;
         case 2:
           ++left_out["tokens"];
           write(number + any({".bin", ".BIN"}));
           break;
         default:
-          read.insert(write(number + any({".txt", ".TXT", ".Json", ".jsonl", ".NDJSON", ".ndjson.gz", ".txt.ZST"})));
+          read.insert(write(number +
+                            any({".txt", ".TXT", ".Json", ".jsonl", ".NDJSON", ".ndjson.gz", ".txt.ZST", ".Parquet"})));
       }
     }
     folder.write("always.txt", "x");
@@ -188,7 +190,6 @@ TEST_CASE("A hidden file that is named is read, and one of another kind is told 
     CHECK(by_name.substr(by_name.size() - 30) == by_folder.substr(by_folder.size() - 30));
     return by_name;
   };
-  for (const char* name : {"a.parquet", "a.CSV.gz", "a.arrow"})
-    CHECK_THAT(error(name), Contains("pandas: read_parquet"));
-  CHECK_THAT(error("a.txt.xz"), Contains("Unpack it first"));
+  for (const char* name : {"a.tsv", "a.CSV.gz", "a.arrow"}) CHECK_THAT(error(name), Contains("pandas: read_feather"));
+  for (const char* name : {"a.txt.xz", "a.parquet.gz"}) CHECK_THAT(error(name), Contains("Unpack it first"));
 }

@@ -36,6 +36,8 @@ struct RenderedChat {
   std::string problem;  ///< instead of a text: why it cannot be rendered, as a clause
 };
 
+class Helper;
+
 /// A helper process that renders conversations, one at a time.
 class ChatRenderer {
  public:
@@ -50,8 +52,7 @@ class ChatRenderer {
   RenderedChat render(std::string_view conversation);
 
  private:
-  class Process;
-  std::unique_ptr<Process> process_;
+  std::unique_ptr<Helper> helper_;
 };
 
 }  // namespace tessera
