@@ -195,7 +195,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
         share.tokens < share.of_tokens || share.conversations > 0)
       decided += (decided.empty() ? "" : "; ") + describe(share);
     if (const std::string shares = describe_shares(training_sources(options.data.source)); !shares.empty())
-      decided += fmt::format("{}data.source draws {} of the samples", decided.empty() ? "" : "; ", shares);
+      decided += fmt::format("{}data.source draws {} of the tokens", decided.empty() ? "" : "; ", shares);
     if (!decided.empty()) say("resolved   " + decided);
     say(account_text);
     say(near);

@@ -151,7 +151,11 @@ Sampler Dataset::split_sources(const DataOptions& options, std::int64_t seq_len)
     shares.push_back(part.share);
     first += part.tokens;
   }
-  return train.size() == 1 ? train.front() : Sampler(std::move(train), Mixture(shares));
+  if (train.size() == 1) return train.front();
+  Mixture::SampleTokens tokens;
+  if (packs_documents(options))
+    tokens = [train](std::size_t of, std::int64_t sample) { return train[of].tokens_in(sample); };
+  return {std::move(train), Mixture(shares, tokens)};
 }
 
 std::int64_t Dataset::validation_tokens() const {
@@ -178,7 +182,8 @@ std::uint64_t Dataset::fingerprint() const {
     hash = XXH3_64bits_withSeed(&one, sizeof one, hash);
   }
   if (const DocumentPacking* const packing = train_.packing(); packing != nullptr) {
-    const auto rule = static_cast<std::uint8_t>(packing->rule());
+    const int by_tokens = sources_.mixture.empty() ? 0 : 2;  // unlike mixtures of samples
+    const auto rule = static_cast<std::uint8_t>(static_cast<int>(packing->rule()) + by_tokens);
     hash = XXH3_64bits_withSeed(&rule, sizeof rule, hash);
   }
   return hash;

@@ -63,7 +63,10 @@ DocumentPacking::DocumentPacking(const TokenSource& source, TokenRange range, st
     next.first_sample += std::ssize(packed.samples);
     for (const TokenRanges& sample : packed.samples) {
       next.targets_before += targets_of(sample);
-      for (const TokenRange& one : sample) tokens_ += one.count;
+      std::int64_t tokens = 0;
+      for (const TokenRange& one : sample) tokens += one.count;
+      sample_tokens_.push_back(static_cast<std::int32_t>(tokens));
+      tokens_ += tokens;
     }
   }
   windows_.push_back(next);

@@ -99,16 +99,20 @@ std::int64_t Sampler::targets_after(std::int64_t samples) const {
   return packing_ ? packing_->targets_from(samples) : range_.count - 1 - samples * seq_len_;
 }
 
+std::int64_t Sampler::place(std::int64_t sample) const {
+  const std::int64_t epoch = sample / samples_, index = sample % samples_;
+  return order_ == SampleOrder::sequential ? index : Permutation(samples_, seed_, epoch)(index);
+}
+
 TokenRanges Sampler::ranges(std::int64_t sample) const {
   TESSERA_ASSERT(sample >= 0, "sample {}", sample);
   if (mixture_) {
     const auto [source, index] = (*mixture_)(sample);
     return sources_[source].ranges(index);
   }
-  const std::int64_t epoch = sample / samples_, index = sample % samples_;
-  const std::int64_t place = order_ == SampleOrder::sequential ? index : Permutation(samples_, seed_, epoch)(index);
-  if (packing_) return packing_->ranges(place);
-  return {{range_.first + place * seq_len_, seq_len_ + 1}};
+  const std::int64_t at = place(sample);
+  if (packing_) return packing_->ranges(at);
+  return {{range_.first + at * seq_len_, seq_len_ + 1}};
 }
 
 std::int64_t first_sample_of(std::int64_t step, std::int64_t micro_batches, std::int64_t micro_batch_number,

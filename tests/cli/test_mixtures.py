@@ -34,7 +34,7 @@ class Mixtures(Case):
     def test_the_same_on_any_ranks_and_resumed(self):
         job = self.run_of("one", MIXTURE)
         said = " ".join(job.out.split())
-        self.assertIn("data.source draws chats 70%, code 30% of the samples", said)
+        self.assertIn("data.source draws chats 70%, code 30% of the tokens", said)
         self.assertRegex(said, r"6 steps = chats 0\.\d\d epochs, code 0\.\d\d epochs evaluation")
         self.assertRegex(job.out, r"(?m)^done .* loss \S+, chats 0\.\d\d epochs, code 0\.\d\d epochs, "
                                   r"validation loss chats \S+ \(perplexity \S+\), code ")
@@ -55,8 +55,15 @@ class Mixtures(Case):
         job = self.job("eval", "one", "--eval.format=json")
         self.assertEqual([json.loads(line)["set"] for line in job.out.splitlines() if line.startswith("{")],
                          ["chats", "code"], job.everything())
-        packed = self.run_of("packed", MIXTURE, "--data.packing=documents", "--data.val_fraction=0")
-        self.assertEqual(packed.out.count("\npacking  "), 2)
+
+    def test_packed_sources_go_on_with_other_ranks(self):
+        packed = [MIXTURE, "--data.packing=documents", "--data.val_fraction=0"]
+        job = self.run_of("one", *packed)
+        self.assertEqual(job.out.count("\npacking  "), 2)
+        self.run_of("two", *packed, "--shard.strategy=zero2", ranks=2, steps=3)
+        self.run_of("two", *packed, "--checkpoint.resume=auto", ranks=4)
+        self.assertEqual(logged(self.folder / "two"), logged(self.folder / "one"))
+        self.assertEqual(self.source_losses("two"), self.source_losses("one"))
 
     def test_prepared_and_inspected_one_by_one(self):
         job = self.job("data", "prepare", MIXTURE)

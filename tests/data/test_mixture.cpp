@@ -37,6 +37,41 @@ TEST_CASE("Shares of a mixture hold over any samples, and each source gives its 
   }
 }
 
+TEST_CASE("Samples of unequal length share their tokens, and equal ones are drawn as without their lengths") {
+  std::mt19937_64 draw(20261129);
+  std::uniform_real_distribution<double> exponent(-2, 0);
+  constexpr std::int64_t window = 10'000, longest = 1025;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<double> weights(std::uniform_int_distribution<std::size_t>(2, 8)(draw));
+    for (double& weight : weights) weight = std::pow(10, exponent(draw));
+    const double sum = std::reduce(weights.begin(), weights.end());
+    // Sources fill their samples differently, and less at some times than at others.
+    const auto tokens = [&](std::size_t source, std::int64_t index) {
+      if (round == 0) return longest;
+      const auto least = static_cast<std::int64_t>(500 + 60 * source);
+      return index / 3000 % 2 == 0 ? least + (index * 7919) % (longest - least) : longest - index % 2;
+    };
+    const Mixture mixture(weights, tokens), by_samples(weights);
+    const std::int64_t first = std::uniform_int_distribution<std::int64_t>(0, 100'000)(draw);
+    std::vector<std::int64_t> next, held(weights.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) next.push_back(mixture.count(i, first));
+    CHECK(std::reduce(next.begin(), next.end()) == first);
+    for (std::int64_t sample = first; sample < first + window; ++sample) {
+      const auto [source, index] = mixture(sample);
+      REQUIRE(index == next[source]++);
+      held[source] += tokens(source, index);
+      if (round == 0) REQUIRE((by_samples(sample).source == source && by_samples(sample).index == index));
+    }
+    const auto all = static_cast<double>(std::reduce(held.begin(), held.end()));
+    const Mixture again(weights, tokens);  // a resumed run's, which begins later
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      INFO("source " << i << " of " << weights.size() << ", weight " << weights[i] << ", from " << first);
+      CHECK(std::abs(static_cast<double>(held[i]) / all - weights[i] / sum) < 1e-3);
+      CHECK(again.count(i, first + window) == next[i]);
+    }
+  }
+}
+
 namespace {
 
 Dataset mixed(const std::vector<double>& shares, const DataOptions& options, std::int64_t tokens = 500) {

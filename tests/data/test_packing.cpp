@@ -180,3 +180,36 @@ TEST_CASE("Another packing is other data") {
   const auto cut = fingerprint(Packing::documents, TooLong::cut), skip = fingerprint(Packing::documents, TooLong::skip);
   CHECK((stream != cut && stream != skip && cut != skip));
 }
+
+TEST_CASE("Packed sources of a mixture share the tokens of any samples, whatever they leave to padding") {
+  std::mt19937 draw(8);
+  DataOptions options;
+  options.packing = Packing::documents, options.val_fraction = 0;
+  constexpr std::int64_t window = 10'000;
+  for (const SampleOrder order : {SampleOrder::shuffled, SampleOrder::sequential}) {
+    options.order = order;
+    std::vector<std::int64_t> long_ends, short_ends;
+    for (int i = 0; i < 3000; ++i) long_ends.push_back((i + 1) * 40);  // a sample of 65 tokens holds one of them
+    std::int64_t end = 0;
+    for (int i = 0; i < 9000; ++i) short_ends.push_back(end += 2 + draw() % 30);
+    std::vector<NamedSource> named;
+    named.push_back({"long", std::make_unique<Documents>(long_ends), 0.3});
+    named.push_back({"short", std::make_unique<Documents>(short_ends), 0.7});
+    const Dataset data(mix_sources(std::move(named)), options, 500'000, 64);
+    CHECK(data.train().sources()[0].packing()->padding() > 0.3);
+    for (const std::int64_t first : {0, 123'456}) {
+      std::vector<std::int64_t> tokens(2), samples(2);
+      for (std::int64_t sample = first; sample < first + window; ++sample) {
+        const std::size_t source = data.train().source_of(sample);
+        ++samples[source];
+        for (const TokenRange& range : data.train().ranges(sample)) {
+          tokens[source] += range.count;
+          REQUIRE((range.first >= long_ends.back()) == (source == 1));
+        }
+      }
+      const auto all = static_cast<double>(tokens[0] + tokens[1]);
+      CHECK(std::abs(static_cast<double>(tokens[0]) / all - 0.3) < 1e-3);
+      CHECK(samples[0] > window * 7 / 20);  // because they hold fewer
+    }
+  }
+}

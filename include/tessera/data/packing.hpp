@@ -18,8 +18,9 @@ namespace tessera {
 ///
 /// Documents are packed in windows, those that begin in the same stretch of tokens, by best fit decreasing (D. S.
 /// Johnson et al., "Worst-case performance bounds for simple one-dimensional packing algorithms", SIAM J. Comput. 3,
-/// 1974). A window is a function of its documents alone, so nothing is stored but two numbers for each: the windows in
-/// use are packed again, however long the corpus is. All calls may come from several threads at once.
+/// 1974). A window is a function of its documents alone, so nothing is stored but two numbers for each, and four bytes
+/// for a sample: the windows in use are packed again, however long the corpus is. All calls may come from several
+/// threads at once.
 class DocumentPacking {
  public:
   /// Goes once through all documents of `range`, which begins where one begins. A document of more than seq_len + 1
@@ -31,6 +32,8 @@ class DocumentPacking {
   std::int64_t seq_len() const { return seq_len_; }
   /// Returns the documents of a sample in the order of the corpus, or pieces of them: at most seq_len + 1 tokens.
   TokenRanges ranges(std::int64_t sample) const;
+  /// Returns how many tokens a sample holds, without its padding.
+  std::int64_t tokens_in(std::int64_t sample) const { return sample_tokens_[static_cast<std::size_t>(sample)]; }
   /// Returns the targets in samples `first` .. samples()-1.
   std::int64_t targets_from(std::int64_t first) const;
 
@@ -59,6 +62,7 @@ class DocumentPacking {
   std::int64_t seq_len_, window_tokens_;
   TooLong rule_;
   std::vector<Window> windows_;  ///< and one that ends them
+  std::vector<std::int32_t> sample_tokens_;
   std::int64_t documents_ = 0, too_long_ = 0, tokens_ = 0;
 
   mutable std::mutex mutex_;

@@ -65,12 +65,19 @@ class Sampler {
   /// Returns the packing, of a mixture its first source's; null where samples are stretches of the range.
   const DocumentPacking* packing() const { return packing_.get(); }
 
+  /// Returns how many tokens sample i of a single source holds, without its padding.
+  std::int64_t tokens_in(std::int64_t sample) const {
+    return packing_ ? packing_->tokens_in(place(sample)) : seq_len_ + 1;
+  }
   /// Returns the seq_len + 1 tokens of sample i (inputs, and targets shifted by one), fewer of packed documents.
   TokenRanges ranges(std::int64_t sample) const;
   /// Returns the targets of the whole range that are in none of its first `samples` in order.
   std::int64_t targets_after(std::int64_t samples) const;
 
  private:
+  /// Returns which of a single source's samples, in the order of the corpus, is sample i.
+  std::int64_t place(std::int64_t sample) const;
+
   TokenRange range_;
   std::shared_ptr<const DocumentPacking> packing_;
   std::int64_t seq_len_, samples_, seed_;
