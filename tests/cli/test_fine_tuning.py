@@ -1,11 +1,15 @@
 """Fine-tuning as a user starts it: one command on a Hugging Face folder and a folder of text, then export and generate."""
+import ast
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 from hub_folder import END_OF_TEXT, FAMILIES, hugging_face_folder
-from job import REFERENCE, TINY, Case, main
+from job import REFERENCE, TINY, Case, Job, main
 from running import logged
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,6 +130,78 @@ class FineTuning(Case):
         self.assertEqual(ini(self.folder / "tuned")["train.seq_len"], "1024")
         self.assertIn("4 sequences of 1024", self.do("plan", "--model.from=base", "--plan.ranks=1").out)
         self.assertIn("4 sequences of 2048", self.do("plan", "--model.from=base", "--plan.ranks=1", "--train.seq_len=0").out)
+
+
+CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+          "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+
+
+def write_chats(file, numbers):
+    """Conversations about sums."""
+    file.write_text("".join(json.dumps({"messages": [
+        {"role": "user", "content": f"{a} + {a + 1}?"}, {"role": "assistant", "content": f"{2 * a + 1}"},
+        {"role": "user", "content": "Sure?"}, {"role": "assistant", "content": "Yes."}]}) + "\n" for a in numbers))
+
+
+class FromChatsToAModel(Case):
+    """The ten commands of docs/manual/fine_tuning.md, as they stand there. TESSERA_TRANSFORMERS_PYTHON names a Python with
+    Transformers for the last, which is skipped without it."""
+
+    def setUp(self):
+        super().setUp()
+        model = hugging_face_folder(self.folder / "FOLDER", "qwen2")
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 256}))
+        (model / "chat_template.jinja").write_text(CHATML)
+        (model / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>", "tokenizer_class": "Qwen2TokenizerFast"}))
+        (model / "generation_config.json").write_text(json.dumps({"eos_token_id": [715, 713], "max_new_tokens": 12}))
+        write_chats(self.folder / "chats.jsonl", range(0, 400, 2))
+        write_chats(self.folder / "held_out.jsonl", range(1, 80, 2))
+
+    def run_command(self, command):
+        names = {"tessera": os.environ["TESSERA"], "mpiexec": os.environ["MPIEXEC"], "python3": sys.executable,
+                 "postprocess/report.py": str(ROOT / "postprocess/report.py")}
+        words = re.sub(r"(?<!\S)(tessera|mpiexec|python3|postprocess/report\.py)(?!\S)", lambda found: names[found[0]], command)
+        done = subprocess.run(["bash", "-c", words], cwd=self.folder, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, f"{words}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def test_ten_commands(self):
+        page = (ROOT / "docs/manual/fine_tuning.md").read_text()
+        commands = re.findall(r"```bash\n\s*(.*?)\n\s*```", page, re.S)
+        self.assertEqual(len(commands), 10)
+        said = [self.run_command(command) for command in commands[:9]]
+        self.assertRegex(said[0], r"counted +\d\d\.\d% of \S+ tokens count, in 100\.0% of 200 conversations")
+        self.assertIn("<|im_start|>assistant\\n[[1<|im_end|>]]\\n<|im_start|>user", said[1])
+        self.assertRegex(said[2], r"(?m)^ *zero3 ")
+        before, after = (float(re.search(r"loss +([\d.]+)", said[at])[1]) for at in (3, 6))
+        self.assertLess(after, before)
+        self.assertRegex(said[4], r"packing +200 documents in \d+ samples")
+        self.assertIn("<html", (self.folder / "runs/tuned.html").read_text())
+        self.assertEqual({path.name for path in (self.folder / "tuned_folder").iterdir()},
+                         {"chat_template.jinja", "config.json", "generation_config.json", "model.safetensors",
+                          "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"})
+        for name in "chat_template.jinja", "generation_config.json":
+            self.assertEqual((self.folder / "tuned_folder" / name).read_text(), (self.folder / "FOLDER" / name).read_text())
+        python = os.environ.get("TESSERA_TRANSFORMERS_PYTHON")
+        if python is None:
+            return print("skipped: the command of Transformers", flush=True)
+        shown = ast.literal_eval(self.run_command(commands[9].replace("python3", python, 1)))
+        answer = shown[1]["content"].rstrip("\ufffd")  # of 12 tokens, the last of which may end within a character
+        print("Transformers:", answer, flush=True)
+        self.assertGreater(len(answer), 4)
+        self.assertTrue(said[7].split("assistant\n", 1)[1].startswith(answer), said[7])
+
+    def test_the_study(self):
+        job = Job(["sweep", ROOT / "inputs/sweeps/fine_tuning.ini", "--sweep.action=run", "--model.from=FOLDER",
+                   "--data.source=chats.jsonl", "--data.packing=documents", f"--sweep.dir={self.folder}/study"], cwd=self.folder,
+                  timeout=300)
+        self.assertEqual(job.code, 0, job.everything())
+        losses = [logged(self.folder / "study" / row / "run") for row in ("full-1e-5", "full-5e-5")]
+        self.assertEqual(losses[0][1], losses[1][1])  # of the same weights and text
+        self.assertNotEqual(losses[0], losses[1])
+        self.run_command("python3 postprocess/report.py study --html study.html")
+        self.assertIn("validation loss", (self.folder / "study.html").read_text())
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ ROWS = {
     "overlap": ["256-0", "256-1", "256-2", "256-3", *(f"{tokens}-{depth}" for tokens in (64, 128, 512, 1024) for depth in (0, 1))],
     "strong_scaling": [*(f"{ranks}-{strategy}" for ranks in (2, 4, 8) for strategy in ("ddp", "zero3")), "1-ddp"],
     "optimizers": [f"2-{name}-{rate}" for name in ("adamw", "muon") for rate in ("1e-3", "3e-3", "1e-2")],
+    "fine_tuning": ["full-1e-5", "full-5e-5"],
 }
 REAL_WRAPS = {f"4-zero3-min-{small}": f"4-zero3-min-{real}" for small, real in zip(("300K", "500K", "1M", "2M"),
                                                                                    ("2M", "5M", "10M", "20M"))}
@@ -65,6 +66,7 @@ REAL = {
     "overlap": ("256-2", ["--shard.prefetch_forward=2", "--shard.limit_all_gathers=3", "--train.seq_len=256", "--run.trace=50:50"]),
     "strong_scaling": ("8-zero3", ["--model.preset=gpt2-124m", "--train.global_batch=512"]),
     "optimizers": ("2-muon-3e-3", ["--model.preset=gpt2-124m", "--optim.name=muon", "--optim.lr=0.003", "--train.seq_len=1024"]),
+    "fine_tuning": ("full-5e-5", ["--model.preset=qwen2-1.5b", "--optim.lr=5e-05", "--train.seq_len=2048", "--train.epochs=1"]),
 }
 
 
@@ -271,6 +273,10 @@ class AllSmallVersions(Studies):
         rows = self.whole("optimizers")
         for row in ROWS["optimizers"]:
             self.assertLess(rows[row]["final_loss"], 5, row)
+
+    def test_fine_tuning(self):
+        rows = self.whole("fine_tuning")
+        self.assertNotEqual(*(rows[row]["final_loss"] for row in ROWS["fine_tuning"]))
 
     def test_manual_vs_official(self):
         python = os.environ.get("TESSERA_TORCH_PYTHON") or "python3"
