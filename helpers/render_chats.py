@@ -28,6 +28,9 @@ except ImportError as missing:
     print(json.dumps({"error": f"{sys.executable} cannot import Jinja2 ({missing})"}))
     sys.exit(0)
 
+sys.dont_write_bytecode = True  # into the installation
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from one_by_one import Watch, Watched, leaves_nothing_behind  # noqa: E402
 
 LONGEST = 60  # seconds for a conversation
 
@@ -117,6 +120,7 @@ class Template:
             namespace=Namespace,
         )
         self.template = environment.from_string(source)
+        self.keeps_loops_apart = leaves_nothing_behind(environment.parse(source))
         self.marks = environment.marks
         self.tokens = tokens
 
@@ -201,6 +205,7 @@ class Renderer:
         sources = settings["templates"]
         self.templates = {name: Template(source, settings["tokens"]) for name, source in sources.items()}
         self.turns, self.counts = settings.get("turns", "all"), settings.get("counts", "assistant")
+        self.few_turns = 2  # which are rendered in any case
         self.prompt_only = settings.get("prompt_only", False)
 
     def answer(self, conversation):
@@ -232,16 +237,45 @@ class Renderer:
             return [(*mark, True) for mark in marks if mark[0] >= begin]
         if self.turns == "last":
             turns = turns[-1:]
+        known = {}
+        if len(turns) > self.few_turns:
+            known = self.beginnings(template, text, messages, context, turns[-1])
+
+        def length(count, prompts=False):
+            if (count, prompts) in known:
+                return known[count, prompts]
+            return len(self.beginning(template, text, messages[:count], context, prompts))
+
         ranges = []
         for turn in turns:
             self.advises_last = self.turns == "all" and turn != turns[-1]
-            begin = len(self.beginning(template, text, messages[:turn], context, True))
-            is_whole = turn + 1 == len(messages)
-            end = len(text if is_whole else self.beginning(template, text, messages[: turn + 1], context))
+            begin = length(turn, True)
+            end = len(text) if turn + 1 == len(messages) else length(turn + 1)
             ranges.append((begin, end, False))
             if end < begin:
                 raise Problem(f"the template writes less with message {turn + 1} than before it")
         return ranges
+
+    def beginnings(self, template, text, messages, context, last):
+        """Returns the lengths of texts of first messages with which `text` begins, by the messages' number and whether
+        the generation prompt follows: of those that need no rendering of their own. The last answer is message `last`."""
+        known = {}
+        for prompts, first in ((False, messages), (True, messages[:last])):
+            watch = Watch(first, lambda: template.marks.written)
+            try:
+                whole = template.render(Watched(watch), context, prompts)
+                borders = watch.borders() if template.keeps_loops_apart and (prompts or whole == text) else {}
+                middle = sorted(borders)[len(borders) // 2] if borders else 0  # is rendered all the same
+                part = template.render(messages[:middle], context, prompts) if borders else ""
+            except Exception:
+                return {}
+            end = borders.get(len(first), 0)
+            if not borders or part != whole[: borders[middle]] + whole[end:] or not text.startswith(whole[:end]):
+                return {}
+            for count, place in borders.items():
+                if text.startswith(whole[end:], place):
+                    known[count, prompts] = place + len(whole) - end
+        return known
 
     def begin_of_marks(self, template, text, before, context):
         self.advises_last = self.turns == "all"
@@ -286,8 +320,11 @@ def reason(error):
 def in_bytes(text, ranges):
     if text.isascii():
         return ranges
-    size = lambda end: len(text[:end].encode())
-    return [(size(begin), size(end), is_exact) for begin, end, is_exact in ranges]
+    sizes, last, size = {}, 0, 0
+    for place in sorted({place for begin, end, _ in ranges for place in (begin, end)}):
+        size += len(text[last:place].encode())
+        sizes[place], last = size, place
+    return [(sizes[begin], sizes[end], is_exact) for begin, end, is_exact in ranges]
 
 
 def end_with_parent():

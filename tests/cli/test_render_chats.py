@@ -1,0 +1,133 @@
+"""helpers/render_chats.py: what it says without rendering the first messages anew is what their renderings say."""
+import random
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "helpers"), str(ROOT / "tests/reference")]
+
+import render_chats  # noqa: E402
+from chat_templates import SHAPES  # noqa: E402
+
+from job import Case, main  # noqa: E402
+
+BODY = "<{{ m.role }}>{{ m.content }}</>"
+ANSWER = "{% if add_generation_prompt %}<assistant>{% endif %}"
+LOOP = "{% for m in messages %}" + BODY + "{% endfor %}"
+# Templates in which the first messages alone are one by one written as in the whole, and ones in which they may not be.
+APART = {
+    "plain": LOOP + ANSWER,
+    "first": "{% if messages[0].role == 'system' %}S{% endif %}" + LOOP + ANSWER,
+    "rest": "{% if messages[0].role == 'system' %}{% set rest = messages[1:] %}S{% else %}{% set rest = messages %}{% endif %}"
+            "{% for m in rest %}" + BODY + "{{ loop.index }}{% endfor %}" + ANSWER,
+    "before": "{% for m in messages %}" + BODY + "{% if not loop.first %}{{ messages[loop.index0 - 1].role }}{% endif %}"
+              "{% endfor %}" + ANSWER,
+    "some": "{% for m in messages if m.role != 'system' %}" + BODY + "{{ loop.previtem.role if loop.previtem }}{% endfor %}" + ANSWER,
+    "captured": "{% for m in messages %}{% set text %}" + BODY + "{% endset %}{{ text | lower }}{% endfor %}" + ANSWER,
+    "any": "{% if messages %}" + LOOP + "{% endif %}" + ANSWER,
+    "macro": "{% macro turn(m) %}" + BODY + "{% endmacro %}{% for m in messages %}{{ turn(m) }}{% endfor %}" + ANSWER,
+    "end": "{{ 'B' }}" + LOOP + "{{ '' if add_generation_prompt else '' }}" + ANSWER,
+}
+TOGETHER = {
+    "length": "{{ messages | length }}" + LOOP + ANSWER,
+    "length behind": LOOP + "{{ 'x' if messages | length > 3 }}" + ANSWER,
+    "last": "{% for m in messages %}" + BODY + "{{ '!' if loop.last }}{% endfor %}" + ANSWER,
+    "next": "{% for m in messages %}" + BODY + "{{ loop.nextitem.role }}{% endfor %}" + ANSWER,
+    "ahead": "{% for m in messages %}" + BODY + "{{ messages[loop.index0 + 1].role }}{% endfor %}" + ANSWER,
+    "before the first": "{% for m in messages %}" + BODY + "{{ messages[loop.index0 - 1].role }}{% endfor %}" + ANSWER,
+    "last one": "{{ messages[-1].role }}" + LOOP + ANSWER,
+    "slice": "{% for m in messages[:-1] %}" + BODY + "{% endfor %}" + ANSWER,
+    "twice": "{% for m in messages %}{{ m.role }}{% endfor %}" + LOOP + ANSWER,
+    "behind": LOOP + "{{ messages[0].role }}{{ messages[1].role }}" + ANSWER,
+    "json": "{{ messages | tojson }}" + LOOP + ANSWER,
+    "listed": "{% set all = messages | list %}{% for m in all %}" + BODY + "{% endfor %}" + ANSWER,
+    "whole captured": "{% set all %}" + LOOP + "{% endset %}{{ all | trim }}" + ANSWER,
+    "filtered": "{% filter upper %}" + LOOP + "{% endfilter %}" + ANSWER,
+    "state": "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}" + BODY + "{% endfor %}{{ ns.n }}"
+             + ANSWER,
+    "state in a macro": "{% set ns = namespace(n=0) %}{% macro turn(m) %}{% set ns.n = ns.n + 1 %}" + BODY
+                        + "{% endmacro %}{% for m in messages %}{{ turn(m) }}{% endfor %}{{ ns.n }}" + ANSWER,
+    "cycled": "{% set c = cycler('a', 'b') %}{% for m in messages %}{{ c.next() }}" + BODY + "{% endfor %}{{ c.current }}" + ANSWER,
+    "broken off": "{% for m in messages %}{% if loop.index > 2 %}{% break %}{% endif %}" + BODY + "{% endfor %}" + ANSWER,
+    "reversed": "{% for m in messages | reverse %}" + BODY + "{% endfor %}" + ANSWER,
+    "joined": "{{ messages | map(attribute='role') | join }}" + ANSWER,
+    "printed": "{{ messages }}" + ANSWER,
+    "compared": LOOP + "{{ 'x' if messages == [] }}" + ANSWER,
+    "prompted": "{% for m in messages %}{% if add_generation_prompt %}?{% endif %}" + BODY + "{% endfor %}" + ANSWER,
+    "lazy": "{% for m in messages | rejectattr('role', 'equalto', 'system') %}" + BODY + "{% endfor %}" + ANSWER,
+    "batches": "{% for pair in messages | batch(2) %}{% for m in pair %}" + BODY + "{% endfor %}{% endfor %}" + ANSWER,
+    "no message yet": "{% for m in messages if m.role != 'system' %}" + BODY + "{% else %}none{% endfor %}" + ANSWER,
+    "found": "{% set ends = ['A', 'B', 'C', 'D', 'E'] | map('lower') %}{% for m in messages %}" + BODY
+             + "{% if m.role == 'user' and ends | first %}{% endif %}{% endfor %}{{ ends | first }}" + ANSWER,
+    "some, last": "{% for m in messages if m.role != 'none' %}" + BODY + "{{ '!' if loop.last }}{% endfor %}" + ANSWER,
+    "else": "{% for m in messages if m.role == 'none' %}x{% else %}none{% endfor %}" + ANSWER,
+}
+
+
+def drawn(rng, turns):
+    """A conversation of so many answers."""
+    words = lambda: "".join(rng.choice(["a", " ", "\u00e9", "\n", "word", "<think>", "</think>", "{{"]) for _ in range(rng.randrange(6)))
+    messages = [{"role": "system", "content": words()}] if rng.random() < 0.5 else []
+    for _ in range(turns):
+        messages += [{"role": "user", "content": words()}] * (rng.random() < 0.9) + [{"role": "assistant", "content": words()}]
+    return {"messages": messages + [{"role": "user", "content": words()}] * (rng.random() < 0.3)}
+
+
+class RenderChats(Case):
+    def answers(self, source, tokens, conversations, few):
+        """The answers where more than `few` turns are looked at in one rendering, and how often a template rendered."""
+        renderer = render_chats.Renderer({"templates": {"default": source}, "tokens": tokens})
+        renderer.few_turns = few
+        template, count = renderer.templates["default"], [0]
+        render = template.render
+        def counted(*arguments):
+            count[0] += 1
+            return render(*arguments)
+        template.render = counted
+        found = []
+        for one in conversations:
+            try:
+                found.append(renderer.answer(one))
+            except Exception as error:
+                found.append(f"{type(error).__name__}: {error}")
+        return found, count[0]
+
+    def compare(self, name, source, tokens=None):
+        """Returns how many renderings were left out, and how many conversations were rendered."""
+        rng = random.Random(name)
+        conversations = [drawn(rng, rng.randrange(8)) for _ in range(60)]
+        wanted, many = self.answers(source, tokens or {}, conversations, 10**9)
+        found, few = self.answers(source, tokens or {}, conversations, 0)
+        self.assertEqual(found, wanted, name)
+        return many - few, sum(isinstance(answer, dict) for answer in found)
+
+    def test_templates_that_write_messages_one_by_one(self):
+        for name, source in APART.items():
+            saved, rendered = self.compare(name, source)
+            self.assertGreater(saved, 50, name)
+            self.assertGreater(rendered, 15, name)
+
+    def test_templates_that_look_at_all_of_them(self):
+        for name, source in TOGETHER.items():
+            saved, _ = self.compare(name, source)
+            self.assertLessEqual(saved, 0, name)
+
+    def test_shapes(self):
+        saved = {}
+        for name, (source, _, special, keys) in SHAPES.items():
+            tokens = {key: value for key, value in keys.items() if key.endswith("_token")}
+            saved[name], _ = self.compare(name, source, tokens)
+        print("renderings saved of 60 conversations:", saved, flush=True)
+        self.assertGreater(sum(count > 100 for count in saved.values()), 6)
+
+    def test_a_long_conversation_is_rendered_five_times(self):
+        conversation = drawn(random.Random(300), 600)
+        began = time.monotonic()
+        _, renderings = self.answers(SHAPES["chatml"][0], {}, [conversation], 2)
+        print(f"600 answers: {time.monotonic() - began:.2f} s", flush=True)
+        self.assertEqual(renderings, 5)
+
+
+if __name__ == "__main__":
+    main()
