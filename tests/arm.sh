@@ -4,7 +4,7 @@
 # that holds nothing else. Takes about an hour on two cores. It exits with 77 where it may not do so: it needs root,
 # mounts, and a kernel that starts Arm programs by qemu (binfmt_misc).
 #
-#   tests/arm.sh [CTEST OPTIONS]      for example: tests/arm.sh -R '^base$'; without options everything
+#   tests/arm.sh [MODULE...]      for example: tests/arm.sh base kernels; without modules everything
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD/build/arm_root
@@ -18,8 +18,8 @@ may_run() {
   [[ -e $kind/qemu-aarch64 ]] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >"$kind/register"
 }
 
-# What jobs/setup.sh installs, for arm64, but for what compiles and draws. Links to absolute paths become relative, because the linker of this
-# machine follows them.
+# What jobs/setup.sh installs, for arm64, but for what compiles and draws. Links to absolute paths become relative, because the
+# linker of this machine follows them.
 make_root() {
   local packages=() archive folder link
   eval "$(sed -n '/^packages=(/,/^)/p' jobs/setup.sh)"
@@ -50,24 +50,28 @@ on_arm() {
   ' arm "$root" "$PWD" "$@"
 }
 
-if [[ ${1:-} == --on-arm ]]; then # what CMake puts before a test
+if [[ ${1:-} == --on-arm ]]; then # for there_and_back.sh
   shift
   on_arm "$@"
   exit
 fi
 may_run || exit 77
 [[ -e $root ]] || make_root
-jobs/setup.sh ci
 cached="env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1;ccache"
 cmake --preset ci -B "$build" --toolchain cmake/aarch64.cmake -DTESSERA_ARM_ROOT="$root" -DTESSERA_CUDA=OFF \
-  "-DCMAKE_CROSSCOMPILING_EMULATOR=$PWD/tests/arm.sh;--on-arm" \
   "-DCMAKE_C_COMPILER_LAUNCHER=$cached" "-DCMAKE_CXX_COMPILER_LAUNCHER=$cached" --log-level=WARNING
-cmake --build "$build"
-
-# Tests in which each second counts, or which start this machine's Python, are not those of another processor.
-ctest --test-dir "$build" -L '^unit$' -E '^(backend|sweep|resolve|doctor|bench)$' --parallel "$(nproc)" --no-tests=error \
-  --output-on-failure "$@"
+modules=("$@")
+[[ $# -gt 0 ]] || modules=(base grid data tokenizer text kernels comm model shard optimizer schedule formats checkpoint convert engine golden training)
+cmake --build "$build" --target tessera "${modules[@]/#/test_}"
+failed=()
+for module in "${modules[@]}"; do
+  echo "arm: $module"
+  on_arm sh -c "cd '$build/tests' && ../bin/test_$module" || failed+=("$module")
+done
+[[ ${#failed[@]} -eq 0 ]] || { echo "arm: failed: ${failed[*]}"; exit 1; }
 [[ $# -eq 0 ]] || exit 0
+
+jobs/setup.sh ci
 tests/arm/there_and_back.sh build/ci/bin/tessera build/arm/bin/tessera
 archive=$build/tessera-$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")-linux-aarch64.tar.xz
 on_arm cmake/bundle/make.sh "$archive" 40000000 "$build/bin/tessera"

@@ -18,12 +18,14 @@ fi
 
 # Installs what only thorough tests use. NVIDIA's cuobjdump, and the nvdisasm that it calls, which not every toolkit
 # brings, are for `resources` and `loads`. The readers of event files and offline runs, for the tests
-# `postprocess.tensorboard` and `postprocess.wandb`, lie apart, because they bring a numpy that Debian's h5py cannot take.
+# `postprocess.tensorboard` and `postprocess.wandb`, lie apart, because they bring a numpy that Debian's h5py cannot take;
+# so does pyarrow, for `cli.rows`, which Debian does not have (in a version for Debian's numpy).
 tools=build/tools
 install_for_tests() {
   local package
-  for package in tensorboard wandb; do
-    [[ -e $tools/$package ]] || /usr/bin/python3 -m pip install --quiet --root-user-action=ignore --target "$tools/$package" "$package" ||
+  for package in tensorboard wandb "pyarrow<20"; do
+    [[ -e $tools/${package%%<*} ]] ||
+      /usr/bin/python3 -m pip install --quiet --root-user-action=ignore --target "$tools/${package%%<*}" "$package" ||
       echo "tests: no $package can be had: its test is skipped" >&2
   done
   jobs/setup.sh --packages chromium chromium-driver python3-selenium ||

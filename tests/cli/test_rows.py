@@ -44,8 +44,8 @@ def texts(count):
 
 
 def chats(count):
-    def call(i):
-        return {"name": "find", "arguments": {"n": i, "x": None if i % 2 else 0.5}}
+    def call(i):  # in the order of names, by which older versions of pyarrow sort
+        return {"arguments": {"n": i, "x": None if i % 2 else 0.5}, "name": "find"}
     return [{"messages": [{"role": "user", "content": f"q{i} {LETTERS}"},
                           {"role": "assistant", "content": "a" * (i % 9), "calls": [call(i)] * (i % 3)}],
              "tools": [{"name": "find"}] if i % 5 == 0 else None} for i in range(count)]
