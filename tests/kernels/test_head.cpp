@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "kernels/tensors.hpp"
 #include "sanitized.hpp"
@@ -157,8 +158,8 @@ void check_against_reference(Device& device, const Problem& p, bool adds, Pieces
     sample_losses.push_back(std::reduce(begin, at));
   }
   CHECK(relative_error(r.sample_losses, sample_losses) < tolerance(p.dtype));
-  // A sum over the vocabulary: oneDNN adds its terms one after the other on Arm.
-  const double of_sum = std::max(1.0, static_cast<double>(p.vocab) / 200000.0);
+  // A sum over the vocabulary, whose terms oneDNN adds one after the other on Arm: their errors walk at random.
+  const double of_sum = std::sqrt(std::max(1.0, static_cast<double>(p.vocab) / 20000.0));
   CHECK(relative_error(r.dx.values(), reference.dx) < 2 * of_sum * tolerance(p.dtype));
   const double of_gradient = std::max(tolerance(p.gradient), p.dtype == DType::fp32 ? 0.0 : tolerance(p.dtype));
   CHECK(relative_error(r.dgain.values(), reference.dgain) < 2 * of_gradient);
