@@ -103,14 +103,17 @@ GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& reso
   return slice;
 }
 
+void set_frozen_weights(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
+  for (const UnitId unit : schedule.layout.units.ids())
+    if (!schedule.unit(unit).trains) set_parameters(schedule, resources, source, unit);
+}
+
 void set_weights(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
+  set_frozen_weights(schedule, resources, source);
   std::vector<StateSlice> slices;
   std::vector<std::span<std::byte>> masters;
   for (const UnitId unit : schedule.layout.units.ids()) {
-    if (!schedule.unit(unit).trains) {
-      set_parameters(schedule, resources, source, unit);
-      continue;
-    }
+    if (!schedule.unit(unit).trains) continue;
     const StateSlice& slice = slices.emplace_back(state_slice(schedule, resources, unit));
     masters.push_back(std::as_writable_bytes(std::span(slice.master(), static_cast<std::size_t>(slice.count))));
   }

@@ -81,8 +81,8 @@ double least_offload(RunShape shape, std::int64_t allowed) {
   const auto fraction_of = [&](std::int64_t units) {
     std::int64_t elements = 0;
     for (UnitId unit = layout.units.end_id() - units; unit < layout.units.end_id(); ++unit)
-      elements += layout.units[unit].padded;
-    return static_cast<double>(elements) / static_cast<double>(layout.padded_elements());
+      elements += layout.units[unit].trains ? layout.units[unit].padded : 0;
+    return static_cast<double>(elements) / static_cast<double>(layout.trained_elements());
   };
   return fraction_of(last_that_fits(std::ssize(layout.units), 0, [&](std::int64_t units) {
     shape.policy.offload_fraction = fraction_of(units);

@@ -81,6 +81,16 @@ std::string name_of(MlpKind mlp) {
   return names[static_cast<std::size_t>(mlp)];
 }
 
+double Adapters::scale() const {
+  const auto r = static_cast<double>(rank);
+  return alpha / (is_rank_stabilized ? std::sqrt(r) : r);
+}
+
+std::string describe(const Adapters& a) {
+  return fmt::format("rank {}, alpha {}{}{}, on {}", a.rank, a.alpha, a.is_rank_stabilized ? " (rank-stabilized)" : "",
+                     a.dropout > 0 ? fmt::format(", dropout {}", a.dropout) : "", fmt::join(a.targets, ", "));
+}
+
 std::string describe(const Architecture& a) {
   const auto has_window = [&](std::int64_t layer) { return !a.sees_all(layer); };
   const auto windows = std::ranges::count_if(std::views::iota(std::int64_t{0}, a.layers), has_window);

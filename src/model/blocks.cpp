@@ -233,6 +233,7 @@ void build_layers(ModelParts& model) {
     blocks.mlp(block);
   }
   blocks.head();
+  if (model.architecture.adapters.on()) add_adapters(model);
 }
 
 }  // namespace tessera

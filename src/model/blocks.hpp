@@ -101,6 +101,9 @@ class PartWriter {
 /// sizes, types and choices in `model` are there already. UsageError if the architecture is impossible.
 void build_layers(ModelParts& model);
 
+/// Adds Architecture::adapters to the linears of blocks: to each module a linear of A and one of B, behind it.
+void add_adapters(ModelParts& model);
+
 /// Decides what follows from each part's layers: what it saves, the turns of backward, and by dry runs scratch and
 /// FLOPs of each direction.
 void plan_parts(ModelParts& model);

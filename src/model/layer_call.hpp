@@ -76,6 +76,8 @@ struct LayerCall : PartCall {
   ConstView parameter(std::int32_t place, std::int64_t columns) const;
   GradientView parameter_gradient(std::int32_t place, std::int64_t columns) const;
   Dropout dropout() const;
+  /// Returns the dropout of what an adapter reads.
+  Dropout adapter_dropout() const;
   /// Returns scratch for a kernel of this layer.
   template <class Bytes>
   void* kernel_scratch(const Bytes& bytes) const {

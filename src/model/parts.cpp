@@ -37,8 +37,9 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   if (architecture.linear_bias && architecture.dropout == 0)
     model.gradient_sum_rows = kernel_needs(device).gradient_sum_rows(model.tokens(), architecture.width);
   build_layers(model);
-  if (choices.trains) {
-    for (ParameterTensor& tensor : model.tensors) tensor.trains = choices.trains(tensor);
+  for (ParameterTensor& tensor : model.tensors) {
+    tensor.trains = tensor.is_adapter || !architecture.adapters.on();
+    if (choices.trains) tensor.trains = choices.trains(tensor);
   }
   const AttentionShape shape = attention_shape(model, attention_layer(model));
   model.attention = possible_attention(choices.attention, shape, compute, architecture.dropout > 0, model.documents);
@@ -55,7 +56,7 @@ ModelParts declare_generation(const Architecture& architecture, std::int64_t bat
   checked_multiply(checked_multiply(batch, positions), 16 * checked_add(architecture.vocab, architecture.ffn_width));
   ModelParts model;
   model.architecture = architecture;
-  model.architecture.dropout = 0;
+  model.architecture.dropout = model.architecture.adapters.dropout = 0;
   model.batch = batch, model.sequence = rows, model.chunk = chunk, model.cache = positions;
   model.compute = compute, model.gradient = compute, model.device = device, model.fp8 = fp8;
   build_layers(model);
@@ -73,6 +74,14 @@ std::string describe_fp8(const ModelParts& model) {
   }
   return fmt::format("{} of {} linears in fp8 (sides from {} on, gradients {})", in_fp8, linears, model.fp8->smallest,
                      name_of(model.fp8->gradients));
+}
+
+std::string describe_adapters(const ModelParts& model) {
+  if (!model.architecture.adapters.on()) return {};
+  std::int64_t trained = 0;
+  for (const ParameterTensor& tensor : model.tensors) trained += tensor.is_adapter ? tensor.elements : 0;
+  return fmt::format("{}; {} of {} parameters train", describe(model.architecture.adapters), format_count(trained),
+                     format_count(model.parameter_count()));
 }
 
 const Layer& attention_layer(const ModelParts& model) {
@@ -104,6 +113,10 @@ std::int64_t ModelParts::parameter_count() const {
   std::int64_t count = 0;
   for (const ParameterTensor& tensor : tensors) count = checked_add(count, tensor.elements);
   return count;
+}
+
+TensorId ModelParts::first_trained_tensor() const {
+  return TensorId(std::ranges::find(tensors, true, &ParameterTensor::trains) - tensors.begin());
 }
 
 PartId ModelParts::first_trained() const {

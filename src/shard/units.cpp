@@ -15,6 +15,7 @@ struct Piece {
   std::vector<TensorId> tensors;
   int block = -1;
   bool stands_alone = false;
+  bool trains = true;
 };
 
 std::string short_name(const std::string& tensor) {
@@ -26,22 +27,25 @@ std::vector<Piece> pieces_of(const ModelParts& model) {
   IndexedVector<TensorId, bool> seen(model.tensors.size(), false);
   std::vector<Piece> pieces;
   for (const Part& part : model.parts) {
-    Piece rest{part.name, {}, part.block, false};
+    Piece rest{part.name, {}, part.block, false, false};  // and of a part with adapters, what trains
+    Piece trained{part.name, {}, part.block, false, true};
     for (const TensorId id : part.tensors) {
       if (seen[id]) continue;
       seen[id] = true;
       const ParameterTensor& tensor = model.tensors[id];
       if (tensor.is_table || part.kind == PartKind::embedding) {
-        pieces.push_back({short_name(tensor.name), {id}, -1, true});
+        pieces.push_back({short_name(tensor.name), {id}, -1, true, tensor.trains});
       } else {
-        const auto before = std::ranges::find(rest.tensors, tensor.follows);
-        rest.tensors.insert(before == rest.tensors.end() ? before : before + 1, id);
+        std::vector<TensorId>& to = (tensor.trains ? trained : rest).tensors;
+        const auto before = std::ranges::find(to, tensor.follows);
+        to.insert(before == to.end() ? before : before + 1, id);
       }
     }
-    if (part.kind == PartKind::head && !rest.tensors.empty()) {
-      rest.name = short_name(model.tensors[rest.tensors.front()].name);
+    for (Piece* piece : {&rest, &trained}) {
+      if (piece->tensors.empty()) continue;
+      if (part.kind == PartKind::head) piece->name = short_name(model.tensors[piece->tensors.front()].name);
+      pieces.push_back(std::move(*piece));
     }
-    if (!rest.tensors.empty()) pieces.push_back(std::move(rest));
   }
   return pieces;
 }
@@ -117,6 +121,30 @@ std::vector<Piece> merge_all(const std::vector<Piece>& pieces) {
   return {whole};
 }
 
+std::vector<Piece> merge(const ModelParts& model, const std::vector<Piece>& pieces, Wrap wrap,
+                         std::int64_t min_params) {
+  if (wrap == Wrap::block) return merge_by_block(pieces);
+  return wrap == Wrap::size ? merge_by_size(model, pieces, min_params) : merge_all(pieces);
+}
+
+/// Returns the pieces merged into units, what trains apart from what does not, in the order of their first tensors.
+std::vector<Piece> merged(const ModelParts& model, Wrap wrap, std::int64_t min_params) {
+  const std::vector<Piece> pieces = pieces_of(model);
+  IndexedVector<TensorId, std::int64_t> order(model.tensors.size(), 0);
+  std::int64_t next = 0;
+  for (const Piece& piece : pieces) {
+    for (const TensorId id : piece.tensors) order[id] = next++;
+  }
+  std::vector<Piece> units;
+  for (const bool trains : {false, true}) {
+    std::vector<Piece> alike;
+    std::ranges::copy_if(pieces, std::back_inserter(alike), [&](const Piece& piece) { return piece.trains == trains; });
+    std::ranges::move(merge(model, alike, wrap, min_params), std::back_inserter(units));
+  }
+  std::ranges::sort(units, {}, [&](const Piece& unit) { return order[unit.tensors.front()]; });
+  return units;
+}
+
 }  // namespace
 
 std::vector<UnitId> UnitLayout::units_of(const std::vector<TensorId>& tensors) const {
@@ -141,29 +169,18 @@ std::int64_t UnitLayout::trained_elements() const {
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
                              bool matrices_first) {
   TESSERA_ASSERT(world > 0, "a world has at least one rank");
-  std::vector<Piece> pieces = pieces_of(model);
-  switch (wrap) {
-    case Wrap::block:
-      pieces = merge_by_block(pieces);
-      break;
-    case Wrap::size:
-      pieces = merge_by_size(model, pieces, min_params);
-      break;
-    case Wrap::model:
-      pieces = merge_all(pieces);
-      break;
-  }
   UnitLayout layout;
   layout.world = world;
   layout.unit_of.assign(model.tensors.size(), {});
   layout.offset_of.assign(model.tensors.size(), -1);
   const auto is_matrix = [&](TensorId id) { return matrices_first && model.tensors[id].is_block_matrix(); };
-  for (Piece& piece : pieces) {
+  for (Piece& piece : merged(model, wrap, min_params)) {
     std::ranges::stable_partition(piece.tensors, is_matrix);
+    const ParameterTensor& first = model.tensors[piece.tensors.front()];
     Unit unit;
-    unit.name = piece.name;
-    unit.is_block = piece.block >= 0;
-    unit.trains = model.tensors[piece.tensors.front()].trains;
+    unit.name = piece.name + (first.is_adapter ? ".lora" : "");
+    unit.is_block = piece.block >= 0 && !first.is_adapter;
+    unit.trains = first.trains;
     std::int64_t end = 0;
     for (const TensorId id : piece.tensors) {
       TESSERA_ASSERT(model.tensors[id].trains == unit.trains, "unit {} trains in part", unit.name);

@@ -66,13 +66,21 @@ class DoubleDecoder {
     return y;
   }
 
-  /// GPT-2's weights are [in, out], the others' [out, in]; a bias where there is one.
+  /// GPT-2's weights are [in, out], the others' [out, in]; a bias and adapters where there are some.
   Doubles linear(const Doubles& x, const std::string& name) const {
     const Doubles& w = p(name + ".weight");
     Doubles y(w.size() / x.size());
     if (parameters.contains(name + ".bias")) y = p(name + ".bias");
     for (std::size_t i = 0; i < x.size(); ++i) {
       for (std::size_t o = 0; o < y.size(); ++o) y[o] += x[i] * (gpt2() ? w[i * y.size() + o] : w[o * x.size() + i]);
+    }
+    if (!parameters.contains(name + ".lora_A.weight")) return y;
+    const Doubles &down = p(name + ".lora_A.weight"), &up = p(name + ".lora_B.weight");
+    const auto rank = static_cast<std::size_t>(a_.adapters.rank);
+    for (std::size_t r = 0; r < rank; ++r) {
+      double between = 0;
+      for (std::size_t i = 0; i < x.size(); ++i) between += down[r * x.size() + i] * x[i];
+      for (std::size_t o = 0; o < y.size(); ++o) y[o] += a_.adapters.scale() * up[o * rank + r] * between;
     }
     return y;
   }

@@ -75,7 +75,7 @@ class ModelRun {
       const TensorId id = part.tensors[i];
       const bool readable = direction != Direction::backward || part.read_in_backward[i];
       parameter_pointers.push_back(readable ? parameters[id] : nullptr);
-      gradient_pointers.push_back(gradients[id]);
+      gradient_pointers.push_back(model.tensors[id].trains ? gradients[id] : nullptr);
       flags[i] = adds || (part.kind == PartKind::embedding && i == 0 && model.architecture.tied_head);
     }
     b.saved = saved_pointers, b.parameters = parameter_pointers;
@@ -106,7 +106,8 @@ class ModelRun {
   /// Forward and backward of one micro-batch.
   void train(bool adds = false) {
     forward();
-    for (std::size_t p = model.parts.size(); p-- > 0;) run(p, Direction::backward, true, adds);
+    const auto first = static_cast<std::size_t>(model.first_trained().number());
+    for (std::size_t p = model.parts.size(); p-- > first;) run(p, Direction::backward, true, adds);
   }
   double evaluate() {
     forward();

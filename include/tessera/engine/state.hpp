@@ -36,6 +36,9 @@ using TensorSource = std::function<void(TensorId tensor, std::int64_t first, std
 /// the host one slice of parameters at a time.
 void set_weights(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
 
+/// The same for units that do not train alone: a checkpoint holds the others.
+void set_frozen_weights(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
+
 /// Writes the model's constants (model/initialize.hpp) where the plan has them; once, before anything is played.
 void set_constants(const StepSchedule& schedule, const Resources& resources);
 

@@ -102,7 +102,8 @@ struct Fp8Arguments {
   float* factor = nullptr;  ///< stored
 };
 
-/// output = residual + dropout(input W + bias), and activated = gelu(output) where asked. GELU is the tanh form: x/2 (1
+/// output = residual + dropout(scale input W + bias), and activated = gelu(output) where asked. GELU is the tanh form:
+/// x/2 (1
 /// + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel; "gelu_new").
 struct LinearForward {
   std::int64_t tokens = 0, in = 0, out = 0;
@@ -112,14 +113,15 @@ struct LinearForward {
   ConstView bias;        ///< [out] or empty
   ConstView residual;    ///< [tokens, out] in output's dtype, or empty
   View output;           ///< [tokens, out]; may be the residual's own memory. May be empty when `activated` is not.
-  View activated;        ///< [tokens, out] or empty: gelu of the output as stored (no residual then)
+  View activated;        ///< [tokens, out] or empty: gelu of the output as stored
   bool is_kept = false;  ///< `activated` is not recomputed: it may be of the output before it was rounded
   Dropout dropout;
   /// Of an input and a weight in fp8: sums are multiplied by both. Null: they are as they are.
   const float *input_factor = nullptr, *weight_factor = nullptr;
+  float scale = 1;  ///< of the matmul
 };
 
-/// Gradients of output = input W + bias. Each of the three may be left out (empty).
+/// Gradients of output = scale input W + bias. Each of the three may be left out (empty).
 struct LinearBackward {
   std::int64_t tokens = 0, in = 0, out = 0;
   ConstView input;   ///< [tokens, in]; read for the weight's gradient
@@ -127,14 +129,18 @@ struct LinearBackward {
   WeightLayout layout = WeightLayout::in_out;
   ConstView output_gradient;  ///< [tokens, out] in input's dtype
   View input_gradient;        ///< [tokens, in]
-  bool input_adds = false;    ///< input_gradient += (several linears read one input), rounded once; no before_gelu then
-  ConstView before_gelu;  ///< [tokens, in] or empty: input = gelu(before_gelu), and input_gradient is taken through it
+  bool input_adds = false;    ///< input_gradient += (several linears read one input), rounded once
+  /// [tokens, in] or empty: input = gelu(before_gelu), and input_gradient is taken through it, with what it adds to
+  ConstView before_gelu;
   PartialSums output_gradient_sums;  ///< made by the norm backward that made output_gradient; may be empty
   GradientView weight_gradient;      ///< in `layout`
   GradientView bias_gradient;        ///< [out]: the sum of output_gradient's rows
   /// As in LinearForward, of operands in fp8; the bias takes its gradient from `exact_gradient` then.
   const float *input_factor = nullptr, *weight_factor = nullptr, *gradient_factor = nullptr;
   ConstView exact_gradient = {};  ///< [tokens, out]: the output's gradient before it was fp8
+  float scale = 1;                ///< forward's
+  /// The input was dropped out on its way to this linear alone, and what input_gradient gets has that mask. On CPUs.
+  Dropout input_dropout = {};
 };
 
 /// Causal attention of `batch` sequences; query head h reads key/value head h / (heads / kv_heads). Query i sees keys

@@ -40,10 +40,24 @@ struct ModelForm {
   bool operator==(const ModelForm&) const = default;
 };
 
+/// Low-rank adapters of linears of blocks (Hu et al. 2021): W x becomes W x + scale() B (A dropout(x)), with A
+/// [rank, in] and B [out, rank]. They train, and nothing else does.
+struct Adapters {
+  std::int64_t rank = 0;  ///< 0: there are none
+  double alpha = 0;
+  double dropout = 0;                     ///< of their inputs, each with a mask of its own
+  bool is_rank_stabilized = false;        ///< divided by the rank's root, not by the rank (Kalajdzievski 2023)
+  std::vector<std::string> targets = {};  ///< modules as a block names them ("self_attn.q_proj"), in their order
+  bool on() const { return rank > 0; }
+  double scale() const;
+  bool operator==(const Adapters&) const = default;
+};
+
 struct Architecture : ModelSizes, ModelForm {
   RopeScaling rope_scaling = {};
   std::vector<bool> full_layers = {};  ///< per layer, over and over: it has no window; empty: see full_every
   double dropout = 0.0;                ///< embedding, attention and residual dropout
+  Adapters adapters = {};
   std::int64_t head_width() const { return head_dim > 0 ? head_dim : width / heads; }
   std::int64_t query_width() const { return heads * head_width(); }
   std::int64_t key_width() const { return kv_heads * head_width(); }  ///< of values too
@@ -60,6 +74,9 @@ std::string name_of(Family family);
 std::string name_of(MlpKind mlp);
 /// "18 layers (15 with a window of 512), width 640, 4 heads, vocabulary 262144"
 std::string describe(const Architecture& architecture);
+
+/// "rank 8, alpha 16, on self_attn.q_proj, self_attn.v_proj"
+std::string describe(const Adapters& adapters);
 
 /// Returns the shape of a named preset (gpt2-124m, qwen2-1.5b, ...); UsageError naming the known ones.
 Architecture preset(const std::string& name);

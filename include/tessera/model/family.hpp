@@ -29,7 +29,7 @@ struct ModuleNames {
 };
 
 /// How a parameter begins.
-enum class Initialization : std::uint8_t { zero, one, normal };
+enum class Initialization : std::uint8_t { zero, one, normal, uniform };
 
 /// A published model: its sizes, and the rest where models of a family differ.
 struct Preset {

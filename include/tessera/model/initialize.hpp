@@ -10,9 +10,10 @@
 
 namespace tessera {
 
-/// Computes out[i] = initial value of element first_element + i of tensor number `id`: zero, one, or normal. Normal is
-/// the tensor's standard deviation times the element's number from base/counter_rng.hpp. Several threads may fill
-/// slices at once; one core with AVX-512 takes about 2 ns per element.
+/// Computes out[i] = initial value of element first_element + i of tensor number `id`: zero, one, normal or uniform.
+/// Normal is the tensor's standard deviation times the element's number from base/counter_rng.hpp, and uniform lies
+/// between minus and plus its bound. Several threads may fill slices at once; one core with AVX-512 takes about 2 ns
+/// per element.
 void initialize_slice(const ParameterTensor& tensor, TensorId id, std::uint64_t seed, std::int64_t first_element,
                       std::span<float> out);
 

@@ -81,6 +81,9 @@ struct Layer {
   std::int32_t weight = -1, bias = -1, table = -1;       ///< places in Part::tensors; -1: there is none
   std::int64_t rows = 0, in = 0, out = 0;                ///< [rows, in] becomes [rows, out]
   bool adds_gradient = false;                            ///< a layer before it reads the same input
+  bool ends_gradient = true;                             ///< linear: none behind it reads the same input
+  bool adds_output = false;                              ///< linear: to what an earlier one has left there
+  std::int32_t adapter = -1;                             ///< linear: number of the adapter in its part whose A it is
   WeightLayout layout = WeightLayout::in_out;            ///< linear
   bool is_fp8 = false;                                   ///< linear: multiplies in fp8
   std::optional<DropoutSite> dropout = {};               ///< embedding, linear, attention
@@ -90,7 +93,7 @@ struct Layer {
   std::int64_t heads = 0, kv_heads = 0, head_width = 0;  ///< rotary, attention
   std::int64_t window = 0;                               ///< attention: keys that a query sees; 0: all before it
   std::int64_t cache = 0;                                ///< attention in generation: positions that its cache holds
-  double scale = 1;                                      ///< embedding: of the token's row
+  double scale = 1;                                      ///< embedding: of the token's row; linear: of the matmul
   std::int32_t constant = -1;                            ///< rotary: place in Part::constants of its table
   std::int64_t table_rows = 0;                           ///< embedding; head: rows of the table in memory
 

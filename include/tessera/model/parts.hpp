@@ -32,9 +32,11 @@ struct ParameterTensor {
   std::int64_t elements = 0;
   Initialization initialization = Initialization::zero;
   double standard_deviation = 0.0;  ///< of Initialization::normal
+  double bound = 0.0;               ///< of Initialization::uniform
   bool decays = false;              ///< AdamW's weight decay applies (two or more dimensions)
   bool is_table = false;            ///< vocabulary-sized: its unit does not count in shard.limit_all_gathers
   bool trains = true;               ///< false: it is frozen, and has neither a gradient nor an optimizer's state
+  bool is_adapter = false;          ///< of Architecture::adapters; these are the model's last tensors
   TensorId follows = {};  ///< the tensor behind which it lies in memory without a gap, as rows of one weight, or none
 
   /// The outputs of each matrix that it consists of, side by side; empty: it is one.
@@ -99,7 +101,7 @@ struct ModelParts {
   /// MLP parts save what the activation has made, instead of making it again in backward (memory.keep_activated).
   bool keeps_activated = false;
   GpuAttention attention = GpuAttention::own;  ///< whose kernels, on a GPU
-  DType logits = DType::fp32;  ///< the type in which a loss stores logits: fp32 or `compute` (precision.logits)
+  DType logits = DType::fp32;          ///< the type in which a loss stores logits: fp32 or `compute` (precision.logits)
   std::optional<Fp8Linears> fp8 = {};  ///< none: all linears multiply numbers of `compute` (precision.linear)
   /// Rows of PartialSums [rows, width] behind the residual gradient. The norm whose backward finishes that gradient
   /// makes them, and the bias of the projection in front of the norm takes its gradient from them. 0: there are none.
@@ -125,6 +127,8 @@ struct ModelParts {
   /// sequence]; or what GenerationInputs says.
   std::int64_t input_integers() const { return (documents ? 3 : 2) * tokens() + (generates() ? 2 * batch : 0); }
   std::int64_t parameter_count() const;
+  /// Returns the first tensor that trains. Where all or the adapters train, the ones behind it do, too.
+  TensorId first_trained_tensor() const;
   /// Returns the first part with a tensor that trains, at which backward ends; the end if nothing trains.
   PartId first_trained() const;
   bool trains() const { return first_trained() < parts.end_id(); }
@@ -171,6 +175,9 @@ ModelParts declare_generation(const Architecture& architecture, std::int64_t bat
 
 /// Returns "9 of 28 linears in fp8 (sides from 1024 on, gradients e5m2)"; empty if none may be.
 std::string describe_fp8(const ModelParts& model);
+
+/// Returns "rank 16, alpha 32, on ...; 41.9M of 8.07B parameters train"; empty without adapters.
+std::string describe_adapters(const ModelParts& model);
 
 /// Returns the first attention that sees all, or the first one if all have windows: `ModelParts::attention` is for it.
 const Layer& attention_layer(const ModelParts& model);

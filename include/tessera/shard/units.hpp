@@ -51,7 +51,8 @@ struct UnitLayout {
 
 /// Divides a model into units. `block`: a block each; `size`: neighbouring parts merged until they hold min_params
 /// elements (a remainder joins the unit before it); `model`: one unit. Except under `model`, vocabulary tables and the
-/// position table are separate units. Tensors of one unit all train, or none of them does. With `matrices_first` the
+/// position table are separate units. Tensors of one unit all train, or none of them does: a block with adapters is two
+/// units, and the small one that trains counts in no limit. With `matrices_first` the
 /// matrices of blocks lie before a unit's other tensors.
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
                              bool matrices_first = false);

@@ -36,16 +36,20 @@ __global__ void __launch_bounds__(kPlaceThreads)
 template <class T>
 __global__ void __launch_bounds__(kPlaceThreads)
     finish_input_kernel(Rows<const float> matmul, std::int64_t rows, std::int64_t columns, Rows<const T> before,
-                        Rows<T> output, bool aligned) {
+                        Rows<T> gradient, bool adds, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
   const StoredPack<float> sum = load_pack(matmul.at(at.row, at.column), at.left, aligned);
-  StoredPack<T> x{};
+  StoredPack<T> x{}, old{};
+  if (adds) old = load_pack(static_cast<const T*>(gradient.at(at.row, at.column)), at.left, aligned);
   if (before.data != nullptr) x = load_pack(before.at(at.row, at.column), at.left, aligned);
   float y[kPack];
 #pragma unroll
-  for (int i = 0; i < kPack; ++i) y[i] = before.data != nullptr ? sum[i] * gelu_slope<T>(x[i]) : sum[i];
-  store_pack(output.at(at.row, at.column), at.left, aligned, y);
+  for (int i = 0; i < kPack; ++i) {
+    y[i] = adds ? static_cast<float>(old[i]) + sum[i] : sum[i];
+    if (before.data != nullptr) y[i] *= gelu_slope<T>(x[i]);
+  }
+  store_pack(gradient.at(at.row, at.column), at.left, aligned, y);
 }
 
 template <class G>
@@ -70,11 +74,13 @@ void finish_linear(cudaStream_t stream, const FinishRows& r, const ConstView& bi
   });
 }
 
-void finish_input_gradient(cudaStream_t stream, const FinishRows& r, const ConstView& before, const View& output) {
-  const bool aligned = is_aligned(r.matmul) && is_aligned(before) && is_aligned(output);
-  with_float_type(output.dtype, [&]<class T>() {
+void finish_input_gradient(cudaStream_t stream, const FinishRows& r, const ConstView& before,
+                           const GradientView& gradient) {
+  const bool aligned = is_aligned(r.matmul) && is_aligned(before) && is_aligned(gradient.view);
+  with_float_type(gradient.view.dtype, [&]<class T>() {
     launch(stream, blocks_of_places(r.rows, r.columns), dim3(kPlaceThreads), 0, finish_input_kernel<T>,
-           rows_of<float>(r.matmul), r.rows, r.columns, rows_of<T>(before), rows_of<T>(output), aligned);
+           rows_of<float>(r.matmul), r.rows, r.columns, rows_of<T>(before), rows_of<T>(gradient.view), gradient.adds,
+           aligned);
   });
 }
 

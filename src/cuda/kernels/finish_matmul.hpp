@@ -20,8 +20,10 @@ struct FinishRows {
 /// first_row.
 void finish_linear(cudaStream_t stream, const FinishRows& r, const ConstView& bias, const ConstView& residual,
                    const View& output, const Dropout& dropout);
-/// Computes output = matmul * gelu'(before), or matmul alone if `before` is empty. Views start at first_row.
-void finish_input_gradient(cudaStream_t stream, const FinishRows& r, const ConstView& before, const View& output);
+/// Computes gradient = (matmul, with what it adds to) * gelu'(before), or without that factor if `before` is empty.
+/// Views start at first_row.
+void finish_input_gradient(cudaStream_t stream, const FinishRows& r, const ConstView& before,
+                           const GradientView& gradient);
 /// Computes gradient = or += matmul. The view starts at first_row.
 void finish_gradient(cudaStream_t stream, const FinishRows& r, const GradientView& gradient);
 

@@ -45,7 +45,7 @@ void CudaKernels::linear_forward(Stream& stream, const LinearForward& a) {
   p.m = a.tokens, p.n = a.out, p.k = a.in;
   p.a = {a.input, false};
   p.b = {a.weight, a.layout == WeightLayout::out_in};
-  p.c = a.residual, p.d = target;
+  p.c = a.residual, p.d = target, p.scale = a.scale;
   if (a.bias) p.epilogue = MatmulEpilogue::bias, p.operand = a.bias;
   if ((fuses_gelu_ || a.is_kept) && a.bias && a.output && a.activated && !a.residual && !a.dropout.on()) {
     Matmul fused = p;
@@ -78,14 +78,14 @@ void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
     p.m = a.tokens, p.n = a.in, p.k = a.out;
     p.a = {a.output_gradient, false};
     p.b = {a.weight, in_out};
-    p.d = a.input_gradient;
+    p.d = a.input_gradient, p.scale = a.scale;
     if (a.before_gelu) p.epilogue = MatmulEpilogue::gelu_backward, p.operand = a.before_gelu;
-    if (a.input_adds) {
+    if (a.input_adds && !a.before_gelu) {
       store_gradient_matmul(s, p, {a.input_gradient, true});
-    } else if (!matmuls_.run(s, p)) {
+    } else if (p.c = a.input_adds ? a.input_gradient : ConstView{}; !matmuls_.run(s, p)) {
       matmul_by_pieces(s, p, [&](const FinishRows& rows) {
         finish_input_gradient(s, rows, rows_from(a.before_gelu, rows.first_row),
-                              a.input_gradient.rows_from(rows.first_row));
+                              {a.input_gradient.rows_from(rows.first_row), a.input_adds});
       });
     }
   }
@@ -94,6 +94,7 @@ void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
     p.m = in_out ? a.in : a.out, p.n = in_out ? a.out : a.in, p.k = a.tokens;
     p.a = {in_out ? a.input : a.output_gradient, true};
     p.b = {in_out ? a.output_gradient : a.input, false};
+    p.scale = a.scale;
     store_gradient_matmul(s, p, a.weight_gradient);
   }
   if (a.bias_gradient && a.output_gradient_sums) {

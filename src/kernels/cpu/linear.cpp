@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <functional>
+
 #include "kernels/cpu/cpu_kernels.hpp"
 #include "kernels/cpu/dropout_mask.hpp"
 #include "kernels/cpu/gradient_row.hpp"
@@ -11,8 +14,10 @@ namespace {
 constexpr std::int64_t kFewestTiles = 8;
 constexpr std::int64_t kFewestInputTiles = 2;  ///< of a backward whose weight's tiles follow in the same loop
 
-/// Returns the factor of a matmul of two operands in fp8; 1 if they are not.
-float factor_of(const float* left, const float* right) { return left != nullptr ? *left * *right : 1.0f; }
+/// Returns the factor of a matmul's sums: that of the linear, and those of two operands in fp8.
+float factor_of(float scale, const float* left, const float* right) {
+  return left != nullptr ? scale * *left * *right : scale;
+}
 
 /// Tiles of activations [tokens, columns]: as big as a matmul's speed needs, but at least `fewest` if the shape allows.
 struct ActivationTiles {
@@ -71,7 +76,7 @@ class LinearBackwardTasks {
   }
 
  private:
-  /// Computes d input = or += d output W^T, taken through the GELU that made the input.
+  /// Computes d input = or += mask * scale * d output W^T, taken through the GELU that made the input.
   void input_gradient(std::int64_t task, ScratchLayout scratch) const {
     const Tile rows = input_.row_tile(task), columns = input_.column_tile(task);
     const Operand gradient{a_.output_gradient, false};
@@ -79,12 +84,21 @@ class LinearBackwardTasks {
     auto* c = scratch.take<float>(rows.size() * columns.size());
     tile_matmul(vector_, scratch, gradient.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(),
                 columns.size(), a_.out, false, c, columns.size());
-    const float factor = factor_of(a_.gradient_factor, a_.weight_factor);
+    const float factor = factor_of(a_.scale, a_.gradient_factor, a_.weight_factor);
     if (factor != 1) vector_.scale(c, factor, rows.size() * columns.size());
     const int type = storage_index(a_.input_gradient.dtype);
+    auto* other = a_.input_dropout.on() || a_.input_adds ? scratch.take<float>(columns.size()) : nullptr;
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += columns.size()) {
       void* out = a_.input_gradient.at(row, columns.begin);
+      if (a_.input_dropout.on()) {
+        DropoutMask(a_.input_dropout).fill_row(row, a_.in, columns.begin, columns.size(), other);
+        vector_.multiply(c, other, c, columns.size());
+      }
       if (a_.before_gelu) {
+        if (a_.input_adds) {
+          vector_.to_float[type](out, other, columns.size());
+          std::transform(c, c + columns.size(), other, c, std::plus());
+        }
         vector_.gelu_backward[type](c, a_.before_gelu.at(row, columns.begin), out, columns.size());
       } else {
         write_gradient_row(vector_, {a_.input_gradient, a_.input_adds}, row, columns.begin, c, columns.size());
@@ -105,7 +119,7 @@ class LinearBackwardTasks {
     const std::int64_t stride = direct ? gradient.view.stride : columns.size();
     tile_matmul(vector_, scratch, left.from(rows.begin, 0), right.from(0, columns.begin), rows.size(), columns.size(),
                 a_.tokens, false, c, stride);
-    const float factor = factor_of(a_.gradient_factor, a_.input_factor);
+    const float factor = factor_of(a_.scale, a_.gradient_factor, a_.input_factor);
     for (std::int64_t row = 0; factor != 1 && row < rows.size(); ++row)
       vector_.scale(c + row * stride, factor, columns.size());
     if (direct) return;
@@ -135,7 +149,7 @@ class LinearBackwardTasks {
 void CpuKernels::linear_forward(Stream&, const LinearForward& a) {
   const int type = storage_index(a.output ? a.output.dtype : a.activated.dtype);
   const ActivationTiles tiles(a.tokens, a.out, kFewestTiles);
-  const float factor = factor_of(a.input_factor, a.weight_factor);
+  const float factor = factor_of(a.scale, a.input_factor, a.weight_factor);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
     const Tile rows = tiles.row_tile(task), columns = tiles.column_tile(task);
     const Operand input{a.input, false};

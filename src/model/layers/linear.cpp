@@ -11,7 +11,7 @@ Arguments linear_of(const LayerCall& call) {
   const Layer& layer = call.layer;
   Arguments l;
   l.tokens = layer.rows, l.in = layer.in, l.out = layer.out;
-  l.layout = layer.layout;
+  l.layout = layer.layout, l.scale = static_cast<float>(layer.scale);
   l.weight = call.parameter(layer.weight, layer.layout == WeightLayout::in_out ? layer.out : layer.in);
   return l;
 }
@@ -26,6 +26,17 @@ ConstView branch_gradient(const LayerCall& call, BackwardTurn::Half half) {
   if (half != BackwardTurn::Half::weights)
     call.kernels.dropout(call.stream, gradient, masked, call.layer.rows, call.layer.out, dropout);
   return masked;
+}
+
+/// Returns what the linear multiplies: its input, or that with an adapter's dropout.
+ConstView dropped_input(const LayerCall& call, const Dropout& dropout) {
+  const View input = call.view(call.layer.inputs[0]);
+  if (!dropout.on()) return input;
+  const Layer& layer = call.layer;
+  const View dropped{call.kernel_scratch([&] { return layer.rows * layer.in * size_of(call.model.compute); }),
+                     call.model.compute, layer.in};
+  call.kernels.dropout(call.stream, input, dropped, layer.rows, layer.in, dropout);
+  return dropped;
 }
 
 /// An operand [rows, columns] of a linear's matmuls. A null `view` stands for none.
@@ -65,7 +76,7 @@ void take_to_fp8(const LayerCall& call, std::initializer_list<Operand> operands)
 void linear_forward(const LayerCall& call) {
   const Layer& layer = call.layer;
   auto l = linear_of<LinearForward>(call);
-  l.input = call.view(layer.inputs[0]);
+  l.input = dropped_input(call, call.adapter_dropout());
   l.bias = call.parameter(layer.bias, layer.out);
   l.output = call.view(layer.outputs[0]);
   if (layer.outputs.size() > 1 && call.is_wanted(layer.outputs[1])) {
@@ -73,6 +84,7 @@ void linear_forward(const LayerCall& call) {
     l.is_kept = call.model.keeps_activated;
   }
   if (layer.outputs[0].matrix == kPartOutput) l.residual = call.view({kPartInput, 0, layer.out});
+  if (layer.adds_output) l.residual = l.output;
   l.dropout = call.dropout();
   if (layer.is_fp8) {
     take_to_fp8(
@@ -92,15 +104,17 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
   if (joins) l.output_gradient_sums = call.residual_gradient_sums();
   if (half != Half::weights) {
     l.input_gradient = call.gradient(input), l.input_adds = layer.adds_gradient;
+    l.input_dropout = call.adapter_dropout();
     if (from.again == Matrix::Again::by_gelu) {
-      l.before_gelu = call.view({from.gradient_with, input.offset, input.stride});
-      if (from.feeds_gradient && !call.is_saved(input))
-        call.kernels.gelu(call.stream, l.before_gelu, call.view(input), layer.rows, layer.in);
+      const View before_gelu = call.view({from.gradient_with, input.offset, input.stride});
+      if (layer.ends_gradient) l.before_gelu = before_gelu;
+      if (!layer.adds_gradient && from.feeds_gradient && !call.is_saved(input))
+        call.kernels.gelu(call.stream, before_gelu, call.view(input), layer.rows, layer.in);
     }
   }
   if (half != Half::input) {
     l.weight_gradient = call.parameter_gradient(layer.weight, l.weight.stride);
-    if (l.weight_gradient) l.input = call.view(input);
+    if (l.weight_gradient) l.input = dropped_input(call, call.adapter_dropout());
     l.bias_gradient = call.parameter_gradient(layer.bias, layer.out);
   }
   if (layer.is_fp8) {

@@ -86,7 +86,7 @@ TEST_CASE("finish: an input's gradient is the matmul times GELU's slope", "[line
       const FinishingGpu gpu(size);
       const Tensor matmul = gpu.random(DType::fp32, 1), before = gpu.random(dtype, 2);
       const OnDevice m = gpu.put(matmul), u = gpu.put(before), dx = gpu.put(before);
-      finish_input_gradient(gpu.native(), gpu.finish_rows(m, matmul), u.view(before), dx.view(before));
+      finish_input_gradient(gpu.native(), gpu.finish_rows(m, matmul), u.view(before), {dx.view(before), false});
       gpu.stream->synchronize();
       Tensor output(size.rows, size.columns, dtype);
       dx.read(output);
