@@ -75,11 +75,13 @@ std::vector<WantedRun> wanted_of(const StepSchedule& schedule, const UnitLayout&
   float* to = memory.data();
   for (const StateKind kind : kinds) {
     for (const Unit& unit : layout.units) {
+      if (!unit.trains) continue;
       const std::int64_t count = unit.share(layout.world);
       for (const TensorRun& run : runs_in_slice(schedule.model, unit, rank * count, count)) {
-        if (tensors[static_cast<std::size_t>(run.tensor.number())].keeps(kind))
-          wanted.push_back({kind, run.tensor.number(), run.first, run.count, to + run.offset,
-                            dtype_of(kind, schedule.policy.moments)});
+        const std::int64_t number = run.tensor - schedule.model.first_trained_tensor();
+        if (tensors[static_cast<std::size_t>(number)].keeps(kind))
+          wanted.push_back(
+              {kind, number, run.first, run.count, to + run.offset, dtype_of(kind, schedule.policy.moments)});
       }
       to += count;
     }

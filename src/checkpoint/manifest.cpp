@@ -25,9 +25,31 @@ constexpr std::int64_t kLargestManifest = 1LL << 30;
 constexpr std::string_view kChecksumKey = "\"checksum\": \"";
 constexpr std::size_t kHexDigits = 16;
 
-/// Weights alone have another name than a checkpoint, so that versions that do not know them refuse them.
+constexpr const char* kAdapterFormat = "tessera adapters";
+
+/// Weights and adapters alone have another name than a checkpoint, so that versions that do not know them refuse them.
 const char* format_of(StateContent content) {
   return content == StateContent::full ? "tessera checkpoint" : "tessera weights";
+}
+
+Json adapters_json(const Adapters& adapters) {
+  return {{"rank", adapters.rank},
+          {"alpha", adapters.alpha},
+          {"dropout", adapters.dropout},
+          {"rank_stabilized", adapters.is_rank_stabilized},
+          {"modules", adapters.targets}};
+}
+
+Adapters read_adapters(const Fields& fields) {
+  Adapters adapters{fields.count("rank"), fields.number("alpha"), fields.number("dropout"),
+                    fields.flag("rank_stabilized")};
+  if (adapters.rank < 1 || !(adapters.dropout >= 0 && adapters.dropout < 1))
+    fields.refuse("rank, dropout", "a rank from 1 on, and a dropout from 0 to 1, are needed");
+  for (const auto& module : fields.list("modules")) {
+    if (!module.is_string()) fields.refuse("modules", "names are needed");
+    adapters.targets.push_back(module.get<std::string>());
+  }
+  return adapters;
 }
 
 std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
@@ -171,13 +193,14 @@ Manifest parse_manifest(const nlohmann::json& json, const std::filesystem::path&
   Manifest manifest;
   const std::string format = fields.text("format");
   if (format == format_of(StateContent::weights)) manifest.content = StateContent::weights;
-  if (format != format_of(manifest.content))
-    fields.refuse("format", "\"tessera checkpoint\" or \"tessera weights\" is needed");
+  if (format != format_of(manifest.content) && format != kAdapterFormat)
+    fields.refuse("format", "\"tessera checkpoint\", \"tessera weights\" or \"tessera adapters\" is needed");
   manifest.step = fields.count("step");
   const Fields grid = fields.object("grid");
   manifest.grid = {grid.count("world"), grid.count("shard_group"), grid.count("replicas"), grid.count("ranks_per_node"),
                    grid.text("strategy")};
   manifest.architecture = fields.architecture("model", path);
+  if (format == kAdapterFormat) manifest.architecture.adapters = read_adapters(fields.object("lora"));
   for (const auto& tensor : fields.list("tensors")) manifest.tensors.push_back(Fields::tensor(tensor, fields));
   if (!fields.is_null("data")) {
     const Fields data = fields.object("data");
@@ -218,13 +241,17 @@ Manifest parse_manifest(const nlohmann::json& json, const std::filesystem::path&
 }  // namespace
 
 std::string manifest_text(const Manifest& manifest) {
-  Json json = {{"format", format_of(manifest.content)}, {"schema", kCheckpointSchema}, {"step", manifest.step}};
+  const Adapters& adapters = manifest.architecture.adapters;
+  Json json = {{"format", adapters.on() ? kAdapterFormat : format_of(manifest.content)},
+               {"schema", kCheckpointSchema},
+               {"step", manifest.step}};
   json["grid"] = {{"world", manifest.grid.world},
                   {"shard_group", manifest.grid.shard_group},
                   {"replicas", manifest.grid.replicas},
                   {"ranks_per_node", manifest.grid.ranks_per_node},
                   {"strategy", manifest.grid.strategy}};
   json["model"] = config_of(manifest.architecture);
+  if (adapters.on()) json["lora"] = adapters_json(adapters);
   Json tensors = Json::array();
   for (const TensorRecord& tensor : manifest.tensors) {
     tensors.push_back({{"name", tensor.name}, {"shape", tensor.shape}});

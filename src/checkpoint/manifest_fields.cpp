@@ -36,6 +36,11 @@ double Fields::number(const char* key) const {
   return at(key).get<double>();
 }
 
+bool Fields::flag(const char* key) const {
+  if (!at(key).is_boolean()) refuse(key, "true or false is needed");
+  return at(key).get<bool>();
+}
+
 std::string Fields::text(const char* key) const {
   if (!at(key).is_string()) refuse(key, "a text is needed");
   return at(key).get<std::string>();

@@ -20,6 +20,7 @@ class Fields {
   std::int64_t count(const char* key) const { return count(at(key), key, *this); }
   static std::int64_t count(const Json& value, const char* key, const Fields& fields);
   double number(const char* key) const;
+  bool flag(const char* key) const;
   std::string text(const char* key) const;
   const Json& list(const char* key) const;
   Fields object(const char* key) const { return of(at(key), key); }

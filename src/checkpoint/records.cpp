@@ -1,5 +1,7 @@
 #include "tessera/checkpoint/records.hpp"
 
+#include <algorithm>
+
 namespace tessera {
 
 std::span<const StateKind> kinds_of(StateContent content) {
@@ -12,6 +14,7 @@ std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& ten
   std::vector<TensorRecord> records;
   records.reserve(tensors.size());
   for (const ParameterTensor& tensor : tensors) {
+    if (!tensor.trains) continue;
     const OptimizerRules& rules = rules_of(optimizer);
     const auto& keeps = tensor.is_block_matrix() ? rules.keeps : rules_of(rules.others).keeps;
     TensorRecord& record = records.emplace_back(tensor.name, tensor.shape, tensor.elements);
@@ -35,6 +38,11 @@ std::int64_t elements_of(const std::vector<ElementRun>& runs, StateKind kind,
 
 std::int64_t bytes_of(const std::vector<ElementRun>& runs, StateKind kind, const std::vector<TensorRecord>& tensors) {
   return elements_of(runs, kind, tensors) * size_of(dtype_of(kind, tensors));
+}
+
+std::string Manifest::option(std::string_view name) const {
+  const auto found = std::ranges::find(options, name, &NamedTexts::value_type::first);
+  return found == options.end() ? std::string() : found->second;
 }
 
 std::int64_t FileRecord::elements() const {

@@ -149,8 +149,12 @@ int run_inspect(const std::filesystem::path& path) {
   log.info(fmt::format("grid       {} ({} per node), shard group {}, strategy {}; {}", counted(m.grid.world, "rank"),
                        m.grid.ranks_per_node, m.grid.shard_group, shown(m.grid.strategy),
                        counted(std::ranges::count_if(m.files, &FileRecord::is_shard), "shard")));
-  log.info(fmt::format("model      {}, {} parameters: {}", name_of(m.architecture.family), format_count(parameters),
-                       describe(m.architecture)));
+  const Adapters& adapters = m.architecture.adapters;
+  log.info(fmt::format("model      {}, {} {}: {}", name_of(m.architecture.family), format_count(parameters),
+                       adapters.on() ? "parameters of adapters" : "parameters", describe(m.architecture)));
+  if (adapters.on())
+    log.info(
+        fmt::format("adapters   {}; of the weights in {}", describe(adapters), shown(m.option("model.from"), 1000)));
   if (m.data.known) {
     log.info(fmt::format("data       sample {} is next; {} samples of {} tokens per step, order {}, corpus {}",
                          m.data.next_sample, m.data.global_batch, m.data.sequence, shown(m.data.order),
@@ -193,12 +197,33 @@ int run_import(const std::filesystem::path& source, const std::filesystem::path&
   return static_cast<int>(ExitCode::finished);
 }
 
+namespace {
+
+int export_adapters(const std::filesystem::path& target, const CheckpointReader& reader, const ExportOptions& options) {
+  if (options.optimizer) {
+    throw refuse("export.optimizer", true)
+        .because("a folder of PEFT has no place for the optimizer's state")
+        .use("false, or export.merged = true");
+  }
+  const DType dtype = options.dtype.value_or(DType::fp32);
+  write_peft(target, reader, dtype);
+  Log(0, 1).info(fmt::format("adapters of step {} of {} exported to {} in {}, as PEFT has them", reader.manifest().step,
+                             reader.folder().string(), target.string(), name_of(dtype)));
+  return static_cast<int>(ExitCode::finished);
+}
+
+}  // namespace
+
 int run_export(const std::filesystem::path& path, const std::filesystem::path& target, const ExportOptions& options) {
   if (target.extension() == ".bin") {
     throw refusal("{} would be a model file of llm.c, which only earlier versions write", target.string())
         .hint("Name a folder, which Transformers loads");
   }
   const CheckpointReader reader(checkpoint_at(path));
+  const bool has_adapters = reader.manifest().architecture.adapters.on();
+  if (options.merged && !has_adapters)
+    throw refuse("export.merged", true).because("{} has no adapters", reader.folder().string()).use("false");
+  if (has_adapters && !options.merged) return export_adapters(target, reader, options);
   const std::optional<DType> origin = dtype_of_origin(reader.folder(), reader.manifest());
   const bool keeps = !options.dtype && origin;
   const DType dtype = options.dtype.value_or(origin.value_or(DType::fp32));

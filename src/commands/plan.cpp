@@ -56,6 +56,14 @@ std::string activated_text(const ModelParts& model) {
                      model.keeps_activated ? "kept for backward" : "made again in backward");
 }
 
+/// Says what of a model with adapters trains, and what that saves.
+std::string adapters_text(const RunShape& shape, const PlannedRun& planned) {
+  const std::string adapters = describe_adapters(planned.schedule.model);
+  if (adapters.empty()) return "";
+  return fmt::format("adapters: {}; {} bytes per rank to allocate, {} less than where all weights train\n", adapters,
+                     limited_bytes(planned.schedule, planned.plan), saved_by_freezing(shape, planned));
+}
+
 /// Says what a plan assumes of a corpus that it does not read.
 std::string documents_text(const DataOptions& data) {
   if (data.document_mask != Tristate::automatic || packs_documents(data) || data.source == "synthetic") return "";
@@ -77,8 +85,8 @@ std::string headline(const ResolvedRun& run, const std::optional<RunCost>& lengt
              shape.ranks_per_node, counted(shape.policy.accumulation, "micro-step"), counted(model.batch, "sequence"),
              model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce),
              model.fp8 ? ", " + describe_fp8(model) : "", activated_text(model)) +
-         (length ? describe(*length) + "\n" : "") + (decided.empty() ? "" : fmt::format("resolved: {}\n", decided)) +
-         documents_text(run.options.data) +
+         adapters_text(shape, run.planned) + (length ? describe(*length) + "\n" : "") +
+         (decided.empty() ? "" : fmt::format("resolved: {}\n", decided)) + documents_text(run.options.data) +
          (every == 0 ? "" : fmt::format("replay: {}\n", describe_replays(run.planned.schedule, every)));
 }
 

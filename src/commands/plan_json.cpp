@@ -67,6 +67,12 @@ Json plan_json(const std::string& model, const ResolvedRun& run, const std::opti
   }
   json["reductions"] = reductions_json(reduction_rows(shape));
   json["recomputations"] = recomputations_json(recomputation_rows(shape));
+  if (const Adapters& adapters = shape.architecture.adapters; adapters.on()) {
+    json["adapters"] = {{"rank", adapters.rank},
+                        {"alpha", adapters.alpha},
+                        {"modules", adapters.targets},
+                        {"saved_by_freezing", saved_by_freezing(shape, run.planned)}};
+  }
   json["fit"] = fit ? fit_json(*fit) : Json();
   const std::optional<RunCost> length = planned_cost(run, cluster);
   json["length"] = length ? cost_json(*length) : Json();

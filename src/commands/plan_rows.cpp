@@ -58,6 +58,13 @@ std::vector<ReductionRow> reduction_rows(const RunShape& shape) {
   return rows;
 }
 
+std::int64_t saved_by_freezing(const RunShape& shape, const PlannedRun& planned) {
+  RunShape all = shape;
+  all.architecture.adapters = {};
+  const PlannedRun trained = plan_shape(all);
+  return limited_bytes(trained.schedule, trained.plan) - limited_bytes(planned.schedule, planned.plan);
+}
+
 std::vector<RecomputationRow> recomputation_rows(const RunShape& shape) {
   std::vector<Recomputation> all{{}, {true, false, 1, 1, {}}, {false, true, 1, 1, {}}, Recomputation::all_blocks()};
   const Recomputation& chosen = shape.policy.recomputation;

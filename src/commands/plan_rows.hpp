@@ -26,6 +26,9 @@ struct ReductionRow {
 /// Plans the run under both settings of shard.reduce; empty if there is no difference (one micro-step or one rank).
 std::vector<ReductionRow> reduction_rows(const RunShape& shape);
 
+/// Returns the bytes per rank that a planned run with adapters allocates less than if all its weights trained.
+std::int64_t saved_by_freezing(const RunShape& shape, const PlannedRun& planned);
+
 /// What one recomputation saves and costs, per rank.
 struct RecomputationRow {
   Recomputation recomputation;

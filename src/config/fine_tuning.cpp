@@ -17,6 +17,7 @@ namespace {
 // the schedule's default. AdamW's first steps have the full size whatever the gradient; the warm-up keeps them from
 // undoing what the model knows.
 constexpr double kRate = 2e-5;
+constexpr double kAdapterRate = 2e-4;  ///< of adapters, which begin at zero
 constexpr double kEpochs = 1.0;
 constexpr std::int64_t kWarmupPercent = 3;
 constexpr double kMinutes = 30.0;  ///< between checkpoints, because without any the result would be lost
@@ -52,7 +53,7 @@ void require_named_data(const Options& options, bool is_job) {
 
 Options with_fine_tuning(Options options) {
   if (!is_fine_tuning(options)) return options;
-  if (options.is_open("optim.lr")) options.optim.lr = kRate;
+  if (options.is_open("optim.lr")) options.optim.lr = options.lora.on() ? kAdapterRate : kRate;
   if (takes_epochs(options)) options.train.epochs = kEpochs;
   if (takes_minutes(options)) options.checkpoint.every_minutes = kMinutes;
   if (options.optim.min_lr > options.optim.lr) {

@@ -294,6 +294,28 @@ void add_shard(Rows& rows) {
       "that fits plan.memory (train: or its device)");
 }
 
+void add_lora(Rows& rows) {
+  const Section lora(rows, &O::lora, kTraining | kPlan);
+  using S = LoraOptions;
+  lora.integer("lora.rank", &S::rank, 0, 1 << 16,
+               "rank of the adapters that train instead of the model's weights (LoRA, as PEFT computes it); 0: that of "
+               "lora.from, or no adapters");
+  lora.number("lora.alpha", &S::alpha, {0.0, kInfinity},
+              "what an adapter adds is multiplied by alpha / rank; 0: as in lora.from, else twice the rank");
+  lora.number("lora.dropout", &S::dropout, {0.0, 1.0, false, true},
+              "dropout of what each adapter reads (on CPUs only)");
+  lora.text("lora.targets", &S::targets, "all, or list of modules",
+            "linears of blocks that have adapters, as Hugging Face folders name them: q_proj,v_proj");
+  lora.choice("lora.rank_stabilized", &S::rank_stabilized, "multiply by alpha / sqrt(rank) instead (rsLoRA)");
+  lora.text(
+          "lora.from", &S::from, "folder",
+          "adapter to begin with, as PEFT saves it: adapter_config.json and adapter_model.safetensors; rank and alpha "
+          "must be its own where they are given. eval and generate: the adapter of the model")
+      .also_by(kUsing);
+  lora.text("lora.base_hash", &S::base_hash, "16 hexadecimal digits",
+            "the hash that the weights of model.from must have; config.ini and checkpoints say it");
+}
+
 void add_resources(Rows& rows) {
   const Section precision(rows, &O::precision, kTraining | kPlan);
   const Section memory(rows, &O::memory, kTraining | kPlan);
@@ -435,6 +457,9 @@ void add_commands(Rows& rows) {
               "(docs/manual/schedule_json.md)");
   export_.choice("export.optimizer", &ExportOptions::optimizer,
                  "write state.h5 as well: full parameters, the optimizer's state and its scalars");
+  export_.choice(
+      "export.merged", &ExportOptions::merged,
+      "of a run with adapters: the whole model with these added to its weights, instead of a folder of PEFT");
   export_.choice("export.dtype", &ExportOptions::dtype,
                  "type of exported weights; source: that of the weights which the model began from, else fp32");
   export_.bytes("export.largest_file", &ExportOptions::largest_file,
@@ -532,8 +557,8 @@ void add_sweep(Rows& rows) {
 
 Rows make_table() {
   Rows rows;
-  for (const auto add : {add_run, add_model, add_data, add_train, add_optim, add_shard, add_resources, add_files,
-                         add_commands, add_generate, add_eval, add_sweep}) {
+  for (const auto add : {add_run, add_model, add_data, add_train, add_optim, add_shard, add_lora, add_resources,
+                         add_files, add_commands, add_generate, add_eval, add_sweep}) {
     add(rows);
   }
   return rows;
@@ -566,6 +591,7 @@ std::string_view section_title(std::string_view section) {
       {"train", "steps and batches"},
       {"optim", "AdamW or Muon, and the learning rate"},
       {"shard", "what is split over the ranks, and when it is gathered"},
+      {"lora", "adapters that train instead of the model's weights"},
       {"precision", "fp32, bf16 or fp16 (master weights are fp32)"},
       {"memory", "memory against time"},
       {"grid", "nodes and ranks"},

@@ -81,8 +81,7 @@ Refusal no_value(const std::string& name) {
 
 /// What other programs have an option for, and Tessera has not.
 constexpr std::pair<std::string_view, std::string_view> kNotOptions[] = {
-    {"lora.", "There are no adapters: a training from weights (model.from) trains all of them"},
-    {"peft", "There are no adapters: a training from weights (model.from) trains all of them"},
+    {"peft", "Adapters are options of lora: lora.rank, lora.from"},
     {"wandb", "tessera-report RUN --wandb makes a run of Weights & Biases from one of Tessera"}};
 
 Refusal unknown_option(const Setting& setting) {

@@ -84,6 +84,9 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   if (options.precision.linear == LinearPrecision::compute)
     add_unused(out, "precision.linear = compute rounds nothing to fp8",
                {"precision.fp8_gradients", "precision.fp8_scale", "precision.fp8_smallest"});
+  if (!options.lora.on())
+    add_unused(out, "without lora.rank and lora.from there are no adapters",
+               {"lora.alpha", "lora.dropout", "lora.targets", "lora.rank_stabilized", "lora.base_hash"});
   const bool adds = options.plan.view >= PlanView::timeline;
   if (options.plan.format == PlanFormat::json && !adds)
     out.push_back({"plan.view", "plan.format = json always has the table, the schedule and the units"});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "convert/merge.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/shard_file.hpp"
@@ -13,6 +14,7 @@
 #include "tessera/files/hdf5_data.hpp"
 #include "tessera/formats/hugging_face.hpp"
 #include "tessera/formats/hugging_face_json.hpp"
+#include "tessera/formats/peft.hpp"
 
 namespace tessera {
 
@@ -59,6 +61,16 @@ std::string safetensors_header(const std::vector<TensorRecord>& tensors, const W
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t size = text.size();
   return std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
+}
+
+void write_weights(const std::filesystem::path& folder, const TensorStream& weights, const WeightFile& file,
+                   DType dtype) {
+  SequentialFile out(folder / file.name);
+  const std::string header = safetensors_header(weights.tensors, file, dtype);
+  out.append(header.data(), static_cast<std::int64_t>(header.size()));
+  for (const std::size_t i : file.tensors)
+    weights.read(i, [&](std::int64_t, std::span<const float> values) { append_as(out, dtype, values); });
+  out.finish();
 }
 
 void write_index(const std::filesystem::path& folder, const std::vector<TensorRecord>& tensors,
@@ -135,25 +147,31 @@ void import_hugging_face(const std::filesystem::path& source, const std::filesys
   folder.finish();
 }
 
+void write_peft(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype) {
+  const Manifest& manifest = checkpoint.manifest();
+  FreshFolder folder(path);
+  TensorStream adapters = stream_of(checkpoint);
+  for (TensorRecord& tensor : adapters.tensors) tensor.name.insert(0, kPeftPrefix);
+  WeightFile file;
+  file.name = kPeftWeights;
+  for (std::size_t i = 0; i < adapters.tensors.size(); ++i) file.tensors.push_back(i);
+  write_weights(folder.beside(), adapters, file, dtype);
+  const nlohmann::ordered_json config = peft_config(manifest.architecture, manifest.option("model.from"));
+  write_text_atomically(folder.beside() / kPeftConfig, config.dump(2) + "\n");
+  folder.finish();
+}
+
 bool write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
                         std::int64_t largest_file, bool full_state) {
   if (full_state && checkpoint.manifest().content == StateContent::weights) {
     throw refuse("export.optimizer", true).because("{} holds weights only", checkpoint.folder().string()).use("false");
   }
+  const bool merges = checkpoint.manifest().architecture.adapters.on();
+  const TensorStream weights = merges ? merged_stream(checkpoint) : stream_of(checkpoint);
   FreshFolder folder(path);
-  const auto& tensors = checkpoint.manifest().tensors;
-  const auto files = divide_into_files(tensors, dtype, largest_file);
-  for (const WeightFile& file : files) {
-    SequentialFile out(folder.beside() / file.name);
-    const std::string header = safetensors_header(tensors, file, dtype);
-    out.append(header.data(), static_cast<std::int64_t>(header.size()));
-    for (const std::size_t i : file.tensors) {
-      stream_tensor(checkpoint, StateKind::parameter, i,
-                    [&](std::int64_t, std::span<const float> values) { append_as(out, dtype, values); });
-    }
-    out.finish();
-  }
-  if (files.size() > 1) write_index(folder.beside(), tensors, files);
+  const auto files = divide_into_files(weights.tensors, dtype, largest_file);
+  for (const WeightFile& file : files) write_weights(folder.beside(), weights, file, dtype);
+  if (files.size() > 1) write_index(folder.beside(), weights.tensors, files);
   nlohmann::ordered_json config = config_of(checkpoint.manifest().architecture);
   if (const auto origin = copy_companions_of(checkpoint.folder(), checkpoint.manifest(), folder.beside());
       !origin.empty()) {

@@ -62,13 +62,6 @@ std::filesystem::path kept_of(const std::filesystem::path& checkpoint) {
   return {};
 }
 
-std::string option_of(const Manifest& manifest, const std::string& name) {
-  for (const auto& [key, value] : manifest.options) {
-    if (key == name) return value;
-  }
-  return {};
-}
-
 /// Copies those files of `from` that exist.
 template <class Names>
 void copy_files(const std::filesystem::path& from, const std::filesystem::path& to, const Names& names) {
@@ -148,7 +141,7 @@ std::filesystem::path companions_at(const std::filesystem::path& path) {
 
 std::filesystem::path companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest) {
   if (auto kept = kept_of(checkpoint); !kept.empty()) return kept;
-  const std::string from = option_of(manifest, "model.from");
+  const std::string from = manifest.option("model.from");
   return from.empty() ? std::filesystem::path() : companions_at(from);
 }
 
@@ -181,7 +174,7 @@ void keep_chat_template(const std::filesystem::path& companions, const std::file
 std::filesystem::path copy_companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest,
                                          const std::filesystem::path& to) {
   const std::filesystem::path kept = kept_of(checkpoint), from = companions_of(checkpoint, manifest);
-  copy_companions(from, to, kept.empty() ? option_of(manifest, "data.tokenizer") : "");
+  copy_companions(from, to, kept.empty() ? manifest.option("data.tokenizer") : "");
   if (const auto named = tokenizer_in(to); named != to) copy_tokenizer(named, to);
   return !from.empty() && is_file(from / "config.json") ? from : std::filesystem::path();
 }
@@ -205,7 +198,7 @@ bool finish_tokenizer(const std::filesystem::path& folder) {
 }
 
 bool add_byte_tokenizer(const Manifest& manifest, const std::filesystem::path& folder) {
-  const std::string tokenizer = option_of(manifest, "data.tokenizer");
+  const std::string tokenizer = manifest.option("data.tokenizer");
   const bool is_bytes = tokenizer == "bytes" || (tokenizer.empty() && manifest.architecture.vocab == kBytes);
   const bool has_another = std::ranges::any_of(kVocabularyFiles, [&](auto* name) { return is_file(folder / name); });
   if (!manifest.data.known || !is_bytes || has_another) return false;

@@ -10,8 +10,13 @@ constexpr std::int64_t kPiece = 1 << 20;  // elements
 
 }  // namespace
 
-void stream_tensor(const CheckpointReader& checkpoint, StateKind kind, std::size_t tensor,
-                   const std::function<void(std::int64_t first, std::span<const float> values)>& use) {
+TensorStream stream_of(const CheckpointReader& checkpoint) {
+  return {checkpoint.manifest().tensors, [&checkpoint](std::size_t tensor, const UsePiece& use) {
+            stream_tensor(checkpoint, StateKind::parameter, tensor, use);
+          }};
+}
+
+void stream_tensor(const CheckpointReader& checkpoint, StateKind kind, std::size_t tensor, const UsePiece& use) {
   const std::int64_t all = checkpoint.manifest().tensors[tensor].elements;
   std::vector<float> values(static_cast<std::size_t>(std::min(kPiece, all)));
   for (std::int64_t first = 0; first < all; first += kPiece) {

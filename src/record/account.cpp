@@ -19,8 +19,10 @@ namespace {
 
 std::string model_line(const PlannedRun& planned) {
   const ModelParts& model = planned.schedule.model;
-  return fmt::format("model      {}, {} parameters: {}, sequence {}", name_of(model.architecture.family),
-                     format_count(model.parameter_count()), describe(model.architecture), model.sequence);
+  const std::string adapters = describe_adapters(model);
+  return fmt::format("model      {}, {} parameters: {}, sequence {}{}", name_of(model.architecture.family),
+                     format_count(model.parameter_count()), describe(model.architecture), model.sequence,
+                     adapters.empty() ? "" : "\nadapters   " + adapters);
 }
 
 /// " (after forward units stay split over 2 ranks)", or nothing.

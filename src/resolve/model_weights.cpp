@@ -1,17 +1,35 @@
 #include "tessera/resolve/model_weights.hpp"
 
+#include <algorithm>
+#include <sstream>
+
+#include "tessera/base/refuse.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
+#include "tessera/model/initialize.hpp"
+#include "tessera/resolve/adapters.hpp"
 #include "tessera/resolve/architecture.hpp"
 #include "tessera/resolve/origin.hpp"
 
 namespace tessera {
 
-ModelWeights::ModelWeights(RankContext& context, const ModelOptions& options) : from_(options.from) {
+namespace {
+
+/// Reads parameters of the tensor with this number in the manifest.
+void read_checkpoint(const CheckpointReader& checkpoint, std::int64_t tensor, std::int64_t first,
+                     std::span<float> out) {
+  const WantedRun want{StateKind::parameter, tensor, first, std::ssize(out), out.data()};
+  checkpoint.read({&want, 1}, 1);
+}
+
+}  // namespace
+
+ModelWeights::ModelWeights(RankContext& context, const Options& options, bool begins)
+    : context_(context), seed_(static_cast<std::uint64_t>(options.run.seed)), from_(options.model.from) {
   std::string found, text;
-  if (!options.from.empty()) {
+  if (!from_.empty()) {
     if (context.rank() == 0) {
-      if (const auto checkpoint = checkpoint_in(options.from)) {
+      if (const auto checkpoint = checkpoint_in(from_)) {
         found = checkpoint->string();
         text = read_manifest_text(found);
       }
@@ -19,30 +37,74 @@ ModelWeights::ModelWeights(RankContext& context, const ModelOptions& options) : 
     folder_ = context.control().broadcast(found);
   }
   if (folder_.empty()) {
-    architecture_ = resolve_architecture(options);
-    return;
+    architecture_ = resolve_architecture(options.model);
+  } else {
+    const FileShare share{static_cast<std::size_t>(context.rank()), static_cast<std::size_t>(context.size())};
+    checkpoint_ =
+        std::make_unique<CheckpointReader>(folder_, manifest_from(context.control().broadcast(text), folder_), share);
+    architecture_ = resolve_architecture(options.model, checkpoint_->manifest().architecture);
   }
-  const FileShare share{static_cast<std::size_t>(context.rank()), static_cast<std::size_t>(context.size())};
-  checkpoint_ =
-      std::make_unique<CheckpointReader>(folder_, manifest_from(context.control().broadcast(text), folder_), share);
-  architecture_ = resolve_architecture(options, checkpoint_->manifest().architecture);
+  add_adapters(options, begins);
+}
+
+void ModelWeights::add_adapters(const Options& options, bool begins) {
+  if (!options.lora.on()) return;
+  if (architecture_.adapters.on()) {
+    throw refuse("model.from", from_.string())
+        .because("it holds adapters, and [lora] asks for others")
+        .hint("Go on with its own by checkpoint.resume, or export it with export.merged = true and begin from that");
+  }
+  if (!options.lora.from.empty() && begins) peft_ = std::make_unique<PeftFolder>(options.lora.from, architecture_);
+  architecture_.adapters = adapters_of(options, architecture_, peft_.get());
 }
 
 void ModelWeights::open(const std::vector<ParameterTensor>& expected) {
-  if (!from_.empty() && checkpoint_ == nullptr) hugging_face_ = std::make_unique<HuggingFaceWeights>(from_, expected);
+  expected_ = {expected.begin(), expected.end()};
+  const auto first = std::ranges::find(expected_, true, &ParameterTensor::is_adapter);
+  first_adapter_ = TensorId(first - expected_.begin());
+  if (checkpoint_ != nullptr && checkpoint_->manifest().architecture.adapters.on()) {
+    base_ = std::make_unique<BaseWeights>(checkpoint_->manifest());
+    base_->require(base_hash());
+  }
+  if (!from_.empty() && checkpoint_ == nullptr)
+    hugging_face_ = std::make_unique<HuggingFaceWeights>(from_, std::vector(expected_.begin(), first));
+}
+
+std::string ModelWeights::base_hash() const {
+  const ReadTensor read = [this](auto... what) { read_base(what...); };
+  std::string mine;
+  for (TensorId id(context_.rank()); id < first_adapter_; id = id + context_.size())
+    mine += fmt::format("{} ", tensor_hash(read, id, expected_[id].elements));
+  std::vector<std::istringstream> of_ranks;
+  for (const std::string& one : context_.control().all_gather(mine)) of_ranks.emplace_back(one);
+  std::vector<std::uint64_t> hashes(static_cast<std::size_t>(first_adapter_.number()));
+  for (std::size_t i = 0; i < hashes.size(); ++i) of_ranks[i % of_ranks.size()] >> hashes[i];
+  return model_hash(hashes);
 }
 
 TensorSource ModelWeights::source() const {
-  if (hugging_face_ != nullptr) {
-    return
-        [this](TensorId tensor, std::int64_t first, std::span<float> out) { hugging_face_->read(tensor, first, out); };
-  }
-  if (checkpoint_ == nullptr) return {};
+  if (from_.empty()) return {};
   return [this](TensorId tensor, std::int64_t first, std::span<float> out) {
-    const WantedRun want{StateKind::parameter, tensor.number(), first, static_cast<std::int64_t>(out.size()),
-                         out.data()};
-    checkpoint_->read({&want, 1}, 1);
+    tensor < first_adapter_ ? read_base(tensor, first, out) : read_adapter(tensor, first, out);
   };
+}
+
+void ModelWeights::read_base(TensorId tensor, std::int64_t first, std::span<float> out) const {
+  if (hugging_face_ != nullptr) return hugging_face_->read(tensor, first, out);
+  if (base_ != nullptr) return base_->read(tensor, first, out);
+  read_checkpoint(*checkpoint_, tensor.number(), first, out);
+}
+
+void ModelWeights::read_adapter(TensorId tensor, std::int64_t first, std::span<float> out) const {
+  if (peft_ != nullptr) return peft_->read(expected_[tensor], first, out);
+  if (base_ != nullptr) return read_checkpoint(*checkpoint_, tensor - first_adapter_, first, out);
+  initialize_slice(expected_[tensor], tensor, seed_, first, out);
+}
+
+std::filesystem::path ModelWeights::folder() const {
+  std::error_code error;
+  const auto whole = std::filesystem::absolute(folder_.empty() ? from_ : folder_, error);
+  return (error ? from_ : whole).lexically_normal();
 }
 
 std::optional<DType> ModelWeights::stored_dtype() const {

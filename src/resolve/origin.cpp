@@ -71,7 +71,8 @@ std::vector<std::string> model_arguments(const Manifest& manifest, const std::fi
   const Texts then(manifest.options.begin(), manifest.options.end());
   const auto from = then.find("model.from");
   std::error_code ignored;
-  const bool gone = from != then.end() && !from->second.empty() && !std::filesystem::exists(from->second, ignored);
+  const bool gone = !manifest.architecture.adapters.on() && from != then.end() && !from->second.empty() &&
+                    !std::filesystem::exists(from->second, ignored);
   if (from == then.end() || gone) return {"--model.from=" + checkpoint.string()};
   std::vector<std::string> arguments;
   for (const OptionValue& option : flat_options({})) {
@@ -93,6 +94,9 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   Texts then(manifest.options.begin(), manifest.options.end());
   std::vector<std::string> arguments;
   if (!names_a_model(options, then)) arguments = model_arguments(manifest, checkpoint);
+  for (const char* const name : {"lora.rank", "lora.alpha", "lora.dropout", "lora.targets", "lora.rank_stabilized"})
+    if (manifest.architecture.adapters.on() && is_open(options, then, name))
+      arguments.push_back(fmt::format("--{}={}", name, then[name]));
   if (is_open(options, then, "model.dropout") && manifest.architecture.dropout > 0)
     arguments.push_back(fmt::format("--model.dropout={}", manifest.architecture.dropout));
   const auto allowed = allowed_changes(options.checkpoint);
@@ -224,6 +228,11 @@ std::pair<Options, RunPosition> with_origin(RankContext& context, Options option
       {"train.accumulation", &TrainOptions::accumulation}};
   for (const auto& [name, size] : sizes) {
     if (taken.is_given(name)) options.train.*size = taken.train.*size;
+  }
+  for (const OptionValue& option : flat_options(taken)) {
+    if (!option.given || !option.name.starts_with("lora.")) continue;
+    apply({option.name, option.value, "the checkpoint"}, options);
+    options.given.erase(option.name);
   }
   if (taken.is_given("train.global_batch")) options.train.accumulation = 1;
   if (taken.is_given("data.begin")) options.data.begin = taken.data.begin;

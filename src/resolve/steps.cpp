@@ -18,6 +18,7 @@
 #include "tessera/engine/step_trace.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/fit/decide_fit.hpp"
+#include "tessera/resolve/adapters.hpp"
 #include "tessera/resolve/architecture.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
 #include "tessera/resolve/origin.hpp"
@@ -101,13 +102,36 @@ void take_fine_tuning(ResolvedRun& run, const ResolveSite&) {
   run.options = with_fine_tuning(run.options);
 }
 
+/// Adapters are trained next to weights that a checkpoint of them can find again.
+void require_base(ResolvedRun& run) {
+  if (!run.architecture.adapters.on()) return;
+  if (run.options.model.from.empty()) {
+    throw refusal("lora.rank = {} has no weights to adapt", run.architecture.adapters.rank)
+        .because("the model would begin with random ones")
+        .use("model.from = FOLDER");
+  }
+  if (const CheckpointReader* base = run.weights->checkpoint();
+      base != nullptr && base->manifest().architecture.adapters.on()) {
+    throw refuse("model.from", run.options.model.from)
+        .because("it holds adapters without the weights that they adapt")
+        .hint("Go on with it by checkpoint.resume, or export it with export.merged = true and begin from that");
+  }
+  run.options.model.from = run.weights->folder().string();
+}
+
 void find_model(ResolvedRun& run, const ResolveSite& site) {
   if (site.ranks == nullptr) {
     run.architecture = resolve_architecture(run.options.model);
+    std::optional<PeftFolder> folder;
+    if (!run.options.lora.from.empty()) folder.emplace(run.options.lora.from, run.architecture);
+    run.architecture.adapters = adapters_of(run.options, run.architecture, folder ? &*folder : nullptr);
   } else {
-    run.weights = std::make_unique<ModelWeights>(*site.ranks, run.options.model);
+    run.weights = std::make_unique<ModelWeights>(*site.ranks, run.options, run.position.step == 0);
     run.architecture = run.weights->architecture();
   }
+  const bool trains = site.purpose != Purpose::eval && site.purpose != Purpose::generate;
+  if (trains) write_adapters(run.architecture, run.options.lora);
+  if (site.purpose == Purpose::train) require_base(run);
 }
 
 /// One rank decides, because only the first node of a job may see the variable.
@@ -282,11 +306,20 @@ void require_memory(ResolvedRun& run, const ResolveSite& site) {
 }
 
 /// Finds, before the run, errors that an evaluation or the reading of weights would find later.
-void open_weights(ResolvedRun& run, const ResolveSite&) {
+void open_weights(ResolvedRun& run, const ResolveSite& site) {
   const ModelParts& model = run.planned.schedule.model;
   for (const ValidationSet& set : run.data->validation())
     evaluated_tokens(set, evaluated_windows(set, model.batch, run.options.train.eval_batches));
   run.weights->open(model.tensors);
+  if (!model.architecture.adapters.on() || site.purpose != Purpose::train) return;
+  std::string& noted = run.options.lora.base_hash;
+  const std::string hash = run.weights->base_hash();
+  if (!noted.empty() && noted != hash) {
+    throw refuse("model.from", run.options.model.from)
+        .because("its weights have the hash {}, and lora.base_hash asks for {}", hash, noted)
+        .use("the weights with which the run began, or a new run without lora.base_hash");
+  }
+  noted = hash;
 }
 
 void write_strategy(ResolvedRun& run, const ResolveSite&) {

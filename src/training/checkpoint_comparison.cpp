@@ -25,6 +25,7 @@ class Comparison {
   void require_fit() const {
     Architecture mine = settings_.planned.schedule.model.architecture;
     mine.dropout = manifest_.architecture.dropout;
+    mine.adapters.dropout = manifest_.architecture.adapters.dropout;
     const OptimizerName optimizer = settings_.planned.schedule.policy.optimizer;
     if (manifest_.updated_by != optimizer) {
       const auto then = name_of(manifest_.updated_by);
@@ -36,6 +37,12 @@ class Comparison {
     if (!(mine == manifest_.architecture) || tensors != manifest_.tensors) {
       throw refusal("{} is of another model ({})", where_, difference(tensors))
           .hint("Describe the same one, or leave out [model], which takes the checkpoint's");
+    }
+    if (const auto [then, now] = std::pair(manifest_.option("lora.base_hash"), settings_.options.lora.base_hash);
+        then != now && !then.empty()) {
+      throw refusal("the adapters in {} belong to other weights than those of model.from = {} (hash {} then, {} now)",
+                    where_, settings_.options.model.from, then, now)
+          .use("model.from = {}", manifest_.option("model.from"));
     }
     if (!manifest_.data.known) return;  // nor moments, of imported weights
     const auto allowed = allowed_changes(settings_.options.checkpoint);
@@ -143,11 +150,13 @@ class Comparison {
 
   std::string difference(const std::vector<TensorRecord>& mine) const {
     const Architecture &a = manifest_.architecture, &b = settings_.planned.schedule.model.architecture;
+    const auto adapters = [](const Adapters& of) { return of.on() ? "adapters of " + describe(of) : "no adapters"; };
     if (a.family != b.family) return fmt::format("{} there, {} here", name_of(a.family), name_of(b.family));
     for (const ModelSize& size : kModelSizes) {
       const std::int64_t there = a.*size.field, here = b.*size.field;
       if (there != here) return fmt::format("model.{} = {} there, {} here", size.option, there, here);
     }
+    if (a.adapters != b.adapters) return fmt::format("{} there, {} here", adapters(a.adapters), adapters(b.adapters));
     for (std::size_t i = 0; i < std::min(mine.size(), manifest_.tensors.size()); ++i) {
       if (mine[i] != manifest_.tensors[i]) return fmt::format("tensor {} differs", mine[i].name);
     }

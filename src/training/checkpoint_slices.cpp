@@ -10,10 +10,12 @@ std::vector<TensorRecord> state_records(const StepSchedule& schedule) {
 
 std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank, StateKind kind) {
   const std::vector<TensorRecord> tensors = state_records(schedule);
+  const TensorId first_tensor = schedule.model.first_trained_tensor();
   std::vector<OwnedRun> owned;
   std::int64_t file_offset = 0;
   for (const UnitId id : schedule.layout.units.ids()) {
     const Unit& unit = schedule.unit(id);
+    if (!unit.trains) continue;
     const std::int64_t held = schedule.state[id].elements;
     const std::int64_t members = unit.padded / held;  // ranks that together hold the unit
     const std::int64_t share = unit.padded / schedule.grid.world();
@@ -23,8 +25,9 @@ std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank
     const std::int64_t in_slice = rank / members * share;  // holders of a slice are `members` ranks apart
     const std::int64_t first = rank % members * held + in_slice;
     for (const TensorRun& run : runs_in_slice(schedule.model, unit, first, share)) {
-      if (!tensors[static_cast<std::size_t>(run.tensor.number())].keeps(kind)) continue;
-      owned.push_back({{run.tensor.number(), run.first, run.count}, id, in_slice + run.offset, file_offset});
+      const std::int64_t number = run.tensor - first_tensor;
+      if (!tensors[static_cast<std::size_t>(number)].keeps(kind)) continue;
+      owned.push_back({{number, run.first, run.count}, id, in_slice + run.offset, file_offset});
       file_offset += run.count;
     }
   }

@@ -13,27 +13,37 @@ constexpr std::int64_t kMessage = 1 << 18;
 
 std::int64_t message_size(std::int64_t done, std::int64_t all) { return std::min(kMessage, all - done); }
 
-void add_unit(StateView& view, std::int64_t first, const StateSlice& slice) {
-  for (const StateVector& vector : slice.vectors)
-    view.slices[static_cast<std::size_t>(vector.kind)].push_back({vector.data, vector.dtype, first + vector.first});
+/// Views the state of every unit that trains; slice_of(unit) returns it, and the element at which it starts in the
+/// rank's slice.
+template <class SliceOf>
+StateView view_of(const StepSchedule& schedule, const SliceOf& slice_of) {
+  StateView view;
+  for (const UnitId unit : schedule.layout.units.ids()) {
+    if (!schedule.unit(unit).trains) {
+      for (auto& slices : view.slices) slices.emplace_back();
+      continue;
+    }
+    const auto [slice, first] = slice_of(unit);
+    for (const StateVector& vector : slice.vectors)
+      view.slices[static_cast<std::size_t>(vector.kind)].push_back({vector.data, vector.dtype, first + vector.first});
+  }
+  return view;
 }
 
 }  // namespace
 
 StateView state_view(const StepSchedule& schedule, const Resources& resources) {
-  StateView view;
-  for (const UnitId unit : schedule.layout.units.ids()) add_unit(view, 0, state_slice(schedule, resources, unit));
+  StateView view = view_of(
+      schedule, [&](UnitId unit) { return std::pair(state_slice(schedule, resources, unit), std::int64_t{0}); });
   view.device = resources.device.get();
   return view;
 }
 
 StateView snapshot_view(const StepSchedule& schedule, const Resources& resources) {
-  StateView view;
-  for (const UnitId unit : schedule.layout.units.ids()) {
+  return view_of(schedule, [&](UnitId unit) {
     const StateSlice slice = snapshot_slice(schedule, resources, unit);
-    add_unit(view, slice.first, slice);
-  }
-  return view;
+    return std::pair(slice, slice.first);
+  });
 }
 
 StateReader::StateReader(const StateView& view, const StepSchedule& schedule, std::int64_t rank) : view_(view) {

@@ -48,7 +48,6 @@ CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& sessio
       near_(near_folder(settings_.options.keep_near, settings_.folder)),
       writes_near_(!near_.empty()),
       newest_(session.step()) {
-  TESSERA_ASSERT(std::ranges::all_of(session.schedule().layout.units, &Unit::trains), "no unit is frozen");
   // A process that was killed may have left files. By now all ranks have read their state.
   if (context.node_rank() == 0) prune_near(near_, session.step());
   std::vector<std::int64_t> world(static_cast<std::size_t>(context.size()));

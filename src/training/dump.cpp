@@ -22,7 +22,9 @@ std::vector<float> widened(const Resources& resources, const GradientSlice& slic
 StepDump::StepDump(TrainingSession& session, RankContext& context, RunHdf5 hdf5, const std::filesystem::path& path)
     : session_(session), context_(context), hdf5_(std::move(hdf5)) {
   if (context.rank() != 0) return;
-  hdf5_([&] { file_ = std::make_unique<DumpFile>(path, session.schedule().model.tensors); });
+  std::vector<ParameterTensor> trained = session.schedule().model.tensors;
+  std::erase_if(trained, [](const ParameterTensor& tensor) { return !tensor.trains; });
+  hdf5_([&] { file_ = std::make_unique<DumpFile>(path, trained); });
 }
 
 StepDump::~StepDump() {
@@ -32,6 +34,10 @@ StepDump::~StepDump() {
   } catch (const std::exception&) {
     return;  // an unfinished dump leaves no file behind; its cause is already being reported
   }
+}
+
+TensorId StepDump::number_in_file(const TensorRun& run) const {
+  return TensorId(run.tensor - session_.schedule().model.first_trained_tensor());
 }
 
 /// Receives on rank 0 the slice of each member of its shard group (replicas hold copies) and writes its tensor runs.
@@ -64,10 +70,11 @@ void StepDump::collect(const Slice& slice, const float* values, Write&& write) {
 void StepDump::write_gradients() {
   const float scale = session_.optimizer().scalars().loss_scale;
   for (const UnitId unit : session_.schedule().layout.units.ids()) {
+    if (!session_.schedule().unit(unit).trains) continue;
     const GradientSlice slice = gradient_slice(session_.schedule(), session_.resources(), unit);
     const std::vector<float> values = widened(session_.resources(), slice, scale);
     collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
-      file_->write_gradient(run.tensor, run.first, part);
+      file_->write_gradient(number_in_file(run), run.first, part);
     });
   }
 }
@@ -75,11 +82,12 @@ void StepDump::write_gradients() {
 void StepDump::write_weights(std::int64_t step, const StepResult& result) {
   session_.player().finish_step();
   for (const UnitId unit : session_.schedule().layout.units.ids()) {
+    if (!session_.schedule().unit(unit).trains) continue;
     const StateSlice slice = state_slice(session_.schedule(), session_.resources(), unit);
     std::vector<float> values(static_cast<std::size_t>(slice.count));
     session_.resources().device->copy(values.data(), slice.master(), slice.count * size_of(DType::fp32));
     collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
-      file_->write_weight(run.tensor, run.first, part);
+      file_->write_weight(number_in_file(run), run.first, part);
     });
   }
   if (context_.rank() == 0) hdf5_([&] { file_->finish(step, result.loss, result.grad_norm); });

@@ -32,12 +32,14 @@ std::string leave_newer(const std::filesystem::path& run, const std::filesystem:
 
 /// Returns the runs that this rank needs, with their destinations; padding becomes zero.
 std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& resources) {
+  const TensorId first = schedule.model.first_trained_tensor();
   std::vector<WantedRun> wanted;
   for (const UnitId unit : schedule.layout.units.ids()) {
+    if (!schedule.unit(unit).trains) continue;
     const StateSlice slice = state_slice(schedule, resources, unit);
     for (const StateVector& vector : slice.vectors) {
       each_run(slice, vector, [&](const TensorRun& run) {
-        wanted.push_back({vector.kind, run.tensor.number(), run.first, run.count, vector.at(run.offset), vector.dtype});
+        wanted.push_back({vector.kind, run.tensor - first, run.first, run.count, vector.at(run.offset), vector.dtype});
       });
     }
   }
@@ -55,6 +57,7 @@ void clear_padding(const StepSchedule& schedule, Resources& resources) {
     }
   };
   for (const UnitId unit : schedule.layout.units.ids()) {
+    if (!schedule.unit(unit).trains) continue;
     const StateSlice slice = state_slice(schedule, resources, unit);
     for (const StateVector& vector : slice.vectors) {
       std::int64_t end = vector.first;

@@ -90,12 +90,14 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
     initialize_slice(schedule.model.tensors[tensor], tensor, seed, first, out);
   };
+  const TensorSource source = weights ? weights : initial;
   if (const auto start = load ? load(schedule, *resources_) : std::nullopt) {
     from_ = start->position;
     step_ = from_.step;
     optimizer_->restore(start->optimizer);
+    set_frozen_weights(schedule, *resources_, source);
   } else {
-    set_weights(schedule, *resources_, weights ? weights : initial);
+    set_weights(schedule, *resources_, source);
   }
   length_ = length_from();
   samples_ = std::make_unique<StepSamples>(options, schedule, data, from_, context.rank());

@@ -25,6 +25,7 @@ PARTS = {
     "cli/test_generate.py": ["commands/generate.cpp", "commands/generate_text.cpp", "commands/loaded_model.cpp",
                              "resolve/model_weights.cpp"],
     "cli/test_convert.py": ["convert/convert.cpp", "convert/hugging_face_companions.cpp"],
+    "cli/test_lora.py": ["convert/base_weights.cpp", "convert/merge.cpp", "formats/peft.cpp", "resolve/adapters.cpp"],
     "cli/test_bench_output.py": ["bench/checkpoint.cpp", "bench/commands.cpp", "bench/step_table.cpp"],
     "cli/test_gpu_tools.py": ["bench/power_meter.cpp"],
     "commands/test_plan.cpp": ["commands/plan_json.cpp", "commands/plan_times.cpp", "fit/longest.cpp",

@@ -119,7 +119,7 @@ TEST_CASE("Unknown and abbreviated names are refused with the closest name") {
                                                         {"--model=x", "model.from?"},
                                                         {"--data.path=x", "data.source?"},
                                                         {"--data=x", "data.source?"},
-                                                        {"--lora.rank=8", "no adapters"},
+                                                        {"--peft.r=8", "lora.rank, lora.from"},
                                                         {"--wandb=x", "tessera-report RUN --wandb"}})
     CHECK_THAT(error_of({word}), Contains(meant));
   CHECK_THAT(error_of({"--zzzzzzzzzzzz=1"}), Contains("All options are listed by tessera help options"));

@@ -47,6 +47,7 @@ struct Outcome {
 
 inline void collect_state(TrainingSession& session, Outcome& outcome) {
   for (const UnitId unit : session.schedule().layout.units.ids()) {
+    if (!session.schedule().unit(unit).trains) continue;
     const StateSlice slice = state_slice(session.schedule(), session.resources(), unit);
     for (const StateVector& vector : slice.vectors) {
       auto& tensors = outcome.state[static_cast<std::size_t>(vector.kind)];

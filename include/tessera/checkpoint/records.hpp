@@ -32,7 +32,7 @@ std::span<const StateKind> kinds_of(StateContent content);
 
 /// Elements [first, first + count) of a tensor, row-major.
 struct ElementRun {
-  std::int64_t tensor = 0, first = 0, count = 0;
+  std::int64_t tensor = 0, first = 0, count = 0;  ///< `tensor`: its number in the manifest
   bool operator==(const ElementRun&) const = default;
 };
 
@@ -51,7 +51,7 @@ struct TensorRecord {
   }
   bool operator==(const TensorRecord&) const = default;
 };
-/// Returns the records of a model's tensors, with the states that an optimizer keeps for each.
+/// Returns the records of a model's tensors that train, with the states that an optimizer keeps for each.
 std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors,
                                          OptimizerName optimizer = OptimizerName::adamw, DType moments = DType::fp32);
 /// Returns the type of a kind of state in the checkpoint of these tensors.
@@ -104,9 +104,12 @@ struct Manifest {
   DType moments() const { return tensors.empty() ? DType::fp32 : tensors.front().moments; }
 
   StateContent content = StateContent::full;
+  /// Returns the value of one of `options`; empty if there is none.
+  std::string option(std::string_view name) const;
+
   std::int64_t step = 0;
   GridRecord grid;
-  Architecture architecture;
+  Architecture architecture;  ///< with adapters: these are all that the checkpoint holds
   std::vector<TensorRecord> tensors;
   DataPosition data;
   OptimizerName updated_by = OptimizerName::adamw;

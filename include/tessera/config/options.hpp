@@ -180,6 +180,19 @@ constexpr std::int64_t smallest_fp8_side(const PrecisionOptions& precision) {
   return precision.fp8_smallest == kAutomaticCount ? 1024 : precision.fp8_smallest;
 }
 
+/// [lora]: low-rank adapters of a model's linears, which train instead of its weights.
+struct LoraOptions {
+  std::int64_t rank = 0;         ///< 0: as in `from`; without that there are no adapters
+  double alpha = 0.0;            ///< 0: as in `from`, else twice the rank
+  double dropout = 0.0;          ///< of what adapters read
+  std::string targets = "all";   ///< modules of blocks, separated by commas, or all linears
+  bool rank_stabilized = false;  ///< the factor is alpha / sqrt(rank) instead of alpha / rank
+  std::string from;              ///< folder of PEFT with an adapter to begin with
+  std::string base_hash;         ///< of model.from's weights: XXH3 in 16 hexadecimal digits
+  bool on() const { return rank > 0 || !from.empty(); }
+  bool operator==(const LoraOptions&) const = default;
+};
+
 /// [grid]
 struct GridOptions {
   std::int64_t ranks_per_node = 0;  ///< 0 = as the machine says
@@ -257,6 +270,7 @@ struct PlanOptions {
 /// [export]
 struct ExportOptions {
   bool optimizer = false;
+  bool merged = false;         ///< adapters are added to the weights that they adapt
   std::optional<DType> dtype;  ///< nothing ("source"): the type of the weights that the model began from, else fp32
   std::int64_t largest_file = 5'000'000'000;
   bool operator==(const ExportOptions&) const = default;
@@ -329,6 +343,7 @@ struct Options {
   OptimOptions optim;
   ShardOptions shard;
   PrecisionOptions precision;
+  LoraOptions lora;
   MemoryOptions memory;
   GridOptions grid;
   CommOptions comm;

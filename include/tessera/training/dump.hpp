@@ -24,6 +24,8 @@ class StepDump {
   void write_weights(std::int64_t step, const StepResult& result);
 
  private:
+  /// Returns a tensor's number among those that train.
+  TensorId number_in_file(const TensorRun& run) const;
   template <class Slice, class Write>
   void collect(const Slice& slice, const float* values, Write&& write);
 

@@ -120,6 +120,7 @@ StateCheck::StateCheck(const StepSchedule& schedule, Resources& resources)
   }
   sum_up();
   for (const UnitId unit : schedule.layout.units.ids()) {
+    if (!schedule.unit(unit).trains) continue;
     sums_[unit].first = state_slice(schedule, resources, unit).first;
     resources.device->copy(kept(unit), &sums_[unit].found.state, sizeof(StateSums));
   }
@@ -141,7 +142,7 @@ void StateCheck::sum_up() {
     if (const ValueId copy = copies_[unit])
       kernels.checksum(*stream_, resources_.address(schedule_.value(copy).storage), schedule_.value(copy).bytes() / 4,
                        0, &found[unit.number()].copy);
-    if (schedule_.is_offloaded(unit)) continue;
+    if (schedule_.is_offloaded(unit) || !schedule_.unit(unit).trains) continue;
     for (const StateVector& vector : state_slice(schedule_, resources_, unit).vectors)
       kernels.checksum(*stream_, vector.data, words(vector.count, vector), words(vector.first, vector),
                        &found[unit.number()].state[static_cast<std::size_t>(vector.kind)]);
@@ -152,6 +153,7 @@ void StateCheck::sum_up() {
   for (const UnitId unit : schedule_.layout.units.ids()) {
     UnitSums& sums = sums_[unit];
     sums.found = read[static_cast<std::size_t>(unit.number())];
+    if (!schedule_.unit(unit).trains) continue;
     resources_.device->copy(&sums.kept, kept(unit), sizeof(StateSums));
     if (!schedule_.is_offloaded(unit)) continue;
     for (const StateVector& vector : state_slice(schedule_, resources_, unit).vectors)

@@ -1,0 +1,64 @@
+#include "tessera/convert/base_weights.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "tessera/base/refuse.hpp"
+#include "tessera/files/byte_file.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kHashPiece = 1 << 20;  // elements
+
+}  // namespace
+
+std::uint64_t tensor_hash(const ReadTensor& read, TensorId tensor, std::int64_t elements) {
+  XXH64_hash_t hash = 0;  // of the pieces so far, the seed of the next one's
+  std::vector<float> values;
+  for (std::int64_t first = 0; first < elements; first += kHashPiece) {
+    values.resize(static_cast<std::size_t>(std::min(kHashPiece, elements - first)));
+    read(tensor, first, values);
+    hash = XXH3_64bits_withSeed(values.data(), values.size() * sizeof(float), hash);
+  }
+  return hash;
+}
+
+std::string model_hash(const std::vector<std::uint64_t>& tensors) {
+  return fmt::format("{:016x}", XXH3_64bits(tensors.data(), tensors.size() * sizeof(std::uint64_t)));
+}
+
+BaseWeights::BaseWeights(const Manifest& manifest)
+    : folder_(manifest.option("model.from")), hash_(manifest.option("lora.base_hash")) {
+  Architecture architecture = manifest.architecture;
+  architecture.adapters = {};
+  tensors_ = parameter_tensors(architecture);
+  if (folder_.empty() || !path_exists(folder_)) {
+    throw refusal("the adapters belong to the weights in {}, which is not there", folder_.string())
+        .hint("Move the folder back, or export the adapters and use them with lora.from");
+  }
+  if (path_exists(folder_ / std::string(kManifestName))) {
+    checkpoint_ = std::make_unique<CheckpointReader>(folder_);
+  } else {
+    hugging_face_ = std::make_unique<HuggingFaceWeights>(folder_, tensors_);
+  }
+}
+
+void BaseWeights::read(TensorId tensor, std::int64_t first, std::span<float> out) const {
+  if (hugging_face_ != nullptr) return hugging_face_->read(tensor, first, out);
+  const WantedRun want{StateKind::parameter, tensor.number(), first, std::ssize(out), out.data()};
+  checkpoint_->read({&want, 1}, 1);
+}
+
+DType BaseWeights::dtype() const { return hugging_face_ != nullptr ? hugging_face_->dtype() : DType::fp32; }
+
+void BaseWeights::require(const std::string& hash) const {
+  if (hash == hash_ || hash_.empty()) return;
+  throw refusal("the adapters belong to other weights than those in {} (hash {} then, {} now)", folder_.string(), hash_,
+                hash)
+      .use("the weights with which the run began");
+}
+
+}  // namespace tessera

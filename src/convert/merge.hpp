@@ -1,0 +1,12 @@
+#pragma once
+// A model with its adapters added to its weights.
+
+#include "tessera/convert/tensor_stream.hpp"
+
+namespace tessera {
+
+/// Returns the weights of a checkpoint of adapters, W + scale B A computed in double and rounded to fp32, tensor by tensor.
+/// UsageError if the model is not there any more, or is another one.
+TensorStream merged_stream(const CheckpointReader& adapters);
+
+}  // namespace tessera

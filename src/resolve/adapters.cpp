@@ -1,0 +1,51 @@
+#include "tessera/resolve/adapters.hpp"
+
+#include "tessera/base/refuse.hpp"
+#include "tessera/model/adapters.hpp"
+
+namespace tessera {
+
+namespace {
+
+template <class T>
+void require_same(const char* option, const T& asked, const T& there, const Options& options) {
+  if (asked == there) return;
+  throw refuse(option, asked)
+      .because("the adapter in lora.from = {} has {}", options.lora.from, there)
+      .use("{}, or leave it out", there);
+}
+
+}  // namespace
+
+Adapters adapters_of(const Options& options, const Architecture& base, const PeftFolder* folder) {
+  const LoraOptions& lora = options.lora;
+  Adapters adapters;
+  if (folder == nullptr) {
+    if (lora.rank == 0) return adapters;
+    adapters.rank = lora.rank;
+    adapters.alpha = lora.alpha > 0 ? lora.alpha : 2 * static_cast<double>(lora.rank);
+    adapters.is_rank_stabilized = lora.rank_stabilized;
+    adapters.targets = named_modules(base, lora.targets);
+    adapters.dropout = lora.dropout;
+    return adapters;
+  }
+  adapters = folder->adapters();
+  if (lora.rank > 0) require_same("lora.rank", lora.rank, adapters.rank, options);
+  if (lora.alpha > 0) require_same("lora.alpha", lora.alpha, adapters.alpha, options);
+  if (!options.is_open("lora.rank_stabilized"))
+    require_same("lora.rank_stabilized", lora.rank_stabilized, adapters.is_rank_stabilized, options);
+  if (!options.is_open("lora.targets") && named_modules(base, lora.targets) != adapters.targets)
+    require_same("lora.targets", lora.targets, list_of_modules(base, adapters.targets), options);
+  if (!options.is_open("lora.dropout")) adapters.dropout = lora.dropout;
+  return adapters;
+}
+
+void write_adapters(const Architecture& architecture, LoraOptions& options) {
+  const Adapters& adapters = architecture.adapters;
+  if (!adapters.on()) return;
+  options.rank = adapters.rank, options.alpha = adapters.alpha, options.dropout = adapters.dropout;
+  options.rank_stabilized = adapters.is_rank_stabilized;
+  options.targets = list_of_modules(architecture, adapters.targets);
+}
+
+}  // namespace tessera
