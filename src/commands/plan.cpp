@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -60,8 +61,9 @@ std::string activated_text(const ModelParts& model) {
 std::string adapters_text(const RunShape& shape, const PlannedRun& planned) {
   const std::string adapters = describe_adapters(planned.schedule.model);
   if (adapters.empty()) return "";
-  return fmt::format("adapters: {}; {} bytes per rank to allocate, {} less than where all weights train\n", adapters,
-                     limited_bytes(planned.schedule, planned.plan), saved_by_freezing(shape, planned));
+  const std::int64_t saved = saved_by_freezing(shape, planned);  // below 0 where the host has all other state
+  return fmt::format("adapters: {}; {} bytes per rank to allocate, {} {} than where all weights train\n", adapters,
+                     limited_bytes(planned.schedule, planned.plan), std::abs(saved), saved < 0 ? "more" : "less");
 }
 
 /// Says what a plan assumes of a corpus that it does not read.

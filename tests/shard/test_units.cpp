@@ -142,3 +142,30 @@ TEST_CASE("runs of a slice cover each element once and leave padding out") {
     }
   }
 }
+
+TEST_CASE("what trains of a block with adapters is a unit of its own, which counts in no limit") {
+  Architecture a = preset("nano");
+  a.layers = 2;
+  a.adapters = {3, 6, 0, false, {"attn.c_attn", "mlp.c_fc"}};
+  const ModelParts model = declare_parts(a, 1, 4, DType::fp32);
+  using Names = std::vector<std::string>;
+  const std::pair<Wrap, Names> expected[] = {
+      {Wrap::block, {"wte", "wpe", "h.0", "h.0.lora", "h.1", "h.1.lora", "ln_f"}},
+      {Wrap::size, {"wte", "wpe", "h.0.attn..h.0.mlp", "h.0.attn..h.1.mlp.lora", "h.1.attn..ln_f"}},
+      {Wrap::model, {"model", "model.lora"}}};
+  for (const auto& [wrap, names] : expected) {
+    const UnitLayout layout = divide_into_units(model, wrap, 150000, 4);
+    check_layout(model, layout);
+    Names found;
+    for (const Unit& unit : layout.units) {
+      found.push_back(unit.name);
+      CHECK(unit.trains == unit.name.ends_with(".lora"));
+      if (unit.trains) CHECK_FALSE(unit.is_block);
+      for (const TensorPlace& place : unit.tensors) CHECK(model.tensors[place.tensor].is_adapter == unit.trains);
+    }
+    CHECK(found == names);
+  }
+  const ModelParts frozen =
+      declare_parts(a, 1, 4, DType::fp32, DType::fp32, DeviceKind::cpu, {.trains = [](const auto&) { return false; }});
+  CHECK(divide_into_units(frozen, Wrap::block, 0, 1).units.size() == 5);
+}
