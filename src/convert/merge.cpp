@@ -39,25 +39,23 @@ Numbers read_matrix(const CheckpointReader& checkpoint, std::size_t tensor) {
 /// What is added to a weight: the product of two matrices, times a factor.
 struct Product {
   Numbers left, right;
-  double scale = 1;
+  float scale = 1;
 
   /// Adds elements [first, first + values.size()) of the product.
   void add_to(std::int64_t first, std::span<float> values) const {
     const std::int64_t width = right.columns, rank = right.rows;
-    std::vector<double> sum(static_cast<std::size_t>(width));
+    std::vector<float> sum(static_cast<std::size_t>(width));
     for (std::int64_t done = 0; done < std::ssize(values);) {
       const std::int64_t row = (first + done) / width, column = (first + done) % width;
       const std::int64_t count = std::min(width - column, std::ssize(values) - done);
-      std::fill_n(sum.begin(), count, 0.0);
+      std::fill_n(sum.begin(), count, 0.0F);
       for (std::int64_t r = 0; r < rank; ++r) {
-        const double factor = left.values[static_cast<std::size_t>(row * rank + r)];
+        const float factor = left.values[static_cast<std::size_t>(row * rank + r)];
         const float* const from = right.values.data() + r * width + column;
         for (std::int64_t i = 0; i < count; ++i) sum[static_cast<std::size_t>(i)] += factor * from[i];
       }
-      for (std::int64_t i = 0; i < count; ++i) {
-        float& value = values[static_cast<std::size_t>(done + i)];
-        value = static_cast<float>(value + scale * sum[static_cast<std::size_t>(i)]);
-      }
+      for (std::int64_t i = 0; i < count; ++i)
+        values[static_cast<std::size_t>(done + i)] += scale * sum[static_cast<std::size_t>(i)];
       done += count;
     }
   }
@@ -99,7 +97,7 @@ class Merged {
     const std::size_t a = place(kAdapterA), b = place(kAdapterB);
     if (!tensor.name.ends_with(".weight") || a == records.size() || b == records.size()) return std::nullopt;
     const Architecture& architecture = adapters_.manifest().architecture;
-    const double scale = architecture.adapters.scale();
+    const auto scale = static_cast<float>(architecture.adapters.scale());
     const Numbers left = read_matrix(adapters_, b), right = read_matrix(adapters_, a);
     if (rules_of(architecture.family).weight_layout == WeightLayout::out_in) return Product{left, right, scale};
     return Product{right.transposed(), left.transposed(), scale};

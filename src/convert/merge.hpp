@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-/// Returns the weights of a checkpoint of adapters, W + scale B A computed in double and rounded to fp32, tensor by tensor.
-/// UsageError if the model is not there any more, or is another one.
+/// Returns the weights of a checkpoint of adapters, W + scale B A in fp32, tensor by tensor. UsageError if the model is
+/// not there any more, or is another one.
 TensorStream merged_stream(const CheckpointReader& adapters);
 
 }  // namespace tessera

@@ -1,5 +1,7 @@
 #include "tessera/formats/peft.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -130,7 +132,7 @@ void PeftFolder::find_tensors(const Architecture& base) {
     if (place == known.end()) {
       throw refusal("{} has a tensor {}", file_.path().string(), shown(entry.name))
           .because("it belongs to no linear in a block of this model, or is none of LoRA's")
-          .use("an adapter of {} alone", list_of_modules(all, all.adapters.targets));
+          .use("an adapter of {} alone", fmt::join(short_names(all, all.adapters.targets), ", "));
     }
     names_.emplace(place->second, entry.name);
   }
@@ -168,13 +170,6 @@ void PeftFolder::read(const ParameterTensor& tensor, std::int64_t first, std::sp
 
 nlohmann::ordered_json peft_config(const Architecture& architecture, const std::string& base) {
   const Adapters& adapters = architecture.adapters;
-  const std::string list = list_of_modules(architecture, adapters.targets);
-  nlohmann::ordered_json modules = nlohmann::ordered_json::array();
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    modules.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
   return {{"peft_type", "LORA"},
           {"task_type", "CAUSAL_LM"},
           {"base_model_name_or_path", base},
@@ -182,7 +177,7 @@ nlohmann::ordered_json peft_config(const Architecture& architecture, const std::
           {"r", adapters.rank},
           {"lora_alpha", adapters.alpha},
           {"lora_dropout", adapters.dropout},
-          {"target_modules", modules},
+          {"target_modules", short_names(architecture, adapters.targets)},
           {"fan_in_fan_out", rules_of(architecture.family).weight_layout == WeightLayout::in_out},
           {"bias", "none"},
           {"use_rslora", adapters.is_rank_stabilized},

@@ -181,7 +181,7 @@ std::vector<std::string> named_modules(const Architecture& architecture, std::st
   return named;
 }
 
-std::string list_of_modules(const Architecture& architecture, const std::vector<std::string>& modules) {
+std::vector<std::string> short_names(const Architecture& architecture, const std::vector<std::string>& modules) {
   const std::vector<std::string> all = linear_modules(architecture);
   std::vector<std::string> words;
   for (const std::string& module : modules) {
@@ -191,7 +191,7 @@ std::string list_of_modules(const Architecture& architecture, const std::vector<
     const std::string& word = is_clear ? last : module;
     if (std::ranges::count(words, word) == 0) words.push_back(word);
   }
-  return fmt::format("{}", fmt::join(words, ","));
+  return words;
 }
 
 }  // namespace tessera

@@ -1,11 +1,17 @@
 #include "tessera/resolve/adapters.hpp"
 
+#include <fmt/ranges.h>
+
 #include "tessera/base/refuse.hpp"
 #include "tessera/model/adapters.hpp"
 
 namespace tessera {
 
 namespace {
+
+std::string list_of(const Architecture& architecture, const Adapters& adapters) {
+  return fmt::format("{}", fmt::join(short_names(architecture, adapters.targets), ","));
+}
 
 template <class T>
 void require_same(const char* option, const T& asked, const T& there, const Options& options) {
@@ -35,7 +41,7 @@ Adapters adapters_of(const Options& options, const Architecture& base, const Pef
   if (!options.is_open("lora.rank_stabilized"))
     require_same("lora.rank_stabilized", lora.rank_stabilized, adapters.is_rank_stabilized, options);
   if (!options.is_open("lora.targets") && named_modules(base, lora.targets) != adapters.targets)
-    require_same("lora.targets", lora.targets, list_of_modules(base, adapters.targets), options);
+    require_same("lora.targets", lora.targets, list_of(base, adapters), options);
   if (!options.is_open("lora.dropout")) adapters.dropout = lora.dropout;
   return adapters;
 }
@@ -45,7 +51,7 @@ void write_adapters(const Architecture& architecture, LoraOptions& options) {
   if (!adapters.on()) return;
   options.rank = adapters.rank, options.alpha = adapters.alpha, options.dropout = adapters.dropout;
   options.rank_stabilized = adapters.is_rank_stabilized;
-  options.targets = list_of_modules(architecture, adapters.targets);
+  options.targets = list_of(architecture, adapters);
 }
 
 }  // namespace tessera

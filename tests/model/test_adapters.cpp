@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <set>
 
 #include "model/decoder_case.hpp"
@@ -144,10 +146,11 @@ TEST_CASE("modules are named as PEFT does, and unknown ones are refused with tho
     CHECK_THROWS_WITH(named_modules(gpt2, wrong),
                       Catch::Contains("Use all, or some of attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj."));
   }
-  CHECK(list_of_modules(gpt2, {"attn.c_attn", "mlp.c_proj"}) == "c_attn,mlp.c_proj");
+  CHECK(short_names(gpt2, {"attn.c_attn", "mlp.c_proj"}) == Names{"c_attn", "mlp.c_proj"});
+  CHECK(short_names(gpt2, linear_modules(gpt2)) == Names{"c_attn", "c_proj", "c_fc"});
   for (const char* const list : {"all", "c_proj", "c_attn", "mlp.c_proj,c_fc"}) {
     const auto modules = named_modules(gpt2, list);
-    CHECK(named_modules(gpt2, list_of_modules(gpt2, modules)) == modules);
+    CHECK(named_modules(gpt2, fmt::format("{}", fmt::join(short_names(gpt2, modules), ","))) == modules);
   }
 }
 

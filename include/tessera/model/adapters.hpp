@@ -19,7 +19,7 @@ std::vector<std::string> linear_modules(const Architecture& architecture);
 /// PEFT reads them. UsageError, which lists the modules, for a name that is none.
 std::vector<std::string> named_modules(const Architecture& architecture, std::string_view list);
 
-/// Returns "q_proj,v_proj": the list that names these modules, each by its last word if no other module ends with it.
-std::string list_of_modules(const Architecture& architecture, const std::vector<std::string>& modules);
+/// Returns the words that name these modules, each its last one if no other module ends with it: "q_proj", "v_proj".
+std::vector<std::string> short_names(const Architecture& architecture, const std::vector<std::string>& modules);
 
 }  // namespace tessera

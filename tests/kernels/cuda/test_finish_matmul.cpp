@@ -79,21 +79,24 @@ TEST_CASE("finish: a linear's output is the matmul, its bias and the residual", 
   }
 }
 
-TEST_CASE("finish: an input's gradient is the matmul times GELU's slope", "[linear]") {
+TEST_CASE("finish: an input's gradient is the matmul, and what it adds to, times GELU's slope", "[linear]") {
   for (const DType dtype : kFloatTypes) {
-    for (const Size& size : kSizes) {
-      INFO(name_of(dtype) << " " << size.rows << "x" << size.columns);
-      const FinishingGpu gpu(size);
-      const Tensor matmul = gpu.random(DType::fp32, 1), before = gpu.random(dtype, 2);
-      const OnDevice m = gpu.put(matmul), u = gpu.put(before), dx = gpu.put(before);
-      finish_input_gradient(gpu.native(), gpu.finish_rows(m, matmul), u.view(before), {dx.view(before), false});
-      gpu.stream->synchronize();
-      Tensor output(size.rows, size.columns, dtype);
-      dx.read(output);
-      Doubles expected = matmul.values();
-      const Doubles inputs = before.values();
-      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= gelu_new_slope(inputs[i]);
-      CHECK(relative_error(output.values(), expected) < tolerance(dtype));
+    for (const bool adds : {false, true}) {
+      for (const Size& size : kSizes) {
+        INFO(name_of(dtype) << " adds " << adds << " " << size.rows << "x" << size.columns);
+        const FinishingGpu gpu(size);
+        const Tensor matmul = gpu.random(DType::fp32, 1), before = gpu.random(dtype, 2), there = gpu.random(dtype, 3);
+        const OnDevice m = gpu.put(matmul), u = gpu.put(before), dx = gpu.put(there);
+        finish_input_gradient(gpu.native(), gpu.finish_rows(m, matmul), u.view(before), {dx.view(there), adds});
+        gpu.stream->synchronize();
+        Tensor output(size.rows, size.columns, dtype);
+        dx.read(output);
+        Doubles expected = matmul.values();
+        const Doubles inputs = before.values(), old = there.values();
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          expected[i] = (expected[i] + (adds ? old[i] : 0)) * gelu_new_slope(inputs[i]);
+        CHECK(relative_error(output.values(), expected) < tolerance(dtype));
+      }
     }
   }
 }
