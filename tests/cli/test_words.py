@@ -5,7 +5,7 @@ import subprocess
 
 from job import TINY, Case, command, main, said_once
 
-SECTIONS = ["run", "model", "data", "train", "optim", "shard", "precision", "memory", "grid", "comm", "checkpoint", "metrics",
+SECTIONS = ["run", "model", "data", "train", "optim", "shard", "lora", "precision", "memory", "grid", "comm", "checkpoint", "metrics",
             "plan", "export", "bench", "generate", "eval", "sweep"]
 
 
