@@ -6,6 +6,7 @@
 
 #include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/model/initialize.hpp"
 
 namespace tessera {
 
@@ -31,11 +32,14 @@ std::string model_hash(const std::vector<std::uint64_t>& tensors) {
 }
 
 BaseWeights::BaseWeights(const Manifest& manifest)
-    : folder_(manifest.option("model.from")), hash_(manifest.option("lora.base_hash")) {
+    : folder_(manifest.option("model.from")),
+      hash_(manifest.option("lora.base_hash")),
+      seed_(std::stoull(manifest.option("run.seed"))) {
   Architecture architecture = manifest.architecture;
   architecture.adapters = {};
   tensors_ = parameter_tensors(architecture);
-  if (folder_.empty() || !path_exists(folder_)) {
+  if (folder_.empty()) return;
+  if (!path_exists(folder_)) {
     throw refusal("the adapters belong to the weights in {}, which is not there", folder_.string())
         .hint("Move the folder back, or export the adapters and use them with lora.from");
   }
@@ -47,6 +51,7 @@ BaseWeights::BaseWeights(const Manifest& manifest)
 }
 
 void BaseWeights::read(TensorId tensor, std::int64_t first, std::span<float> out) const {
+  if (folder_.empty()) return initialize_slice(tensors_[tensor], tensor, seed_, first, out);
   if (hugging_face_ != nullptr) return hugging_face_->read(tensor, first, out);
   const WantedRun want{StateKind::parameter, tensor.number(), first, std::ssize(out), out.data()};
   checkpoint_->read({&want, 1}, 1);

@@ -92,6 +92,7 @@ TensorSource ModelWeights::source() const {
 void ModelWeights::read_base(TensorId tensor, std::int64_t first, std::span<float> out) const {
   if (hugging_face_ != nullptr) return hugging_face_->read(tensor, first, out);
   if (base_ != nullptr) return base_->read(tensor, first, out);
+  if (checkpoint_ == nullptr) return initialize_slice(expected_[tensor], tensor, seed_, first, out);
   read_checkpoint(*checkpoint_, tensor.number(), first, out);
 }
 

@@ -102,13 +102,15 @@ void take_fine_tuning(ResolvedRun& run, const ResolveSite&) {
   run.options = with_fine_tuning(run.options);
 }
 
-/// Adapters are trained next to weights that a checkpoint of them can find again.
+/// Adapters are trained next to weights that a checkpoint of them can find again. Random ones serve only to see how a
+/// training goes.
 void require_base(ResolvedRun& run) {
   if (!run.architecture.adapters.on()) return;
+  if (run.options.model.from.empty() && run.options.data.source == "synthetic") return;
   if (run.options.model.from.empty()) {
     throw refusal("lora.rank = {} has no weights to adapt", run.architecture.adapters.rank)
         .because("the model would begin with random ones")
-        .use("model.from = FOLDER");
+        .use("model.from = FOLDER, or data.source = synthetic for a trial");
   }
   if (const CheckpointReader* base = run.weights->checkpoint();
       base != nullptr && base->manifest().architecture.adapters.on()) {

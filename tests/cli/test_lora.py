@@ -7,7 +7,7 @@ import struct
 from array import array
 
 from hub_folder import hugging_face_folder
-from job import Case, main, write_text
+from job import SHORT, TINY, Case, main, write_text
 from running import checkpoints, logged
 
 MODULES = {"gpt2": "c_attn,c_fc", "qwen2": "q_proj,v_proj,down_proj"}
@@ -119,6 +119,17 @@ class Lora(Case):
                 self.assertTrue(math.isclose(values[at], expected, rel_tol=1e-5, abs_tol=1e-6), (name, at))
         config = json.loads((self.folder / "peft" / "adapter_config.json").read_text())
         self.assertEqual((config["r"], config["lora_alpha"], ",".join(config["target_modules"])), (4, 6, MODULES[family]))
+
+    def test_next_to_random_weights_on_synthetic_text(self):
+        """They are made again from the seed, on other ranks too."""
+        words = [*TINY, *SHORT, "--lora.rank=2", "--train.steps=4", "--train.global_batch=4", "--metrics.every=1", "--checkpoint.every=2"]
+        self.train(*words, "--run.dir=run", ranks=2)
+        self.train(*words, "--run.dir=on", "--checkpoint.resume=run/checkpoints/step-00000002")
+        on = logged(self.folder / "on")
+        self.assertEqual(on, {step: loss for step, loss in logged(self.folder / "run").items() if step in on})
+        self.assertEqual(list(on), [3, 4])
+        said = self.job("eval", "run", "--run.threads=1")
+        self.assertEqual(said.code, 0, said.everything())
 
     def test_what_does_not_fit_is_refused(self):
         self.base()

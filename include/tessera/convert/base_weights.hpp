@@ -22,7 +22,7 @@ std::uint64_t tensor_hash(const ReadTensor& read, TensorId tensor, std::int64_t 
 /// Returns the hash of a model in 16 hexadecimal digits, from those of all its tensors in order.
 std::string model_hash(const std::vector<std::uint64_t>& tensors);
 
-/// The base of a checkpoint with adapters: what its run named as model.from.
+/// The base of a checkpoint with adapters: what its run named as model.from, else the random weights of its seed.
 class BaseWeights {
  public:
   /// UsageError if the folder is not there, or holds another model.
@@ -38,6 +38,7 @@ class BaseWeights {
  private:
   std::filesystem::path folder_;
   std::string hash_;  ///< that the run noted
+  std::uint64_t seed_;
   IndexedVector<TensorId, ParameterTensor> tensors_;
   std::unique_ptr<CheckpointReader> checkpoint_;
   std::unique_ptr<HuggingFaceWeights> hugging_face_;
