@@ -144,7 +144,7 @@ def write_chats(file, numbers):
 
 
 class FromChatsToAModel(Case):
-    """The ten commands of docs/manual/fine_tuning.md, as they stand there. TESSERA_TRANSFORMERS_PYTHON names a Python with
+    """The ten commands of docs/manual/fine-tuning.md, as they stand there. TESSERA_TRANSFORMERS_PYTHON names a Python with
     Transformers for the last, which is skipped without it."""
 
     def setUp(self):
@@ -167,7 +167,7 @@ class FromChatsToAModel(Case):
         return done.stdout
 
     def test_ten_commands(self):
-        page = (ROOT / "docs/manual/fine_tuning.md").read_text()
+        page = (ROOT / "docs/manual/fine-tuning.md").read_text()
         commands = re.findall(r"```bash\n\s*(.*?)\n\s*```", page, re.S)
         self.assertEqual(len(commands), 10)
         said = [self.run_command(command) for command in commands[:9]]
