@@ -1,13 +1,14 @@
 # Toolchain file: compiles for Arm hosts (aarch64) on another machine, with Debian's cross compiler and the folder tree of a
-# Debian 12 for arm64, which tests/arm.sh makes and names by -DTESSERA_ARM_ROOT=FOLDER.
+# Debian 12 for arm64, which tests/arm.sh makes and names by -DTESSERA_ARM_ROOT=FOLDER. For GPUs also -DCUDAToolkit_ROOT=FOLDER,
+# a toolkit with targets/sbsa-linux.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
-list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES TESSERA_ARM_ROOT)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES TESSERA_ARM_ROOT CUDAToolkit_ROOT)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 set(CMAKE_SYSROOT ${TESSERA_ARM_ROOT})
-set(CMAKE_FIND_ROOT_PATH ${TESSERA_ARM_ROOT})
+set(CMAKE_FIND_ROOT_PATH ${TESSERA_ARM_ROOT} ${CUDAToolkit_ROOT})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 foreach(kind LIBRARY INCLUDE PACKAGE)
   set(CMAKE_FIND_ROOT_PATH_MODE_${kind} ONLY)
@@ -21,3 +22,8 @@ foreach(language C CXX)
   set(CMAKE_${language}_FLAGS_INIT "-isystem ${openmpi}/include -DOMPI_SKIP_MPICXX")
   set(CMAKE_${language}_STANDARD_LIBRARIES "-Wl,--as-needed -L${openmpi}/lib -lmpi")
 endforeach()
+if(CUDAToolkit_ROOT)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_ROOT}/bin/nvcc)
+  set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
+  set(CMAKE_CUDA_FLAGS_INIT "--target-directory sbsa-linux -Xcompiler=--sysroot=${TESSERA_ARM_ROOT}")
+endif()

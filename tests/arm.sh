@@ -5,6 +5,7 @@
 # mounts, and a kernel that starts Arm programs by qemu (binfmt_misc).
 #
 #   tests/arm.sh [MODULE...]      for example: tests/arm.sh base kernels; without modules everything
+#   tests/arm.sh --cuda           compiles and links what runs on GPUs, where this machine has a CUDA toolkit; nothing runs it
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD/build/arm_root
@@ -38,6 +39,27 @@ make_root() {
   mv "$root.part" "$root"
 }
 
+# A toolkit for Arm servers (sbsa): the compiler and headers of this machine's, whose nvcc compiles for both, and the runtime
+# library from NVIDIA's package for aarch64. (CMake 3.25 looks for the folder aarch64-linux.)
+make_toolkit() {
+  local cuda=${CUDA_HOME:-/usr/local/cuda} toolkit=$PWD/build/arm_toolkit version target
+  [[ -x $cuda/bin/nvcc ]] || { echo "arm: no CUDA toolkit in $cuda (CUDA_HOME)"; exit 77; }
+  version=$("$cuda/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+  target=$toolkit/targets/sbsa-linux
+  rm -rf "$toolkit"
+  mkdir -p "$target/lib"
+  cp -rL "$cuda/bin" "$cuda/nvvm" "$toolkit/"
+  cp -rL "$cuda/include" "$target/"
+  ln -s sbsa-linux "$toolkit/targets/aarch64-linux"
+  ln -s targets/sbsa-linux/include "$toolkit/include"
+  ln -s targets/sbsa-linux/lib "$toolkit/lib64"
+  /usr/bin/python3 -m pip download --quiet --no-deps --platform manylinux2014_aarch64 --only-binary=:all: \
+    --dest "$toolkit/wheels" "nvidia-cuda-runtime==$version.*"
+  (cd "$toolkit" && /usr/bin/python3 -m zipfile -e wheels/*.whl wheels)
+  find "$toolkit/wheels" -name 'libcuda*' -exec cp {} "$target/lib/" \;
+  ln -s "libcudart.so.${version%%.*}" "$target/lib/libcudart.so"
+}
+
 # on_arm COMMAND...: in the root, which has this folder at the same path.
 on_arm() {
   mkdir -p "$root$PWD"
@@ -60,6 +82,14 @@ may_run || exit 77
 cached="env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1;ccache"
 cmake --preset ci -B "$build" --toolchain cmake/aarch64.cmake -DTESSERA_ARM_ROOT="$root" -DTESSERA_CUDA=OFF \
   "-DCMAKE_C_COMPILER_LAUNCHER=$cached" "-DCMAKE_CXX_COMPILER_LAUNCHER=$cached" --log-level=WARNING
+if [[ ${1:-} == --cuda ]]; then
+  make_toolkit
+  cmake --preset ci -B "$build"_cuda --toolchain cmake/aarch64.cmake -DTESSERA_ARM_ROOT="$root" -DTESSERA_CUDA=ON -DTESSERA_TESTS=OFF \
+    -DCUDAToolkit_ROOT="$PWD/build/arm_toolkit" "-DCMAKE_CXX_COMPILER_LAUNCHER=$cached" --log-level=WARNING
+  cmake --build "$build"_cuda --target tessera
+  on_arm "$build"_cuda/bin/tessera version
+  exit
+fi
 modules=("$@")
 [[ $# -gt 0 ]] || modules=(base grid data tokenizer text kernels comm model shard optimizer schedule formats checkpoint convert engine golden training)
 cmake --build "$build" --target tessera "${modules[@]/#/test_}"
