@@ -168,7 +168,7 @@ class FromChatsToAModel(Case):
 
     def test_ten_commands(self):
         page = (ROOT / "docs/manual/fine-tuning.md").read_text()
-        commands = re.findall(r"```bash\n\s*(.*?)\n\s*```", page, re.S)
+        commands = re.findall(r"^ +```bash\n\s*(.*?)\n\s*```", page, re.S | re.M)  # of the numbered list
         self.assertEqual(len(commands), 10)
         said = [self.run_command(command) for command in commands[:9]]
         self.assertRegex(said[0], r"counted +\d\d\.\d% of \S+ tokens count, in 100\.0% of 200 conversations")
