@@ -101,6 +101,14 @@ void PeftFolder::read_config(const Architecture& base) {
     if (is_nothing(value) || std::ranges::count(kReadKeys, key) > 0) continue;
     throw refuse_key(key).because("Tessera does not compute that").use("an adapter without it");
   }
+  if (const Json blocks = config.value("layers_to_transform", Json()); !blocks.is_null()) {
+    for (std::int64_t block = 0; block < base.layers; ++block) {
+      if (blocks != block && (!blocks.is_array() || std::ranges::count(blocks, Json(block)) == 0))
+        throw refuse_key("layers_to_transform")
+            .because("each block needs the same adapters")
+            .use("all blocks, or null");
+    }
+  }
   const auto number = [&](const char* key, double otherwise) {
     if (!config.contains(key) || config[key].is_null()) return otherwise;
     if (!config[key].is_number()) throw refuse_key(key).use("a number");
@@ -130,8 +138,8 @@ void PeftFolder::find_tensors(const Architecture& base) {
     if (name.starts_with(kPeftPrefix)) name.remove_prefix(kPeftPrefix.size());
     const auto place = known.find(std::string(without_prefix(name)));
     if (place == known.end()) {
-      throw refusal("{} has a tensor {}", file_.path().string(), shown(entry.name))
-          .because("it belongs to no linear in a block of this model, or is none of LoRA's")
+      throw refusal("{} has a tensor {}, which belongs to no linear in a block of this model, or is none of LoRA's",
+                    file_.path().string(), shown(entry.name))
           .use("an adapter of {} alone", fmt::join(short_names(all, all.adapters.targets), ", "));
     }
     names_.emplace(place->second, entry.name);
@@ -150,8 +158,8 @@ void PeftFolder::find_tensors(const Architecture& base) {
     if (!tensor.is_adapter) continue;
     const auto name = names_.find(tensor.name);
     if (name == names_.end()) {
-      throw refusal("{} has no tensor {}{}", file_.path().string(), kPeftPrefix, tensor.name)
-          .because("each block needs the same adapters");
+      throw refusal("{} has no tensor {}{}, but each block needs the same adapters", file_.path().string(), kPeftPrefix,
+                    tensor.name);
     }
     const SafetensorsEntry& entry = *file_.find(name->second);
     if (entry.shape != tensor.shape || !entry.dtype) {

@@ -24,7 +24,7 @@ constexpr std::string_view kOriginal = "Give the folder for Transformers, with c
 
 constexpr Sign kSigns[] = {
     {"adapter_config.json", "", "is an adapter (LoRA) without its model",
-     "Merge the two in Python with merge_and_unload of PEFT, and save that with save_pretrained"},
+     "Name its model, and give this folder as lora.from"},
     {"model-", ".safetensors", "is one of several files, and model.safetensors.index.json says which tensor is where",
      "Complete the download"},
     {"consolidated.", "", "holds weights in the form of their publisher", kOriginal},

@@ -68,6 +68,12 @@ void ModelWeights::open(const std::vector<ParameterTensor>& expected) {
   }
   if (!from_.empty() && checkpoint_ == nullptr)
     hugging_face_ = std::make_unique<HuggingFaceWeights>(from_, std::vector(expected_.begin(), first));
+  if (peft_ == nullptr) return;
+  std::vector<float> values;  // read once before the run has a folder, which infinite numbers would leave behind
+  for (TensorId id = first_adapter_ + context_.rank(); id < expected_.end_id(); id = id + context_.size()) {
+    values.resize(static_cast<std::size_t>(expected_[id].elements));
+    peft_->read(expected_[id], 0, values);
+  }
 }
 
 std::string ModelWeights::base_hash() const {

@@ -94,6 +94,14 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   Texts then(manifest.options.begin(), manifest.options.end());
   std::vector<std::string> arguments;
   if (!names_a_model(options, then)) arguments = model_arguments(manifest, checkpoint);
+  const std::string& begin = options.lora.from;
+  std::error_code unseen;
+  if (manifest.architecture.adapters.on() && !begin.empty() &&
+      std::filesystem::absolute(begin, unseen).lexically_normal() != then["lora.from"]) {
+    throw refuse("lora.from", begin)
+        .because("{} has its own adapters, with which the run goes on", checkpoint.string())
+        .hint("Leave it out, or begin another run with it");
+  }
   for (const char* const name : {"lora.rank", "lora.alpha", "lora.dropout", "lora.targets", "lora.rank_stabilized"})
     if (manifest.architecture.adapters.on() && is_open(options, then, name))
       arguments.push_back(fmt::format("--{}={}", name, then[name]));

@@ -102,6 +102,12 @@ void take_fine_tuning(ResolvedRun& run, const ResolveSite&) {
   run.options = with_fine_tuning(run.options);
 }
 
+Refusal adapters_as_base(const Options& options) {
+  return refuse("model.from", options.model.from)
+      .because("it holds adapters without the weights that they adapt")
+      .hint("Go on with it by checkpoint.resume, or export it with export.merged = true and begin from that");
+}
+
 /// Adapters are trained next to weights that a checkpoint of them can find again. Random ones serve only to see how a
 /// training goes.
 void require_base(ResolvedRun& run) {
@@ -114,16 +120,18 @@ void require_base(ResolvedRun& run) {
   }
   if (const CheckpointReader* base = run.weights->checkpoint();
       base != nullptr && base->manifest().architecture.adapters.on()) {
-    throw refuse("model.from", run.options.model.from)
-        .because("it holds adapters without the weights that they adapt")
-        .hint("Go on with it by checkpoint.resume, or export it with export.merged = true and begin from that");
+    throw adapters_as_base(run.options);
   }
   run.options.model.from = run.weights->folder().string();
+  std::string& begin = run.options.lora.from;
+  std::error_code unseen;  // it was read before
+  if (!begin.empty()) begin = std::filesystem::absolute(begin, unseen).lexically_normal().string();
 }
 
 void find_model(ResolvedRun& run, const ResolveSite& site) {
   if (site.ranks == nullptr) {
     run.architecture = resolve_architecture(run.options.model);
+    if (run.architecture.adapters.on()) throw adapters_as_base(run.options);
     std::optional<PeftFolder> folder;
     if (!run.options.lora.from.empty()) folder.emplace(run.options.lora.from, run.architecture);
     run.architecture.adapters = adapters_of(run.options, run.architecture, folder ? &*folder : nullptr);

@@ -147,6 +147,15 @@ class Lora(Case):
         self.do("export", "run", "peft")
         self.refused("train", *words, "--lora.from=peft", "--lora.rank=5", "--run.dir=other", run="other",
                      says="lora.rank = 5 does not work, because the adapter in lora.from = peft has 4")
+        self.refused("train", *words, "--model.from=peft", "--run.dir=other", run="other", says="give this folder as lora.from")
+        self.refused("train", *words, "--lora.from=peft", "--run.dir=other", "--checkpoint.resume=run", run="other",
+                     says="lora.from = peft does not work, because .* has its own adapters")
+        self.refused("plan", "--model.from=run", run="other", says="model.from = run does not work, because it holds adapters")
+        path = self.folder / "peft" / "adapter_model.safetensors"
+        data = bytearray(path.read_bytes())
+        data[-4:] = struct.pack("<f", math.nan)
+        path.write_bytes(data)
+        self.refused("train", *words, "--lora.from=peft", "--run.dir=other", run="other", says="numbers that are not finite")
         self.refused("export", "base", "out", "--export.merged=true", run="out", says="neither a checkpoint nor a run")
         # Other weights under the same name.
         weights = self.folder / "base" / "model.safetensors"
@@ -186,6 +195,7 @@ class Lora(Case):
                              ({"modules_to_save": ["lm_head"]}, "modules_to_save"), ({"fan_in_fan_out": True}, "fan_in_fan_out"),
                              ({"rank_pattern": {"q_proj": 8}}, "rank_pattern"), ({"alpha_pattern": {"q_proj": 8}}, "alpha_pattern"),
                              ({"init_lora_weights": "pissa"}, "changes the model's own weights"),
+                             ({"layers_to_transform": [0]}, "layers_to_transform = [0] does not work"),
                              ({"layer_replication": [[0, 1]]}, "layer_replication"), ({"something_new": 3}, "something_new = 3"),
                              ({"r": 0}, "r = 0"), ({"lora_alpha": "big"}, "lora_alpha"), ({"r": 5}, "does not fit the model")):
             with self.subTest(change):

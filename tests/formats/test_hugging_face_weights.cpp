@@ -236,7 +236,7 @@ TEST_CASE("What a folder is instead of a model is said by name, with what to do"
     });
   };
   for (const std::string beside : {"", "config.json"}) {
-    CHECK_THAT(refused("adapter_config.json", beside), Contains("an adapter (LoRA)") && Contains("merge_and_unload"));
+    CHECK_THAT(refused("adapter_config.json", beside), Contains("an adapter (LoRA)") && Contains("lora.from"));
     CHECK_THAT(refused("pytorch_model-00001-of-00002.bin", beside),
                Contains("pytorch_model-00001-of-00002.bin") && Contains("save_pretrained"));
     CHECK_THAT(refused("model.Q4.gguf", beside), Contains("model.Q4.gguf"));
