@@ -103,8 +103,7 @@ struct Fp8Arguments {
 };
 
 /// output = residual + dropout(scale input W + bias), and activated = gelu(output) where asked. GELU is the tanh form:
-/// x/2 (1
-/// + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel; "gelu_new").
+/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel; "gelu_new").
 struct LinearForward {
   std::int64_t tokens = 0, in = 0, out = 0;
   ConstView input;   ///< [tokens, in]
