@@ -72,7 +72,9 @@ TEST_CASE("threads receive no signals") {
       std::size_t started = 0;
       for (const auto& [thread, blocked] : blocked_signals()) {
         if (before.count(thread) != 0) continue;
-        if ((blocked & kOthers) != kOthers) throw InternalError("thread {} blocks only {:x}", thread, blocked);
+        // (Of a thread that ends, because it has seen all, Linux says that it blocks none.)
+        if ((blocked & kOthers) != kOthers && !all_seen)
+          throw InternalError("thread {} blocks only {:x}", thread, blocked);
         ++started;
       }
       if (started == 2 + 1 + 1 + 1 + 2 + 2) all_seen = true;
