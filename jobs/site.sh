@@ -26,7 +26,7 @@ TESSERA_PYTHON=${TESSERA_PYTHON:-/usr/bin/python3}
 # --- Scratch: a run is written to TESSERA_RUNS/tessera-JOB. All nodes must see the folder.
 TESSERA_RUNS=${TESSERA_RUNS:-$PWD/runs}
 
-# --- What starts the ranks: auto (srun --mpi=pmix where this Slurm has PMIx, else mpirun), or the words of a command,
+# --- What starts the ranks: auto (srun --mpi=pmix where this Slurm has PMIx, else mpirun; in PBS see train.pbs), or the words of a command,
 #     for example "srun --mpi=pmix_v4" or "mpirun". It must fit the MPI library that the executable was built with.
 TESSERA_LAUNCHER=${TESSERA_LAUNCHER:-auto}
 # Options for it instead of those in job.sh: cores of its own for every rank, and all GPUs of the node for each.

@@ -77,8 +77,7 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
 
 void KernelPlayer::set_weights(std::uint64_t seed) {
   std::set<float*> done;
-  for (const UnitId unit : schedule().layout.units.ids()) {
-    if (!schedule().unit(unit).trains) continue;
+  for (const UnitId unit : schedule().layout.trained()) {
     const StateSlice slice = state_slice(schedule(), resources_, unit);
     if (!done.insert(slice.master()).second) continue;
     std::vector<float> values(static_cast<std::size_t>(slice.count));

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
@@ -32,13 +33,15 @@ std::string model_hash(const std::vector<std::uint64_t>& tensors) {
 }
 
 BaseWeights::BaseWeights(const Manifest& manifest)
-    : folder_(manifest.option("model.from")),
-      hash_(manifest.option("lora.base_hash")),
-      seed_(std::stoull(manifest.option("run.seed"))) {
+    : folder_(manifest.option("model.from")), hash_(manifest.option("lora.base_hash")) {
   Architecture architecture = manifest.architecture;
   architecture.adapters = {};
   tensors_ = parameter_tensors(architecture);
-  if (folder_.empty()) return;
+  if (folder_.empty()) {
+    const std::string seed = manifest.option("run.seed");
+    if (std::from_chars(seed.data(), seed.data() + seed.size(), seed_).ec == std::errc{}) return;
+    throw refusal("the adapters belong to random weights, and their manifest does not say of which run.seed");
+  }
   if (!path_exists(folder_)) {
     throw refusal("the adapters belong to the weights in {}, which is not there", folder_.string())
         .hint("Move the folder back, or export the adapters and use them with lora.from");

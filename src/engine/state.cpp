@@ -112,8 +112,7 @@ void set_weights(const StepSchedule& schedule, const Resources& resources, const
   set_frozen_weights(schedule, resources, source);
   std::vector<StateSlice> slices;
   std::vector<std::span<std::byte>> masters;
-  for (const UnitId unit : schedule.layout.units.ids()) {
-    if (!schedule.unit(unit).trains) continue;
+  for (const UnitId unit : schedule.layout.trained()) {
     const StateSlice& slice = slices.emplace_back(state_slice(schedule, resources, unit));
     masters.push_back(std::as_writable_bytes(std::span(slice.master(), static_cast<std::size_t>(slice.count))));
   }

@@ -46,6 +46,12 @@ Adapters adapters_of(const Options& options, const Architecture& base, const Pef
   return adapters;
 }
 
+Refusal adapters_as_base(const Options& options) {
+  return refuse("model.from", options.model.from)
+      .because("it holds adapters without the weights that they adapt")
+      .hint("Go on with it by checkpoint.resume, or export it with export.merged = true and begin from that");
+}
+
 void write_adapters(const Architecture& architecture, LoraOptions& options) {
   const Adapters& adapters = architecture.adapters;
   if (!adapters.on()) return;

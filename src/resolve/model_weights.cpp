@@ -49,11 +49,7 @@ ModelWeights::ModelWeights(RankContext& context, const Options& options, bool be
 
 void ModelWeights::add_adapters(const Options& options, bool begins) {
   if (!options.lora.on()) return;
-  if (architecture_.adapters.on()) {
-    throw refuse("model.from", from_.string())
-        .because("it holds adapters, and [lora] asks for others")
-        .hint("Go on with its own by checkpoint.resume, or export it with export.merged = true and begin from that");
-  }
+  if (architecture_.adapters.on()) throw adapters_as_base(options);
   if (!options.lora.from.empty() && begins) peft_ = std::make_unique<PeftFolder>(options.lora.from, architecture_);
   architecture_.adapters = adapters_of(options, architecture_, peft_.get());
 }

@@ -102,12 +102,6 @@ void take_fine_tuning(ResolvedRun& run, const ResolveSite&) {
   run.options = with_fine_tuning(run.options);
 }
 
-Refusal adapters_as_base(const Options& options) {
-  return refuse("model.from", options.model.from)
-      .because("it holds adapters without the weights that they adapt")
-      .hint("Go on with it by checkpoint.resume, or export it with export.merged = true and begin from that");
-}
-
 /// Adapters are trained next to weights that a checkpoint of them can find again. Random ones serve only to see how a
 /// training goes.
 void require_base(ResolvedRun& run) {

@@ -13,9 +13,8 @@ std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank
   const TensorId first_tensor = schedule.model.first_trained_tensor();
   std::vector<OwnedRun> owned;
   std::int64_t file_offset = 0;
-  for (const UnitId id : schedule.layout.units.ids()) {
+  for (const UnitId id : schedule.layout.trained()) {
     const Unit& unit = schedule.unit(id);
-    if (!unit.trains) continue;
     const std::int64_t held = schedule.state[id].elements;
     const std::int64_t members = unit.padded / held;  // ranks that together hold the unit
     const std::int64_t share = unit.padded / schedule.grid.world();

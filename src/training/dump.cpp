@@ -69,8 +69,7 @@ void StepDump::collect(const Slice& slice, const float* values, Write&& write) {
 
 void StepDump::write_gradients() {
   const float scale = session_.optimizer().scalars().loss_scale;
-  for (const UnitId unit : session_.schedule().layout.units.ids()) {
-    if (!session_.schedule().unit(unit).trains) continue;
+  for (const UnitId unit : session_.schedule().layout.trained()) {
     const GradientSlice slice = gradient_slice(session_.schedule(), session_.resources(), unit);
     const std::vector<float> values = widened(session_.resources(), slice, scale);
     collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
@@ -81,8 +80,7 @@ void StepDump::write_gradients() {
 
 void StepDump::write_weights(std::int64_t step, const StepResult& result) {
   session_.player().finish_step();
-  for (const UnitId unit : session_.schedule().layout.units.ids()) {
-    if (!session_.schedule().unit(unit).trains) continue;
+  for (const UnitId unit : session_.schedule().layout.trained()) {
     const StateSlice slice = state_slice(session_.schedule(), session_.resources(), unit);
     std::vector<float> values(static_cast<std::size_t>(slice.count));
     session_.resources().device->copy(values.data(), slice.master(), slice.count * size_of(DType::fp32));

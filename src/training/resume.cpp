@@ -34,8 +34,7 @@ std::string leave_newer(const std::filesystem::path& run, const std::filesystem:
 std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& resources) {
   const TensorId first = schedule.model.first_trained_tensor();
   std::vector<WantedRun> wanted;
-  for (const UnitId unit : schedule.layout.units.ids()) {
-    if (!schedule.unit(unit).trains) continue;
+  for (const UnitId unit : schedule.layout.trained()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     for (const StateVector& vector : slice.vectors) {
       each_run(slice, vector, [&](const TensorRun& run) {
@@ -56,8 +55,7 @@ void clear_padding(const StepSchedule& schedule, Resources& resources) {
       first += count;
     }
   };
-  for (const UnitId unit : schedule.layout.units.ids()) {
-    if (!schedule.unit(unit).trains) continue;
+  for (const UnitId unit : schedule.layout.trained()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     for (const StateVector& vector : slice.vectors) {
       std::int64_t end = vector.first;

@@ -38,7 +38,7 @@ class BaseWeights {
  private:
   std::filesystem::path folder_;
   std::string hash_;  ///< that the run noted
-  std::uint64_t seed_;
+  std::uint64_t seed_ = 0;
   IndexedVector<TensorId, ParameterTensor> tensors_;
   std::unique_ptr<CheckpointReader> checkpoint_;
   std::unique_ptr<HuggingFaceWeights> hugging_face_;

@@ -7,6 +7,7 @@
 // zero.
 
 #include <cstdint>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,10 @@ struct UnitLayout {
 
   /// The units of some tensors, each once, in the tensors' order.
   std::vector<UnitId> units_of(const std::vector<TensorId>& tensors) const;
+  /// Returns the numbers of those that train, in order.
+  auto trained() const {
+    return units.ids() | std::views::filter([this](UnitId id) { return units[id].trains; });
+  }
   std::int64_t padded_elements() const;   ///< P of the volume formulas: the sum over the units
   std::int64_t trained_elements() const;  ///< the same over those that train
 };

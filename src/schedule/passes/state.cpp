@@ -73,8 +73,7 @@ SegmentId write_with_updates(Writer& writer, SegmentId updates, SegmentId micro_
 SegmentId write_snapshot(Writer& writer, Parameters& parameters) {
   const StepSchedule& s = writer.schedule();
   writer.open_segment(SegmentRole::snapshot, "snapshot");
-  for (const UnitId unit : s.layout.units.ids()) {
-    if (!s.unit(unit).trains) continue;
+  for (const UnitId unit : s.layout.trained()) {
     Operation op = operation_of(OperationKind::store, Queue::store, unit);
     op.reads = {parameters.master(unit), parameters.moments(unit)};
     // Ranks that hold the same slice share it, so that every element is stored once: the master, then the optimizer's

@@ -119,8 +119,7 @@ StateCheck::StateCheck(const StepSchedule& schedule, Resources& resources)
       copies_[value.unit] = id;
   }
   sum_up();
-  for (const UnitId unit : schedule.layout.units.ids()) {
-    if (!schedule.unit(unit).trains) continue;
+  for (const UnitId unit : schedule.layout.trained()) {
     sums_[unit].first = state_slice(schedule, resources, unit).first;
     resources.device->copy(kept(unit), &sums_[unit].found.state, sizeof(StateSums));
   }
