@@ -3,6 +3,7 @@ after the other. No PBS cluster was at hand. mpirun is the real one."""
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -92,7 +93,7 @@ class Pbs(Case):
     def test_jobs_follow_each_other_until_all_steps_are_done(self):
         """Each is stopped ahead of its limit. Losses are those of a run that was never stopped."""
         resources = "select=1:ncpus=2:mpiprocs=2:long_name_of_a_resource_so_that_qstat_wraps_its_line_of_resources=1"
-        words = " ".join(WORDS + ["--train.steps=40", "--checkpoint.every=1000000", "--optim.schedule=constant"])
+        words = self.words_from_a_beginning("--checkpoint.every=1000000")
         self.submit(words, "-l", resources, "-l", "walltime=0:00:06", "-N", "mine", "-A", "project7", TESSERA=self.slow())
         ended = []
         while len(ended) < 12:
@@ -110,9 +111,35 @@ class Pbs(Case):
                 self.assertEqual(follower[name], first[name])
         self.assertGreater(len(ended), 1)
         self.assertEqual(ended[-1], 0)
-        run, = (self.folder / "runs").iterdir()
+        self.check_whole(*(self.folder / "runs").iterdir())
+
+    def test_a_job_that_pbs_runs_again_goes_on(self):
+        """With its own number, because a node failed."""
+        words = self.words_from_a_beginning("--checkpoint.every=2", "--run.dir=again")
+        self.submit(words, "-l", "select=1:ncpus=2:mpiprocs=2", TESSERA=self.slow())
+
+        def fail(process):
+            while len(checkpoints(self.folder / "again")) < 2:
+                time.sleep(0.05)
+            os.killpg(process.pid, signal.SIGKILL)
+
+        code, said = self.run_job(7, fail)
+        self.assertEqual(code, -signal.SIGKILL, said)
+        code, said = self.run_job(7)
+        self.assertEqual(code, 0, said)
+        self.check_whole(self.folder / "again")
+
+    def words_from_a_beginning(self, *more):
+        """Of a run that goes on from another one's first step to step 40."""
+        self.train(*WORDS, "--train.steps=1", "--optim.schedule=constant", "--checkpoint.every=1", "--run.dir=begin", ranks=2)
+        return " ".join(WORDS + ["--train.steps=40", "--optim.schedule=constant",
+                                 "--checkpoint.resume=begin/checkpoints/step-00000001", *more])
+
+    def check_whole(self, run):
         self.train(*WORDS, "--train.steps=40", "--optim.schedule=constant", "--run.dir=whole", ranks=2)
-        self.assertEqual(logged(run), logged(self.folder / "whole"))
+        whole = logged(self.folder / "whole")
+        del whole[1]
+        self.assertEqual(logged(run), whole)
 
     def slow(self):
         """A program whose steps take a tenth of a second, by a link that is emulated."""
