@@ -90,7 +90,8 @@ class Adapting {
     down.weight = tensor(weight, kAdapterA, {rank, linear.in});
     down.rows = linear.rows, down.in = linear.in, down.out = rank;
     down.adds_gradient = true, down.layout = WeightLayout::out_in;
-    down.adapter = number_++;
+    // Masks are numbered behind those of the model's own layers, and each block has as many as it has adapters.
+    down.adapter = static_cast<std::int32_t>(a_.layers * (1 + number_++)) + part_.block;
     downs.push_back(std::move(down));
     Layer up{.kind = LayerKind::linear, .inputs = {between}, .outputs = {to}};
     up.weight = tensor(weight, kAdapterB, {out, rank});

@@ -88,11 +88,9 @@ Dropout LayerCall::dropout() const {
 
 Dropout LayerCall::adapter_dropout() const {
   if (buffers.evaluation || layer.adapter < 0) return {};
-  // Behind the model's own layers, each with as many numbers as it has adapters.
-  const Architecture& a = model.architecture;
-  return {.probability = static_cast<float>(a.adapters.dropout),
+  return {.probability = static_cast<float>(model.architecture.adapters.dropout),
           .sequence = model.sequence,
-          .layer = static_cast<std::int32_t>(a.layers * (1 + layer.adapter)) + part.block,
+          .layer = layer.adapter,
           .site = part.kind == PartKind::mlp ? DropoutSite::mlp_residual : DropoutSite::attention_residual,
           .scalars = buffers.scalars};
 }

@@ -95,6 +95,24 @@ TEST_CASE("A begins uniform within 1 / sqrt(in), as in PEFT, and in any slices",
   CHECK(std::count(other.begin(), other.begin() + 64, 0.0f) == 64);
 }
 
+TEST_CASE("each adapter has a mask of its own, which no other layer has", "[adapters][dropout]") {
+  for (const Architecture& a : every_family()) {
+    const ModelParts model = declare_parts(adapted(a, "all", 3, 0.3), 1, 2, DType::fp32);
+    std::set<std::pair<bool, std::int32_t>> masks;
+    std::size_t adapters = 0;
+    for (const Part& part : model.parts) {
+      for (const Layer& layer : part.layers) {
+        if (layer.adapter < 0) continue;
+        CHECK(layer.adapter >= a.layers);  // below are residual dropouts of blocks
+        masks.emplace(part.kind == PartKind::mlp, layer.adapter);
+        ++adapters;
+      }
+    }
+    CHECK(adapters == static_cast<std::size_t>(a.layers) * linear_modules(a).size());
+    CHECK(masks.size() == adapters);
+  }
+}
+
 TEST_CASE("with dropout of what adapters read, backward is the gradient of the forward of the same step",
           "[decoder][dropout][adapters]") {
   for (Architecture a : every_family()) {

@@ -77,19 +77,19 @@ struct Fp8Linears {
 /// A step of the computation. Attributes that its kind does not have stay as they are here.
 struct Layer {
   LayerKind kind = LayerKind::norm;
-  std::vector<MatrixSlice> inputs = {}, outputs = {};    ///< in the order that its kind says
-  std::int32_t weight = -1, bias = -1, table = -1;       ///< places in Part::tensors; -1: there is none
-  std::int64_t rows = 0, in = 0, out = 0;                ///< [rows, in] becomes [rows, out]
-  bool adds_gradient = false;                            ///< a layer before it reads the same input
-  bool ends_gradient = true;                             ///< linear: none behind it reads the same input
-  bool adds_output = false;                              ///< linear: to what an earlier one has left there
-  std::int32_t adapter = -1;                             ///< linear: number of the adapter in its part whose A it is
-  WeightLayout layout = WeightLayout::in_out;            ///< linear
-  bool is_fp8 = false;                                   ///< linear: multiplies in fp8
-  std::optional<DropoutSite> dropout = {};               ///< embedding, linear, attention
-  bool subtracts_mean = false;                           ///< norm, head
-  double epsilon = 0, gain_offset = 0;                   ///< norm, head
-  GateActivation activation = GateActivation::silu;      ///< glu
+  std::vector<MatrixSlice> inputs = {}, outputs = {};  ///< in the order that its kind says
+  std::int32_t weight = -1, bias = -1, table = -1;     ///< places in Part::tensors; -1: there is none
+  std::int64_t rows = 0, in = 0, out = 0;              ///< [rows, in] becomes [rows, out]
+  bool adds_gradient = false;                          ///< a layer before it reads the same input
+  bool ends_gradient = true;                           ///< linear: none behind it reads the same input
+  bool adds_output = false;                            ///< linear: to what an earlier one has left there
+  std::int32_t adapter = -1;                           ///< linear: of an adapter's A, the number of its dropout's mask
+  WeightLayout layout = WeightLayout::in_out;          ///< linear
+  bool is_fp8 = false;                                 ///< linear: multiplies in fp8
+  std::optional<DropoutSite> dropout = {};             ///< embedding, linear, attention
+  bool subtracts_mean = false;                         ///< norm, head
+  double epsilon = 0, gain_offset = 0;                 ///< norm, head
+  GateActivation activation = GateActivation::silu;    ///< glu
   std::int64_t heads = 0, kv_heads = 0, head_width = 0;  ///< rotary, attention
   std::int64_t window = 0;                               ///< attention: keys that a query sees; 0: all before it
   std::int64_t cache = 0;                                ///< attention in generation: positions that its cache holds
