@@ -127,6 +127,7 @@ class Pbs(Case):
         self.assertEqual(code, -signal.SIGKILL, said)
         code, said = self.run_job(7)
         self.assertEqual(code, 0, said)
+        self.assertRegex(said, r"resume +step \d+ from again/checkpoints")
         self.check_whole(self.folder / "again")
 
     def words_from_a_beginning(self, *more):
