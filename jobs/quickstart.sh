@@ -67,7 +67,7 @@ source jobs/mpi_env.sh
 
 run=runs/quickstart-$(date +%Y%m%d-%H%M%S)
 # What it writes, before, halfway and at the end.
-samples=(--train.sample_every=300 --generate.max_tokens=120 --generate.temperature=0.8)
+samples=(--train.sample_every=250 --generate.max_tokens=120 --generate.temperature=0.8)
 echo "train: inputs/quickstart.ini over 2 ranks into $run"
 mpiexec -n 2 build/release/bin/tessera train inputs/quickstart.ini --data.source="$source" --run.dir="$run" \
   "${samples[@]}" "$@"
