@@ -149,5 +149,45 @@ class Learning(Html):
         self.assertEqual([one.get_text() for one in with_legend.get_texts()], [*map(str, range(10)), "4 more"])
 
 
+class WhatEightBitsCost(Html):
+    """The study's own section: rows beside the row of their seed without fp8."""
+
+    def made(self, seeds):
+        made = Made(self.folder, "fp8", baseline="bf16-1")
+        for seed in seeds:
+            for row, linear, more, ends in (("bf16", "compute", {}, (2.0, 2.25)), ("e4m3", "fp8", {"precision.fp8_gradients": "e4m3"}, (2.002, 2.258))):
+                end = ends[seed - 1]
+                made.add(f"{row}-{seed}", rate=1000 if linear == "compute" else 1250, validation=(4.0, end + 1, end),
+                         memory=1_000_000 if linear == "compute" else 900_000,
+                         losses=5 / np.sqrt(np.arange(1, 31)) + (0.125 * seed if linear == "fp8" else 0),
+                         config={"precision.linear": linear, "precision.fp8_gradients": "e5m2", "precision.fp8_smallest": "0", "precision.compute": "bf16",
+                                 "run.seed": str(seed), "data.seed": str(seed), **more})
+        return self.page()
+
+    def section(self, text):
+        begin = text.index('<section id="fp8"')
+        return text[begin:text.index("</section>", begin)]
+
+    def test_the_distance_is_that_of_the_same_seed(self):
+        text = self.made((1, 2))
+        self.numbers_hold(self.folder, Page(text))
+        section = plain(self.section(text))
+        self.assertIn("+0.0050 (+0.0020 to +0.0080)", section)
+        self.assertIn("Seeds alone move the last loss of the twins from 2.0000 to 2.2500.", section)
+        for cell in ("e4m3-1, e4m3-2", "0.25", "0.80x", "0.90x"):
+            self.assertIn(cell, section)
+
+    def test_one_seed_says_that_more_would_show(self):
+        section = plain(self.section(self.made((1,))))
+        self.assertIn("With more seeds", section)
+        self.assertNotIn(" to +", section)
+
+    def test_without_a_twin_there_is_nothing_to_say(self):
+        made = Made(self.folder, "fp8", baseline="a")
+        for row, linear, rate in (("a", "compute", "1e-3"), ("b", "fp8", "2e-3")):
+            made.add(row, validation=GOOD, config={"precision.linear": linear, "optim.lr": rate})
+        self.assertIn("No two rows of this sweep differ in fp8 alone", plain(self.section(self.page())))
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -37,7 +37,7 @@ def number(cell):
     minutes = re.fullmatch(r"(\d+) min (\d+) s", cell)
     if minutes:
         return 60 * int(minutes[1]) + int(minutes[2]), 0.5
-    digits, unit = re.fullmatch(r"(-?[\d.]+) ?([A-Za-z%]*)", cell).groups()
+    digits, unit = re.fullmatch(r"([-+]?[\d.]+) ?([A-Za-z%]*)", cell).groups()
     places = len(digits.partition(".")[2])
     return float(digits) * UNITS[unit], 0.5001 * 10.0**-places * UNITS[unit]
 
