@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and trains a small GPT on real text over 2 MPI ranks with zero3 (a minute or two).
+# Installs what is missing, builds, and trains a small Llama on real text over 2 MPI ranks with zero3 (a minute or two).
 #
 #   jobs/quickstart.sh [FOLDER] [--section.key=value ...]
 #
@@ -67,7 +67,7 @@ source jobs/mpi_env.sh
 
 run=runs/quickstart-$(date +%Y%m%d-%H%M%S)
 # What it writes, before, halfway and at the end.
-samples=(--train.sample_every=250 --generate.max_tokens=120 --generate.temperature=0.8)
+samples=(--train.sample_every=500 --generate.max_tokens=120 --generate.temperature=0.8)
 echo "train: inputs/quickstart.ini over 2 ranks into $run"
 mpiexec -n 2 build/release/bin/tessera train inputs/quickstart.ini --data.source="$source" --run.dir="$run" \
   "${samples[@]}" "$@"
