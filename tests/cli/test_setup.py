@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether jobs/setup.sh and jobs/quickstart.sh build CUDA: by toolkit, by driver, or as the build folder has it. The
+"""Scripts of jobs. Whether setup.sh and quickstart.sh build CUDA: by toolkit, by driver, or as the build folder has it. The
 machine is played: dpkg-query finds every package, cmake notes its words, nvidia-smi is there or not. And what the real
 cmake says where libraries are missing."""
 import os
@@ -20,6 +20,45 @@ for word in "$@"; do
 done
 [ -e $cache ] || echo TESSERA_CUDA:STRING=AUTO >$cache
 """
+
+
+class DebianText(unittest.TestCase):
+    """jobs/debian_text.sh, whose packages are played: each holds two files that are text and one that is not."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        (self.root / "bin").mkdir()
+        self.play("apt-get", '#!/bin/sh\ncase $3 in git-doc) [ -z "$REFUSED" ] || { echo "E: no such package" >&2; exit 100; } ;; esac\n: >"$3_1.deb"\n')
+        self.play("dpkg-deb", """#!/bin/sh
+mkdir -p "$3/a" && for end in pod txt py h; do echo "$3 one $end" >"$3/a/one.$end"; printf '%s two \\377\\n' "$3" >"$3/two.$end"; done
+echo other >"$3/a/other.so"
+""")
+
+    def play(self, program, text):
+        path = self.root / "bin" / program
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def made(self, folder, **more):
+        environment = os.environ | {"PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", **more}
+        return subprocess.run([SOURCE / "jobs/debian_text.sh", self.root / folder], env=environment, capture_output=True, text=True, timeout=30)
+
+    def test_the_text_is_the_same_twice_and_mixes_the_packages(self):
+        for folder in "a", "b":
+            done = self.made(folder)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        text = (self.root / "a/debian.txt").read_text()
+        self.assertEqual(text, (self.root / "b/debian.txt").read_text())
+        self.assertEqual(len(text.splitlines()), 12)
+        self.assertNotEqual([line.split()[0] for line in text.splitlines()], sorted(line.split()[0] for line in text.splitlines()))
+        self.assertIn("is there already", self.made("a").stdout)
+
+    def test_a_package_that_cannot_be_had_leaves_nothing(self):
+        done = self.made("a", REFUSED="1")
+        self.assertEqual((done.returncode, done.stderr), (1, "debian_text: apt-get cannot download git-doc: E: no such package\n"))
+        self.assertFalse((self.root / "a").exists())
 
 
 @unittest.skipIf(Path("/proc/driver/nvidia/version").exists(), "an NVIDIA driver runs here: its absence cannot be played")
