@@ -41,6 +41,7 @@ ROWS = {
     "strong_scaling": [*(f"{ranks}-{strategy}" for ranks in (2, 4, 8) for strategy in ("ddp", "zero3")), "1-ddp"],
     "optimizers": [f"2-{name}-{rate}" for name in ("adamw", "muon") for rate in ("1e-3", "3e-3", "1e-2")],
     "fine_tuning": ["full-1e-5", "full-5e-5", "rank-8-1e-4", "rank-8-5e-4", "rank-32-1e-4", "rank-32-5e-4"],
+    "fp8": ["bf16-1", "e5m2-1", "e4m3-1", "bf16-2", "e5m2-2", "e4m3-2"],
 }
 REAL_WRAPS = {f"4-zero3-min-{small}": f"4-zero3-min-{real}" for small, real in zip(("300K", "500K", "1M", "2M"),
                                                                                    ("2M", "5M", "10M", "20M"))}
@@ -67,6 +68,8 @@ REAL = {
     "strong_scaling": ("8-zero3", ["--model.preset=gpt2-124m", "--train.global_batch=512"]),
     "optimizers": ("2-muon-3e-3", ["--model.preset=gpt2-124m", "--optim.name=muon", "--optim.lr=0.003", "--train.seq_len=1024"]),
     "fine_tuning": ("full-5e-5", ["--model.preset=qwen2-1.5b", "--optim.lr=5e-05", "--train.seq_len=2048", "--train.epochs=1"]),
+    "fp8": ("e4m3-2", ["--model.preset=gpt2-124m", "--precision.linear=fp8", "--precision.fp8_gradients=e4m3", "--precision.fp8_smallest=0",
+                       "--precision.compute=bf16", "--run.seed=2", "--data.seed=2"]),
 }
 
 
@@ -94,7 +97,7 @@ class Planned(Case):
         return job.out
 
     def test_there_are_no_others(self):
-        files = {path.stem for path in SWEEPS.glob("*.ini")} - {"strategies", "pytorch", "foresight"}
+        files = {path.stem for path in SWEEPS.glob("*.ini")} - {"strategies", "pytorch", "debian", "foresight"}
         self.assertEqual(files, set(ROWS))
         for version in "small", "real":
             self.assertEqual({path.stem for path in (SWEEPS / version).glob("*.ini")}, set(ROWS))
@@ -277,6 +280,10 @@ class AllSmallVersions(Studies):
     def test_fine_tuning(self):
         rows = self.whole("fine_tuning")
         self.assertEqual(len({rows[row]["final_loss"] for row in ROWS["fine_tuning"]}), len(ROWS["fine_tuning"]))
+
+    def test_fp8(self):
+        self.whole("fp8")
+        self.assertIn('<section id="fp8"', (self.folder / "fp8.html").read_text())
 
     def test_manual_vs_official(self):
         python = os.environ.get("TESSERA_TORCH_PYTHON") or "python3"
