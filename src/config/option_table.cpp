@@ -303,7 +303,7 @@ void add_lora(Rows& rows) {
   lora.number("lora.alpha", &S::alpha, {0.0, kInfinity},
               "what an adapter adds is multiplied by alpha / rank; 0: as in lora.from, else twice the rank");
   lora.number("lora.dropout", &S::dropout, {0.0, 1.0, false, true},
-              "dropout of what each adapter reads (on CPUs only)");
+              "dropout of what each adapter reads");
   lora.text("lora.targets", &S::targets, "all, or list of modules",
             "linears of blocks that have adapters, as Hugging Face folders name them: q_proj,v_proj");
   lora.choice("lora.rank_stabilized", &S::rank_stabilized, "multiply by alpha / sqrt(rank) instead (rsLoRA)");

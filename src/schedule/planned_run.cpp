@@ -123,12 +123,6 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   if (options.memory.keep_activated == Tristate::automatic && architecture.is_gated() &&
       shape.policy.recomputation.has_all_mlps())
     shape.policy.keeps_activated = false;
-  if (architecture.adapters.dropout > 0 && traits_of(shape.device).is_accelerator) {
-    throw refusal("lora.dropout = {} does not work with run.device = {}", architecture.adapters.dropout,
-                  name_of(shape.device))
-        .because("Tessera does not compute it on GPUs yet")
-        .use("lora.dropout = 0, or run.device = cpu");
-  }
   require_inputs_to_offload(shape.policy, architecture);
   shape.policy.accumulation = accumulation_of(options.train, world);
   if (options.train.sample_every > 0) shape.policy.generation = sample_shape(options, architecture);

@@ -79,3 +79,34 @@ TEST_CASE("dropout fused into a linear is the linear, then dropout, then the res
               tokens * kWidth);
   CHECK(fused.same_bits(plain));
 }
+
+TEST_CASE("a linear whose input was dropped out adds its gradient with that mask", "[dropout][linear]") {
+  Device device;
+  StepScalars scalars;
+  scalars.seed = 4, scalars.step = 9, scalars.first_sample = 7;
+  const std::int64_t tokens = 2 * kSequence, out = 20;
+  for (const DType dtype : kFloatTypes) {
+    for (const bool adds : {false, true}) {
+      INFO(name_of(dtype) << " adds " << adds);
+      const Tensor dy = Tensor::random(tokens, out, dtype, 1), w = Tensor::random(kWidth, out, dtype, 2, 0.2);
+      Tensor dx = Tensor::random(tokens, kWidth, dtype, 3);
+      const Doubles there = dx.values();
+      LinearBackward a;
+      a.tokens = tokens, a.in = kWidth, a.out = out, a.weight = w.view(), a.output_gradient = dy.view();
+      a.input_gradient = dx.view(), a.input_adds = adds;
+      a.input_dropout = {0.5f, kSequence, 1, DropoutSite::attention_residual, &scalars};
+      device->linear_backward(*device.stream, a);
+      const Doubles g = dy.values(), weight = w.values(), masks = mask_of(2, a.input_dropout);
+      Doubles expected(masks.size());
+      for (std::int64_t t = 0; t < tokens; ++t) {
+        for (std::int64_t i = 0; i < kWidth; ++i) {
+          double& sum = expected[static_cast<std::size_t>(t * kWidth + i)];
+          for (std::int64_t o = 0; o < out; ++o) sum += at(g, out, t, o) * at(weight, out, i, o);
+          sum = sum * at(masks, kWidth, t, i) + (adds ? at(there, kWidth, t, i) : 0);
+        }
+      }
+      CHECK(relative_error(dx.values(), expected) < tolerance(dtype));
+      CHECK(dx.intact());
+    }
+  }
+}

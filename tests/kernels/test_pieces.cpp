@@ -48,6 +48,7 @@ TEST_CASE("linear in pieces of rows gives what it gives at once", "[linear]") {
       LinearBackward g;
       g.tokens = tokens, g.in = in, g.out = out, g.layout = layout;
       g.input = x.view(), g.weight = w.view(), g.output_gradient = dy.view(), g.before_gelu = before.view();
+      g.input_dropout = {0.25f, 65, 2, DropoutSite::mlp_residual, &scalars};
       g.input_gradient = dx.back().view(), g.weight_gradient = dw.back().gradient();
       (*device)->linear_backward(*device->stream, g);
       CHECK((y.back().intact() && dx.back().intact() && dw.back().intact()));

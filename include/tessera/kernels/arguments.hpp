@@ -138,7 +138,7 @@ struct LinearBackward {
   const float *input_factor = nullptr, *weight_factor = nullptr, *gradient_factor = nullptr;
   ConstView exact_gradient = {};  ///< [tokens, out]: the output's gradient before it was fp8
   float scale = 1;                ///< forward's
-  /// The input was dropped out on its way to this linear alone, and what input_gradient gets has that mask. On CPUs.
+  /// The input was dropped out on its way to this linear alone, and what input_gradient gets has that mask
   Dropout input_dropout = {};
 };
 

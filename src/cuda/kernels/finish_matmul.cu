@@ -35,18 +35,20 @@ __global__ void __launch_bounds__(kPlaceThreads)
 
 template <class T>
 __global__ void __launch_bounds__(kPlaceThreads)
-    finish_input_kernel(Rows<const float> matmul, std::int64_t rows, std::int64_t columns, Rows<const T> before,
-                        Rows<T> gradient, bool adds, bool aligned) {
+    finish_input_kernel(Rows<const float> matmul, std::int64_t first_row, std::int64_t rows, std::int64_t columns,
+                        Rows<const T> before, Rows<T> gradient, DropoutSource dropout, bool adds, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
   const StoredPack<float> sum = load_pack(matmul.at(at.row, at.column), at.left, aligned);
   StoredPack<T> x{}, old{};
   if (adds) old = load_pack(static_cast<const T*>(gradient.at(at.row, at.column)), at.left, aligned);
   if (before.data != nullptr) x = load_pack(before.at(at.row, at.column), at.left, aligned);
-  float y[kPack];
+  float y[kPack], mask[kPack];
+  if (dropout.on()) dropout.row_masks(first_row + at.row, columns, at.column, mask);
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
-    y[i] = adds ? static_cast<float>(old[i]) + sum[i] : sum[i];
+    y[i] = dropout.on() ? __fmul_rn(sum[i], mask[i]) : sum[i];
+    if (adds) y[i] = __fadd_rn(old[i], y[i]);
     if (before.data != nullptr) y[i] *= gelu_slope<T>(x[i]);
   }
   store_pack(gradient.at(at.row, at.column), at.left, aligned, y);
@@ -75,12 +77,12 @@ void finish_linear(cudaStream_t stream, const FinishRows& r, const ConstView& bi
 }
 
 void finish_input_gradient(cudaStream_t stream, const FinishRows& r, const ConstView& before,
-                           const GradientView& gradient) {
+                           const GradientView& gradient, const Dropout& dropout) {
   const bool aligned = is_aligned(r.matmul) && is_aligned(before) && is_aligned(gradient.view);
   with_float_type(gradient.view.dtype, [&]<class T>() {
     launch(stream, blocks_of_places(r.rows, r.columns), dim3(kPlaceThreads), 0, finish_input_kernel<T>,
-           rows_of<float>(r.matmul), r.rows, r.columns, rows_of<T>(before), rows_of<T>(gradient.view), gradient.adds,
-           aligned);
+           rows_of<float>(r.matmul), r.first_row, r.rows, r.columns, rows_of<T>(before), rows_of<T>(gradient.view),
+           DropoutSource(dropout), gradient.adds, aligned);
   });
 }
 

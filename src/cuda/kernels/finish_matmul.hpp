@@ -20,10 +20,10 @@ struct FinishRows {
 /// first_row.
 void finish_linear(cudaStream_t stream, const FinishRows& r, const ConstView& bias, const ConstView& residual,
                    const View& output, const Dropout& dropout);
-/// Computes gradient = (matmul, with what it adds to) * gelu'(before), or without that factor if `before` is empty.
-/// Views start at first_row.
+/// Computes gradient = (mask * matmul, with what it adds to) * gelu'(before), or without that factor if `before` is empty,
+/// and without the mask where there is no dropout. Views start at first_row.
 void finish_input_gradient(cudaStream_t stream, const FinishRows& r, const ConstView& before,
-                           const GradientView& gradient);
+                           const GradientView& gradient, const Dropout& dropout);
 /// Computes gradient = or += matmul. The view starts at first_row.
 void finish_gradient(cudaStream_t stream, const FinishRows& r, const GradientView& gradient);
 

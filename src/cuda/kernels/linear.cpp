@@ -80,12 +80,11 @@ void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
     p.b = {a.weight, in_out};
     p.d = a.input_gradient, p.scale = a.scale;
     if (a.before_gelu) p.epilogue = MatmulEpilogue::gelu_backward, p.operand = a.before_gelu;
-    if (a.input_adds && !a.before_gelu) {
-      store_gradient_matmul(s, p, {a.input_gradient, true});
-    } else if (p.c = a.input_adds ? a.input_gradient : ConstView{}; !matmuls_.run(s, p)) {
+    p.c = a.input_adds ? a.input_gradient : ConstView{};
+    if (a.input_dropout.on() || !matmuls_.run(s, p)) {
       matmul_by_pieces(s, p, [&](const FinishRows& rows) {
         finish_input_gradient(s, rows, rows_from(a.before_gelu, rows.first_row),
-                              {a.input_gradient.rows_from(rows.first_row), a.input_adds});
+                              {a.input_gradient.rows_from(rows.first_row), a.input_adds}, a.input_dropout);
       });
     }
   }

@@ -87,7 +87,7 @@ TEST_CASE("finish: an input's gradient is the matmul, and what it adds to, times
         const FinishingGpu gpu(size);
         const Tensor matmul = gpu.random(DType::fp32, 1), before = gpu.random(dtype, 2), there = gpu.random(dtype, 3);
         const OnDevice m = gpu.put(matmul), u = gpu.put(before), dx = gpu.put(there);
-        finish_input_gradient(gpu.native(), gpu.finish_rows(m, matmul), u.view(before), {dx.view(there), adds});
+        finish_input_gradient(gpu.native(), gpu.finish_rows(m, matmul), u.view(before), {dx.view(there), adds}, {});
         gpu.stream->synchronize();
         Tensor output(size.rows, size.columns, dtype);
         dx.read(output);
