@@ -80,13 +80,6 @@ void check_offload(const Options& options) {
   }
 }
 
-void check_lora(const Options& options) {
-  if (!options.lora.on() || options.precision.linear != LinearPrecision::fp8) return;
-  throw refusal("precision.linear = fp8 does not work with adapters ([lora])")
-      .because("Tessera does not multiply them in fp8 yet")
-      .use("precision.linear = compute");
-}
-
 void check_replay(const RunOptions& run) {
   if (run.replay_every > 0 && run.check_every == 0) {
     throw refusal("run.replay_every = {} needs run.check_every, but run.check_every = 0", run.replay_every)
@@ -155,7 +148,6 @@ void validate(const Options& options) {
   check_sizes(options.model);
   check_ranges(options);
   check_offload(options);
-  check_lora(options);
   allowed_changes(options.checkpoint);
   validation_sources(options.data.val_source);
   if (options.memory.checkpoint != ActivationCheckpointing::fit) recomputation_of(options.memory);

@@ -69,8 +69,10 @@ std::string describe_fp8(const ModelParts& model) {
   if (!model.fp8) return {};
   int linears = 0, in_fp8 = 0;
   for (const Part& part : model.parts) {
-    for (const Layer& layer : part.layers)
-      linears += layer.kind == LayerKind::linear && part.block >= 0, in_fp8 += layer.is_fp8;
+    for (const Layer& layer : part.layers) {
+      const bool is_own = layer.kind == LayerKind::linear && !model.tensors[part.tensors[layer.weight]].is_adapter;
+      linears += is_own && part.block >= 0, in_fp8 += layer.is_fp8;
+    }
   }
   return fmt::format("{} of {} linears in fp8 (sides from {} on, gradients {})", in_fp8, linears, model.fp8->smallest,
                      name_of(model.fp8->gradients));

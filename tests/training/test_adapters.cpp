@@ -35,7 +35,9 @@ TEST_CASE("adapters get the bits of one rank, whatever strategy, world, wrap and
   options.optim.lr = 0.05;  // so that B leaves zero, and A has a gradient
   const double dropout = GENERATE(0.0, 0.2);
   options.precision.compute = GENERATE(DType::fp32, DType::bf16);
+  options.precision.fp8_smallest = 0;
   for (std::uint64_t seed = 1; seed <= draws(30, 5); ++seed) {
+    options.precision.linear = seed % 3 == 0 ? LinearPrecision::fp8 : LinearPrecision::compute;
     const Drawn c = draw(seed, options, 8);
     INFO(c.text << " dropout " << dropout << " " << name_of(options.precision.compute));
     const Architecture a = drawn_adapters(c, seed, dropout);
@@ -49,6 +51,22 @@ TEST_CASE("adapters get the bits of one rank, whatever strategy, world, wrap and
     const ModelParts model = declare_parts(a, 1, 1, DType::fp32);
     for (const TensorId id : model.tensors.ids())
       CHECK(std::isnan(reference.weights[id][0]) == !model.tensors[id].is_adapter);
+  }
+}
+
+TEST_CASE("adapters in fp8 begin with the whole model's loss in fp8, and stay near adapters without it") {
+  Options options = base_options();
+  options.train.steps = 12, options.optim.lr = 0.01;
+  options.precision.fp8_smallest = 0;
+  const Architecture whole = small_model(GENERATE(Family::gpt2, Family::qwen2));
+  const RunOutcome plain = train_locally(options, with_adapters(whole), 1, 1);
+  options.precision.linear = LinearPrecision::fp8;
+  const RunOutcome run = train_locally(options, with_adapters(whole), 1, 1);
+  CHECK(run.losses[0] == train_locally(options, whole, 1, 1).losses[0]);  // B is zero
+  CHECK(run.losses != plain.losses);
+  for (std::size_t i = 0; i < plain.losses.size(); ++i) {
+    CHECK(std::abs(run.losses[i] / plain.losses[i] - 1) < 5e-3);
+    CHECK(std::abs(run.norms[i] / plain.norms[i] - 1) < 0.1);
   }
 }
 
