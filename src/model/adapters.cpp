@@ -156,15 +156,21 @@ bool names(std::string_view word, std::string_view module) {
   return word == module || (module.ends_with(word) && module[module.size() - word.size() - 1] == '.');
 }
 
+std::string_view without_blanks(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> named_modules(const Architecture& architecture, std::string_view list) {
   std::vector<std::string> all = linear_modules(architecture);
-  if (list == "all") return all;
+  if (list == "all" || list == "all-linear") return all;  // the latter is PEFT's word
   std::vector<bool> is_named(all.size(), false);
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
-    const std::string_view word = list.substr(begin, end - begin);
+    const std::string_view word = without_blanks(list.substr(begin, end - begin));
     bool is_known = false;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (!word.empty() && names(word, all[i])) is_named[i] = is_known = true;

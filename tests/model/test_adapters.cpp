@@ -150,6 +150,20 @@ TEST_CASE("with dropout of what adapters read, backward is the gradient of the f
   }
 }
 
+TEST_CASE("adapters are never in fp8, and their linears are", "[adapters]") {
+  const Architecture a = adapted(small_qwen2(), "all", 4);
+  const ModelParts model =
+      declare_parts(a, 1, 2, DType::bf16, DType::fp32, DeviceKind::cpu, {.fp8 = Fp8Linears{0, Fp8::e5m2}});
+  for (const Part& part : model.parts) {
+    for (const Layer& layer : part.layers) {
+      if (layer.kind == LayerKind::linear && part.block >= 0)
+        CHECK(layer.is_fp8 == !model.tensors[part.tensors[layer.weight]].is_adapter);
+    }
+  }
+  CHECK(describe_fp8(model) ==
+        fmt::format("{0} of {0} linears in fp8 (sides from 0 on, gradients e5m2)", 5 * a.layers));
+}
+
 TEST_CASE("modules are named as PEFT does, and unknown ones are refused with those that exist", "[adapters]") {
   const Architecture gpt2 = small(2, 2, 6, 13), qwen2 = small_qwen2();
   using Names = std::vector<std::string>;
@@ -157,9 +171,11 @@ TEST_CASE("modules are named as PEFT does, and unknown ones are refused with tho
   CHECK(linear_modules(qwen2) == Names{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
                                        "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"});
   CHECK(named_modules(qwen2, "v_proj,q_proj") == Names{"self_attn.q_proj", "self_attn.v_proj"});
+  CHECK(named_modules(qwen2, " v_proj, q_proj ") == Names{"self_attn.q_proj", "self_attn.v_proj"});
+  CHECK(named_modules(qwen2, "all-linear") == named_modules(qwen2, "all"));
   CHECK(named_modules(gpt2, "c_proj") == Names{"attn.c_proj", "mlp.c_proj"});
   CHECK(named_modules(gpt2, "mlp.c_proj") == Names{"mlp.c_proj"});
-  for (const char* const wrong : {"q_proj", "", "c_proj,", "c_attn, c_fc", "proj", "attn", "ln_1", "wte"}) {
+  for (const char* const wrong : {"q_proj", "", "c_proj,", "c_attn, , c_fc", "proj", "attn", "ln_1", "wte"}) {
     INFO(wrong);
     CHECK_THROWS_WITH(named_modules(gpt2, wrong),
                       Catch::Contains("Use all, or some of attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj."));

@@ -15,8 +15,9 @@ inline constexpr std::string_view kAdapterA = "lora_A.weight", kAdapterB = "lora
 /// Returns the modules of a block that are linears, as the block names them and in its order: "self_attn.q_proj", ...
 std::vector<std::string> linear_modules(const Architecture& architecture);
 
-/// Returns those that a list names: "all", or names with commas between, each a module's or its end behind a dot, as
-/// PEFT reads them. UsageError, which lists the modules, for a name that is none.
+/// Returns those that a list names: "all" (PEFT's "all-linear"), or names with commas, and perhaps blanks, between,
+/// each a module's or its end behind a dot, as PEFT reads them. UsageError, which lists the modules, for a name that is
+/// none.
 std::vector<std::string> named_modules(const Architecture& architecture, std::string_view list);
 
 /// Returns the words that name these modules, each its last one if no other module ends with it: "q_proj", "v_proj".
