@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tessera/base/counter_rng.hpp"
+#include "tessera/base/math.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/model/initialize.hpp"
@@ -99,8 +100,13 @@ void KernelPlayer::set_tokens(std::uint64_t seed) {
     targets.push_back(static_cast<std::int32_t>(bits[1] % model.architecture.vocab));
   }
   tokens.insert(tokens.end(), targets.begin(), targets.end());
-  for (std::int64_t i = 0; model.documents && i < model.tokens(); ++i)  // one document for each sequence
-    tokens.push_back(static_cast<std::int32_t>(i % model.sequence));
+  // As many documents as a sample may have, of equal length.
+  const std::int64_t documents =
+      model.most_documents > 0 ? model.most_documents / model.batch : most_documents_of(DataOptions(), model.sequence);
+  for (std::int64_t i = 0; model.documents && i < model.tokens(); ++i)
+    tokens.push_back(static_cast<std::int32_t>(i % model.sequence % ceil_div(model.sequence, documents)));
+  tokens.resize(static_cast<std::size_t>(model.input_integers()));
+  fill_borders(model, tokens.data());
   for (const auto* plays : {&schedule().step, &schedule().evaluation}) {
     for (const CountedOperation& one : counted_operations(schedule(), *plays)) {
       const Operation& op = schedule().operation(one.operation);

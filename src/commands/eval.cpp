@@ -148,10 +148,11 @@ class Results {
 };
 
 void evaluate_sets(World& world, const ResolvedRun& run) {
-  const Options& options = run.options;
+  Options options = run.options;
   const Architecture& architecture = run.architecture;
   const std::int64_t sequence = sequence_length(options, architecture);
   const Corpora corpora = open_corpora(world, options, architecture.vocab, sequence);
+  if (tells_borders(options)) options.data.most_documents = most_documents(corpora.sets);
   const PlannedRun planned =
       plan_shape(evaluation_shape(options, architecture, world.size(), world.ranks_per_node(), corpora.window, false));
   LoadedModel model(world, run, planned, {"evaluation", "train.seq_len"});

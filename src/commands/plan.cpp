@@ -67,7 +67,13 @@ std::string adapters_text(const RunShape& shape, const PlannedRun& planned) {
 }
 
 /// Says what a plan assumes of a corpus that it does not read.
-std::string documents_text(const DataOptions& data) {
+std::string documents_text(const DataOptions& data, const ModelParts& model) {
+  if (model.most_documents > 0) {
+    return fmt::format("documents: attention by cuDNN for up to {} of a micro-batch ({})\n", model.most_documents,
+                       data.most_documents > 0
+                           ? fmt::format("data.most_documents = {}", data.most_documents)
+                           : "assumed; a run counts them, and data.most_documents says another number");
+  }
   if (data.document_mask != Tristate::automatic || packs_documents(data) || data.source == "synthetic") return "";
   return "documents: planned for data.document_mask = false; auto is true where the corpus has prompts or "
          "conversations\n";
@@ -88,7 +94,7 @@ std::string headline(const ResolvedRun& run, const std::optional<RunCost>& lengt
              model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce),
              model.fp8 ? ", " + describe_fp8(model) : "", activated_text(model)) +
          adapters_text(shape, run.planned) + (length ? describe(*length) + "\n" : "") +
-         (decided.empty() ? "" : fmt::format("resolved: {}\n", decided)) + documents_text(run.options.data) +
+         (decided.empty() ? "" : fmt::format("resolved: {}\n", decided)) + documents_text(run.options.data, model) +
          (every == 0 ? "" : fmt::format("replay: {}\n", describe_replays(run.planned.schedule, every)));
 }
 

@@ -163,6 +163,11 @@ void add_data(Rows& rows) {
   data.choice("data.too_long", &S::too_long,
               "data.packing = documents: what becomes of a document longer than a sample")
       .also_by(kEval);
+  data.integer(
+          "data.most_documents", &S::most_documents, 0, kAnyCount,
+          "most documents of a sample, for which cuDNN's attention has memory where it keeps them apart; 0, or too "
+          "few: counted in the data before step 1; a plan, which reads none, assumes one for 128 tokens")
+      .also_by(kPlan | kEval);
   data.choice("data.order", &S::order, "order of samples within an epoch");
   data.number("data.val_fraction", &S::val_fraction, {0.0, 1.0, false, true},
               "last part of the corpus, kept for evaluation; 0: no evaluation")

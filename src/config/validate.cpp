@@ -102,12 +102,6 @@ void check_ranges(const Options& options) {
   }
   check_replay(options.run);
   if (options.train.epochs == 0.0 && options.train.tokens == 0) validate_for_steps(options, options.train.steps);
-  if (has_document_mask(options.data) && options.run.attention == AttentionChoice::cudnn) {
-    throw refusal("run.attention = cudnn does not work with {}",
-                  packs_documents(options.data) ? "data.packing = documents" : "data.document_mask = true")
-        .because("Tessera does not give cuDNN such masks")
-        .use("own or auto");
-  }
   require_documents_apart(options.data);
   if (options.checkpoint.every == kAutomaticCount && options.checkpoint.keep_every > 0) {
     throw refuse("checkpoint.keep_every", options.checkpoint.keep_every)

@@ -158,6 +158,16 @@ Sampler Dataset::split_sources(const DataOptions& options, std::int64_t seq_len)
   return {std::move(train), Mixture(shares, tokens)};
 }
 
+std::int64_t most_documents(const std::vector<ValidationSet>& sets) {
+  std::int64_t most = 0;
+  for (const ValidationSet& set : sets) most = std::max(most, set.samples.most_documents(*set.source));
+  return most;
+}
+
+std::int64_t Dataset::most_documents() const {
+  return std::max(train_.most_documents(*sources_.train), tessera::most_documents(validation_));
+}
+
 std::int64_t Dataset::validation_tokens() const {
   std::int64_t tokens = split_.validation.count;
   for (const NamedSource& set : sources_.validation) tokens += set.tokens->size();

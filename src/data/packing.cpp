@@ -65,6 +65,7 @@ DocumentPacking::DocumentPacking(const TokenSource& source, TokenRange range, st
       next.targets_before += targets_of(sample);
       std::int64_t tokens = 0;
       for (const TokenRange& one : sample) tokens += one.count;
+      most_documents_ = std::max(most_documents_, std::ssize(sample) + (tokens < seq_len ? 1 : 0));
       sample_tokens_.push_back(static_cast<std::int32_t>(tokens));
       tokens_ += tokens;
     }

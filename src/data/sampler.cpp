@@ -99,6 +99,21 @@ std::int64_t Sampler::targets_after(std::int64_t samples) const {
   return packing_ ? packing_->targets_from(samples) : range_.count - 1 - samples * seq_len_;
 }
 
+std::int64_t Sampler::most_documents(const TokenSource& source) const {
+  std::int64_t most = 0;
+  for (const Sampler& one : sources_) most = std::max(most, one.most_documents(source));
+  if (!sources_.empty()) return most;
+  if (packing_) return packing_->most_documents();
+  for (std::int64_t sample = 0, at = range_.first; sample < samples_; ++sample) {
+    const std::int64_t end = range_.first + (sample + 1) * seq_len_;
+    std::int64_t documents = 0;
+    for (; at < end; ++documents) at = source.document_end(at);
+    most = std::max(most, documents);
+    at = end;
+  }
+  return most;
+}
+
 std::int64_t Sampler::place(std::int64_t sample) const {
   const std::int64_t epoch = sample / samples_, index = sample % samples_;
   return order_ == SampleOrder::sequential ? index : Permutation(samples_, seed_, epoch)(index);

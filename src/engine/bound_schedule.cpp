@@ -117,6 +117,7 @@ class Binder {
     if (!model.generates()) {
       b.targets = tokens + model.tokens();
       if (model.documents) b.positions = b.targets + model.tokens();
+      b.borders = model.borders_in(tokens);
       return;
     }
     const GenerationInputs inputs(tokens, model);

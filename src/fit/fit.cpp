@@ -12,6 +12,8 @@ FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const
   answer.needed = limited_bytes(schedule, plan);
   answer.allowed = allowed;
   answer.peak = describe_operation(schedule, plan.at(MemorySpace::device).peak_operation);
+  if (schedule.model.most_documents > 0)
+    answer.peak += fmt::format(", with {} documents of a micro-batch", schedule.model.most_documents);
   if (answer.fits()) return answer;
 
   for (const Change& change : single_changes(shape, allowed)) {

@@ -69,7 +69,8 @@ std::vector<Change> nothing_activated(const RunShape& shape) {
 }
 
 std::vector<Change> own_attention(const RunShape& shape) {
-  if (shape.attention != GpuAttention::deterministic_cudnn) return {};
+  const bool is_large = shape.attention == GpuAttention::deterministic_cudnn || shape.documents;
+  if (shape.attention == GpuAttention::own || !is_large) return {};
   return {changed(shape, "run.attention=own", [](RunShape& s) { s.attention = GpuAttention::own; })};
 }
 

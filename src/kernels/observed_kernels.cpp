@@ -197,12 +197,13 @@ class ObservedKernels final : public Kernels {
     const AttentionShape& s = a.shape;
     // What its cache holds is not in the shape, so a call of generation goes by its rows.
     const bool has_window = !std::is_same_v<Arguments, AttentionCached> && s.has_window();
-    const std::string window = has_window ? fmt::format(", {} seen", s.window) : "";
+    std::string more = has_window ? fmt::format(", {} seen", s.window) : "";
+    if (s.documents > 0) more += fmt::format(", {} documents", s.documents);
     // A window costs what as many tokens in sequences of twice its length do, whose queries see as many keys.
     const std::int64_t length = has_window ? std::min(s.sequence, 2 * s.window) : std::max<std::int64_t>(1, s.sequence);
     KernelCall call;
     call.name = name, call.group = KernelGroup::attention;
-    call.shape = fmt::format("{} x {} heads of {}, {} tokens{}", s.batch, s.heads, s.head_width, s.sequence, window);
+    call.shape = fmt::format("{} x {} heads of {}, {} tokens{}", s.batch, s.heads, s.head_width, s.sequence, more);
     call.cost = cost_of(a), call.dtype = a.query.dtype, call.has_window = has_window;
     call.sizes = {ceil_div(s.batch * s.heads * s.sequence, length), length, s.head_width};
     return call;

@@ -41,8 +41,11 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
     tensor.trains = tensor.is_adapter || !architecture.adapters.on();
     if (choices.trains) tensor.trains = choices.trains(tensor);
   }
-  const AttentionShape shape = attention_shape(model, attention_layer(model));
-  model.attention = possible_attention(choices.attention, shape, compute, architecture.dropout > 0, model.documents);
+  AttentionShape shape = attention_shape(model, attention_layer(model));
+  if (model.documents) shape.documents = checked_multiply(batch, std::min(choices.most_documents, sequence));
+  if (!model.documents || shape.documents > 0)
+    model.attention = possible_attention(choices.attention, shape, compute, architecture.dropout > 0);
+  if (model.attention != GpuAttention::own) model.most_documents = shape.documents;
   plan_parts(model);
   return model;
 }
@@ -98,7 +101,21 @@ const Layer& attention_layer(const ModelParts& model) {
 }
 
 AttentionShape attention_shape(const ModelParts& model, const Layer& attention) {
-  return {model.batch, model.sequence, attention.heads, attention.kv_heads, attention.head_width, attention.window};
+  return {model.batch,          model.sequence,   attention.heads,     attention.kv_heads,
+          attention.head_width, attention.window, model.most_documents};
+}
+
+void fill_borders(const ModelParts& model, std::int32_t* input) {
+  std::int32_t* const borders = model.borders_in(input);
+  if (borders == nullptr) return;
+  const std::int32_t* const positions = input + 2 * model.tokens();
+  std::int64_t documents = 0;
+  for (std::int64_t token = 0; token < model.tokens(); ++token) {
+    if (positions[token] > 0 && token % model.sequence > 0) continue;
+    TESSERA_ASSERT(documents < model.most_documents, "a micro-batch of more than {} documents", model.most_documents);
+    borders[documents++] = static_cast<std::int32_t>(token);
+  }
+  std::fill(borders + documents, borders + model.most_documents + 1, static_cast<std::int32_t>(model.tokens()));
 }
 
 std::int64_t ModelParts::cache_elements(const Part& part) const {

@@ -223,11 +223,6 @@ void decide_documents(ResolvedRun& run, const ResolveSite& site) {
     }
   });
   data.document_mask = has_prompts ? Tristate::yes : Tristate::no;
-  if (has_prompts && run.options.run.attention == AttentionChoice::cudnn) {
-    throw refusal("run.attention = cudnn does not work with prompts and conversations")
-        .because("data.document_mask = auto keeps documents apart then, and Tessera does not give cuDNN such masks")
-        .use("own or auto, or data.document_mask = false");
-  }
 }
 
 void open_data(ResolvedRun& run, const ResolveSite& site) {
@@ -236,6 +231,7 @@ void open_data(ResolvedRun& run, const ResolveSite& site) {
         open_dataset(run.options, run.architecture.vocab, run.options.train.seq_len, settings));
   });
   DataOptions& data = run.options.data;
+  if (tells_borders(run.options)) data.most_documents = std::max(data.most_documents, run.data->most_documents());
   if (data.token_bytes == TokenBytes::automatic && reads_raw_tokens(run.options)) data.token_bytes = TokenBytes::two;
   if (site.ranks->rank() != 0) return;
   if (const std::string shared = shared_validation(run.options); !shared.empty()) Log(0, 1).warn(shared);

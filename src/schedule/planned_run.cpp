@@ -90,6 +90,10 @@ void require_inputs_to_offload(const SchedulePolicy& policy, const Architecture&
       .hint("Recompute more blocks, or use false");
 }
 
+bool wants_library_attention(const Options& options) {
+  return traits_of(device_of(options.run)).has_library_choice && options.run.attention != AttentionChoice::own;
+}
+
 /// Returns what the options say of every run.
 RunShape common_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                       std::int64_t ranks_per_node) {
@@ -105,12 +109,21 @@ RunShape common_shape(const Options& options, const Architecture& architecture, 
         .because("Tessera does not compute in fp8 on GPUs yet")
         .use("precision.linear = compute, or run.device = cpu");
   }
-  if (traits_of(shape.device).has_library_choice && options.run.attention != AttentionChoice::own)
+  if (wants_library_attention(options))
     shape.attention = shape.policy.deterministic ? GpuAttention::deterministic_cudnn : GpuAttention::cudnn;
   return shape;
 }
 
 }  // namespace
+
+bool tells_borders(const Options& options) {
+  return has_document_mask(options.data) && wants_library_attention(options);
+}
+
+std::int64_t most_documents_of(const DataOptions& options, std::int64_t sequence) {
+  constexpr std::int64_t kAssumedTokens = 128;
+  return options.most_documents > 0 ? options.most_documents : ceil_div(sequence, kAssumedTokens);
+}
 
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                    std::int64_t ranks_per_node) {
@@ -118,6 +131,7 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.micro_batch = options.train.micro_batch;
   shape.sequence = sequence_length(options, architecture);
   shape.documents = has_document_mask(options.data);
+  shape.most_documents = most_documents_of(options.data, shape.sequence);
   shape.reshard_ranks = options.shard.reshard_after_forward.ranks;
   // It costs more to make a gated unit's output in the recomputation than to make it on the way in backward.
   if (options.memory.keep_activated == Tristate::automatic && architecture.is_gated() &&
@@ -161,6 +175,7 @@ RunShape evaluation_shape(const Options& options, const Architecture& architectu
   shape.policy.evaluation = true;
   shape.policy.token_losses = token_losses;
   shape.documents = has_document_mask(options.data) && !token_losses;
+  shape.most_documents = most_documents_of(options.data, shape.sequence);
   return shape;
 }
 
@@ -170,7 +185,7 @@ PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
                                    shape.policy.reduce, shape.device,
                                    {shape.policy.keeps_activated, shape.policy.has_fp32_logits, shape.attention,
-                                    shape.documents, shape.trains, shape.policy.fp8});
+                                    shape.documents, shape.most_documents, shape.trains, shape.policy.fp8});
   PlannedRun run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);
   return run;

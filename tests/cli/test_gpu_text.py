@@ -1,10 +1,11 @@
 """Text on an (emulated) GPU as a user sees it: generate, samples while it trains, eval, masks; each follows the CPU."""
 import json
+import re
 import tempfile
 import threading
 from pathlib import Path
 
-from job import TINY, Case, Job, main, write_text
+from job import REFERENCE, TINY, Case, Job, main, write_text
 from running import logged
 
 SMALL = [*TINY, "--model.layers=1", "--model.width=16"]
@@ -83,6 +84,29 @@ class GpuText(Case):
         self.assertEqual(list(samples), [0, 2, 4])
         said = self.job("generate", "gpu", "--generate.prompt=1 and ", "--generate.max_tokens=5", "--generate.temperature=0", *GPU)
         self.assertEqual(said.out, "1 and " + samples[4] + "\n", said.everything())
+
+    def test_packed_documents_by_cudnn(self):
+        (self.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS))
+        options = [*SMALL, "--model.heads=2", "--train.steps=4", "--data.source=pairs.jsonl", "--data.packing=documents",
+                   "--data.val_fraction=0.2", "--train.eval_batches=2", "--precision.compute=bf16", "--metrics.every=1"]
+        self.train(*options, "--run.dir=cpu", "--run.device=cpu")
+        prices = f"--plan.cluster={REFERENCE.parents[1] / 'inputs/clusters/h100.ini'}"
+        job = self.train(*options, *GPU, "--run.dir=gpu", "--run.attention=cudnn", "--checkpoint.every=4", prices)
+        said = " ".join(job.out.split())
+        self.assertIn("attention by cuDNN", said)
+        self.assertNotIn("times as long as with cuDNN", said)
+        counted = int(re.search(r"data.most_documents = (\d+)", said)[1])
+        self.assertGreater(counted, 1)
+        self.assertIn(f"most_documents = {counted}\n", (self.folder / "gpu" / "config.ini").read_text())
+        expected, found = logged(self.folder / "cpu"), logged(self.folder / "gpu")
+        for step, loss in expected.items():
+            self.assertAlmostEqual(found[step] / loss, 1, delta=2e-3)
+        job = self.train(*options, *GPU, "--run.dir=own", "--model.dropout=0.1", prices)
+        self.assertRegex(" ".join(job.out.split()), r"attention by own kernels \(.*masks of dropout are our own\).* attention "
+                                                    r"by own kernels: a step takes [\d.]+ times as long as with cuDNN's")
+        losses = [json.loads(self.job("eval", "gpu", "--eval.format=json", *more).out)["loss"]
+                  for more in (GPU, ["--run.device=cpu"])]
+        self.assertAlmostEqual(losses[0] / losses[1], 1, delta=1e-3)
 
 
 if __name__ == "__main__":

@@ -38,12 +38,16 @@ constexpr const char* kA100 = R"({"deviceVer":800,"driverVer":13000,"cudaDeviceI
 
 /// Shapes of every run; the others are for TESSERA_LONG=1 (a plan takes half a second). The others are presets as
 /// they are trained, odd lengths, and other widths of heads and groups.
-constexpr AttentionShape kShapes[] = {
-    {64, 1024, 12, 12, 64}, {16, 1024, 12, 2, 128}, {3, 65, 2, 2, 64}, {2, 100, 6, 2, 8}};
-constexpr AttentionShape kMoreShapes[] = {{16, 1024, 25, 25, 64}, {16, 1024, 14, 2, 64}, {2, 4096, 32, 8, 128},
-                                          {1, 2, 1, 1, 64},       {2, 1000, 6, 3, 128},  {1, 127, 4, 1, 64},
-                                          {5, 129, 3, 3, 128},    {1, 200, 4, 4, 32},    {2, 33, 1, 1, 72},
-                                          {1, 300, 2, 2, 96},     {1, 16384, 2, 1, 128}};
+constexpr AttentionShape kShapes[] = {{64, 1024, 12, 12, 64}, {16, 1024, 12, 2, 128},        {3, 65, 2, 2, 64},
+                                      {2, 100, 6, 2, 8},      {16, 1024, 12, 2, 128, 0, 69}, {3, 65, 2, 2, 64, 0, 9}};
+constexpr AttentionShape kMoreShapes[] = {{16, 1024, 25, 25, 64},    {16, 1024, 14, 2, 64},
+                                          {2, 4096, 32, 8, 128},     {1, 2, 1, 1, 64},
+                                          {2, 1000, 6, 3, 128},      {1, 127, 4, 1, 64},
+                                          {5, 129, 3, 3, 128},       {1, 200, 4, 4, 32},
+                                          {2, 33, 1, 1, 72},         {1, 300, 2, 2, 96},
+                                          {1, 16384, 2, 1, 128},     {16, 1024, 25, 25, 64, 0, 69},
+                                          {2, 100, 6, 2, 8, 0, 300}, {64, 1024, 12, 12, 64, 0, 1000},
+                                          {1, 2, 1, 1, 64, 0, 2}};
 
 AttentionProblem problem(const AttentionShape& s, DType dtype) {
   AttentionProblem p;
@@ -61,10 +65,14 @@ AttentionProblem backward(AttentionProblem p, bool deterministic) {
 
 enum class Kind { forward, backward, deterministic_backward };
 
+const char* name_of(Kind kind) {
+  return kind == Kind::forward ? "forward" : kind == Kind::backward ? "backward" : "deterministic backward";
+}
+
 /// Returns empty when there is a plan within its workspace, otherwise why not.
 std::string try_plan(const Cudnn& library, const CudnnTarget& target, const AttentionShape& shape, DType dtype,
                      Kind kind) {
-  constexpr std::int64_t kForwardWorkspace = 4096;  // (its kernels have 32 MiB)
+  const std::int64_t kForwardWorkspace = 4096 + 512 * shape.documents;  // (its kernels have 32 MiB)
   const bool deterministic = kind == Kind::deterministic_backward;
   const AttentionProblem p = problem(shape, dtype);
   try {
@@ -74,9 +82,10 @@ std::string try_plan(const Cudnn& library, const CudnnTarget& target, const Atte
     const std::int64_t most =
         kind == Kind::forward ? kForwardWorkspace : CudnnAttentionBackwardLayout::workspace_bytes(shape, deterministic);
     const CudnnPlan plan = make_cudnn_plan(library, target, graph.graph, most);
-    if (deterministic)
-      fmt::print("deterministic, {} x {}, heads {}/{} of {}: {} bytes of workspace, at most {}\n", shape.batch,
-                 shape.sequence, shape.heads, shape.kv_heads, shape.head_width, plan.workspace_bytes, most);
+    if (deterministic || shape.documents > 0)
+      fmt::print("{}, {} x {}, heads {}/{} of {}, documents {}: {} bytes of workspace, at most {}\n", name_of(kind),
+                 shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_width, shape.documents,
+                 plan.workspace_bytes, most);
     return {};
   } catch (const std::exception& error) {
     return error.what();
@@ -107,16 +116,14 @@ int main() {
         for (const Kind kind : {Kind::forward, Kind::backward, Kind::deterministic_backward}) {
           // An A100's needs a second sum of query gradients; Tessera's own kernels do it there.
           if (kind == Kind::backward && gpu == kA100) continue;
+          if (kind != Kind::forward && shape.documents > 0 && gpu == kA100) continue;  // there it has none
           if (dtype == DType::fp16 && !all) continue;
           const std::string outcome = try_plan(*library, {nullptr, &device}, shape, dtype, kind);
           ++(outcome.empty() ? made : refused);
           if (outcome.empty()) continue;
-          fmt::print("{} {} x {}, heads {}/{} of {}, {}, compute capability {}: {}\n",
-                     kind == Kind::forward    ? "forward"
-                     : kind == Kind::backward ? "backward"
-                                              : "deterministic backward",
-                     shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_width, name_of(dtype),
-                     gpu == kH200 ? 9.0 : 8.0, outcome);
+          fmt::print("{} {} x {}, heads {}/{} of {}, documents {}, {}, compute capability {}: {}\n", name_of(kind),
+                     shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_width, shape.documents,
+                     tessera::name_of(dtype), gpu == kH200 ? 9.0 : 8.0, outcome);
         }
       }
     }

@@ -213,3 +213,50 @@ TEST_CASE("Packed sources of a mixture share the tokens of any samples, whatever
     }
   }
 }
+
+TEST_CASE("The most documents of any sample are those that some sample has, trained on or evaluated") {
+  std::mt19937 draw(9);
+  const auto found = [](const TokenSource& source, const Sampler& samples) {
+    const auto length = static_cast<std::size_t>(samples.seq_len());
+    std::vector<std::int32_t> row(length + 1), tokens(length), targets(length), positions(length);
+    std::int64_t most = 0;
+    for (std::int64_t sample = 0; sample < samples.samples_per_epoch(); ++sample) {
+      fill_sample(source, samples.ranges(sample), source.size() + 1, row, tokens.data(), targets.data(),
+                  positions.data());
+      most = std::max<std::int64_t>(most, std::ranges::count(positions, 0));
+    }
+    return most;
+  };
+  for (const Packing packing : {Packing::stream, Packing::documents}) {
+    for (const double fraction : {0.0, 0.3}) {
+      for (const int sources : {1, 2}) {
+        for (const std::int64_t length : {1, 16, 33}) {
+          std::vector<NamedSource> named;
+          for (int i = 0; i < sources; ++i)
+            named.push_back({std::string(1, static_cast<char>('a' + i)),
+                             std::make_unique<Documents>(drawn(draw, 400, length + 1)), 0.5});
+          DataOptions options;
+          options.packing = packing, options.val_fraction = fraction;
+          const Dataset data(mix_sources(std::move(named)), options, 500'000, length);
+          std::int64_t most = 0, first = 0;
+          if (sources == 1) most = found(data.source(), data.train());
+          for (const Sampler& one : data.train().sources()) most = std::max(most, found(data.source(), one));
+          for (const ValidationSet& set : data.validation()) first = std::max(first, found(*set.source, set.samples));
+          INFO(name_of(packing) << ", " << length << " tokens, " << fraction << ", " << sources);
+          CHECK(data.most_documents() == std::max(most, first));
+          CHECK(most_documents(data.validation()) == first);
+        }
+      }
+    }
+  }
+  // Documents of one token each, one for all, and borders where samples have theirs.
+  const auto most = [&](const std::vector<std::int64_t>& ends) {
+    const Documents source(ends);
+    return Sampler({0, source.size()}, 4, SampleOrder::shuffled, 1).most_documents(source);
+  };
+  CHECK(most({1, 2, 3, 4, 5, 6, 7, 8, 9}) == 4);
+  CHECK(most({100}) == 1);
+  CHECK(most({4, 8, 12, 16, 17}) == 1);
+  CHECK(most({3, 7, 11, 13}) == 2);
+  CHECK(most({2, 3, 4, 13}) == 3);
+}

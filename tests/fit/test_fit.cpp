@@ -97,6 +97,22 @@ TEST_CASE("where no single option is enough, several together, or the least ther
   REQUIRE(describe_fit(hopeless).find("more ranks") != std::string::npos);
 }
 
+TEST_CASE("what documents take is in the plan, and a refusal says how many there are and what takes less") {
+  RunShape shape = nano(Strategy::ddp);
+  shape.device = DeviceKind::cuda, shape.policy.compute = DType::bf16;
+  shape.attention = GpuAttention::deterministic_cudnn;
+  const std::int64_t whole = bytes_of(shape);
+  shape.documents = true, shape.most_documents = 40;
+  const std::int64_t many = bytes_of(shape);
+  REQUIRE(many > 2 * whole);
+  shape.most_documents = 41;  // each takes as much
+  REQUIRE(bytes_of(shape) > many);
+  const std::string said = describe_fit(examine_fit(shape, many));
+  REQUIRE(said.find("with 328 documents of a micro-batch") != std::string::npos);
+  REQUIRE(said.find("run.attention=own (") != std::string::npos);
+  REQUIRE(said.find("train.micro_batch=7 (") != std::string::npos);
+}
+
 TEST_CASE("the least that is named is the least of all combinations") {
   const RunShape shape = nano(Strategy::zero2, 4);
   const FitAnswer hopeless = examine_fit(shape, 1000);

@@ -38,6 +38,10 @@ TEST_CASE("changes come in the order of what they cost, and only those that a ru
   shape = shape_of(2);
   shape.device = DeviceKind::cuda, shape.attention = GpuAttention::deterministic_cudnn;
   CHECK(options_of(shape, 0).front() == "run.attention=own");
+  shape.attention = GpuAttention::cudnn;
+  CHECK(options_of(shape, 0).front() != "run.attention=own");
+  shape.documents = true, shape.most_documents = 30;
+  CHECK(options_of(shape, 0).front() == "run.attention=own");
   shape = shape_of(1);
   shape.policy.recomputation = Recomputation::all_blocks();
   shape.policy.compute = shape.policy.reduce = DType::bf16;

@@ -115,6 +115,25 @@ inline void check_result(const Result& r, const Reference& expected, DType dtype
   CHECK((r.output.intact() && r.log_sum_exp.intact() && r.gradient.intact() && r.scratch_intact));
 }
 
+/// Returns where documents begin, and empty ones at the end: AttentionForward::borders. Nothing without documents.
+inline std::vector<std::int32_t> borders_of(const AttentionShape& shape, const Positions& positions) {
+  std::vector<std::int32_t> borders;
+  if (shape.documents == 0) return borders;
+  for (std::size_t row = 0; row < positions.size(); ++row)
+    if (positions[row] == 0) borders.push_back(static_cast<std::int32_t>(row));
+  borders.resize(static_cast<std::size_t>(shape.documents) + 1, static_cast<std::int32_t>(positions.size()));
+  return borders;
+}
+
+/// Turns the log-sum-exp that cuDNN leaves of documents, [batch, sequence, heads], into [batch, heads, sequence].
+inline void turn_log_sum_exp(const AttentionShape& s, Tensor& tensor) {
+  const std::vector<float> found(tensor.floats(), tensor.floats() + s.batch * s.heads * s.sequence);
+  for (std::int64_t row = 0; row < s.batch * s.sequence; ++row)
+    for (std::int64_t head = 0; head < s.heads; ++head)
+      tensor.floats()[(row / s.sequence * s.heads + head) * s.sequence + row % s.sequence] =
+          found[static_cast<std::size_t>(row * s.heads + head)];
+}
+
 inline Result run_attention(Device& device, const Problem& p, const Tensor& qkv, const Tensor& upstream,
                             const Dropout& dropout = {}, const Positions& positions = {}) {
   Result r{Tensor(p.tokens(), p.out_width(), p.dtype),
@@ -124,16 +143,19 @@ inline Result run_attention(Device& device, const Problem& p, const Tensor& qkv,
   f.shape = p.shape, f.dropout = dropout, f.positions = positions.empty() ? nullptr : positions.data();
   f.query = qkv.view(), f.key = qkv.view().columns_from(p.key()), f.value = qkv.view().columns_from(p.value());
   f.output = r.output.view(), f.log_sum_exp = r.log_sum_exp.floats();
+  const std::vector<std::int32_t> borders = borders_of(p.shape, positions);
+  f.borders = borders.empty() ? nullptr : borders.data();
   device->attention_forward(*device.stream, f);
   Guarded scratch(kernel_needs(tested_kind()).attention_backward(p.shape, p.dtype, tested_attention()));
   AttentionBackward b;
-  b.shape = p.shape, b.dropout = dropout, b.positions = f.positions;
+  b.shape = p.shape, b.dropout = dropout, b.positions = f.positions, b.borders = f.borders;
   b.query = f.query, b.key = f.key, b.value = f.value, b.output = r.output.view(), b.log_sum_exp = f.log_sum_exp;
   b.output_gradient = upstream.view();
   b.query_gradient = r.gradient.view(), b.key_gradient = r.gradient.view().columns_from(p.key());
   b.value_gradient = r.gradient.view().columns_from(p.value()), b.scratch = scratch.data();
   device->attention_backward(*device.stream, b);
   r.scratch_intact = scratch.intact();
+  if (f.borders != nullptr && tested_attention() != GpuAttention::own) turn_log_sum_exp(p.shape, r.log_sum_exp);
   return r;
 }
 

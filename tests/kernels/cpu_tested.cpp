@@ -7,6 +7,8 @@ DeviceKind tested_kind() { return DeviceKind::cpu; }
 
 GpuAttention tested_attention() { return GpuAttention::own; }
 
+bool computes_documents() { return true; }
+
 Tested open_tested(int threads, InstructionSet set, Pieces) {
   const auto pool = std::make_shared<ThreadPool>(threads);
   return {pool, make_serial_stream("test"), make_cpu_kernels(*pool, set)};

@@ -63,6 +63,40 @@ TEST_CASE("attention within documents, with borders at odd places and at those o
   }
 }
 
+TEST_CASE("attention forward and backward within documents whose borders are told", "[attention]") {
+  Device device;
+  const std::pair<AttentionShape, std::vector<std::vector<std::int64_t>>> cases[] = {
+      {{2, 33, 2, 1, 16}, {{1000}, {1, 31, 1}, {1, 1, 1, 1, 5}}},  // whole sequences, single tokens
+      {{1, 70, 2, 2, 64}, {{64, 6}, {5, 60, 5}}},
+      {{3, 20, 1, 1, 72}, {{7, 30, 2}}},  // cut where sequences end
+      {{1, 16, 2, 2, 16}, {{3, 13}}},
+  };
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (const auto& [shape, borders] : cases) {
+      for (const auto& lengths : borders) {
+        const Positions positions = documents_of(shape, lengths);
+        for (const std::int64_t empty : {0, 1, 5}) {
+          Problem p{shape, dtype};
+          p.shape.documents = std::ranges::count(positions, 0) + empty;
+          INFO(name_of(dtype) << " " << shape.batch << " x " << shape.sequence << ", heads of " << shape.head_width
+                              << ", " << p.shape.documents << " documents, " << empty << " of them empty");
+          const Tensor qkv = Tensor::random(p.tokens(), p.width(), dtype, 1),
+                       upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
+          if (!computes_documents()) {
+            CHECK_THROWS_AS(run_attention(device, p, qkv, upstream, {}, positions), UsageError);
+            continue;
+          }
+          const Reference reference(p, qkv.values(), upstream.values(), no_mask, positions);
+          const Result r = run_attention(device, p, qkv, upstream, {}, positions);
+          check_result(r, reference, dtype);
+          if (tested_attention() == GpuAttention::cudnn) continue;
+          CHECK(run_attention(device, p, qkv, upstream, {}, positions).gradient.same_bits(r.gradient));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("attention: one document a sequence has the bits of no documents, with dropout too", "[attention]") {
   Device device;
   StepScalars scalars;

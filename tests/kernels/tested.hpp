@@ -31,6 +31,9 @@ Tested open_tested(int threads, InstructionSet set, Pieces pieces);
 /// with UsageError for unsupported problems.
 GpuAttention tested_attention();
 
+/// Returns whether the tested attention is computed with documents apart. Before sm_90 cuDNN's backward is not.
+bool computes_documents();
+
 /// Scratch of the head as kernels opened with `pieces` divide it.
 std::int64_t head_scratch_of_tested(const HeadShape& shape, Pieces pieces);
 

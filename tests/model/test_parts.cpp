@@ -87,3 +87,34 @@ TEST_CASE("what is saved for backward is what the literature counts", "[parts]")
   CHECK(m.parts[PartId(1)].block == 0);
   CHECK(m.parts[PartId(3)].block == -1);
 }
+
+TEST_CASE("borders follow from positions, and empty documents fill the rest", "[parts]") {
+  Architecture a = preset("nano");
+  a.layers = 1, a.heads = a.kv_heads = 2, a.width = 16, a.ffn_width = 16, a.vocab = 11, a.context = 5;
+  const auto parts_for = [&](std::int64_t most, DType compute = DType::bf16) {
+    return declare_parts(a, 2, 5, compute, DType::fp32, DeviceKind::cuda,
+                         {.attention = GpuAttention::cudnn, .documents = true, .most_documents = most});
+  };
+  const auto borders = [](const ModelParts& model, std::vector<std::int32_t> positions) {
+    std::vector<std::int32_t> input(static_cast<std::size_t>(model.input_integers()), -7);
+    std::ranges::copy(positions, input.begin() + 2 * model.tokens());
+    fill_borders(model, input.data());
+    return std::vector<std::int32_t>(input.begin() + 3 * model.tokens(), input.end());
+  };
+  using Row = std::vector<std::int32_t>;
+  const ModelParts three = parts_for(3);
+  CHECK(three.attention == GpuAttention::cudnn);
+  CHECK(three.input_integers() == 3 * 10 + 7);
+  CHECK(borders(three, {0, 1, 2, 3, 4, 0, 1, 2, 3, 4}) == Row{0, 5, 10, 10, 10, 10, 10});  // whole sequences
+  CHECK(borders(three, {0, 0, 0, 1, 2, 0, 1, 2, 3, 0}) == Row{0, 1, 2, 5, 9, 10, 10});     // single tokens
+  CHECK(borders(three, {0, 1, 2, 0, 1, 2, 3, 4, 0, 0}) == Row{0, 3, 5, 8, 9, 10, 10});  // goes on in the next sequence
+  CHECK(borders(three, {0, 1, 0, 1, 0, 0, 0, 1, 0, 1}) == Row{0, 2, 4, 5, 6, 8, 10});   // as many as there may be
+  CHECK_THROWS_WITH(borders(three, {0, 0, 0, 1, 0, 0, 0, 0, 1, 2}), Catch::Contains("more than 6 documents"));
+  CHECK(parts_for(1000).most_documents == 10);  // a token each
+  // Own kernels are told positions alone.
+  CHECK(parts_for(0).attention == GpuAttention::own);
+  for (const ModelParts& own : {parts_for(0), parts_for(3, DType::fp32)}) {
+    CHECK((own.most_documents == 0 && own.input_integers() == 3 * 10));
+    CHECK(borders(own, {0, 1, 2, 3, 4, 0, 1, 2, 3, 4}).empty());
+  }
+}

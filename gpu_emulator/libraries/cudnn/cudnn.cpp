@@ -33,7 +33,7 @@ using tessera::cudnn::Kind;
 using tessera::cudnn::Type;
 
 constexpr int kSuccess = 0, kBadParameter = 2000, kNotSupported = 3000;
-constexpr std::int64_t kSmallWorkspace = 256;
+constexpr std::int64_t kSmallWorkspace = 256, kOfDocument = 128;
 thread_local std::string last_error;
 std::atomic<std::size_t> version = 92500;
 std::atomic<int> calls_before_drift = -1;
@@ -145,6 +145,11 @@ std::optional<GraphTensor> tensor_of(const Descriptor* d) {
   t.type = *type, t.id = *id;
   t.is_virtual = d->one<bool>(Attribute::tensor_is_virtual).value_or(false);
   t.by_value = d->one<bool>(Attribute::tensor_is_by_value).value_or(false);
+  if (d->values.contains(Attribute::tensor_ragged_offset)) {
+    const auto offsets = tensor_of(d->link(Attribute::tensor_ragged_offset, Kind::tensor));
+    if (!offsets || offsets->type != Data::int32 || offsets->sizes != Four{t.sizes[0] + 1, 1, 1, 1}) return {};
+    t.offsets = offsets->id;
+  }
   return t;
 }
 
@@ -163,6 +168,12 @@ std::optional<GraphStep> step_of(const Descriptor& d) {
       if (!take(s.x, Attribute::matmul_operation_a) || !take(s.b, Attribute::matmul_operation_b) ||
           !take(s.y, Attribute::matmul_operation_c))
         return {};
+      for (const auto& [into, name] : {std::pair(&s.rows, Attribute::matmul_operation_rows),
+                                       {&s.columns, Attribute::matmul_operation_columns},
+                                       {&s.depth, Attribute::matmul_operation_depth}}) {
+        if (!d.values.contains(name)) continue;
+        if (!take(*into, name) || into->type != Data::int32 || into->sizes != Four{s.y.sizes[0], 1, 1, 1}) return {};
+      }
       break;
     case Kind::reduction_operation: {
       const Descriptor* how = d.link(Attribute::reduction_operation_descriptor, Kind::reduction);
@@ -205,6 +216,7 @@ int finalize_graph(Descriptor& d) {
 std::optional<std::int64_t> workspace_of(const GraphProgram& program) {
   if (!is_known(program)) return {};
   std::int64_t bytes = kSmallWorkspace;
+  if (has_lengths(program)) bytes += 3 * kOfDocument * (program.front().x.sizes[0] + 1);
   int matmuls = 0;
   for (const GraphStep& s : program) {
     const bool matmul = s.kind == Kind::matmul_operation;
@@ -212,6 +224,7 @@ std::optional<std::int64_t> workspace_of(const GraphProgram& program) {
       const Four& queries = program.front().x.sizes;
       const std::int64_t rows = (queries[2] + 63) / 64 * 64, wide = emulator::capability() < 9 ? 64 : 128;
       if (is_deterministic_backward(program)) {
+        if (has_lengths(program) && emulator::capability() < 9) return {};
         bytes += queries[0] * queries[1] * rows * ((queries[2] + wide - 1) / wide * wide) * 2;
       } else if (emulator::capability() < 9) {  // a sum in fp32 of the queries' size
         bytes += queries[0] * queries[1] * queries[2] * queries[3] * 4;
@@ -351,7 +364,9 @@ int cudnnBackendExecute(cudnnContext* handle, void* plan, void* pack) {
   GraphMemory memory;
   for (std::size_t i = 0; i < ids.size(); ++i) memory.addresses[ids[i]] = pointers[i];
   for (const GraphStep& s : *p.program) {
-    for (const GraphTensor* t : {&s.x, &s.b, &s.condition, &s.y}) {
+    for (const GraphTensor* t : {&s.x, &s.b, &s.condition, &s.y, &s.rows, &s.columns, &s.depth}) {
+      if (t->offsets != 0 && !memory.addresses.contains(t->offsets))
+        return refuse(kBadParameter, "no address for offsets " + std::to_string(t->offsets));
       if (t->id == 0 || t->is_virtual) continue;
       const auto found = memory.addresses.find(t->id);
       if (found == memory.addresses.end() || found->second == nullptr) {

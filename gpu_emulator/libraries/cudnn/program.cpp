@@ -50,7 +50,8 @@ Four reading(const Four& at, const Four& whole, const Four& sizes) {
 
 class Run {
  public:
-  explicit Run(const GraphMemory& memory) : memory_(memory) {}
+  /// `lengths`: the tensor of how many rows of queries each sequence has; an id of 0: all.
+  Run(const GraphMemory& memory, const GraphTensor& lengths) : memory_(memory), lengths_(lengths) {}
 
   void step(const GraphStep& s) {
     switch (s.kind) {
@@ -70,12 +71,30 @@ class Run {
     return static_cast<std::size_t>(((at[0] * t.sizes[1] + at[1]) * t.sizes[2] + at[2]) * t.sizes[3] + at[3]);
   }
 
+  std::int32_t integer(std::int64_t id, std::int64_t i) const {
+    return static_cast<const std::int32_t*>(memory_.addresses.at(id))[i];
+  }
+  /// How many rows, columns or terms of a sequence count.
+  std::int64_t limit(const GraphTensor& lengths, std::int64_t sequence, std::int64_t all) const {
+    return lengths.id == 0 ? all : integer(lengths.id, sequence);
+  }
+  std::int64_t place(const GraphTensor& t, const Four& at) const {
+    const std::int64_t first = t.offsets != 0 ? integer(t.offsets, at[0]) : at[0] * t.strides[0];
+    return first + at[1] * t.strides[1] + at[2] * t.strides[2] + at[3] * t.strides[3];
+  }
+
   float load(const GraphTensor& t, const Four& at) const {
     if (t.by_value) return memory_.numbers.at(t.id);
     if (t.is_virtual) return passing_.at(t.id)[dense(t, at)];
+    // Beyond a sequence of some length lies another one, or nothing. Its tokens are rows, or columns of the transposed.
+    const std::size_t tokens = t.strides[2] == 1 && t.strides[3] > 1 ? 3 : 2;
+    if (t.offsets != 0 && at[tokens] >= limit(lengths_, at[0], t.sizes[tokens]))
+      return std::numeric_limits<float>::quiet_NaN();
     const void* const data = memory_.addresses.at(t.id);
-    const std::int64_t i = at[0] * t.strides[0] + at[1] * t.strides[1] + at[2] * t.strides[2] + at[3] * t.strides[3];
+    const std::int64_t i = place(t, at);
     switch (t.type) {
+      case Data::int32:
+        return static_cast<float>(static_cast<const std::int32_t*>(data)[i]);
       case Data::bf16:
         return static_cast<float>(static_cast<const bf16*>(data)[i]);
       case Data::fp16:
@@ -92,8 +111,9 @@ class Run {
       values[dense(t, at)] = rounded(t.type, value);
       return;
     }
+    if (t.offsets != 0 && at[2] >= limit(lengths_, at[0], t.sizes[2])) return;
     void* const data = memory_.addresses.at(t.id);
-    const std::int64_t i = at[0] * t.strides[0] + at[1] * t.strides[1] + at[2] * t.strides[2] + at[3] * t.strides[3];
+    const std::int64_t i = place(t, at);
     switch (t.type) {
       case Data::bf16:
         static_cast<bf16*>(data)[i] = bf16(value);
@@ -107,8 +127,10 @@ class Run {
   }
 
   void matmul(const GraphStep& s) {
-    const std::int64_t depth = s.x.sizes[3];
     for_each(s.y.sizes, [&](const Four& at) {
+      const bool counts = at[2] < limit(s.rows, at[0], s.y.sizes[2]) && at[3] < limit(s.columns, at[0], s.y.sizes[3]);
+      if (!counts) return store(s.y, at, std::numeric_limits<float>::quiet_NaN());
+      const std::int64_t depth = limit(s.depth, at[0], s.x.sizes[3]);
       Four a = reading(at, s.y.sizes, s.x.sizes), b = reading(at, s.y.sizes, s.b.sizes);
       a[2] = at[2], b[3] = at[3];
       double sum = 0;
@@ -158,6 +180,10 @@ class Run {
         return x;
       case Pointwise::greater_or_equal:
         return x >= b ? 1.0f : 0.0f;
+      case Pointwise::less:
+        return x < b ? 1.0f : 0.0f;
+      case Pointwise::both:
+        return x != 0 && b != 0 ? 1.0f : 0.0f;
       case Pointwise::index:
         return static_cast<float>(at[static_cast<std::size_t>(s.axis)]);
       case Pointwise::select:
@@ -167,6 +193,7 @@ class Run {
   }
 
   const GraphMemory& memory_;
+  const GraphTensor& lengths_;
   std::map<std::int64_t, std::vector<float>> passing_;
 };
 
@@ -207,7 +234,33 @@ bool is_deterministic_backward(const GraphProgram& program) {
          program.back().kind == Kind::matmul_operation;
 }
 
+bool has_lengths(const GraphProgram& program) {
+  return std::ranges::any_of(program, [](const GraphStep& s) { return s.rows.id != 0; });
+}
+
+namespace {
+
+/// Returns whether lengths limit no matmul, or each as its place in attention says: scores have rows and columns, what
+/// is made of them rows and depth.
+bool is_limited_alike(const GraphProgram& program) {
+  const bool limited = has_lengths(program);
+  std::vector<const GraphStep*> matmuls;
+  for (const GraphStep& s : program) {
+    if (s.kind == Kind::matmul_operation) matmuls.push_back(&s);
+  }
+  for (std::size_t i = 0; i < matmuls.size(); ++i) {
+    const GraphStep& s = *matmuls[i];
+    const bool makes_scores = i == 0 || (i == 2 && matmuls.size() == 5);
+    const bool columns = limited && makes_scores, depth = limited && !makes_scores;
+    if ((s.rows.id != 0) != limited || (s.columns.id != 0) != columns || (s.depth.id != 0) != depth) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool is_known(const GraphProgram& program) {
+  if (!is_limited_alike(program)) return false;
   constexpr int kMatmul = 10000, kTurn = 20000, kReduce = 30000;
   std::vector<int> codes;
   for (const GraphStep& s : program) {
@@ -215,6 +268,13 @@ bool is_known(const GraphProgram& program) {
                     : s.kind == Kind::reshape_operation   ? kTurn
                     : s.kind == Kind::reduction_operation ? kReduce + s.mode
                                                           : s.mode);
+  }
+  // A mask of lengths comes between the factor of the scores and what follows.
+  if (has_lengths(program)) {
+    const std::vector<int> lengths = {501, 501, 304, 304, 400, 601};
+    const auto found = std::ranges::search(codes, lengths);
+    if (found.empty() || found.begin() - codes.begin() < 2 || *(found.begin() - 2) != kMatmul) return false;
+    codes.erase(found.begin(), found.end());
   }
   const std::vector<int> forward = {kMatmul, 1, 501, 501, 303, 601, kReduce + 3, 9, 13, kReduce, 15, 0, 6, kMatmul};
   const std::vector<int> backward = {1,     kReduce, 1,       kMatmul, 1, 9, 501,   501,     303,   601,     13,
@@ -227,7 +287,9 @@ bool is_known(const GraphProgram& program) {
 }
 
 void run(const GraphProgram& program, const GraphMemory& memory) {
-  Run run(memory);
+  const auto limited = std::ranges::find_if(program, [](const GraphStep& s) { return s.rows.id != 0; });
+  const GraphTensor none, &lengths = limited == program.end() ? none : limited->rows;
+  Run run(memory, lengths);
   for (const GraphStep& step : program) run.step(step);
 }
 

@@ -18,13 +18,15 @@ struct GraphTensor {
   Four sizes{}, strides{};
   tessera::cudnn::Data type = tessera::cudnn::Data::fp32;
   bool is_virtual = false, by_value = false;
+  std::int64_t offsets = 0;  ///< id of the tensor that says where its sequences begin; 0: at multiples of a stride
 };
 
 struct GraphStep {
   tessera::cudnn::Kind kind = tessera::cudnn::Kind::matmul_operation;
   int mode = 0;  ///< of a pointwise operation or a reduction
   std::int64_t axis = 0;
-  GraphTensor x, b, condition, y;  ///< a matmul's factors are x and b; an id of 0 is not there
+  GraphTensor x, b, condition, y;    ///< a matmul's factors are x and b; an id of 0 is not there
+  GraphTensor rows, columns, depth;  ///< of a matmul: how many of each sequence count; an id of 0: all
 };
 
 using GraphProgram = std::vector<GraphStep>;
@@ -41,8 +43,11 @@ bool is_consistent(const GraphStep& step);
 /// Returns whether it is attention's backward whose last matmul makes query gradients without a sum in memory.
 bool is_deterministic_backward(const GraphProgram& program);
 
+/// Returns whether sequences have lengths and places that memory says.
+bool has_lengths(const GraphProgram& program);
+
 /// Returns whether the real library is known to have a fused kernel for the program. Known are attention forward, and
-/// backward with a head of keys for every head of queries or shared ones.
+/// backward with a head of keys for every head of queries or shared ones, each with sequences of any lengths as well.
 bool is_known(const GraphProgram& program);
 
 void run(const GraphProgram& program, const GraphMemory& memory);

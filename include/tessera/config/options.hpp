@@ -82,6 +82,7 @@ struct DataOptions {
   std::string begin = "auto";  ///< what stands before each document: auto, none, or a token's content
   Packing packing = Packing::stream;
   TooLong too_long = TooLong::cut;  ///< packing = documents: documents longer than a sample
+  std::int64_t most_documents = 0;  ///< of a sample, for which attention keeps memory; 0: counted
   TokenBytes token_bytes = TokenBytes::automatic;
   std::string chat_template;  ///< file; empty: the template of the tokenizer's folder
   ChatTurns chat_turns = ChatTurns::all;

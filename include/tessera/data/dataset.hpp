@@ -53,6 +53,9 @@ enum class LastTargets : std::uint8_t { left_out, filled };
 std::vector<ValidationSet> validation_sets(std::vector<NamedSource>& sources, double fraction, std::int64_t seq_len,
                                            const DataOptions& options, LastTargets last);
 
+/// Returns the most documents of any of their samples.
+std::int64_t most_documents(const std::vector<ValidationSet>& sets);
+
 class Dataset {
  public:
   /// UsageError when a source is shorter than one sample, or has no documents with data.document_mask or
@@ -71,6 +74,8 @@ class Dataset {
   /// Returns the number of tokens for evaluation.
   std::int64_t validation_tokens() const;
   std::int64_t vocab() const { return vocab_; }
+  /// Returns the most documents of any sample that is trained on or evaluated.
+  std::int64_t most_documents() const;
   /// Returns whether the loss of any source leaves tokens out.
   bool masks_loss() const;
   /// Computes tessera::fingerprint of all sources; includes the split, a mixture's shares, and with data.document_mask

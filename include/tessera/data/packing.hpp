@@ -40,6 +40,8 @@ class DocumentPacking {
   TooLong rule() const { return rule_; }
   /// Returns how many documents the samples hold, whole or in pieces.
   std::int64_t documents() const { return documents_; }
+  /// Returns the most documents of a sample; its padding is one.
+  std::int64_t most_documents() const { return most_documents_; }
   /// Returns how many documents were too long.
   std::int64_t too_long() const { return too_long_; }
   /// Returns the share of the samples' tokens that no document fills.
@@ -63,7 +65,7 @@ class DocumentPacking {
   TooLong rule_;
   std::vector<Window> windows_;  ///< and one that ends them
   std::vector<std::int32_t> sample_tokens_;
-  std::int64_t documents_ = 0, too_long_ = 0, tokens_ = 0;
+  std::int64_t documents_ = 0, most_documents_ = 0, too_long_ = 0, tokens_ = 0;
 
   mutable std::mutex mutex_;
   mutable std::list<std::pair<std::int64_t, std::shared_ptr<const PackedWindow>>> recent_;  ///< the latest first

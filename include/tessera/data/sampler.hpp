@@ -71,6 +71,9 @@ class Sampler {
   }
   /// Returns the seq_len + 1 tokens of sample i (inputs, and targets shifted by one), fewer of packed documents.
   TokenRanges ranges(std::int64_t sample) const;
+  /// Returns the most documents, or pieces of them, that any sample's inputs hold: goes through them all. The source is
+  /// that of the range, and has documents.
+  std::int64_t most_documents(const TokenSource& source) const;
   /// Returns the targets of the whole range that are in none of its first `samples` in order.
   std::int64_t targets_after(std::int64_t samples) const;
 

@@ -146,7 +146,8 @@ struct LinearBackward {
 /// i - window + 1 to i (Beltagy et al. 2020), or all up to i without a window.
 struct AttentionShape {
   std::int64_t batch = 0, sequence = 0, heads = 0, kv_heads = 0, head_width = 0;
-  std::int64_t window = 0;  ///< keys that a query sees, its own among them; 0: all
+  std::int64_t window = 0;     ///< keys that a query sees, its own among them; 0: all
+  std::int64_t documents = 0;  ///< of all sequences together, at most, where `borders` says where they begin
 
   /// Whether some query does not see all keys before it. Not for AttentionCached, whose earlier keys are in the cache.
   bool has_window() const { return window > 0 && window < sequence; }
@@ -156,14 +157,18 @@ struct AttentionShape {
 /// softmax over tiles of keys (Milakov & Gimelshein 2018; Dao et al. 2022).
 struct AttentionForward {
   AttentionShape shape;
-  ConstView query;               ///< [tokens, heads * head_width]
-  ConstView key, value;          ///< [tokens, kv_heads * head_width]
-  View output;                   ///< [tokens, heads * head_width]
-  float* log_sum_exp = nullptr;  ///< [batch, heads, sequence]: of the scaled scores
+  ConstView query;       ///< [tokens, heads * head_width]
+  ConstView key, value;  ///< [tokens, kv_heads * head_width]
+  View output;           ///< [tokens, heads * head_width]
+  /// [batch, heads, sequence]: of the scaled scores. Where cuDNN keeps documents apart, it is [batch, sequence, heads].
+  float* log_sum_exp = nullptr;
   /// [batch, sequence]: a row's number in its document, whose keys alone it sees, as far as its window goes. Null: one
   /// document per sequence.
   const std::int32_t* positions = nullptr;
   Dropout dropout;
+  /// [shape.documents + 1]: the first token of each document among those of all sequences, then batch * sequence until
+  /// the end. It says the same as positions. Null: shape.documents is 0.
+  const std::int32_t* borders = nullptr;
 };
 
 /// The same for the next tokens of sequences whose earlier keys and values lie in a cache. Sequence b brings counts[b]
@@ -194,7 +199,8 @@ struct AttentionBackward {
   ConstView output_gradient;                          ///< [tokens, heads * head_width]
   View query_gradient, key_gradient, value_gradient;  ///< shaped and typed as query, key, value; stored
   Dropout dropout;
-  void* scratch = nullptr;  ///< attention_backward_scratch_bytes
+  void* scratch = nullptr;                ///< attention_backward_scratch_bytes
+  const std::int32_t* borders = nullptr;  ///< forward's
 };
 
 /// Rotary positions (Su et al. 2021) in the half-split form of Llama and Qwen. With i < head_width / 2 and position p

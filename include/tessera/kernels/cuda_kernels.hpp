@@ -15,12 +15,12 @@ struct CudaKernelSettings {
   AttentionChoice attention = AttentionChoice::automatic;
   bool deterministic = true;  ///< every sum in a fixed order
   bool own_backward = false;  ///< attention's backward is by own kernels, as in the run's earlier part
-  /// The attention of the run, for which the choice is made: its shape and storage, and whether it has dropout or
-  /// masked documents. Without a shape (batch 0) automatic decides at each call.
+  /// The attention of the run, for which the choice is made: its shape and storage, and whether it has dropout. Without
+  /// a shape (batch 0) automatic decides at each call.
   AttentionShape shape;
   std::int64_t query_stride = 0, key_stride = 0;  ///< elements from row to row of queries, and of keys and values
   DType dtype = DType::bf16;
-  bool dropout = false, documents = false;
+  bool dropout = false;
   bool windows = false;  ///< other layers have windows
 };
 

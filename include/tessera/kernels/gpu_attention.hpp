@@ -16,9 +16,9 @@ enum class GpuAttention : std::uint8_t {
 };
 
 /// Returns why cuDNN is not given an attention; empty if it is.
-std::string cudnn_obstacle(const AttentionShape& shape, DType dtype, bool has_dropout, bool has_documents);
+std::string cudnn_obstacle(const AttentionShape& shape, DType dtype, bool has_dropout);
 /// Returns `wished`, or own where cuDNN is not given the attention.
-GpuAttention possible_attention(GpuAttention wished, const AttentionShape& shape, DType dtype, bool has_dropout = false,
-                                bool has_documents = false);
+GpuAttention possible_attention(GpuAttention wished, const AttentionShape& shape, DType dtype,
+                                bool has_dropout = false);
 
 }  // namespace tessera

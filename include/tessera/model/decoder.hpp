@@ -16,6 +16,7 @@ struct PartBuffers {
   const std::int32_t* tokens = nullptr;                   ///< [batch, sequence]
   const std::int32_t* targets = nullptr;                  ///< [batch, sequence]; the head's
   const std::int32_t* positions = nullptr;                ///< [batch, sequence] of ModelParts::documents; generation
+  const std::int32_t* borders = nullptr;                  ///< ModelParts::borders_in
   const std::int32_t *counts = nullptr, *rows = nullptr;  ///< generation: GenerationInputs
   bool evaluation = false;                                ///< forward without dropout
   const void* input = nullptr;                            ///< residual stream [tokens, width]; null for embedding

@@ -98,6 +98,8 @@ struct ModelParts {
   DeviceKind device = DeviceKind::cpu;  ///< the device whose kernels the scratch is for
   /// Sequences hold several documents. Positions come with the tokens, and a token sees only those of its document.
   bool documents = false;
+  /// Of a micro-batch, where cuDNN's attention is told their borders (AttentionShape::documents); else 0.
+  std::int64_t most_documents = 0;
   /// MLP parts save what the activation has made, instead of making it again in backward (memory.keep_activated).
   bool keeps_activated = false;
   GpuAttention attention = GpuAttention::own;  ///< whose kernels, on a GPU
@@ -124,8 +126,15 @@ struct ModelParts {
   /// values. 0: the part has none.
   std::int64_t cache_elements(const Part& part) const;
   /// Returns the integers that a micro-batch brings: tokens, targets and, with documents, positions, each [batch,
-  /// sequence]; or what GenerationInputs says.
-  std::int64_t input_integers() const { return (documents ? 3 : 2) * tokens() + (generates() ? 2 * batch : 0); }
+  /// sequence], and where wanted their borders; or what GenerationInputs says.
+  std::int64_t input_integers() const {
+    return (documents ? 3 : 2) * tokens() + (most_documents > 0 ? most_documents + 1 : 0) +
+           (generates() ? 2 * batch : 0);
+  }
+  /// Returns the borders of documents in the memory of an input; null where they are not wanted.
+  std::int32_t* borders_in(std::int32_t* tokens_in_memory) const {
+    return most_documents > 0 ? tokens_in_memory + 3 * tokens() : nullptr;
+  }
   std::int64_t parameter_count() const;
   /// Returns the first tensor that trains. Where all or the adapters train, the ones behind it do, too.
   TensorId first_trained_tensor() const;
@@ -155,6 +164,7 @@ struct PartChoices {
   bool has_fp32_logits = false;  ///< though `compute` may have 16 bits
   GpuAttention attention = GpuAttention::own;
   bool documents = false;                                   ///< as in ModelParts
+  std::int64_t most_documents = 0;                          ///< of a sequence; 0: not known, so that cuDNN has no use
   std::function<bool(const ParameterTensor&)> trains = {};  ///< whether a tensor trains; without it all do
   std::optional<Fp8Linears> fp8 = {};                       ///< as in ModelParts
 };
@@ -178,6 +188,10 @@ std::string describe_fp8(const ModelParts& model);
 
 /// Returns "rank 16, alpha 32, on ...; 41.9M of 8.07B parameters train"; empty without adapters.
 std::string describe_adapters(const ModelParts& model);
+
+/// Finds the borders of documents from the positions in the memory of an input, where they are wanted
+/// (AttentionForward::borders). InternalError if there are more documents than planned.
+void fill_borders(const ModelParts& model, std::int32_t* input);
 
 /// Returns the first attention that sees all, or the first one if all have windows: `ModelParts::attention` is for it.
 const Layer& attention_layer(const ModelParts& model);

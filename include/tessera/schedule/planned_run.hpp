@@ -10,6 +10,7 @@
 namespace tessera {
 
 struct Options;
+struct DataOptions;
 
 /// Returns the policy that resolved options ask for (defaults by strategy filled in).
 SchedulePolicy policy_from(const Options& options);
@@ -26,6 +27,7 @@ struct RunShape {
   Architecture architecture;
   std::int64_t micro_batch = 1, sequence = 1;
   bool documents = false;                                   ///< data.document_mask
+  std::int64_t most_documents = 0;                          ///< of a sample, with `documents`
   std::function<bool(const ParameterTensor&)> trains = {};  ///< as in PartChoices
   std::int64_t world = 1, ranks_per_node = 1;
   std::int64_t group_size = 0;     ///< shard.group_size; 0 = the ranks of a node
@@ -35,6 +37,12 @@ struct RunShape {
   GpuAttention attention = GpuAttention::own;  ///< where cuDNN is given it
   bool reduce_by_strategy = true;  ///< shard.reduce is left to the strategy: another strategy takes its own default
 };
+
+/// Returns whether attention may be told the borders of documents, so that they must be counted.
+bool tells_borders(const Options& options);
+/// Returns the most documents of a sample of `sequence` tokens, as data.most_documents says, or assumes until they are
+/// counted.
+std::int64_t most_documents_of(const DataOptions& options, std::int64_t sequence);
 
 /// Returns the shape that resolved options ask for; run.device = auto counts as cpu (resolved by device_choice.hpp).
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,

@@ -12,7 +12,9 @@ namespace {
 
 template <class Arguments>
 std::string obstacle_of(const Arguments& a) {
-  return cudnn_obstacle(a.shape, a.query.dtype, a.dropout.probability > 0, a.positions != nullptr);
+  const bool tells_borders = a.borders != nullptr && a.shape.documents > 0;
+  if (a.positions != nullptr && !tells_borders) return "the borders of its documents are not told";
+  return cudnn_obstacle(a.shape, a.query.dtype, a.dropout.probability > 0);
 }
 
 AttentionProblem problem_of_run(const CudaKernelSettings& settings, bool backward) {
@@ -50,17 +52,19 @@ void AttentionByChoice::choose() {
   const bool of_a_run = settings_.shape.batch > 0;
   std::string backward_obstacle = settings_.own_backward ? "run.deterministic" : "";
   if (of_a_run) {
-    std::string obstacle = cudnn_obstacle(settings_.shape, settings_.dtype, settings_.dropout, settings_.documents);
+    std::string obstacle = cudnn_obstacle(settings_.shape, settings_.dtype, settings_.dropout);
     if (obstacle.empty()) obstacle = library_->forward_obstacle(problem_of_run(settings_, false), workspace_bytes_);
+    if (obstacle.empty() && backward_obstacle.empty()) {
+      backward_obstacle = library_->backward_obstacle(problem_of_run(settings_, true));
+      if (!backward_obstacle.empty() && demanded()) refuse(backward_obstacle);
+    }
+    // Own kernels' backward reads another log-sum-exp than cuDNN's forward leaves of documents.
+    if (obstacle.empty() && settings_.shape.documents > 0) obstacle = backward_obstacle;
     if (!obstacle.empty()) {
       if (demanded()) refuse(obstacle);
       description_ = fmt::format("attention by own kernels ({}: {})", library_->name(), obstacle);
       library_.reset();
       return;
-    }
-    if (backward_obstacle.empty()) {
-      backward_obstacle = library_->backward_obstacle(problem_of_run(settings_, true));
-      if (!backward_obstacle.empty() && demanded()) refuse(backward_obstacle);
     }
   }
   backward_ = backward_obstacle.empty();

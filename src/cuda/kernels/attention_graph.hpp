@@ -26,9 +26,18 @@ enum class AttentionTensor : std::int64_t {
   value_gradient,
   delta,               ///< scratch, fp32 [batch, heads, sequence]
   query_gradient_sum,  ///< scratch, fp32 [batch, heads, sequence, head_width]
+  // Of documents, int32: their lengths [documents], as queries and as keys; where they begin [documents + 1].
+  query_lengths,
+  key_lengths,
+  query_offsets,
+  key_offsets,
+  value_offsets,
+  output_offsets,
+  log_sum_exp_offsets,
 };
 
-/// Shape, type and strides (elements from row to row) of attention.
+/// Shape, type and strides (elements from row to row) of attention. With documents (AttentionShape::documents) each is
+/// a sequence of the graph, at a place that its offsets say; gradients have the strides of what they are of.
 struct AttentionProblem {
   AttentionShape shape;
   DType dtype = DType::bf16;
@@ -41,7 +50,7 @@ struct AttentionProblem {
   static AttentionProblem of(const AttentionForward& a);
   static AttentionProblem of(const AttentionBackward& a);
   /// Returns the key of a map.
-  std::array<std::int64_t, 14> key_numbers() const;
+  std::array<std::int64_t, 15> key_numbers() const;
 };
 
 /// A graph and its parts.

@@ -48,6 +48,7 @@ enum class Attribute : int {
   tensor_id = 906,
   tensor_is_virtual = 907,
   tensor_is_by_value = 908,
+  tensor_ragged_offset = 913,
   pack_ids = 1000,
   pack_pointers = 1001,
   pack_workspace = 1003,
@@ -56,6 +57,9 @@ enum class Attribute : int {
   matmul_operation_b = 1521,
   matmul_operation_c = 1522,
   matmul_operation_descriptor = 1523,
+  matmul_operation_rows = 1525,     ///< how many count: those of c, of each batch
+  matmul_operation_columns = 1526,  ///< the same
+  matmul_operation_depth = 1527,    ///< the same
   reduction_operator = 1600,
   reduction_precision = 1601,
   reduction_operation_x = 1610,
@@ -89,6 +93,8 @@ enum class Pointwise : int {
   log = 15,
   identity = 21,
   greater_or_equal = 303,
+  less = 304,
+  both = 400,
   index = 501,   ///< the element's index along an axis
   select = 601,  ///< condition ? x : b
 };

@@ -1,10 +1,12 @@
 #include "cuda/kernels/cudnn_attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "cuda/kernels/attention_proof.hpp"
+#include "cuda/kernels/document_offsets.hpp"
 #include "kernels/gpu/layouts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
@@ -22,12 +24,20 @@ struct Numbers {
 
 /// Returns why a problem is unsupported before the library is asked; empty if it is supported.
 std::string own_obstacle(const AttentionProblem& p) {
-  if (std::string obstacle = cudnn_obstacle(p.shape, p.dtype, false, false); !obstacle.empty()) return obstacle;
+  if (std::string obstacle = cudnn_obstacle(p.shape, p.dtype, false); !obstacle.empty()) return obstacle;
   for (const std::int64_t stride :
        {p.query, p.key, p.value, p.output, p.output_gradient, p.query_gradient, p.key_gradient, p.value_gradient}) {
     if (stride % 8 != 0) return fmt::format("rows are {} elements apart, which is not a multiple of 8", stride);
   }
-  return {};
+  if (p.shape.documents == 0) return {};
+  const std::int64_t widest = std::max({p.query, p.key, p.value, p.output});
+  if (checked_multiply(p.shape.batch * p.shape.sequence, widest) > std::numeric_limits<std::int32_t>::max())
+    return fmt::format("{} tokens in rows of {} elements are too many for 32-bit offsets of documents",
+                       p.shape.batch * p.shape.sequence, widest);
+  const bool is_forward = p.output_gradient == 0;
+  const bool are_alike = p.output_gradient == p.output && p.query_gradient == p.query && p.key_gradient == p.key &&
+                         p.value_gradient == p.value;
+  return is_forward || are_alike ? "" : "gradients lie in other rows than what they are of";
 }
 
 /// Names and addresses for a variant pack.
@@ -59,6 +69,29 @@ Pack pack_of_both(const Numbers& numbers, const Arguments& a) {
   return pack;
 }
 
+/// Tells the library where documents lie, if there are any.
+template <class Arguments>
+void add_documents(cudaStream_t stream, const Arguments& a, const CudnnDocumentsLayout& layout, Pack& pack) {
+  if (a.shape.documents == 0) return;
+  const auto narrow = [](std::int64_t stride) { return static_cast<std::int32_t>(stride); };
+  launch_document_offsets(stream, a.borders, a.shape.documents,
+                          {narrow(a.query.stride), narrow(a.key.stride), narrow(a.value.stride),
+                           narrow(a.output.stride), narrow(a.shape.heads)},
+                          layout);
+  pack.add(AttentionTensor::query_lengths, layout.lengths);
+  pack.add(AttentionTensor::key_lengths, layout.lengths);
+  pack.add(AttentionTensor::query_offsets, layout.query);
+  pack.add(AttentionTensor::key_offsets, layout.key);
+  pack.add(AttentionTensor::value_offsets, layout.value);
+  pack.add(AttentionTensor::output_offsets, layout.output);
+  pack.add(AttentionTensor::log_sum_exp_offsets, layout.log_sum_exp);
+}
+
+/// Returns the bytes in front of the library's workspace in forward.
+std::int64_t bytes_of_documents(const AttentionShape& shape) {
+  return round_up(scratch_bytes_of<CudnnDocumentsLayout>(shape.documents), 256);
+}
+
 }  // namespace
 
 AttentionProblem AttentionProblem::of(const AttentionForward& a) {
@@ -77,8 +110,9 @@ AttentionProblem AttentionProblem::of(const AttentionBackward& a) {
   return p;
 }
 
-std::array<std::int64_t, 14> AttentionProblem::key_numbers() const {
+std::array<std::int64_t, 15> AttentionProblem::key_numbers() const {
   return {shape.batch,
+          shape.documents,
           shape.sequence,
           shape.heads,
           shape.kv_heads,
@@ -128,7 +162,7 @@ const CudnnAttention::Entry& CudnnAttention::entry(Plans& plans, MakeGraph* make
 }
 
 std::string CudnnAttention::forward_obstacle(const AttentionProblem& p, std::int64_t workspace_bytes) {
-  return entry(forward_, attention_forward_graph, p, workspace_bytes).obstacle;
+  return entry(forward_, attention_forward_graph, p, workspace_bytes - bytes_of_documents(p.shape)).obstacle;
 }
 
 std::string CudnnAttention::backward_obstacle(const AttentionProblem& p) {
@@ -142,7 +176,10 @@ void CudnnAttention::forward(cudaStream_t stream, const AttentionForward& a, voi
   const Entry& found = forward_.at(AttentionProblem::of(a).key_numbers());
   const Numbers numbers(a.shape);
   Pack pack = pack_of_both(numbers, a);
-  execute(stream, *found.plan, pack.names, pack.addresses, workspace);
+  const std::int64_t bytes = bytes_of_documents(a.shape);
+  ScratchLayout scratch(workspace, bytes);
+  add_documents(stream, a, CudnnDocumentsLayout(scratch, a.shape.documents), pack);
+  execute(stream, *found.plan, pack.names, pack.addresses, static_cast<std::byte*>(workspace) + bytes);
 }
 
 void CudnnAttention::backward(cudaStream_t stream, const AttentionBackward& a) {
@@ -159,7 +196,11 @@ void CudnnAttention::backward(cudaStream_t stream, const AttentionBackward& a) {
   pack.add(AttentionTensor::value_gradient, a.value_gradient.data);
   pack.add(AttentionTensor::delta, layout.delta);
   if (!deterministic_) pack.add(AttentionTensor::query_gradient_sum, layout.query_gradient_sum);
-  const auto play = [&] { execute(stream, *found.plan, pack.names, pack.addresses, layout.workspace); };
+  const auto play = [&] {
+    Pack all = pack;  // what is told of documents lies in the scratch, too
+    add_documents(stream, a, layout.documents, all);
+    execute(stream, *found.plan, all.names, all.addresses, layout.workspace);
+  };
   if (!deterministic_ || std::exchange(found.is_proved, true)) return play();
   prove_deterministic(stream, a, bytes, name(), play);
 }

@@ -51,7 +51,6 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
     wanted.query_stride = attention.inputs[0].stride, wanted.key_stride = attention.inputs[1].stride;
     wanted.dtype = model->compute;
     wanted.dropout = model->architecture.dropout > 0;
-    wanted.documents = model->documents;
     wanted.windows = model->architecture.window > 0 && model->architecture.window < model->sequence;
   }
   const Table table = read_table(settings.algorithms);

@@ -38,6 +38,7 @@ class PinnedExchange {
     auto* const host = reinterpret_cast<std::int32_t*>(slot.memory + kTokenHeader);
     auto* const first = reinterpret_cast<std::int64_t*>(slot.memory);
     *first = feed(host, host + model.tokens());
+    fill_borders(model, host);
     device_.copy(stream, tokens, host, model.input_integers() * static_cast<std::int64_t>(sizeof *tokens));
     if (first_sample != nullptr) device_.copy(stream, first_sample, first, sizeof *first);
     stream.record(*slot.copied);

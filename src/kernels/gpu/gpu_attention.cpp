@@ -4,8 +4,7 @@
 
 namespace tessera {
 
-std::string cudnn_obstacle(const AttentionShape& shape, DType dtype, bool has_dropout, bool has_documents) {
-  if (has_documents) return "it has no mask of documents here (data.document_mask)";
+std::string cudnn_obstacle(const AttentionShape& shape, DType dtype, bool has_dropout) {
   if (shape.has_window()) return "it has no window here";
   if (has_dropout) return "masks of dropout are our own";
   if (dtype == DType::fp32) return "fp32 storage is not bf16 or fp16";
@@ -15,9 +14,8 @@ std::string cudnn_obstacle(const AttentionShape& shape, DType dtype, bool has_dr
   return shape.sequence < 2 ? "sequences have one token" : "";
 }
 
-GpuAttention possible_attention(GpuAttention wished, const AttentionShape& shape, DType dtype, bool has_dropout,
-                                bool has_documents) {
-  return cudnn_obstacle(shape, dtype, has_dropout, has_documents).empty() ? wished : GpuAttention::own;
+GpuAttention possible_attention(GpuAttention wished, const AttentionShape& shape, DType dtype, bool has_dropout) {
+  return cudnn_obstacle(shape, dtype, has_dropout).empty() ? wished : GpuAttention::own;
 }
 
 }  // namespace tessera

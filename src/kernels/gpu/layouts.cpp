@@ -32,22 +32,38 @@ Tiling CudaNormBackwardLayout::groups_of(std::int64_t tokens) {
 CudaAttentionBackwardLayout::CudaAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape)
     : delta(scratch.take<float>(shape.batch * shape.heads * shape.sequence)) {}
 
+CudnnDocumentsLayout::CudnnDocumentsLayout(ScratchLayout& scratch, std::int64_t documents)
+    : lengths(scratch.take<std::int32_t>(documents)) {
+  for (std::int32_t** const offsets : {&query, &key, &value, &output, &log_sum_exp})
+    *offsets = scratch.take<std::int32_t>(documents > 0 ? documents + 1 : 0);
+}
+
+namespace {
+
+/// Returns a row for each head of every sequence, or document.
+std::int64_t rows_of_heads(const AttentionShape& shape) {
+  return checked_multiply(checked_multiply(std::max(shape.batch, shape.documents), shape.heads), shape.sequence);
+}
+
+}  // namespace
+
 CudnnAttentionBackwardLayout::CudnnAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape,
                                                            bool deterministic)
-    : delta(scratch.take<float>(shape.batch * shape.heads * shape.sequence)) {
+    : documents(scratch, shape.documents), delta(scratch.take<float>(rows_of_heads(shape))) {
   if (!deterministic)
-    query_gradient_sum = scratch.take<float>(shape.batch * shape.heads * shape.sequence * shape.head_width);
+    query_gradient_sum = scratch.take<float>(checked_multiply(rows_of_heads(shape), shape.head_width));
   workspace = scratch.take_bytes(workspace_bytes(shape, deterministic) + kWorkspaceAlignment);
   workspace = aligned(workspace, kWorkspaceAlignment);
 }
 
 std::int64_t CudnnAttentionBackwardLayout::workspace_bytes(const AttentionShape& shape, bool deterministic) {
-  constexpr std::int64_t kAnything = std::int64_t{64} << 10;
-  const std::int64_t heads = checked_multiply(shape.batch, shape.heads);
+  constexpr std::int64_t kAnything = std::int64_t{64} << 10, kOfDocument = 512;
+  const std::int64_t heads = checked_multiply(std::max(shape.batch, shape.documents), shape.heads);
   const std::int64_t each_head = checked_multiply(heads, shape.sequence * shape.head_width * 2);
   // Whole tiles of 64 queries and 128 keys, in two bytes.
   const std::int64_t scores = checked_multiply(heads, round_up(shape.sequence, 64) * round_up(shape.sequence, 128) * 2);
-  return kAnything + (deterministic ? scores : 0) + (shape.heads == shape.kv_heads ? 0 : 2 * each_head);
+  return kAnything + kOfDocument * shape.documents + (deterministic ? scores : 0) +
+         (shape.heads == shape.kv_heads ? 0 : 2 * each_head);
 }
 
 CudaOrthogonalizeLayout::CudaOrthogonalizeLayout(ScratchLayout& scratch, std::int64_t rows, std::int64_t columns)

@@ -38,15 +38,24 @@ struct CudaAttentionBackwardLayout {
   float* delta;  ///< [batch, heads, sequence]
 };
 
+/// What cuDNN is told of documents: lengths, and the first element of each in every tensor. Without documents it takes
+/// nothing.
+struct CudnnDocumentsLayout {
+  CudnnDocumentsLayout(ScratchLayout& scratch, std::int64_t documents);
+  std::int32_t* lengths;                                     ///< [documents]
+  std::int32_t *query, *key, *value, *output, *log_sum_exp;  ///< [documents + 1] each
+};
+
 /// Attention backward by cuDNN: its graph's results in memory, and a bound for the library's own workspace. The bound
 /// was read off plans of 9.16, 9.19, 9.25 and 9.28 (tests/cudnn_plans): 256 bytes. With shared heads there is also a
 /// gradient for every query head of both keys and values. A deterministic backward keeps the gradients of all scores
-/// instead of a sum of query gradients. A plan that needs more is refused.
+/// instead of a sum of query gradients. A plan that needs more is refused. Each document takes as much as a sequence.
 struct CudnnAttentionBackwardLayout {
   CudnnAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape, bool deterministic);
   static std::int64_t workspace_bytes(const AttentionShape& shape, bool deterministic);
-  float* delta;                         ///< [batch, heads, sequence]
-  float* query_gradient_sum = nullptr;  ///< [batch, heads, sequence, head_width]; not where it is deterministic
+  CudnnDocumentsLayout documents;
+  float* delta;                         ///< [sequences, heads, sequence], where `sequences` are the batch or documents
+  float* query_gradient_sum = nullptr;  ///< [sequences, heads, sequence, head_width]; not where it is deterministic
   void* workspace = nullptr;            ///< aligned to 256 bytes
 };
 

@@ -33,7 +33,7 @@ void attention_forward(const LayerCall& call) {
   auto f = attention_of<AttentionForward>(call);
   f.output = call.view(call.layer.outputs[0]);
   f.log_sum_exp = call.floats(call.layer.outputs[1]);
-  f.dropout = call.dropout();
+  f.dropout = call.dropout(), f.borders = call.buffers.borders;
   call.kernels.attention_forward(call.stream, f);
 }
 
@@ -45,7 +45,7 @@ void attention_backward(const LayerCall& call, BackwardTurn::Half) {
   b.output_gradient = call.gradient(layer.outputs[0]);
   b.query_gradient = call.gradient(layer.inputs[0]), b.key_gradient = call.gradient(layer.inputs[1]);
   b.value_gradient = call.gradient(layer.inputs[2]);
-  b.dropout = call.dropout();
+  b.dropout = call.dropout(), b.borders = call.buffers.borders;
   b.scratch = call.kernel_scratch([&] {
     const GpuAttention by = possible_attention(call.model.attention, b.shape, call.model.compute);
     return kernel_needs(call.model.device).attention_backward(b.shape, call.model.compute, by);

@@ -78,11 +78,3 @@ TEST_CASE("masks in 16 bits over two GPUs follow the CPU") {
   near.check_near(gpu);
   near.check_gradients(gpu);
 }
-
-TEST_CASE("cuDNN, demanded by name, is refused where documents are masked") {
-  const TemporaryFolder folder;
-  Options options = options_of_pairs(folder);
-  options.precision.compute = DType::bf16;
-  options.run.attention = AttentionChoice::cudnn;
-  CHECK_THROWS_WITH(train_locally(options, tiny_model(Family::gpt2), 1, 1), Catch::Contains("data.document_mask"));
-}

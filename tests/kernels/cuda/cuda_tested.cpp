@@ -68,6 +68,8 @@ GpuAttention tested_attention() {
   return in_any_order ? GpuAttention::cudnn : GpuAttention::deterministic_cudnn;
 }
 
+bool computes_documents() { return tested_attention() == GpuAttention::own || Gpu::adds_in_any_order(); }
+
 Tested open_tested(int threads, InstructionSet, Pieces pieces) {
   prepare_test_device(threads);
   const auto gpu = gpu_of(pieces);

@@ -176,7 +176,7 @@ class MirroredKernels final : public Kernels {
     const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
     m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.out(a.output, rows, width);
     a.log_sum_exp = m.write(a.log_sum_exp, rows * s.heads * 4);
-    a.positions = m.read(a.positions, rows * 4);
+    a.positions = m.read(a.positions, rows * 4), a.borders = m.read(a.borders, (s.documents + 1) * 4);
     m.in(a.dropout);
     kernels_.attention_forward(stream, a);
     m.finish();
@@ -188,7 +188,7 @@ class MirroredKernels final : public Kernels {
     const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
     m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.in(a.output, rows, width);
     a.log_sum_exp = m.read(a.log_sum_exp, rows * s.heads * 4);
-    a.positions = m.read(a.positions, rows * 4);
+    a.positions = m.read(a.positions, rows * 4), a.borders = m.read(a.borders, (s.documents + 1) * 4);
     m.in(a.output_gradient, rows, width);
     m.out(a.query_gradient, rows, width), m.out(a.key_gradient, rows, kv), m.out(a.value_gradient, rows, kv);
     m.in(a.dropout);

@@ -1,0 +1,142 @@
+// Documents that the emulated cuDNN keeps apart: their borders are told with each micro-batch.
+
+#include <catch2/catch.hpp>
+
+#include "gpu_case.hpp"
+#include "gpu_emulator/libraries/cudnn/cudnn.hpp"
+#include "plan_run.hpp"
+#include "temporary_folder.hpp"
+#include "tessera/text/corpus.hpp"
+#include "training/sixteen_bits.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+using Catch::Contains;
+
+namespace {
+
+/// Heads of 8, which cuDNN has.
+Architecture model_with_heads_of_8(Family family) {
+  Architecture a = family == Family::gpt2 ? tiny_gpt2() : small_model(family);
+  a.vocab = 67, a.layers = 1;
+  if (family != Family::gpt2) a.width = a.heads * 8;
+  return a;
+}
+
+std::int64_t documents_in(const Options& options) {
+  return open_dataset(options, 67, options.train.seq_len).most_documents();
+}
+
+/// Options of documents of 1 to 18 bytes in samples of 12, in 16 bits. Their documents are counted.
+Options options_of_documents(const TemporaryFolder& folder, Packing packing) {
+  std::string lines;
+  for (int i = 0; i < 500; ++i)
+    lines += "{\"text\": \"" + std::string(static_cast<std::size_t>(1 + i * 7 % 18), static_cast<char>('0' + i % 10)) +
+             "\"}\n";
+  folder.write("lines.jsonl", lines);
+  Options options = gpu_options();
+  options.data.source = (folder / "lines.jsonl").string();
+  options.data.synthetic_tokens = DataOptions().synthetic_tokens;
+  options.data.cache = (folder / "cache").string();
+  options.data.document_mask = Tristate::yes, options.data.packing = packing;
+  options.train.seq_len = 12;
+  options.precision.compute = DType::bf16;
+  options.data.most_documents = documents_in(options);
+  return options;
+}
+
+struct SaidOfDocuments {
+  std::string table, description;
+};
+
+/// Returns what one step's session says of its attention. `kept`: the table of an earlier part of the run.
+SaidOfDocuments session_of(const Options& options, const Architecture& architecture, const std::string& kept = "") {
+  const PlannedRun planned = plan_run(options, architecture, 1, 1);
+  SaidOfDocuments said;
+  run_ranks(1, 1, [&](RankContext& context) {
+    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
+    MachineShape machine;
+    machine.algorithms = kept;
+    TrainingSession session(context, options, planned, data, machine);
+    session.train_step();
+    const RankCompute& compute = *session.resources().compute;
+    said = {compute.gemm_algorithms(), compute.description()};
+  });
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("with documents apart, cuDNN follows the CPU, packed or not") {
+  const TemporaryFolder folder;
+  const GpuCount gpus(2);
+  for (const auto& [family, packing] :
+       {std::pair(Family::gpt2, Packing::stream), {Family::qwen2, Packing::documents}}) {
+    INFO(name_of(family) << ", data.packing = " << name_of(packing));
+    Options options = options_of_documents(folder, packing);
+    options.run.attention = AttentionChoice::cudnn;  // nothing else computes it
+    const Architecture architecture = model_with_heads_of_8(family);
+    const SixteenBits near(options, architecture, 2);
+    emulator::take_deterministic_backwards();
+    const RunOutcome gpu = train_locally(options, architecture, 2, 2);
+    CHECK(emulator::take_deterministic_backwards() > 0);
+    near.check_near(gpu);
+    near.check_gradients(gpu);
+    options.data.document_mask = Tristate::no, options.data.packing = Packing::stream;
+    CHECK(train_locally(options, architecture, 2, 2).losses != gpu.losses);
+  }
+}
+
+TEST_CASE("with documents apart, strategies, worlds and room for more documents leave cuDNN's bits alone") {
+  const TemporaryFolder folder;
+  const GpuCount gpus(2);
+  Options options = options_of_documents(folder, Packing::stream);
+  const Architecture architecture = model_with_heads_of_8(Family::gpt2);
+  CHECK_THAT(session_of(options, architecture).description, Contains("attention by cuDNN 9.25.0, deterministic"));
+  const RunOutcome expected = train_locally(options, architecture, 2, 2);
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero2}) {
+    options.shard.strategy = strategy;
+    CHECK(same_run(train_locally(options, architecture, 2, 2), expected));
+  }
+  options.train.accumulation = 2;
+  CHECK(same_run(train_locally(options, architecture, 1, 1), expected));
+  options.data.most_documents += 3;
+  options.memory.checkpoint = ActivationCheckpointing::block;
+  CHECK(same_run(train_locally(options, architecture, 1, 1), expected));
+}
+
+TEST_CASE("no batch has more documents than were counted") {
+  const TemporaryFolder folder;
+  Options options = options_of_documents(folder, Packing::stream);
+  options.data.val_fraction = 0;
+  std::string lines;  // a document of one token each: every sample holds as many as there may be
+  for (int i = 0; i < 200; ++i)
+    lines += R"({"text": "1"})"
+             "\n";
+  options.data.source = folder.write("ones.jsonl", lines).string();
+  options.data.separator = "none";
+  CHECK(documents_in(options) == 12);
+  options.data.most_documents = 12;
+  const Architecture architecture = model_with_heads_of_8(Family::gpt2);
+  const RunOutcome run = train_locally(options, architecture, 1, 1);
+  for (const double loss : run.losses) CHECK(loss == 0);  // nothing is predicted
+  options.data.most_documents = 11;
+  CHECK_THROWS_WITH(train_locally(options, architecture, 1, 1), Contains("more than 22 documents"));
+}
+
+TEST_CASE("a run of documents whose backward stays with own kernels has their forward, too") {
+  const TemporaryFolder folder;
+  const Options options = options_of_documents(folder, Packing::stream);
+  const Architecture architecture = model_with_heads_of_8(Family::gpt2);
+  std::string old = session_of(options, architecture).table;
+  const std::string_view today = ", deterministic", then = ", its backward by own kernels (run.deterministic)";
+  old.replace(old.find(today), today.size(), then);
+  emulator::take_deterministic_backwards();
+  CHECK_THAT(session_of(options, architecture, old).description,
+             Contains("attention by own kernels (cuDNN 9.25.0: run.deterministic)"));
+  CHECK(emulator::take_deterministic_backwards() == 0);
+  emulator::set_capability(8, 0);  // for which cuDNN has no such backward
+  const std::string said = session_of(options, architecture).description;
+  emulator::set_capability(9, 0);
+  CHECK_THAT(said, Contains("attention by own kernels (cuDNN 9.25.0: ") && Contains("no kernel for this graph"));
+}
