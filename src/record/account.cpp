@@ -165,7 +165,9 @@ std::string device_line(const Options& options, const PlannedRun& planned, const
                         const Player& player) {
   const std::string mode = player.execution_mode();
   if (mode.empty()) return "kernels    " + resources.description;
-  const std::string device = fmt::format("device     {}; {}\nsums       ", resources.description, mode);
+  const bool tells = resources.context.rank() == 0;
+  const std::string device = fmt::format("device     {}; {}{}\nsums       ", resources.description, mode,
+                                         tells ? cost_of_own_attention(planned, options, resources.description) : "");
   if (is_deterministic(options.run)) return device + "in one fixed order (run.deterministic = true)";
   const std::string cost = resources.context.rank() == 0 ? ", for " + cost_of_fixed_order(options, planned) : "";
   return device + "in the fastest order (run.deterministic = false; true repeats a run's bits" + cost + ")";

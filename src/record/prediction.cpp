@@ -41,6 +41,28 @@ std::string describe(const RunPrediction& prediction) {
   return line;
 }
 
+std::string cost_of_own_attention(const PlannedRun& planned, const Options& options, std::string_view device) {
+  if (options.run.attention == AttentionChoice::own || device.find("attention by own kernels (") == device.npos)
+    return {};
+  PlannedRun run = planned;
+  const auto seconds = [&](GpuAttention attention) {
+    run.schedule.model.attention = attention;
+    const auto predicted = predict_run(run, options);
+    return predicted ? predicted->step.step_seconds : 0;
+  };
+  try {
+    const bool fixed = is_deterministic(options.run);
+    const double library = seconds(fixed ? GpuAttention::deterministic_cudnn : GpuAttention::cudnn);
+    if (library == 0) return {};
+    return fmt::format(
+        "\nattention  by own kernels: a step takes {:.2f} times as long as with cuDNN's, as plan.cluster "
+        "predicts",
+        seconds(GpuAttention::own) / library);
+  } catch (const UsageError&) {
+    return {};  // a price is not there
+  }
+}
+
 std::vector<double> expected_seconds(const Prediction& prediction, const StepSchedule& schedule) {
   std::vector<double> seconds(schedule.operations.size() + schedule.segments.size());
   const auto note = [&](std::size_t row, double took) { seconds[row] = std::max(seconds[row], took); };

@@ -107,6 +107,7 @@ constexpr Key kSlowdown[] = {
     number_key<&Cluster::collectives_under_compute>("collectives_under_compute"),
     number_key<&Cluster::untimed_matmuls>("untimed_matmuls"),
     number_key<&Cluster::deterministic_attention>("deterministic_attention"),
+    number_key<&Cluster::documents_attention>("documents_attention"),
 };
 
 void read_key(std::span<const Key> keys, const Setting& setting, Cluster& cluster) {

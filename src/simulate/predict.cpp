@@ -88,6 +88,9 @@ class Pricing {
     if (is_matmul && is_untimed()) share *= cluster_.untimed_matmuls;
     if (call.name == "attention backward" && attention_of(call) == GpuAttention::deterministic_cudnn)
       share *= cluster_.deterministic_attention;
+    if (call.group == KernelGroup::attention && schedule_.model.most_documents > 0 &&
+        attention_of(call) != GpuAttention::own)
+      share *= cluster_.documents_attention;
     add((on_host                  ? "host "
          : is_own_attention(call) ? "own "
                                   : "") +

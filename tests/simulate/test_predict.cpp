@@ -146,6 +146,16 @@ TEST_CASE("On a GPU a deterministic step has its prices of attention backward, a
   };
   CHECK(half_seconds(GpuAttention::own) == Approx(half_seconds(GpuAttention::cudnn)));
   CHECK(half_seconds(GpuAttention::deterministic_cudnn) > 1.01 * half_seconds(GpuAttention::cudnn));
+  const double whole = half_seconds(GpuAttention::cudnn), own = half_seconds(GpuAttention::own);
+  cluster.documents_attention = 0.1;
+  CHECK(half_seconds(GpuAttention::cudnn) == whole);
+  const auto seconds_apart = [&](GpuAttention attention) {
+    PlannedRun run_of_it = half;
+    run_of_it.schedule.model.attention = attention, run_of_it.schedule.model.most_documents = 7;
+    return predict(run_of_it.schedule, run_of_it.plan, options, cluster).step_seconds;
+  };
+  CHECK(seconds_apart(GpuAttention::cudnn) < 0.99 * whole);
+  CHECK(seconds_apart(GpuAttention::own) == own);
 }
 
 TEST_CASE("A missing price is named with its file") {

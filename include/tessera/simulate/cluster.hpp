@@ -70,6 +70,7 @@ struct Cluster {
   double compute_under_collectives = 1, compute_under_copies = 1, collectives_under_compute = 1;
   double untimed_matmuls = 1;          ///< factor of matmuls whose algorithm the library chose by shape; GPU
   double deterministic_attention = 1;  ///< factor of the library's attention backward with the same bits; GPU
+  double documents_attention = 1;      ///< factor of the library's attention where it keeps documents apart; GPU
   /// "linear forward.fp32", "all-gather.node", "copy.to_host". Where a node's ranks share memory and caches, kernels
   /// and copies have an axis of the ranks that work on the node.
   std::map<std::string, PriceTable, std::less<>> prices;
