@@ -129,6 +129,9 @@ golden(llama3 29 6 20 0.003 --optim.beta2=0.99)
 golden(qwen3 19 8 20 0.003 --optim.clip=0.25)
 golden(qwen2-tied 19 8 20 0.003 --optim.clip=0.25)
 golden(qwen2-untied 11 6 20 0.003 --optim.beta2=0.999 --optim.weight_decay=0 --optim.clip=0)
+# Documents that cuDNN keeps apart, which it does in 16 bits alone.
+attempt(golden "packed documents" 120 packed --train.steps=20 --train.seq_len=64 --train.micro_batch=4 --optim.lr=0.003
+  --model.layers=2 --model.heads=2 --model.width=32 --model.context=64)
 
 # Masks of documents and of the loss, generation, evaluation: the GPU's against the CPU's.
 attempt(text masks 120 masks ${toy})
@@ -187,6 +190,15 @@ attempt(bench_kernels "qwen2-1.5b, deterministic" 120 bench ${qwen} ${ordered} -
 attempt(bench_kernels "gpt2-1558m, deterministic" 120 bench ${large} ${ordered} --run.algorithms=${work}/large.algorithms)
 attempt(bench_kernels qwen2-1.5b 120 bench ${qwen} ${fast})
 attempt(bench_kernels gpt2-1558m 120 bench ${large} ${fast})
+# Of documents kept apart, a sample's of equal length.
+set(apart --data.document_mask=true --data.source=${CMAKE_CURRENT_LIST_FILE})
+foreach(model large qwen)
+  foreach(by "cudnn --run.deterministic=false" "cudnn --run.deterministic=true" "own --run.deterministic=false")
+    separate_arguments(words UNIX_COMMAND "--run.attention=${by}")
+    list(GET ${model} 0 preset)
+    attempt(bench_documents "${preset}, ${by}" 120 bench ${${model}} kernels ${repetitions} ${apart} ${words})
+  endforeach()
+endforeach()
 attempt(bench_kernels "gpt2-124m: memory" 60 bench ${small} memory --memory.checkpoint=none --shard.offload=none
   --run.deterministic=true)
 attempt(profile gpt2-124m 100000 profile ${small} kernels --run.deterministic=true --bench.steps=1 --bench.warmup=0)
