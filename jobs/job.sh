@@ -158,13 +158,13 @@ train_job() {
 }
 
 # row_status FILE: the state of a row, as its status.json says.
-row_status() { sed -n 's/^ *"status": "\(.*\)",$/\1/p' "$1"; }
+row_status() { sed -n 's/^ *"state": "\(.*\)",$/\1/p' "$1"; }
 
 # row_stays FILE WORDS...: the row is not started again, whatever its status says.
 row_stays() {
   local file=$1
   shift
-  sed -i -e 's/^\( *"status": \).*/\1"stopped",/' -e "s/^\\( *\"message\": \\).*/\\1\"$*\",/" "$file"
+  sed -E -i -e 's/^( *"(state|status)": ).*/\1"stopped",/' -e "s/^( *\"message\": ).*/\\1\"$*\",/" "$file"
   say "$*: not requeued"
 }
 

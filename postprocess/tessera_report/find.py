@@ -146,13 +146,13 @@ def _sweep_row(name: str, path: Path, row: dict[str, Any]) -> Entry:
             repeats[int(match.group(1))] = folder
     entry.runs = [repeats[number] for number in sorted(repeats) if metrics_files(repeats[number])]
     own = _status(entry, path / "status.json")
-    status = own.get("status")
+    status = own.get("state", own.get("status"))  # by earlier versions, which also had other names for times
     entry.status = status if isinstance(status, str) else None if entry.problems else "pending"
     entry.config = _config(path / "config.ini")
     of_runs = [_status(Entry(name, run), run / "status.json") for _, run in sorted(repeats.items())]
     _follow(entry, next((of_run for of_run in reversed(of_runs) if of_run), {}))
     entry.times = [times for of_run in of_runs for times in _times(of_run, "started_unix", "updated_unix")]
-    entry.times = entry.times or _times(own, "started", "ended")
+    entry.times = entry.times or _times(own, "started_unix", "updated_unix") or _times(own, "started", "ended")
     entry.host = own.get("host")
     return entry
 

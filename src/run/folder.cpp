@@ -59,16 +59,23 @@ std::string_view name_of(RunState state) {
   return names[static_cast<std::size_t>(state)];
 }
 
+nlohmann::ordered_json status_json(std::string_view state, const Status& status) {
+  const auto utc = [](double time) { return time > 0 ? format_utc(time) : ""; };
+  return {{"state", state},
+          {"code", status.code},
+          {"message", status.message},
+          {"started", utc(status.started)},
+          {"updated", utc(status.updated)},
+          {"started_unix", number(status.started)},
+          {"updated_unix", number(status.updated)}};
+}
+
+std::string status_text(const nlohmann::ordered_json& json) { return dump(json, 2) + "\n"; }
+
 std::string RunStatus::text() const {
-  nlohmann::ordered_json json = {{"state", name_of(state)},
-                                 {"step", step},
-                                 {"steps", steps},
-                                 {"code", code},
-                                 {"message", message},
-                                 {"started", format_utc(started)},
-                                 {"updated", format_utc(updated)},
-                                 {"started_unix", number(started)},
-                                 {"updated_unix", number(updated)}};
+  nlohmann::ordered_json json = status_json(name_of(state), *this);
+  json["step"] = step;
+  json["steps"] = steps;
   if (!validation_losses.empty()) {
     json["evaluated_step"] = evaluated_step;
     json["validation_loss"] = number(validation_losses.front().second);
@@ -77,7 +84,7 @@ std::string RunStatus::text() const {
     }
   }
   if (straggler >= 0) json["straggler"] = straggler;
-  return dump(json, 2) + "\n";
+  return status_text(json);
 }
 
 std::string json_line(std::span<const JsonField> fields) {

@@ -158,8 +158,7 @@ struct Attempt {
     status.message = repeat == 1 ? "" : fmt::format("repeat {}", repeat);
     status.code = 0;
     ++status.attempts;
-    status.started = unix_time();
-    status.ended = 0;
+    status.started = status.updated = unix_time();
     status.load = load_average();
     status.host = host_name();
     status.job = slurm_job();
@@ -174,7 +173,7 @@ struct Attempt {
     status.state = state;
     status.message = message;
     status.code = code;
-    status.ended = unix_time();
+    status.updated = unix_time();
     folder.write_status(row, status);
   }
 

@@ -160,13 +160,14 @@ RowStatus SweepFolder::read_status(const SweepRow& row) const {
   RowStatus status;
   if (!json) return status;
   try {
-    status.state = named<RowState>(kStates, json->at("status"), file);
+    const bool is_earlier = !json->contains("state");  // by a version that had names of its own for rows
+    status.state = named<RowState>(kStates, json->at(is_earlier ? "status" : "state"), file);
     status.message = json->at("message");
     status.code = json->at("code");
     status.attempts = json->at("attempts");
     status.repeats = json->at("repeats");
-    status.started = json->at("started");
-    status.ended = json->at("ended");
+    status.started = json->at(is_earlier ? "started" : "started_unix");
+    status.updated = json->at(is_earlier ? "ended" : "updated_unix");
     if (const Json& load = json->at("load_average"); load.is_number()) status.load = load;
     status.host = json->at("host");
     status.job = json->at("job");
@@ -194,20 +195,15 @@ RowStatus SweepFolder::status(const SweepRow& row) const {
 }
 
 void SweepFolder::write_status(const SweepRow& row, const RowStatus& status) const {
-  const Json json = {{"status", name_of(status.state)},
-                     {"message", status.message},
-                     {"code", status.code},
-                     {"ranks", row.ranks},
-                     {"attempts", status.attempts},
-                     {"repeats", status.repeats},
-                     {"started", status.started},
-                     {"ended", status.ended},
-                     {"started_utc", status.started > 0 ? format_utc(status.started) : ""},
-                     {"load_average", status.load},
-                     {"host", status.host},
-                     {"job", status.job}};
-  write_text_atomically(path_ / row.name / "status.json",
-                        json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  Json json = status_json(name_of(status.state), status);
+  json.update({{"status", name_of(status.state)},  // its name in earlier versions
+               {"ranks", row.ranks},
+               {"attempts", status.attempts},
+               {"repeats", status.repeats},
+               {"load_average", status.load},
+               {"host", status.host},
+               {"job", status.job}});
+  write_text_atomically(path_ / row.name / "status.json", status_text(json));
 }
 
 std::vector<SweepRow> started_rows(SweepFile& file) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "sweep/rows.hpp"
+#include "tessera/run/folder.hpp"
 #include "tessera/run/lock.hpp"
 
 namespace tessera {
@@ -28,13 +29,10 @@ enum class RowState : std::uint8_t { pending, running, done, failed, does_not_fi
 std::string_view name_of(RowState state);
 
 /// The contents of DIR/ROW/status.json.
-struct RowStatus {
+struct RowStatus : Status {  ///< of its last attempt
   RowState state = RowState::pending;
-  std::string message;
-  int code = 0;                                            ///< exit code of the last attempt
   std::int64_t attempts = 0;                               ///< processes that were started for it
   std::int64_t repeats = 0;                                ///< complete runs of it
-  double started = 0.0, ended = 0.0;                       ///< of the last attempt, seconds since 1970
   double load = std::numeric_limits<double>::quiet_NaN();  ///< average when the last attempt began; NaN: not known
   std::string host, job;                                   ///< of the last attempt; `job`: Slurm's
   bool was_killed = false;                                 ///< its status says running, but no process runs it

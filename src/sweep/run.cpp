@@ -41,9 +41,9 @@ void require_startable(const Sweep& sweep, const std::vector<SweepRow>& rows) {
 }
 
 std::string line_about(const SweepRow& row, const RowStatus& status) {
-  const bool ran = status.ended > status.started && status.attempts > 0;
+  const bool ran = status.updated > status.started && status.attempts > 0;
   return fmt::format("{:<20} {:<12} {}{}{}", row.name, name_of(status.state),
-                     ran ? format_seconds(status.ended - status.started) : "", status.message.empty() ? "" : "  ",
+                     ran ? format_seconds(status.updated - status.started) : "", status.message.empty() ? "" : "  ",
                      status.message);
 }
 

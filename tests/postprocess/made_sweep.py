@@ -187,8 +187,8 @@ class Made:
         (self.folder / "sweep.json").write_text(json.dumps({**self.about, "rows": self.rows}))
         (row / "config.ini").write_text("[shard]\nstrategy = zero3\n")
         (row / "status.json").write_text(
-            json.dumps({"status": status, "message": message, "code": 0 if status == "done" else 2, "host": "node1",
-                        **(dict(zip(("started", "ended"), times)) if times else {})}))
+            json.dumps({"state": status, "message": message, "code": 0 if status == "done" else 2, "host": "node1",
+                        **(dict(zip(("started_unix", "updated_unix"), times)) if times else {})}))
         if made:
             run(row / "run", ranks=ranks, **options)
         return row / "run"

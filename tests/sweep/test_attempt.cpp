@@ -105,7 +105,7 @@ TEST_CASE("A command's exit code, result and last words make the state of its ro
     CHECK(status.message.substr(0, std::max<std::size_t>(e.message.size(), 1)) == e.message);
     CHECK(status.attempts == ++attempts);
     CHECK(status.repeats == (e.state == RowState::done ? 1 : 0));
-    CHECK(status.ended >= status.started);
+    CHECK(status.updated >= status.started);
   }
 }
 

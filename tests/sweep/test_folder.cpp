@@ -141,21 +141,28 @@ TEST_CASE("A status is read as it was written") {
   status.code = 75;
   status.attempts = 3;
   status.started = 1.5;
-  status.ended = 2.5;
+  status.updated = 2.5;
   status.host = "node1";
   status.job = "12_3";
   c.folder.write_status(c.rows[0], status);
   const RowStatus again = c.status();
   CHECK(again.state == RowState::timed_out);
   CHECK(again.message == "a \"word\"\xef\xbf\xbd");
-  CHECK((again.code == 75 && again.attempts == 3 && again.started == 1.5 && again.ended == 2.5));
+  CHECK((again.code == 75 && again.attempts == 3 && again.started == 1.5 && again.updated == 2.5));
   CHECK((again.host == "node1" && again.job == "12_3"));
   CHECK(std::isnan(again.load));
   status.load = 0.25;
   c.folder.write_status(c.rows[0], status);
   CHECK(c.status().load == 0.25);
-  CHECK_THAT(read_file(c.folder.path() / "a/status.json"),
-             Contains("\"status\": \"timed-out\"") && Contains("\"started_utc\": \"1970-01-01"));
+  Json json = Json::parse(read_file(c.folder.path() / "a/status.json"));
+  CHECK((json["state"] == "timed-out" && json["status"] == "timed-out" && json["code"] == 75));
+  CHECK((json["started"] == "1970-01-01T00:00:01Z" && json["started_unix"] == 1.5 && json["updated_unix"] == 2.5));
+  // Earlier versions had other names.
+  for (const char* const key : {"state", "started_unix", "updated", "updated_unix"}) json.erase(key);
+  json["status"] = "stopped", json["started"] = 3.5, json["ended"] = 4.5;
+  c.write(json.dump());
+  const RowStatus earlier = c.status();
+  CHECK((earlier.state == RowState::stopped && earlier.started == 3.5 && earlier.updated == 4.5 && earlier.code == 75));
 }
 
 TEST_CASE("A row runs while its lock is held; afterwards what ran it was killed") {

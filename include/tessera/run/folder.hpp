@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,19 +18,27 @@ namespace tessera {
 enum class RunState : std::uint8_t { running, finished, stopped, failed };
 std::string_view name_of(RunState state);
 
-/// The contents of RUN/status.json, for scripts.
-struct RunStatus {
-  RunState state = RunState::running;
-  std::int64_t step = 0, steps = 0;
+/// What status.json of a run and of a sweep's row have alike, for scripts.
+struct Status {
   int code = 0;          ///< exit code, once it is known
   std::string message;   ///< why it stopped or failed
-  double started = 0.0;  ///< seconds since 1970
-  double updated = 0.0;
+  double started = 0.0;  ///< seconds since 1970; 0: not yet
+  double updated = 0.0;  ///< of a row that does not run, when its last attempt ended
+};
+/// Returns these keys, times also as UTC text.
+nlohmann::ordered_json status_json(std::string_view state, const Status& status);
+/// Returns the text of a status.json.
+std::string status_text(const nlohmann::ordered_json& json);
+
+/// The contents of RUN/status.json.
+struct RunStatus : Status {
+  RunState state = RunState::running;
+  std::int64_t step = 0, steps = 0;
   std::int64_t evaluated_step = 0;  ///< of the last evaluation
   /// Name and loss of each validation set after it; empty before the first evaluation.
   std::vector<std::pair<std::string, double>> validation_losses;
   std::int64_t straggler = -1;  ///< the rank that is slowing the others down; -1: none
-  std::string text() const;     ///< JSON, times also as UTC text
+  std::string text() const;
 };
 
 /// One key of a JSON line; a NaN or an infinity becomes null.
