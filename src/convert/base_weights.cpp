@@ -11,19 +11,17 @@
 
 namespace tessera {
 
-namespace {
-
-constexpr std::int64_t kHashPiece = 1 << 20;  // elements
-
-}  // namespace
+std::uint64_t hash_with_piece(std::uint64_t so_far, std::span<const float> piece) {
+  return XXH3_64bits_withSeed(piece.data(), piece.size_bytes(), so_far);
+}
 
 std::uint64_t tensor_hash(const ReadTensor& read, TensorId tensor, std::int64_t elements) {
-  XXH64_hash_t hash = 0;  // of the pieces so far, the seed of the next one's
+  std::uint64_t hash = 0;
   std::vector<float> values;
   for (std::int64_t first = 0; first < elements; first += kHashPiece) {
     values.resize(static_cast<std::size_t>(std::min(kHashPiece, elements - first)));
     read(tensor, first, values);
-    hash = XXH3_64bits_withSeed(values.data(), values.size() * sizeof(float), hash);
+    hash = hash_with_piece(hash, values);
   }
   return hash;
 }

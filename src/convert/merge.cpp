@@ -10,8 +10,6 @@ namespace tessera {
 
 namespace {
 
-constexpr std::int64_t kMergedPiece = 1 << 20;  // elements
-
 /// A matrix of fp32 numbers.
 struct Numbers {
   std::int64_t rows = 0, columns = 0;
@@ -63,27 +61,24 @@ struct Product {
 
 class Merged {
  public:
-  explicit Merged(const CheckpointReader& adapters) : adapters_(adapters), base_(adapters.manifest()) {
-    std::vector<std::uint64_t> hashes;
-    const ReadTensor read = [this](auto... what) { base_.read(what...); };
-    for (const TensorId id : base_.tensors().ids())
-      hashes.push_back(tensor_hash(read, id, base_.tensors()[id].elements));
-    base_.require(model_hash(hashes));
-  }
+  explicit Merged(const CheckpointReader& adapters)
+      : adapters_(adapters), base_(adapters.manifest()), hashes_(base_.tensors().size()) {}
 
   const BaseWeights& base() const { return base_; }
 
-  void read(std::size_t number, const UsePiece& use) const {
+  void read(std::size_t number, const UsePiece& use) {
     const TensorId id(number);
     const ParameterTensor& tensor = base_.tensors()[id];
     const std::optional<Product> added = product_of(tensor);
     std::vector<float> values;
-    for (std::int64_t first = 0; first < tensor.elements; first += kMergedPiece) {
-      values.resize(static_cast<std::size_t>(std::min(kMergedPiece, tensor.elements - first)));
+    for (std::int64_t first = 0; first < tensor.elements; first += kHashPiece) {
+      values.resize(static_cast<std::size_t>(std::min(kHashPiece, tensor.elements - first)));
       base_.read(id, first, values);
+      hashes_[number] = hash_with_piece(hashes_[number], values);
       if (added) added->add_to(first, values);
       use(first, values);
     }
+    if (++read_ == hashes_.size()) base_.require(model_hash(hashes_));
   }
 
  private:
@@ -105,12 +100,14 @@ class Merged {
 
   const CheckpointReader& adapters_;
   BaseWeights base_;
+  std::vector<std::uint64_t> hashes_;  ///< of the base's tensors
+  std::size_t read_ = 0;               ///< tensors
 };
 
 }  // namespace
 
 TensorStream merged_stream(const CheckpointReader& adapters) {
-  const auto merged = std::make_shared<const Merged>(adapters);
+  const auto merged = std::make_shared<Merged>(adapters);
   const std::vector<ParameterTensor>& tensors = merged->base().tensors();
   return {tensor_records(tensors), [merged](std::size_t tensor, const UsePiece& use) { merged->read(tensor, use); }};
 }

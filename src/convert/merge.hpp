@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-/// Returns the weights of a checkpoint of adapters, W + scale B A in fp32, tensor by tensor. UsageError if the model is
-/// not there any more, or is another one.
+/// Returns the weights of a checkpoint of adapters, W + scale B A in fp32, tensor by tensor, each to be read once.
+/// UsageError if the model is not there any more; from the last tensor's reading, if it is another one.
 TensorStream merged_stream(const CheckpointReader& adapters);
 
 }  // namespace tessera
