@@ -6,7 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -51,10 +53,13 @@ void sleep_until(std::chrono::steady_clock::time_point end) {
   std::this_thread::sleep_until(end);
 }
 
-std::thread start_thread(const std::string& name, std::function<void()> body) {
+namespace {
+
+template <class Thread, class Body>
+Thread started(const std::string& name, Body body) {
   const SignalsBlocked inherited;
   try {
-    std::thread thread(std::move(body));
+    Thread thread(std::move(body));
     pthread_setname_np(thread.native_handle(), name.substr(0, 15).c_str());
     return thread;
   } catch (const std::system_error& error) {
@@ -62,6 +67,22 @@ std::thread start_thread(const std::string& name, std::function<void()> body) {
         "cannot start the thread '{}' ({}). The limits on threads (ulimit -u, pids.max of the job) must allow it.",
         name, error.code().message());
   }
+}
+
+}  // namespace
+
+std::thread start_thread(const std::string& name, std::function<void()> body) {
+  return started<std::thread>(name, std::move(body));
+}
+
+std::jthread start_thread(const std::string& name, std::function<void(const std::stop_token&)> body) {
+  return started<std::jthread>(name, std::move(body));
+}
+
+bool ends_within(const std::stop_token& end, std::chrono::nanoseconds time) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  return std::condition_variable_any().wait_for(lock, end, time, [&] { return end.stop_requested(); });
 }
 
 }  // namespace tessera

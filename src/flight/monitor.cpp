@@ -47,21 +47,14 @@ std::string late_text(const FlightRecorder& recorder, int stream, const FlightRe
 }  // namespace
 
 FlightMonitor::FlightMonitor(FlightRecorder& recorder, FlightWatch watch)
-    : recorder_(recorder), watch_(std::move(watch)), thread_(start_thread("flight", [this] { run(); })) {}
+    : recorder_(recorder),
+      watch_(std::move(watch)),
+      thread_(start_thread("flight", [this](const std::stop_token& over) { run(over); })) {}
 
-FlightMonitor::~FlightMonitor() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
-
-void FlightMonitor::run() {
+void FlightMonitor::run(const std::stop_token& over) {
   WaitedTime watching;
   double before = 0;
-  for (std::unique_lock lock(mutex_); !changed_.wait_for(lock, kBeat, [this] { return is_over_; });) {
+  while (!ends_within(over, kBeat)) {
     const double now = watching.look(), passed = now - std::exchange(before, now);
     if (watching.left_out() > 0) recorder_.was_stopped(watching.left_out());
     recorder_.look();

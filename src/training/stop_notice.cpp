@@ -39,16 +39,9 @@ std::string describe_stop(const StepProgress& progress) {
 }
 
 StopNotice::StopNotice(const StopSignals& signals, std::function<void(const std::string&)> say)
-    : signals_(signals), say_(std::move(say)), thread_(start_thread("stop notice", [this] { look_for_signals(); })) {}
-
-StopNotice::~StopNotice() {
-  {
-    const std::lock_guard guard(lock_);
-    is_ending_ = true;
-  }
-  ends_.notify_all();
-  thread_.join();
-}
+    : signals_(signals),
+      say_(std::move(say)),
+      thread_(start_thread("stop notice", [this](const std::stop_token& end) { look_for_signals(end); })) {}
 
 void StopNotice::set_progress(const StepProgress& progress) {
   const std::lock_guard guard(lock_);
@@ -69,12 +62,12 @@ void StopNotice::tell(std::unique_lock<std::mutex>& guard, const std::string& re
   say_(line);
 }
 
-void StopNotice::look_for_signals() {
-  std::unique_lock guard(lock_);
-  while (!is_ending_ && !is_said_) {
+void StopNotice::look_for_signals(const std::stop_token& end) {
+  do {
+    std::unique_lock guard(lock_);
+    if (is_said_) return;
     if (const std::string signal = signals_.received(); !signal.empty()) return tell(guard, signal);
-    ends_.wait_for(guard, kNoticeEvery);
-  }
+  } while (!ends_within(end, kNoticeEvery));
 }
 
 }  // namespace tessera

@@ -84,6 +84,22 @@ TEST_CASE("A thread that the system refuses is named with the limits that do so"
   for (const int signal : kOthers) CHECK_FALSE(blocks(signal));
 }
 
+TEST_CASE("A thread that pauses ends at once when its owner goes, and receives no signals") {
+  std::promise<bool> paused, asked, blocked;
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const std::jthread thread = start_thread("watcher", [&](const std::stop_token& end) {
+      blocked.set_value(blocks(SIGTERM));
+      paused.set_value(ends_within(end, std::chrono::milliseconds(1)));
+      asked.set_value(ends_within(end, std::chrono::minutes(10)));
+    });
+    CHECK_FALSE(paused.get_future().get());
+  }
+  CHECK(asked.get_future().get());
+  CHECK(blocked.get_future().get());
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::minutes(1));
+}
+
 TEST_CASE("a thread that sleeps on time wakes at once, and others as usual") {
   const auto slice = [] {  // of sched_getattr(2); before Linux 6.12 it tells none
     std::array<std::uint64_t, 6> attributes{sizeof attributes};

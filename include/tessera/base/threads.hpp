@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -27,6 +28,11 @@ class SignalsBlocked {
 /// Starts a thread that receives no signals. `name` is shown by the system (its first 15 characters). IoError when the
 /// system refuses another thread.
 std::thread start_thread(const std::string& name, std::function<void()> body);
+/// The same for a thread that its owner asks to end, and joins, when it goes.
+std::jthread start_thread(const std::string& name, std::function<void(const std::stop_token&)> body);
+
+/// Waits for a while, or until a thread is asked to end. Returns whether it was.
+bool ends_within(const std::stop_token& end, std::chrono::nanoseconds time);
 
 /// From now on the system runs the calling thread as soon as it wakes, though others compute on its core, for 0.1 ms at
 /// a time, and its timers are not late by the usual 50 us. For a thread that sleeps most of the time: one that spins or

@@ -1,9 +1,8 @@
 #pragma once
 // The thread that keeps a rank's heartbeat, and notices operations that take too long.
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
+#include <stop_token>
 #include <thread>
 
 #include "tessera/flight/recorder.hpp"
@@ -20,7 +19,6 @@ class FlightMonitor {
  public:
   /// Starts the thread; `recorder` must outlive the monitor. `watch` is called on it.
   FlightMonitor(FlightRecorder& recorder, FlightWatch watch);
-  ~FlightMonitor();
   FlightMonitor(const FlightMonitor&) = delete;
   FlightMonitor& operator=(const FlightMonitor&) = delete;
 
@@ -31,17 +29,14 @@ class FlightMonitor {
     double seconds = 0;
     bool warned = false;
   };
-  void run();
+  void run(const std::stop_token& over);
   void look(int stream, double passed);
   bool is_told_by_others() const;
 
   FlightRecorder& recorder_;
   FlightWatch watch_;
   std::array<Watched, kFlightRings> watched_{};
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_over_ = false;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace tessera

@@ -2,10 +2,10 @@
 // Tells the user at once that a request to stop was heard, although the current step ends later.
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -37,7 +37,6 @@ class StopNotice {
  public:
   /// `say` gets one line, once, without a lock: on a thread that looks for signals, or from announce().
   StopNotice(const StopSignals& signals, std::function<void(const std::string&)> say);
-  ~StopNotice();
   StopNotice(const StopNotice&) = delete;
   StopNotice& operator=(const StopNotice&) = delete;
 
@@ -46,16 +45,15 @@ class StopNotice {
   void announce(const std::string& reason);
 
  private:
-  void look_for_signals();
+  void look_for_signals(const std::stop_token& end);
   void tell(std::unique_lock<std::mutex>& guard, const std::string& reason);
 
   const StopSignals& signals_;
   std::function<void(const std::string&)> say_;
   std::mutex lock_;
-  std::condition_variable ends_;
-  bool is_ending_ = false, is_said_ = false;
+  bool is_said_ = false;
   StepProgress progress_;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace tessera

@@ -13,25 +13,17 @@ namespace tessera {
 Watchdog::Watchdog(std::string message, double seconds) : message_(std::move(message)) {
   if (seconds <= 0) return;
   try {
-    thread_ = start_thread("watchdog", [this, seconds] { watch(seconds); });
+    thread_ = start_thread("watchdog", [this, seconds](const std::stop_token& over) { watch(seconds, over); });
   } catch (const IoError&) {
   }
 }
 
-Watchdog::~Watchdog() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-void Watchdog::watch(double seconds) {
+void Watchdog::watch(double seconds, const std::stop_token& over) const {
   WaitedTime waited(seconds);
-  const std::chrono::duration<double> pause(waited.pause());
-  for (std::unique_lock lock(mutex_); waited.look() < seconds;) {
-    if (changed_.wait_for(lock, pause, [this] { return is_over_; })) return;
+  const auto pause =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(waited.pause()));
+  while (waited.look() < seconds) {
+    if (ends_within(over, pause)) return;
   }
   Log(0, 1).error(message_);
   // Not std::exit: its handlers may wait for the call that hangs.
