@@ -1,7 +1,6 @@
 #include "cuda/comm/nccl/nccl_api.hpp"
 
 #include "tessera/base/refuse.hpp"
-#include "tessera/cuda/library.hpp"
 
 namespace tessera {
 
@@ -11,44 +10,27 @@ namespace {
 /// ones may wait for each other across ranks and never finish.
 constexpr int kOldestVersion = 22600;
 
-struct LoadedNccl {
-  DynamicLibrary library;
-  NcclApi api;
-
-  LoadedNccl() : library(open_cuda_library({"NCCL", {"libnccl.so.2"}, {"nccl"}})) {
-    api.error_string = TESSERA_LIBRARY_FUNCTION(library, ncclGetErrorString);
-    api.last_error = TESSERA_LIBRARY_FUNCTION(library, ncclGetLastError);
-    const auto get_version = TESSERA_LIBRARY_FUNCTION(library, ncclGetVersion);
-    if (get_version(&api.version) != ncclSuccess || api.version < kOldestVersion) {
-      throw refusal("NCCL {} of {} is too old", api.version_text(), library.path())
-          .use("2.26 or newer, or comm.backend = staged");
-    }
-    api.unique_id = TESSERA_LIBRARY_FUNCTION(library, ncclGetUniqueId);
-    api.init = TESSERA_LIBRARY_FUNCTION(library, ncclCommInitRankConfig);
-    api.finalize = TESSERA_LIBRARY_FUNCTION(library, ncclCommFinalize);
-    api.destroy = TESSERA_LIBRARY_FUNCTION(library, ncclCommDestroy);
-    api.async_error = TESSERA_LIBRARY_FUNCTION(library, ncclCommGetAsyncError);
-    api.all_gather = TESSERA_LIBRARY_FUNCTION(library, ncclAllGather);
-    api.reduce_scatter = TESSERA_LIBRARY_FUNCTION(library, ncclReduceScatter);
-    api.all_reduce = TESSERA_LIBRARY_FUNCTION(library, ncclAllReduce);
-    api.broadcast = TESSERA_LIBRARY_FUNCTION(library, ncclBroadcast);
-    api.send = TESSERA_LIBRARY_FUNCTION(library, ncclSend);
-    api.receive = TESSERA_LIBRARY_FUNCTION(library, ncclRecv);
-    api.group_start = TESSERA_LIBRARY_FUNCTION(library, ncclGroupStart);
-    api.group_end = TESSERA_LIBRARY_FUNCTION(library, ncclGroupEnd);
-    api.path = library.path();
-  }
-};
-
-}  // namespace
-
-std::string NcclApi::version_text() const {
+std::string text_of(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
+int version_of(const DynamicLibrary& library) {
+  int version = 0;
+  if (TESSERA_LIBRARY_FUNCTION(library, ncclGetVersion)(&version) == ncclSuccess && version >= kOldestVersion)
+    return version;
+  throw refusal("NCCL {} of {} is too old", text_of(version), library.path())
+      .use("2.26 or newer, or comm.backend = staged");
+}
+
+}  // namespace
+
+NcclApi::NcclApi() : library(open_cuda_library({"NCCL", {"libnccl.so.2"}, {"nccl"}})), version(version_of(library)) {}
+
+std::string NcclApi::version_text() const { return text_of(version); }
+
 const NcclApi& nccl_api() {
-  static const auto* const loaded = new LoadedNccl;  // never closed, see the header
-  return loaded->api;
+  static const auto* const loaded = new NcclApi;  // never closed, see the header
+  return *loaded;
 }
 
 void check_nccl(ncclResult_t result, const char* call, const std::string& communicator) {

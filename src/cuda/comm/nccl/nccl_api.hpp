@@ -5,30 +5,35 @@
 
 #include "cuda/comm/nccl/nccl_abi.hpp"
 #include "tessera/base/dtype.hpp"
+#include "tessera/cuda/library.hpp"
 
 namespace tessera {
 
 struct NcclApi {
-  decltype(&::ncclGetErrorString) error_string;
-  decltype(&::ncclGetLastError) last_error;
-  decltype(&::ncclGetUniqueId) unique_id;
-  decltype(&::ncclCommInitRankConfig) init;
-  decltype(&::ncclCommFinalize) finalize;
-  decltype(&::ncclCommDestroy) destroy;
-  decltype(&::ncclCommGetAsyncError) async_error;
-  decltype(&::ncclAllGather) all_gather;
-  decltype(&::ncclReduceScatter) reduce_scatter;
-  decltype(&::ncclAllReduce) all_reduce;
-  decltype(&::ncclBroadcast) broadcast;
-  decltype(&::ncclSend) send;
-  decltype(&::ncclRecv) receive;
-  decltype(&::ncclGroupStart) group_start;
-  decltype(&::ncclGroupEnd) group_end;
-  int version = 0;  ///< 22809 is 2.28.9
-  std::string path;
-
+  NcclApi();  ///< UsageError when the library is not found, or is too old
   /// Returns "2.28.9"
   std::string version_text() const;
+
+  DynamicLibrary library;
+  int version;  ///< 22809 is 2.28.9; looked at first, because older libraries lack functions
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a member is declared
+#define TESSERA_NCCL_FUNCTION(member, name) decltype(&::name) member = TESSERA_LIBRARY_FUNCTION(library, name)
+  TESSERA_NCCL_FUNCTION(error_string, ncclGetErrorString);
+  TESSERA_NCCL_FUNCTION(last_error, ncclGetLastError);
+  TESSERA_NCCL_FUNCTION(unique_id, ncclGetUniqueId);
+  TESSERA_NCCL_FUNCTION(init, ncclCommInitRankConfig);
+  TESSERA_NCCL_FUNCTION(finalize, ncclCommFinalize);
+  TESSERA_NCCL_FUNCTION(destroy, ncclCommDestroy);
+  TESSERA_NCCL_FUNCTION(async_error, ncclCommGetAsyncError);
+  TESSERA_NCCL_FUNCTION(all_gather, ncclAllGather);
+  TESSERA_NCCL_FUNCTION(reduce_scatter, ncclReduceScatter);
+  TESSERA_NCCL_FUNCTION(all_reduce, ncclAllReduce);
+  TESSERA_NCCL_FUNCTION(broadcast, ncclBroadcast);
+  TESSERA_NCCL_FUNCTION(send, ncclSend);
+  TESSERA_NCCL_FUNCTION(receive, ncclRecv);
+  TESSERA_NCCL_FUNCTION(group_start, ncclGroupStart);
+  TESSERA_NCCL_FUNCTION(group_end, ncclGroupEnd);
+#undef TESSERA_NCCL_FUNCTION
 };
 
 /// Returns the library, loaded at the first call and kept to the end of the process. NCCL has its own threads, and code

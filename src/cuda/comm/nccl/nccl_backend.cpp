@@ -43,7 +43,7 @@ NcclBackend::NcclBackend(RankContext& context, Device& device, const DeviceCommS
 
 std::string NcclBackend::description() const {
   const NcclApi& nccl = nccl_api();
-  std::vector<std::string> parts{fmt::format("NCCL {} ({})", nccl.version_text(), nccl.path)};
+  std::vector<std::string> parts{fmt::format("NCCL {} ({})", nccl.version_text(), nccl.library.path())};
   parts.emplace_back(context_.deterministic ? "sums in a fixed tree" : "sums in NCCL's order");
   for (const std::string& set : environment_) parts.push_back(set + " set here");
   return fmt::format("{}", fmt::join(parts, ", "));
