@@ -5,13 +5,17 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "tessera/base/clock.hpp"
+#include "tessera/base/environment.hpp"
 #include "tessera/flight/recorder.hpp"
-#include "training/job_end.hpp"
 
 namespace tessera {
 
@@ -48,6 +52,38 @@ extern "C" void note_signal(int number) {
   if (now_in_handler() - g_received_at.load() < kSameSignal) return;
   std::signal(number, SIG_DFL);  // a second one causes the default action
   std::raise(number);
+}
+
+/// Reads the seconds since 1970 at the start of a text that goes on with a blank or ends; nothing if it has none.
+std::optional<double> seconds_in(const char* text) {
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (end == text || (*end != '\0' && *end != ' ') || !(seconds > 0)) return std::nullopt;
+  return seconds;
+}
+
+/// Returns the end of the job by Slurm that was known when its script began ($SLURM_JOB_END_TIME), in seconds since
+/// 1970; infinity without one.
+double job_end_at_start() { return seconds_in(variable("SLURM_JOB_END_TIME").c_str()).value_or(kForever); }
+
+/// Asks Slurm for the present end, which changes when the limit is extended or the job was suspended. Nothing if it
+/// does not say so within `patience` seconds.
+std::optional<double> job_end_now(double patience) {
+  const std::string job = variable("SLURM_JOB_ID");
+  if (job.empty() || job.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  // popen does not copy the address space as fork does, which not every MPI library allows. Of an array's tasks one has
+  // the number of the whole array, so that scontrol tells of all of them.
+  const std::string command = fmt::format(
+      "SLURM_TIME_FORMAT=%s timeout -s KILL {} scontrol --oneliner show job {} 2>/dev/null | grep '^JobId={} '",
+      patience, job, job);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> answer(::popen(command.c_str(), "re"), ::pclose);
+  if (!answer) return std::nullopt;
+  std::string text;
+  std::array<char, 4096> block{};
+  while (std::fgets(block.data(), block.size(), answer.get()) != nullptr) text += block.data();
+  const std::string_view key = " EndTime=";
+  const auto place = text.find(key);
+  return place == std::string::npos ? std::nullopt : seconds_in(text.c_str() + place + key.size());
 }
 
 }  // namespace

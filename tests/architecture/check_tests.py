@@ -15,7 +15,6 @@ PARTS = {
     # the program and its commands, over real processes
     "cli": ["main.cpp", "commands/program.cpp", "commands/version.cpp", "sweep/sweep.cpp"],
     "cli/test_train.py": ["commands/train.cpp", "training/train_loop.cpp"],
-    "cli/test_stop.py": ["training/job_end.cpp"],
     "cli/test_bad_input.py": ["base/error.cpp", "commands/doctor.cpp"],
     "cli/test_flight.py": ["commands/postmortem.cpp", "training/flight.cpp"],
     "flight/test_recorder.cpp": ["flight/folder.cpp"],

@@ -1,7 +1,5 @@
 #include "cuda/kernels/cuda_kernels.hpp"
 
-#include "cuda/kernels/scalars.hpp"
-#include "tessera/cuda/launch.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
 #include "tessera/kernels/needs.hpp"
 
@@ -15,12 +13,6 @@ CudaKernels::CudaKernels(void* workspace, const Limits& limits, const CudaKernel
       limits_(limits),
       fuses_gelu_(!settings.deterministic),
       attention_(settings, workspace_, limits.workspace_floats * static_cast<std::int64_t>(sizeof(float))) {}
-
-void CudaKernels::accumulate_loss(Stream& stream, const AccountArguments& a) {
-  launch_account_loss(cuda_stream(stream), a);
-}
-
-void CudaKernels::clip(Stream& stream, const ClipArguments& a) { launch_clip(cuda_stream(stream), a); }
 
 std::string CudaKernels::description() const {
   return fmt::format("CUDA, {}, {}", matmuls_.library_name(), attention_.description());

@@ -1,4 +1,5 @@
-#include "cuda/kernels/scalars.hpp"
+// The step's scalars on a GPU: one thread each, because they are a few hundred operations (kernels/scalar_rules.hpp).
+#include "cuda/kernels/cuda_kernels.hpp"
 #include "kernels/scalar_rules.hpp"
 #include "tessera/cuda/launch.hpp"
 
@@ -12,10 +13,12 @@ __global__ void __launch_bounds__(1) clip_kernel(const ClipArguments a) { clip_r
 
 }  // namespace
 
-void launch_account_loss(cudaStream_t stream, const AccountArguments& a) {
-  launch(stream, dim3(1), dim3(1), 0, account_loss_kernel, a);
+void CudaKernels::accumulate_loss(Stream& stream, const AccountArguments& a) {
+  launch(cuda_stream(stream), dim3(1), dim3(1), 0, account_loss_kernel, a);
 }
 
-void launch_clip(cudaStream_t stream, const ClipArguments& a) { launch(stream, dim3(1), dim3(1), 0, clip_kernel, a); }
+void CudaKernels::clip(Stream& stream, const ClipArguments& a) {
+  launch(cuda_stream(stream), dim3(1), dim3(1), 0, clip_kernel, a);
+}
 
 }  // namespace tessera
