@@ -70,11 +70,8 @@ class Results {
     if (!prints_) return;
     model_ = weights.name();
     if (weights.checkpoint() != nullptr) step_ = weights.checkpoint()->manifest().step;
-    const StepSchedule& s = planned.schedule;
     const std::string line =
-        fmt::format("{}{}: {} over {}, {} each ({})\n", model_, step_ ? fmt::format(", step {}", *step_) : "",
-                    name_of(s.policy.strategy), counted(s.grid.world(), "rank"),
-                    format_bytes(limited_bytes(s, planned.plan)), memory_text(planned));
+        fmt::format("{}{}: {}\n", model_, step_ ? fmt::format(", step {}", *step_) : "", ranks_text(planned));
     std::fputs(line.c_str(), stderr);
   }
 

@@ -128,11 +128,9 @@ std::vector<std::string> as_asked(const ResolvedRun& run, const Tokenizer& token
 }
 
 void print_summary(const PlannedRun& planned, std::int64_t prompts, std::int64_t tokens, double seconds) {
-  const StepSchedule& s = planned.schedule;
-  const std::string text = fmt::format(
-      "{}, {} in {} ({} tokens/s); {} over {}, {} each ({})\n", counted(prompts, "prompt"), counted(tokens, "token"),
-      format_seconds(seconds), format_rate(static_cast<double>(tokens) / seconds), name_of(s.policy.strategy),
-      counted(s.grid.world(), "rank"), format_bytes(limited_bytes(s, planned.plan)), memory_text(planned));
+  const std::string text =
+      fmt::format("{}, {} in {} ({} tokens/s); {}\n", counted(prompts, "prompt"), counted(tokens, "token"),
+                  format_seconds(seconds), format_rate(static_cast<double>(tokens) / seconds), ranks_text(planned));
   std::fputs(text.c_str(), stderr);
 }
 

@@ -5,6 +5,7 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/schedule/print.hpp"
 #include "tessera/schedule/verify.hpp"
 
 namespace tessera {
@@ -55,14 +56,10 @@ LoadedModel::LoadedModel(World& world, const ResolvedRun& run, const PlannedRun&
   world.control().barrier();
 }
 
-std::string memory_text(const PlannedRun& planned) {
-  std::string text;
-  for (int c = 0; c < kCategories; ++c) {
-    const std::int64_t bytes = planned.plan.at(MemorySpace::device).at_peak[static_cast<std::size_t>(c)];
-    if (bytes > 0)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
-  }
-  return text;
+std::string ranks_text(const PlannedRun& planned) {
+  const StepSchedule& s = planned.schedule;
+  return fmt::format("{} over {}, {} each ({})", name_of(s.policy.strategy), counted(s.grid.world(), "rank"),
+                     format_bytes(limited_bytes(s, planned.plan)), describe_peak(planned.plan));
 }
 
 void name_model(Options& options, const std::filesystem::path& model) {

@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "tessera/engine/backend.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 #include "tessera/schedule/planned_run.hpp"
 
@@ -32,8 +31,8 @@ class LoadedModel {
   std::unique_ptr<Player> player_;
 };
 
-/// Returns "parameters 497 MB, activations 12 MB": the contents of a rank's memory at its peak.
-std::string memory_text(const PlannedRun& planned);
+/// Returns "zero3 over 2 ranks, 509 MB each (parameters 497 MB, activations 12 MB)".
+std::string ranks_text(const PlannedRun& planned);
 
 /// Throws UsageError unless `model`, which a command names, exists; then sets model.from to it.
 void name_model(Options& options, const std::filesystem::path& model);

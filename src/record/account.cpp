@@ -80,15 +80,9 @@ std::string pinned_warning(const PlannedRun& planned) {
 }
 
 std::string memory_line(const PlannedRun& planned, const Resources& resources) {
-  std::string parts;
-  for (int c = 0; c < kCategories; ++c) {
-    const std::int64_t bytes = planned.plan.at(MemorySpace::device).at_peak[static_cast<std::size_t>(c)];
-    if (bytes == 0) continue;
-    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
-  }
   const SpacePlan& device = planned.plan.at(MemorySpace::device);
   std::string line = fmt::format("memory     {} per rank; at the peak: {}, {} unused", format_bytes(device.total()),
-                                 parts, format_bytes(device.idle_at_peak()));
+                                 describe_peak(planned.plan), format_bytes(device.idle_at_peak()));
   if (const std::string on_host = describe_host_memory(planned.schedule); !on_host.empty())
     line += fmt::format("; on the host: {} ({})", format_bytes(planned.plan.at(MemorySpace::host).total()), on_host);
   std::string outside;

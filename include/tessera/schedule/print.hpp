@@ -49,6 +49,9 @@ std::map<std::string, std::int64_t> host_memory(const StepSchedule& schedule);
 /// Returns the part of limited_bytes() that is in the host's memory; it counts where device and host are one.
 std::int64_t limited_host_bytes(const StepSchedule& schedule, const MemoryPlan& plan);
 
+/// Returns "parameters 497 MB, activations 12 MB": the contents of a rank's device memory at its peak.
+std::string describe_peak(const MemoryPlan& plan);
+
 /// Returns what is kept on the host and how much of each, by the first words of the storages' names, for example
 /// "snapshot 1.49 GB"; empty if there is nothing.
 std::string describe_host_memory(const StepSchedule& schedule);

@@ -230,6 +230,16 @@ std::int64_t limited_host_bytes(const StepSchedule& schedule, const MemoryPlan& 
   return limited_bytes(schedule, plan) - plan.at(MemorySpace::device).total();
 }
 
+std::string describe_peak(const MemoryPlan& plan) {
+  std::string text;
+  for (std::size_t c = 0; c < kCategories; ++c) {
+    const std::int64_t bytes = plan.at(MemorySpace::device).at_peak[c];
+    if (bytes > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
+  }
+  return text;
+}
+
 std::string describe_host_memory(const StepSchedule& schedule) {
   std::string text;
   for (const auto& [name, sum] : host_memory(schedule))
