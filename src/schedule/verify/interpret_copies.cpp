@@ -35,9 +35,7 @@ void Interpreter::load(const Operation& op) {
 
 void Interpreter::load_input(const Operation& op) {
   for (const ValueId id : op.writes) {
-    State state;
-    state.content = {schedule_.value(id).kind, {}, -1, micro_steps_played_};
-    write(id, std::move(state));
+    write(id, {.content = {schedule_.value(id).kind, {}, -1, micro_steps_played_}});
   }
   for (const Update& u : op.updates) {
     const State* before = read(u.before);
@@ -87,9 +85,7 @@ void Interpreter::store_snapshot(const Operation& op) {
          "each element must be stored on exactly one rank");
   demand(schedule_.state[op.unit].snapshot == out.storage, "a snapshot lies elsewhere than is noted of the unit");
   demand(stored_.insert(op.unit).second, "stores a unit twice");
-  State state;
-  state.version = step_;
-  write(op.writes[0], std::move(state));
+  write(op.writes[0], {.version = step_});
 }
 
 /// Copies a gradient to the host. The update checks what it covers.
@@ -126,9 +122,7 @@ void Interpreter::copy_activation(const Operation& op) {
   demand(schedule_.storage_of(op.reads[0]).space != schedule_.storage_of(op.writes[0]).space,
          "copies an activation within a memory space");
   demand(segment_->role == SegmentRole::micro_step, "copies an activation where there is no backward");
-  State state;
-  state.content = source->content;
-  write(op.writes[0], std::move(state));
+  write(op.writes[0], {.content = source->content});
 }
 
 std::optional<std::int64_t> Interpreter::version_of_bucket(const State& source, const Operation& op) {
@@ -207,9 +201,7 @@ void Interpreter::write_cast(const Operation& op, const Update& to, const Value&
     demand(schedule_.storage_of(to.after).bytes == schedule_.unit(op.unit).padded * size_of(schedule_.policy.compute),
            "the slice of a copy lies in a full one");
   }
-  State state;
-  state.version = version;
-  write(to.after, std::move(state));
+  write(to.after, {.version = version});
 }
 
 /// Keeps a rank's part of full parameters, without any other rank.

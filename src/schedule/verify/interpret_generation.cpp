@@ -15,7 +15,7 @@ void Interpreter::play_generation() {
   for (const Segment& segment : schedule_.segments) {
     for (const ValueId id : segment.carried_in) {
       const Value& v = schedule_.value(id);
-      if (v.kind == ValueKind::cache) holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
+      if (v.kind == ValueKind::cache) holds_[v.storage] = State{.type = v};
     }
   }
   for (const Play& p : schedule_.generation) {
@@ -38,9 +38,7 @@ void Interpreter::store_result(const Operation& op) {
   demand(out.kind == kind && out.dtype() == source->type.dtype() && out.elements == source->type.elements &&
              schedule_.storage_of(op.writes[0]).space == MemorySpace::host,
          "the copy is of the same kind, type and size, and lies on the host");
-  State state;
-  state.content = source->content;
-  write(op.writes[0], std::move(state));
+  write(op.writes[0], {.content = source->content});
 }
 
 void Interpreter::extend_cache(const Operation& op) {

@@ -17,9 +17,7 @@ void Interpreter::direct(const Operation& op) {
              out.placement.shard == gradient->type.placement.shard && out.placement.partial.empty() &&
              out.elements == directions_of(op.unit),
          "a direction is of the slice's matrices, in fp32, split like the gradient");
-  State state;
-  state.version = step_;
-  write(op.writes[0], std::move(state));
+  write(op.writes[0], {.version = step_});
 }
 
 std::int64_t Interpreter::directions_of(UnitId unit) const {

@@ -19,11 +19,10 @@ void Interpreter::start() {
   for (const Segment& segment : schedule_.segments) {
     for (const ValueId id : segment.carried_in) {
       const Value& v = schedule_.value(id);
-      if (v.kind == ValueKind::master || v.kind == ValueKind::moments)
-        holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
       const bool at_rest = v.kind == ValueKind::parameter && v.storage == schedule_.state[v.unit].master;
-      if (at_rest) holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
-      if (v.kind == ValueKind::constant) holds_[v.storage] = State{v, {}, 0, 0, 0, {v.kind, {}, v.slot, -1}, {}, 0};
+      if (v.kind == ValueKind::master || v.kind == ValueKind::moments || at_rest) holds_[v.storage] = State{.type = v};
+      if (v.kind == ValueKind::constant)
+        holds_[v.storage] = State{.type = v, .content = {.kind = v.kind, .slot = v.slot}};
     }
   }
   step_ = 0;
@@ -325,9 +324,7 @@ void Interpreter::compute(const Operation& op) {
   }
   for (const Update& u : op.updates) {
     if (schedule_.value(u.after).kind != ValueKind::activation_gradient) continue;
-    State state;
-    state.content = {ValueKind::activation_gradient, op.part - 1, -1, now};
-    write(u.after, std::move(state));
+    write(u.after, {.content = {ValueKind::activation_gradient, op.part - 1, -1, now}});
   }
 }
 
@@ -335,9 +332,7 @@ void Interpreter::accumulate_loss(const Operation& op, bool training) {
   bool counted = false;
   for (const ValueId id : op.writes) {
     if (schedule_.value(id).kind != ValueKind::scalar) continue;
-    State state;
-    state.losses = 1;
-    write(id, std::move(state));
+    write(id, {.losses = 1});
     demand(!training || micro_step_ == 0, "the account of loss and norm starts again inside a step");
     counted = true;
   }

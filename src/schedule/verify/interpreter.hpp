@@ -35,19 +35,19 @@ class Interpreter {
   /// Identifies an activation, saved value, gradient of an activation, constant or logits.
   struct Content {
     ValueKind kind = ValueKind::scratch;
-    PartId part;
+    PartId part{};
     std::int32_t slot = -1;
     std::int64_t play = -1;  ///< number of the micro-step, counted over all plays
     bool operator==(const Content&) const = default;
   };
   /// What a storage holds.
   struct State {
-    Value type;  ///< kind, unit, elements, placement
-    std::set<PartId> covers;
+    Value type{};  ///< kind, unit, elements, placement
+    std::set<PartId> covers{};
     std::int64_t from = 0, to = 0;  ///< gradients: micro-steps [from, to) are in it
     std::int64_t version = 0;       ///< absolute: steps done; of a cache: plays that are in it
-    Content content;
-    std::set<UnitId> norms;      ///< the reduced scalars: units measured
+    Content content{};
+    std::set<UnitId> norms{};    ///< the reduced scalars: units measured
     std::int64_t losses = 0;     ///< the reduced scalars: micro-steps counted
     bool has_wish = false;       ///< the reduced scalars: the ranks' wish to stop is in them
     bool is_orthogonal = false;  ///< a direction
