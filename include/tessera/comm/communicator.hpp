@@ -24,6 +24,11 @@ struct CommunicationCount {
   std::int64_t calls = 0;
   std::int64_t bytes = 0;  ///< sent, as formulas count: (n-1)/n of the collective's size; exchange: the busiest rank's
   std::int64_t nanoseconds = 0;  ///< spent inside, waiting for peers included
+
+  CommunicationCount& operator+=(const CommunicationCount& other) {
+    calls += other.calls, bytes += other.bytes, nanoseconds += other.nanoseconds;
+    return *this;
+  }
 };
 
 enum class Collective { all_gather, reduce_scatter, all_reduce, broadcast, exchange };
