@@ -8,7 +8,6 @@
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/comm/mpi_communicator.hpp"
-#include "tessera/engine/backend.hpp"
 #include "tessera/files/fresh_output.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 

@@ -10,7 +10,6 @@
 
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/checkpoint/manifest.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "checkpoint/block_file.hpp"
-
 namespace tessera {
 
 std::shared_ptr<const FileDescriptor> OpenFiles::get(const std::filesystem::path& path) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "checkpoint/block_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/files/hdf5.hpp"

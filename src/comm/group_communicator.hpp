@@ -9,7 +9,6 @@
 
 #include "comm/collective_call.hpp"
 #include "comm/wait.hpp"
-#include "tessera/comm/make_communicator.hpp"
 
 namespace tessera {
 

@@ -11,7 +11,6 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/checkpoint/best.hpp"
-#include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/describe.hpp"

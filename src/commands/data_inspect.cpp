@@ -4,7 +4,6 @@
 
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/commands/commands.hpp"

@@ -10,7 +10,6 @@
 #include "tessera/base/wrap.hpp"
 #include "tessera/commands/commands.hpp"
 #include "tessera/config/describe.hpp"
-#include "tessera/resolve/resolved_run.hpp"
 #include "tessera/telemetry/progress.hpp"
 
 namespace tessera {

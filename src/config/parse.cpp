@@ -16,7 +16,6 @@
 #include "tessera/config/removed_options.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
-#include "tessera/config/value_text.hpp"
 
 namespace tessera {
 

@@ -9,7 +9,6 @@
 #include "tessera/base/math.hpp"
 #include "tessera/kernels/state_rounding.hpp"
 #include "tessera/optimizer/rules.hpp"
-#include "tessera/schedule/build.hpp"
 
 namespace tessera {
 

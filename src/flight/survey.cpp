@@ -1,7 +1,6 @@
 #include "tessera/flight/survey.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <system_error>

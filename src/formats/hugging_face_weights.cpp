@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>

@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 
-#include "formats/refuse_folder.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/files/byte_file.hpp"

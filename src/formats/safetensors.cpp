@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 
-#include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"

@@ -10,9 +10,7 @@
 #include "tessera/base/shown.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/config/data_sources.hpp"
-#include "tessera/config/describe.hpp"
 #include "tessera/run/metrics_history.hpp"
-#include "tessera/run/published.hpp"
 
 namespace tessera {
 

@@ -8,7 +8,6 @@
 
 #include "tessera/base/refuse.hpp"
 #include "tessera/config/validate.hpp"
-#include "tessera/engine/backend.hpp"
 
 namespace tessera {
 

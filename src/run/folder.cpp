@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -152,9 +151,9 @@ void RunFolder::require_fresh() const {
 }
 
 void RunFolder::remove_leftovers() const {
-  constexpr std::array<std::string_view, 8> kOurs = {"status.json.",         "config.ini.",     "owner.json.",
-                                                     "gemm_algorithms.txt.", "algorithms.txt.", "metrics",
-                                                     "dump-",                "samples-"};
+  constexpr std::array<std::string_view, 8> kOurs = {
+      "status.json.",    "config.ini.", "owner.json.", "gemm_algorithms.txt.",
+      "algorithms.txt.", "metrics",     "dump-",       "samples-"};
   std::error_code error, ignored;
   for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();

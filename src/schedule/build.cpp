@@ -10,7 +10,6 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/kernels/arguments.hpp"
 #include "tessera/kernels/needs.hpp"
-#include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/schedule/made_values.hpp"
 
 namespace tessera {

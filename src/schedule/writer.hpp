@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "tessera/comm/scratch.hpp"
-#include "tessera/schedule/build.hpp"
 
 namespace tessera {
 

@@ -8,7 +8,6 @@
 #include <sstream>
 #include <string_view>
 
-#include "sweep/launcher.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/refuse.hpp"
 

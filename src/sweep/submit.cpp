@@ -1,7 +1,6 @@
 // sweep.action = submit: arrays of jobs for Slurm. All differences between clusters are in jobs/site.sh.
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <boost/program_options/parsers.hpp>
 #include <cmath>
 #include <map>
@@ -9,7 +8,6 @@
 
 #include "sweep/actions.hpp"
 #include "sweep/child.hpp"
-#include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
 #include "sweep/slurm.hpp"
 #include "sweep/text_file.hpp"

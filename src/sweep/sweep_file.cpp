@@ -10,7 +10,6 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/config/readers.hpp"
-#include "tessera/files/byte_file.hpp"
 
 namespace tessera {
 

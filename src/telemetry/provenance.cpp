@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/algorithm/string/replace.hpp>
-#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string_view>

@@ -2,8 +2,6 @@
 
 #include <utf8proc.h>
 
-#include <cstdint>
-
 #include "tessera/base/utf8.hpp"
 
 namespace tessera {

@@ -1,7 +1,6 @@
 #include "training/step_actions.hpp"
 
 #include <array>
-#include <utility>
 
 #include "tessera/base/clock.hpp"
 #include "tessera/base/math.hpp"

@@ -3,7 +3,6 @@
 
 #include <mpi.h>
 
-#include "tessera/base/error.hpp"
 #include "tessera/base/unique_handle.hpp"
 
 namespace tessera {

@@ -3,7 +3,6 @@
 #include "cuda/kernels/activation.cuh"
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/dropout_mask.cuh"
-#include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/packs.cuh"
 #include "tessera/cuda/launch.hpp"
 

@@ -2,7 +2,6 @@
 // key's position is the number of smaller ones: found in each run by bisection, all runs at once.
 
 #include "cuda/kernels/grid.hpp"
-#include "cuda/kernels/intrinsics.cuh"
 #include "cuda/kernels/sort_tokens.hpp"
 #include "tessera/cuda/launch.hpp"
 

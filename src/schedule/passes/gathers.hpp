@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "tessera/schedule/build.hpp"
-
 namespace tessera {
 
 /// One compute operation to come, and the units that it reads in full.

@@ -2,11 +2,9 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "tessera/base/refuse.hpp"
-#include "tessera/cuda/check.hpp"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {

@@ -3,10 +3,8 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "cuda/comm/nccl/tree_sum.hpp"
-#include "tessera/base/math.hpp"
 #include "tessera/base/threads.hpp"
 #include "tessera/comm/scratch.hpp"
 #include "tessera/cuda/check.hpp"
