@@ -138,7 +138,6 @@ class Lora(Case):
                      says=r'no linear "c_attn" in its blocks. Use all, or some of self_attn.q_proj, self_attn.k_proj')
         self.refused("train", *[w for w in words if "model.from" not in w], "--lora.targets=all",
                      says="lora.rank = 4 has no weights to adapt")
-        self.refused("train", *words, "--precision.linear=fp8", says="fp8 does not work with adapters")
         self.refused("train", "--model.from=base", "--data.source=text", "--lora.alpha=3", says="lora.alpha = '3' has no effect")
         self.refused("train", *words, "--lora.from=nothing", says="nothing has no adapter_model.safetensors")
         self.train(*words, "--train.steps=2", "--checkpoint.every=2")
