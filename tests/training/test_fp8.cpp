@@ -4,6 +4,7 @@
 
 #include "golden_case.hpp"
 #include "training/bad_step_case.hpp"
+#include "training/checkpoint_case.hpp"
 #include "training/draw.hpp"
 
 using namespace tessera;
@@ -74,6 +75,26 @@ TEST_CASE("fp8 linears are refused on GPUs") {
   Options options = in_fp8(base_options());
   options.run.device = DeviceKind::cuda;
   CHECK_THROWS_WITH(plan_run(options, small_gpt2(), 1, 1), Catch::Contains("does not compute in fp8 on GPUs yet"));
+}
+
+TEST_CASE("a run with fp8 linears that was stopped goes on to the bit, on other ranks with another strategy") {
+  Options options = in_fp8(base_options());
+  options.train.steps = 6, options.train.micro_batch = 1;
+  options.precision.compute = DType::bf16;
+  const Shape first{.strategy = Strategy::zero3, .world = 2};
+  const RunPlace whole_place;
+  const Outcome whole = run(options, first, whole_place.path(), 6, 6);
+  for (const Shape& second :
+       {Shape{.strategy = Strategy::ddp, .world = 1, .ranks_per_node = 1},
+        Shape{.strategy = Strategy::zero2, .world = 4, .ranks_per_node = 2, .wrap = Wrap::size}}) {
+    INFO(second.text());
+    const RunPlace place;
+    run(options, first, place.path(), 3, 3);
+    const Outcome moved = run(resumed(options), second, place.path(), 6, 6);
+    REQUIRE(moved.first_step == 4);
+    for (const auto& [step, loss] : moved.losses) CHECK(loss == whole.losses.at(step));
+    require_same_state(whole, moved);
+  }
 }
 
 TEST_CASE("a weight that is not finite makes a bad step with fp8 linears too") {
