@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "gpu_emulator/fp8_codes.hpp"
 #include "gpu_emulator/ptx/functions.hpp"
 #include "tessera/base/dtype.hpp"
 
@@ -39,6 +40,11 @@ std::uint32_t pair(float upper, float lower) {
   return static_cast<std::uint32_t>(To(upper)) << 16 | To(lower);
 }
 
+template <tessera::Fp8 Type>
+std::uint16_t pair_of_codes(float upper, float lower) {
+  return static_cast<std::uint16_t>(emulator::fp8_code<Type>(upper) << 8 | emulator::fp8_code<Type>(lower));
+}
+
 }  // namespace
 
 void add_conversions(Table& t) {
@@ -53,6 +59,8 @@ void add_conversions(Table& t) {
   t["cvt.rn.bf16.f32"] = plain(unary<std::uint16_t, float, to_bf16>);
   t["cvt.rn.f16x2.f32"] = plain(binary<std::uint32_t, float, float, pair<to_fp16>>);
   t["cvt.rn.bf16x2.f32"] = plain(binary<std::uint32_t, float, float, pair<to_bf16>>);
+  t["cvt.rn.satfinite.e4m3x2.f32"] = plain(binary<std::uint16_t, float, float, pair_of_codes<tessera::Fp8::e4m3>>);
+  t["cvt.rn.satfinite.e5m2x2.f32"] = plain(binary<std::uint16_t, float, float, pair_of_codes<tessera::Fp8::e5m2>>);
 }
 
 }  // namespace ptx

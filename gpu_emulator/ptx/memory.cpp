@@ -165,6 +165,19 @@ void add_atomically(Warp& w, const Instruction& i, Mask lanes) {
   });
 }
 
+void enlarge_atomically(Warp& w, const Instruction& i, Mask lanes) {
+  each(lanes, [&](int lane) {
+    const std::uint64_t at = address_of(w, i, lane);
+    check_alignment(w, at, 4, lane);
+    const auto value = get<std::uint32_t>(w.row(i.from[1]), lane);
+    std::atomic_ref<std::uint32_t> place(*reinterpret_cast<std::uint32_t*>(at));
+    std::uint32_t old = place.load();
+    while (old < value && !place.compare_exchange_weak(old, value)) {
+    }
+    set<std::uint32_t>(w.row(i.to[0]), lane, old);
+  });
+}
+
 /// cp.async [shared], [global], 16, bytes that are read: the others become 0. It arrives when it is waited for.
 void copy_asynchronously(Warp& w, const Instruction& i, Mask lanes) {
   Addresses to{}, from{};
@@ -272,6 +285,7 @@ void add_memory(Table& t) {
   accesses(t, "shared", load_shared, store_shared, Kind::shared);
   accesses(t, "local", load_local, store_local, Kind::local);
   t["atom.global.add.u64"] = other(add_atomically, Kind::global, true);
+  t["atom.global.max.u32"] = other(enlarge_atomically, Kind::global, true);
   t["cp.async.cg.shared.global"] = other(copy_asynchronously, Kind::global, false);
   t["cp.async.commit_group"] = other(commit_copies, Kind::other, false);
   t["cp.async.wait_group"] = other(wait_for_copies, Kind::other, false);

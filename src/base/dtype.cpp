@@ -7,7 +7,8 @@
 namespace tessera {
 
 std::string_view name_of(DType dtype) {
-  constexpr std::array<std::string_view, 7> names{"fp32", "bf16", "fp16", "fp64", "int32", "int64", "byte"};
+  constexpr std::array<std::string_view, 9> names{"fp32",  "bf16", "fp16", "fp64", "int32",
+                                                  "int64", "byte", "e4m3", "e5m2"};
   return names[static_cast<std::size_t>(dtype)];
 }
 

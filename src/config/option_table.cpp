@@ -338,7 +338,7 @@ void add_resources(Rows& rows) {
   precision
       .choice("precision.linear", &PrecisionOptions::linear,
               "what the linears of blocks multiply, in forward and backward: numbers of precision.compute, or these "
-              "rounded to fp8 (on CPUs only). eval and generate: as the run did")
+              "rounded to fp8. eval and generate: as the run did")
       .also_by(kUsing);
   precision.choice("precision.fp8_gradients", &PrecisionOptions::fp8_gradients,
                    "type of the gradients that linears multiply in fp8; inputs and weights are e4m3");

@@ -23,6 +23,12 @@ double bytes_of(const ConstView& view, std::int64_t rows, std::int64_t columns) 
   return view ? bytes_of(rows * columns, view.dtype) : 0;
 }
 
+/// Returns the bytes of what a linear reads of an operand.
+double bytes_of(const ConstView& exact, const Fp8Operand& rounded, std::int64_t rows, std::int64_t columns) {
+  if (!rounded) return bytes_of(exact, rows, columns);
+  return bytes_of(rounded.view ? rounded.view : rounded.turned, rows, columns);
+}
+
 double bytes_of(const GradientView& gradient, std::int64_t elements) {
   return gradient ? (gradient.adds ? 2 : 1) * bytes_of(elements, gradient.view.dtype) : 0;
 }
@@ -74,22 +80,23 @@ KernelCost cost_of(const NormBackward& a) {
 
 KernelCost cost_of(const LinearForward& a) {
   return {matmul_flops(a.tokens, a.in, a.out),
-          bytes_of(a.input, a.tokens, a.in) + bytes_of(a.weight, a.in, a.out) + bytes_of(a.residual, a.tokens, a.out) +
-              bytes_of(a.output, a.tokens, a.out) + bytes_of(a.activated, a.tokens, a.out)};
+          bytes_of(a.input, a.input8, a.tokens, a.in) + bytes_of(a.weight, a.weight8, a.in, a.out) +
+              bytes_of(a.residual, a.tokens, a.out) + bytes_of(a.output, a.tokens, a.out) +
+              bytes_of(a.activated, a.tokens, a.out)};
 }
 
 KernelCost cost_of(const LinearBackward& a) {
   const double one = matmul_flops(a.tokens, a.in, a.out);
-  KernelCost cost{0, bytes_of(a.output_gradient, a.tokens, a.out) + bytes_of(a.bias_gradient, a.out)};
+  KernelCost cost{0, bytes_of(a.output_gradient, a.gradient8, a.tokens, a.out) + bytes_of(a.bias_gradient, a.out)};
   if (a.input_gradient) {
     cost.flops += one;
-    cost.bytes += bytes_of(a.weight, a.in, a.out) +
+    cost.bytes += bytes_of(a.weight, a.weight8, a.in, a.out) +
                   (a.input_adds ? 2 : 1) * bytes_of(a.input_gradient, a.tokens, a.in) +
                   bytes_of(a.before_gelu, a.tokens, a.in);
   }
   if (a.weight_gradient) {
     cost.flops += one;
-    cost.bytes += bytes_of(a.input, a.tokens, a.in) + bytes_of(a.weight_gradient, a.in * a.out);
+    cost.bytes += bytes_of(a.input, a.input8, a.tokens, a.in) + bytes_of(a.weight_gradient, a.in * a.out);
   }
   return cost;
 }

@@ -104,11 +104,6 @@ RunShape common_shape(const Options& options, const Architecture& architecture, 
   shape.group_size = options.shard.group_size;
   shape.policy = policy_from(options);
   shape.device = device_of(options.run);
-  if (shape.policy.fp8 && traits_of(shape.device).is_accelerator) {
-    throw refusal("precision.linear = fp8 does not work with run.device = {}", name_of(shape.device))
-        .because("Tessera does not compute in fp8 on GPUs yet")
-        .use("precision.linear = compute, or run.device = cpu");
-  }
   if (wants_library_attention(options))
     shape.attention = shape.policy.deterministic ? GpuAttention::deterministic_cudnn : GpuAttention::cudnn;
   return shape;

@@ -2,25 +2,14 @@
 #include <limits>
 #include <vector>
 
+#include "fp8_numbers.hpp"
 #include "tessera/base/dtype.hpp"
 #include "tessera/base/fp8.hpp"
 
 using namespace tessera;
+using namespace tessera::testing;
 
 namespace {
-
-/// The numbers that are not negative, by the definition of their 128 codes, in order.
-std::vector<double> numbers_of(Fp8 type) {
-  const int mantissa_bits = type == Fp8::e4m3 ? 3 : 2, bias = type == Fp8::e4m3 ? 7 : 15;
-  const int last = type == Fp8::e4m3 ? 0x7e : 0x7b;  // behind it: NaN; infinity and NaN
-  std::vector<double> numbers;
-  for (int code = 0; code <= last; ++code) {
-    const int exponent = code >> mantissa_bits, mantissa = code & ((1 << mantissa_bits) - 1);
-    const int leading = exponent > 0 ? 1 << mantissa_bits : 0;
-    numbers.push_back(std::ldexp(leading + mantissa, std::max(exponent, 1) - bias - mantissa_bits));
-  }
-  return numbers;
-}
 
 /// The nearest number by search, that of the even code in the middle.
 double nearest(const std::vector<double>& numbers, double x) {
@@ -36,7 +25,7 @@ double nearest(const std::vector<double>& numbers, double x) {
 
 TEST_CASE("numbers of 8 bits are what their codes say, and stay what they are") {
   for (const Fp8 type : {Fp8::e4m3, Fp8::e5m2}) {
-    const std::vector<double> numbers = numbers_of(type);
+    const std::vector<double> numbers = fp8_numbers(type);
     CHECK(numbers.back() == largest_of(type));
     for (const double x : numbers) {
       for (const auto number : {static_cast<float>(x), -static_cast<float>(x)}) {
@@ -51,7 +40,7 @@ TEST_CASE("numbers of 8 bits are what their codes say, and stay what they are") 
 
 TEST_CASE("rounding to 8 bits is to the nearest, to even in the middle, and saturates") {
   for (const Fp8 type : {Fp8::e4m3, Fp8::e5m2}) {
-    const std::vector<double> numbers = numbers_of(type);
+    const std::vector<double> numbers = fp8_numbers(type);
     const auto check = [&](float x) { REQUIRE(round_to_fp8(type, x) == nearest(numbers, x)); };
     for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {  // all of bf16
       const auto x = std::bit_cast<float>(bits << 16);

@@ -38,6 +38,9 @@ packed() {
   grep -q "attention by cuDNN" <<<"$(tr -s ' \n' ' ' <"$work/packed.said")" || skip "cuDNN does not compute attention here"
 }
 
+# golden_fp8 MODEL OPTION...: numbers that are rounded elsewhere part (docs/numerics.md, section 8), norms more than losses.
+golden_fp8() { relative=5e-2 golden "$@" --precision.linear=fp8 --precision.fp8_smallest=0; }
+
 # masks OPTION...: training on pairs of prompt and completion. What follows in the stage needs its model and the questions.
 masks() {
   local n

@@ -5,6 +5,8 @@ namespace tessera::testing {
 
 DeviceKind tested_kind() { return DeviceKind::cpu; }
 
+bool tested_has_fp8() { return true; }
+
 GpuAttention tested_attention() { return GpuAttention::own; }
 
 bool computes_documents() { return true; }

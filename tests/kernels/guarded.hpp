@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "fp8_numbers.hpp"
 #include "tessera/base/dtype.hpp"
 
 namespace tessera::testing {
@@ -99,6 +100,10 @@ class Guarded {
 
 /// Reads elements of a storage type as doubles.
 inline std::vector<double> to_doubles(const void* data, DType dtype, std::int64_t n) {
+  if (dtype == DType::e4m3 || dtype == DType::e5m2) {
+    return fp8_values(dtype == DType::e4m3 ? Fp8::e4m3 : Fp8::e5m2, static_cast<const std::uint8_t*>(data),
+                      static_cast<std::size_t>(n));
+  }
   std::vector<double> out(static_cast<std::size_t>(n));
   with_float_type(dtype, [&]<class T>() {
     for (std::int64_t i = 0; i < n; ++i)

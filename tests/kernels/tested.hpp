@@ -14,6 +14,9 @@ namespace tessera::testing {
 /// Returns CPU or GPU (emulated or not).
 DeviceKind tested_kind();
 
+/// Returns whether the device multiplies 8-bit floats.
+bool tested_has_fp8();
+
 /// small: work that is usually one piece at test sizes is cut into several. loose: as without run.deterministic.
 enum class Pieces { usual, small, loose };
 

@@ -71,12 +71,6 @@ TEST_CASE("with fp8 linears, drawn configurations give the bits of one rank") {
   }
 }
 
-TEST_CASE("fp8 linears are refused on GPUs") {
-  Options options = in_fp8(base_options());
-  options.run.device = DeviceKind::cuda;
-  CHECK_THROWS_WITH(plan_run(options, small_gpt2(), 1, 1), Catch::Contains("does not compute in fp8 on GPUs yet"));
-}
-
 TEST_CASE("a run with fp8 linears that was stopped goes on to the bit, on other ranks with another strategy") {
   Options options = in_fp8(base_options());
   options.train.steps = 6, options.train.micro_batch = 1;

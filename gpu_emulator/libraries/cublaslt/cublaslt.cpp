@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu_emulator/fp8_codes.hpp"
 #include "gpu_emulator/runtime/enqueue.hpp"
 #include "gpu_emulator/runtime/library_end.hpp"
 #include "tessera/base/dtype.hpp"
@@ -41,6 +42,8 @@ struct Description {
   const void* bias = nullptr;
   void* auxiliary = nullptr;  ///< read by backward, written by forward
   std::int64_t auxiliary_stride = 0;
+  const float *a_scale = nullptr, *b_scale = nullptr;  ///< device memory
+  std::int8_t fast_accumulation = 0;
 };
 
 struct Preference {
@@ -67,6 +70,7 @@ struct Hooks {
   std::map<int, int> favourite;                 ///< by device; 0 where none is given
   std::map<std::pair<int, int>, int> launches;  ///< by device and variant
   std::map<std::uint32_t, int> epilogues;       ///< launches by epilogue
+  std::array<int, 2> of_fp8{};
   int slow_except = -1;
 };
 Hooks& hooks() {
@@ -79,11 +83,14 @@ int device_now() {
   return device;
 }
 
+bool is_fp8(cudaDataType type) { return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2; }
+
 /// Counts a launch. Returns whether it is to be slow.
-bool counted_launch(int variant, std::uint32_t epilogue) {
+bool counted_launch(int variant, const Description& with, const Layout& a) {
   const int device = device_now();
   const std::lock_guard guard(hooks().lock);
-  ++hooks().epilogues[epilogue];
+  ++hooks().epilogues[with.epilogue];
+  if (is_fp8(a.type)) ++hooks().of_fp8[with.fast_accumulation != 0 ? 1 : 0];
   ++hooks().launches[{device, variant}];
   return hooks().slow_except >= 0 && hooks().slow_except != variant;
 }
@@ -96,7 +103,7 @@ Own& own(Handle handle) {
 std::uint64_t shape_of(const Description& d, const Layout& a, const Layout& b, const Layout& c) {
   std::uint64_t sum = 17;
   for (const std::int64_t x : {std::int64_t{d.rounds_to_tf32}, std::int64_t{d.transpose_a}, std::int64_t{d.transpose_b},
-                               std::int64_t{d.epilogue}, d.auxiliary_stride}) {
+                               std::int64_t{d.epilogue}, d.auxiliary_stride, std::int64_t{d.fast_accumulation}}) {
     sum = sum * 1099511628211ull + static_cast<std::uint64_t>(x);
   }
   for (const Layout* l : {&a, &b, &c}) {
@@ -119,9 +126,23 @@ std::uint32_t alignment_of(const void* address) {
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
-std::size_t bytes_of(cudaDataType type) { return type == CUDA_R_32F ? 4 : 2; }
+std::size_t bytes_of(cudaDataType type) { return type == CUDA_R_32F ? 4 : is_fp8(type) ? 1 : 2; }
 
 bool is_multiple(const void* address, std::size_t of) { return reinterpret_cast<std::uintptr_t>(address) % of == 0; }
+
+/// The rules for 8-bit factors before compute capability 10 (documentation of cublasLtMatmul): "TN", one of them e4m3,
+/// 16-byte vectors everywhere, and scales on 16 bytes, or the real library ends with status 15.
+bool takes_fp8(const Description& with, const Layout& a, const Layout& b, const Layout& d,
+               const std::uint32_t (&alignment)[4]) {
+  const auto vectors = [](std::int64_t elements, cudaDataType type) {
+    return elements * static_cast<std::int64_t>(bytes_of(type)) % 16 == 0;
+  };
+  return is_fp8(a.type) && is_fp8(b.type) && (a.type == CUDA_R_8F_E4M3 || b.type == CUDA_R_8F_E4M3) &&
+         !is_fp8(d.type) && with.transpose_a == CUBLAS_OP_T && with.transpose_b == CUBLAS_OP_N &&
+         vectors(a.rows, a.type) && vectors(a.stride, a.type) && vectors(b.stride, b.type) && vectors(d.rows, d.type) &&
+         vectors(d.stride, d.type) && std::ranges::all_of(alignment, [](std::uint32_t one) { return one >= 16; }) &&
+         is_multiple(with.a_scale, 16) && is_multiple(with.b_scale, 16);
+}
 
 float load(cudaDataType type, const void* data, std::int64_t i) {
   switch (type) {
@@ -129,6 +150,10 @@ float load(cudaDataType type, const void* data, std::int64_t i) {
       return static_cast<float>(static_cast<const bf16*>(data)[i]);
     case CUDA_R_16F:
       return static_cast<float>(static_cast<const fp16*>(data)[i]);
+    case CUDA_R_8F_E4M3:
+      return emulator::fp8_value(tessera::Fp8::e4m3, static_cast<const std::uint8_t*>(data)[i]);
+    case CUDA_R_8F_E5M2:
+      return emulator::fp8_value(tessera::Fp8::e5m2, static_cast<const std::uint8_t*>(data)[i]);
     default:
       return static_cast<const float*>(data)[i];
   }
@@ -196,7 +221,10 @@ void compute(const Call& call) {
   // The library chooses by the whole shape: matmuls of other sizes sum in other orders. Here in parts, of 16-bit
   // factors with 18 bits each, so that the difference shows in what is stored.
   const std::int64_t parts = 1 + (m + n) % 3;
-  const bool cuts = parts > 1 && call.a.type != CUDA_R_32F;
+  const bool cuts = parts > 1 && call.a.type != CUDA_R_32F && !is_fp8(call.a.type);
+  const Description& with = call.description;
+  const float scale =
+      call.alpha * (with.a_scale != nullptr ? *with.a_scale : 1) * (with.b_scale != nullptr ? *with.b_scale : 1);
   std::vector<float> sum(static_cast<std::size_t>(m)), part(sum.size());
   for (std::int64_t j = 0; j < n; ++j) {
     std::fill(sum.begin(), sum.end(), 0.0f);
@@ -212,7 +240,7 @@ void compute(const Call& call) {
       }
     }
     for (std::int64_t i = 0; i < m; ++i) {
-      float y = call.alpha * sum[static_cast<std::size_t>(i)];
+      float y = scale * sum[static_cast<std::size_t>(i)];
       const std::int64_t at = j * call.d.stride + i;
       if (call.beta != 0) y += call.beta * load(call.d.type, call.c_data, at);
       const std::int64_t beside = j * call.description.auxiliary_stride + i;
@@ -251,6 +279,11 @@ std::map<std::pair<int, int>, int> take_matmul_launches() {
 int take_epilogue_launches(int epilogue) {
   const std::lock_guard guard(hooks().lock);
   return std::exchange(hooks().epilogues[static_cast<std::uint32_t>(epilogue)], 0);
+}
+
+std::array<int, 2> take_fp8_launches() {
+  const std::lock_guard guard(hooks().lock);
+  return std::exchange(hooks().of_fp8, {});
 }
 
 }  // namespace emulator
@@ -302,6 +335,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle, cubla
       return take(d.auxiliary);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
       return take(d.auxiliary_stride);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+      return take(d.a_scale);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+      return take(d.b_scale);
+    case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
+      return take(d.fast_accumulation);
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -309,7 +348,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle, cubla
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type, uint64_t rows, uint64_t cols,
                                           int64_t ld) {
-  if (type != CUDA_R_32F && type != CUDA_R_16BF && type != CUDA_R_16F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (type != CUDA_R_32F && type != CUDA_R_16BF && type != CUDA_R_16F && !is_fp8(type))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   if (rows == 0 || cols == 0 || ld < static_cast<std::int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
   *made = reinterpret_cast<cublasLtMatrixLayout_t>(
       new Layout{type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols), ld});
@@ -371,7 +411,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
       (ta ? a.rows : a.columns) != (tb ? b.columns : b.rows)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (a.type != b.type || (d.type != a.type && d.type != CUDA_R_32F)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (is_fp8(a.type) || is_fp8(b.type)) {
+    if (!takes_fp8(description, a, b, d, p.alignment)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  } else {
+    if (a.type != b.type || (d.type != a.type && d.type != CUDA_R_32F)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (description.a_scale != nullptr || description.b_scale != nullptr || description.fast_accumulation != 0)
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
   if (description.rounds_to_tf32 && a.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
   if ((p.reductions & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)) != 0) {
     return CUBLAS_STATUS_NOT_SUPPORTED;  // sums that are not reproducible, or rounded on the way
@@ -385,7 +431,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
       break;
     case CUBLASLT_EPILOGUE_BIAS:
       if (description.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-      if (d.type != a.type || p.alignment[3] < 16) return CUBLAS_STATUS_NOT_SUPPORTED;
+      if ((d.type != a.type && !is_fp8(a.type)) || p.alignment[3] < 16) return CUBLAS_STATUS_NOT_SUPPORTED;
+      if (is_fp8(a.type) && d.type == CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;  // its bias would be bf16
       break;
     case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
       if (description.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
@@ -441,19 +488,20 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   Algorithm algorithm{};
   if (algo == nullptr || c_layout != d_layout) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(&algorithm, algo, sizeof(algorithm));
-  const Call call{own<Description>(operation),
-                  own<Layout>(a_layout),
-                  own<Layout>(b_layout),
-                  own<Layout>(d_layout),
-                  *static_cast<const float*>(alpha),
-                  *static_cast<const float*>(beta),
-                  a_data,
-                  b_data,
-                  c_data,
-                  d_data,
-                  workspace,
-                  workspace_bytes,
-                  counted_launch(static_cast<int>(algorithm.variant), own<Description>(operation).epilogue)};
+  const Call call{
+      own<Description>(operation),
+      own<Layout>(a_layout),
+      own<Layout>(b_layout),
+      own<Layout>(d_layout),
+      *static_cast<const float*>(alpha),
+      *static_cast<const float*>(beta),
+      a_data,
+      b_data,
+      c_data,
+      d_data,
+      workspace,
+      workspace_bytes,
+      counted_launch(static_cast<int>(algorithm.variant), own<Description>(operation), own<Layout>(a_layout))};
   if (algorithm.magic != kMagic || algorithm.shape != shape_of(call.description, call.a, call.b, call.d)) {
     return CUBLAS_STATUS_INVALID_VALUE;  // chosen for another matmul
   }
@@ -464,6 +512,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   const Description& ends = call.description;
   if (has_bias(ends) && !is_multiple(ends.bias, algorithm.alignment[4])) return CUBLAS_STATUS_INVALID_VALUE;
   if (has_auxiliary(ends) && !is_multiple(ends.auxiliary, algorithm.alignment[5])) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!is_multiple(ends.a_scale, 16) || !is_multiple(ends.b_scale, 16)) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (workspace_bytes > 0 && (workspace == nullptr || !is_multiple(workspace, 256))) return CUBLAS_STATUS_INVALID_VALUE;
   emulator::enqueue(stream, [call] { compute(call); });
   return CUBLAS_STATUS_SUCCESS;

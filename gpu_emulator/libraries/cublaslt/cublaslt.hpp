@@ -1,6 +1,7 @@
 #pragma once
 // Settings of the emulated cuBLASLt for tests, and what they may see of it.
 
+#include <array>
 #include <map>
 #include <utility>
 
@@ -20,5 +21,9 @@ std::map<std::pair<int, int>, int> take_matmul_launches();
 
 /// How many matmuls with an epilogue (cublasLtEpilogue_t) were launched since the last call that asked for it.
 int take_epilogue_launches(int epilogue);
+
+/// Matmuls of 8-bit factors launched since the last call: without and with fast accumulation. (Their bits are the same
+/// here.)
+std::array<int, 2> take_fp8_launches();
 
 }  // namespace emulator

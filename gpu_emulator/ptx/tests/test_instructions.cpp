@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "gpu_emulator/ptx/tests/played.hpp"
 
@@ -95,6 +96,39 @@ TEST_CASE("conversions to 16 bits: ties to even, one NaN, the first operand abov
   CHECK(result("cvt.rn.bf16x2.f32 %r9, 0f3F800000, 0f40000000;") == 0x3f804000u);
   CHECK(result("cvt.rn.f16x2.f32 %r9, 0f3F800000, 0f40000000;") == 0x3c004000u);
   CHECK(result("mov.u16 %rs1, 0x3555; cvt.f32.f16 %r9, %rs1;") == std::bit_cast<std::uint32_t>(0.333251953125f));
+}
+
+TEST_CASE("conversions to 8 bits: ties to even, the largest number instead of more, one NaN, the first operand above") {
+  const auto codes = [](const std::string& type, float upper, float lower) {
+    char text[40];
+    std::snprintf(text, sizeof text, "0f%08X, 0f%08X", std::bit_cast<std::uint32_t>(upper),
+                  std::bit_cast<std::uint32_t>(lower));
+    return result("cvt.rn.satfinite." + type + "x2.f32 %rs1, " + text + "; cvt.u32.u16 %r9, %rs1;");
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  CHECK(codes("e4m3", 1, 448) == 0x387e);
+  CHECK(codes("e4m3", 1.0625f, 1.1875f) == 0x383a);
+  CHECK(codes("e4m3", -infinity, 1e9f) == 0xfe7e);
+  CHECK(codes("e4m3", 0x1p-9f, 0x1p-10f) == 0x0100);
+  CHECK(codes("e4m3", -0.0f, 0x1.8p-10f) == 0x8001);
+  CHECK(codes("e4m3", 0x1.fp-7f, std::bit_cast<float>(0xffc12345u)) == 0x087f);  // the smallest normal number
+  CHECK(codes("e5m2", 1, 57344) == 0x3c7b);
+  CHECK(codes("e5m2", 1.125f, 1.375f) == 0x3c3e);
+  CHECK(codes("e5m2", infinity, -0x1p-16f) == 0x7b81);
+}
+
+TEST_CASE("the largest of all threads' numbers, whatever their order") {
+  const std::string body = std::string(kOwnPlace) +
+                           "ld.global.u32 %r2, [%rd2]; add.s64 %rd3, %rd1, 256;\n"
+                           "atom.global.max.u32 %r3, [%rd3], %r2;";
+  std::vector<std::uint32_t> memory(65);
+  for (std::uint32_t i = 0; i < 64; ++i) memory[i] = (i * 37 % 64) << 26;
+  for (const std::uint64_t seed : {0u, 1u, 2u}) {
+    CHECK(played<std::uint32_t>(body, memory, {64, seed}).back() == 63u << 26);
+    std::vector<std::uint32_t> full = memory;
+    full.back() = 0xffffffffu;
+    CHECK(played<std::uint32_t>(body, full, {64, seed}).back() == 0xffffffffu);
+  }
 }
 
 TEST_CASE("what is not known is refused with its name") {

@@ -10,11 +10,11 @@
 
 namespace tessera {
 
-enum class DType : std::uint8_t { fp32, bf16, fp16, fp64, int32, int64, byte };
+enum class DType : std::uint8_t { fp32, bf16, fp16, fp64, int32, int64, byte, e4m3, e5m2 };
 
 /// Returns the bytes of one element.
 constexpr std::int64_t size_of(DType dtype) {
-  constexpr std::int64_t bytes[] = {4, 2, 2, 8, 4, 8, 1};  // in the order of DType
+  constexpr std::int64_t bytes[] = {4, 2, 2, 8, 4, 8, 1, 1, 1};  // in the order of DType
   return bytes[static_cast<std::size_t>(dtype)];
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // The 8-bit floats: e4m3 (NVIDIA's e4m3fn, without infinities) and e5m2. On cores their values are kept in wider types,
-// all of which hold them exactly.
+// all of which hold them exactly; GPUs keep their codes.
 
 #include <algorithm>
 #include <bit>
@@ -8,10 +8,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tessera/base/dtype.hpp"
+
 namespace tessera {
 
 enum class Fp8 : std::uint8_t { e4m3, e5m2 };
 constexpr std::string_view name_of(Fp8 type) { return type == Fp8::e4m3 ? "e4m3" : "e5m2"; }
+/// Returns the type of memory that holds codes.
+constexpr DType dtype_of(Fp8 type) { return type == Fp8::e4m3 ? DType::e4m3 : DType::e5m2; }
 
 /// Returns the largest finite number.
 constexpr float largest_of(Fp8 type) { return type == Fp8::e4m3 ? 448.0f : 57344.0f; }

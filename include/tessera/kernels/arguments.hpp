@@ -91,15 +91,27 @@ struct NormBackward {
   void* scratch = nullptr;                    ///< norm_backward_scratch_bytes
 };
 
-/// output = what the input is in fp8, in its own dtype: input * scale rounded to `type`, with the scale
+/// output = what the input is in fp8: input * scale rounded to `type`, with the scale
 ///   s = largest_of(type) / max |input|, at most 2^126; 1 if all numbers are 0.
 /// The factor 1 / s takes sums back. It is NaN if one of the numbers is not finite, so that nothing hides that.
 struct Fp8Arguments {
   std::int64_t rows = 0, columns = 0;
   Fp8 type = Fp8::e4m3;
   ConstView input;          ///< [rows, columns]
-  View output;              ///< [rows, columns] in input's dtype
-  float* factor = nullptr;  ///< stored
+  View output;              ///< [rows, columns] as KernelNeeds::packs_fp8 says; GPUs: may be empty if `turned` is not
+  View turned;              ///< GPUs: [columns, rows], the same numbers transposed; may be empty
+  float* factor = nullptr;  ///< stored, at an address that 16 divides; another number behind it is scratch
+};
+
+/// A linear's operand [rows, columns] in fp8. A GPU's matmuls add up along rows of both their operands, and each reads
+/// the copy in which it finds that: weights [out, in] forward, [in, out] backward; for a weight's gradient [in, tokens]
+/// and [out, tokens].
+struct Fp8Operand {
+  ConstView view;                 ///< [rows, columns]
+  ConstView turned;               ///< [columns, rows]
+  const float* factor = nullptr;  ///< sums are multiplied by it; null: there is no such operand
+
+  explicit operator bool() const { return factor != nullptr; }
 };
 
 /// output = residual + dropout(scale input W + bias), and activated = gelu(output) where asked. GELU is the tanh form:
@@ -115,9 +127,8 @@ struct LinearForward {
   View activated;        ///< [tokens, out] or empty: gelu of the output as stored
   bool is_kept = false;  ///< `activated` is not recomputed: it may be of the output before it was rounded
   Dropout dropout;
-  /// Of an input and a weight in fp8: sums are multiplied by both. Null: they are as they are.
-  const float *input_factor = nullptr, *weight_factor = nullptr;
-  float scale = 1;  ///< of the matmul
+  Fp8Operand input8 = {}, weight8 = {};  ///< multiplied in place of input and weight where they are there
+  float scale = 1;                       ///< of the matmul
 };
 
 /// Gradients of output = scale input W + bias. Each of the three may be left out (empty).
@@ -134,10 +145,8 @@ struct LinearBackward {
   PartialSums output_gradient_sums;  ///< made by the norm backward that made output_gradient; may be empty
   GradientView weight_gradient;      ///< in `layout`
   GradientView bias_gradient;        ///< [out]: the sum of output_gradient's rows
-  /// As in LinearForward, of operands in fp8; the bias takes its gradient from `exact_gradient` then.
-  const float *input_factor = nullptr, *weight_factor = nullptr, *gradient_factor = nullptr;
-  ConstView exact_gradient = {};  ///< [tokens, out]: the output's gradient before it was fp8
-  float scale = 1;                ///< forward's
+  Fp8Operand input8 = {}, weight8 = {}, gradient8 = {};  ///< as in LinearForward, of those that matmuls read
+  float scale = 1;                                       ///< forward's
   /// The input was dropped out on its way to this linear alone, and what input_gradient gets has that mask
   Dropout input_dropout = {};
 };

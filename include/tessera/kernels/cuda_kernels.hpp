@@ -22,6 +22,7 @@ struct CudaKernelSettings {
   DType dtype = DType::bf16;
   bool dropout = false;
   bool windows = false;  ///< other layers have windows
+  bool fp8 = false;      ///< linears multiply in fp8: UsageError if the GPU cannot
 };
 
 /// Makes kernels for the current device. Opens cuBLASLt (UsageError where it is not found). `workspace` is

@@ -9,6 +9,9 @@
 
 namespace tessera {
 
+/// Rows and columns of packed operands in fp8: matmuls read 16 bytes at a time.
+inline constexpr std::int64_t kFp8Pad = 16;
+
 /// Sizes are upper bounds for every implementation on that kind of device, in bytes.
 class KernelNeeds {
  public:
@@ -24,6 +27,9 @@ class KernelNeeds {
 
   /// Rows of NormBackward::input_gradient_sums; 0 where norm backward makes no such sums.
   virtual std::int64_t gradient_sum_rows(std::int64_t tokens, std::int64_t width) const = 0;
+  /// Whether copies in fp8 hold codes (DType e4m3, e5m2), in memory whose rows and columns are rounded up to multiples
+  /// of kFp8Pad, with zeros in what is added. Otherwise their numbers are in the input's type, without gaps.
+  virtual bool packs_fp8() const = 0;
   /// Elements from row to row of scratch with `width` elements per row.
   virtual std::int64_t row_stride(std::int64_t width) const = 0;
   /// Device memory that kernels keep as long as a run lives, independent of every shape.

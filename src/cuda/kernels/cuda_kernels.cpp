@@ -1,9 +1,26 @@
 #include "cuda/kernels/cuda_kernels.hpp"
 
+#include "tessera/base/refuse.hpp"
+#include "tessera/cuda/check.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
 #include "tessera/kernels/needs.hpp"
 
 namespace tessera {
+
+namespace {
+
+void require_fp8() {
+  int device = 0, major = 0, minor = 0;
+  TESSERA_CHECK_CUDA(cudaGetDevice(&device));
+  TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  if (10 * major + minor >= 89) return;
+  throw refusal("precision.linear = fp8 does not work with a GPU of compute capability {}.{}", major, minor)
+      .because("its tensor cores do not multiply 8-bit floats")
+      .use("precision.linear = compute, or a GPU from 8.9 on");
+}
+
+}  // namespace
 
 static_assert(CudaKernels::Limits{}.workspace_bytes() == kMatmulWorkspaceBytes + kSumWorkspaceBytes);
 
@@ -12,7 +29,9 @@ CudaKernels::CudaKernels(void* workspace, const Limits& limits, const CudaKernel
       workspace_(reinterpret_cast<float*>(static_cast<std::byte*>(workspace) + limits.library_bytes)),
       limits_(limits),
       fuses_gelu_(!settings.deterministic),
-      attention_(settings, workspace_, limits.workspace_floats * static_cast<std::int64_t>(sizeof(float))) {}
+      attention_(settings, workspace_, limits.workspace_floats * static_cast<std::int64_t>(sizeof(float))) {
+  if (settings.fp8) require_fp8();
+}
 
 std::string CudaKernels::description() const {
   return fmt::format("CUDA, {}, {}", matmuls_.library_name(), attention_.description());

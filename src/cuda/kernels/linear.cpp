@@ -19,14 +19,23 @@ MatmulOperand rows_from(const MatmulOperand& operand, std::int64_t row) {
 }
 ConstView rows_from(const ConstView& view, std::int64_t row) { return view ? view.rows_from(row) : view; }
 
+/// Multiplies two operands in fp8 instead, whose rows are added up: `a` is [m, k] and `b` is [n, k].
+void multiply_fp8(Matmul& p, const ConstView& a, const float* a_factor, const ConstView& b, const float* b_factor) {
+  p.a = {a, false}, p.b = {b, true};
+  p.k = round_up(p.k, kFp8Pad);
+  p.a_factor = a_factor, p.b_factor = b_factor;
+}
+
 }  // namespace
 
 template <class Finish>
 void CudaKernels::matmul_by_pieces(cudaStream_t stream, Matmul p, Finish finish) {
   const MatmulOperand a = p.a;
-  const std::int64_t all = p.m, most = limits_.workspace_floats / p.n;
+  const std::int64_t all = p.m, columns = p.n;
+  if (p.a_factor != nullptr) p.n = round_up(columns, kFp8Pad);  // the library demands it; b has zeros there
+  const std::int64_t most = limits_.workspace_floats / p.n;
   if (most < 1)
-    throw refusal("a matrix of {} columns is too wide", p.n)
+    throw refusal("a matrix of {} columns is too wide", columns)
         .because("the GPU's workspace holds only {}", limits_.workspace_floats);
   p.c = {}, p.epilogue = MatmulEpilogue::none, p.operand = {};
   p.d = {workspace_, DType::fp32, p.n};
@@ -34,7 +43,7 @@ void CudaKernels::matmul_by_pieces(cudaStream_t stream, Matmul p, Finish finish)
     p.m = std::min(most, all - first);
     p.a = rows_from(a, first);
     matmuls_.require(stream, p);
-    finish(FinishRows{p.d, first, p.m, p.n});
+    finish(FinishRows{p.d, first, p.m, columns});
   }
 }
 
@@ -45,6 +54,12 @@ void CudaKernels::linear_forward(Stream& stream, const LinearForward& a) {
   p.m = a.tokens, p.n = a.out, p.k = a.in;
   p.a = {a.input, false};
   p.b = {a.weight, a.layout == WeightLayout::out_in};
+  if (a.input8) {
+    const Fp8Operand& weight = a.weight8;
+    const bool lies = a.layout == WeightLayout::out_in;
+    multiply_fp8(p, a.input8.view, a.input8.factor, lies ? weight.view : weight.turned, weight.factor);
+    p.is_coarse = true;
+  }
   p.c = a.residual, p.d = target, p.scale = a.scale;
   if (a.bias) p.epilogue = MatmulEpilogue::bias, p.operand = a.bias;
   if ((fuses_gelu_ || a.is_kept) && a.bias && a.output && a.activated && !a.residual && !a.dropout.on()) {
@@ -78,6 +93,10 @@ void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
     p.m = a.tokens, p.n = a.in, p.k = a.out;
     p.a = {a.output_gradient, false};
     p.b = {a.weight, in_out};
+    if (a.gradient8) {
+      const Fp8Operand& weight = a.weight8;
+      multiply_fp8(p, a.gradient8.view, a.gradient8.factor, in_out ? weight.view : weight.turned, weight.factor);
+    }
     p.d = a.input_gradient, p.scale = a.scale;
     if (a.before_gelu) p.epilogue = MatmulEpilogue::gelu_backward, p.operand = a.before_gelu;
     p.c = a.input_adds ? a.input_gradient : ConstView{};
@@ -93,6 +112,10 @@ void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
     p.m = in_out ? a.in : a.out, p.n = in_out ? a.out : a.in, p.k = a.tokens;
     p.a = {in_out ? a.input : a.output_gradient, true};
     p.b = {in_out ? a.output_gradient : a.input, false};
+    if (a.gradient8) {
+      const Fp8Operand &left = in_out ? a.input8 : a.gradient8, &right = in_out ? a.gradient8 : a.input8;
+      multiply_fp8(p, left.turned, left.factor, right.turned, right.factor);
+    }
     p.scale = a.scale;
     store_gradient_matmul(s, p, a.weight_gradient);
   }

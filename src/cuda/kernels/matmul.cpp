@@ -25,8 +25,12 @@ cudaDataType_t type_of(DType dtype) {
       return CUDA_R_16BF;
     case DType::fp16:
       return CUDA_R_16F;
+    case DType::e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::e5m2:
+      return CUDA_R_8F_E5M2;
     default:
-      throw InternalError("matmuls of dtype {}: fp32, bf16, fp16", name_of(dtype));
+      throw InternalError("matmuls of dtype {}: fp32, bf16, fp16, e4m3, e5m2", name_of(dtype));
   }
 }
 
@@ -43,10 +47,22 @@ bool in_sixteens(const ConstView& view, bool one_row) {
   return alignment_of(view) >= 16 && (one_row || view.stride * size_of(view.dtype) % 16 == 0);
 }
 
+bool is_fp8(const Matmul& p) { return size_of(p.a.view.dtype) == 1; }
+
+/// Returns whether the library multiplies operands of these types and in these places.
+bool operands_allowed(const Matmul& p) {
+  const DType a = p.a.view.dtype, b = p.b.view.dtype;
+  if (!is_fp8(p)) return a == b && (p.d.dtype == a || p.d.dtype == DType::fp32);
+  return !p.a.transposed && p.b.transposed && (a == DType::e4m3 || b == DType::e4m3) && p.k % 16 == 0 &&
+         in_sixteens(p.a.view, false) && in_sixteens(p.b.view, false) && in_sixteens(p.c, false) &&
+         in_sixteens(p.d, false) && p.n * size_of(p.d.dtype) % 16 == 0;
+}
+
 /// Returns whether the library's fused epilogues are known to take it: 16-byte vectors everywhere.
 bool epilogue_allowed(const Matmul& p) {
   if (p.epilogue == MatmulEpilogue::none) return true;
-  if (p.operand.dtype != p.d.dtype || p.d.dtype != p.a.view.dtype) return false;
+  if (p.operand.dtype != p.d.dtype || (p.d.dtype != p.a.view.dtype && !is_fp8(p))) return false;
+  if (is_fp8(p) && p.d.dtype == DType::fp32) return false;  // its bias would be bf16
   // Its fp32 GELU is not known to have fp32's accuracy.
   if (p.epilogue != MatmulEpilogue::bias && p.d.dtype == DType::fp32) return false;
   if (p.epilogue == MatmulEpilogue::bias_gelu) {
@@ -115,10 +131,11 @@ std::string Matmuls::library_name() const {
 }
 
 Matmuls::Key Matmuls::key_of(const Matmul& p) const {
-  const std::int64_t flags = (p.a.transposed ? 1 : 0) | (p.b.transposed ? 2 : 0) | (p.c ? 4 : 0) |
-                             static_cast<std::int64_t>(p.epilogue) << 3 |
-                             static_cast<std::int64_t>(p.a.view.dtype) << 8 |
-                             static_cast<std::int64_t>(p.d.dtype) << 16 | (rounds(p) ? 1 << 24 : 0);
+  const std::int64_t flags =
+      (p.a.transposed ? 1 : 0) | (p.b.transposed ? 2 : 0) | (p.c ? 4 : 0) | static_cast<std::int64_t>(p.epilogue) << 3 |
+      static_cast<std::int64_t>(p.a.view.dtype) << 8 | static_cast<std::int64_t>(p.d.dtype) << 16 |
+      (rounds(p) ? 1 << 24 : 0) | (is_fp8(p) ? static_cast<std::int64_t>(p.b.view.dtype) << 32 : 0) |
+      std::int64_t{p.is_coarse} << 40;
   return {p.m,
           p.n,
           p.k,
@@ -150,7 +167,7 @@ CublasLtHandle<cublasLtMatrixLayout_t> Matmuls::layout(DType dtype, std::int64_t
 Matmuls::Plan Matmuls::make_plan(cudaStream_t stream, const Matmul& p) {
   Plan plan;
   const DType in = p.a.view.dtype;
-  if (p.b.view.dtype != in || (p.d.dtype != in && p.d.dtype != DType::fp32) || !epilogue_allowed(p)) return plan;
+  if (!operands_allowed(p) || !epilogue_allowed(p)) return plan;
   if (p.c && p.c.stride != p.d.stride) return plan;  // one layout for both
 
   cublasLtMatmulDesc_t description = nullptr;
@@ -171,7 +188,12 @@ Matmuls::Plan Matmuls::make_plan(cudaStream_t stream, const Matmul& p) {
     }
     set_places(plan, bias_of(p), gelu_input_of(p));
   }
-  plan.a = p.b.transposed ? layout(in, p.k, p.n, p.b.view.stride) : layout(in, p.n, p.k, p.b.view.stride);
+  if (is_fp8(p)) {
+    if (p.is_coarse) set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
+    set_factors(plan, p);
+  }
+  const DType other = p.b.view.dtype;
+  plan.a = p.b.transposed ? layout(other, p.k, p.n, p.b.view.stride) : layout(other, p.n, p.k, p.b.view.stride);
   plan.b = p.a.transposed ? layout(in, p.m, p.k, p.a.view.stride) : layout(in, p.k, p.m, p.a.view.stride);
   plan.d = layout(p.d.dtype, p.n, p.m, p.d.stride);
 
@@ -196,6 +218,12 @@ void Matmuls::set_places(const Plan& plan, const void* bias, const void* gelu_in
   if (bias != nullptr) set(library_.desc_set, plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   if (gelu_input == nullptr) return;
   set(library_.desc_set, plan.description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gelu_input);
+}
+
+/// (The library's A is our b.) Their addresses are multiples of 16, as it needs.
+void Matmuls::set_factors(const Plan& plan, const Matmul& p) const {
+  set(library_.desc_set, plan.description.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.b_factor);
+  set(library_.desc_set, plan.description.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.a_factor);
 }
 
 GemmAlgorithm Matmuls::choose(cudaStream_t stream, const Matmul& p, const Plan& plan, const GemmAlgorithm* kept) const {
@@ -321,6 +349,7 @@ bool Matmuls::run(cudaStream_t stream, const Matmul& p) {
   const Plan& plan = plan_of(stream, p);
   if (plan.choice.possible == 0) return false;
   set_places(plan, bias_of(p), gelu_input_of(p));
+  if (is_fp8(p)) set_factors(plan, p);
   check_cublaslt(launch(stream, p, plan, plan.choice), "cublasLtMatmul");
   return true;
 }

@@ -31,16 +31,19 @@ enum class MatmulEpilogue : std::uint8_t {
   gelu_backward,  ///< * gelu'(operand[row, column])
 };
 
-/// d[m, n] = epilogue(scale a[m, k] b[k, n] + c_scale c), row-major, in fp32, rounded once.
+/// d[m, n] = epilogue(scale a[m, k] b[k, n] + c_scale c), row-major, in fp32, rounded once. With operands in fp8 the
+/// matmul is multiplied by both factors, too.
 struct Matmul {
   std::int64_t m = 0, n = 0, k = 0;
-  MatmulOperand a, b;  ///< one dtype
+  MatmulOperand a, b;  ///< one dtype; or both in fp8, then b alone is transposed, and one of them is e4m3
   ConstView c;         ///< of d's dtype; empty: nothing is added. May be d's own memory.
   float scale = 1.0f, c_scale = 1.0f;
   View d;
   MatmulEpilogue epilogue = MatmulEpilogue::none;
   ConstView operand;  ///< of the epilogue: bias [n], or gelu's input [m, n]; of d's dtype
   View before_gelu;   ///< bias_gelu: [m, n], of d's dtype
+  const float *a_factor = nullptr, *b_factor = nullptr;  ///< of operands in fp8, in device memory
+  bool is_coarse = false;  ///< fp8: sums may lose bits on the way, where that is faster (fast accumulation)
 };
 
 class Matmuls {
@@ -49,8 +52,9 @@ class Matmuls {
   Matmuls(void* workspace, std::int64_t workspace_bytes, GemmSettings settings = {});
 
   /// Launches the matmul. The first one of a kind selects an algorithm, agreed by all ranks. Returns false without
-  /// launching if cuBLASLt does not support it: types (d has a's type or fp32), an epilogue on unaligned memory, no
-  /// algorithm. A matmul into fp32 without epilogue is always possible.
+  /// launching if cuBLASLt does not support it: types (d has a's type or fp32; any, where a and b are fp8), an epilogue
+  /// or fp8 on unaligned memory, no algorithm. A matmul into fp32 without epilogue is always possible; of fp8 if `n`
+  /// and `k` are multiples of 16.
   bool run(cudaStream_t stream, const Matmul& p);
   /// The same; UsageError if not supported.
   void require(cudaStream_t stream, const Matmul& p);
@@ -76,6 +80,7 @@ class Matmuls {
   [[noreturn]] void refuse(const Matmul& p) const;
   /// Sets the addresses of the epilogue's bias and gelu's input in the plan's description; null: it has none.
   void set_places(const Plan& plan, const void* bias, const void* gelu_input) const;
+  void set_factors(const Plan& plan, const Matmul& p) const;
   /// Returns this rank's choice: the kept one, if the library still takes it, or a new one.
   GemmAlgorithm choose(cudaStream_t stream, const Matmul& p, const Plan& plan, const GemmAlgorithm* kept) const;
   /// Returns the library's candidates, its favourite first.

@@ -51,6 +51,7 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
     wanted.query_stride = attention.inputs[0].stride, wanted.key_stride = attention.inputs[1].stride;
     wanted.dtype = model->compute;
     wanted.dropout = model->architecture.dropout > 0;
+    wanted.fp8 = model->fp8.has_value();
     wanted.windows = model->architecture.window > 0 && model->architecture.window < model->sequence;
   }
   const Table table = read_table(settings.algorithms);

@@ -78,6 +78,7 @@ class CpuKernelNeeds final : public KernelNeeds {
   }
   /// A linear's backward sums its output's gradient while that is in a cache.
   std::int64_t gradient_sum_rows(std::int64_t, std::int64_t) const override { return 0; }
+  bool packs_fp8() const override { return false; }
   /// Rows a multiple of 4 KiB apart would share cache sets, which makes matmuls that walk down columns 10% slower.
   std::int64_t row_stride(std::int64_t width) const override { return width % 1024 == 0 ? width + 256 : width; }
   /// A thread's own scratch is not memory of a device.

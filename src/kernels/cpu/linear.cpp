@@ -15,9 +15,12 @@ constexpr std::int64_t kFewestTiles = 8;
 constexpr std::int64_t kFewestInputTiles = 2;  ///< of a backward whose weight's tiles follow in the same loop
 
 /// Returns the factor of a matmul's sums: that of the linear, and those of two operands in fp8.
-float factor_of(float scale, const float* left, const float* right) {
-  return left != nullptr ? scale * *left * *right : scale;
+float factor_of(float scale, const Fp8Operand& left, const Fp8Operand& right) {
+  return left ? scale * *left.factor * *right.factor : scale;
 }
+
+/// Returns what is multiplied.
+const ConstView& either(const ConstView& exact, const Fp8Operand& rounded) { return rounded ? rounded.view : exact; }
 
 /// Tiles of activations [tokens, columns]: as big as a matmul's speed needs, but at least `fewest` if the shape allows.
 struct ActivationTiles {
@@ -79,12 +82,12 @@ class LinearBackwardTasks {
   /// Computes d input = or += mask * scale * d output W^T, taken through the GELU that made the input.
   void input_gradient(std::int64_t task, ScratchLayout scratch) const {
     const Tile rows = input_.row_tile(task), columns = input_.column_tile(task);
-    const Operand gradient{a_.output_gradient, false};
-    const Operand weight{a_.weight, a_.layout == WeightLayout::in_out};
+    const Operand gradient{either(a_.output_gradient, a_.gradient8), false};
+    const Operand weight{either(a_.weight, a_.weight8), a_.layout == WeightLayout::in_out};
     auto* c = scratch.take<float>(rows.size() * columns.size());
     tile_matmul(vector_, scratch, gradient.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(),
                 columns.size(), a_.out, false, c, columns.size());
-    const float factor = factor_of(a_.scale, a_.gradient_factor, a_.weight_factor);
+    const float factor = factor_of(a_.scale, a_.gradient8, a_.weight8);
     if (factor != 1) vector_.scale(c, factor, rows.size() * columns.size());
     const int type = storage_index(a_.input_gradient.dtype);
     auto* other = a_.input_dropout.on() || a_.input_adds ? scratch.take<float>(columns.size()) : nullptr;
@@ -110,8 +113,9 @@ class LinearBackwardTasks {
   void weight_gradient(std::int64_t task, ScratchLayout scratch) const {
     const Tile rows = weight_.row_tile(task), columns = weight_.column_tile(task);
     const bool in_out = a_.layout == WeightLayout::in_out;
-    const Operand left{in_out ? a_.input : a_.output_gradient, true};
-    const Operand right{in_out ? a_.output_gradient : a_.input, false};
+    const ConstView& input = either(a_.input, a_.input8);
+    const ConstView& output_gradient = either(a_.output_gradient, a_.gradient8);
+    const Operand left{in_out ? input : output_gradient, true}, right{in_out ? output_gradient : input, false};
     const GradientView& gradient = a_.weight_gradient;
     const bool direct = gradient.view.dtype == DType::fp32 && !gradient.adds;
     auto* c = direct ? static_cast<float*>(gradient.view.at(rows.begin, columns.begin))
@@ -119,7 +123,7 @@ class LinearBackwardTasks {
     const std::int64_t stride = direct ? gradient.view.stride : columns.size();
     tile_matmul(vector_, scratch, left.from(rows.begin, 0), right.from(0, columns.begin), rows.size(), columns.size(),
                 a_.tokens, false, c, stride);
-    const float factor = factor_of(a_.scale, a_.gradient_factor, a_.input_factor);
+    const float factor = factor_of(a_.scale, a_.gradient8, a_.input8);
     for (std::int64_t row = 0; factor != 1 && row < rows.size(); ++row)
       vector_.scale(c + row * stride, factor, columns.size());
     if (direct) return;
@@ -130,7 +134,7 @@ class LinearBackwardTasks {
 
   void bias_gradient(const Tile& columns, ScratchLayout scratch) const {
     auto* sums = scratch.take<float>(columns.size());
-    const ConstView& gradient = a_.exact_gradient ? a_.exact_gradient : a_.output_gradient;
+    const ConstView& gradient = a_.output_gradient;
     vector_.column_sums[storage_index(gradient.dtype)](gradient.at(0, columns.begin), gradient.stride, a_.tokens,
                                                        columns.size(), sums);
     write_gradient_row(vector_, a_.bias_gradient, 0, columns.begin, sums, columns.size());
@@ -149,11 +153,11 @@ class LinearBackwardTasks {
 void CpuKernels::linear_forward(Stream&, const LinearForward& a) {
   const int type = storage_index(a.output ? a.output.dtype : a.activated.dtype);
   const ActivationTiles tiles(a.tokens, a.out, kFewestTiles);
-  const float factor = factor_of(a.scale, a.input_factor, a.weight_factor);
+  const float factor = factor_of(a.scale, a.input8, a.weight8);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
     const Tile rows = tiles.row_tile(task), columns = tiles.column_tile(task);
-    const Operand input{a.input, false};
-    const Operand weight{a.weight, a.layout == WeightLayout::out_in};
+    const Operand input{either(a.input, a.input8), false};
+    const Operand weight{either(a.weight, a.weight8), a.layout == WeightLayout::out_in};
     ScratchLayout scratch = scratch_of(worker);
     auto* mask = a.dropout.on() ? scratch.take<float>(columns.size()) : nullptr;
     auto* c = scratch.take<float>(rows.size() * columns.size());

@@ -127,6 +127,7 @@ class GpuKernelNeeds final : public KernelNeeds {
   std::int64_t gradient_sum_rows(std::int64_t tokens, std::int64_t width) const override {
     return width > CudaNormBackwardLayout::kWidestSummed ? 0 : CudaNormBackwardLayout::groups_of(tokens).count();
   }
+  bool packs_fp8() const override { return true; }
   /// A GPU gains nothing from a padded stride and would move 8% more bytes.
   std::int64_t row_stride(std::int64_t width) const override { return width; }
   std::int64_t workspace() const override { return kMatmulWorkspaceBytes + kSumWorkspaceBytes; }

@@ -1,4 +1,6 @@
 #include "model/layer_call.hpp"
+#include "tessera/base/math.hpp"
+#include "tessera/kernels/needs.hpp"
 #include "tessera/kernels/scratch_layout.hpp"
 
 namespace tessera {
@@ -39,35 +41,47 @@ ConstView dropped_input(const LayerCall& call, const Dropout& dropout) {
   return dropped;
 }
 
-/// An operand [rows, columns] of a linear's matmuls. A null `view` stands for none.
+/// An operand of a linear's matmuls, which they read as it lies, transposed, or both. Without `from` there is none.
 struct Operand {
-  ConstView* view;
-  const float** factor;
-  std::int64_t rows, columns;
+  ConstView from;
+  std::int64_t rows = 0, columns = 0;
+  Fp8Operand* to = nullptr;
+  bool lies = false, turned = false;
+  bool is_there = false;  ///< the layer's earlier turn has left it
   Fp8 type = Fp8::e4m3;
 };
 
-Operand weight_operand(const Layer& layer, ConstView* view, const float** factor) {
-  if (layer.layout == WeightLayout::in_out) return {view, factor, layer.in, layer.out};
-  return {view, factor, layer.out, layer.in};
+Operand weight_operand(const Layer& layer, const ConstView& weight, Fp8Operand& to, WeightLayout wanted) {
+  const bool in_out = layer.layout == WeightLayout::in_out;
+  Operand o{weight, in_out ? layer.in : layer.out, in_out ? layer.out : layer.in, &to};
+  o.lies = layer.layout == wanted, o.turned = !o.lies;
+  return o;
 }
 
-/// Puts what the operands are in fp8 in their place, with their factors. Both lie in the layer's scratch.
+/// Rounds the operands to fp8. The copies and their factors lie in the layer's scratch.
 void take_to_fp8(const LayerCall& call, std::initializer_list<Operand> operands) {
-  const DType dtype = call.model.compute;
+  const bool packs = kernel_needs(call.model.device).packs_fp8();
   const auto for_each = [&](ScratchLayout scratch, const auto& f) {
     for (const Operand& o : operands) {
-      if (o.view == nullptr || !*o.view) continue;
-      void* const rounded = scratch.take_matrix(o.rows, o.columns, dtype);
-      f(o, View{rounded, dtype, o.columns}, scratch.take<float>(1));
+      if (!o.from) continue;
+      const auto copy = [&](std::int64_t rows, std::int64_t columns) -> View {
+        if (packs) rows = round_up(rows, kFp8Pad), columns = round_up(columns, kFp8Pad);
+        const DType dtype = packs ? dtype_of(o.type) : call.model.compute;
+        return {scratch.take_matrix(rows, columns, dtype), dtype, columns};
+      };
+      Fp8Arguments a{o.rows, o.columns, o.type, o.from, {}, {}};
+      if (o.lies || !packs) a.output = copy(o.rows, o.columns);
+      if (o.turned && packs) a.turned = copy(o.columns, o.rows);
+      a.factor = scratch.take<float>(2);
+      f(o, a);
     }
     return scratch.used();
   };
-  const std::int64_t bytes = for_each({}, [](const Operand&, const View&, float*) {});
+  const std::int64_t bytes = for_each({}, [](const Operand&, const Fp8Arguments&) {});
   void* const memory = call.kernel_scratch([&] { return bytes; });
-  for_each({memory, bytes}, [&](const Operand& o, const View& rounded, float* factor) {
-    call.kernels.to_fp8(call.stream, {o.rows, o.columns, o.type, *o.view, rounded, factor});
-    *o.view = rounded, *o.factor = factor;
+  for_each({memory, bytes}, [&](const Operand& o, const Fp8Arguments& a) {
+    if (!o.is_there) call.kernels.to_fp8(call.stream, a);
+    *o.to = {a.output, a.turned, a.factor};
   });
 }
 
@@ -87,8 +101,8 @@ void linear_forward(const LayerCall& call) {
   if (layer.adds_output) l.residual = l.output;
   l.dropout = call.dropout();
   if (layer.is_fp8) {
-    take_to_fp8(
-        call, {{&l.input, &l.input_factor, layer.rows, layer.in}, weight_operand(layer, &l.weight, &l.weight_factor)});
+    take_to_fp8(call, {{l.input, layer.rows, layer.in, &l.input8, true},
+                       weight_operand(layer, l.weight, l.weight8, WeightLayout::out_in)});
   }
   call.kernels.linear_forward(call.stream, l);
 }
@@ -118,10 +132,12 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
     l.bias_gradient = call.parameter_gradient(layer.bias, layer.out);
   }
   if (layer.is_fp8) {
-    l.exact_gradient = l.output_gradient;
-    take_to_fp8(call, {{&l.output_gradient, &l.gradient_factor, layer.rows, layer.out, call.model.fp8->gradients},
-                       weight_operand(layer, half == Half::weights ? nullptr : &l.weight, &l.weight_factor),
-                       {&l.input, &l.input_factor, layer.rows, layer.in}});
+    const bool trains = static_cast<bool>(call.parameter_gradient(layer.weight, l.weight.stride));
+    const bool is_second = half == Half::weights;
+    take_to_fp8(call, {{l.output_gradient, layer.rows, layer.out, &l.gradient8, true, trains, is_second,
+                        call.model.fp8->gradients},
+                       {l.input, layer.rows, layer.in, &l.input8, false, true},
+                       weight_operand(layer, is_second ? ConstView() : l.weight, l.weight8, WeightLayout::in_out)});
   }
   call.kernels.linear_backward(call.stream, l);
 }

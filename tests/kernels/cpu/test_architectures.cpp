@@ -87,7 +87,7 @@ std::uint64_t activations(Device& device, DType dtype) {
   hash.add(y, kTokens, dtype);
   float factor = 0;
   for (const Fp8 type : {Fp8::e4m3, Fp8::e5m2}) {
-    device->to_fp8(*device.stream, {kTokens, kWidth, type, gate.view(), y.view(), &factor});
+    device->to_fp8(*device.stream, {kTokens, kWidth, type, gate.view(), y.view(), {}, &factor});
     hash.add(y, kTokens, dtype), hash.add(&factor, sizeof factor);
   }
   return hash.value();

@@ -62,6 +62,14 @@ std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
 
 DeviceKind tested_kind() { return DeviceKind::cuda; }
 
+bool tested_has_fp8() {
+  prepare_test_device(1);
+  int major = 0, minor = 0;
+  TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+  TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
+  return 10 * major + minor >= 89;
+}
+
 GpuAttention tested_attention() {
   if (!wished_attention().starts_with("cudnn")) return GpuAttention::own;
   const bool in_any_order = wished_attention() == "cudnn" && Gpu::adds_in_any_order();

@@ -6,6 +6,7 @@
 
 #include "kernels/guarded.hpp"
 #include "kernels/tested.hpp"
+#include "tessera/base/math.hpp"
 #include "tessera/kernels/needs.hpp"
 
 namespace tessera::testing {
@@ -31,6 +32,12 @@ class Mirror {
   }
   void out(View& view, std::int64_t rows, std::int64_t columns) {
     view.data = write(view.data, bytes_of(view, rows, columns));
+  }
+  /// Reads the copies of an operand [rows, columns] with what surrounds them.
+  void in(Fp8Operand& operand, std::int64_t rows, std::int64_t columns) {
+    in(operand.view, round_up(rows, kFp8Pad), operand.view.stride);
+    in(operand.turned, round_up(columns, kFp8Pad), operand.turned.stride);
+    operand.factor = read(operand.factor, sizeof(float));
   }
   void out(GradientView& gradient, std::int64_t rows, std::int64_t columns) { out(gradient.view, rows, columns); }
   void out(PartialSums& sums, std::int64_t columns) { sums.data = write(sums.data, sums.rows * columns * 4); }
@@ -142,13 +149,23 @@ class MirroredKernels final : public Kernels {
     kernels_.norm_backward(stream, a);
     m.finish();
   }
-  void to_fp8(Stream& stream, const Fp8Arguments& a) override { kernels_.to_fp8(stream, a); }
+  void to_fp8(Stream& stream, const Fp8Arguments& arguments) override {
+    Mirror m(device_, stream);
+    Fp8Arguments a = arguments;
+    m.in(a.input, a.rows, a.columns);
+    m.out(a.output, round_up(a.rows, kFp8Pad), a.output.stride);
+    m.out(a.turned, round_up(a.columns, kFp8Pad), a.turned.stride);
+    a.factor = m.write(a.factor, 2 * sizeof(float));
+    kernels_.to_fp8(stream, a);
+    m.finish();
+  }
   void linear_forward(Stream& stream, const LinearForward& arguments) override {
     Mirror m(device_, stream);
     LinearForward a = arguments;
     m.in(a.input, a.tokens, a.in), weight(m, a.weight, a.layout, a.in, a.out), m.in(a.bias, 1, a.out);
     m.in(a.residual, a.tokens, a.out), m.out(a.output, a.tokens, a.out), m.out(a.activated, a.tokens, a.out);
     m.in(a.dropout);
+    m.in(a.input8, a.tokens, a.in), weight(m, a.weight8, a.layout, a.in, a.out);
     kernels_.linear_forward(stream, a);
     m.finish();
   }
@@ -160,6 +177,8 @@ class MirroredKernels final : public Kernels {
     m.in(a.output_gradient, a.tokens, a.out), m.in(a.before_gelu, a.tokens, a.in);
     m.out(a.input_gradient, a.tokens, a.in), m.out(a.output_gradient_sums, a.out);
     m.out(a.weight_gradient, in_out ? a.in : a.out, in_out ? a.out : a.in), m.out(a.bias_gradient, 1, a.out);
+    m.in(a.input8, a.tokens, a.in), weight(m, a.weight8, a.layout, a.in, a.out);
+    m.in(a.gradient8, a.tokens, a.out);
     kernels_.linear_backward(stream, a);
     m.finish();
   }
@@ -346,8 +365,10 @@ class MirroredKernels final : public Kernels {
     m.finish();
   }
 
-  static void weight(Mirror& m, ConstView& view, WeightLayout layout, std::int64_t in, std::int64_t out) {
-    layout == WeightLayout::in_out ? m.in(view, in, out) : m.in(view, out, in);
+  /// Of a view or an operand in fp8.
+  template <class Weight>
+  static void weight(Mirror& m, Weight& weight, WeightLayout layout, std::int64_t in, std::int64_t out) {
+    layout == WeightLayout::in_out ? m.in(weight, in, out) : m.in(weight, out, in);
   }
 
   tessera::Device& device_;

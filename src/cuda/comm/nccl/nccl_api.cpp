@@ -56,7 +56,9 @@ ncclDataType_t nccl_type(DType dtype) {
     case DType::int64:
       return ncclInt64;
     case DType::byte:
-      return ncclInt8;
+    case DType::e4m3:
+    case DType::e5m2:
+      return ncclInt8;  // it is only moved
   }
   throw InternalError("NCCL has no type {}", static_cast<int>(dtype));
 }

@@ -1,0 +1,178 @@
+// Operands of linears in fp8: their largest magnitude, then what they are by its scale, as they lie and transposed in
+// one read.
+
+#include "cuda/kernels/cuda_kernels.hpp"
+#include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/packs.cuh"
+#include "tessera/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr unsigned kThreads = 256, kWarps = kThreads / 32;
+constexpr std::uint32_t kInfinity = 0x7f800000u;
+
+/// The bits of magnitudes have the order of the magnitudes; those of infinity and NaN are above all others.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    largest_magnitude_kernel(Rows<const T> input, std::int64_t rows, std::int64_t columns, unsigned* largest,
+                             bool aligned) {
+  constexpr int kTogether = 4;  // packs whose loads are under way together
+  __shared__ __align__(16) unsigned of_warp[kWarps];
+  const auto packs = static_cast<unsigned>((columns + kPack - 1) / kPack);
+  const std::int64_t all = rows * packs, step = std::int64_t{gridDim.x} * kThreads;
+  unsigned most = 0;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; first < all; first += kTogether * step) {
+    StoredPack<T> x[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const std::int64_t index = first + i * step;  // below 2^31 while it counts
+      const auto row = static_cast<unsigned>(index) / packs;
+      const std::int64_t column = static_cast<std::int64_t>(static_cast<unsigned>(index) % packs) * kPack;
+      x[i] = load_pack(input.at(row, column), index < all ? columns - column : 0, aligned);
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) most = max(most, __float_as_uint(x[i][j]) & 0x7fffffffu);
+    }
+  }
+  for (int half = 16; half >= 1; half /= 2) most = max(most, __shfl_xor_sync(kAllLanes, most, half));
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = most;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+#pragma unroll
+  for (unsigned warp = 1; warp < kWarps; ++warp) most = max(most, of_warp[warp]);
+  atomicMax(largest, most);  // the order leaves no trace
+}
+
+/// The codes of two numbers, `low` in the lower byte: to nearest even, what is too large becomes the largest.
+template <Fp8 Type>
+__device__ __forceinline__ unsigned codes_of(float low, float high) {
+  std::uint16_t codes = 0;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  if constexpr (Type == Fp8::e4m3)
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+#else
+  asm volatile("trap;");  // such a GPU is refused
+#endif
+  return codes;
+}
+
+constexpr int kSide = 128;         ///< of a tile, numbers
+constexpr int kWords = kSide / 4;  ///< of a tile's row
+constexpr int kUnit = 16;          ///< codes that are loaded and stored together
+constexpr int kUnits = kSide / kUnit;
+
+/// Transposes 4 x 4 bytes: word i of `x` is a row.
+__device__ __forceinline__ void transpose_bytes(unsigned (&x)[4]) {
+  const unsigned low01 = __byte_perm(x[0], x[1], 0x5140), high01 = __byte_perm(x[0], x[1], 0x7362);
+  const unsigned low23 = __byte_perm(x[2], x[3], 0x5140), high23 = __byte_perm(x[2], x[3], 0x7362);
+  x[0] = __byte_perm(low01, low23, 0x5410), x[1] = __byte_perm(low01, low23, 0x7632);
+  x[2] = __byte_perm(high01, high23, 0x5410), x[3] = __byte_perm(high01, high23, 0x7632);
+}
+
+/// A block makes a tile of 128 x 128. Its copy in shared memory is turned by a unit every 16 rows, so that threads that
+/// read down its columns do not meet in a bank. What is beyond the matrix becomes zeros.
+template <class T, Fp8 Type>
+__global__ void __launch_bounds__(kThreads)
+    to_fp8_kernel(Rows<const T> input, std::int64_t rows, std::int64_t columns, const unsigned* largest, float* factor,
+                  Rows<std::uint8_t> output, Rows<std::uint8_t> turned, bool aligned) {
+  constexpr int kEach = kSide * kUnits / static_cast<int>(kThreads);  // units of a thread
+  constexpr float kLargest = largest_of(Type);
+  __shared__ __align__(16) unsigned tile[kSide * kWords];
+  const float magnitude = __uint_as_float(*largest);
+  const float scale = magnitude > 0 ? fminf(__fdiv_rn(kLargest, magnitude), 0x1p126f) : 1.0f;
+  if (blockIdx.x == 0 && threadIdx.x == 0)
+    *factor = *largest < kInfinity ? __frcp_rn(scale) : __uint_as_float(0x7fc00000u);
+  const auto across = static_cast<unsigned>((columns + kSide - 1) / kSide);
+  const std::int64_t first_row = std::int64_t{blockIdx.x / across} * kSide;
+  const std::int64_t first_column = std::int64_t{blockIdx.x % across} * kSide;
+  const std::int64_t end_row = (rows + kFp8Pad - 1) / kFp8Pad * kFp8Pad;
+  const std::int64_t end_column = (columns + kFp8Pad - 1) / kFp8Pad * kFp8Pad;
+
+  StoredPack<T> x[kEach][2];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const unsigned unit = i * kThreads + threadIdx.x;
+    const std::int64_t row = first_row + unit / kUnits, column = first_column + unit % kUnits * kUnit;
+    const std::int64_t left = row < rows ? columns - column : 0;
+    x[i][0] = load_pack(input.at(row, column), left, aligned);
+    x[i][1] = load_pack(input.at(row, column + kPack), left - kPack, aligned);
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const unsigned unit = i * kThreads + threadIdx.x, tile_row = unit / kUnits;
+    Bytes16 codes;
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+      const StoredPack<T>& from = x[i][word / 2];
+      const int j = word % 2 * 4;
+      const unsigned low = codes_of<Type>(__fmul_rn(from[j], scale), __fmul_rn(from[j + 1], scale));
+      codes.word[word] = low | codes_of<Type>(__fmul_rn(from[j + 2], scale), __fmul_rn(from[j + 3], scale)) << 16;
+    }
+    const std::int64_t row = first_row + tile_row, column = first_column + unit % kUnits * kUnit;
+    if (output.data != nullptr && row < end_row && column < end_column) store16(output.at(row, column), codes);
+    const unsigned place = (unit % kUnits + tile_row / kUnit) % kUnits;
+    *reinterpret_cast<Bytes16*>(tile + tile_row * kWords + place * 4) = codes;
+  }
+  if (turned.data == nullptr) return;
+  __syncthreads();
+  // A thread transposes 16 rows of four columns.
+  static_assert(kUnits * kWords == static_cast<int>(kThreads));
+  const unsigned group = threadIdx.x % kUnits, word = threadIdx.x / kUnits;
+  Bytes16 columns_of[4];
+#pragma unroll
+  for (int part = 0; part < 4; ++part) {
+    unsigned four[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) four[i] = tile[(group * kUnit + part * 4 + i) * kWords + (word + 4 * group) % kWords];
+    transpose_bytes(four);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) columns_of[i].word[part] = four[i];
+  }
+  const std::int64_t row = first_row + group * kUnit;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const std::int64_t column = first_column + word * 4 + i;
+    if (row < end_row && column < end_column) store16(turned.at(column, row), columns_of[i]);
+  }
+}
+
+template <Fp8 Type>
+void convert_to_fp8(cudaStream_t stream, const Fp8Arguments& a, const unsigned* largest) {
+  const std::int64_t tiles = ceil_div(a.rows, kSide) * ceil_div(a.columns, kSide);
+  with_float_type(a.input.dtype, [&]<class T>() {
+    launch(stream, blocks_for(tiles, 1), dim3(kThreads), 0, to_fp8_kernel<T, Type>, rows_of<T>(a.input), a.rows,
+           a.columns, largest, a.factor, rows_of<std::uint8_t>(a.output), rows_of<std::uint8_t>(a.turned),
+           is_aligned(a.input));
+  });
+}
+
+}  // namespace
+
+void CudaKernels::to_fp8(Stream& stream, const Fp8Arguments& a) {
+  constexpr std::int64_t kMostBlocks = 2048;
+  cudaStream_t s = cuda_stream(stream);
+  TESSERA_ASSERT(is_aligned(a.factor) && is_aligned(a.output) && is_aligned(a.turned),
+                 "fp8 copies of [{}, {}] at unaligned places", a.rows, a.columns);
+  const std::int64_t packs = checked_multiply(a.rows, ceil_div(a.columns, kPack));
+  TESSERA_ASSERT(packs < (std::int64_t{1} << 31), "a matrix of {} x {} in fp8", a.rows, a.columns);
+  auto* const largest = reinterpret_cast<unsigned*>(a.factor + 1);
+  fill_zero(stream, largest, sizeof *largest);
+  with_float_type(a.input.dtype, [&]<class T>() {
+    dim3 grid = blocks_for(packs, kThreads);
+    grid.x = std::min<unsigned>(grid.x, kMostBlocks);
+    launch(s, grid, dim3(kThreads), 0, largest_magnitude_kernel<T>, rows_of<T>(a.input), a.rows, a.columns, largest,
+           is_aligned(a.input));
+  });
+  if (a.type == Fp8::e4m3)
+    convert_to_fp8<Fp8::e4m3>(s, a, largest);
+  else
+    convert_to_fp8<Fp8::e5m2>(s, a, largest);
+}
+
+}  // namespace tessera
