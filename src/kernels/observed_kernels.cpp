@@ -39,31 +39,39 @@ class ObservedKernels final : public Kernels {
   }
 
   void to_fp8(Stream& stream, const Fp8Arguments& a) override {
-    observe(other("to fp8", matrix(a.rows, a.columns), moves(3 * a.rows * a.columns, a.input.dtype), a.input.dtype),
-            [&] { inner_->to_fp8(stream, a); });
+    const std::int64_t n = a.rows * a.columns;
+    double bytes = bytes_of(2 * n, a.input.dtype);  // once for the largest magnitude
+    if (a.output) bytes += bytes_of(n, a.output.dtype);
+    if (a.turned) bytes += bytes_of(n, a.turned.dtype);
+    observe(other("to fp8", matrix(a.rows, a.columns), {0, bytes}, a.input.dtype), [&] { inner_->to_fp8(stream, a); });
   }
 
   void linear_forward(Stream& stream, const LinearForward& a) override {
     observe({"linear forward",
-             fmt::format("{} to {}{}{}", matrix(a.tokens, a.in), a.out, a.activated ? ", gelu" : "",
-                         a.residual ? ", residual" : ""),
+             fmt::format("{} to {}{}{}{}", matrix(a.tokens, a.in), a.out, a.activated ? ", gelu" : "",
+                         a.residual ? ", residual" : "", is_packed(a.input8) ? ", fp8" : ""),
              KernelGroup::linear,
              cost_of(a),
              a.input.dtype,
              {a.tokens, a.in, a.out},
-             static_cast<bool>(a.activated)},
+             static_cast<bool>(a.activated),
+             false,
+             is_packed(a.input8)},
             [&] { inner_->linear_forward(stream, a); });
   }
 
   void linear_backward(Stream& stream, const LinearBackward& a) override {
     const char* half = !a.weight_gradient ? ", input" : !a.input_gradient ? ", weight" : "";
     observe({"linear backward",
-             fmt::format("{} to {}{}{}", matrix(a.tokens, a.in), a.out, a.before_gelu ? ", gelu" : "", half),
+             fmt::format("{} to {}{}{}{}", matrix(a.tokens, a.in), a.out, a.before_gelu ? ", gelu" : "", half,
+                         is_packed(a.gradient8) ? ", fp8" : ""),
              KernelGroup::linear,
              cost_of(a),
              a.output_gradient.dtype,
              {a.tokens, a.in, a.out},
-             static_cast<bool>(a.before_gelu)},
+             static_cast<bool>(a.before_gelu),
+             false,
+             is_packed(a.gradient8)},
             [&] { inner_->linear_backward(stream, a); });
   }
 
@@ -182,6 +190,7 @@ class ObservedKernels final : public Kernels {
     const char* const gelu = a.activation == GateActivation::gelu ? ", gelu" : "";
     return other(name, matrix(a.tokens, a.width) + gelu, cost_of(a), a.gate.dtype);
   }
+  static bool is_packed(const Fp8Operand& operand) { return operand && size_of(operand.view.dtype) == 1; }
   static KernelCost moves(std::int64_t elements, DType dtype) { return {0, bytes_of(elements, dtype)}; }
   static KernelCall call_of(const HeadArguments& a) {
     return {a.training() ? "head, all" : "head loss",

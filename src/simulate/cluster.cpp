@@ -108,6 +108,7 @@ constexpr Key kSlowdown[] = {
     number_key<&Cluster::untimed_matmuls>("untimed_matmuls"),
     number_key<&Cluster::deterministic_attention>("deterministic_attention"),
     number_key<&Cluster::documents_attention>("documents_attention"),
+    number_key<&Cluster::fp8_matmuls>("fp8_matmuls"),
 };
 
 void read_key(std::span<const Key> keys, const Setting& setting, Cluster& cluster) {
@@ -221,6 +222,7 @@ std::string price_name(const KernelCall& call) {
   std::string_view name = call.name;
   if (name == "head, all") name = "head";
   if (name == "rotary backward") name = "rotary";
+  if (name == "to fp8") name = "cast";  // memory limits both
   return fmt::format("{}{}.{}", name, call.has_gelu ? " gelu" : "", name_of(call.dtype));
 }
 

@@ -86,6 +86,7 @@ class Pricing {
     }
     const bool is_matmul = call.group != KernelGroup::other && call.group != KernelGroup::attention;
     if (is_matmul && is_untimed()) share *= cluster_.untimed_matmuls;
+    if (call.is_fp8) share *= cluster_.fp8_matmuls;
     if (call.name == "attention backward" && attention_of(call) == GpuAttention::deterministic_cudnn)
       share *= cluster_.deterministic_attention;
     if (call.group == KernelGroup::attention && schedule_.model.most_documents > 0 &&

@@ -158,6 +158,27 @@ TEST_CASE("On a GPU a deterministic step has its prices of attention backward, a
   CHECK(seconds_apart(GpuAttention::own) == own);
 }
 
+TEST_CASE("Linears in fp8 have their factor on a GPU, and its conversions are priced by their bytes") {
+  const auto seconds = [](DeviceKind device, bool in_fp8, double factor) {
+    SchedulePolicy policy;
+    policy.strategy = Strategy::ddp, policy.compute = policy.reduce = DType::bf16;
+    if (in_fp8) policy.fp8 = Fp8Linears{};
+    const PlannedRun run = planned("nano", policy, 1, 2, 32, device);
+    Cluster cluster = machine_of({});
+    cluster.device = device, cluster.fp8_matmuls = factor;
+    for (const char* direction : {"forward", "backward"}) {
+      const std::string name = fmt::format("attention {}.bf16", direction);
+      cluster.prices["own " + name] = cluster.prices[name];
+    }
+    return predict(run.schedule, run.plan, {}, cluster).step_seconds;
+  };
+  const double exact = seconds(DeviceKind::cuda, false, 0.5), slow = seconds(DeviceKind::cuda, true, 1);
+  CHECK(exact == Approx(seconds(DeviceKind::cuda, false, 1)));
+  CHECK(slow > exact);
+  CHECK(seconds(DeviceKind::cuda, true, 0.5) < 0.95 * slow);
+  CHECK(seconds(DeviceKind::cpu, true, 0.5) == Approx(seconds(DeviceKind::cpu, true, 1)));
+}
+
 TEST_CASE("A missing price is named with its file") {
   const PlannedRun run = planned("nano", Strategy::ddp, 2);
   Cluster cluster = machine_of({});

@@ -25,6 +25,7 @@ struct KernelCall {
   std::array<std::int64_t, 3> sizes{};
   bool has_gelu = false;    ///< a linear: takes GELU, or its gradient, along
   bool has_window = false;  ///< attention
+  bool is_fp8 = false;      ///< a linear of a GPU: multiplies 8-bit floats
 };
 
 class KernelObserver {
