@@ -28,3 +28,31 @@ TEST_CASE("The kernels of a step have the FLOPs that the model declares, under e
     }
   }
 }
+
+TEST_CASE(
+    "A GPU converts each operand of a linear in fp8 once forward and once backward, in all copies that are read") {
+  SchedulePolicy policy;
+  policy.strategy = Strategy::ddp, policy.compute = policy.reduce = DType::bf16, policy.fp8 = Fp8Linears{};
+  const PlannedRun run = planned("nano", policy, 1, 2, 32, DeviceKind::cuda);
+  std::int64_t calls = 0, linears = 0;
+  double bytes = 0, expected = 0;
+  const auto kernels = kernels_of(run.schedule, run.plan, {});
+  for (const Play& play : run.schedule.step) {
+    for (const OperationId id : run.schedule.segments[play.segment].operations()) {
+      for (const KernelCall& call : kernels[id]) {
+        if (call.name == "to fp8") ++calls, bytes += call.cost.bytes;
+      }
+    }
+  }
+  for (const Part& part : run.schedule.model.parts) {
+    for (const Layer& layer : part.layers) {
+      if (!layer.is_fp8) continue;
+      ++linears;
+      // Two passes over bf16, and a byte for each copy: of d output two, as it lies and transposed.
+      expected += 5.0 * static_cast<double>(2 * layer.in * layer.out + 2 * layer.rows * layer.in);
+      expected += 6.0 * static_cast<double>(layer.rows * layer.out);
+    }
+  }
+  CHECK(calls == 5 * linears);
+  CHECK(bytes == expected);
+}
