@@ -44,7 +44,8 @@ struct World {
   std::map<std::int64_t, Meeting> starting;
   std::map<int, std::vector<std::int64_t>> issued;  ///< per device: numbers of groups, in order
   std::map<int, std::set<std::int64_t>> joined;     ///< per device
-  std::map<const emulator::Capture*, std::size_t> last_captured;
+  /// By who owns the capture, because a later one may lie at the same address.
+  std::map<std::weak_ptr<emulator::Capture>, std::size_t, std::owner_less<>> last_captured;
 };
 
 // Never destroyed, because watchdogs may still look at it while the process ends.
@@ -72,9 +73,10 @@ void order_in_capture(cudaStream_t stream) {
   const char* const ordered = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
   if (stream->capture == nullptr || ordered == nullptr || std::strcmp(ordered, "1") != 0) return;
   const std::lock_guard lock(world().lock);
-  const auto last = world().last_captured.find(stream->capture.get());
+  std::erase_if(world().last_captured, [](const auto& one) { return one.first.expired(); });
+  const auto last = world().last_captured.find(stream->capture);
   if (last != world().last_captured.end()) stream->frontier.push_back(last->second);
-  world().last_captured[stream->capture.get()] = stream->capture->nodes.size();
+  world().last_captured[stream->capture] = stream->capture->nodes.size();
 }
 
 /// Runs `work` in the stream, as this communicator's next operation.

@@ -155,8 +155,8 @@ TEST_CASE("staged collectives go between graphs: the same bits as eagerly, whate
 TEST_CASE("NCCL in graphs has the bits of the staged backend") {
   const GpuCount gpus(2);
   Options options = gpu_options();
-  options.train.micro_batch = 1;
-  options.shard.strategy = Strategy::zero3;
+  options.train.micro_batch = 1, options.train.accumulation = 2;
+  options.shard.strategy = GENERATE(Strategy::ddp, Strategy::zero3);
   const Architecture architecture = tiny_gpt2();
   const RunOutcome staged = train_locally(options, architecture, 2, 2);
   options.comm.backend = CommBackend::nccl;
