@@ -351,7 +351,7 @@ class Sweeps(Jobs):
         self.assertEqual(self.states(), dict.fromkeys(self.names, "done"), self.outputs())
         rows = [self.row(name) for name in self.names]
         for before, row in zip(rows, rows[1:]):
-            self.assertLessEqual(before["ended"], row["started"])
+            self.assertLessEqual(before["updated_unix"], row["started_unix"])
             self.assertEqual(SlurmJob(row["job"]).facts()["OverSubscribe"], "NO")
         cores = {name: (self.folder / f"runs/demo/{name}.cores").read_text().split() for name in self.names}
         self.assertEqual(cores, {"a": ["1", "2", "2"], "b": ["1", "2", "2"], "nodes": ["2", "2", "4"]})
