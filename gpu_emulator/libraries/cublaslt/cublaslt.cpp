@@ -102,8 +102,9 @@ Own& own(Handle handle) {
 
 std::uint64_t shape_of(const Description& d, const Layout& a, const Layout& b, const Layout& c) {
   std::uint64_t sum = 17;
-  for (const std::int64_t x : {std::int64_t{d.rounds_to_tf32}, std::int64_t{d.transpose_a}, std::int64_t{d.transpose_b},
-                               std::int64_t{d.epilogue}, d.auxiliary_stride, std::int64_t{d.fast_accumulation}}) {
+  for (const std::int64_t x :
+       {std::int64_t{d.rounds_to_tf32}, std::int64_t{d.transpose_a}, std::int64_t{d.transpose_b},
+        std::int64_t{d.epilogue} | std::int64_t{d.fast_accumulation} << 32, d.auxiliary_stride}) {
     sum = sum * 1099511628211ull + static_cast<std::uint64_t>(x);
   }
   for (const Layout* l : {&a, &b, &c}) {
