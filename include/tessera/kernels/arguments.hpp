@@ -147,7 +147,7 @@ struct LinearBackward {
   GradientView bias_gradient;        ///< [out]: the sum of output_gradient's rows
   Fp8Operand input8 = {}, weight8 = {}, gradient8 = {};  ///< as in LinearForward, of those that matmuls read
   float scale = 1;                                       ///< forward's
-  /// The input was dropped out on its way to this linear alone, and what input_gradient gets has that mask
+  /// The input was dropped out on its way to this linear alone, and what input_gradient gets has that mask.
   Dropout input_dropout = {};
 };
 
