@@ -13,7 +13,7 @@ build=$PWD/build/arm
 
 may_run() {
   [[ $(id -u) -eq 0 ]] && unshare --mount true 2>/dev/null || { echo "arm: needs root and the right to mount"; return 1; }
-  jobs/setup.sh --packages mmdebstrap qemu-user-static g++-aarch64-linux-gnu iproute2 || return 1
+  jobs/setup.sh --packages mmdebstrap arch-test qemu-user-static g++-aarch64-linux-gnu iproute2 || return 1
   local kind=/proc/sys/fs/binfmt_misc
   [[ -e $kind/register ]] || mount -t binfmt_misc binfmt_misc "$kind" 2>/dev/null || { echo "arm: no binfmt_misc can be mounted"; return 1; }
   [[ -e $kind/qemu-aarch64 ]] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >"$kind/register"
