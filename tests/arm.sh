@@ -28,7 +28,8 @@ make_root() {
     grep -vxE 'g\+\+|cmake|ninja-build|ccache|pkg-config|git|python3-pandas|python3-matplotlib')
   archive=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' | sed -n 1p)
   echo "arm: making $root"
-  rm -rf "$root"
+  rm -rf "$root" "$root.part"
+  mkdir -p build
   mmdebstrap --quiet --architectures=arm64 --variant=apt --mode=root \
     --include="$(IFS=,; echo "${packages[*]},libc6-dev,libgomp1,binutils,busybox-static")" bookworm "$root.part" "$archive"
   for folder in usr/lib/aarch64-linux-gnu etc/alternatives; do
