@@ -63,12 +63,11 @@ make_toolkit() {
 
 # on_arm COMMAND...: in the root, which has this folder at the same path.
 on_arm() {
-  mkdir -p "$root$PWD"
   # shellcheck disable=SC2016
   unshare --mount bash -c '
     set -e
-    mount --bind "$2" "$1$2"
     mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/tmp"
+    mkdir -p "$1$2" && mount --bind "$2" "$1$2"
     exec chroot "$1" /usr/bin/env -C "$2" OMP_PROC_BIND=false TESSERA_QUICK=1 "${@:3}"
   ' arm "$root" "$PWD" "$@"
 }
