@@ -82,7 +82,11 @@ TEST_CASE("Files of rows that cannot be read are refused by name") {
   CHECK_THAT(error_of<IoError>([&] { rows_read(file); }),
              Contains("a.parquet is not read on after row 1") && Contains("ended before it answered"));
   const test::FakeVariable none("TESSERA_PYTHON", "/no/python");
+#ifdef __aarch64__  // qemu-user forks where posix_spawn shares memory, so that it cannot say that nothing was started
+  CHECK_THAT(error("{}"), Contains("but /no/python "));
+#else
   CHECK_THAT(error("{}"), Contains("but /no/python cannot be started"));
+#endif
 }
 
 TEST_CASE("A missing pyarrow is said before anything is read") {
