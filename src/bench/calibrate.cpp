@@ -76,9 +76,7 @@ void add_kernels(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster
 void add_host(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster) {
   const auto host = make_cpu_device();
   const auto stream = host->make_caller_stream("host");
-  LadderSizes of_host = sizes;
-  of_host.memory = std::min(sizes.memory, sizes.elements.back() * size_of(DType::fp32));  // each rank has its own
-  KernelLadder ladder(*host, bench.compute->kernels(Queue::host), of_host);
+  KernelLadder ladder(*host, bench.compute->kernels(Queue::host), host_sizes(sizes));
   std::vector<PricedCalls> calls = ladder.of_host(DType::fp32);
   append(calls, ladder.of_host(DType::bf16));
   add_shared_prices(bench, *host, *stream, calls, sizes.seconds / 8, cluster);

@@ -101,10 +101,11 @@ struct Repeated {
   }
 };
 
-/// Returns how much longer a work takes while another one runs on its own stream. Collective.
-double slowdown(MeasuredRank& bench, StreamWork of, StreamWork under) {
-  const auto front = bench.device->make_stream("front"), back = bench.device->make_stream("back");
-  StreamClock clock(*bench.device, *front), other_clock(*bench.device, *back);
+/// Returns how much longer a work of `device` takes while another one runs on a stream of the rank's device.
+/// Collective.
+double slowdown(MeasuredRank& bench, Device& device, StreamWork of, StreamWork under) {
+  const auto front = device.make_stream("front"), back = bench.device->make_stream("back");
+  StreamClock clock(device, *front), other_clock(*bench.device, *back);
   Repeated work{std::move(of)}, other{std::move(under)};
   const auto median_of = [&](std::int64_t others) {
     std::vector<double> seconds;
@@ -135,16 +136,23 @@ void add_slowdowns(MeasuredRank& bench, const LadderSizes& sizes, Cluster& clust
   const std::int64_t bytes = sizes.messages.back();
   const auto host = bench.device->allocate(MemoryKind::pinned, bytes);
   const auto memory = bench.device->allocate(MemoryKind::device, bytes);
-  cluster.compute_under_copies =
-      slowdown(bench, matmul, [&](Stream& s) { bench.device->copy(s, host->data(), memory->data(), bytes); });
+  const StreamWork copy = [&](Stream& s) { bench.device->copy(s, host->data(), memory->data(), bytes); };
+  cluster.compute_under_copies = slowdown(bench, *bench.device, matmul, copy);
+  if (traits_of(cluster.device).has_own_memory) {
+    const auto cores = make_cpu_device();
+    KernelLadder of_cores(*cores, bench.compute->kernels(Queue::host), host_sizes(sizes));
+    std::vector<PricedCalls> updates = of_cores.of_host(DType::fp32);
+    const auto adamw = std::ranges::find(updates, "host adamw.fp32", &PricedCalls::name);
+    cluster.host_under_copies = slowdown(bench, *cores, adamw->calls.back(), copy);
+  }
   if (bench.context.size() == 1) return;
   Talk talk(bench, Group::world, bytes);
   const auto elements = bytes / size_of(DType::fp32) / bench.context.size();
   const StreamWork gather = [&](Stream& s) {
     talk.contender.communicator->all_gather(s, talk.contender.buffer, elements, DType::fp32);
   };
-  cluster.compute_under_collectives = slowdown(bench, matmul, gather);
-  cluster.collectives_under_compute = slowdown(bench, gather, matmul);
+  cluster.compute_under_collectives = slowdown(bench, *bench.device, matmul, gather);
+  cluster.collectives_under_compute = slowdown(bench, *bench.device, gather, matmul);
 }
 
 namespace {

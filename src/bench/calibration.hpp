@@ -47,10 +47,17 @@ struct MeasuredRank {
 
 /// Measures collectives of a group, by the bytes that a rank sends; nothing for a group of one.
 void add_collectives(MeasuredRank& bench, Group group, const LadderSizes& sizes, Cluster& cluster);
-/// Measures how much a matmul and a gather slow each other down, and copies a matmul.
+/// Measures how much a matmul and a gather slow each other down, and copies a matmul and
+/// the host's update.
 void add_slowdowns(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster);
 /// Measures what the host does between operations, segments and steps.
 void add_host_times(MeasuredRank& bench, Cluster& cluster);
+
+/// Returns the sizes for what the host runs, where each rank has memory of its own.
+inline LadderSizes host_sizes(LadderSizes sizes) {
+  sizes.memory = std::min(sizes.memory, sizes.elements.back() * size_of(DType::fp32));
+  return sizes;
+}
 
 inline void add_prices(MeasuredRank& bench, const std::vector<PricedCalls>& measured, Cluster& cluster) {
   for (const PricedCalls& one : measured) cluster.prices.insert_or_assign(one.name, price_of(bench.context, one));

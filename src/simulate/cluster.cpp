@@ -104,6 +104,7 @@ constexpr Key kMachine[] = {
 constexpr Key kSlowdown[] = {
     number_key<&Cluster::compute_under_collectives>("compute_under_collectives"),
     number_key<&Cluster::compute_under_copies>("compute_under_copies"),
+    number_key<&Cluster::host_under_copies>("host_under_copies"),
     number_key<&Cluster::collectives_under_compute>("collectives_under_compute"),
     number_key<&Cluster::untimed_matmuls>("untimed_matmuls"),
     number_key<&Cluster::deterministic_attention>("deterministic_attention"),

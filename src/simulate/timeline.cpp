@@ -13,7 +13,7 @@ struct Stretch {
   double begin = 0, end = 0;
 };
 
-/// The busy times of the streams that slow compute down, in the order in which they began.
+/// The busy times of the streams that slow other work down, in the order in which they began.
 class Disturbance {
  public:
   explicit Disturbance(double factor) : factor_(factor) {}
@@ -52,6 +52,7 @@ class QueuePlay {
                                 copies_in_steps(schedule))),
         collectives_(rules.compute_under_collectives),
         copies_(rules.compute_under_copies),
+        host_under_copies_(rules.host_under_copies),
         ends_(schedule.operations.size()) {}
 
   Timeline play() {
@@ -107,17 +108,27 @@ class QueuePlay {
       if (!rules_.runs_ahead) add_host(rules_.issue);
       for (const OperationId other : waits_of(schedule_, id)) begin = std::max(begin, ends_[other]);
     }
-    const double end =
-        on_compute(op) ? copies_.end_of(begin, collectives_.end_of(begin, time.seconds) - begin) : begin + time.seconds;
+    const double end = end_of(op, begin, time.seconds);
     if (on_compute(op)) {
       book(category, end - begin);
     } else {
-      (schedule_.communicates(op) ? collectives_ : copies_).add({begin, end - time.asleep});
+      disturb(op, {begin, end - time.asleep});
     }
     timeline_.operations[static_cast<std::size_t>(category)] += end - begin;
     if (op.queue == Queue::host && rules_.runs_ahead) issued_ = worked_ = end;  // it works where it hands over
     timeline_.spans.push_back({id, play, stream, begin, end});
     free = ends_[id] = end;
+  }
+
+  /// Returns when work that begins at `begin` ends among what disturbs it.
+  double end_of(const Operation& op, double begin, double seconds) {
+    if (on_compute(op)) return copies_.end_of(begin, collectives_.end_of(begin, seconds) - begin);
+    return op.queue == Queue::host ? host_under_copies_.end_of(begin, seconds) : begin + seconds;
+  }
+
+  void disturb(const Operation& op, Stretch busy) {
+    (schedule_.communicates(op) ? collectives_ : copies_).add(busy);
+    if (copied_bytes(schedule_, op) > 0) host_under_copies_.add(busy);
   }
 
   /// Lets compute wait for what an operation needs; the time is booked to what it waits for.
@@ -149,7 +160,7 @@ class QueuePlay {
   std::array<double, kQueues> free_{};  ///< by stream: the end of its last operation
   double issued_ = 0, worked_ = 0;      ///< when the host has handed over, and was done with work of its own
   bool replays_ = false;                ///< the segment in play
-  Disturbance collectives_, copies_;
+  Disturbance collectives_, copies_, host_under_copies_;
   IndexedVector<OperationId, double> ends_;
   Timeline timeline_;
 };

@@ -38,7 +38,8 @@ Cluster example() {
   c.ranks_per_node = 8, c.threads = 16;
   c.peak = {{"bf16", 7.5e14}, {"fp32", 5.1e13}};
   c.issue = 4.5e-6, c.segment = 2e-5, c.step = 1e-4;
-  c.compute_under_collectives = 1.05, c.compute_under_copies = 1.01, c.collectives_under_compute = 1.2;
+  c.compute_under_collectives = 1.05, c.compute_under_copies = 1.01, c.collectives_under_compute = 1.2,
+  c.host_under_copies = 1.6;
   PriceTable linear({{PriceAxis::size0, {128, 16384}}, {PriceAxis::size1, {64, 128, 4096}}, {PriceAxis::size2, {1600}}},
                     {1e-6, 2e-6, 3e-5, 1.5e-5, 2.25e-4, 0.125});
   linear.uncertainty = 0.035;
@@ -74,6 +75,7 @@ TEST_CASE("a cluster file reads back as it was written") {
   CHECK(c.step == 1e-4);
   CHECK(c.compute_under_collectives == 1.05);
   CHECK(c.compute_under_copies == 1.01);
+  CHECK(c.host_under_copies == 1.6);
   CHECK(c.collectives_under_compute == 1.2);
   REQUIRE(c.prices.size() == written.prices.size());
   for (const auto& [name, table] : written.prices) {

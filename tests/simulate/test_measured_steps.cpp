@@ -67,7 +67,7 @@ const std::vector<MeasuredStep>& measured_steps() {
       {h100, "qwen2-1.5b", {ddp, "--train.micro_batch=32", own}, 0.594},
       {h100, "qwen2-1.5b", {ddp, "--train.micro_batch=16", "--train.accumulation=8", own}, 2.37},
       // Measured too, but not here: Muon at Qwen3 0.6B (predicted 6.2% too slow), and three steps with offload, on
-      // another host than that of the prices (predicted 7.7 to 18% too fast).
+      // another host than that of the prices (predicted 5.3 to 13% too fast).
       {h100, "qwen3-1.7b", qwen3, 0.409},
       {h100, "gpt2-774m", {ddp, "--train.micro_batch=24"}, 0.238},
       {h100, "qwen2-0.5b", qwen2, 0.827},

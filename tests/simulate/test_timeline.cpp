@@ -125,6 +125,31 @@ TEST_CASE("A GPU's forward goes on while its host updates the units that are use
   CHECK(sum_of(s, [](const Operation& op) { return op.queue == Queue::host; }) > 0);
 }
 
+TEST_CASE("A GPU's host updates more slowly while copies run, and only then") {
+  SchedulePolicy policy;
+  policy.offload = Offload::optimizer;
+  const StepSchedule s = build_schedule(toy_model({.layers = 4}), grid_for(Strategy::zero3, 1, 1, 0), policy);
+  QueueRules rules = parallel(true);
+  rules.host_under_copies = 2;
+  const auto host = [&](double copy) {
+    const auto seconds = [&](OperationId id) {
+      if (copied_bytes(s, s.operation(id)) > 0) return copy;
+      return s.operation(id).kind == OperationKind::update ? 1.0 : 0.0;
+    };
+    double updates = 0, copies = 0;
+    for (const TimelineSpan& span : play_in_time(s, seconds, rules).spans) {
+      if (s.operation(span.operation).queue == Queue::host) updates += span.end - span.begin;
+      if (copied_bytes(s, s.operation(span.operation)) > 0) copies += span.end - span.begin;
+    }
+    return std::pair(updates, copies);
+  };
+  const auto [alone, none] = host(0);
+  const auto [slowed, copies] = host(0.25);
+  CHECK(none == Approx(0));
+  CHECK(slowed > alone + 0.1);
+  CHECK(slowed <= alone + copies / 2 + 1e-9);  // a second of copies takes half a second's work from the host
+}
+
 TEST_CASE("On cores the thread that computes hands over, a GPU's host runs ahead") {
   // Free gathers but one: with prefetch it is in the list before a forward, and behind another one.
   const StepSchedule s = zero3(2);

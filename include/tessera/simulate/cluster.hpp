@@ -68,7 +68,8 @@ struct Cluster {
   double step = 0;     ///< seconds of the host between two steps
   /// Factors of time: compute under a collective, or under copies; collectives under compute.
   double compute_under_collectives = 1, compute_under_copies = 1, collectives_under_compute = 1;
-  double untimed_matmuls = 1;          ///< factor of matmuls whose algorithm the library chose by shape; GPU
+  double host_under_copies = 1;  ///< factor of the host's updates during copies, with which they share memory; GPU
+  double untimed_matmuls = 1;    ///< factor of matmuls whose algorithm the library chose by shape; GPU
   double deterministic_attention = 1;  ///< factor of the library's attention backward with the same bits; GPU
   double documents_attention = 1;      ///< factor of the library's attention where it keeps documents apart; GPU
   double fp8_matmuls = 1;              ///< factor of linears that multiply 8-bit floats; GPU

@@ -36,7 +36,7 @@ struct QueueRules {
   QueueMode queues = QueueMode::serial;
   bool replays = false;  ///< a GPU: segments are graphs, and the host issues nothing within them
   double issue = 0, segment = 0, step = 0;
-  double compute_under_collectives = 1, compute_under_copies = 1;
+  double compute_under_collectives = 1, compute_under_copies = 1, host_under_copies = 1;
 };
 
 /// An operation's time, in seconds.
