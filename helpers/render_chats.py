@@ -7,9 +7,9 @@ The first line of standard input is an object: `templates` ({"default": Jinja, p
 with the `line` of a template that does not compile.
 
 Each line after it is a conversation as JSON, with `messages`, `conversations`, or `prompt` and `completion`, and
-perhaps `system`, `tools` and `chat_template_kwargs`. Each is answered by a line: {"text": ..., "counts": [[begin,
-end, is_exact], ...]} with places in bytes of UTF-8, or {"error": clause}. A range that is not exact ends with the
-last special token in it, if it has one, which only the tokenizer knows.
+perhaps `system`, `tools` and `chat_template_kwargs`. Each is answered by a line: {"bytes": count, "counts": [[begin,
+end, is_exact], ...]} with places in bytes, and behind it the text, of so many bytes of UTF-8; or {"error": clause}.
+A range that is not exact ends with the last special token in it, if it has one, which only the tokenizer knows.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ import ctypes
 import datetime
 import json
 import os
+import resource
 import signal
 import sys
 
@@ -33,6 +34,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from one_by_one import Watch, Watched, leaves_nothing_behind  # noqa: E402
 
 LONGEST = 60  # seconds for a conversation
+MOST_MEMORY = 4 << 30  # bytes
 
 
 class Problem(Exception):
@@ -105,11 +107,23 @@ def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=F
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
+class Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
+    """Jinja2's sandbox, which remembers what it allows: it asks for types and names alone."""
+
+    is_safe = {}
+
+    def is_safe_attribute(self, obj, attr, value):
+        key = type(obj), attr
+        if key not in self.is_safe:
+            self.is_safe[key] = super().is_safe_attribute(obj, attr, value)
+        return self.is_safe[key]
+
+
 class Template:
     """A compiled template."""
 
     def __init__(self, source, tokens):
-        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        environment = Environment(
             trim_blocks=True, lstrip_blocks=True, extensions=[GenerationMarks, jinja2.ext.loopcontrols]
         )
         environment.filters["tojson"] = to_json
@@ -120,16 +134,19 @@ class Template:
             namespace=Namespace,
         )
         self.template = environment.from_string(source)
+        self.template.globals = dict(self.template.globals)  # is copied for each text
         self.keeps_loops_apart = leaves_nothing_behind(environment.parse(source))
         self.marks = environment.marks
         self.tokens = tokens
 
     def render(self, messages, others, prompts=False):
         """Returns the text of messages, with the generation prompt if `prompts`. `others`: the context beside them."""
+        context = {**self.tokens, "documents": None, **others, "messages": messages, "add_generation_prompt": prompts}
+        if not self.marks.is_used and isinstance(messages, list):
+            return self.template.render(context)
         self.marks.written, self.marks.ranges, self.marks.texts = 0, [], []
         blocks = []
-        context = {"documents": None, **others, "messages": messages, "add_generation_prompt": prompts}
-        for block in self.template.generate({**self.tokens, **context}):
+        for block in self.template.generate(context):
             blocks.append(block)
             self.marks.written += len(block)
         text = "".join(blocks)
@@ -205,7 +222,7 @@ class Renderer:
         sources = settings["templates"]
         self.templates = {name: Template(source, settings["tokens"]) for name, source in sources.items()}
         self.turns, self.counts = settings.get("turns", "all"), settings.get("counts", "assistant")
-        self.few_turns = 2  # which are rendered in any case
+        self.few_turns = 5  # which are rendered in any case
         self.prompt_only = settings.get("prompt_only", False)
 
     def answer(self, conversation):
@@ -218,6 +235,9 @@ class Renderer:
         marks = template.marks.ranges
         if not text:
             raise Problem("the template makes an empty text of this conversation")
+        contents = [message.get("content") for message in messages]
+        if any(isinstance(content, (list, dict)) and content and str(content) in text for content in contents):
+            raise Problem("the template takes only content that is a text, and writes other content as Python shows it")
         if self.prompt_only:
             return {"text": text, "counts": []}
         if self.counts == "all":
@@ -238,7 +258,7 @@ class Renderer:
         if self.turns == "last":
             turns = turns[-1:]
         known = {}
-        if len(turns) > self.few_turns:
+        if len(turns) > self.few_turns and template.keeps_loops_apart:
             known = self.beginnings(template, text, messages, context, turns[-1])
 
         def length(count, prompts=False):
@@ -264,7 +284,7 @@ class Renderer:
             watch = Watch(first, lambda: template.marks.written)
             try:
                 whole = template.render(Watched(watch), context, prompts)
-                borders = watch.borders() if template.keeps_loops_apart and (prompts or whole == text) else {}
+                borders = watch.borders() if prompts or whole == text else {}
                 middle = sorted(borders)[len(borders) // 2] if borders else 0  # is rendered all the same
                 part = template.render(messages[:middle], context, prompts) if borders else ""
             except Exception:
@@ -336,18 +356,18 @@ def end_with_parent():
 
 
 def answer_in_time(renderer, line):
-    """Returns the answer to a line, also where the template fails or does not end."""
+    """Returns the answer to a line and the text behind it, also where the template fails or does not end."""
     try:
         signal.setitimer(signal.ITIMER_REAL, LONGEST)
         answer = renderer.answer(json.loads(line))
-        answer["text"].encode()
-        return answer
+        text = answer["text"].encode()
+        return {"bytes": len(text), "counts": answer["counts"]}, text
     except Problem as problem:
-        return {"error": str(problem)}
+        return {"error": str(problem)}, b""
     except TooLong:
-        return {"error": f"the template takes more than {LONGEST} s for this conversation"}
+        return {"error": f"the template takes more than {LONGEST} s for this conversation"}, b""
     except Exception as error:  # a template may do anything
-        return {"error": f"the template fails on this conversation: {reason(error)}"}
+        return {"error": f"the template fails on this conversation: {reason(error)}"}, b""
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -356,14 +376,16 @@ def main():
     lines = sys.stdin.buffer
     out = sys.stdout.buffer
 
-    def say(answer):
-        out.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n")
+    def say(answer, text=b""):
+        out.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n" + text)
         out.flush()
 
     def stop(number, frame):
         raise TooLong
 
     end_with_parent()
+    with contextlib.suppress(ValueError):  # where less is allowed already
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     signal.signal(signal.SIGALRM, stop)
     try:
         renderer = Renderer(json.loads(lines.readline()))
@@ -371,7 +393,7 @@ def main():
         return say({"line": getattr(error, "lineno", None) or 0, "error": getattr(error, "message", reason(error))})
     say({})
     for line in lines:
-        say(answer_in_time(renderer, line))
+        say(*answer_in_time(renderer, line))
 
 
 if __name__ == "__main__":

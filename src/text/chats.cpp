@@ -126,13 +126,14 @@ ChatRenderer::ChatRenderer(const ChatForm& form) {
 ChatRenderer::~ChatRenderer() = default;
 
 RenderedChat ChatRenderer::render(std::string_view conversation) {
-  Json answer = ask(*helper_, conversation);
+  const Json answer = ask(*helper_, conversation);
   RenderedChat chat;
   if (answer.contains("error")) {
     chat.problem = shown(answer["error"].get<std::string>(), 400);
+    if (chat.problem.ends_with('.')) chat.problem.pop_back();
     return chat;
   }
-  chat.text = std::move(answer["text"].get_ref<std::string&>());
+  chat.text = helper_->bytes(answer["bytes"].get<std::size_t>());
   for (const Json& range : answer["counts"]) chat.counts.push_back({range[0], range[1], range[2]});
   return chat;
 }

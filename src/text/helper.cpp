@@ -81,19 +81,30 @@ void Helper::send_text(std::string_view text) {
 }
 
 std::string Helper::line() {
-  for (std::size_t searched = used_;;) {
-    if (const std::size_t end = buffer_.find('\n', searched); end != std::string::npos) {
-      std::string line = buffer_.substr(used_, end - used_);
-      used_ = end + 1;
+  for (std::size_t searched = 0;; receive()) {
+    if (const std::size_t end = buffer_.find('\n', used_ + searched); end != std::string::npos) {
+      std::string line = bytes(end - used_);
+      ++used_;
       return line;
     }
-    buffer_.erase(0, std::exchange(used_, 0));
-    searched = buffer_.size();
-    buffer_.resize(searched + (std::size_t{1} << 16));
-    const ssize_t got = ::recv(socket_.get(), buffer_.data() + searched, buffer_.size() - searched, 0);
-    buffer_.resize(searched + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got == 0 || (got < 0 && errno != EINTR)) throw IoError("{} ended before it answered", python_);
+    searched = buffer_.size() - used_;
   }
+}
+
+std::string Helper::bytes(std::size_t count) {
+  while (buffer_.size() - used_ < count) receive();
+  used_ += count;
+  return buffer_.substr(used_ - count, count);
+}
+
+/// Waits for what comes next, and lets go of what was used.
+void Helper::receive() {
+  buffer_.erase(0, std::exchange(used_, 0));
+  const std::size_t held = buffer_.size();
+  buffer_.resize(held + (std::size_t{1} << 16));
+  const ssize_t got = ::recv(socket_.get(), buffer_.data() + held, buffer_.size() - held, 0);
+  buffer_.resize(held + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  if (got == 0 || (got < 0 && errno != EINTR)) throw IoError("{} ended before it answered", python_);
 }
 
 }  // namespace tessera

@@ -23,9 +23,12 @@ class Helper {
   void send(std::string_view line);
   /// Returns the next line of an answer. IoError if the helper has ended.
   std::string line();
+  /// Returns so many bytes, which follow a line.
+  std::string bytes(std::size_t count);
 
  private:
   void send_text(std::string_view text);
+  void receive();
 
   std::string python_;
   FileDescriptor socket_;

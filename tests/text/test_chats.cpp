@@ -10,6 +10,7 @@
 using namespace tessera;
 using namespace tessera::testing;
 using Catch::Contains;
+using Catch::EndsWith;
 
 namespace {
 
@@ -114,6 +115,13 @@ TEST_CASE("Strange templates and messages are refused in words of their own") {
   CHECK(rendered(kNames, of(R"({"from": "human", "value": "a", "role": null})")) == "=user: a\n");
   CHECK_THAT(rendered(kNames, of(R"({"from": ["human"]})")), Contains("has a role that is not a text"));
   CHECK_THAT(rendered(kNames, of(R"({"role": 3})")), Contains("has a role that is not a text"));
+  CHECK_THAT(rendered(kNames, of(R"({"role": "user", "content": [{"type": "text", "text": "hi"}]})")),
+             Contains("takes only content that is a text"));
+  CHECK(rendered("{{ messages[0].content[0].text }}", of(R"({"role": "user", "content": [{"text": "hi"}]})")) == "=hi");
+  CHECK(rendered(kNames, of(R"({"role": "user", "content": []})")) == "=user: []\n");
+  CHECK_THAT(rendered("{{ ''.strip() }}{{ ''.__class__.__mro__ }}", kAsked), Contains("SecurityError"));
+  CHECK_THAT(rendered("{{ 'x' * 10000000000 }}", kAsked), Contains("MemoryError"));
+  CHECK_THAT(rendered("{{ raise_exception('no user.') }}", kAsked), EndsWith("no user"));
 }
 
 TEST_CASE("What stands beside the messages reaches the template") {

@@ -249,7 +249,7 @@ TEST_CASE("A conversation is passed on as it stands") {
     nlohmann::ordered_json value = nlohmann::ordered_json::array();
     switch (draw.below(depth > 3 ? 4 : 6)) {
       case 0:
-        return draw.of({"", "a\"b\\", "\n", "{[:,", "\xc3\xa9"});
+        return draw.of({"", "a\"b\\", "\n\t\x01", "{[:,", "\xc3\xa9"});
       case 1:
         return draw.below(2) == 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(draw.below(2) == 0);
       case 2:
