@@ -117,9 +117,10 @@ class ObservedKernels final : public Kernels {
   }
 
   void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) override {
-    observe(other("cast", fmt::format("{} to {}", name_of(src_dtype), name_of(dst_dtype)),
-                  {0, bytes_of(n, src_dtype) + bytes_of(n, dst_dtype)}, dst_dtype),
-            [&] { inner_->cast(stream, src, src_dtype, dst, dst_dtype, n); });
+    observe(
+        other("cast", fmt::format("{} to {}", name_of(src_dtype), name_of(dst_dtype)),
+              {0, bytes_of(n, src_dtype) + bytes_of(n, dst_dtype)}, dst_dtype == DType::e4m3 ? src_dtype : dst_dtype),
+        [&] { inner_->cast(stream, src, src_dtype, dst, dst_dtype, n); });
   }
 
   void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/math.hpp"
+#include "tessera/kernels/needs.hpp"
 
 namespace tessera {
 
@@ -25,12 +26,32 @@ const Directions& directions_of(const Layer& layer) { return kDirections[static_
 
 }  // namespace
 
+SavedFp8::SavedFp8(ScratchLayout& memory, const ModelParts& model, const Matrix& matrix) {
+  std::int64_t rows = matrix.rows, columns = matrix.columns;
+  if (kernel_needs(model.device).packs_fp8())
+    rows = round_up(matrix.columns, kFp8Pad), columns = round_up(matrix.rows, kFp8Pad);
+  codes = {memory.take_matrix(rows, columns, DType::e4m3), DType::e4m3, columns};
+  factor = memory.take<float>(2);
+}
+
 void* PartScratch::note(std::size_t number, std::int64_t bytes) const {
   ScratchPiece& piece = (*noted_)[number];
   piece.bytes = std::max(piece.bytes, bytes);
   if (piece.first_turn < 0) piece.first_turn = turn_;
   piece.last_turn = turn_;
   return nowhere();
+}
+
+bool LayerCall::makes_output() const {
+  return layer.outputs.empty() ||
+         std::ranges::any_of(layer.outputs, [&](const MatrixSlice& slice) { return is_wanted(slice); });
+}
+
+std::optional<SavedFp8> LayerCall::saved_input() const {
+  if (!layer.is_fp8 || !matrix_of(layer.inputs[0]).is_saved_in_fp8()) return {};
+  const auto slot = static_cast<std::size_t>(matrix_of(layer.inputs[0]).slot);
+  ScratchLayout memory(buffers.saved[slot], part.saved[slot].elements);
+  return SavedFp8(memory, model, matrix_of(layer.inputs[0]));
 }
 
 View LayerCall::in_scratch(const MatrixSlice& slice, std::size_t piece) const {
@@ -99,8 +120,7 @@ void run_forward(const PartCall& call, PartScratch scratch) {
   for (const Layer& layer : call.part.layers) {
     scratch.begin_turn();
     const LayerCall turn{call, scratch, layer};
-    const auto is_wanted = [&](const MatrixSlice& slice) { return turn.is_wanted(slice); };
-    if (layer.outputs.empty() || std::ranges::any_of(layer.outputs, is_wanted)) directions_of(layer).forward(turn);
+    if (turn.makes_output() || turn.saved_input()) directions_of(layer).forward(turn);
   }
 }
 

@@ -2,8 +2,10 @@
 // One turn of a layer: its matrices, parameters and gradients as views, for the kernels that it calls.
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
+#include "tessera/kernels/scratch_layout.hpp"
 #include "tessera/model/decoder.hpp"
 
 namespace tessera {
@@ -38,6 +40,14 @@ class PartScratch {
   std::int64_t turn_ = -1;
 };
 
+/// What is saved of a matrix whose copy in fp8 is (Matrix::slot): codes as a GPU's matmuls read them, transposed and
+/// padded, or cores' as they lie; and their factor.
+struct SavedFp8 {
+  SavedFp8(ScratchLayout& memory, const ModelParts& model, const Matrix& matrix);
+  View codes;
+  float* factor;
+};
+
 /// An address that is not null, for dry runs.
 inline void* nowhere() { return reinterpret_cast<void*>(std::uintptr_t{4096}); }
 
@@ -55,11 +65,15 @@ struct LayerCall : PartCall {
   const Layer& layer;
 
   const Matrix& matrix_of(const MatrixSlice& slice) const { return part.matrices[slice.matrix]; }
-  bool is_saved(const MatrixSlice& slice) const { return matrix_of(slice).place == Matrix::Place::saved; }
+  bool is_saved(const MatrixSlice& slice) const { return matrix_of(slice).slot >= 0; }
   /// Returns whether a matrix is needed in this call.
   bool is_wanted(const MatrixSlice& slice) const {
     return buffers.output != nullptr || !matrix_of(slice).is_for_output;
   }
+  /// Returns whether forward computes the layer.
+  bool makes_output() const;
+  /// Returns the copy in fp8 of a linear's input that forward leaves for backward, if that is what is saved of it.
+  std::optional<SavedFp8> saved_input() const;
   View view(const MatrixSlice& slice) const;
   /// Returns a matrix of fp32 numbers without gaps.
   float* floats(const MatrixSlice& slice) const { return static_cast<float*>(view(slice).data); }

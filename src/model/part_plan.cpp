@@ -19,22 +19,28 @@ using Again = Matrix::Again;
 using Place = Matrix::Place;
 using Half = BackwardTurn::Half;
 
+/// Counts the linears that multiply a matrix with a weight that trains, all of them or those in fp8.
+std::int64_t trained_readers(const ModelParts& model, const Part& part, MatrixId id, bool in_fp8) {
+  return std::ranges::count_if(part.layers, [&](const Layer& layer) {
+    return layer.kind == LayerKind::linear && layer.inputs[0].matrix == id && (layer.is_fp8 || !in_fp8) &&
+           model.tensors[part.tensors[static_cast<std::size_t>(layer.weight)]].trains;
+  });
+}
+
 /// Decides what backward makes again: what the gradients of weights that train are made of.
 void find_gradient_inputs(const ModelParts& model, Part& part) {
   for (const MatrixId id : part.matrices.ids()) {
     Matrix& m = part.matrices[id];
     if (m.again == Again::never) continue;
-    m.feeds_gradient = std::ranges::any_of(part.layers, [&](const Layer& layer) {
-      return layer.kind == LayerKind::linear && layer.inputs[0].matrix == id &&
-             model.tensors[part.tensors[static_cast<std::size_t>(layer.weight)]].trains;
-    });
+    m.feeds_gradient = trained_readers(model, part, id, false) > 0;
     if (!m.feeds_gradient) m.place = Place::scratch;
   }
 }
 
 /// Decides what is saved, and what is needed for the output alone. Saved is what backward reads and nothing makes
-/// again.
-void place_matrices(Part& part) {
+/// again. Of what could be made again backward reads it for the gradients of weights alone; if all of these are in fp8,
+/// the copy that they multiply is saved instead.
+void place_matrices(const ModelParts& model, Part& part) {
   const auto save = [&](const MatrixSlice& slice) {
     Matrix& m = part.matrices[slice.matrix];
     if (m.place == Place::scratch && m.again == Again::never) m.place = Place::saved;
@@ -45,11 +51,16 @@ void place_matrices(Part& part) {
     std::ranges::for_each(layer.inputs, save);
     if (layer.kind != LayerKind::linear || has_gelu) std::ranges::for_each(layer.outputs, save);
   }
-  for (Matrix& m : part.matrices) {
+  for (const MatrixId id : part.matrices.ids()) {
+    Matrix& m = part.matrices[id];
     m.is_for_output = m.place == Place::scratch || m.place == Place::output;
     if (m.place != Place::saved) continue;
     m.slot = static_cast<std::int32_t>(part.saved.size());
     part.saved.push_back({m.name, m.dtype, checked_multiply(m.rows, m.columns)});
+    const std::int64_t in_fp8 = trained_readers(model, part, id, true);
+    if (m.again == Again::never || in_fp8 == 0 || in_fp8 < trained_readers(model, part, id, false)) continue;
+    m.place = Place::scratch;
+    part.saved.back().dtype = DType::e4m3, part.saved.back().elements = scratch_bytes_of<SavedFp8>(model, m);
   }
   for (auto layer = part.layers.rbegin(); layer != part.layers.rend(); ++layer) {
     const auto is_for_output = [&](const MatrixSlice& s) { return part.matrices[s.matrix].is_for_output; };
@@ -154,7 +165,7 @@ void plan_parts(ModelParts& model) {
   const auto first = model.parts.begin() + model.first_trained().number();
   std::for_each(first, model.parts.end(), [&](Part& part) { find_gradient_inputs(model, part); });
   for (Part& part : model.parts) {
-    place_matrices(part);
+    place_matrices(model, part);
     part.backward_turns = backward_turns(part);
     // Parts of equal layers cost the same.
     const auto alike = std::ranges::find_if(model.parts, [&](const Part& other) {

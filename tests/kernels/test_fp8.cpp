@@ -142,6 +142,26 @@ TEST_CASE("zeros have the scale 1, tiny numbers a finite one, and what is not fi
   CHECK(is_none(-std::numeric_limits<float>::quiet_NaN()));
 }
 
+TEST_CASE("cores take numbers of e4m3 to their codes and back", "[fp8]") {
+  if (packs()) return;
+  const DType dtype = GENERATE(DType::fp32, DType::bf16, DType::fp16);
+  Device device;
+  Tensor codes(1, 256, DType::e4m3), numbers(1, 256, dtype), again(1, 256, DType::e4m3);
+  auto* const all = static_cast<std::uint8_t*>(codes.view().data);
+  for (int code = 0; code < 256; ++code) all[code] = static_cast<std::uint8_t>(code);
+  device->cast(*device.stream, all, DType::e4m3, numbers.view().data, dtype, 256);
+  device->cast(*device.stream, numbers.view().data, dtype, again.view().data, DType::e4m3, 256);
+  const Doubles expected = codes.values(), got = numbers.values();
+  for (std::size_t code = 0; code < 256; ++code) {
+    INFO(code);
+    CHECK(static_cast<const std::uint8_t*>(again.view().data)[code] == code);
+    if (code % 128 == 127)
+      CHECK(std::isnan(got[code]));
+    else
+      CHECK((got[code] == expected[code] && std::signbit(got[code]) == std::signbit(expected[code])));
+  }
+}
+
 TEST_CASE("linears of fp8 operands multiply their numbers, and scale back", "[fp8][linear]") {
   if (!tested_has_fp8()) return;
   const auto pieces = GENERATE(Pieces::usual, Pieces::small);

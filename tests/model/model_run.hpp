@@ -17,8 +17,8 @@ namespace tessera::testing {
 class ModelRun {
  public:
   ModelRun(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute, DType gradient,
-           int threads, std::uint64_t seed = 7)
-      : model(declare_parts(architecture, batch, sequence, compute, gradient)),
+           int threads, std::uint64_t seed = 7, const PartChoices& choices = {})
+      : model(declare_parts(architecture, batch, sequence, compute, gradient, DeviceKind::cpu, choices)),
         pool(threads),
         kernels(make_cpu_kernels(pool)),
         stream(make_serial_stream("test")) {

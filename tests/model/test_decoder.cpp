@@ -105,8 +105,10 @@ TEST_CASE("recompute makes the same saved values and output, with and without dr
           "[decoder]") {
   Architecture with_dropout = small(2, 2, 24, 50);
   with_dropout.dropout = 0.2;
+  PartChoices choices{.keeps_activated = GENERATE(false, true)};
+  if (choices.keeps_activated) choices.fp8 = Fp8Linears{};  // what is kept are codes
   for (const Architecture& a : {small(2, 2, 24, 50), with_dropout, small_qwen2(), small_llama(), small_qwen3()}) {
-    ModelRun run(a, 2, 33, DType::fp32, DType::fp32, 2);
+    ModelRun run(a, 2, 33, DType::fp32, DType::fp32, 2, 7, choices);
     prepare(run);
     run.forward();
     const auto saved = run.saved;

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "tessera/base/math.hpp"
 #include "tessera/model/parts.hpp"
 
 using namespace tessera;
@@ -86,6 +87,39 @@ TEST_CASE("what is saved for backward is what the literature counts", "[parts]")
   CHECK(saved_bytes(3) == 0);
   CHECK(m.parts[PartId(1)].block == 0);
   CHECK(m.parts[PartId(3)].block == -1);
+}
+
+TEST_CASE("what linears in fp8 alone read in backward is saved as their codes", "[parts]") {
+  const std::string projection = GENERATE("mlp.c_proj", "mlp.down_proj");
+  Architecture a = preset(projection == "mlp.c_proj" ? "nano" : "llama-1b");
+  a.layers = 1, a.heads = a.kv_heads = 3, a.width = 24, a.ffn_width = 50, a.vocab = 67, a.context = 12;
+  const auto saved = [&](PartChoices choices, DeviceKind device, const char* name) {
+    choices.keeps_activated = true;
+    const ModelParts m = declare_parts(a, 5, 11, DType::bf16, DType::fp32, device, choices);
+    std::pair<DType, std::int64_t> found{DType::byte, 0};
+    for (const Part& part : m.parts) {
+      for (const SavedTensor& s : part.saved) {
+        if (s.name == name) found = {s.dtype, s.elements};
+      }
+    }
+    return found;
+  };
+  const auto codes = [](std::int64_t count) { return std::pair(DType::e4m3, round_up(count, 64) + 64); };
+  const PartChoices in_fp8{.fp8 = Fp8Linears{}};
+  const auto kept = saved({}, DeviceKind::cpu, "activated");
+  CHECK(kept == std::pair(DType::bf16, std::int64_t{55 * 50}));
+  CHECK(saved(in_fp8, DeviceKind::cpu, "activated") == codes(55 * 50));
+  CHECK(saved(in_fp8, DeviceKind::cuda, "activated") == codes(64 * 64));
+  CHECK(saved({.fp8 = Fp8Linears{25}}, DeviceKind::cpu, "activated") == kept);
+  // Attention's backward reads the heads' output, and that of SwiGLU and GELU what they were made of.
+  for (const char* const other : {"qkv", "output", "gate", "up", "before_gelu"})
+    CHECK(saved(in_fp8, DeviceKind::cpu, other) == saved({}, DeviceKind::cpu, other));
+  const auto is_other = [&](const ParameterTensor& t) { return t.name.find(projection) == t.name.npos; };
+  CHECK(saved({.trains = is_other, .fp8 = Fp8Linears{}}, DeviceKind::cpu, "activated").second == 0);
+  a.adapters = {.rank = 2, .alpha = 2, .targets = {projection}};  // they multiply the numbers of bf16
+  CHECK(saved(in_fp8, DeviceKind::cpu, "activated") == kept);
+  const auto all = [](const ParameterTensor&) { return true; };
+  CHECK(saved({.trains = all, .fp8 = Fp8Linears{}}, DeviceKind::cpu, "activated") == kept);
 }
 
 TEST_CASE("borders follow from positions, and empty documents fill the rest", "[parts]") {

@@ -30,17 +30,20 @@ TEST_CASE("The kernels of a step have the FLOPs that the model declares, under e
 }
 
 TEST_CASE(
-    "A GPU converts each operand of a linear in fp8 once forward and once backward, in all copies that are read") {
+    "A GPU converts each operand of a linear in fp8 once forward and once backward, in all copies that are read; but "
+    "what an MLP keeps is not converted again") {
   SchedulePolicy policy;
+  policy.keeps_activated = GENERATE(false, true);
   policy.strategy = Strategy::ddp, policy.compute = policy.reduce = DType::bf16, policy.fp8 = Fp8Linears{};
   const PlannedRun run = planned("nano", policy, 1, 2, 32, DeviceKind::cuda);
-  std::int64_t calls = 0, linears = 0;
+  std::int64_t calls = 0, linears = 0, kept = 0, gelus = 0;
   double bytes = 0, expected = 0;
   const auto kernels = kernels_of(run.schedule, run.plan, {});
   for (const Play& play : run.schedule.step) {
     for (const OperationId id : run.schedule.segments[play.segment].operations()) {
       for (const KernelCall& call : kernels[id]) {
         if (call.name == "to fp8") ++calls, bytes += call.cost.bytes;
+        gelus += call.name == "gelu" ? 1 : 0;
       }
     }
   }
@@ -51,8 +54,15 @@ TEST_CASE(
       // Two passes over bf16, and a byte for each copy: of d output two, as it lies and transposed.
       expected += 5.0 * static_cast<double>(2 * layer.in * layer.out + 2 * layer.rows * layer.in);
       expected += 6.0 * static_cast<double>(layer.rows * layer.out);
+      const bool is_kept = part.matrices[layer.inputs[0].matrix].name == "activated" && policy.keeps_activated;
+      if (!is_kept) continue;
+      ++kept;
+      expected -=
+          4.0 * static_cast<double>(layer.rows * layer.in);  // two passes; the transposed copy comes from forward
     }
   }
-  CHECK(calls == 5 * linears);
+  CHECK(kept == (policy.keeps_activated ? run.schedule.model.architecture.layers : 0));
+  CHECK(gelus == run.schedule.model.architecture.layers - kept);
+  CHECK(calls == 5 * linears - kept);
   CHECK(bytes == expected);
 }

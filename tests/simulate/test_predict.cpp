@@ -162,7 +162,7 @@ TEST_CASE("Linears in fp8 have their factor on a GPU, and its conversions are pr
   const auto seconds = [](DeviceKind device, bool in_fp8, double factor) {
     SchedulePolicy policy;
     policy.strategy = Strategy::ddp, policy.compute = policy.reduce = DType::bf16;
-    if (in_fp8) policy.fp8 = Fp8Linears{};
+    if (in_fp8) policy.fp8 = Fp8Linears{}, policy.keeps_activated = true;
     const PlannedRun run = planned("nano", policy, 1, 2, 32, device);
     Cluster cluster = machine_of({});
     cluster.device = device, cluster.fp8_matmuls = factor;

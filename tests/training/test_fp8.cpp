@@ -1,8 +1,10 @@
 // precision.linear = fp8: docs/numerics.md, contract 8.
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "golden_case.hpp"
+#include "tessera/base/math.hpp"
 #include "training/bad_step_case.hpp"
 #include "training/checkpoint_case.hpp"
 #include "training/draw.hpp"
@@ -69,6 +71,30 @@ TEST_CASE("with fp8 linears, drawn configurations give the bits of one rank") {
     require_same_bits(
         reference, train_locally(c.options, small_model(c.family), c.world, c.ranks_per_node, c.machine, {}, c.bucket));
   }
+}
+
+TEST_CASE("linears in fp8 halve what is kept of an MLP's activation, and keep the bits") {
+  Options options = in_fp8(base_options());
+  options.precision.compute = DType::bf16;
+  options.shard.strategy = Strategy::zero3;
+  options.train.accumulation = 2;
+  const Architecture architecture = small_model(GENERATE(Family::gpt2, Family::qwen2));
+  const RunOutcome again = train_locally(options, architecture, 1, 1);
+  options.memory.keep_activated = Tristate::yes;
+  const std::int64_t numbers = options.train.micro_batch * options.train.seq_len * architecture.ffn_width;
+  const auto kept_bytes = [&] {
+    std::set<std::int64_t> bytes;  // of a block
+    for (const Storage& storage : plan_run(options, architecture, 1, 1).schedule.storages)
+      if (storage.name.find("activated") != storage.name.npos) bytes.insert(storage.bytes);
+    return bytes;
+  };
+  CHECK(kept_bytes() == std::set{round_up(numbers, 64) + 64});
+  options.train.accumulation = 1;
+  require_same_bits(train_locally(options, architecture, 2, 2), again);
+  options.memory.checkpoint = ActivationCheckpointing::block;
+  require_same_bits(train_locally(options, architecture, 2, 2), again);
+  options.memory.checkpoint = ActivationCheckpointing::none, options.precision.linear = LinearPrecision::compute;
+  CHECK(kept_bytes() == std::set{2 * numbers});
 }
 
 TEST_CASE("a run with fp8 linears that was stopped goes on to the bit, on other ranks with another strategy") {

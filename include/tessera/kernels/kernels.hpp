@@ -52,7 +52,7 @@ class Kernels {
   virtual void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
                        const Dropout& dropout) = 0;
 
-  /// Converts dst[i] = src[i] to another type (or the same: a copy).
+  /// Converts dst[i] = src[i] to another type (or the same: a copy). Cores also take e4m3, whose numbers src has then.
   virtual void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) = 0;
   virtual void fill_zero(Stream& stream, void* data, std::int64_t bytes) = 0;
   /// Computes out[i] = a[i] + b[i] in fp32, rounded once; out may be a or b.

@@ -20,7 +20,7 @@ struct KernelCall {
   std::string name, shape;
   KernelGroup group = KernelGroup::other;
   KernelCost cost;
-  DType dtype = DType::fp32;  ///< of the result; of an update and a square sum: of what they read
+  DType dtype = DType::fp32;  ///< of the result; of an update, a square sum and a cast to e4m3: of what they read
   /// Linears and the head: tokens, in, out. Attention: batch x heads, sequence, width of a head. Otherwise 0.
   std::array<std::int64_t, 3> sizes{};
   bool has_gelu = false;    ///< a linear: takes GELU, or its gradient, along

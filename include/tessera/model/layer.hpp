@@ -38,11 +38,14 @@ struct Matrix {
   Again again = Again::never;
   bool is_for_output = false;  ///< without the part's output nobody needs it
   bool feeds_gradient = true;  ///< one of the weights that it is multiplied with trains; of those with `again` alone
-  std::int32_t slot = -1;      ///< saved: index in Part::saved
+  /// Index in Part::saved of what is saved. Of a matrix in scratch that is its copy in fp8, in place of itself: in
+  /// backward nothing but linears in fp8 reads it.
+  std::int32_t slot = -1;
   /// The matrix whose gradient has the memory that this one's gradient has, because the layer between works in place.
   /// This matrix itself if there is no such layer.
   MatrixId gradient_with = {};
 
+  bool is_saved_in_fp8() const { return place == Place::scratch && slot >= 0; }
   bool operator==(const Matrix&) const = default;
 };
 

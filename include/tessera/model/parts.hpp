@@ -50,8 +50,8 @@ struct ParameterTensor {
 
 /// A value that forward saves for backward (and that recompute makes again).
 struct SavedTensor {
-  std::string name;  ///< "qkv"
-  DType dtype = DType::fp32;
+  std::string name;           ///< "qkv"
+  DType dtype = DType::fp32;  ///< e4m3: codes, and behind them their factor
   std::int64_t elements = 0;
 };
 

@@ -14,6 +14,10 @@
 
 namespace tessera {
 
+/// Conversions of codes to their numbers, and back, as VectorKernels has them of other types.
+void e4m3_numbers(const void* codes, float* out, std::int64_t n);
+void e4m3_codes(const float* numbers, void* out, std::int64_t n);
+
 class CpuKernels final : public Kernels {
  public:
   CpuKernels(ThreadPool& pool, InstructionSet set);

@@ -20,6 +20,13 @@ const std::byte* element(const void* data, DType dtype, std::int64_t i) {
   return static_cast<const std::byte*>(data) + i * size_of(dtype);
 }
 
+auto to_float(const VectorKernels& vector, DType dtype) {
+  return dtype == DType::e4m3 ? e4m3_numbers : vector.to_float[storage_index(dtype)];
+}
+auto from_float(const VectorKernels& vector, DType dtype) {
+  return dtype == DType::e4m3 ? e4m3_codes : vector.from_float[storage_index(dtype)];
+}
+
 }  // namespace
 
 void CpuKernels::cast(Stream&, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) {
@@ -30,14 +37,14 @@ void CpuKernels::cast(Stream&, const void* src, DType src_dtype, void* dst, DTyp
       std::memcpy(element(dst, dst_dtype, tile.begin), element(src, src_dtype, tile.begin),
                   static_cast<std::size_t>(tile.size() * size_of(src_dtype)));
     } else if (dst_dtype == DType::fp32) {
-      vector_.to_float[storage_index(src_dtype)](element(src, src_dtype, tile.begin),
-                                                 static_cast<float*>(dst) + tile.begin, tile.size());
+      to_float(vector_, src_dtype)(element(src, src_dtype, tile.begin), static_cast<float*>(dst) + tile.begin,
+                                   tile.size());
     } else {
       alignas(64) float buffer[kBlock];
       for (std::int64_t i = tile.begin; i < tile.end; i += kBlock) {
         const std::int64_t length = std::min(kBlock, tile.end - i);
-        vector_.to_float[storage_index(src_dtype)](element(src, src_dtype, i), buffer, length);
-        vector_.from_float[storage_index(dst_dtype)](buffer, element(dst, dst_dtype, i), length);
+        to_float(vector_, src_dtype)(element(src, src_dtype, i), buffer, length);
+        from_float(vector_, dst_dtype)(buffer, element(dst, dst_dtype, i), length);
       }
     }
   });

@@ -29,7 +29,35 @@ std::uint32_t largest_magnitude(const float* x, std::int64_t n) {
   return largest;
 }
 
+/// Returns the code of a number of e4m3, or of NaN.
+std::uint8_t e4m3_code(float number) {
+  const auto bits = std::bit_cast<std::uint32_t>(number), magnitude = bits & 0x7fffffffu;
+  const std::uint32_t code = magnitude < 0x3c800000u  // 2^-6, from which on numbers have exponents of their own
+                                 ? static_cast<std::uint32_t>(std::abs(number) * 0x1p9f)
+                                 : std::min((magnitude >> 20) - (120u << 3), 0x7fu);
+  return static_cast<std::uint8_t>((bits >> 24 & 0x80u) | code);
+}
+
+float e4m3_number(std::uint8_t code) {
+  const std::uint32_t magnitude = code & 0x7fu;
+  float number = std::numeric_limits<float>::quiet_NaN();
+  if (magnitude < 8)
+    number = static_cast<float>(magnitude) * 0x1p-9f;
+  else if (magnitude < 0x7f)
+    number = std::bit_cast<float>((magnitude << 20) + (120u << 23));
+  return (code & 0x80u) != 0 ? -number : number;
+}
+
 }  // namespace
+
+void e4m3_numbers(const void* codes, float* out, std::int64_t n) {
+  std::transform(static_cast<const std::uint8_t*>(codes), static_cast<const std::uint8_t*>(codes) + n, out,
+                 e4m3_number);
+}
+
+void e4m3_codes(const float* numbers, void* out, std::int64_t n) {
+  std::transform(numbers, numbers + n, static_cast<std::uint8_t*>(out), e4m3_code);
+}
 
 void CpuKernels::to_fp8(Stream&, const Fp8Arguments& a) {
   const Tiling tiles = Tiling::of_size(a.rows, 16);

@@ -41,14 +41,16 @@ ConstView dropped_input(const LayerCall& call, const Dropout& dropout) {
   return dropped;
 }
 
-/// An operand of a linear's matmuls, which they read as it lies, transposed, or both. Without `from` there is none.
+/// An operand of a linear's matmuls, which they read as it lies, transposed, or both. Without `from` and `saved` there
+/// is none.
 struct Operand {
   ConstView from;
   std::int64_t rows = 0, columns = 0;
   Fp8Operand* to = nullptr;
   bool lies = false, turned = false;
-  bool is_there = false;  ///< the layer's earlier turn has left it
+  bool is_there = false;  ///< the layer's earlier turn has left it, or forward in `saved`
   Fp8 type = Fp8::e4m3;
+  std::optional<SavedFp8> saved = {};
 };
 
 Operand weight_operand(const Layer& layer, const ConstView& weight, Fp8Operand& to, WeightLayout wanted) {
@@ -58,12 +60,13 @@ Operand weight_operand(const Layer& layer, const ConstView& weight, Fp8Operand& 
   return o;
 }
 
-/// Rounds the operands to fp8. The copies and their factors lie in the layer's scratch.
+/// Rounds the operands to fp8. The copies and their factors lie in the layer's scratch, but for what is saved. Of that
+/// a GPU reads the copy itself; cores save codes and multiply numbers.
 void take_to_fp8(const LayerCall& call, std::initializer_list<Operand> operands) {
   const bool packs = kernel_needs(call.model.device).packs_fp8();
   const auto for_each = [&](ScratchLayout scratch, const auto& f) {
     for (const Operand& o : operands) {
-      if (!o.from) continue;
+      if (!o.from && !o.saved) continue;
       const auto copy = [&](std::int64_t rows, std::int64_t columns) -> View {
         if (packs) rows = round_up(rows, kFp8Pad), columns = round_up(columns, kFp8Pad);
         const DType dtype = packs ? dtype_of(o.type) : call.model.compute;
@@ -71,8 +74,8 @@ void take_to_fp8(const LayerCall& call, std::initializer_list<Operand> operands)
       };
       Fp8Arguments a{o.rows, o.columns, o.type, o.from, {}, {}};
       if (o.lies || !packs) a.output = copy(o.rows, o.columns);
-      if (o.turned && packs) a.turned = copy(o.columns, o.rows);
-      a.factor = scratch.take<float>(2);
+      if (o.turned && packs) a.turned = o.saved ? o.saved->codes : copy(o.columns, o.rows);
+      a.factor = o.saved ? o.saved->factor : scratch.take<float>(2);
       f(o, a);
     }
     return scratch.used();
@@ -81,6 +84,11 @@ void take_to_fp8(const LayerCall& call, std::initializer_list<Operand> operands)
   void* const memory = call.kernel_scratch([&] { return bytes; });
   for_each({memory, bytes}, [&](const Operand& o, const Fp8Arguments& a) {
     if (!o.is_there) call.kernels.to_fp8(call.stream, a);
+    if (o.saved && !packs) {
+      View from = a.output, to = o.saved->codes;
+      if (o.is_there) std::swap(from, to);
+      call.kernels.cast(call.stream, from.data, from.dtype, to.data, to.dtype, o.rows * o.columns);
+    }
     *o.to = {a.output, a.turned, a.factor};
   });
 }
@@ -89,8 +97,16 @@ void take_to_fp8(const LayerCall& call, std::initializer_list<Operand> operands)
 
 void linear_forward(const LayerCall& call) {
   const Layer& layer = call.layer;
+  const bool multiplies = call.makes_output();  // if not, it is here for what it saves
   auto l = linear_of<LinearForward>(call);
   l.input = dropped_input(call, call.adapter_dropout());
+  if (layer.is_fp8) {
+    const auto saved = call.saved_input();
+    take_to_fp8(call,
+                {{l.input, layer.rows, layer.in, &l.input8, multiplies, saved.has_value(), false, Fp8::e4m3, saved},
+                 weight_operand(layer, multiplies ? l.weight : ConstView(), l.weight8, WeightLayout::out_in)});
+  }
+  if (!multiplies) return;
   l.bias = call.parameter(layer.bias, layer.out);
   l.output = call.view(layer.outputs[0]);
   if (layer.outputs.size() > 1 && call.is_wanted(layer.outputs[1])) {
@@ -100,10 +116,6 @@ void linear_forward(const LayerCall& call) {
   if (layer.outputs[0].matrix == kPartOutput) l.residual = call.view({kPartInput, 0, layer.out});
   if (layer.adds_output) l.residual = l.output;
   l.dropout = call.dropout();
-  if (layer.is_fp8) {
-    take_to_fp8(call, {{l.input, layer.rows, layer.in, &l.input8, true},
-                       weight_operand(layer, l.weight, l.weight8, WeightLayout::out_in)});
-  }
   call.kernels.linear_forward(call.stream, l);
 }
 
@@ -113,6 +125,7 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
   const MatrixSlice& input = layer.inputs[0];
   const Matrix& from = call.matrix_of(input);
   const bool joins = layer.outputs[0].matrix == kPartOutput;
+  std::optional<SavedFp8> saved;
   auto l = linear_of<LinearBackward>(call);
   l.output_gradient = joins ? branch_gradient(call, half) : ConstView(call.gradient(layer.outputs[0]));
   if (joins) l.output_gradient_sums = call.residual_gradient_sums();
@@ -128,7 +141,8 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
   }
   if (half != Half::input) {
     l.weight_gradient = call.parameter_gradient(layer.weight, l.weight.stride);
-    if (l.weight_gradient) l.input = dropped_input(call, call.adapter_dropout());
+    if (l.weight_gradient) saved = call.saved_input();
+    if (l.weight_gradient && !saved) l.input = dropped_input(call, call.adapter_dropout());
     l.bias_gradient = call.parameter_gradient(layer.bias, layer.out);
   }
   if (layer.is_fp8) {
@@ -136,7 +150,7 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
     const bool is_second = half == Half::weights;
     take_to_fp8(call, {{l.output_gradient, layer.rows, layer.out, &l.gradient8, true, trains, is_second,
                         call.model.fp8->gradients},
-                       {l.input, layer.rows, layer.in, &l.input8, false, true},
+                       {l.input, layer.rows, layer.in, &l.input8, false, true, saved.has_value(), Fp8::e4m3, saved},
                        weight_operand(layer, is_second ? ConstView() : l.weight, l.weight8, WeightLayout::in_out)});
   }
   call.kernels.linear_backward(call.stream, l);

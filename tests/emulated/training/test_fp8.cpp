@@ -74,6 +74,15 @@ TEST_CASE("fp8 linears have the bits of one GPU under strategies, in graphs and 
   }
 }
 
+TEST_CASE("fp8 linears have the same bits where SwiGLU's output is kept, as codes, and where it is made again") {
+  Options options = fp8_on_gpu();
+  options.memory.keep_activated = Tristate::no;
+  const RunOutcome again = train_locally(options, small_model(Family::qwen2), 1, 1);
+  options.memory.keep_activated = Tristate::yes;
+  options.memory.checkpoint = GENERATE(ActivationCheckpointing::none, ActivationCheckpointing::block);
+  CHECK(same_run(train_locally(options, small_model(Family::qwen2), 1, 1), again));
+}
+
 TEST_CASE("fp8 linears: a GPU whose tensor cores do not multiply 8-bit floats is refused") {
   emulator::set_capability(8, 6);
   CHECK_THROWS_WITH(train_locally(fp8_on_gpu(), tiny_gpt2(), 1, 1),
