@@ -119,7 +119,8 @@ TEST_CASE("Strange templates and messages are refused in words of their own") {
              Contains("takes only content that is a text"));
   CHECK(rendered("{{ messages[0].content[0].text }}", of(R"({"role": "user", "content": [{"text": "hi"}]})")) == "=hi");
   CHECK(rendered(kNames, of(R"({"role": "user", "content": []})")) == "=user: []\n");
-  CHECK_THAT(rendered("{{ ''.strip() }}{{ ''.__class__.__mro__ }}", kAsked), Contains("SecurityError"));
+  CHECK_THAT(rendered("{{ messages[0].role.strip() }}{{ messages[0].role.__class__.x }}", kAsked),
+             Contains("SecurityError"));
   CHECK_THAT(rendered("{{ 'x' * 10000000000 }}", kAsked), Contains("MemoryError"));
   CHECK_THAT(rendered("{{ raise_exception('no user.') }}", kAsked), EndsWith("no user"));
 }
