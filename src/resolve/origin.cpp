@@ -242,6 +242,14 @@ std::pair<Options, RunPosition> with_origin(RankContext& context, Options option
     apply({option.name, option.value, "the checkpoint"}, options);
     options.given.erase(option.name);
   }
+  const auto of_adapters =
+      std::ranges::find_if(options.given, [](const auto& name) { return name.starts_with("lora."); });
+  if (!options.lora.on() && of_adapters != options.given.end()) {
+    throw refusal("{} has no effect", *of_adapters)
+        .because("neither lora.rank nor lora.from asks for adapters, and checkpoint.resume = {} finds none",
+                 options.checkpoint.resume)
+        .hint("Leave it out");
+  }
   if (taken.is_given("train.global_batch")) options.train.accumulation = 1;
   if (taken.is_given("data.begin")) options.data.begin = taken.data.begin;
   if (taken.is_given("data.document_mask")) options.data.document_mask = taken.data.document_mask;

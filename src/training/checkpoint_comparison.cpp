@@ -36,7 +36,8 @@ class Comparison {
     const auto tensors = tensor_records(settings_.planned.schedule.model.tensors, optimizer, manifest_.moments());
     if (!(mine == manifest_.architecture) || tensors != manifest_.tensors) {
       throw refusal("{} is of another model ({})", where_, difference(tensors))
-          .hint("Describe the same one, or leave out [model], which takes the checkpoint's");
+          .hint("Describe the same one, or leave out [{}], which takes the checkpoint's",
+                mine.adapters == manifest_.architecture.adapters ? "model" : "lora");
     }
     if (const auto [then, now] = std::pair(manifest_.option("lora.base_hash"), settings_.options.lora.base_hash);
         then != now && !then.empty()) {

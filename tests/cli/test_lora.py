@@ -72,6 +72,12 @@ class Lora(Case):
                                   "--train.steps=9", "--run.threads=1").out
                 self.assertIn("resume     step 8", said)
                 self.assertIn("rank 4, alpha 6", said)
+                # An option of adapters alone is of the checkpoint's adapters.
+                shutil.rmtree(self.folder / "more")
+                again = ["--checkpoint.resume=run", "--run.dir=more", "--data.source=text", "--data.cache=cache", "--train.steps=9",
+                         "--run.threads=1"]
+                self.assertIn("rank 4, alpha 6, dropout 0.1", self.train(*again, "--lora.dropout=0.1").out)
+                self.refused("train", *again, "--lora.alpha=5", run="other", says="alpha 5.*leave out \\[lora\\]")
                 # The run is smaller than its base, and knows where that is from any folder.
                 manifest = json.loads((self.folder / "run" / "checkpoints" / "step-00000008" / "manifest.json").read_text())
                 self.assertEqual(manifest["format"], "tessera adapters")
@@ -139,6 +145,8 @@ class Lora(Case):
         self.refused("train", *[w for w in words if "model.from" not in w], "--lora.targets=all",
                      says="lora.rank = 4 has no weights to adapt")
         self.refused("train", "--model.from=base", "--data.source=text", "--lora.alpha=3", says="lora.alpha = '3' has no effect")
+        self.refused("train", "--model.from=base", "--data.source=text", "--lora.alpha=3", "--checkpoint.resume=auto",
+                     says="lora.alpha has no effect, because neither .* checkpoint.resume = auto finds none")
         self.refused("train", *words, "--lora.from=nothing", says="nothing has no adapter_model.safetensors")
         self.train(*words, "--train.steps=2", "--checkpoint.every=2")
         self.refused("train", *words[1:], "--model.from=run", "--run.dir=other", run="other",
