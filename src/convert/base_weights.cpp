@@ -11,9 +11,8 @@
 
 namespace tessera {
 
-std::uint64_t hash_with_piece(std::uint64_t so_far, std::span<const float> piece) {
-  return XXH3_64bits_withSeed(piece.data(), piece.size_bytes(), so_far);
-}
+/// Elements that are hashed at a time.
+constexpr std::int64_t kHashPiece = 1 << 20;
 
 std::uint64_t tensor_hash(const ReadTensor& read, TensorId tensor, std::int64_t elements) {
   std::uint64_t hash = 0;
@@ -21,7 +20,7 @@ std::uint64_t tensor_hash(const ReadTensor& read, TensorId tensor, std::int64_t 
   for (std::int64_t first = 0; first < elements; first += kHashPiece) {
     values.resize(static_cast<std::size_t>(std::min(kHashPiece, elements - first)));
     read(tensor, first, values);
-    hash = hash_with_piece(hash, values);
+    hash = XXH3_64bits_withSeed(values.data(), std::span(values).size_bytes(), hash);
   }
   return hash;
 }

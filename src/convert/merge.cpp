@@ -71,13 +71,13 @@ class Merged {
     const ParameterTensor& tensor = base_.tensors()[id];
     const std::optional<Product> added = product_of(tensor);
     std::vector<float> values;
-    for (std::int64_t first = 0; first < tensor.elements; first += kHashPiece) {
-      values.resize(static_cast<std::size_t>(std::min(kHashPiece, tensor.elements - first)));
-      base_.read(id, first, values);
-      hashes_[number] = hash_with_piece(hashes_[number], values);
+    const ReadTensor read_and_use = [&](TensorId, std::int64_t first, std::span<float> out) {
+      base_.read(id, first, out);
+      values.assign(out.begin(), out.end());
       if (added) added->add_to(first, values);
       use(first, values);
-    }
+    };
+    hashes_[number] = tensor_hash(read_and_use, id, tensor.elements);
     if (++read_ == hashes_.size()) base_.require(model_hash(hashes_));
   }
 

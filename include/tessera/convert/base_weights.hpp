@@ -17,11 +17,8 @@ namespace tessera {
 /// Fills elements [first, first + out.size()) of a tensor.
 using ReadTensor = std::function<void(TensorId tensor, std::int64_t first, std::span<float> out)>;
 
-/// Elements that are hashed at a time.
-inline constexpr std::int64_t kHashPiece = 1 << 20;
-/// Returns the hash of a tensor's elements up to the end of a piece, from that of the pieces before it; 0 for none.
-std::uint64_t hash_with_piece(std::uint64_t so_far, std::span<const float> piece);
-/// Returns a hash (XXH3) of a tensor's elements in fp32, so that neither files nor types show.
+/// Returns a hash (XXH3) of a tensor's elements in fp32, so that neither files nor types show. Reads them once, in
+/// order.
 std::uint64_t tensor_hash(const ReadTensor& read, TensorId tensor, std::int64_t elements);
 /// Returns the hash of a model in 16 hexadecimal digits, from those of all its tensors in order.
 std::string model_hash(const std::vector<std::uint64_t>& tensors);
