@@ -12,7 +12,7 @@ TEST_CASE("adapters on one GPU follow the CPU, and sharded ones have the bits of
   Options options = gpu_options();
   options.optim.lr = 0.05;  // so that B leaves zero
   Architecture architecture = GENERATE(tiny_gpt2(), small_model(Family::qwen2));
-  const double dropout = GENERATE(0, 0.25);
+  const double dropout = GENERATE(0.0, 0.25);
   architecture.adapters = {3, 6, dropout, false, named_modules(architecture, "all")};
   options.train.micro_batch = 1, options.train.accumulation = 2;
   const RunOutcome gpu = train_locally(options, architecture, 1, 1);
