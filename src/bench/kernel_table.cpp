@@ -31,20 +31,16 @@ StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_
   return plan_shape(shape, {false, 0}).schedule;
 }
 
-Sitting measure(RankContext& context, const Options& options, KernelPlayer& player, const RateSizes& sizes) {
-  Ceiling matmul = matmul_ceiling(player.device(), player.stream(), player.kernels(), player.schedule().policy.compute,
-                                  sizes.matmuls);
-  Ceiling copy = copy_ceiling(player.device(), player.stream(), player.kernels(), sizes.copy_bytes);
+/// Plays the step again and again. `before` is done before each time.
+template <class Before>
+Sitting measure(RankContext& context, const Options& options, KernelPlayer& player, const Before& before) {
   StreamClock& clock = player.clock();
   KernelTimes& times = player.times();
   Sitting sitting;
   for (std::int64_t i = -options.bench.warmup; i < options.bench.steps; ++i) {
     if (i == 0) times.clear();
     context.control().barrier();  // ranks of a machine share its memory and caches, as in a step
-    // On a GPU these are only enqueued. While the GPU works on them, the host gets ahead, so that no kernel's time
-    // includes the time in which the host submits it.
-    copy.sample();
-    matmul.sample();
+    before();
     clock.begin();
     clock.end();
     player.play();
@@ -52,13 +48,35 @@ Sitting measure(RankContext& context, const Options& options, KernelPlayer& play
     sitting.nothing = seconds.front();
     seconds.erase(seconds.begin());
     times.finish_repetition(seconds);
-    sitting.rates.matmul = matmul.best(), sitting.rates.copy = copy.best();
   }
+  sitting.rows = times.rows();
+  return sitting;
+}
+
+Sitting measure(RankContext& context, const Options& options, KernelPlayer& player, const RateSizes& sizes) {
+  Ceiling matmul = matmul_ceiling(player.device(), player.stream(), player.kernels(), player.schedule().policy.compute,
+                                  sizes.matmuls);
+  Ceiling copy = copy_ceiling(player.device(), player.stream(), player.kernels(), sizes.copy_bytes);
+  // On a GPU these are only enqueued. While the GPU works on them, the host gets ahead, so that no kernel's time
+  // includes the time in which the host submits it.
+  Sitting sitting = measure(context, options, player, [&] { copy.sample(), matmul.sample(); });
+  sitting.rates.matmul = matmul.best(), sitting.rates.copy = copy.best();
   // This comes last, so that the kernels are not measured on a chip that these have heated.
   sitting.rates.held_matmul = matmul.held(sizes.held_seconds), sitting.rates.held_copy = copy.held(sizes.held_seconds);
-  sitting.rows = times.rows();
   context.control().barrier();  // no rank frees memory that another still reads
   return sitting;
+}
+
+/// Measures the linears of the same step without fp8; none of a step that has no fp8.
+std::vector<KernelRow> exact_linears(RankContext& context, Options options, MachineShape machine) {
+  if (options.precision.linear != LinearPrecision::fp8) return {};
+  options.precision.linear = LinearPrecision::compute;
+  machine.algorithms.clear(), machine.algorithm_source = AlgorithmSource::kept;  // they are of other matmuls
+  KernelPlayer player(context, options, machine, schedule_of(options, context.size(), context.ranks_per_node(), false));
+  std::vector<KernelRow> rows = measure(context, options, player, [] {}).rows;
+  std::erase_if(rows, [](const KernelRow& row) { return row.group != KernelGroup::linear; });
+  context.control().barrier();
+  return rows;
 }
 
 struct Sum {
@@ -137,6 +155,20 @@ std::string sums_text(const std::vector<KernelRow>& rows, double step, const Rat
          sum_text("all kernels", {step, matmuls.flops}, step, rates);
 }
 
+/// Returns what fp8 costs and saves; empty where `exact` is.
+std::string fp8_text(const std::vector<KernelRow>& rows, const std::vector<KernelRow>& exact, double step,
+                     DType compute, const Rates& rates) {
+  if (exact.empty()) return "";
+  double conversions = 0;
+  for (const KernelRow& row : rows) conversions += row.name == "to fp8" ? row.seconds : 0;
+  const auto is_linear = [](KernelGroup group) { return group == KernelGroup::linear; };
+  std::string text = fmt::format("linears {} with fp8, conversions to it {}; in {} linears {}:\n",
+                                 format_seconds(sum_of(rows, is_linear).seconds), format_seconds(conversions),
+                                 name_of(compute), format_seconds(sum_of(exact, is_linear).seconds));
+  for (const KernelRow& row : exact) text += text_of(row, step, rates);
+  return text;
+}
+
 std::string datasheet_text(const Device& device, const PrecisionOptions& precision) {
   const double rate = datasheet_rate(device.model(), precision);
   return rate > 0 ? fmt::format(" of {} by the datasheet", flop_rate_text(rate)) : "";
@@ -197,6 +229,7 @@ std::string timed_algorithms(RankContext& context, const Options& options, const
 BenchResult kernel_table(RankContext& context, const Options& options, const MachineShape& machine,
                          const std::optional<RateSizes>& sizes) {
   const bool makes_algorithms = machine.algorithm_source == AlgorithmSource::timed;
+  const std::vector<KernelRow> exact = exact_linears(context, options, machine);
   KernelPlayer player(context, options, machine,
                       schedule_of(options, context.size(), context.ranks_per_node(), makes_algorithms));
   const StepSchedule& schedule = player.schedule();
@@ -219,16 +252,16 @@ BenchResult kernel_table(RankContext& context, const Options& options, const Mac
   for (const KernelRow& row : rows) text += text_of(row, step, rates);
   text += fmt::format("\nkernels of a step on rank {}: {} (median of {} repetitions after {})\n", context.rank(),
                       format_seconds(step), options.bench.steps, options.bench.warmup);
-  text += sums_text(rows, step, rates) + slow_text(rows, rates);
+  text += sums_text(rows, step, rates) + slow_text(rows, rates) +
+          fp8_text(rows, exact, step, schedule.policy.compute, rates);
   text +=
       "bytes, GFLOP: of a call, the least that it can do (of matmuls alone, of attention the visible half; each\n"
       "input and output once); copy, matmul: their shares of the ceilings. Kernels do more than that (gelu, softmax,\n"
       "sums), and buffers that stay in caches may pass 100% of a large copy: on a GPU a call is repeated.";
-  return {text,
-          {kernels_table(rows, step, rates),
-           rates_table(rates, datasheet_rate(device.model(), options.precision), nothing)},
-          gpu_facts(device),
-          player.description(),
+  std::vector<Table> tables{kernels_table(rows, step, rates),
+                            rates_table(rates, datasheet_rate(device.model(), options.precision), nothing)};
+  if (!exact.empty()) tables.push_back(kernels_table(exact, step, rates)), tables.back().name = "linears_without_fp8";
+  return {text, std::move(tables), gpu_facts(device), player.description(),
           makes_algorithms ? player.resources().compute->gemm_algorithms() : ""};
 }
 

@@ -247,6 +247,31 @@ TEST_CASE("the table of bench kernels") {
   CHECK(table.find('?') == std::string::npos);
 }
 
+TEST_CASE("bench kernels shows linears in fp8 and their conversions beside the same linears without") {
+  Options options = small_run();
+  options.precision.compute = DType::bf16;
+  options.precision.linear = LinearPrecision::fp8, options.precision.fp8_smallest = 0;
+  const auto table_of = [&] {
+    BenchResult result;
+    run_ranks(1, 1, [&](RankContext& context) { result = kernel_table(context, options, {}); });
+    return result;
+  };
+  const auto [table, tables, gpu, kernels, algorithms] = table_of();
+  CAPTURE(table);
+  REQUIRE(tables.size() == 3);
+  CHECK(tables[2].name == "linears_without_fp8");
+  CHECK(lines_of(table, "to fp8").size() >= 3);
+  CHECK(lines_of(table, "linear forward").size() == 2 * 4);
+  CHECK(lines_of(table, "linear backward").size() == 2 * 6);
+  const auto linears = lines_of(table, "linears ");
+  REQUIRE(linears.size() == 1);
+  CHECK(linears[0].find("; in bf16 linears ") != std::string::npos);
+  CHECK(table.find("nan") == std::string::npos);
+  options.precision.linear = LinearPrecision::compute;
+  CHECK(lines_of(table_of().text, "linears ").empty());
+  CHECK(table_of().tables.size() == 2);
+}
+
 TEST_CASE("a Llama's kernels are measured") {
   Options options = small_run();
   options.model = ModelOptions{};
