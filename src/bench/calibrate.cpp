@@ -45,6 +45,20 @@ double best_rate(const PriceTable& linear) {
   return best;
 }
 
+/// Turns the prices of linears in fp8 into a factor of those that others have.
+void add_fp8(Cluster& cluster) {
+  double in_fp8 = 0, exact = 0;
+  for (auto price = cluster.prices.lower_bound("fp8 ");
+       price != cluster.prices.end() && price->first.starts_with("fp8 "); price = cluster.prices.erase(price)) {
+    WorkSize size{};
+    for (const PriceTable::Axis& axis : price->second.axes())
+      size[static_cast<std::size_t>(axis.axis)] = axis.values.back();
+    in_fp8 += price->second.seconds(size);
+    exact += cluster.price(price->first.substr(4)).seconds(size);
+  }
+  if (exact > 0) cluster.fp8_matmuls = in_fp8 / exact;
+}
+
 /// Measures kernels and copies.
 void add_kernels(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster) {
   KernelLadder ladder(*bench.device, bench.compute->kernels(Queue::compute), sizes);
@@ -53,6 +67,7 @@ void add_kernels(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster
   std::vector<PricedCalls> calls;
   for (const DType dtype : std::set{DType::fp32, DType::bf16, bench.options.precision.compute})
     append(calls, ladder.all(dtype));
+  if (bench.device->multiplies_fp8()) append(calls, ladder.of_fp8(DType::bf16));
   PricedCalls down{"copy.to_host", {{PriceAxis::bytes, {}}}, {}}, up{"copy.to_device", {{PriceAxis::bytes, {}}}, {}};
   for (const std::int64_t bytes : sizes.messages) {
     down.axes[0].values.push_back(static_cast<double>(bytes)), up.axes[0].values.push_back(static_cast<double>(bytes));
@@ -66,6 +81,7 @@ void add_kernels(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster
   } else {
     add_shared_prices(bench, *bench.device, *bench.stream, calls, sizes.seconds, cluster);
   }
+  add_fp8(cluster);
   for (const PricedCalls& one : calls) {
     if (one.name.starts_with("linear forward."))
       cluster.peak[one.name.substr(one.name.find('.') + 1)] = best_rate(price_of(bench.context, one));

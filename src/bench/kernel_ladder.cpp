@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tessera/base/counter_rng.hpp"
-#include "tessera/kernels/needs.hpp"
 
 namespace tessera {
 
@@ -114,7 +113,7 @@ std::vector<PricedCalls> KernelLadder::all(DType t) {
     add_activations(t, elements), add_state(t, elements), add_elements(t, elements);
   for (const std::int64_t tokens : of_matmuls(sizes_.tokens, t)) {
     for (const std::int64_t in : of_matmuls(sizes_.widths, t)) {
-      for (const std::int64_t out : of_matmuls(sizes_.widths, t)) add_linear(t, tokens, in, out);
+      for (const std::int64_t out : of_matmuls(sizes_.widths, t)) add_linear(t, tokens, in, out, {});
     }
   }
   add_attentions(t);
@@ -130,15 +129,30 @@ std::vector<PricedCalls> KernelLadder::all(DType t) {
 std::vector<PricedCalls> KernelLadder::of_host(DType t) {
   prefix_ = "host ";
   for (const std::int64_t elements : sizes_.elements) add_state(t, elements);
-  prefix_.clear();
-  return std::move(prices_);
+  return take();
+}
+
+std::vector<PricedCalls> KernelLadder::of_fp8(DType t) {
+  const std::int64_t n = sizes_.tokens.back(), width = sizes_.widths.rbegin()[sizes_.widths.size() > 1 ? 1 : 0];
+  prefix_ = "fp8 ";
+  add_linear(t, n, width, width, {rounded(t, n, width), rounded(t, width, width), rounded(t, n, width)});
+  return take();
+}
+
+Fp8Operand KernelLadder::rounded(DType t, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t bytes = rows * columns * size_of(type_in_fp8(t));
+  std::byte* const at = rounded_.emplace_back(device_.allocate(MemoryKind::device, 2 * bytes + 64))->data();
+  const View lying{at, type_in_fp8(t), columns}, turned{at + bytes, type_in_fp8(t), rows};
+  Fp8Arguments a{rows, columns, Fp8::e4m3, read(t, rows, columns), lying, turned};
+  a.factor = reinterpret_cast<float*>(at + 2 * bytes);
+  kernels_.to_fp8(*stream_, a), stream_->synchronize();
+  return {lying, turned, a.factor};
 }
 
 std::vector<PricedCalls> KernelLadder::of_own_attention(DType t) {
   prefix_ = "own ";
   add_attentions(t);
-  prefix_.clear();
-  return std::move(prices_);
+  return take();
 }
 
 void KernelLadder::add_activations(DType t, std::int64_t elements) {
@@ -165,6 +179,10 @@ void KernelLadder::add_activations(DType t, std::int64_t elements) {
         on, {n, w, 0, true, r(n), r(1), r(1), mean, deviation, r(n), o(n), true, {}, {}, {o(1)}, {o(1)}, scratch});
   });
   add([=](Kernels& k, Stream& on) { k.gelu(on, r(n), o(n), n, w); });
+  if (device_.multiplies_fp8())
+    add([=, this](Kernels& k, Stream& on) {
+      k.to_fp8(on, {n, w, Fp8::e4m3, r(n), write(type_in_fp8(t), n, w), {}, floats(to_, 2)});
+    });
   add([=, this](Kernels& k, Stream& on) {
     k.rotary(on, {b, s, w / 64, 64, floats(from_, s * 64), nullptr, false, r(n), o(n)});
   });
@@ -208,7 +226,7 @@ void KernelLadder::add_elements(DType t, std::int64_t n) {
   });
 }
 
-void KernelLadder::add_linear(DType t, std::int64_t n, std::int64_t in, std::int64_t out) {
+void KernelLadder::add_linear(DType t, std::int64_t n, std::int64_t in, std::int64_t out, const Rounded& in_fp8) {
   const auto r = [=, this](std::int64_t rows, std::int64_t columns) { return read(t, rows, columns); };
   const auto o = [=, this](std::int64_t rows, std::int64_t columns) { return write(t, rows, columns); };
   for (const bool gelu : {false, true}) {
@@ -216,14 +234,16 @@ void KernelLadder::add_linear(DType t, std::int64_t n, std::int64_t in, std::int
       const View activated = gelu ? o(n, out) : View{};
       // As in models: a projection that does not widen its rows adds the residual stream.
       const ConstView residual = !gelu && out <= in ? r(n, out) : ConstView{};
-      k.linear_forward(on,
-                       {n, in, out, r(n, in), r(in, out), {}, r(1, out), residual, o(n, out), activated, false, {}});
+      LinearForward f{n, in, out, r(n, in), r(in, out), {}, r(1, out), residual, o(n, out), activated, false, {}};
+      f.input8 = in_fp8.input, f.weight8 = in_fp8.weight;
+      k.linear_forward(on, f);
     });
     add([=](Kernels& k, Stream& on) {
       const ConstView before = gelu ? r(n, in) : ConstView{};
-      k.linear_backward(
-          on,
-          {n, in, out, r(n, in), r(in, out), {}, r(n, out), o(n, in), false, before, {}, {o(in, out)}, {o(1, out)}});
+      LinearBackward g{n,        in,    out,    r(n, in), r(in, out),   {},         r(n, out),
+                       o(n, in), false, before, {},       {o(in, out)}, {o(1, out)}};
+      g.input8 = in_fp8.input, g.weight8 = in_fp8.weight, g.gradient8 = in_fp8.gradient;
+      k.linear_backward(on, g);
     });
   }
 }

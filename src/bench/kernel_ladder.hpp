@@ -5,6 +5,7 @@
 #include <span>
 
 #include "bench/priced_calls.hpp"
+#include "tessera/kernels/needs.hpp"
 #include "tessera/kernels/observed_kernels.hpp"
 
 namespace tessera {
@@ -33,6 +34,8 @@ class KernelLadder final : private KernelObserver {
   std::vector<PricedCalls> all(DType dtype);
   /// Returns those that the host runs for a GPU, with names that begin with "host ".
   std::vector<PricedCalls> of_host(DType dtype);
+  /// Returns linears in fp8 of one shape that all() has, too, with names that begin with "fp8 ".
+  std::vector<PricedCalls> of_fp8(DType dtype);
   /// Returns attention, with names that begin with "own ".
   std::vector<PricedCalls> of_own_attention(DType dtype);
 
@@ -51,6 +54,10 @@ class KernelLadder final : private KernelObserver {
   void add(const Call& call);
   void call(const KernelCall& call, const std::function<void()>& run) override;
 
+  std::vector<PricedCalls> take() {
+    prefix_.clear();
+    return std::move(prices_);
+  }
   ConstView read(DType t, std::int64_t rows, std::int64_t columns) {
     return {from_.next(rows * columns * size_of(t)), t, columns};
   }
@@ -66,7 +73,15 @@ class KernelLadder final : private KernelObserver {
   void add_activations(DType t, std::int64_t elements);
   void add_state(DType t, std::int64_t elements);
   void add_elements(DType t, std::int64_t elements);
-  void add_linear(DType t, std::int64_t tokens, std::int64_t in, std::int64_t out);
+  /// The operands of a linear in fp8; empty: it has none.
+  struct Rounded {
+    Fp8Operand input = {}, weight = {}, gradient = {};
+  };
+  void add_linear(DType t, std::int64_t tokens, std::int64_t in, std::int64_t out, const Rounded& in_fp8);
+  /// Returns the type of memory that holds copies in fp8. Sizes are multiples of kFp8Pad.
+  DType type_in_fp8(DType t) const { return kernel_needs(device_.kind()).packs_fp8() ? DType::e4m3 : t; }
+  /// Returns numbers of a type in fp8, in memory of their own.
+  Fp8Operand rounded(DType t, std::int64_t rows, std::int64_t columns);
   void add_attentions(DType t);
   void add_attention(DType t, const AttentionShape& shape);
   void add_head(DType t, std::int64_t tokens, std::int64_t width, std::int64_t vocab);
@@ -77,6 +92,7 @@ class KernelLadder final : private KernelObserver {
   Kernels& kernels_;
   LadderSizes sizes_;
   RotatingMemory from_, to_, state_, squares_;
+  std::vector<std::unique_ptr<DeviceMemory>> rounded_;
   std::unique_ptr<DeviceMemory> scratch_, scalars_, sum_, few_tokens_, tokens_;
   std::unique_ptr<Kernels> asked_;
   std::unique_ptr<Stream> stream_;

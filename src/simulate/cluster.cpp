@@ -223,7 +223,6 @@ std::string price_name(const KernelCall& call) {
   std::string_view name = call.name;
   if (name == "head, all") name = "head";
   if (name == "rotary backward") name = "rotary";
-  if (name == "to fp8") name = "cast";  // memory limits both
   return fmt::format("{}{}.{}", name, call.has_gelu ? " gelu" : "", name_of(call.dtype));
 }
 

@@ -92,10 +92,13 @@ class Pricing {
     if (call.group == KernelGroup::attention && schedule_.model.most_documents > 0 &&
         attention_of(call) != GpuAttention::own)
       share *= cluster_.documents_attention;
+    std::string name = price_name(call);
+    if (call.name == "to fp8" && !cluster_.prices.contains(name))
+      name = fmt::format("cast.{}", name_of(call.dtype));  // memory limits both
     add((on_host                  ? "host "
          : is_own_attention(call) ? "own "
                                   : "") +
-            price_name(call),
+            name,
         size,
         on_host                            ? Limit::host
         : call.group == KernelGroup::other ? Limit::memory

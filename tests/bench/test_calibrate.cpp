@@ -56,6 +56,7 @@ std::vector<std::string> every_kernel() {
   kernels->embedding_backward(s, {});
   kernels->norm_forward(s, {});
   kernels->norm_backward(s, {});
+  kernels->to_fp8(s, {});
   LinearForward forward;
   kernels->linear_forward(s, forward);
   forward.activated = view;
@@ -132,6 +133,9 @@ TEST_CASE("a calibration has a price for everything that a step does") {
   CHECK(cluster.threads == 1);
   CHECK(cluster.memory > 0);
   CHECK(cluster.compute_under_copies >= 1);
+  CHECK(cluster.fp8_matmuls > 0.1);
+  CHECK(cluster.fp8_matmuls < 10);
+  CHECK(cluster.fp8_matmuls != 1);
   CHECK(cluster.compute_under_collectives >= 1);
   CHECK(cluster.segment >= cluster.issue);
   CHECK(cluster.step > 0);

@@ -159,13 +159,14 @@ TEST_CASE("On a GPU a deterministic step has its prices of attention backward, a
 }
 
 TEST_CASE("Linears in fp8 have their factor on a GPU, and its conversions are priced by their bytes") {
-  const auto seconds = [](DeviceKind device, bool in_fp8, double factor) {
+  const auto seconds = [](DeviceKind device, bool in_fp8, double factor, double conversion = 0) {
     SchedulePolicy policy;
     policy.strategy = Strategy::ddp, policy.compute = policy.reduce = DType::bf16;
     if (in_fp8) policy.fp8 = Fp8Linears{}, policy.keeps_activated = true;
     const PlannedRun run = planned("nano", policy, 1, 2, 32, device);
     Cluster cluster = machine_of({});
     cluster.device = device, cluster.fp8_matmuls = factor;
+    if (conversion > 0) cluster.prices["to fp8.bf16"] = PriceTable({{PriceAxis::bytes, {1}}}, {conversion});
     for (const char* direction : {"forward", "backward"}) {
       const std::string name = fmt::format("attention {}.bf16", direction);
       cluster.prices["own " + name] = cluster.prices[name];
@@ -177,6 +178,8 @@ TEST_CASE("Linears in fp8 have their factor on a GPU, and its conversions are pr
   CHECK(slow > exact);
   CHECK(seconds(DeviceKind::cuda, true, 0.5) < 0.95 * slow);
   CHECK(seconds(DeviceKind::cpu, true, 0.5) == Approx(seconds(DeviceKind::cpu, true, 1)));
+  for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda})
+    CHECK(seconds(device, true, 1, 1e3) > 1e3);  // a price of their own
 }
 
 TEST_CASE("A missing price is named with its file") {

@@ -98,6 +98,8 @@ class Device {
   virtual void begin_range(const char* name) = 0;
   virtual void end_range() = 0;
 
+  /// Returns whether linears may multiply in fp8 (precision.linear).
+  virtual bool multiplies_fp8() const = 0;
   /// Returns whether work can be captured (begin_capture .. end_capture). Otherwise both are InternalErrors.
   virtual bool can_capture() const = 0;
   /// Starts recording instead of running. Covers work that this thread submits to `stream`, and to streams that wait

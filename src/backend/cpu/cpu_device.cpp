@@ -66,6 +66,7 @@ class CpuDevice final : public Device {
   void enter_thread() override {}
   void begin_range(const char*) override {}
   void end_range() override {}
+  bool multiplies_fp8() const override { return true; }
   bool can_capture() const override { return false; }
   void begin_capture(Stream&) override { throw InternalError("host streams cannot be captured"); }
   std::unique_ptr<DeviceGraph> end_capture(Stream&) override { throw InternalError("host streams cannot be captured"); }

@@ -162,6 +162,7 @@ class CudaDevice final : public Device {
   void begin_range(const char* name) override { nvtxRangePushA(name); }
   void end_range() override { nvtxRangePop(); }
 
+  bool multiplies_fp8() const override { return 10 * properties_.major + properties_.minor >= 89; }
   bool can_capture() const override { return true; }
   void begin_capture(Stream& stream) override {
     // Thread-local: calls of other threads (a watchdog that queries events) do not affect the capture.

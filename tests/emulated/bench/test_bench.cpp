@@ -340,4 +340,40 @@ TEST_CASE("a GPU's calibration leaves out the largest matmuls in fp32") {
   CHECK(cluster.prices.contains("own attention backward.bf16"));
   CHECK(cluster.prices.contains("host adamw.fp32"));
   CHECK(cluster.host_under_copies >= 1);
+  CHECK(cluster.fp8_matmuls != 1);
+  CHECK(cluster.prices.contains("to fp8.bf16"));
+  CHECK(cluster.prices.lower_bound("fp8 ") == cluster.prices.lower_bound("fp9"));
+  emulator::set_capability(8, 6);  // its tensor cores do not multiply 8-bit floats
+  run_ranks(1, 1, measure);
+  emulator::set_capability(9, 0);
+  CHECK(cluster.fp8_matmuls == 1);
+  CHECK_FALSE(cluster.prices.contains("to fp8.bf16"));
+}
+
+TEST_CASE("bench kernels times linears in fp8 and their conversions, and the same linears without") {
+  Options options = tiny_run(DeviceKind::cuda, GENERATE("gpt2", "qwen2"));
+  options.precision.compute = DType::bf16, options.precision.linear = LinearPrecision::fp8;
+  options.precision.fp8_smallest = 0;
+  static_cast<void>(emulator::take_fp8_launches());
+  std::string table;
+  run_ranks(1, 1, [&](RankContext& context) { table = kernel_table(context, options, {}, kSmall).text; });
+  CAPTURE(table);
+  const auto launches = emulator::take_fp8_launches();
+  CHECK((launches[0] > 0 && launches[1] > 0));
+  std::size_t in_fp8 = 0, without = 0;
+  for (const char* const direction : {"linear forward", "linear backward"}) {
+    for (const std::string& row : lines_of(table, direction))
+      ++(row.find(", fp8") != std::string::npos ? in_fp8 : without);
+  }
+  CHECK(in_fp8 > 0);
+  CHECK(in_fp8 == without);
+  CHECK(lines_of(table, "to fp8").size() > 2);
+  CHECK(has_no_number_missing(table));
+  MachineShape machine;  // a file of algorithms is for the linears in fp8 alone
+  machine.algorithm_source = AlgorithmSource::timed;
+  run_ranks(1, 1, [&](RankContext& context) {
+    machine.algorithms = kernel_table(context, options, machine, kSmall).algorithms;
+    machine.algorithm_source = AlgorithmSource::given;
+    CHECK(lines_of(kernel_table(context, options, machine, kSmall).text, "linears ").size() == 1);
+  });
 }
