@@ -122,7 +122,7 @@ class Stage:
             if result in ("passed", "asserts nothing"):
                 return
         if result in ("passed", "skipped"):
-            detail = "\n".join(said[-80 if re.search("bench|speed|profile", test) else -4:])
+            detail = "\n".join(said[-80 if re.search("bench|speed|profile|tuning", test) else -4:])
         else:
             detail = telling(said, said_by("dmesg")[self._kernel_lines:])
         self._note(name, result, seconds, detail)

@@ -17,7 +17,7 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 here=$PWD/tests/gpu
-all=(smoke kernels golden text speed_124m bench_kernels bench_documents strategies comm memcheck speed_qwen speed_1558m nccl profile racecheck)
+all=(smoke kernels golden text speed_124m bench_kernels bench_documents tuning strategies comm memcheck speed_qwen speed_1558m nccl profile racecheck)
 
 # Other folders in which images of rented machines keep the driver's programs and libraries, and the toolkit's tools.
 tools=$(printf ':%s\n' /usr/local/cuda-*/bin /opt/nvidia/nsight-compute/* | sort -rV)

@@ -109,6 +109,15 @@ bench() {
   "${profiler[@]}" "${words[@]}"
 }
 
+# on_documents PRESET...: a bench on drawn documents of some 240 bytes, each a token.
+on_documents() {
+  python3 -c 'import json, random
+draw = random.Random(1)
+for _ in range(20_000):
+    print(json.dumps({"text": "".join(draw.choices("abcdefghijklmnopqrstuvwxyz ", k=draw.randint(20, 460)))}))' >"$work/drawn.jsonl"
+  bench "$@" --data.source="$work/drawn.jsonl" --data.cache="$work/cache"
+}
+
 # profile PRESET...: the hardware's counters of every kernel of a bench, also of those within one call (head, sums of columns).
 profile() {
   local ncu=$work/ncu code=0
