@@ -9,6 +9,7 @@
 #include "data/filled.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/data/reader.hpp"
 
 namespace tessera {
 
@@ -57,6 +58,17 @@ Split split_of(const TokenSource& source, TokenRange corpus, const DataOptions& 
         .use("a larger one if there are more documents, 0 for no evaluation, or data.val_source");
   }
   return {.train = {corpus.first, border - corpus.first}, .validation = {border, end - border}};
+}
+
+/// Refuses samples to train on of which the loss counts nothing, wherever else the corpus has something that counts.
+void require_counted(const TokenSource& source, const Sampler& samples) {
+  if (!source.masks_loss()) return;
+  std::vector<std::int32_t> row(static_cast<std::size_t>(samples.seq_len()));
+  for (std::int64_t sample = 0; sample < samples.samples_per_epoch(); ++sample)
+    if (counted_targets(source, samples, sample, 1, row) > 0) return;
+  throw refusal("the loss counts nothing in the {} samples of {} tokens to train on", samples.samples_per_epoch(),
+                samples.seq_len())
+      .use("text with more that counts, a smaller data.val_fraction, or a longer train.seq_len");
 }
 
 /// Does `work`, whose refusals then name the source of a mixture that they are about.
@@ -142,6 +154,7 @@ Sampler Dataset::split_sources(const DataOptions& options, std::int64_t seq_len)
     naming(part.name, [&] {
       const Split split = split_of(source, {first, part.tokens}, options, fraction, seq_len);
       train.push_back(sampler_of(source, split.train, seq_len, options.order, options.seed, options));
+      require_counted(source, train.back());
       if (split.validation.count > 0)
         validation_.push_back(
             {part.name, &source, sampler_of(source, split.validation, seq_len, SampleOrder::sequential, 0, options)});

@@ -16,11 +16,12 @@ Dataset dataset_of(const DataOptions& options, std::int64_t seq_len) {
   return {{synthetic_text(1000, 300, 1), {}}, options, 300, seq_len};
 }
 
-/// Tokens 1, 2, 3, ... in documents of `document` tokens; the loss leaves out each token that `hidden` divides.
+/// Tokens 1, 2, 3, ... in documents of `document` tokens; the loss leaves out each token that `hidden` divides, and
+/// those up to `silent`.
 class Counted final : public TokenSource {
  public:
-  Counted(std::int64_t size, std::int64_t document, std::int64_t hidden)
-      : size_(size), document_(document), hidden_(hidden) {}
+  Counted(std::int64_t size, std::int64_t document, std::int64_t hidden, std::int64_t silent = 0)
+      : size_(size), document_(document), hidden_(hidden), silent_(silent) {}
   std::int64_t size() const override { return size_; }
   std::int64_t id_bound() const override { return size_ + 1; }
   void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
@@ -38,10 +39,10 @@ class Counted final : public TokenSource {
     }
   }
   std::string describe() const override { return "counted"; }
-  bool counts(std::int64_t id) const { return hidden_ == 0 || id % hidden_ != 0; }
+  bool counts(std::int64_t id) const { return hidden_ == 0 || (id % hidden_ != 0 && id > silent_); }
 
  private:
-  std::int64_t size_, document_, hidden_;
+  std::int64_t size_, document_, hidden_, silent_;
 };
 
 }  // namespace
@@ -106,6 +107,19 @@ TEST_CASE("A dataset joins corpus, split and samplers") {
   CHECK(whole.fingerprint() != data.fingerprint());
   CHECK(data.fingerprint() == dataset_of(options, 99).fingerprint());
   CHECK_THAT(usage_message([&] { dataset_of(options, 100); }), Contains("train.seq_len"));
+}
+
+TEST_CASE("Samples to train on of which nothing counts are refused, whatever is kept for validation") {
+  const auto train_on = [](std::int64_t silent, double fraction) {
+    DataOptions options;
+    options.document_mask = Tristate::no;
+    options.val_fraction = fraction;
+    const Dataset data({std::make_unique<Counted>(100, 0, 1000, silent), {}}, options, 300, 9);
+  };
+  train_on(81, 0.1);  // token 82 is the last target of the samples in front of the border
+  train_on(82, 0);
+  CHECK_THROWS_WITH(train_on(82, 0.1), Contains("nothing in the 9 samples of 9 tokens to train on"));
+  CHECK_THROWS_WITH(train_on(100, 0), Contains("nothing in the 11 samples"));
 }
 
 TEST_CASE("A validation corpus of its own leaves the other whole") {

@@ -58,9 +58,10 @@ std::int64_t most_documents(const std::vector<ValidationSet>& sets);
 
 class Dataset {
  public:
-  /// UsageError when a source is shorter than one sample, or has no documents with data.document_mask or
-  /// data.packing = documents; that one's parts for training and validation begin and end where documents do. Each
-  /// source of a mixture is split, and its last part is a validation set with its name.
+  /// UsageError when a source is shorter than one sample, has no counted token in its part for training, or has no
+  /// documents with data.document_mask or data.packing = documents; that one's parts for training and validation begin
+  /// and end where documents do. Each source of a mixture is split, and its last part is a validation set with its
+  /// name.
   Dataset(DataSources sources, const DataOptions& options, std::int64_t vocab, std::int64_t seq_len);
 
   const TokenSource& source() const { return *sources_.train; }
