@@ -47,6 +47,11 @@ Adapters adapters_of(const Options& options, const Architecture& base, const Pef
 }
 
 Refusal adapters_as_base(const Options& options) {
+  if (!options.lora.from.empty()) {
+    return refuse("lora.from", options.lora.from)
+        .because("{} has its own adapters", options.model.from)
+        .hint("Leave it out, or name the model of these adapters instead");
+  }
   return refuse("model.from", options.model.from)
       .because("it holds adapters without the weights that they adapt")
       .hint("Go on with it by checkpoint.resume, or export it with export.merged = true and begin from that");

@@ -222,9 +222,15 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   std::string why_no_chat() {
     const Field &prompt = fields_[1], &completion = fields_[2], &messages = fields_[3], &conversations = fields_[4];
     const auto others = std::span(fields_).subspan(1);
-    const auto null = [](const Field& field) { return field.quoted() + " is null instead of a string"; };
-    if (text().was_null && std::ranges::none_of(others.first(4), &Field::is_there)) return null(text());
-    if (!events_.pair || std::ranges::none_of(others.first(4), &Field::is_there))
+    const auto null = [](const Field& field) {
+      return fmt::format("{} is null instead of {}", field.quoted(),
+                         field.takes == Takes::list ? "an array" : "a string");
+    };
+    const bool has_none = std::ranges::none_of(others.first(4), &Field::is_there);
+    const auto is_null = [](const Field& field) { return field.was_null; };
+    if (const auto found = std::ranges::find_if(fields_, is_null); has_none && found < fields_.begin() + 5)
+      return null(*found);
+    if (!events_.pair || has_none)
       return fmt::format("an object has no {} (data.text_key){}", text().quoted(), other_keys());
     for (const Field& field : others)
       if (!field.problem.empty()) return field.problem;

@@ -154,6 +154,8 @@ class Lora(Case):
         self.do("export", "run", "peft")
         self.refused("train", *words, "--lora.from=peft", "--lora.rank=5", "--run.dir=other", run="other",
                      says="lora.rank = 5 does not work, because the adapter in lora.from = peft has 4")
+        self.refused("eval", "run", "--lora.from=peft", "--data.val_source=text", run="other",
+                     says="lora.from = peft does not work, because .*run has its own adapters. Leave it out")
         self.refused("train", *words, "--model.from=peft", "--run.dir=other", run="other", says="give this folder as lora.from")
         self.refused("train", *words, "--lora.from=peft", "--run.dir=other", "--checkpoint.resume=run", run="other",
                      says="lora.from = peft does not work, because .* has its own adapters")

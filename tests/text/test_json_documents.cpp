@@ -318,6 +318,7 @@ TEST_CASE("A document of another form says which, and what to do") {
   CHECK_THAT(line(R"({"messages": "hi"})")[0], Contains("!\"messages\" is a string instead of an array"));
   CHECK_THAT(line(R"({"prompt": [{"role": "user"}], "completion": ""})")[0],
              Contains("!\"prompt\" is an array, but \"completion\" is not"));
+  CHECK_THAT(line(R"({"messages": null})")[0], Contains("!\"messages\" is null instead of an array"));
   CHECK_THAT(line(R"({"messages": [], "messages": []})")[0], Contains("is there twice"));
   CHECK_THAT(line(R"({"instruction": "a", "input": "", "output": "b"})")[0],
              Contains("\"instruction\", \"input\", \"output\"") && Contains("a \"prompt\" and a \"completion\""));
