@@ -95,7 +95,15 @@ struct LayerCall : PartCall {
   /// Returns scratch for a kernel of this layer.
   template <class Bytes>
   void* kernel_scratch(const Bytes& bytes) const {
-    return scratch.piece(2 * part.matrices.size() + 1 + static_cast<std::size_t>(&layer - part.layers.data()), bytes);
+    return scratch.piece(kernel_piece(), bytes);
+  }
+  std::size_t kernel_piece() const {
+    return 2 * part.matrices.size() + 1 + static_cast<std::size_t>(&layer - part.layers.data());
+  }
+  /// The piece for the input's copy in fp8, which all linears read that multiply it.
+  std::size_t input_piece() const {
+    return 2 * part.matrices.size() + 1 + part.layers.size() +
+           static_cast<std::size_t>(layer.inputs[0].matrix.number());
   }
 
  private:
@@ -103,7 +111,7 @@ struct LayerCall : PartCall {
 };
 
 /// Number of pieces that a part's scratch may have.
-inline std::size_t scratch_pieces(const Part& part) { return 2 * part.matrices.size() + 1 + part.layers.size(); }
+inline std::size_t scratch_pieces(const Part& part) { return 3 * part.matrices.size() + 1 + part.layers.size(); }
 
 // The directions of each kind of layer, one source file per kind in layers/. A linear's backward has halves.
 void embedding_forward(const LayerCall& call);

@@ -127,6 +127,26 @@ TEST_CASE("recompute makes the same saved values and output, with and without dr
   }
 }
 
+TEST_CASE("linears in fp8 share the copy of their input with those before them that have one", "[decoder]") {
+  const auto run = [](const char* frozen) {
+    PartChoices choices{.fp8 = Fp8Linears{}};
+    choices.trains = [=](const ParameterTensor& tensor) { return tensor.name.find(frozen) == tensor.name.npos; };
+    auto made = std::make_unique<ModelRun>(small_qwen3(), 2, 33, DType::fp32, DType::fp32, 2, 7, choices);
+    prepare(*made);
+    made->train();
+    CHECK(made->intact());
+    return made;
+  };
+  const auto all = run("none");
+  for (const char* const frozen : {"gate_proj", "q_proj", "up_proj"}) {
+    const auto some = run(frozen);
+    for (const TensorId i : some->gradients.ids()) {
+      INFO(some->model.tensors[i].name << ", without " << frozen);
+      if (some->model.tensors[i].trains) CHECK(gradient_of(*some, i) == gradient_of(*all, i));
+    }
+  }
+}
+
 TEST_CASE("gradients that add: a second micro-batch on top of the first", "[decoder]") {
   for (const Architecture& a : {small(1, 2, 12, 40), small_qwen2(), small_llama(), small_qwen3()}) {
     ModelRun run(a, 2, 11, DType::fp32, DType::fp32, 2);

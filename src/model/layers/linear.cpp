@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "model/layer_call.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/kernels/needs.hpp"
@@ -48,7 +50,7 @@ struct Operand {
   std::int64_t rows = 0, columns = 0;
   Fp8Operand* to = nullptr;
   bool lies = false, turned = false;
-  bool is_there = false;  ///< the layer's earlier turn has left it, or forward in `saved`
+  bool is_there = false;  ///< an earlier turn has left it, or forward in `saved`
   Fp8 type = Fp8::e4m3;
   std::optional<SavedFp8> saved = {};
 };
@@ -60,9 +62,18 @@ Operand weight_operand(const Layer& layer, const ConstView& weight, Fp8Operand& 
   return o;
 }
 
-/// Rounds the operands to fp8. The copies and their factors lie in the layer's scratch, but for what is saved. Of that
-/// a GPU reads the copy itself; cores save codes and multiply numbers.
-void take_to_fp8(const LayerCall& call, std::initializer_list<Operand> operands) {
+/// Returns whether a linear before this one has converted the input in the same direction, forward or for the gradients
+/// of weights. They take turns in the order of forward.
+bool is_converted(const LayerCall& call, bool forward) {
+  return std::any_of(call.part.layers.data(), &call.layer, [&](const Layer& other) {
+    return other.is_fp8 && other.inputs == call.layer.inputs &&
+           (forward || call.parameter_gradient(other.weight, other.in));
+  });
+}
+
+/// Rounds the operands to fp8. The copies and their factors lie in that piece of scratch, but for what is saved. Of
+/// that a GPU reads the copy itself; cores save codes and multiply numbers.
+void take_to_fp8(const LayerCall& call, std::size_t piece, std::initializer_list<Operand> operands) {
   const bool packs = kernel_needs(call.model.device).packs_fp8();
   const auto for_each = [&](ScratchLayout scratch, const auto& f) {
     for (const Operand& o : operands) {
@@ -81,7 +92,7 @@ void take_to_fp8(const LayerCall& call, std::initializer_list<Operand> operands)
     return scratch.used();
   };
   const std::int64_t bytes = for_each({}, [](const Operand&, const Fp8Arguments&) {});
-  void* const memory = call.kernel_scratch([&] { return bytes; });
+  void* const memory = bytes > 0 ? call.scratch.piece(piece, [&] { return bytes; }) : nullptr;
   for_each({memory, bytes}, [&](const Operand& o, const Fp8Arguments& a) {
     if (!o.is_there) call.kernels.to_fp8(call.stream, a);
     if (o.saved && !packs) {
@@ -102,9 +113,11 @@ void linear_forward(const LayerCall& call) {
   l.input = dropped_input(call, call.adapter_dropout());
   if (layer.is_fp8) {
     const auto saved = call.saved_input();
-    take_to_fp8(call,
-                {{l.input, layer.rows, layer.in, &l.input8, multiplies, saved.has_value(), false, Fp8::e4m3, saved},
-                 weight_operand(layer, multiplies ? l.weight : ConstView(), l.weight8, WeightLayout::out_in)});
+    take_to_fp8(call, call.input_piece(),
+                {{l.input, layer.rows, layer.in, &l.input8, multiplies, saved.has_value(), is_converted(call, true),
+                  Fp8::e4m3, saved}});
+    take_to_fp8(call, call.kernel_piece(),
+                {weight_operand(layer, multiplies ? l.weight : ConstView(), l.weight8, WeightLayout::out_in)});
   }
   if (!multiplies) return;
   l.bias = call.parameter(layer.bias, layer.out);
@@ -148,10 +161,13 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
   if (layer.is_fp8) {
     const bool trains = static_cast<bool>(call.parameter_gradient(layer.weight, l.weight.stride));
     const bool is_second = half == Half::weights;
-    take_to_fp8(call, {{l.output_gradient, layer.rows, layer.out, &l.gradient8, true, trains, is_second,
-                        call.model.fp8->gradients},
-                       {l.input, layer.rows, layer.in, &l.input8, false, true, saved.has_value(), Fp8::e4m3, saved},
-                       weight_operand(layer, is_second ? ConstView() : l.weight, l.weight8, WeightLayout::in_out)});
+    take_to_fp8(call, call.input_piece(),
+                {{l.input, layer.rows, layer.in, &l.input8, false, true, saved || is_converted(call, false), Fp8::e4m3,
+                  saved}});
+    take_to_fp8(
+        call, call.kernel_piece(),
+        {{l.output_gradient, layer.rows, layer.out, &l.gradient8, true, trains, is_second, call.model.fp8->gradients},
+         weight_operand(layer, is_second ? ConstView() : l.weight, l.weight8, WeightLayout::in_out)});
   }
   call.kernels.linear_backward(call.stream, l);
 }
