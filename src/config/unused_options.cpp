@@ -84,7 +84,7 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   if (options.precision.linear == LinearPrecision::compute)
     add_unused(out, "precision.linear = compute rounds nothing to fp8",
                {"precision.fp8_gradients", "precision.fp8_scale", "precision.fp8_smallest"});
-  if (!options.lora.on())
+  if (!options.lora.on() && options.checkpoint.resume == "none")  // a checkpoint may have adapters
     add_unused(out, "neither lora.rank nor lora.from asks for adapters",
                {"lora.alpha", "lora.dropout", "lora.targets", "lora.rank_stabilized", "lora.base_hash"});
   const bool adds = options.plan.view >= PlanView::timeline;

@@ -30,8 +30,6 @@ void check_resharding(const ReshardAfterForward& reshard) {
 void check_used(const Options& options) {
   static const Options defaults;
   for (const auto& unused : unused_options(options)) {
-    if (options.checkpoint.resume != "none" && unused.name.starts_with("lora."))
-      continue;  // of a checkpoint's adapters
     const auto* row = find_option(unused.name);
     TESSERA_ASSERT(row != nullptr, "unused_options names {}", unused.name);
     const auto value = row->get(options);
