@@ -17,6 +17,7 @@ set(TESSERA_PACKAGES
   "Zstandard:              libzstd-dev                    libzstd-devel        zstd                   zstd"
   "Random123:              librandom123-dev               Random123-devel      random123              -"
   "oneDNN:                 libdnnl-dev                    onednn-devel         onednn                 onednn"
+  "OpenBLAS:               libopenblas-openmp-dev         openblas-devel       openblas               openblas"
   "OpenMP:                 g++                            gcc-c++              gcc                    gxx"
   "Catch2:                 catch2                         catch-devel          catch2@2               catch2=2")
 

@@ -17,6 +17,7 @@ packages=(
   libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev patchelf xz-utils
   hdf5-tools python3-h5py python3-numpy python3-pandas python3-matplotlib python3-jinja2
 )
+[[ $(dpkg --print-architecture 2>/dev/null) != arm64 ]] || packages+=(libopenblas-openmp-dev)
 
 usage() {
   sed -n '2,9p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//'

@@ -31,7 +31,7 @@ make_root() {
   rm -rf "$root" "$root.part"
   mkdir -p build
   mmdebstrap --quiet --architectures=arm64 --variant=apt --mode=root \
-    --include="$(IFS=,; echo "${packages[*]},libc6-dev,libgomp1,binutils,busybox-static")" bookworm "$root.part" "$archive"
+    --include="$(IFS=,; echo "${packages[*]},libopenblas-openmp-dev,libc6-dev,libgomp1,binutils,busybox-static")" bookworm "$root.part" "$archive"
   for folder in usr/lib/aarch64-linux-gnu etc/alternatives; do
     while read -r link; do
       ln -sfn "$(realpath -ms --relative-to="$(dirname "$(realpath "$root.part/$folder")/x")" "$root.part$(readlink "$link")")" "$link"
@@ -68,7 +68,7 @@ on_arm() {
     set -e
     mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/tmp"
     mkdir -p "$1$2" && mount --bind "$2" "$1$2"
-    exec chroot "$1" /usr/bin/env -C "$2" OMP_PROC_BIND=false TESSERA_QUICK=1 "${@:3}"
+    exec chroot "$1" /usr/bin/env -C "$2" OMP_PROC_BIND=false OPENBLAS_CORETYPE=ARMV8 TESSERA_QUICK=1 "${@:3}"
   ' arm "$root" "$PWD" "$@"
 }
 

@@ -23,7 +23,7 @@ GpuFacts gpu_facts(const Device& device) {
 
 std::vector<std::pair<std::string, std::string>> libraries_in(const std::string& kernels) {
   static constexpr std::pair<const char*, const char*> kNames[] = {
-      {"oneDNN ", "onednn"}, {"cuBLASLt ", "cublaslt"}, {"cuDNN ", "cudnn"}};
+      {"oneDNN ", "onednn"}, {"OpenBLAS ", "openblas"}, {"cuBLASLt ", "cublaslt"}, {"cuDNN ", "cudnn"}};
   std::vector<std::pair<std::string, std::string>> found;
   for (const auto& [written, name] : kNames) {
     const std::size_t at = kernels.find(written);

@@ -4,6 +4,9 @@
 // on the instructions that it uses. So it is held to AVX2, as any processor since 2013 has it, and the golden file's
 // name has oneDNN's version. There is none for other versions: the test then says "skipped", and CTest lists it so.
 #include <dnnl.h>
+#ifdef __aarch64__
+extern "C" char* openblas_get_corename();
+#endif
 
 #include <catch2/catch.hpp>
 
@@ -52,13 +55,18 @@ std::string text_of(const RunOutcome& run) {
                      hash_of(masters.data(), masters.size() * sizeof(float)));
 }
 
-/// Returns "trainings_onednn-2.6.3_avx2.txt": the matmuls of this process.
+/// Returns "trainings_onednn-2.6.3_avx2.txt", or on Arm "trainings_openblas_armv8.txt": the matmuls of this process.
 std::string golden_of_this_machine() {
+#ifdef __aarch64__
+  const std::string core = openblas_get_corename();  // tests/arm.sh has OPENBLAS_CORETYPE=ARMV8
+  return fmt::format("trainings_openblas_{}.txt", core == "armv8" ? core : "other");
+#else
   dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);  // before its first matmul; a processor with less has less
   const dnnl_version_t* version = dnnl_version();
   const bool avx2 = dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx2;
   return fmt::format("trainings_onednn-{}.{}.{}_{}.txt", version->major, version->minor, version->patch,
                      avx2 ? "avx2" : "other");
+#endif
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "kernels/cpu/storage.hpp"
 
@@ -13,12 +15,48 @@
 extern "C" dnnl_status_t dnnl_gemm_bf16bf16f32(char transa, char transb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
                                                float alpha, const void* a, dnnl_dim_t lda, const void* b,
                                                dnnl_dim_t ldb, float beta, float* c, dnnl_dim_t ldc);
+#ifdef __aarch64__  // on Arm, which oneDNN 2.6 has only generic code for
+extern "C" {
+void sgemm_(const char* transa, const char* transb, const int* m, const int* n, const int* k, const float* alpha,
+            const float* a, const int* lda, const float* b, const int* ldb, const float* beta, float* c,
+            const int* ldc);
+void openblas_set_num_threads(int threads);
+int openblas_get_parallel();
+char* openblas_get_config();
+char* openblas_get_corename();
+}
+#endif
 
 namespace tessera {
 
 namespace {
 
 constexpr std::int64_t kPanelDepth = 1024;
+
+#ifdef __aarch64__
+/// Multiplies row-major matrices in fp32, which are transposed ones to BLAS: C^T = B^T A^T.
+dnnl_status_t multiply_fp32(char a_form, char b_form, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+                            std::int64_t a_stride, const float* b, std::int64_t b_stride, float beta, float* c,
+                            std::int64_t c_stride) {
+  static const bool threaded = (openblas_set_num_threads(1), openblas_get_parallel() != 0);  // our threads call it
+  TESSERA_ASSERT(
+      threaded,
+      "this OpenBLAS was built without threads, so that only one may call it: install libopenblas-openmp-dev");
+  const std::array<std::int64_t, 6> sizes = {m, n, k, a_stride, b_stride, c_stride};
+  if (std::ranges::max(sizes) > std::numeric_limits<int>::max()) return dnnl_invalid_arguments;
+  const float one = 1;
+  const auto [rows, columns, depth, lda, ldb, ldc] =
+      std::array{int(m), int(n), int(k), int(a_stride), int(b_stride), int(c_stride)};
+  sgemm_(&b_form, &a_form, &columns, &rows, &depth, &one, b, &ldb, a, &lda, &beta, c, &ldc);
+  return dnnl_success;
+}
+#else
+dnnl_status_t multiply_fp32(char a_form, char b_form, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+                            std::int64_t a_stride, const float* b, std::int64_t b_stride, float beta, float* c,
+                            std::int64_t c_stride) {
+  return dnnl_sgemm(a_form, b_form, m, n, k, 1.0f, a, a_stride, b, b_stride, beta, c, c_stride);
+}
+#endif
 
 /// Multiplies operands of one dtype, fp32 or bf16.
 void gemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, std::int64_t k, bool adds, float* c,
@@ -28,12 +66,12 @@ void gemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, st
   const float beta = adds ? 1.0f : 0.0f;
   const dnnl_status_t status =
       a.view.dtype == DType::fp32
-          ? dnnl_sgemm(a_form, b_form, m, n, k, 1.0f, static_cast<const float*>(a.view.data), a.view.stride,
-                       static_cast<const float*>(b.view.data), b.view.stride, beta, c, c_stride)
+          ? multiply_fp32(a_form, b_form, m, n, k, static_cast<const float*>(a.view.data), a.view.stride,
+                          static_cast<const float*>(b.view.data), b.view.stride, beta, c, c_stride)
           : dnnl_gemm_bf16bf16f32(a_form, b_form, m, n, k, 1.0f, a.view.data, a.view.stride, b.view.data, b.view.stride,
                                   beta, c, c_stride);
-  TESSERA_ASSERT(status == dnnl_success, "oneDNN's {} matmul {}x{}x{} ends with status {}", name_of(a.view.dtype), m, n,
-                 k, static_cast<int>(status));
+  TESSERA_ASSERT(status == dnnl_success, "the library's {} matmul {}x{}x{} ends with status {}", name_of(a.view.dtype),
+                 m, n, k, static_cast<int>(status));
 }
 
 /// Converts [rows, columns] (as read) of a 16-bit operand to fp32, stored the way the operand is.
@@ -72,9 +110,14 @@ void tile_matmul(const VectorKernels& vector, ScratchLayout scratch, const Opera
 }
 
 std::string matrix_library_name() {
+#ifdef __aarch64__
+  const std::string_view config = openblas_get_config();  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+  return fmt::format("{} for {}", config.substr(0, config.find(' ', config.find(' ') + 1)), openblas_get_corename());
+#else
   const dnnl_version_t* version = dnnl_version();
   return fmt::format("oneDNN {}.{}.{}{}", version->major, version->minor, version->patch,
                      multiplies(DType::bf16) ? " with bf16 matmuls" : "");
+#endif
 }
 
 }  // namespace tessera

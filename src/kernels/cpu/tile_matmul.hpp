@@ -1,5 +1,5 @@
 #pragma once
-// The matmul of one tile, on the calling thread alone, by oneDNN. It is sgemm, or the matmul of bf16 operands with fp32
+// The matmul of one tile, on the calling thread alone, by oneDNN (in fp32 on Arm, by OpenBLAS). It is sgemm, or the matmul of bf16 operands with fp32
 // sums if the processor has instructions for it. Other 16-bit operands are converted to fp32 first.
 
 #include <cstdint>
@@ -35,7 +35,7 @@ bool multiplies(DType dtype);
 void tile_matmul(const VectorKernels& vector, ScratchLayout scratch, const Operand& a, const Operand& b, std::int64_t m,
                  std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride);
 
-/// Returns "oneDNN 2.6.3".
+/// Returns "oneDNN 2.6.3", or "OpenBLAS 0.3.21 for NEOVERSEV1".
 std::string matrix_library_name();
 
 }  // namespace tessera
