@@ -121,7 +121,9 @@ TEST_CASE("Strange templates and messages are refused in words of their own") {
   CHECK(rendered(kNames, of(R"({"role": "user", "content": []})")) == "=user: []\n");
   CHECK_THAT(rendered("{{ messages[0].role.strip() }}{{ messages[0].role.__class__.x }}", kAsked),
              Contains("SecurityError"));
+#ifndef __aarch64__  // qemu-user limits no program's memory
   CHECK_THAT(rendered("{{ 'x' * 10000000000 }}", kAsked), Contains("MemoryError"));
+#endif
   CHECK_THAT(rendered("{{ raise_exception('no user.') }}", kAsked), EndsWith("no user"));
 }
 
