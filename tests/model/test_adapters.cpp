@@ -42,7 +42,8 @@ TEST_CASE("adapters of all linears against the double-precision decoder", "[deco
   for (const Architecture& a : every_family()) {
     INFO(name_of(a.family));
     compare_with_double(adapted(a, "all"), 2, 5, DType::fp32, DType::fp32, 1e-6, 1e-5);
-    compare_with_double(adapted(a, "all", 1), 1, 9, DType::bf16, DType::fp32, 1e-2, 0.2);
+    // Of rank 1, so that one rounded number a token stands for a whole adapter: 0.17 with matmuls in bf16, 0.32 in fp32.
+    compare_with_double(adapted(a, "all", 1), 1, 9, DType::bf16, DType::fp32, 1e-2, 0.4);
   }
 }
 
