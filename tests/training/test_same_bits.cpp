@@ -238,11 +238,11 @@ TEST_CASE("a prompt of nothing changes no bit, and steps of prompts alone have n
     return "{\"prompt\": \"" + text + "\", \"completion\": \"\"}";
   };
   CHECK_THROWS_WITH(trained(prompt_alone, 0), Catch::Contains("the loss counts none of the"));
-  const auto answered_last = [](const std::string& text) {
-    const char* const answer = text == drawn_text(399) ? "1" : "";
+  const auto answered_late = [](const std::string& text) {
+    const char* const answer = text == drawn_text(390) ? "1" : "";
     return fmt::format(R"({{"prompt": "{}", "completion": "{}"}})", text, answer);
   };
-  const RunOutcome none = trained(answered_last, 0, SampleOrder::sequential);
+  const RunOutcome none = trained(answered_late, 0, SampleOrder::sequential);
   CHECK(none.losses == std::vector<double>(3, 0.0));
   CHECK(none.norms == std::vector<double>(3, 0.0));
   for (const auto& tensor : none.weights) CHECK(std::ranges::all_of(tensor, [](float v) { return std::isfinite(v); }));

@@ -109,10 +109,9 @@ TEST_CASE("no batch has more documents than were counted") {
   const TemporaryFolder folder;
   Options options = options_of_documents(folder, Packing::stream);
   options.data.val_fraction = 0;
-  std::string lines;  // a document of one token each: every sample holds as many as there may be
-  for (int i = 0; i < 200; ++i)
-    lines += R"({"text": "1"})"
-             "\n";
+  options.data.order = SampleOrder::sequential;
+  std::string lines;  // a document of one token each: every sample holds as many as there may be, and a late one counts
+  for (int i = 0; i < 200; ++i) lines += i == 190 ? "{\"text\": \"11\"}\n" : "{\"text\": \"1\"}\n";
   options.data.source = folder.write("ones.jsonl", lines).string();
   options.data.separator = "none";
   CHECK(documents_in(options) == 12);
