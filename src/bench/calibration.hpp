@@ -1,6 +1,8 @@
 #pragma once
 // The prices of this machine, as `tessera bench calibrate` measures them.
 
+#include <algorithm>
+
 #include "bench/kernel_ladder.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/grid/grid.hpp"
@@ -47,8 +49,7 @@ struct MeasuredRank {
 
 /// Measures collectives of a group, by the bytes that a rank sends; nothing for a group of one.
 void add_collectives(MeasuredRank& bench, Group group, const LadderSizes& sizes, Cluster& cluster);
-/// Measures how much a matmul and a gather slow each other down, and copies a matmul and
-/// the host's update.
+/// Measures how much a matmul and a gather slow each other down, and copies a matmul and the host's update.
 void add_slowdowns(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster);
 /// Measures what the host does between operations, segments and steps.
 void add_host_times(MeasuredRank& bench, Cluster& cluster);

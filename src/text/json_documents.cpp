@@ -42,20 +42,7 @@ std::string fault_text(const std::string& what) {
 class JsonEcho {
  public:
   void key(const std::string& name) { text(name), json_ += ':'; }
-  void text(const std::string& value) {
-    constexpr std::string_view escapes = "\bb\tt\nn\ff\rr\"\"\\\\";  // characters and their names
-    const auto is_escaped = [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' '; };
-    add("\"");
-    for (auto from = value.begin(); from != value.end();) {
-      const auto to = std::find_if(from, value.end(), is_escaped);
-      json_.append(from, to);
-      from = to == value.end() ? to : to + 1;
-      if (to == value.end()) continue;
-      const auto place = escapes.find(*to);
-      json_ += place == std::string_view::npos ? fmt::format("\\u{:04x}", *to) : std::string{'\\', escapes[place + 1]};
-    }
-    json_ += '"';
-  }
+  void text(const std::string& value) { add(nlohmann::json(value).dump()); }
   void add(std::string_view value) {
     if (!json_.empty() && json_.back() != '{' && json_.back() != '[' && json_.back() != ':') json_ += ',';
     json_ += value;

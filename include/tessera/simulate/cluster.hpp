@@ -72,7 +72,7 @@ struct Cluster {
   double untimed_matmuls = 1;    ///< factor of matmuls whose algorithm the library chose by shape; GPU
   double deterministic_attention = 1;  ///< factor of the library's attention backward with the same bits; GPU
   double documents_attention = 1;      ///< factor of the library's attention where it keeps documents apart; GPU
-  double fp8_matmuls = 1;              ///< factor of linears that multiply 8-bit floats; GPU
+  double fp8_matmuls = 1;              ///< factor of linears in fp8
   /// "linear forward.fp32", "all-gather.node", "copy.to_host". Where a node's ranks share memory and caches, kernels
   /// and copies have an axis of the ranks that work on the node.
   std::map<std::string, PriceTable, std::less<>> prices;

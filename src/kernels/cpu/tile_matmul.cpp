@@ -33,30 +33,26 @@ namespace {
 
 constexpr std::int64_t kPanelDepth = 1024;
 
-#ifdef __aarch64__
-/// Multiplies row-major matrices in fp32, which are transposed ones to BLAS: C^T = B^T A^T.
+/// Multiplies row-major matrices in fp32.
 dnnl_status_t multiply_fp32(char a_form, char b_form, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                             std::int64_t a_stride, const float* b, std::int64_t b_stride, float beta, float* c,
                             std::int64_t c_stride) {
+#ifdef __aarch64__
   static const bool threaded = (openblas_set_num_threads(1), openblas_get_parallel() != 0);  // our threads call it
-  TESSERA_ASSERT(
-      threaded,
-      "this OpenBLAS was built without threads, so that only one may call it: install libopenblas-openmp-dev");
+  TESSERA_ASSERT(threaded,
+                 "this OpenBLAS was built without threads, so only one may call it: install libopenblas-openmp-dev");
   const std::array<std::int64_t, 6> sizes = {m, n, k, a_stride, b_stride, c_stride};
   if (std::ranges::max(sizes) > std::numeric_limits<int>::max()) return dnnl_invalid_arguments;
   const float one = 1;
   const auto [rows, columns, depth, lda, ldb, ldc] =
       std::array{int(m), int(n), int(k), int(a_stride), int(b_stride), int(c_stride)};
+  // To BLAS a row-major matrix is its transpose: C^T = B^T A^T.
   sgemm_(&b_form, &a_form, &columns, &rows, &depth, &one, b, &ldb, a, &lda, &beta, c, &ldc);
   return dnnl_success;
-}
 #else
-dnnl_status_t multiply_fp32(char a_form, char b_form, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
-                            std::int64_t a_stride, const float* b, std::int64_t b_stride, float beta, float* c,
-                            std::int64_t c_stride) {
   return dnnl_sgemm(a_form, b_form, m, n, k, 1.0f, a, a_stride, b, b_stride, beta, c, c_stride);
-}
 #endif
+}
 
 /// Multiplies operands of one dtype, fp32 or bf16.
 void gemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, std::int64_t k, bool adds, float* c,

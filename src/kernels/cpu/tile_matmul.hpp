@@ -1,6 +1,7 @@
 #pragma once
-// The matmul of one tile, on the calling thread alone, by oneDNN (in fp32 on Arm, by OpenBLAS). It is sgemm, or the matmul of bf16 operands with fp32
-// sums if the processor has instructions for it. Other 16-bit operands are converted to fp32 first.
+// The matmul of one tile, on the calling thread alone, by oneDNN, or on Arm by OpenBLAS. It is sgemm, or the matmul of
+// bf16 operands with fp32 sums if the processor has instructions for it. Other 16-bit operands are converted to fp32
+// first.
 
 #include <cstdint>
 #include <string>

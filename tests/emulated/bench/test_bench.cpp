@@ -339,7 +339,6 @@ TEST_CASE("a GPU's calibration leaves out the largest matmuls in fp32") {
   CHECK(sizes_of("adamw.fp32").size() == 2);
   CHECK(cluster.prices.contains("own attention backward.bf16"));
   CHECK(cluster.prices.contains("host adamw.fp32"));
-  CHECK(cluster.host_under_copies >= 1);
   CHECK(cluster.fp8_matmuls != 1);
   CHECK(cluster.prices.contains("to fp8.bf16"));
   CHECK(cluster.prices.lower_bound("fp8 ") == cluster.prices.lower_bound("fp9"));
