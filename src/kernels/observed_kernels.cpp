@@ -40,7 +40,7 @@ class ObservedKernels final : public Kernels {
 
   void to_fp8(Stream& stream, const Fp8Arguments& a) override {
     const std::int64_t n = a.rows * a.columns;
-    double bytes = bytes_of(2 * n, a.input.dtype);  // once for the largest magnitude
+    double bytes = bytes_of(a.largest != nullptr ? n : 2 * n, a.input.dtype);  // twice where that is to be found
     if (a.output) bytes += bytes_of(n, a.output.dtype);
     if (a.turned) bytes += bytes_of(n, a.turned.dtype);
     observe(other("to fp8", matrix(a.rows, a.columns), {0, bytes}, a.input.dtype), [&] { inner_->to_fp8(stream, a); });

@@ -18,12 +18,12 @@ bool packs() { return kernel_needs(tested_kind()).packs_fp8(); }
 class Rounded {
  public:
   Rounded(Device& device, const ConstView& from, std::int64_t rows, std::int64_t columns, Fp8 type, bool lies = true,
-          bool turned = true)
+          bool turned = true, const float* largest = nullptr)
       : factors_(2 * sizeof(float)) {
     const DType dtype = packs() ? dtype_of(type) : from.dtype;
     const auto whole = [](std::int64_t n) { return packs() ? round_up(n, kFp8Pad) : n; };
     Fp8Arguments a{rows, columns, type, from, {}, {}};
-    a.factor = factors_.as<float>();
+    a.factor = factors_.as<float>(), a.largest = largest;
     if (lies || !packs()) a.output = copies_.emplace_back(whole(rows), whole(columns), dtype).view();
     if (turned && packs()) a.turned = copies_.emplace_back(whole(columns), whole(rows), dtype).view();
     device->to_fp8(*device.stream, a);
@@ -114,6 +114,9 @@ TEST_CASE("an operand in fp8 has one scale, which takes its largest magnitude to
         const Rounded again(three, x, rows, columns, type, lies, turned);
         CHECK((again.numbers() == got.numbers() && again.factor() == got.factor()));
       }
+      Guarded known(sizeof(float));
+      *known.as<float>() = static_cast<float>(2 * largest);  // not what would be found
+      CHECK(Rounded(three, x, rows, columns, type, true, true, known.as<float>()).factor() == 2 / scale);
     }
   }
 }

@@ -101,6 +101,7 @@ struct Fp8Arguments {
   View output;              ///< [rows, columns] as KernelNeeds::packs_fp8 says; GPUs: may be empty if `turned` is not
   View turned;              ///< GPUs: [columns, rows], the same numbers transposed; may be empty
   float* factor = nullptr;  ///< stored, at an address that 16 divides; another number behind it is scratch
+  const float* largest = nullptr;  ///< max |input| where that is known; null: it is found in a pass of its own
 };
 
 /// A linear's operand [rows, columns] in fp8. A GPU's matmuls add up along rows of both their operands, and each reads

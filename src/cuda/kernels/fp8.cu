@@ -161,14 +161,18 @@ void CudaKernels::to_fp8(Stream& stream, const Fp8Arguments& a) {
                  "fp8 copies of [{}, {}] at unaligned places", a.rows, a.columns);
   const std::int64_t packs = checked_multiply(a.rows, ceil_div(a.columns, kPack));
   TESSERA_ASSERT(packs < (std::int64_t{1} << 31), "a matrix of {} x {} in fp8", a.rows, a.columns);
-  auto* const largest = reinterpret_cast<unsigned*>(a.factor + 1);
-  fill_zero(stream, largest, sizeof *largest);
-  with_float_type(a.input.dtype, [&]<class T>() {
-    dim3 grid = blocks_for(packs, kThreads);
-    grid.x = std::min<unsigned>(grid.x, kMostBlocks);
-    launch(s, grid, dim3(kThreads), 0, largest_magnitude_kernel<T>, rows_of<T>(a.input), a.rows, a.columns, largest,
-           is_aligned(a.input));
-  });
+  const auto* largest = reinterpret_cast<const unsigned*>(a.largest);
+  if (largest == nullptr) {
+    auto* const found = reinterpret_cast<unsigned*>(a.factor + 1);
+    largest = found;
+    fill_zero(stream, found, sizeof *found);
+    with_float_type(a.input.dtype, [&]<class T>() {
+      dim3 grid = blocks_for(packs, kThreads);
+      grid.x = std::min<unsigned>(grid.x, kMostBlocks);
+      launch(s, grid, dim3(kThreads), 0, largest_magnitude_kernel<T>, rows_of<T>(a.input), a.rows, a.columns, found,
+             is_aligned(a.input));
+    });
+  }
   if (a.type == Fp8::e4m3)
     convert_to_fp8<Fp8::e4m3>(s, a, largest);
   else

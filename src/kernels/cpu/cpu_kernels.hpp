@@ -86,6 +86,8 @@ class CpuKernels final : public Kernels {
                                       std::int64_t end, int worker);
   /// Adds sign * the checksums of elements [begin, end) to those of an update.
   void add_to_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, std::uint64_t sign) const;
+  /// Returns the largest magnitude of an operand.
+  float largest_in(const Fp8Arguments& a);
   static constexpr std::int64_t kUpdateGrain = 16384;  ///< elements of a tile of an update
   ScratchLayout scratch_of(int worker) { return workers_[static_cast<std::size_t>(worker)].scratch(); }
 

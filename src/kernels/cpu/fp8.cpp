@@ -59,7 +59,7 @@ void e4m3_codes(const float* numbers, void* out, std::int64_t n) {
   std::transform(numbers, numbers + n, static_cast<std::uint8_t*>(out), e4m3_code);
 }
 
-void CpuKernels::to_fp8(Stream&, const Fp8Arguments& a) {
+float CpuKernels::largest_in(const Fp8Arguments& a) {
   const Tiling tiles = Tiling::of_size(a.rows, 16);
   std::vector<std::uint32_t>& largest = worker_maxima_;
   std::ranges::fill(largest, 0);
@@ -70,7 +70,12 @@ void CpuKernels::to_fp8(Stream&, const Fp8Arguments& a) {
                  [&](std::int64_t, const float* x, std::int64_t n) { mine = std::max(mine, largest_magnitude(x, n)); });
     }
   });
-  const auto magnitude = std::bit_cast<float>(std::ranges::max(largest));
+  return std::bit_cast<float>(std::ranges::max(largest));
+}
+
+void CpuKernels::to_fp8(Stream&, const Fp8Arguments& a) {
+  const Tiling tiles = Tiling::of_size(a.rows, 16);
+  const float magnitude = a.largest != nullptr ? *a.largest : largest_in(a);
   const float scale = magnitude > 0 ? std::min(largest_of(a.type) / magnitude, kLargestScale) : 1.0f;
   *a.factor = std::isfinite(magnitude) ? 1.0f / scale : std::numeric_limits<float>::quiet_NaN();
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {

@@ -155,7 +155,7 @@ class MirroredKernels final : public Kernels {
     m.in(a.input, a.rows, a.columns);
     m.out(a.output, round_up(a.rows, kFp8Pad), a.output.stride);
     m.out(a.turned, round_up(a.columns, kFp8Pad), a.turned.stride);
-    a.factor = m.write(a.factor, 2 * sizeof(float));
+    a.factor = m.write(a.factor, 2 * sizeof(float)), a.largest = m.read(a.largest, sizeof(float));
     kernels_.to_fp8(stream, a);
     m.finish();
   }
