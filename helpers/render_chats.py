@@ -6,10 +6,11 @@ The first line of standard input is an object: `templates` ({"default": Jinja, p
 `prompt_only` (the text ends with the generation prompt, and nothing counts). The answer is {} or {"error": clause},
 with the `line` of a template that does not compile.
 
-Each line after it is a conversation as JSON, with `messages`, `conversations`, or `prompt` and `completion`, and
-perhaps `system`, `tools` and `chat_template_kwargs`. Each is answered by a line: {"bytes": count, "counts": [[begin,
-end, is_exact], ...]} with places in bytes, and behind it the text, of so many bytes of UTF-8; or {"error": clause}.
-A range that is not exact ends with the last special token in it, if it has one, which only the tokenizer knows.
+What follows are groups: a line with a number, and as many lines. Each of these is a conversation as JSON, with
+`messages`, `conversations`, or `prompt` and `completion`, and perhaps `system`, `tools` and `chat_template_kwargs`. Each
+is answered by a line of whole numbers, the text's size in bytes and begin, end and is_exact (0 or 1) of each range that
+counts, in bytes, and behind it the text in UTF-8; or by {"error": clause}. A range that is not exact ends with the last
+special token in it, if it has one, which only the tokenizer knows.
 """
 
 import contextlib
@@ -111,6 +112,12 @@ class Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
     """Jinja2's sandbox, which remembers what it allows: it asks for types and names alone."""
 
     is_safe = {}
+    of_dict = frozenset(dir(dict))
+
+    def getattr(self, obj, attribute):
+        if type(obj) is dict and attribute in obj and attribute not in self.of_dict:
+            return obj[attribute]  # what is found in the end, after an exception and its handling
+        return super().getattr(obj, attribute)
 
     def is_safe_attribute(self, obj, attr, value):
         key = type(obj), attr
@@ -163,16 +170,17 @@ def read_message(message, place):
     """Returns a message as templates read it: without nulls, its reasoning under the names that they know."""
     if not isinstance(message, dict):
         raise Problem(f"{place} is not an object")
-    message = {key: value for key, value in message.items() if value is not None}
+    if None in message.values():
+        message = {key: value for key, value in message.items() if value is not None}
     role = message.get("role", message.get("from"))
     if not isinstance(role, str):
         raise Problem(f"{place} has " + ("no role" if role is None else "a role that is not a text"))
     if "role" not in message:
         message = {"role": ROLES.get(role, role), **({"content": message["value"]} if "value" in message else {})}
-    thought = next((message[key] for key in THOUGHTS if key in message), None)
-    if thought is not None:
-        message = {"thinking": thought, **message, "reasoning_content": thought}
-    return message
+    if message.keys().isdisjoint(THOUGHTS):
+        return message
+    thought = next(message[key] for key in THOUGHTS if key in message)
+    return {"thinking": thought, **message, "reasoning_content": thought}
 
 
 def read_messages(conversation):
@@ -356,28 +364,34 @@ def end_with_parent():
 
 
 def answer_in_time(renderer, line):
-    """Returns the answer to a line and the text behind it, also where the template fails or does not end."""
+    """Returns the answer to a conversation, also where the template fails or does not end."""
     try:
         signal.setitimer(signal.ITIMER_REAL, LONGEST)
         answer = renderer.answer(json.loads(line))
         text = answer["text"].encode()
-        return {"bytes": len(text), "counts": answer["counts"]}, text
+        numbers = [len(text), *(int(number) for one in answer["counts"] for number in one)]
+        return " ".join(map(str, numbers)).encode() + b"\n" + text
     except Problem as problem:
-        return {"error": str(problem)}, b""
+        why = str(problem)
     except TooLong:
-        return {"error": f"the template takes more than {LONGEST} s for this conversation"}, b""
+        why = f"the template takes more than {LONGEST} s for this conversation"
     except Exception as error:  # a template may do anything
-        return {"error": f"the template fails on this conversation: {reason(error)}"}, b""
+        why = f"the template fails on this conversation: {reason(error)}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+    return as_line({"error": why})
+
+
+def as_line(answer):
+    return json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n"
 
 
 def main():
     lines = sys.stdin.buffer
     out = sys.stdout.buffer
 
-    def say(answer, text=b""):
-        out.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n" + text)
+    def say(answer):
+        out.write(answer)
         out.flush()
 
     def stop(number, frame):
@@ -390,10 +404,12 @@ def main():
     try:
         renderer = Renderer(json.loads(lines.readline()))
     except Exception as error:  # of Jinja, or of Python where it compiles what Jinja made
-        return say({"line": getattr(error, "lineno", None) or 0, "error": getattr(error, "message", reason(error))})
-    say({})
-    for line in lines:
-        say(*answer_in_time(renderer, line))
+        why = {"line": getattr(error, "lineno", None) or 0, "error": getattr(error, "message", reason(error))}
+        return say(as_line(why))
+    say(as_line({}))
+    for count in lines:
+        group = [lines.readline() for _ in range(int(count))]
+        say(b"".join(answer_in_time(renderer, line) for line in group))
 
 
 if __name__ == "__main__":

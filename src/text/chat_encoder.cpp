@@ -99,12 +99,21 @@ std::vector<bool> counted_tokens(const RenderedChat& chat, const std::vector<std
   return counts;
 }
 
-std::string ChatEncoder::add(std::string_view conversation, Encoded& out) {
-  if (failure_) std::rethrow_exception(failure_);  // the next start would fail as the first one did
-  RenderedChat chat;
+void ChatEncoder::ask(std::span<const std::string> conversations) {
+  if (failure_) return;  // the next start would fail as the first one did
   try {
     if (!renderer_) renderer_.emplace(form_);
-    chat = renderer_->render(conversation);
+    renderer_->ask(conversations);
+  } catch (const Error&) {
+    failure_ = std::current_exception();
+  }
+}
+
+std::string ChatEncoder::take(Encoded& out) {
+  if (failure_) std::rethrow_exception(failure_);
+  RenderedChat chat;
+  try {
+    chat = renderer_->next();
   } catch (const Error&) {
     failure_ = std::current_exception();
     throw;

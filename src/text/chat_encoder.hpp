@@ -3,8 +3,8 @@
 
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "text/encode.hpp"
@@ -18,9 +18,11 @@ class ChatEncoder {
   ChatEncoder(const ChatForm& form, const Tokenizer& tokenizer, Tokenizer::Encoder& encoder)
       : form_(form), tokenizer_(tokenizer), encoder_(encoder), special_ids_(tokenizer.special_ids()) {}
 
-  /// Appends a conversation, given as JSON, as a document. Returns why it could not, as a clause; empty if it did.
-  /// UsageError without a template or what renders it; IoError if that fails.
-  std::string add(std::string_view conversation, Encoded& out);
+  /// Asks for conversations, given as JSON, which take() appends, one at each call.
+  void ask(std::span<const std::string> conversations);
+  /// Appends the next conversation as a document. Returns why it could not, as a clause; empty if it did. UsageError
+  /// without a template or what renders it; IoError if that fails.
+  std::string take(Encoded& out);
 
  private:
   const ChatForm& form_;

@@ -1,7 +1,12 @@
 #include "tessera/text/chats.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 
 #include "tessera/base/error.hpp"
@@ -61,13 +66,26 @@ Json templates_of(const fs::path& folder) {
       .hint("Install python3 and python3-jinja2, as jobs/setup.sh does, or set TESSERA_PYTHON to a Python with Jinja2");
 }
 
-Json ask(Helper& helper, std::string_view line) {
-  helper.send(line);
+Json json_of(std::string_view answer) {
   try {
-    return Json::parse(helper.line());
+    return Json::parse(answer);
   } catch (const Json::exception& error) {
     throw IoError("the helper that renders conversations does not answer with JSON ({})", shown(error.what()));
   }
+}
+
+/// Returns the size of a text, and three numbers for each range that counts.
+std::vector<std::size_t> numbers_of(std::string_view line) {
+  std::vector<std::size_t> numbers;
+  const char *at = line.data(), *const end = at + line.size();
+  bool is_good = true;
+  while (is_good && at < end) {
+    const auto [behind, error] = std::from_chars(at, end, numbers.emplace_back());
+    is_good = error == std::errc() && (behind == end || *behind == ' ');
+    at = std::min(behind + 1, end);
+  }
+  if (is_good && numbers.size() % 3 == 1) return numbers;
+  throw IoError("the helper that renders conversations answers \"{}\"", shown(line, 200));
 }
 
 }  // namespace
@@ -112,7 +130,8 @@ ChatRenderer::ChatRenderer(const ChatForm& form) {
   Json answer;
   try {
     helper_ = std::make_unique<Helper>("render_chats.py");
-    answer = ask(*helper_, form.settings);
+    helper_->send(form.settings);
+    answer = json_of(helper_->line());
   } catch (const IoError& error) {
     refuse_python(error.what());
   }
@@ -125,16 +144,22 @@ ChatRenderer::ChatRenderer(const ChatForm& form) {
 
 ChatRenderer::~ChatRenderer() = default;
 
-RenderedChat ChatRenderer::render(std::string_view conversation) {
-  const Json answer = ask(*helper_, conversation);
+void ChatRenderer::ask(std::span<const std::string> conversations) {
+  helper_->send(fmt::format("{}\n{}", conversations.size(), fmt::join(conversations, "\n")));
+}
+
+RenderedChat ChatRenderer::next() {
+  const std::string line = helper_->line();
   RenderedChat chat;
-  if (answer.contains("error")) {
-    chat.problem = shown(answer["error"].get<std::string>(), 400);
+  if (line.starts_with('{')) {
+    chat.problem = shown(json_of(line).value("error", ""), 400);
     if (chat.problem.ends_with('.')) chat.problem.pop_back();
     return chat;
   }
-  chat.text = helper_->bytes(answer["bytes"].get<std::size_t>());
-  for (const Json& range : answer["counts"]) chat.counts.push_back({range[0], range[1], range[2]});
+  const std::vector<std::size_t> numbers = numbers_of(line);
+  chat.text = helper_->bytes(numbers[0]);
+  for (std::size_t i = 1; i < numbers.size(); i += 3)
+    chat.counts.push_back({numbers[i], numbers[i + 1], numbers[i + 2] == 1});
   return chat;
 }
 

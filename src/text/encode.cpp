@@ -71,39 +71,72 @@ void add_document(std::string_view prompt, std::string_view text, TextPlace plac
   end_document(settings, out);
 }
 
-/// Adds a conversation, a document that nothing stands around.
-void add_chat(std::string_view conversation, std::size_t file, std::int64_t line, ChatEncoder& chats, Encoded& out) {
-  const auto note = [&](const std::string& why, BadPlace::Effect effect) {
-    if (!why.empty()) note_bad(out, {file, line, why, effect});
-  };
-  const std::int64_t silent = out.silent_conversations;
-  try {
-    note(chats.add(conversation, out), BadPlace::Effect::left_out);
-  } catch (const UsageError& error) {
-    note(error.what(), BadPlace::Effect::stops);
-  } catch (const IoError& error) {
-    note(error.what(), BadPlace::Effect::fails);
-  }
-  if (out.silent_conversations > silent) note("no token of this conversation counts", BadPlace::Effect::mended);
-}
+/// Conversations of a piece: documents that nothing stands around. They wait for each other, because every exchange
+/// with the process that renders them costs two switches of processes.
+class Chats {
+ public:
+  Chats(const Piece& piece, ChatEncoder& encoder, Encoded& out) : file_(piece.file), encoder_(encoder), out_(out) {}
 
-void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, ChatEncoder& chats,
+  void add(std::string conversation, std::int64_t line) {
+    bytes_ += conversation.size();
+    waiting_.push_back(std::move(conversation)), lines_.push_back(line);
+    if (bytes_ >= kTogether) flush();
+  }
+  /// Appends those that wait. To be called before anything else is added or noted, and at the end.
+  void flush() {
+    if (waiting_.empty()) return;
+    encoder_.ask(waiting_);
+    std::ranges::for_each(lines_, [&](std::int64_t line) { take(line); });
+    waiting_.clear(), lines_.clear(), bytes_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kTogether = 32768;  ///< bytes that are enough
+
+  void take(std::int64_t line) {
+    const auto note = [&](const std::string& why, BadPlace::Effect effect) {
+      if (!why.empty()) note_bad(out_, {file_, line, why, effect});
+    };
+    const std::int64_t silent = out_.silent_conversations;
+    try {
+      note(encoder_.take(out_), BadPlace::Effect::left_out);
+    } catch (const UsageError& error) {
+      note(error.what(), BadPlace::Effect::stops);
+    } catch (const IoError& error) {
+      note(error.what(), BadPlace::Effect::fails);
+    }
+    if (out_.silent_conversations > silent) note("no token of this conversation counts", BadPlace::Effect::mended);
+  }
+
+  std::size_t file_;
+  ChatEncoder& encoder_;
+  Encoded& out_;
+  std::vector<std::string> waiting_;
+  std::vector<std::int64_t> lines_;
+  std::size_t bytes_ = 0;
+};
+
+void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Chats& chats,
                Encoded& out) {
   std::int64_t number = piece.first_line;
   const JsonEvents events{[&](std::string& text) {
+                            chats.flush();
                             add_document({}, text, {piece.file, number}, settings, encoder, out);
                           },
                           [&](const std::string& why) {
+                            chats.flush();
                             note_bad(out, {piece.file, number, why});
                           },
                           {},
                           [&](std::string& prompt, std::string& completion) {
+                            chats.flush();
                             add_document(prompt, completion, {piece.file, number}, settings, encoder, out);
                           },
                           [&](const std::string& what) {
+                            chats.flush();
                             note_bad(out, {piece.file, number, what, BadPlace::Effect::mended});
                           },
-                          [&](std::string& conversation) { add_chat(conversation, piece.file, number, chats, out); }};
+                          [&](std::string& conversation) { chats.add(std::move(conversation), number); }};
   const std::string_view all = piece.bytes;
   for (std::size_t at = 0; at < all.size(); ++number) {
     const std::size_t end = std::min(all.find('\n', at), all.size());
@@ -127,8 +160,10 @@ void add_text(const Piece& piece, const EncodeSettings& settings, Tokenizer::Enc
 
 }  // namespace
 
-Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, ChatEncoder& chats) {
+Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder,
+                     ChatEncoder& chat_encoder) {
   Encoded out;
+  Chats chats(piece, chat_encoder, out);
   for (BadPlace& place : piece.bad) note_bad(out, std::move(place));
   switch (piece.kind) {
     case Piece::Kind::text:
@@ -144,8 +179,9 @@ Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::En
         const std::string_view bytes = std::string_view(piece.bytes).substr(begin, one.end - begin);
         begin = one.end;
         if (one.is_chat) {
-          add_chat(bytes, piece.file, one.line, chats, out);
+          chats.add(std::string(bytes), one.line);
         } else {
+          chats.flush();
           add_document(bytes.substr(0, one.prompt), bytes.substr(one.prompt), {piece.file, one.line}, settings, encoder,
                        out);
         }
@@ -153,6 +189,7 @@ Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::En
       break;
     }
   }
+  chats.flush();
   return out;
 }
 

@@ -34,6 +34,7 @@ struct EncodeSettings {
 class ChatEncoder;
 
 /// Encodes a piece; both encoders belong to the calling thread.
-Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, ChatEncoder& chats);
+Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder,
+                     ChatEncoder& chat_encoder);
 
 }  // namespace tessera

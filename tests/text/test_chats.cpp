@@ -58,7 +58,8 @@ TEST_CASE("Conversations become what Transformers makes of them, and the assista
     for (const Json& row : one["rows"]) {
       INFO(one["name"] << " " << one["turns"] << " " << row["conversation"].dump());
       Encoded out;
-      const std::string problem = chats.add(row["conversation"].dump(), out);
+      chats.ask(std::array{row["conversation"].dump()});
+      const std::string problem = chats.take(out);
       INFO(problem);
       REQUIRE(problem.empty() == row.contains("ids"));
       (problem.empty() ? encoded : refused) += 1;
@@ -171,10 +172,10 @@ TEST_CASE("A helper that cannot start is started once") {
   const ChatForm form = chat_form({}, *tokenizer, model.string());
   ChatEncoder chats(form, *tokenizer, *encoder);
   Encoded out;
-  const std::string first = error_of([&] { chats.add(kAsked, out); });
+  const std::string first = error_of([&] { chats.ask(std::array{std::string(kAsked)}), chats.take(out); });
   CHECK_THAT(first, Contains("does not compile"));
   const test::FakeVariable none("TESSERA_PYTHON", "/no/python");  // would be another error
-  CHECK(error_of([&] { chats.add(kAsked, out); }) == first);
+  CHECK(error_of([&] { chats.ask(std::array{std::string(kAsked)}), chats.take(out); }) == first);
 }
 
 TEST_CASE("Conversations need no separator, but texts among them do") {

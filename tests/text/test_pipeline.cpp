@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <random>
 
@@ -8,6 +10,7 @@
 using namespace tessera;
 using namespace tessera::testing;
 using Catch::Contains;
+using Catch::EndsWith;
 
 namespace {
 
@@ -21,11 +24,12 @@ struct Result {
 };
 
 Result encoded(const std::string& source, int threads, PieceSettings pieces = {}, PiecePlace from = {},
-               bool separated = true, std::vector<std::int32_t> begin = {}) {
+               bool separated = true, std::vector<std::int32_t> begin = {}, ChatForm chats = {}) {
   const SourceList list = examined(source);
   const PairTokenizer tokenizer;
   const EncodeSettings settings{.separator = separated ? tokenizer.end_of_text() : std::nullopt,
-                                .begin = std::move(begin)};
+                                .begin = std::move(begin),
+                                .chats = std::move(chats)};
   Result out;
   encode_corpus(list, tokenizer, pieces, settings, from, threads, [&](EncodedPiece&& piece) {
     for (const auto end : piece.tokens.ends) out.ends.push_back(std::ssize(out.ids) + end);
@@ -133,6 +137,37 @@ TEST_CASE("Bad lines and invalid UTF-8 are told with file and line") {
     CHECK_THAT(all.bad[3], Contains("b.jsonl:3: \"text\" is a number"));
     CHECK_THAT(all.bad[4], Contains("c.json:2: an object has no \"text\""));
     CHECK_THAT(all.bad[5], Contains("c.json:4: this is not JSON"));
+  }
+}
+
+TEST_CASE("Conversations stay in their order among other documents, and so does what is wrong with them") {
+  const TemporaryFolder folder;
+  DataOptions options;
+  options.chat_template =
+      folder.write("t.jinja", "{{ raise_exception('who?') if messages[0].role != 'user' }}{{ messages[0].content }}.")
+          .string();
+  const auto chat = [](const char* role, const std::string& content) {
+    return fmt::format(R"({{"messages": [{{"role": "{}", "content": "{}"}}]}})", role, content);
+  };
+  const std::string large(40000, 'x');  // more than is asked for at once
+  const std::vector<std::string> rows{
+      chat("user", large),  chat("user", "two"), R"({"text": "three"})",  chat("nobody", ""),
+      chat("user", "four"), R"({"other": 5})",   chat("user", "\\ud800"), R"({"prompt": "6", "completion": "7"})",
+      chat("user", "eight")};
+  folder.write("a.jsonl", fmt::format("{}", fmt::join(rows, "\n")));
+  folder.write("b.json", fmt::format("[{}]", fmt::join(rows, ",\n")));
+  const ChatForm form = chat_form(options, PairTokenizer(), "bytes");
+  for (const char* name : {"a.jsonl", "b.json"}) {
+    const Result all = encoded((folder / name).string(), 1, {}, {}, true, {}, form);
+    CHECK(decoded(all) == large + ".two.three<end>four.\xef\xbf\xbd.67<end>eight.");
+    CHECK(all.ends.size() == 7);
+    CHECK(all.bad_places == 8);
+    if (std::string_view(name) == "b.json") continue;  // of which its reader tells first what it has found
+    std::vector<std::string> lines;
+    for (const std::string& bad : all.bad) lines.push_back(bad.substr(0, bad.find(": ")));
+    CHECK(lines == std::vector<std::string>{"a.jsonl:1", "a.jsonl:2", "a.jsonl:4", "a.jsonl:5", "a.jsonl:6"});
+    CHECK_THAT(all.bad[0], EndsWith("no token of this conversation counts"));
+    CHECK_THAT(all.bad[2], EndsWith("the template refuses this conversation: who?"));
   }
 }
 

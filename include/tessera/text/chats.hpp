@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tessera/config/options.hpp"
@@ -38,7 +38,7 @@ struct RenderedChat {
 
 class Helper;
 
-/// A helper process that renders conversations, one at a time.
+/// A helper process that renders conversations.
 class ChatRenderer {
  public:
   /// UsageError without a template, for one that does not compile, and where Python or Jinja2 is missing.
@@ -47,9 +47,12 @@ class ChatRenderer {
   ChatRenderer(const ChatRenderer&) = delete;
   ChatRenderer& operator=(const ChatRenderer&) = delete;
 
-  /// `conversation`: an object as JSON, with messages, conversations, or prompt and completion, and perhaps tools.
-  /// IoError if the helper ends or answers something else.
-  RenderedChat render(std::string_view conversation);
+  /// Asks for conversations, each an object as JSON on one line, with messages, conversations, or prompt and
+  /// completion, and perhaps tools. next() has to be called as often, whatever it finds.
+  void ask(std::span<const std::string> conversations);
+  /// Returns what the next of them became. IoError if the helper ends or answers something else.
+  RenderedChat next();
+  RenderedChat render(const std::string& conversation) { return ask({&conversation, 1}), next(); }
 
  private:
   std::unique_ptr<Helper> helper_;
