@@ -26,14 +26,16 @@ def label_of(group: list[Traced]) -> str:
 
 
 def styles(last: list[float], names: list[str]) -> list[dict[str, Any]]:
-    """Of each curve: the first and those with the lowest last values have colours and names; the others are grey."""
+    """Of each curve: the first and those with the lowest last values have colours and names; the others are grey. The
+    first is wide, so that it shows under curves that lie on it."""
     order = sorted(range(1, len(last)), key=lambda place: (not np.isfinite(last[place]), last[place]))
     shown = {0, *order[:MOST - 1]} if last else set()
     grey = next((place for place in range(len(last)) if place not in shown), None)
     found, colour = [], 0
     for place, own in enumerate(names):
         if place in shown:
-            found.append({"linewidth": 1.2, "label": own, **svg.style_of(colour)})
+            width = 2.6 if place == 0 < len(names) - 1 else 1.2
+            found.append({"linewidth": width, "label": own, **svg.style_of(colour)})
             colour += 1
         else:
             found.append({**REST, "label": f"{len(last) - len(shown)} more" if place == grey else None})
