@@ -80,6 +80,21 @@ inline ModelParts frozen(ModelParts model) {
   return model;
 }
 
+/// Returns a model of which the linears of blocks multiply in fp8.
+inline ModelParts in_fp8(ModelParts model) {
+  for (Part& part : model.parts) {
+    for (std::int32_t place = 0; part.block >= 0 && place < std::ssize(part.tensors); ++place) {
+      const std::vector<std::int64_t>& shape = model.tensors[part.tensors[static_cast<std::size_t>(place)]].shape;
+      if (shape.size() < 2) continue;
+      Layer linear;
+      linear.kind = LayerKind::linear, linear.weight = place, linear.in = shape[0], linear.out = shape[1];
+      linear.is_fp8 = true;
+      part.layers.push_back(linear);
+    }
+  }
+  return model;
+}
+
 /// A declaration that has a form for generation too.
 inline ModelParts generating_model(DType compute = DType::fp32, DType gradient = DType::fp32) {
   Architecture a = preset("llama-8b");

@@ -80,7 +80,7 @@ void add_collectives(MeasuredRank& bench, Group group, const LadderSizes& sizes,
     calls[1].calls.push_back(
         [=, &c](Stream& s) { c.reduce_scatter(s, buffer, DType::fp32, result, DType::fp32, piece); });
     calls[2].calls.push_back([=, &c](Stream& s) {
-      c.all_reduce_sum(s, reinterpret_cast<std::int64_t*>(buffer), whole / size_of(DType::int64));
+      c.all_reduce(s, reinterpret_cast<std::int64_t*>(buffer), whole / size_of(DType::int64), Reduction::sum);
     });
     calls[3].calls.push_back([=, &c, &run = runs[i]](Stream& s) { c.exchange(s, buffer, result, run, DType::fp32); });
   }

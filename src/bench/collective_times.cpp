@@ -37,7 +37,7 @@ class Trial {
       case Collective::reduce_scatter:
         return c.reduce_scatter(stream, buffer, DType::fp32, shard_->data(), DType::fp32, size_.elements);
       case Collective::all_reduce:
-        return c.all_reduce_sum(stream, reinterpret_cast<std::int64_t*>(buffer), size_.elements);
+        return c.all_reduce(stream, reinterpret_cast<std::int64_t*>(buffer), size_.elements, Reduction::sum);
       default:
         throw InternalError("nobody asked for this collective");
     }

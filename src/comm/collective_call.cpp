@@ -44,7 +44,7 @@ std::string CallShape::text() const {
       return fmt::format("reduce_scatter of {} {} into {} a rank", elements, tessera::name_of(wire),
                          tessera::name_of(result));
     case CallKind::all_reduce:
-      return fmt::format("all_reduce of {} int64", elements);
+      return fmt::format("all_reduce of {} int64{}", elements, root == 0 ? "" : " to their maxima");
     case CallKind::broadcast:
       return fmt::format("broadcast of {} bytes from member {}", elements, root);
     case CallKind::exchange:

@@ -1,6 +1,7 @@
 #pragma once
 // One collective call: its packed word, by which ranks notice that they are in different calls, and its counting.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -32,10 +33,12 @@ struct CallShape {
 /// Returns "ranks 3, 5".
 std::string rank_list(std::span<const std::int64_t> ranks);
 
-/// Adds element by element. Unsigned, because bins may wrap around on the way to a sum that fits.
-inline void add_wrapping(std::int64_t* sums, const std::int64_t* terms, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    sums[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sums[i]) + static_cast<std::uint64_t>(terms[i]));
+/// Reduces element by element.
+inline void reduce_into(std::int64_t* values, const std::int64_t* terms, std::int64_t count, Reduction reduction) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto sum = static_cast<std::uint64_t>(values[i]) + static_cast<std::uint64_t>(terms[i]);
+    values[i] = reduction == Reduction::max ? std::max(values[i], terms[i]) : static_cast<std::int64_t>(sum);
+  }
 }
 
 /// Counters that one thread writes and any thread may read.

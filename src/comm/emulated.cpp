@@ -26,8 +26,8 @@ class EmulatedCommunicator final : public Communicator {
     slowly(Collective::reduce_scatter, elements, wire,
            [&] { inner_->reduce_scatter(stream, contribution, wire, shard, shard_dtype, elements); });
   }
-  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override {
-    slowly(Collective::all_reduce, count, DType::int64, [&] { inner_->all_reduce_sum(stream, values, count); });
+  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override {
+    slowly(Collective::all_reduce, count, DType::int64, [&] { inner_->all_reduce(stream, values, count, reduction); });
   }
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override {
     slowly(Collective::broadcast, bytes, DType::byte, [&] { inner_->broadcast(stream, data, bytes, root); });

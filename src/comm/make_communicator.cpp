@@ -20,7 +20,7 @@ class SoloCommunicator final : public Communicator {
     convert(contribution, wire_dtype, shard, shard_dtype, elements_per_rank);
     count(Collective::reduce_scatter, 0);
   }
-  void all_reduce_sum(Stream&, std::int64_t*, std::int64_t) override { count(Collective::all_reduce, 0); }
+  void all_reduce(Stream&, std::int64_t*, std::int64_t, Reduction) override { count(Collective::all_reduce, 0); }
   void broadcast(Stream&, void*, std::int64_t, int) override { count(Collective::broadcast, 0); }
   void exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs, DType dtype) override {
     for (const ExchangeRun& run : runs)

@@ -1,6 +1,7 @@
 #include "tessera/engine/bound_schedule.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "tessera/engine/operation_log.hpp"
 #include "tessera/engine/state.hpp"
@@ -64,6 +65,8 @@ class Binder {
         return bind_direction(op, bound);
       case OperationKind::orthogonalize:
         return bind_orthogonalize(op, bound);
+      case OperationKind::magnitudes:
+        return bind_magnitudes(op, bound);
       case OperationKind::load:
         return bind_load(op, bound);
       case OperationKind::cast:
@@ -97,6 +100,7 @@ class Binder {
     bound.saved.assign(part.saved.size(), nullptr);
     bound.parameters.assign(part.tensors.size(), nullptr);
     bound.gradients.assign(part.tensors.size(), nullptr);
+    bound.magnitudes.assign(part.tensors.size(), nullptr);
     bound.constants.assign(part.constants.size(), nullptr);
     bound.gradient_adds = std::make_unique<bool[]>(part.tensors.size());
     for (const ValueId v : touched_values(op)) bind_buffer(op, part, v, bound);
@@ -109,6 +113,7 @@ class Binder {
     b.parameters = bound.parameters;
     b.constants = bound.constants;
     b.gradients = bound.gradients;
+    b.magnitudes = bound.magnitudes;
     b.gradient_adds = {bound.gradient_adds.get(), part.tensors.size()};
   }
 
@@ -175,6 +180,8 @@ class Binder {
     for (const ValueId v : op.reads) {
       const Value& value = schedule_.value(v);
       const bool is_parameter = value.kind == ValueKind::parameter || value.kind == ValueKind::master;
+      if (value.kind == ValueKind::magnitudes && value.unit == unit)
+        bound.magnitudes[i] = magnitude_of(tensor, reinterpret_cast<const std::int64_t*>(at(v)));
       if (!is_parameter || value.unit != unit || (backward_only && !part.read_in_backward[i])) continue;
       bound.parameters[i] = at(v) + offset * size_of(value.dtype());
     }
@@ -189,6 +196,31 @@ class Binder {
       for (const PartId other : before.covers) {  // another part has written this very tensor: add to it
         if (holds(schedule_.part(other).tensors, part.tensors[i])) bound.gradient_adds[i] = true;
       }
+    }
+  }
+
+  /// Returns the largest magnitude of the weight in fp8 that begins with a tensor; null if none does.
+  const float* magnitude_of(TensorId tensor, const std::int64_t* magnitudes) const {
+    const std::vector<Fp8Weight>& weights = schedule_.unit(schedule_.layout.unit_of[tensor]).fp8_weights;
+    const auto found = std::ranges::find(weights, tensor, &Fp8Weight::tensor);
+    static_assert(std::endian::native == std::endian::little);  // the lower half comes first
+    return found == weights.end() ? nullptr : reinterpret_cast<const float*>(magnitudes + (found - weights.begin()));
+  }
+
+  /// Binds the search in what a rank has of a unit: all of it, or its slice.
+  void bind_magnitudes(const Operation& op, BoundOperation& bound) const {
+    const Value& from = schedule_.value(op.reads[0]);
+    const Unit& unit = schedule_.unit(op.unit);
+    const bool is_slice = from.elements < unit.padded;
+    const std::int64_t first =
+        is_slice ? resources_.index_in(rules_of(schedule_.policy.strategy).state) * from.elements : 0;
+    auto* largest = reinterpret_cast<std::int64_t*>(at(op.writes[0]));
+    for (const Fp8Weight& weight : unit.fp8_weights) {
+      const std::int64_t begin = std::max(weight.offset, first);
+      const std::int64_t end = std::min(weight.offset + weight.elements, first + from.elements);
+      const std::byte* const start = at(op.reads[0]) + (begin - first) * size_of(from.dtype());
+      if (begin < end) bound.ranges.push_back({start, end - begin, largest});
+      ++largest;
     }
   }
 
@@ -316,8 +348,9 @@ class Binder {
   }
 
   void bind_load(const Operation& op, BoundOperation& bound) const {
-    bound.copies.push_back(
-        {at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0)), copied_bytes(schedule_, op)});
+    const Value& from = schedule_.value(op.reads[0]);
+    const std::int64_t bytes = from.kind == ValueKind::magnitudes ? from.bytes() : copied_bytes(schedule_, op);
+    bound.copies.push_back({at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0)), bytes});
   }
 
   void bind_store(const Operation& op, BoundOperation& bound) const {

@@ -88,6 +88,7 @@ TimeCategory category_of(const Operation& op) {
     case OperationKind::update:
     case OperationKind::direction:
     case OperationKind::orthogonalize:
+    case OperationKind::magnitudes:
       return TimeCategory::optimizer;
   }
   return TimeCategory::exposed_other;

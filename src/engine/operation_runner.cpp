@@ -43,8 +43,10 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
     }
     case OperationKind::all_reduce: {
       const ValueId sums = op.updates[0].after;
-      return summing_communicator(op, bound).all_reduce_sum(stream, reinterpret_cast<std::int64_t*>(at(sums)),
-                                                            schedule_.value(sums).elements);
+      const Value& value = schedule_.value(sums);
+      return summing_communicator(op, bound).all_reduce(
+          stream, reinterpret_cast<std::int64_t*>(at(sums)), value.elements,
+          value.kind == ValueKind::magnitudes ? Reduction::max : Reduction::sum);
     }
     case OperationKind::accumulate:
       return accumulate(op, stream);
@@ -71,6 +73,8 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
     case OperationKind::exchange:
       return resources_.communicators->of(op.queue, op.group)
           .exchange(stream, at(op.reads[0]), at(op.writes[0]), op.runs, schedule_.value(op.reads[0]).dtype());
+    case OperationKind::magnitudes:
+      return find_magnitudes(op, bound, stream);
     case OperationKind::load:
     case OperationKind::store:
       return copy(op, bound, stream);
@@ -98,6 +102,16 @@ void OperationRunner::copy(const Operation& op, const BoundOperation& bound, Str
   if (!is_slowed) return;
   const std::chrono::duration<double> time(slow.seconds(copied_bytes(schedule_, op)));
   sleep_until(start + std::chrono::duration_cast<Clock::duration>(time));
+}
+
+/// Finds the largest magnitudes of weights in this rank's slice, as parts read them.
+void OperationRunner::find_magnitudes(const Operation& op, const BoundOperation& bound, Stream& stream) {
+  Kernels& kernels = resources_.compute->kernels(op.queue);
+  kernels.fill_zero(stream, at(op.writes[0]), schedule_.value(op.writes[0]).bytes());
+  for (const BoundOperation::Range& range : bound.ranges) {
+    kernels.largest_magnitude(stream, range.from, schedule_.value(op.reads[0]).dtype(), range.elements,
+                              schedule_.policy.compute, range.largest);
+  }
 }
 
 /// Casts a value, a bucket of it, or this rank's slice.

@@ -46,6 +46,12 @@ class ObservedKernels final : public Kernels {
     observe(other("to fp8", matrix(a.rows, a.columns), {0, bytes}, a.input.dtype), [&] { inner_->to_fp8(stream, a); });
   }
 
+  void largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
+                         std::int64_t* largest) override {
+    observe(other("largest magnitude", std::string(name_of(dtype)), moves(n, dtype), dtype),
+            [&] { inner_->largest_magnitude(stream, x, dtype, n, rounded_to, largest); });
+  }
+
   void linear_forward(Stream& stream, const LinearForward& a) override {
     observe({"linear forward",
              fmt::format("{} to {}{}{}{}", matrix(a.tokens, a.in), a.out, a.activated ? ", gelu" : "",

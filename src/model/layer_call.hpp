@@ -88,6 +88,10 @@ struct LayerCall : PartCall {
   /// Returns the parameter at a place in Part::tensors, `columns` wide; empty if the layer has none. Gradients
   /// likewise.
   ConstView parameter(std::int32_t place, std::int64_t columns) const;
+  /// Returns max |weight| where it is known, else null.
+  const float* weight_magnitude() const {
+    return buffers.magnitudes.empty() ? nullptr : buffers.magnitudes[static_cast<std::size_t>(layer.weight)];
+  }
   GradientView parameter_gradient(std::int32_t place, std::int64_t columns) const;
   Dropout dropout() const;
   /// Returns the dropout of what an adapter reads.

@@ -178,9 +178,9 @@ const PartCost& cost_of(const StepSchedule& schedule, const Operation& operation
 
 std::string_view name_of(OperationKind kind) {
   constexpr std::array<std::string_view, kOperationKinds> names{
-      "load",    "load",      "store",    "gather",         "cast",       "slice",
-      "forward", "recompute", "backward", "reduce-scatter", "all-reduce", "accumulate",
-      "norm",    "clip",      "update",   "direction",      "exchange",   "orthogonalize"};
+      "load",      "load",      "store",          "gather",        "cast",       "slice", "forward",
+      "recompute", "backward",  "reduce-scatter", "all-reduce",    "accumulate", "norm",  "clip",
+      "update",    "direction", "exchange",       "orthogonalize", "magnitudes"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -238,6 +238,8 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
       return host + (v.placement.shard.empty() || on_host ? "grad " : "shard grad ") + of;
     case ValueKind::moments:
       return host + "moments " + of;
+    case ValueKind::magnitudes:
+      return host + "magnitudes " + of;
     case ValueKind::saved:
       return "saved " + of + " " + schedule.part(v.part).saved[static_cast<std::size_t>(v.slot)].name;
     case ValueKind::activation:

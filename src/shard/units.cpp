@@ -145,6 +145,18 @@ std::vector<Piece> merged(const ModelParts& model, Wrap wrap, std::int64_t min_p
   return units;
 }
 
+void note_fp8_weights(const ModelParts& model, UnitLayout& layout) {
+  for (const Part& part : model.parts) {
+    for (const Layer& layer : part.layers) {
+      if (!layer.is_fp8) continue;
+      const TensorId tensor = part.tensors[static_cast<std::size_t>(layer.weight)];
+      std::vector<Fp8Weight>& weights = layout.units[layout.unit_of[tensor]].fp8_weights;
+      weights.push_back({tensor, layout.offset_of[tensor], layer.in * layer.out});
+    }
+  }
+  for (Unit& unit : layout.units) std::ranges::sort(unit.fp8_weights, {}, &Fp8Weight::offset);
+}
+
 }  // namespace
 
 std::vector<UnitId> UnitLayout::units_of(const std::vector<TensorId>& tensors) const {
@@ -195,6 +207,7 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
     unit.padded = round_up(end, checked_multiply(world, kTensorAlignment));
     layout.units.push_back(std::move(unit));
   }
+  note_fp8_weights(model, layout);
   return layout;
 }
 

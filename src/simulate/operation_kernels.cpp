@@ -33,7 +33,7 @@ class SilentCommunicator final : public Communicator {
   int size() const override { return size_; }
   void all_gather(Stream&, void*, std::int64_t, DType) override {}
   void reduce_scatter(Stream&, const void*, DType, void*, DType, std::int64_t) override {}
-  void all_reduce_sum(Stream&, std::int64_t*, std::int64_t) override {}
+  void all_reduce(Stream&, std::int64_t*, std::int64_t, Reduction) override {}
   void broadcast(Stream&, void*, std::int64_t, int) override {}
   void exchange(Stream&, const void*, void*, std::span<const ExchangeRun>, DType) override {}
   void barrier(Stream&) override {}

@@ -93,8 +93,9 @@ class Pricing {
         attention_of(call) != GpuAttention::own)
       share *= cluster_.documents_attention;
     std::string name = price_name(call);
-    if (call.name == "to fp8" && !cluster_.prices.contains(name))
-      name = fmt::format("cast.{}", name_of(call.dtype));  // memory limits both
+    const bool is_of_fp8 = call.name == "to fp8" || call.name == "largest magnitude";
+    if (is_of_fp8 && !cluster_.prices.contains(name))
+      name = fmt::format("cast.{}", name_of(call.dtype));  // memory limits them all
     add((on_host                  ? "host "
          : is_own_attention(call) ? "own "
                                   : "") +

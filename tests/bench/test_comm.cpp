@@ -29,8 +29,8 @@ class Wrong final : public Communicator {
     inner_.reduce_scatter(stream, contribution, wire, shard, dtype, elements);
     if (collective_ == Collective::reduce_scatter) static_cast<float*>(shard)[elements / 2] += 1;
   }
-  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override {
-    inner_.all_reduce_sum(stream, values, count);
+  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override {
+    inner_.all_reduce(stream, values, count, reduction);
     if (collective_ == Collective::all_reduce) values[0] += 1;
   }
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override {

@@ -1,6 +1,7 @@
 #pragma once
 // Collectives against an explicit reference, for any communicator: used on threads and over mpiexec.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -110,6 +111,17 @@ inline std::vector<std::byte> exchanged(std::span<const ExchangeRun> runs, std::
 /// Elements that a member may receive of drawn_runs: all that is sent, and as many gaps.
 inline std::int64_t most_received(std::int64_t size, std::int64_t total) { return 2 * size * total; }
 
+/// What an all_reduce makes of numbers of the members.
+inline std::int64_t reduced(std::int64_t size, Reduction reduction, const auto& number) {
+  std::uint64_t sum = 0;
+  std::int64_t largest = number(0);
+  for (std::int64_t member = 0; member < size; ++member) {
+    sum += static_cast<std::uint64_t>(number(member));
+    largest = std::max(largest, number(member));
+  }
+  return reduction == Reduction::max ? largest : static_cast<std::int64_t>(sum);
+}
+
 /// Plays every collective once with `elements` per rank; returns a description of errors ("" when there are none).
 /// `base`: bytes_needed() bytes of the shared region, at the same offset on all ranks. `seed` equal on all ranks.
 inline std::string run_collectives(Communicator& group, Stream& stream, std::byte* base, std::int64_t elements,
@@ -143,12 +155,13 @@ inline std::string run_collectives(Communicator& group, Stream& stream, std::byt
         philox(seed + 2, RandomUse::chaos, static_cast<std::uint32_t>(member), static_cast<std::uint64_t>(i));
     return static_cast<std::int64_t>((static_cast<std::uint64_t>(bits[0]) << 32) | bits[1]);
   };
-  for (std::int64_t i = 0; i < elements; ++i) values[static_cast<std::size_t>(i)] = number(rank, i);
-  group.all_reduce_sum(stream, values.data(), elements);
-  for (std::int64_t i = 0; i < elements; ++i) {
-    std::uint64_t sum = 0;
-    for (std::int64_t s = 0; s < size; ++s) sum += static_cast<std::uint64_t>(number(s, i));
-    if (values[static_cast<std::size_t>(i)] != static_cast<std::int64_t>(sum)) return fmt::format("all_reduce: {}", i);
+  for (const Reduction reduction : {Reduction::sum, Reduction::max}) {
+    for (std::int64_t i = 0; i < elements; ++i) values[static_cast<std::size_t>(i)] = number(rank, i);
+    group.all_reduce(stream, values.data(), elements, reduction);
+    for (std::int64_t i = 0; i < elements; ++i) {
+      if (values[static_cast<std::size_t>(i)] != reduced(size, reduction, [&](std::int64_t s) { return number(s, i); }))
+        return fmt::format("all_reduce: {}", i);
+    }
   }
 
   const std::vector<ExchangeRun> runs = drawn_runs(seed, size, elements);

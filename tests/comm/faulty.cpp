@@ -28,8 +28,8 @@ class FaultyCommunicator final : public Communicator {
     badly([&] { inner_->reduce_scatter(stream, contribution, wire, shard, shard_dtype, elements); }, shard,
           elements * size_of(shard_dtype));
   }
-  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override {
-    badly([&] { inner_->all_reduce_sum(stream, values, count); }, values, count * size_of(DType::int64));
+  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override {
+    badly([&] { inner_->all_reduce(stream, values, count, reduction); }, values, count * size_of(DType::int64));
   }
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override {
     badly([&] { inner_->broadcast(stream, data, bytes, root); }, data, bytes);

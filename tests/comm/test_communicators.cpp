@@ -167,7 +167,7 @@ TEST_CASE("what is counted is what the design's formulas count") {
       group.all_gather(*stream, region.data(), 1000, DType::bf16);
       group.reduce_scatter(*stream, region.data(), DType::fp32, shard.data(), DType::fp32, 1000);
       group.reduce_scatter(*stream, region.data(), DType::bf16, shard.data(), DType::fp32, 1000);
-      group.all_reduce_sum(*stream, values.data(), 100);
+      group.all_reduce(*stream, values.data(), 100, Reduction::sum);
       group.broadcast(*stream, values.data(), 800, 2);
       require(group.count(Collective::all_gather).bytes == 3 * 1000 * 2, "all_gather");
       require(group.count(Collective::reduce_scatter).bytes == 3 * 1000 * 6, "reduce_scatter");
@@ -260,7 +260,7 @@ TEST_CASE("a rank that throws frees the others from every collective") {
                 group.reduce_scatter(*stream, region.data(), DType::fp32, values.data(), DType::fp32, 10);
                 break;
               case 2:
-                group.all_reduce_sum(*stream, values.data(), 100);
+                group.all_reduce(*stream, values.data(), 100, Reduction::sum);
                 break;
               case 3:
                 group.broadcast(*stream, values.data(), 800, 3);

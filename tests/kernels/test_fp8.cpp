@@ -145,6 +145,41 @@ TEST_CASE("zeros have the scale 1, tiny numbers a finite one, and what is not fi
   CHECK(is_none(-std::numeric_limits<float>::quiet_NaN()));
 }
 
+TEST_CASE("the largest magnitude of numbers is that of what they become in another type", "[fp8]") {
+  const DType dtype = GENERATE(DType::fp32, DType::bf16, DType::fp16);
+  const DType to = GENERATE(DType::fp32, DType::bf16, DType::fp16);
+  Device device(3);
+  Guarded found(sizeof(std::int64_t));
+  const auto largest_in = [&](const Tensor& x, std::int64_t first, std::int64_t end) {
+    device->largest_magnitude(*device.stream, x.view().columns_from(first).data, dtype, end - first, to,
+                              found.as<std::int64_t>());
+    CHECK(found.intact());
+    return *found.as<std::int64_t>();
+  };
+  for (const std::int64_t n : {1, 7, 1024, 1030, 50'000}) {
+    const Tensor x = Tensor::random(1, n, dtype, 5);
+    Tensor y(1, n, to);
+    device->cast(*device.stream, x.view().data, dtype, y.view().data, to, n);
+    float largest = 0;
+    for (const double v : y.values()) largest = std::max(largest, static_cast<float>(std::abs(v)));
+    const std::int64_t bits = std::bit_cast<std::uint32_t>(largest);
+    *found.as<std::int64_t>() = 0;
+    CHECK(largest_in(x, 0, n) == bits);
+    *found.as<std::int64_t>() = 0;
+    if (n > 64) {  // in pieces
+      largest_in(x, 0, 64);
+      CHECK(largest_in(x, 64, n) == bits);
+    }
+    *found.as<std::int64_t>() = bits + 1;
+    CHECK(largest_in(x, 0, n) == bits + 1);
+  }
+  Tensor x(1, 3, DType::fp32);
+  x.floats()[1] = -std::numeric_limits<float>::quiet_NaN(), x.floats()[2] = std::numeric_limits<float>::infinity();
+  *found.as<std::int64_t>() = 0;
+  device->largest_magnitude(*device.stream, x.floats(), DType::fp32, 3, to, found.as<std::int64_t>());
+  CHECK(*found.as<std::int64_t>() > 0x7f800000);
+}
+
 TEST_CASE("cores take numbers of e4m3 to their codes and back", "[fp8]") {
   if (packs()) return;
   const DType dtype = GENERATE(DType::fp32, DType::bf16, DType::fp16);

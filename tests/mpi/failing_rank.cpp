@@ -22,7 +22,7 @@ void enter(const std::string& collective, World& world, Communicator& group, Sha
   if (collective == "reduce_scatter") {
     group.reduce_scatter(*stream, region.data(), DType::fp32, values.data(), DType::fp32, 1000);
   }
-  if (collective == "all_reduce") group.all_reduce_sum(*stream, values.data(), 1000);
+  if (collective == "all_reduce") group.all_reduce(*stream, values.data(), 1000, Reduction::sum);
   if (collective == "broadcast") group.broadcast(*stream, values.data(), 8000, 1);
   if (collective == "barrier") group.barrier(*stream);
   if (collective == "control") world.control().barrier();

@@ -24,7 +24,7 @@ TEST_CASE("MPI's own collectives give the sums and the order of the world") {
     right = right && shard[static_cast<std::size_t>(i)] == static_cast<float>(ranks * (10 * rank + i));
   }
   std::int64_t sum = rank + 1;
-  mpi->all_reduce_sum(*stream, &sum, 1);
+  mpi->all_reduce(*stream, &sum, 1, Reduction::sum);
   double number = rank == ranks - 1 ? 0.5 : 0;
   mpi->broadcast(*stream, &number, sizeof number, static_cast<int>(ranks) - 1);
   mpi->barrier(*stream);

@@ -148,6 +148,7 @@ std::vector<PolicyCase> subjects() {
     add(strategy, 4, group, [&](SchedulePolicy& p) { p.reduce_each_micro_step = each, p.snapshot = true; });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.reduce_each_micro_step = each, p.accumulation = 4, p.compute = p.reduce = DType::bf16;
+      p.fp8 = Fp8Linears{};
     });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.reduce_each_micro_step = !each, p.accumulation = 3, p.recomputation = Recomputation::all_blocks();
@@ -195,7 +196,10 @@ std::vector<PolicyCase> subjects() {
           2);
       add(
           strategy, 4, group,
-          [&](SchedulePolicy& p) { p.compute = DType::bf16, p.offload = Offload::params, p.offload_bucket = 128; }, 2);
+          [&](SchedulePolicy& p) {
+            p.compute = DType::bf16, p.offload = Offload::params, p.offload_bucket = 128, p.fp8 = Fp8Linears{};
+          },
+          2);
     }
     if (rules.life != ParameterLife::rest) {
       add(strategy, 4, group, [&](SchedulePolicy& p) { p.accumulation = 2; });
@@ -204,6 +208,7 @@ std::vector<PolicyCase> subjects() {
       if (offload == Offload::params && rules.life == ParameterLife::rest) continue;
       add(strategy, 4, group, [&](SchedulePolicy& p) {
         p.reduce_each_micro_step = each, p.offload = offload, p.offload_bucket = 64, p.snapshot = true;
+        p.fp8 = Fp8Linears{};
       });
       add(strategy, 2, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) {
         p.offload = offload, p.offload_bucket = 128, p.offload_fraction = 0.4, p.accumulation = 2,
@@ -213,11 +218,13 @@ std::vector<PolicyCase> subjects() {
     }
     if (rules.is_hybrid()) add(strategy, 4, 1, [&](SchedulePolicy& p) { p.accumulation = 2; });
     add(
-        strategy, 4, group, [&](SchedulePolicy& p) { p.reduce_each_micro_step = each, p.snapshot = true; }, 0, 2);
+        strategy, 4, group,
+        [&](SchedulePolicy& p) { p.reduce_each_micro_step = each, p.snapshot = true, p.fp8 = Fp8Linears{}; }, 0, 2);
     add(
         strategy, 4, group,
         [&](SchedulePolicy& p) {
           p.accumulation = 3, p.compute = DType::bf16, p.offload = Offload::optimizer, p.offload_bucket = 128;
+          p.fp8 = Fp8Linears{};
         },
         0, 3);
     add(
@@ -261,6 +268,7 @@ TEST_CASE("no mutant of a schedule slips through") {
     INFO(c.describe());
     ModelParts model = c.policy.generation ? generating_model(c.policy.compute, c.policy.reduce) : toy_model(shape);
     model.documents = c.policy.accumulation == 3;
+    if (c.policy.fp8) model = in_fp8(std::move(model));
     Subject subject{build_schedule(c.with_frozen(model), c.grid, c.policy), {}};
     subject.plan = plan_memory(subject.schedule, {true, 0});
     REQUIRE(verify_schedule(subject.schedule).empty());
@@ -311,6 +319,40 @@ TEST_CASE("attention within documents reads the positions that come with the tok
     ++mutants;
   }
   CHECK(mutants > 4);
+}
+
+TEST_CASE("magnitudes of other parameters than a part reads are rejected") {
+  SchedulePolicy policy;
+  policy.compute = DType::bf16;
+  const StepSchedule right = build_schedule(in_fp8(toy_model()), grid_for(Strategy::zero3, 3, 3, 0), policy);
+  REQUIRE(verify_schedule(right).empty());
+  const auto of_kind = [&](OperationKind kind, UnitId unit) {
+    return *std::ranges::find_if(right.operations.ids(), [&](OperationId id) {
+      const Operation& op = right.operation(id);
+      return op.kind == kind && op.unit == unit;
+    });
+  };
+  const auto first =
+      *std::ranges::find_if(right.layout.units.ids(), [&](UnitId id) { return !right.unit(id).fp8_weights.empty(); });
+  CHECK(right.unit(first).fp8_weights.size() == 4);
+  const OperationId found = of_kind(OperationKind::magnitudes, first);
+  const auto reject = [&](const char* problem, auto change) {
+    StepSchedule mutant = right;
+    change(mutant, mutant.operations[found]);
+    CHECK(testing::rejected(mutant, problem));
+  };
+  reject("one magnitude for each weight", [](StepSchedule& s, Operation& op) { --s.values[op.writes[0]].elements; });
+  reject("partial over the groups",
+         [](StepSchedule& s, Operation& op) { s.values[op.writes[0]].placement.partial = {}; });
+  reject("all parameters of the unit", [&](StepSchedule& s, Operation& op) {
+    op.reads[0] = s.operation(of_kind(OperationKind::magnitudes, first + 1)).reads[0];
+  });
+  reject("without its largest magnitudes", [](StepSchedule& s, Operation&) {
+    const auto reader = std::ranges::find_if(s.operations.ids(), [&](OperationId id) {
+      return s.operation(id).kind == OperationKind::backward && s.part(s.operation(id).part).block == 0;
+    });
+    std::erase_if(s.operations[*reader].reads, [&](ValueId v) { return s.value(v).kind == ValueKind::magnitudes; });
+  });
 }
 
 TEST_CASE("an exchange that moves anything else than the matrices of its unit is rejected") {

@@ -41,6 +41,7 @@ inline BadStepOutcome train_around_bad_step(Options options, std::int64_t ranks,
     const StepResult result = session.train_step();
     const std::string where = locates ? session.locate_nan() : "";
     if (spoiled != nullptr) device.copy(spoiled, &good, sizeof good);
+    session.player().play(planned.schedule.prologue, PlayPurpose::aside);  // makes again what was of the bad number
     for (int step = 0; step < 2; ++step) losses.push_back(session.train_step().loss);
     if (context.rank() != 0) return;
     outcome = {result.finite, result.skipped, where, losses, session.optimizer().skipped_steps()};

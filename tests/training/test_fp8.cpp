@@ -73,6 +73,52 @@ TEST_CASE("with fp8 linears, drawn configurations give the bits of one rank") {
   }
 }
 
+TEST_CASE("the largest magnitudes of weights in fp8 are those of the step's parameters, wherever the state is") {
+  Options options = in_fp8(base_options());
+  options.train.steps = 2;
+  options.precision.compute = DType::bf16;
+  options.shard.strategy = GENERATE(Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp);
+  const auto [offload, prefetch] =
+      GENERATE(std::pair{Offload::none, 1}, std::pair{Offload::optimizer, 1}, std::pair{Offload::params, 0});
+  if (offload == Offload::params && rules_of(options.shard.strategy).life == ParameterLife::rest) return;
+  options.shard.offload = offload, options.shard.prefetch_forward = prefetch;
+  if (rules_of(options.shard.strategy).is_hybrid()) options.shard.group_size = 2;
+  INFO(name_of(options.shard.strategy) << ", offload " << name_of(offload));
+  const PlannedRun planned = plan_run(options, small_model(Family::qwen2), 4, 4);
+  const StepSchedule& s = planned.schedule;
+  std::map<UnitId, std::vector<float>> masters;
+  std::map<UnitId, std::vector<std::vector<std::int64_t>>> found;
+  std::mutex lock;
+  run_ranks(4, 4, [&](RankContext& context) {
+    const Dataset data = open_dataset(options, small_model(Family::qwen2).vocab, s.model.sequence);
+    TrainingSession session(context, options, planned, data, {});
+    for (int step = 0; step < 2; ++step) session.train_step();
+    session.player().finish_step();
+    const std::lock_guard guard(lock);
+    for (const Value& value : s.values) {
+      if (value.kind != ValueKind::magnitudes || !s.storage(value.storage).always_live || value.maker) continue;
+      const StateSlice slice = state_slice(s, session.resources(), value.unit);
+      std::vector<float>& all = masters[value.unit];
+      all.resize(static_cast<std::size_t>(s.unit(value.unit).padded));
+      std::copy_n(slice.master(), slice.count, all.begin() + slice.first);
+      const auto* const magnitudes = reinterpret_cast<std::int64_t*>(session.resources().address(value.storage));
+      found[value.unit].emplace_back(magnitudes, magnitudes + value.elements);
+    }
+  });
+  CHECK(found.size() == static_cast<std::size_t>(small_model(Family::qwen2).layers));  // a unit each
+  for (const auto& [unit, of_ranks] : found) {
+    std::vector<std::int64_t> expected;
+    for (const Fp8Weight& weight : s.unit(unit).fp8_weights) {
+      float largest = 0;
+      for (std::int64_t i = weight.offset; i < weight.offset + weight.elements; ++i)
+        largest = std::max(largest, std::abs(static_cast<float>(bf16(masters[unit][static_cast<std::size_t>(i)]))));
+      expected.push_back(std::bit_cast<std::uint32_t>(largest));
+    }
+    CHECK(expected.size() == 5);  // queries, keys and values together; their projection; gate, up, down
+    for (const auto& of_rank : of_ranks) CHECK(of_rank == expected);
+  }
+}
+
 TEST_CASE("linears in fp8 halve what is kept of an MLP's activation, and keep the bits") {
   Options options = in_fp8(base_options());
   options.precision.compute = DType::bf16;

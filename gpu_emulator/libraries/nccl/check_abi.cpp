@@ -33,6 +33,7 @@ SAME(ncclFloat32);
 SAME(ncclFloat64);
 SAME(ncclBfloat16);
 SAME(ncclSum);
+SAME(ncclMax);
 #undef SAME
 
 static_assert(ours::kNcclUnset == NCCL_CONFIG_UNDEF_INT);

@@ -122,8 +122,8 @@ std::size_t bytes(std::size_t count, ncclDataType_t type) {
   return count * static_cast<std::size_t>(emulator::bytes_of(type));
 }
 
-/// into[i] += from[i], rounded to the type at every step, as a ring does.
-void add(void* into, const void* from, std::size_t count, ncclDataType_t type) {
+/// into[i] += from[i], rounded to the type at every step, as a ring does; or of integers the larger one.
+void add(void* into, const void* from, std::size_t count, ncclDataType_t type, ncclRedOp_t operation) {
   const auto add_as = [&]<class T>(auto plus) {
     for (std::size_t i = 0; i < count; ++i) {
       T& left = static_cast<T*>(into)[i];
@@ -139,6 +139,7 @@ void add(void* into, const void* from, std::size_t count, ncclDataType_t type) {
     case ncclFloat16:
       return add_as.operator()<tessera::fp16>(rounded);
     case ncclInt64:
+      if (operation == ncclMax) return add_as.operator()<std::int64_t>([](auto a, auto b) { return std::max(a, b); });
       return add_as.operator()<std::uint64_t>([](auto a, auto b) { return a + b; });
     default:
       throw std::runtime_error("the emulated NCCL does not sum this type");
@@ -147,7 +148,7 @@ void add(void* into, const void* from, std::size_t count, ncclDataType_t type) {
 
 /// Element range [first, first + count) summed over the ranks, beginning behind `owner` and ending with it.
 std::vector<std::byte> ring_sum(const std::vector<NcclBuffers>& all, std::size_t first, std::size_t count,
-                                ncclDataType_t type, int owner) {
+                                ncclDataType_t type, int owner, ncclRedOp_t operation = ncclSum) {
   std::vector<std::byte> sum(bytes(count, type));
   const int ranks = static_cast<int>(all.size());
   for (int step = 1; step <= ranks; ++step) {
@@ -155,7 +156,7 @@ std::vector<std::byte> ring_sum(const std::vector<NcclBuffers>& all, std::size_t
     if (step == 1) {
       std::memcpy(sum.data(), from, sum.size());
     } else {
-      add(sum.data(), from, count, type);
+      add(sum.data(), from, count, type, operation);
     }
   }
   return sum;
@@ -303,12 +304,12 @@ ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t coun
 
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
-  if (operation != ncclSum) return ncclInvalidArgument;
+  if (operation != ncclSum && (operation != ncclMax || type != ncclInt64)) return ncclInvalidArgument;
   return issue(comm, stream, [=] {
     std::vector<std::byte> sum;
     comm->group->meet(
-        comm->rank, {"ncclAllReduce", count, type}, {static_cast<const std::byte*>(send), nullptr},
-        [&](const auto& all) { sum = ring_sum(all, 0, count, type, 0); },
+        comm->rank, {"ncclAllReduce", count, type, operation}, {static_cast<const std::byte*>(send), nullptr},
+        [&](const auto& all) { sum = ring_sum(all, 0, count, type, 0, operation); },
         [&] { std::memcpy(receive, sum.data(), sum.size()); });
   });
 }

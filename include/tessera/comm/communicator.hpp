@@ -34,6 +34,9 @@ struct CommunicationCount {
 enum class Collective { all_gather, reduce_scatter, all_reduce, broadcast, exchange };
 inline constexpr int kCollectives = 5;
 
+/// What an all_reduce makes of its values. Sums may wrap around on the way to one that fits.
+enum class Reduction : std::uint8_t { sum, max };
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -50,8 +53,8 @@ class Communicator {
   virtual void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard,
                               DType shard_dtype, std::int64_t elements_per_rank) = 0;
 
-  /// Sums 64-bit integers over the group element by element, in place; order-free, hence the same bits everywhere.
-  virtual void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) = 0;
+  /// Reduces 64-bit integers over the group element by element, in place; order-free, hence the same bits everywhere.
+  virtual void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) = 0;
 
   /// Copies `bytes` from `root`'s buffer to all ranks'. Any host memory.
   virtual void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) = 0;

@@ -25,6 +25,7 @@ class OperationRunner {
   Communicator& summing_communicator(const Operation& op, const BoundOperation& bound);
   void gather(const Operation& op, Stream& stream);
   void copy(const Operation& op, const BoundOperation& bound, Stream& stream);
+  void find_magnitudes(const Operation& op, const BoundOperation& bound, Stream& stream);
   void cast(const Operation& op, const BoundOperation& bound, Stream& stream);
   void run_part(const Operation& op, const BoundOperation& bound, Stream& stream);
   void accumulate(const Operation& op, Stream& stream);

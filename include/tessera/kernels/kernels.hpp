@@ -32,6 +32,10 @@ class Kernels {
   virtual void norm_backward(Stream& stream, const NormBackward& a) = 0;
   /// Rounds an operand of a linear to fp8; the same bits on any number of threads.
   virtual void to_fp8(Stream& stream, const Fp8Arguments& a) = 0;
+  /// Raises *largest to the bits of max |x[0..n)|, rounded to a type: as floats and as integers, magnitudes have one
+  /// order. Those of NaN are above all others. x starts at an address that 16 divides.
+  virtual void largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
+                                 std::int64_t* largest) = 0;
   virtual void linear_forward(Stream& stream, const LinearForward& a) = 0;
   virtual void linear_backward(Stream& stream, const LinearBackward& a) = 0;
   /// Computes output = gelu(input), both [rows, columns] in one dtype; the same bits as LinearForward::activated.

@@ -27,8 +27,10 @@ struct PartBuffers {
   void* residual_gradient = nullptr;
   std::span<void* const> saved;
   std::span<const void* const> parameters;  ///< in ModelParts::compute; null where backward does not read it
-  std::span<const void* const> constants;   ///< in the order of Part::constants
-  std::span<void* const> gradients;         ///< in gradient_dtype
+  /// Per tensor, may be empty: max |weight| of the linear in fp8 whose weight begins with it; null: not known.
+  std::span<const float* const> magnitudes;
+  std::span<const void* const> constants;  ///< in the order of Part::constants
+  std::span<void* const> gradients;        ///< in gradient_dtype
   std::span<const bool>
       gradient_adds;  ///< per tensor: add to the memory (a tied table's second contribution) instead of storing
   DType gradient_dtype = DType::fp32;

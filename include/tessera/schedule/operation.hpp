@@ -44,9 +44,10 @@ enum class OperationKind : std::uint8_t {
   update,
   direction,  ///< what an optimizer makes of gradient and state before it works on whole matrices
   exchange,
-  orthogonalize
+  orthogonalize,
+  magnitudes  ///< of weights that linears read in fp8: the largest ones of this rank's slice
 };
-inline constexpr int kOperationKinds = 18;
+inline constexpr int kOperationKinds = 19;
 enum class Queue : std::uint8_t { compute, gather, reduce, replica, load, store, host };
 inline constexpr int kQueues = 7;
 
@@ -100,7 +101,8 @@ enum class ValueKind : std::uint8_t {
   token_losses,
   wish,
   direction,  ///< of a slice's matrices: before they are orthogonalized, or after
-  matrices    ///< of a unit on their owner, likewise
+  matrices,   ///< of a unit on their owner, likewise
+  magnitudes  ///< the largest one of each of Unit::fp8_weights: a float in the lower half of an integer
 };
 
 /// The result that one operation left in a storage.

@@ -24,6 +24,13 @@ struct TensorPlace {
   std::int64_t offset = 0;  ///< elements
 };
 
+/// The weight of a linear in fp8: tensors that lie end to end, and have one scale.
+struct Fp8Weight {
+  TensorId tensor;          ///< the first one
+  std::int64_t offset = 0;  ///< elements, in its unit
+  std::int64_t elements = 0;
+};
+
 struct Unit {
   std::string name;                  ///< "wte", "h.0", "h.3.mlp", "model"
   std::vector<TensorPlace> tensors;  ///< ascending offsets
@@ -32,6 +39,7 @@ struct Unit {
   std::int64_t matrices_end = 0;     ///< elements before this are matrices of blocks, where these come first; else 0
   bool is_block = false;  ///< holds block tensors: counts in shard.limit_all_gathers and in prefetch distances
   bool trains = true;     ///< as all of its tensors do, or none. If not, only the parameters are kept of it
+  std::vector<Fp8Weight> fp8_weights = {};  ///< ascending offsets
 
   /// Elements of one member's share of a group of `members` ranks that divides the world.
   std::int64_t share(std::int64_t members) const { return padded / members; }

@@ -63,9 +63,10 @@ class MpiCommunicator final : public Communicator {
               "MPI_Reduce_scatter_block");
   }
 
-  void all_reduce_sum(Stream&, std::int64_t* values, std::int64_t count) override {
+  void all_reduce(Stream&, std::int64_t* values, std::int64_t count, Reduction reduction) override {
     const CountedCall counted = call(Collective::all_reduce, count, DType::int64);
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, values, mpi_count(count), MPI_INT64_T, MPI_SUM, comm_.get()),
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, values, mpi_count(count), MPI_INT64_T,
+                            reduction == Reduction::max ? MPI_MAX : MPI_SUM, comm_.get()),
               "MPI_Allreduce");
   }
 

@@ -174,7 +174,7 @@ void PointToPointCommunicator::reduce_scatter(Stream&, const void* contribution,
 }
 
 /// Reduces in a binomial tree: a member's parent has its lowest set bit cleared.
-void PointToPointCommunicator::reduce_to_first(std::int64_t* values, std::int64_t count) {
+void PointToPointCommunicator::reduce_to_first(std::int64_t* values, std::int64_t count, Reduction reduction) {
   const std::int64_t bytes = count * 8;
   auto* const theirs = reinterpret_cast<std::int64_t*>(staging_.data());
   for (std::int64_t bit = 1; bit < size_; bit *= 2) {
@@ -186,7 +186,7 @@ void PointToPointCommunicator::reduce_to_first(std::int64_t* values, std::int64_
     if (index_ + bit >= size_) continue;
     receive(index_ + bit, theirs, bytes);
     finish_all();
-    add_wrapping(values, theirs, count);
+    reduce_into(values, theirs, count, reduction);
   }
 }
 
@@ -203,15 +203,15 @@ void PointToPointCommunicator::broadcast_block(std::byte* data, std::int64_t byt
   }
 }
 
-void PointToPointCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std::int64_t count) {
+void PointToPointCommunicator::all_reduce(Stream&, std::int64_t* values, std::int64_t count, Reduction reduction) {
   const CountedCall counted(counters_, Collective::all_reduce,
                             bytes_sent(Collective::all_reduce, size_, count, DType::int64));
   const std::int64_t room = static_cast<std::int64_t>(staging_.size()) / 8;
   TESSERA_ASSERT(room > 0, "'{}' is to add up in {} bytes", name_, staging_.size());
-  call({CallKind::all_reduce, DType::int64, DType::int64, 0, count}, [&] {
+  call({CallKind::all_reduce, DType::int64, DType::int64, static_cast<std::int64_t>(reduction), count}, [&] {
     for (std::int64_t begin = 0; begin < count; begin += room) {
       const std::int64_t now = std::min(room, count - begin);
-      reduce_to_first(values + begin, now);
+      reduce_to_first(values + begin, now, reduction);
       broadcast_block(reinterpret_cast<std::byte*>(values + begin), now * 8, 0);
       finish_all();
     }

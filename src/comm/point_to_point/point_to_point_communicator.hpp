@@ -25,7 +25,7 @@ class PointToPointCommunicator final : public GroupCommunicator {
   void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
   void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
                       std::int64_t elements_per_rank) override;
-  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
+  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
   void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
                 DType dtype) override;
@@ -54,7 +54,7 @@ class PointToPointCommunicator final : public GroupCommunicator {
   void finish_all() { make_room(kWindow); }
   bool poll();
   [[noreturn]] void timed_out();
-  void reduce_to_first(std::int64_t* values, std::int64_t count);
+  void reduce_to_first(std::int64_t* values, std::int64_t count, Reduction reduction);
   void broadcast_block(std::byte* data, std::int64_t bytes, std::int64_t root);
 
   static constexpr std::size_t kWindow = 16;  ///< messages under way: enough to keep a link busy

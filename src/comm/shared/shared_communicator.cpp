@@ -141,7 +141,7 @@ void SharedCommunicator::reduce_scatter(Stream&, const void* contribution, DType
   leave_and_wait();
 }
 
-void SharedCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std::int64_t count) {
+void SharedCommunicator::all_reduce(Stream&, std::int64_t* values, std::int64_t count, Reduction reduction) {
   const CountedCall counted(counters_, Collective::all_reduce,
                             bytes_sent(Collective::all_reduce, size_, count, DType::int64));
   constexpr std::int64_t room = GroupBlock::kStagingPerMember / static_cast<std::int64_t>(sizeof(std::int64_t));
@@ -151,11 +151,11 @@ void SharedCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std::int6
   for (std::int64_t begin = 0; begin < count; begin += room) {
     const std::int64_t now = std::min(room, count - begin);
     std::copy_n(values + begin, now, staged(index_));
-    enter({CallKind::all_reduce, DType::int64, DType::int64, 0, count}, 0);
+    enter({CallKind::all_reduce, DType::int64, DType::int64, static_cast<std::int64_t>(reduction), count}, 0);
     for (std::int64_t step = 1; step < size_; ++step) {
       const std::int64_t member = (index_ + step) % size_;
       wait_for_entry(member);
-      add_wrapping(values + begin, staged(member), now);
+      reduce_into(values + begin, staged(member), now, reduction);
     }
     leave_and_wait();
   }

@@ -18,7 +18,7 @@ class SharedCommunicator final : public GroupCommunicator {
   void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
   void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
                       std::int64_t elements_per_rank) override;
-  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
+  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
   void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
                 DType dtype) override;

@@ -13,11 +13,16 @@ namespace {
 constexpr unsigned kThreads = 256, kWarps = kThreads / 32;
 constexpr std::uint32_t kInfinity = 0x7f800000u;
 
+__device__ __forceinline__ float rounded(float x, DType type) {
+  if (type == DType::bf16) return to_float(from_float<bf16>(x));
+  return type == DType::fp16 ? to_float(from_float<fp16>(x)) : x;
+}
+
 /// The bits of magnitudes have the order of the magnitudes; those of infinity and NaN are above all others.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    largest_magnitude_kernel(Rows<const T> input, std::int64_t rows, std::int64_t columns, unsigned* largest,
-                             bool aligned) {
+    largest_magnitude_kernel(Rows<const T> input, std::int64_t rows, std::int64_t columns, DType type,
+                             unsigned* largest, bool aligned) {
   constexpr int kTogether = 4;  // packs whose loads are under way together
   __shared__ __align__(16) unsigned of_warp[kWarps];
   const auto packs = static_cast<unsigned>((columns + kPack - 1) / kPack);
@@ -44,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x != 0) return;
 #pragma unroll
   for (unsigned warp = 1; warp < kWarps; ++warp) most = max(most, of_warp[warp]);
-  atomicMax(largest, most);  // the order leaves no trace
+  atomicMax(largest, __float_as_uint(rounded(__uint_as_float(most), type)));  // the order leaves no trace
 }
 
 /// The codes of two numbers, `low` in the lower byte: to nearest even, what is too large becomes the largest.
@@ -142,6 +147,18 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// Raises *largest to the bits of the largest magnitude, rounded to a type.
+void find_largest(cudaStream_t stream, const ConstView& input, std::int64_t rows, std::int64_t columns, DType type,
+                  unsigned* largest) {
+  constexpr std::int64_t kMostBlocks = 2048;
+  with_float_type(input.dtype, [&]<class T>() {
+    dim3 grid = blocks_for(rows * ceil_div(columns, kPack), kThreads);
+    grid.x = std::min<unsigned>(grid.x, kMostBlocks);
+    launch(stream, grid, dim3(kThreads), 0, largest_magnitude_kernel<T>, rows_of<T>(input), rows, columns, type,
+           largest, is_aligned(input));
+  });
+}
+
 template <Fp8 Type>
 void convert_to_fp8(cudaStream_t stream, const Fp8Arguments& a, const unsigned* largest) {
   const std::int64_t tiles = ceil_div(a.rows, kSide) * ceil_div(a.columns, kSide);
@@ -154,8 +171,14 @@ void convert_to_fp8(cudaStream_t stream, const Fp8Arguments& a, const unsigned* 
 
 }  // namespace
 
+void CudaKernels::largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
+                                    std::int64_t* largest) {
+  TESSERA_ASSERT(n < (std::int64_t{1} << 34), "a weight of {} elements in fp8", n);
+  // The lower half of an integer, in whose order magnitudes are.
+  find_largest(cuda_stream(stream), {x, dtype, n}, 1, n, rounded_to, reinterpret_cast<unsigned*>(largest));
+}
+
 void CudaKernels::to_fp8(Stream& stream, const Fp8Arguments& a) {
-  constexpr std::int64_t kMostBlocks = 2048;
   cudaStream_t s = cuda_stream(stream);
   TESSERA_ASSERT(is_aligned(a.factor) && is_aligned(a.output) && is_aligned(a.turned),
                  "fp8 copies of [{}, {}] at unaligned places", a.rows, a.columns);
@@ -166,12 +189,7 @@ void CudaKernels::to_fp8(Stream& stream, const Fp8Arguments& a) {
     auto* const found = reinterpret_cast<unsigned*>(a.factor + 1);
     largest = found;
     fill_zero(stream, found, sizeof *found);
-    with_float_type(a.input.dtype, [&]<class T>() {
-      dim3 grid = blocks_for(packs, kThreads);
-      grid.x = std::min<unsigned>(grid.x, kMostBlocks);
-      launch(s, grid, dim3(kThreads), 0, largest_magnitude_kernel<T>, rows_of<T>(a.input), a.rows, a.columns, found,
-             is_aligned(a.input));
-    });
+    find_largest(s, a.input, a.rows, a.columns, a.input.dtype, found);
   }
   if (a.type == Fp8::e4m3)
     convert_to_fp8<Fp8::e4m3>(s, a, largest);

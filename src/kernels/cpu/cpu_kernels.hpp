@@ -27,6 +27,8 @@ class CpuKernels final : public Kernels {
   void norm_forward(Stream& stream, const NormForward& a) override;
   void norm_backward(Stream& stream, const NormBackward& a) override;
   void to_fp8(Stream& stream, const Fp8Arguments& a) override;
+  void largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
+                         std::int64_t* largest) override;
   void linear_forward(Stream& stream, const LinearForward& a) override;
   void linear_backward(Stream& stream, const LinearBackward& a) override;
   void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) override;

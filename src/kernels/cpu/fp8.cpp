@@ -23,7 +23,7 @@ void for_blocks(const VectorKernels& vector, const Fp8Arguments& a, std::int64_t
 }
 
 /// Returns the bits of the largest magnitude. Those of infinity and NaN are above all others.
-std::uint32_t largest_magnitude(const float* x, std::int64_t n) {
+std::uint32_t largest_bits(const float* x, std::int64_t n) {
   std::uint32_t largest = 0;
   for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu);
   return largest;
@@ -67,10 +67,25 @@ float CpuKernels::largest_in(const Fp8Arguments& a) {
     std::uint32_t& mine = largest[static_cast<std::size_t>(worker)];
     for (std::int64_t row = tiles[task].begin; row < tiles[task].end; ++row) {
       for_blocks(vector_, a, row,
-                 [&](std::int64_t, const float* x, std::int64_t n) { mine = std::max(mine, largest_magnitude(x, n)); });
+                 [&](std::int64_t, const float* x, std::int64_t n) { mine = std::max(mine, largest_bits(x, n)); });
     }
   });
   return std::bit_cast<float>(std::ranges::max(largest));
+}
+
+void CpuKernels::largest_magnitude(Stream&, const void* x, DType dtype, std::int64_t n, DType rounded_to,
+                                   std::int64_t* largest) {
+  Fp8Arguments rows;
+  rows.rows = n / kFp8Block, rows.columns = kFp8Block, rows.input = {x, dtype, kFp8Block};
+  Fp8Arguments rest = rows;
+  rest.rows = 1, rest.columns = n % kFp8Block, rest.input.data = rows.input.at(rows.rows, 0);
+  for (const Fp8Arguments& part : {rows, rest}) {
+    float most = largest_in(part);
+    alignas(float) std::byte rounded[sizeof most];
+    vector_.from_float[storage_index(rounded_to)](&most, rounded, 1);
+    vector_.to_float[storage_index(rounded_to)](rounded, &most, 1);
+    *largest = std::max(*largest, std::int64_t{std::bit_cast<std::uint32_t>(most)});
+  }
 }
 
 void CpuKernels::to_fp8(Stream&, const Fp8Arguments& a) {

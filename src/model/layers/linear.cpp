@@ -53,12 +53,14 @@ struct Operand {
   bool is_there = false;  ///< an earlier turn has left it, or forward in `saved`
   Fp8 type = Fp8::e4m3;
   std::optional<SavedFp8> saved = {};
+  const float* largest = nullptr;  ///< where that is known
 };
 
-Operand weight_operand(const Layer& layer, const ConstView& weight, Fp8Operand& to, WeightLayout wanted) {
+Operand weight_operand(const LayerCall& call, const ConstView& weight, Fp8Operand& to, WeightLayout wanted) {
+  const Layer& layer = call.layer;
   const bool in_out = layer.layout == WeightLayout::in_out;
   Operand o{weight, in_out ? layer.in : layer.out, in_out ? layer.out : layer.in, &to};
-  o.lies = layer.layout == wanted, o.turned = !o.lies;
+  o.lies = layer.layout == wanted, o.turned = !o.lies, o.largest = call.weight_magnitude();
   return o;
 }
 
@@ -84,6 +86,7 @@ void take_to_fp8(const LayerCall& call, std::size_t piece, std::initializer_list
         return {scratch.take_matrix(rows, columns, dtype), dtype, columns};
       };
       Fp8Arguments a{o.rows, o.columns, o.type, o.from, {}, {}};
+      a.largest = o.largest;
       if (o.lies || !packs) a.output = copy(o.rows, o.columns);
       if (o.turned && packs) a.turned = o.saved ? o.saved->codes : copy(o.columns, o.rows);
       a.factor = o.saved ? o.saved->factor : scratch.take<float>(2);
@@ -117,7 +120,7 @@ void linear_forward(const LayerCall& call) {
                 {{l.input, layer.rows, layer.in, &l.input8, multiplies, saved.has_value(), is_converted(call, true),
                   Fp8::e4m3, saved}});
     take_to_fp8(call, call.kernel_piece(),
-                {weight_operand(layer, multiplies ? l.weight : ConstView(), l.weight8, WeightLayout::out_in)});
+                {weight_operand(call, multiplies ? l.weight : ConstView(), l.weight8, WeightLayout::out_in)});
   }
   if (!multiplies) return;
   l.bias = call.parameter(layer.bias, layer.out);
@@ -167,7 +170,7 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
     take_to_fp8(
         call, call.kernel_piece(),
         {{l.output_gradient, layer.rows, layer.out, &l.gradient8, true, trains, is_second, call.model.fp8->gradients},
-         weight_operand(layer, is_second ? ConstView() : l.weight, l.weight8, WeightLayout::in_out)});
+         weight_operand(call, is_second ? ConstView() : l.weight, l.weight8, WeightLayout::in_out)});
   }
   call.kernels.linear_backward(call.stream, l);
 }

@@ -148,7 +148,10 @@ Operation Compute::compute(const ComputeStep& step, std::vector<ValueId> inputs)
   op.part = step.part;
   op.after = std::exchange(next_after_, {});
   op.reads = std::move(inputs);
-  for (const UnitId unit : step.units) op.reads.push_back(parameters_.full(unit));
+  for (const UnitId unit : step.units) {
+    op.reads.push_back(parameters_.full(unit));
+    if (const ValueId magnitudes = parameters_.magnitudes(unit)) op.reads.push_back(magnitudes);
+  }
   for (const std::int32_t number : w_.schedule().part(step.part).constants)
     op.reads.push_back(w_.current(constants_[static_cast<std::size_t>(number)]));
   return op;

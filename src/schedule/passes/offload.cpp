@@ -42,6 +42,7 @@ void Parameters::update_on_host(UnitId unit, ValueId gradient, ValueId clipped) 
     w_.emit(std::move(update));
     bring_up(unit, bucket, cast);
   }
+  find_magnitudes(unit);
   gather_what_stays(unit);
 }
 

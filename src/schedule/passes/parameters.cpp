@@ -33,8 +33,19 @@ Parameters::Parameters(Writer& writer)
       const RegionKind region = is_full(of) ? RegionKind::private_ : RegionKind::shared;
       of.for_a_step = w_.add(tessera::carried(name, Category::gathered_units, region), value);
     }
+    if (!s.unit(unit).fp8_weights.empty() && s.layout.trained_elements() > 0)
+      of.magnitudes = w_.add(at_rest("magnitudes " + s.unit(unit).name, Category::communication), magnitudes_of(unit));
     units_.push_back(of);
   }
+}
+
+Value Parameters::magnitudes_of(UnitId unit) const {
+  Value value;
+  value.kind = ValueKind::magnitudes;
+  value.unit = unit;
+  value.elements = std::ssize(w_.schedule().unit(unit).fp8_weights);
+  value.placement.dtype = DType::int64;
+  return value;
 }
 
 Value Parameters::full_copy(UnitId unit) const {
@@ -162,17 +173,46 @@ void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped, ValueId 
     w_.update(op, before, after);
   }
   const StorageId copy = of.for_ever ? of.for_ever : of.for_next;
-  if (!copy || full_.dtype == sharded_.dtype) {
-    w_.emit(std::move(op));
-    return gather_what_stays(unit);
+  ValueId written;
+  if (copy && full_.dtype != sharded_.dtype) {
+    // The update has the new parameters at hand, so it also writes their cast to this rank's slice of the full copy.
+    Value slice = w_.value(master(unit));
+    slice.kind = ValueKind::parameter;
+    slice.placement = loaded_;
+    written = w_.write(op, copy, std::move(slice));
   }
-  // The update has the new parameters at hand, so it also writes their cast to this rank's slice of the full copy.
-  Value slice = w_.value(master(unit));
-  slice.kind = ValueKind::parameter;
-  slice.placement = loaded_;
-  const ValueId written = w_.write(op, copy, std::move(slice));
   w_.emit(std::move(op));
+  find_magnitudes(unit);
+  if (!written) return gather_what_stays(unit);
   gather_from(written, {}, CopyUse::next);
+}
+
+void Parameters::find_magnitudes(UnitId unit) {
+  const OfUnit& of = units_[unit];
+  if (!of.magnitudes) return;
+  // What is loaded for each gather is searched where it rests. What has just come up waits on the queue of its gather.
+  const bool on_host = is_loaded_to_gather(of);
+  const ValueId from = on_host ? master(unit) : source(unit);
+  Value found = magnitudes_of(unit);
+  found.placement.partial = w_.value(from).placement.shard;
+  found.version = w_.value(from).version;
+  Operation op = operation_of(OperationKind::magnitudes,
+                              on_host        ? Queue::host
+                              : of.offloaded ? Queue::gather
+                                             : Queue::compute,
+                              unit);
+  op.reads = {from};
+  Storage place = in_host_memory(local("magnitudes " + w_.schedule().unit(unit).name, Category::communication));
+  ValueId made = on_host ? w_.write(op, std::move(place), found) : w_.write(op, of.magnitudes, found);
+  w_.emit(std::move(op));
+  if (on_host) {
+    Operation load = operation_of(OperationKind::load, Queue::load, unit);
+    load.reads = {made};
+    made = w_.write(load, of.magnitudes, found);
+    w_.emit(std::move(load));
+  }
+  for (const Redistribution& step : redistribute(found.placement, {{}, {}, DType::int64}))
+    made = w_.emit_collective(made, step, Queue::gather, w_.redistributed(made, step), of.magnitudes);
 }
 
 void Parameters::gather_what_stays(UnitId unit) {
@@ -182,8 +222,9 @@ void Parameters::gather_what_stays(UnitId unit) {
 }
 
 bool Parameters::need_prologue() const {
-  return std::ranges::any_of(
-      units_, [](const OfUnit& of) { return of.for_ever || of.for_next || of.shard_rests || of.on_host; });
+  return std::ranges::any_of(units_, [](const OfUnit& of) {
+    return of.for_ever || of.for_next || of.shard_rests || of.on_host || of.magnitudes;
+  });
 }
 
 SegmentId Parameters::write_prologue() {
@@ -193,6 +234,7 @@ SegmentId Parameters::write_prologue() {
     if (of.offloaded) {
       for (const Bucket& bucket : buckets_of(unit)) bring_up_first(unit, bucket);
     }
+    find_magnitudes(unit);
     gather_what_stays(unit);
   }
   return w_.close_segment();

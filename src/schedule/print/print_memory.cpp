@@ -252,7 +252,7 @@ std::vector<Traffic> traffic_of(const StepSchedule& schedule) {
   for_each_played(schedule, [&](const Operation& op) {
     if (!schedule.communicates(op) || op.wire_bytes == 0) return;
     const bool is_scalar = op.kind == OperationKind::all_reduce;
-    std::string name = "all-reduce of loss and norm";
+    std::string name = op.unit ? "all-reduce of magnitudes" : "all-reduce of loss and norm";
     if (op.kind == OperationKind::reduce_scatter)
       name = "reduce-scatter of gradients";
     else if (op.kind == OperationKind::exchange)

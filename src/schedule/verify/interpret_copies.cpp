@@ -30,6 +30,7 @@ void Interpreter::need_space(const Operation& op) {
 }
 
 void Interpreter::load(const Operation& op) {
+  if (op.reads.size() == 1 && schedule_.value(op.reads[0]).kind == ValueKind::magnitudes) return load_magnitudes(op);
   return copies_activation(schedule_, op) ? copy_activation(op) : load_bucket(op);
 }
 

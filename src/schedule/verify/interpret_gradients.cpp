@@ -82,8 +82,10 @@ void Interpreter::all_reduce(const Operation& op) {
   const State* before = read(op.updates[0].before);
   if (before == nullptr) return;
   demand(before->type.placement.partial.has(op.group), "the value is not partial over the group");
-  demand(schedule_.value(op.updates[0].after).placement.partial == before->type.placement.partial.without(op.group),
+  const Value& after = schedule_.value(op.updates[0].after);
+  demand(after.placement.partial == before->type.placement.partial.without(op.group),
          "owes other sums than before less the group");
+  demand(after.kind == before->type.kind, "reduces one kind of value into another");
   write(op.updates[0].after, *before);
 }
 

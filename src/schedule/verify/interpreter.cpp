@@ -211,6 +211,8 @@ void Interpreter::execute(OperationId id) {
       return exchange(op);
     case OperationKind::orthogonalize:
       return orthogonalize(op);
+    case OperationKind::magnitudes:
+      return find_magnitudes(op);
   }
   complain("no rule for this operation");
 }
@@ -266,6 +268,7 @@ void Interpreter::need_parameters(const Operation& op, const Part& part) {
            fmt::format("{} reads {} in another type than it computes in", part.name, schedule_.unit(unit).name));
     demand(state->version == version_of(unit), fmt::format("{} reads {} of version {} in step {}", part.name,
                                                            schedule_.unit(unit).name, state->version, step_));
+    need_magnitudes(op, unit);
   }
 }
 

@@ -96,12 +96,17 @@ class Interpreter {
   /// Returns how many of a slice's elements have a direction, for the fullest member.
   std::int64_t directions_of(UnitId unit) const;
   void orthogonalize(const Operation& op);
+  void find_magnitudes(const Operation& op);
+  /// Copies magnitudes to the device.
+  void load_magnitudes(const Operation& op);
   /// Demands that an exchange moves each element of a unit's matrices once, between its slice and its owner.
   void need_all_matrices(const Operation& op, bool to_owners);
   /// Demands the gradient that an update applies: complete, of all micro-steps, measured, clipped.
   const State* finished_gradient(const Operation& op);
 
   void need_parameters(const Operation& op, const Part& part);
+  /// Demands the largest magnitudes of the very parameters that a part reads.
+  void need_magnitudes(const Operation& op, UnitId unit);
   void need_content(const Operation& op, const Content& wanted);
   void contribute(const Operation& op, const Part& part);
   void accumulate_loss(const Operation& op, bool training);

@@ -82,25 +82,26 @@ inline std::string integers_on_device(Communicator& group, Stream& stream, Devic
   const auto number = [&](std::int64_t member, std::int64_t i) {
     const auto bits =
         philox(one.seed + 2, RandomUse::chaos, static_cast<std::uint32_t>(member), static_cast<std::uint64_t>(i));
-    return (static_cast<std::uint64_t>(bits[0]) << 32) | bits[1];
+    return static_cast<std::int64_t>((static_cast<std::uint64_t>(bits[0]) << 32) | bits[1]);
   };
   const auto fill = [&](auto&& value) {
-    std::vector<std::uint64_t> host;
+    std::vector<std::int64_t> host;
     for (std::int64_t i = 0; i < one.elements; ++i) host.push_back(value(i));
     return host;
   };
-  const auto summed = fill([&](std::int64_t i) {
-    std::uint64_t sum = 0;
-    for (std::int64_t s = 0; s < group.size(); ++s) sum += number(s, i);
-    return sum;
-  });
-  std::vector<std::uint64_t> host = fill([&](std::int64_t i) { return number(group.rank(), i); });
+  std::vector<std::int64_t> host;
   const std::int64_t bytes = one.elements * 8;
-  device.copy(data, host.data(), bytes);
-  group.all_reduce_sum(stream, reinterpret_cast<std::int64_t*>(data), one.elements);
-  stream.synchronize();
-  device.copy(host.data(), data, bytes);
-  if (host != summed) return "all_reduce";
+  for (const Reduction reduction : {Reduction::sum, Reduction::max}) {
+    host = fill([&](std::int64_t i) { return number(group.rank(), i); });
+    device.copy(data, host.data(), bytes);
+    group.all_reduce(stream, reinterpret_cast<std::int64_t*>(data), one.elements, reduction);
+    stream.synchronize();
+    device.copy(host.data(), data, bytes);
+    const auto wanted = fill([&](std::int64_t i) {
+      return reduced(group.size(), reduction, [&](std::int64_t member) { return number(member, i); });
+    });
+    if (host != wanted) return "all_reduce";
+  }
 
   const int root = static_cast<int>(one.seed % static_cast<std::uint64_t>(group.size()));
   host = fill([&](std::int64_t i) { return group.rank() == root ? number(99, i) : 0; });

@@ -159,6 +159,13 @@ class MirroredKernels final : public Kernels {
     kernels_.to_fp8(stream, a);
     m.finish();
   }
+  void largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
+                         std::int64_t* largest) override {
+    Mirror m(device_, stream);
+    x = m.read(x, n * size_of(dtype)), largest = m.write(largest, sizeof *largest);
+    kernels_.largest_magnitude(stream, x, dtype, n, rounded_to, largest);
+    m.finish();
+  }
   void linear_forward(Stream& stream, const LinearForward& arguments) override {
     Mirror m(device_, stream);
     LinearForward a = arguments;

@@ -35,7 +35,7 @@ enum ncclDataType_t : unsigned {
   ncclBfloat16 = 9,
 };
 
-enum ncclRedOp_t : unsigned { ncclSum = 0 };
+enum ncclRedOp_t : unsigned { ncclSum = 0, ncclMax = 2 };
 // NOLINTEND(readability-identifier-naming)
 
 /// The version that these declarations are of: 2.28.9.

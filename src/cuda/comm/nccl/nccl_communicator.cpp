@@ -147,12 +147,12 @@ void NcclCommunicator::reduce_scatter(Stream& stream, const void* contribution, 
   done(stream, Collective::reduce_scatter, shape);
 }
 
-void NcclCommunicator::all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) {
-  const CallShape shape{CallKind::all_reduce, DType::int64, DType::int64, 0, count};
+void NcclCommunicator::all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) {
+  const CallShape shape{CallKind::all_reduce, DType::int64, DType::int64, static_cast<std::int64_t>(reduction), count};
   const auto guard = guarded(shape);
-  call(
-      nccl_.all_reduce(values, values, static_cast<std::size_t>(count), ncclInt64, ncclSum, comm_, cuda_stream(stream)),
-      "ncclAllReduce");
+  call(nccl_.all_reduce(values, values, static_cast<std::size_t>(count), ncclInt64,
+                        reduction == Reduction::max ? ncclMax : ncclSum, comm_, cuda_stream(stream)),
+       "ncclAllReduce");
   done(stream, Collective::all_reduce, shape);
 }
 

@@ -39,7 +39,7 @@ class NcclCommunicator final : public Communicator {
   /// Runs, if deterministic, an all-to-all, then the tree's sum. Otherwise NCCL's sum in wire_dtype, then a conversion.
   void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
                       std::int64_t elements_per_rank) override;
-  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
+  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
   void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
                 DType dtype) override;

@@ -22,7 +22,7 @@ class StagedCommunicator final : public Communicator {
   void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
   void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
                       std::int64_t elements_per_rank) override;
-  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
+  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
   void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
                 DType dtype) override;
@@ -67,15 +67,23 @@ void StagedCommunicator::reduce_scatter(Stream& stream, const void* contribution
   channel_.end(stream);
 }
 
-void StagedCommunicator::all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) {
+void StagedCommunicator::all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) {
   const std::int64_t bytes = count * 8;
   channel_.check_room(bytes, 0);
   channel_.begin(stream);
   channel_.copy(channel_.whole(), values, bytes);
   channel_.work({[](const StagedWork& work, Stream& host) {
-                   work.inner->all_reduce_sum(host, static_cast<std::int64_t*>(work.data), work.elements);
+                   work.inner->all_reduce(host, static_cast<std::int64_t*>(work.data), work.elements, work.reduction);
                  },
-                 inner_.get(), channel_.whole(), nullptr, count, DType::int64});
+                 inner_.get(),
+                 channel_.whole(),
+                 nullptr,
+                 count,
+                 DType::int64,
+                 DType::int64,
+                 0,
+                 {},
+                 reduction});
   channel_.copy(values, channel_.whole(), bytes);
   channel_.end(stream);
 }

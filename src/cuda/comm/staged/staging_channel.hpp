@@ -29,6 +29,7 @@ struct StagedWork {
   DType dtype = DType::byte, result_dtype = DType::byte;
   int root = 0;
   std::span<const ExchangeRun> runs = {};  ///< exchange
+  Reduction reduction = Reduction::sum;    ///< all_reduce
 };
 
 class StagingChannel {
