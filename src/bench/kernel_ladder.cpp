@@ -178,7 +178,7 @@ void KernelLadder::add_activations(DType t, std::int64_t elements) {
     k.norm_backward(
         on, {n, w, 0, true, r(n), r(1), r(1), mean, deviation, r(n), o(n), true, {}, {}, {o(1)}, {o(1)}, scratch});
   });
-  add([=](Kernels& k, Stream& on) { k.gelu(on, r(n), o(n), n, w); });
+  add([=](Kernels& k, Stream& on) { k.gelu(on, r(n), o(n), n, w, nullptr); });
   if (device_.multiplies_fp8())
     add([=, this](Kernels& k, Stream& on) {
       k.to_fp8(on, {n, w, Fp8::e4m3, r(n), write(type_in_fp8(t), n, w), {}, floats(to_, 2)});

@@ -26,6 +26,7 @@ NormBackward final_norm_backward(const HeadArguments& a, const Layout& layout) {
   norm.mean = layout.mean, norm.reciprocal_deviation = layout.reciprocal_deviation;
   norm.output_gradient = {layout.normalized_gradient, a.input.dtype, a.width};
   norm.input_gradient = a.input_gradient, norm.input_gradient_sums = a.input_gradient_sums;
+  norm.gradient_largest = a.gradient_largest;
   norm.gain_gradient = a.gain_gradient, norm.bias_gradient = a.bias_gradient;
   norm.scratch = layout.norm_scratch;
   return norm;

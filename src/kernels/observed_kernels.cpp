@@ -81,9 +81,10 @@ class ObservedKernels final : public Kernels {
             [&] { inner_->linear_backward(stream, a); });
   }
 
-  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) override {
+  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
+            float* largest) override {
     observe(other("gelu", matrix(rows, columns), moves(2 * rows * columns, input.dtype), input.dtype),
-            [&] { inner_->gelu(stream, input, output, rows, columns); });
+            [&] { inner_->gelu(stream, input, output, rows, columns, largest); });
   }
 
   void attention_forward(Stream& stream, const AttentionForward& a) override {

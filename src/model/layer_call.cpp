@@ -80,6 +80,19 @@ View LayerCall::gradient(const MatrixSlice& slice) const {
   return in_scratch(with, 2 * static_cast<std::size_t>(with.matrix.number()) + 1);
 }
 
+float* LayerCall::maxima(MatrixId matrix) const {
+  const auto count = static_cast<std::int64_t>(2 * part.matrices.size());
+  return static_cast<float*>(scratch.piece(scratch_pieces(part) - 1, [&] { return count * size_of(DType::fp32); })) +
+         2 * matrix.number();
+}
+
+void LayerCall::start_maxima() const {
+  const auto is_measured = [](const Matrix& m) { return m.is_measured || m.is_gradient_measured; };
+  if (std::ranges::none_of(part.matrices, is_measured)) return;
+  const std::size_t bytes = 2 * part.matrices.size() * sizeof(float);
+  kernels.fill_zero(stream, maxima(MatrixId(0)), static_cast<std::int64_t>(bytes));
+}
+
 PartialSums LayerCall::residual_gradient_sums() const {
   if (model.gradient_sum_rows == 0) return {};
   const View gradient{buffers.residual_gradient, model.compute, model.architecture.width};
@@ -117,6 +130,8 @@ Dropout LayerCall::adapter_dropout() const {
 }
 
 void run_forward(const PartCall& call, PartScratch scratch) {
+  scratch.begin_turn();
+  LayerCall{call, scratch, call.part.layers.front()}.start_maxima();
   for (const Layer& layer : call.part.layers) {
     scratch.begin_turn();
     const LayerCall turn{call, scratch, layer};
@@ -125,6 +140,8 @@ void run_forward(const PartCall& call, PartScratch scratch) {
 }
 
 void run_backward(const PartCall& call, PartScratch scratch) {
+  scratch.begin_turn();
+  LayerCall{call, scratch, call.part.layers.front()}.start_maxima();
   for (const BackwardTurn& turn : call.part.backward_turns) {
     scratch.begin_turn();
     const Layer& layer = call.part.layers[turn.layer];

@@ -79,6 +79,15 @@ struct LayerCall : PartCall {
   float* floats(const MatrixSlice& slice) const { return static_cast<float*>(view(slice).data); }
   /// Returns the gradient of a matrix: the residual gradient if it is the part's input or output.
   View gradient(const MatrixSlice& slice) const;
+  /// Returns where the layer that makes a matrix, or its gradient, keeps its largest magnitude; null if it does not.
+  float* largest(const MatrixSlice& slice) const {
+    return matrix_of(slice).is_measured ? maxima(slice.matrix) : nullptr;
+  }
+  float* largest_of_gradient(const MatrixSlice& slice) const {
+    return matrix_of(slice).is_gradient_measured ? maxima(slice.matrix) + 1 : nullptr;
+  }
+  /// Makes 0 of them all, when a direction begins.
+  void start_maxima() const;
   /// Returns the partial sums of the residual gradient; empty if the model has none.
   PartialSums residual_gradient_sums() const;
   /// Returns scratch for d output with the mask of dropout.
@@ -111,11 +120,13 @@ struct LayerCall : PartCall {
   }
 
  private:
+  /// Returns a matrix's two largest magnitudes. Those of all matrices lie behind each other.
+  float* maxima(MatrixId matrix) const;
   View in_scratch(const MatrixSlice& slice, std::size_t piece) const;
 };
 
 /// Number of pieces that a part's scratch may have.
-inline std::size_t scratch_pieces(const Part& part) { return 3 * part.matrices.size() + 1 + part.layers.size(); }
+inline std::size_t scratch_pieces(const Part& part) { return 3 * part.matrices.size() + 2 + part.layers.size(); }
 
 // The directions of each kind of layer, one source file per kind in layers/. A linear's backward has halves.
 void embedding_forward(const LayerCall& call);

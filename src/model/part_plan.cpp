@@ -37,6 +37,27 @@ void find_gradient_inputs(const ModelParts& model, Part& part) {
   }
 }
 
+/// Decides whose largest magnitudes are found by those who make them, where linears in fp8 read the whole matrix: what
+/// norms, gates and GELU make, and the gradients that norms and gates make. A library's GELU, which makes what is kept,
+/// finds none.
+void find_measured(const ModelParts& model, Part& part) {
+  const auto linear_has = [&](const MatrixSlice& slice, auto Layer::*side) {
+    const bool is_whole = slice.offset == 0 && slice.stride == part.matrices[slice.matrix].columns;
+    return is_whole && std::ranges::any_of(
+                           part.layers, [&](const Layer& layer) { return layer.is_fp8 && (layer.*side)[0] == slice; });
+  };
+  for (const Layer& layer : part.layers) {
+    if (layer.outputs.empty()) continue;  // the head
+    const bool is_maker = layer.kind == LayerKind::norm || layer.kind == LayerKind::glu;
+    const bool has_gelu = layer.kind == LayerKind::linear && layer.outputs.size() > 1;
+    const MatrixSlice& made = layer.outputs[has_gelu ? 1 : 0];
+    if (is_maker || (has_gelu && !model.keeps_activated))
+      part.matrices[made.matrix].is_measured = linear_has(made, &Layer::inputs);
+    for (const MatrixSlice& input : layer.inputs)
+      part.matrices[input.matrix].is_gradient_measured |= is_maker && linear_has(input, &Layer::outputs);
+  }
+}
+
 /// Decides what is saved, and what is needed for the output alone. Saved is what backward reads and nothing makes
 /// again. Of what could be made again backward reads it for the gradients of weights alone; if all of these are in fp8,
 /// the copy that they multiply is saved instead.
@@ -165,6 +186,7 @@ void plan_parts(ModelParts& model) {
   const auto first = model.parts.begin() + model.first_trained().number();
   std::for_each(first, model.parts.end(), [&](Part& part) { find_gradient_inputs(model, part); });
   for (Part& part : model.parts) {
+    find_measured(model, part);
     place_matrices(model, part);
     part.backward_turns = backward_turns(part);
     // Parts of equal layers cost the same.

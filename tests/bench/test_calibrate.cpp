@@ -65,7 +65,7 @@ std::vector<std::string> every_kernel() {
   kernels->linear_backward(s, backward);
   backward.before_gelu = view;
   kernels->linear_backward(s, backward);
-  kernels->gelu(s, view, view, 1, 1);
+  kernels->gelu(s, view, view, 1, 1, nullptr);
   kernels->attention_forward(s, {});
   kernels->attention_backward(s, {});
   RotaryArguments rotary;

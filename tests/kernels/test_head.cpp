@@ -128,7 +128,14 @@ Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = 
   a.scratch = scratch.data(), a.loss = &r.loss;
   a.input_gradient = r.dx.view(), a.gain_gradient = r.dgain.gradient(), a.bias_gradient = r.dbias.gradient();
   a.table_gradient = r.dtable.gradient(adds);
+  Guarded largest(sizeof(float));
+  *largest.as<float>() = 0, a.gradient_largest = largest.as<float>();
   device->head(*device.stream, a);
+  const Doubles dx = r.dx.values();
+  const double most = std::transform_reduce(
+      dx.begin(), dx.end(), 0.0, [](double x, double y) { return std::max(x, y); },
+      [](double x) { return std::isnan(x) ? HUGE_VAL : std::abs(x); });
+  CHECK((static_cast<double>(*largest.as<float>()) == most || most == HUGE_VAL));
   CHECK((forward_scratch.intact() && r.token_losses.intact() && scratch.intact() && r.dx.intact() && r.dgain.intact() &&
          r.dbias.intact() && r.dtable.intact()));
   return r;

@@ -66,7 +66,7 @@ TEST_CASE("linear forward: bias, GELU and residual in any layout and type", "[li
         CHECK(relative_error(activated.values(), expected) < tolerance(dtype));
 
         Tensor again(s.tokens, s.out, dtype);
-        device->gelu(*device.stream, plain.view(), again.view(), s.tokens, s.out);
+        device->gelu(*device.stream, plain.view(), again.view(), s.tokens, s.out, nullptr);
         CHECK(again.same_bits(activated));
 
         Tensor summed = r;  // the output may be the residual itself
@@ -253,7 +253,7 @@ TEST_CASE("GELU is right far from zero and passes NaN on", "[linear]") {
       const auto n = static_cast<std::int64_t>(points.size());
       Tensor in(1, n, dtype), out(1, n, dtype);
       from_doubles(points, dtype, in.data());
-      device->gelu(*device.stream, in.view(), out.view(), 1, n);
+      device->gelu(*device.stream, in.view(), out.view(), 1, n, nullptr);
       const Doubles got = out.values(), stored = in.values();
       for (std::size_t i = 0; i < got.size(); ++i) {
         // x / (1 + exp(-2u)) in double: the tanh form loses all digits below -6.
@@ -265,7 +265,7 @@ TEST_CASE("GELU is right far from zero and passes NaN on", "[linear]") {
       }
       points[5] = NAN, points[6] = HUGE_VAL;
       from_doubles(points, dtype, in.data());
-      device->gelu(*device.stream, in.view(), out.view(), 1, n);
+      device->gelu(*device.stream, in.view(), out.view(), 1, n, nullptr);
       CHECK(std::isnan(out.values()[5]));
       CHECK(out.values()[6] == HUGE_VAL);
     }

@@ -147,6 +147,23 @@ TEST_CASE("linears in fp8 share the copy of their input with those before them t
   }
 }
 
+TEST_CASE("linears in fp8 scale an input alike where it is kept, in numbers that an adapter reads, and where it is not",
+          "[decoder]") {
+  Architecture a = small_qwen3();
+  a.adapters = {.rank = 2, .alpha = 2, .targets = {"mlp.down_proj"}};
+  const auto run = [&](bool keeps) {
+    PartChoices choices{.keeps_activated = keeps, .fp8 = Fp8Linears{3}};
+    choices.trains = [](const ParameterTensor&) { return true; };
+    auto made = std::make_unique<ModelRun>(a, 2, 33, DType::fp32, DType::fp32, 2, 7, choices);
+    prepare(*made);
+    made->train();
+    return made;
+  };
+  const auto kept = run(true), again = run(false);
+  CHECK(kept->loss == again->loss);
+  for (const TensorId i : kept->gradients.ids()) CHECK(gradient_of(*kept, i) == gradient_of(*again, i));
+}
+
 TEST_CASE("gradients that add: a second micro-batch on top of the first", "[decoder]") {
   for (const Architecture& a : {small(1, 2, 12, 40), small_qwen2(), small_llama(), small_qwen3()}) {
     ModelRun run(a, 2, 11, DType::fp32, DType::fp32, 2);

@@ -122,6 +122,35 @@ TEST_CASE("what linears in fp8 alone read in backward is saved as their codes", 
   CHECK(saved({.trains = all, .fp8 = Fp8Linears{}}, DeviceKind::cpu, "activated") == kept);
 }
 
+TEST_CASE("norms, gates and GELU measure what linears in fp8 read as a whole", "[parts]") {
+  using Names = std::set<std::string>;
+  const auto measured = [](Family family, std::int64_t heads, PartChoices choices) {
+    const bool is_gpt2 = family == Family::gpt2;
+    Architecture a = preset(is_gpt2 ? "nano" : family == Family::qwen3 ? "qwen3-0.6b" : "gemma3-1b");
+    a.layers = 1, a.heads = heads, a.kv_heads = is_gpt2 ? heads : 1, a.head_dim = is_gpt2 ? 0 : 8;
+    a.width = 24, a.ffn_width = 48, a.vocab = 67;
+    const ModelParts m = declare_parts(a, 2, 8, DType::bf16, DType::fp32, DeviceKind::cuda, choices);
+    std::pair<Names, Names> found;
+    for (const Part& part : m.parts) {
+      for (const Matrix& matrix : part.matrices) {
+        if (matrix.is_measured) found.first.insert(matrix.name);
+        if (matrix.is_gradient_measured) found.second.insert(matrix.name);
+      }
+    }
+    return found;
+  };
+  const Names made{"activated", "normalized"}, gates{"gate", "up"};
+  const PartChoices fp8{.fp8 = Fp8Linears{}}, kept{.keeps_activated = true, .fp8 = Fp8Linears{}};
+  CHECK(measured(Family::gpt2, 3, fp8) == std::pair(made, Names()));
+  CHECK(measured(Family::gpt2, 3, kept) == std::pair(Names{"normalized"}, Names()));  // by a library's GELU
+  CHECK(measured(Family::qwen3, 3, fp8) == std::pair(made, gates));
+  CHECK(measured(Family::qwen3, 3, kept) == std::pair(made, gates));
+  CHECK(measured(Family::qwen3, 1, fp8) == std::pair(made, gates));  // norms of heads make parts of a gradient
+  CHECK(measured(Family::gemma3, 3, fp8) == std::pair(made, Names{"branch", "gate", "up"}));
+  CHECK(measured(Family::qwen3, 3, {}) == std::pair(Names(), Names()));
+  CHECK(measured(Family::qwen3, 3, {.fp8 = Fp8Linears{25}}) == std::pair(Names(), Names()));
+}
+
 TEST_CASE("borders follow from positions, and empty documents fill the rest", "[parts]") {
   Architecture a = preset("nano");
   a.layers = 1, a.heads = a.kv_heads = 2, a.width = 16, a.ffn_width = 16, a.vocab = 11, a.context = 5;

@@ -1,5 +1,9 @@
 #pragma once
 // The arguments of each kernel. Shapes are written as [rows, columns]; all matrices are row-major.
+//
+// Some kernels take a number `largest`, which may be null. They raise it to the largest magnitude of what they store,
+// so that no other pass has to look for it. Magnitudes are compared by their bits in fp32, where infinity and NaN are
+// above all others.
 
 #include <cstdint>
 #include <span>
@@ -71,6 +75,7 @@ struct NormForward {
   View output;
   float* mean = nullptr;                  ///< [tokens], written; null for RMS norm
   float* reciprocal_deviation = nullptr;  ///< [tokens]: 1 / sqrt(variance + epsilon)
+  float* largest = nullptr;               ///< of output
 };
 
 struct NormBackward {
@@ -89,6 +94,7 @@ struct NormBackward {
   PartialSums input_gradient_sums;
   GradientView gain_gradient, bias_gradient;  ///< [width]
   void* scratch = nullptr;                    ///< norm_backward_scratch_bytes
+  float *normalized_largest = nullptr, *gradient_largest = nullptr;  ///< of normalized, of input_gradient
 };
 
 /// output = what the input is in fp8: input * scale rounded to `type`, with the scale
@@ -130,6 +136,7 @@ struct LinearForward {
   Dropout dropout;
   Fp8Operand input8 = {}, weight8 = {};  ///< multiplied in place of input and weight where they are there
   float scale = 1;                       ///< of the matmul
+  float* largest = nullptr;              ///< of `activated`, which is of the output as stored then
 };
 
 /// Gradients of output = scale input W + bias. Each of the three may be left out (empty).
@@ -234,6 +241,7 @@ struct GluForward {
   ConstView gate, up;  ///< [tokens, width]
   View output;         ///< [tokens, width]; may be gate's or up's own memory
   GateActivation activation = GateActivation::silu;
+  float* largest = nullptr;  ///< of output
 };
 
 struct GluBackward {
@@ -242,6 +250,7 @@ struct GluBackward {
   View gate_gradient, up_gradient;      ///< [tokens, width]; each may be one of the three inputs' own memory
   View output;  ///< [tokens, width]: forward's again, the same bits, in separate memory; or empty
   GateActivation activation = GateActivation::silu;  ///< forward's
+  float *gate_largest = nullptr, *up_largest = nullptr, *output_largest = nullptr;  ///< of the two gradients, of output
 };
 
 /// A target that the loss leaves out.
@@ -282,6 +291,7 @@ struct HeadArguments {
   GradientView gain_gradient, bias_gradient;
   GradientView table_gradient;           ///< [table_rows, width]: zeros from `vocab` on stay, or are stored
   const StepScalars* scalars = nullptr;  ///< gradient_scale: the start value of d loss
+  float* gradient_largest = nullptr;     ///< of input_gradient
 
   bool training() const { return input_gradient.data != nullptr; }
   HeadShape shape() const {

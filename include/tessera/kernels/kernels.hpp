@@ -39,7 +39,9 @@ class Kernels {
   virtual void linear_forward(Stream& stream, const LinearForward& a) = 0;
   virtual void linear_backward(Stream& stream, const LinearBackward& a) = 0;
   /// Computes output = gelu(input), both [rows, columns] in one dtype; the same bits as LinearForward::activated.
-  virtual void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) = 0;
+  /// `largest` is as in kernels/arguments.hpp.
+  virtual void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
+                    float* largest) = 0;
   virtual void attention_forward(Stream& stream, const AttentionForward& a) = 0;
   virtual void attention_backward(Stream& stream, const AttentionBackward& a) = 0;
   /// Attends to a cache of keys and values, which it extends. On CPUs a query's tile of 64 positions has the same bits

@@ -45,6 +45,9 @@ struct Matrix {
   /// This matrix itself if there is no such layer.
   MatrixId gradient_with = {};
 
+  /// The layers that make the matrix, or its gradient, find its largest magnitude for the linears in fp8 that read it.
+  bool is_measured = false, is_gradient_measured = false;
+
   bool is_saved_in_fp8() const { return place == Place::scratch && slot >= 0; }
   bool operator==(const Matrix&) const = default;
 };

@@ -37,7 +37,8 @@ class CudaKernels final : public Kernels {
                          std::int64_t* largest) override;
   void linear_forward(Stream& stream, const LinearForward& a) override;
   void linear_backward(Stream& stream, const LinearBackward& a) override;
-  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) override;
+  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
+            float* largest) override;
   void attention_forward(Stream& stream, const AttentionForward& a) override;
   void attention_backward(Stream& stream, const AttentionBackward& a) override;
   void attention_cached(Stream& stream, const AttentionCached& a) override;

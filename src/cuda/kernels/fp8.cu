@@ -3,6 +3,7 @@
 
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/largest.cuh"
 #include "cuda/kernels/packs.cuh"
 #include "tessera/cuda/launch.hpp"
 
@@ -10,7 +11,7 @@ namespace tessera {
 
 namespace {
 
-constexpr unsigned kThreads = 256, kWarps = kThreads / 32;
+constexpr unsigned kThreads = 256;
 constexpr std::uint32_t kInfinity = 0x7f800000u;
 
 __device__ __forceinline__ float rounded(float x, DType type) {
@@ -18,13 +19,11 @@ __device__ __forceinline__ float rounded(float x, DType type) {
   return type == DType::fp16 ? to_float(from_float<fp16>(x)) : x;
 }
 
-/// The bits of magnitudes have the order of the magnitudes; those of infinity and NaN are above all others.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     largest_magnitude_kernel(Rows<const T> input, std::int64_t rows, std::int64_t columns, DType type,
                              unsigned* largest, bool aligned) {
   constexpr int kTogether = 4;  // packs whose loads are under way together
-  __shared__ __align__(16) unsigned of_warp[kWarps];
   const auto packs = static_cast<unsigned>((columns + kPack - 1) / kPack);
   const std::int64_t all = rows * packs, step = std::int64_t{gridDim.x} * kThreads;
   unsigned most = 0;
@@ -38,18 +37,10 @@ __global__ void __launch_bounds__(kThreads)
       x[i] = load_pack(input.at(row, column), index < all ? columns - column : 0, aligned);
     }
 #pragma unroll
-    for (int i = 0; i < kTogether; ++i) {
-#pragma unroll
-      for (int j = 0; j < kPack; ++j) most = max(most, __float_as_uint(x[i][j]) & 0x7fffffffu);
-    }
+    for (int i = 0; i < kTogether; ++i) most = max(most, most_of(x[i]));
   }
-  for (int half = 16; half >= 1; half /= 2) most = max(most, __shfl_xor_sync(kAllLanes, most, half));
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = most;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-#pragma unroll
-  for (unsigned warp = 1; warp < kWarps; ++warp) most = max(most, of_warp[warp]);
-  atomicMax(largest, __float_as_uint(rounded(__uint_as_float(most), type)));  // the order leaves no trace
+  const float magnitude = rounded(__uint_as_float(in_fp32<T>(most)), type);
+  raise_largest<float, kThreads>(largest, __float_as_uint(magnitude));
 }
 
 /// The codes of two numbers, `low` in the lower byte: to nearest even, what is too large becomes the largest.

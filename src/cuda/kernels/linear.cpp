@@ -62,7 +62,8 @@ void CudaKernels::linear_forward(Stream& stream, const LinearForward& a) {
   }
   p.c = a.residual, p.d = target, p.scale = a.scale;
   if (a.bias) p.epilogue = MatmulEpilogue::bias, p.operand = a.bias;
-  if ((fuses_gelu_ || a.is_kept) && a.bias && a.output && a.activated && !a.residual && !a.dropout.on()) {
+  if ((fuses_gelu_ || a.is_kept) && a.largest == nullptr && a.bias && a.output && a.activated && !a.residual &&
+      !a.dropout.on()) {
     Matmul fused = p;
     fused.epilogue = MatmulEpilogue::bias_gelu, fused.d = a.activated, fused.before_gelu = a.output;
     if (matmuls_.run(s, fused)) return;
@@ -73,7 +74,7 @@ void CudaKernels::linear_forward(Stream& stream, const LinearForward& a) {
                     a.dropout);
     });
   }
-  if (a.activated) gelu(stream, target, a.activated, a.tokens, a.out);
+  if (a.activated) gelu(stream, target, a.activated, a.tokens, a.out, a.largest);
 }
 
 void CudaKernels::store_gradient_matmul(cudaStream_t stream, Matmul p, const GradientView& gradient) {

@@ -5,6 +5,7 @@
 #include "cuda/kernels/column_sums.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/largest.cuh"
 #include "cuda/kernels/norm_width.hpp"
 #include "cuda/kernels/packs.cuh"
 #include "cuda/kernels/shared_memory.hpp"
@@ -25,6 +26,7 @@ struct BackwardRows {
   std::int64_t width;
   float gain_offset;
   bool adds;
+  unsigned* largest[2];  ///< of normalized and input_gradient
 };
 
 constexpr int kMostWarps = 16;
@@ -141,11 +143,13 @@ __device__ __forceinline__ void write_own_sums(const BackwardRows<T>& a, const f
 
 /// With h = xhat, w = (offset + gain) * dy: dx = rstd (w - mean(w) - h mean(w h)); RMS norm lacks the mean(w) term.
 /// Thread (x, y): x has `Packs` packs of columns, y every blockDim.y-th row of the block's group. `Sums`: the first of
-/// BackwardRows::sums, 2 or all 3.
-template <class T, int Packs, bool Whole, int Sums, bool Ahead>
+/// BackwardRows::sums, 2 or all 3. A kernel that `Measures` raises the largest magnitudes of what it stores.
+template <class T, int Packs, bool Whole, int Sums, bool Ahead, bool Measures>
 __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? (Sums == 3 ? kBlocksOfThree : 2) : 1)
     norm_backward_kernel(const BackwardRows<T> a) {
   __shared__ __align__(16) float partial[2 * kMostWarps * 2];
+  // Largest magnitudes of normalized rows and of gradients, a slot for each thread: registers are few.
+  __shared__ __align__(16) unsigned most[2][kWarpsOf<Packs> * 32];
   const int y = kSharesBlock<Packs> ? static_cast<int>(threadIdx.y) : 0;
   const int rows = kSharesBlock<Packs> ? static_cast<int>(blockDim.y) : 1;  // of the block at a time
   const int row_warps = kSharesBlock<Packs> ? static_cast<int>(blockDim.x) / 32 : kMostWarps;
@@ -169,6 +173,11 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? (S
   const auto gain_of = [&](int held, int i) {
     return Ahead ? columns[held].gain[i] : __fadd_rn(a.gain_offset, columns[held].gain[i]);
   };
+  const auto raise = [&](int which, unsigned found) {
+    unsigned& slot = most[which][warp * 32 + threadIdx.x % 32];
+    slot = max(slot, found);
+  };
+  if constexpr (Measures) most[0][warp * 32 + threadIdx.x % 32] = most[1][warp * 32 + threadIdx.x % 32] = 0;
   float sums[Sums][Packs][kPack] = {};
   int parity = 0;
   for (int first = begin; first < end; first += rows, parity ^= 1) {
@@ -236,6 +245,7 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? (S
 #pragma unroll
       for (int i = 0; i < kPack; ++i) dx[i] = a.adds ? fmaf(dx[i], rstd, before[held][i]) : __fmul_rn(dx[i], rstd);
       const StoredPack<T> stored = store_pack<Whole>(to, left, Whole, dx);
+      if constexpr (Measures) raise(1, most_of<Whole>(stored, left));
 #pragma unroll
       for (int i = 0; Sums == 3 && i < kPack; ++i) sums[Sums - 1][p][i] += stored[i];
       if constexpr (!Ahead && kBiasLast) columns[0].load(a, column, left);
@@ -244,7 +254,17 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 && Whole ? (S
         const float gain = gain_of(held, i), h = __fmul_rn(__fsub_rn(now[held].input[i], mean), rstd);
         normalized[i] = a.bias != nullptr ? __fmaf_rn(h, gain, columns[held].bias[i]) : __fmul_rn(h, gain);
       }
-      if (a.normalized.data != nullptr) store_pack<Whole>(a.normalized.at(row, column), left, Whole, normalized);
+      if (a.normalized.data != nullptr) {
+        const StoredPack<T> again = store_pack<Whole>(a.normalized.at(row, column), left, Whole, normalized);
+        if constexpr (Measures) raise(0, most_of<Whole>(again, left));
+      }
+    }
+  }
+  if constexpr (Measures) {  // blocks are few, so each warp raises them by itself
+#pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      const unsigned of_warp = warp_most(most[which][warp * 32 + threadIdx.x % 32]);
+      if (threadIdx.x % 32 == 0 && a.largest[which] != nullptr) atomicMax(a.largest[which], in_fp32<T>(of_warp));
     }
   }
   if constexpr (kSharesBlock<Packs>) {
@@ -260,13 +280,20 @@ void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int6
   const auto x = kSharesBlock<Packs> ? static_cast<unsigned>(needed) : kWarpsOf<Packs> * 32u;
   const unsigned y = kSharesBlock<Packs> ? std::max(1u, std::min(kWarpsOf<Packs> * 32 / x, 8u)) : 1;
   constexpr std::size_t most_slots = kPack * (kWarpsOf<Packs> * 32 * Packs + 4);  // of ColumnSlots
-  static_assert(!kSharesBlock<Packs> || (Sums * most_slots + 4 * kMostWarps) * sizeof(float) <= kSharedBytesEverywhere);
+  static_assert(!kSharesBlock<Packs> ||
+                (Sums * most_slots + 4 * kMostWarps + 2 * kWarpsOf<Packs> * 32) * sizeof(float) <=
+                    kSharedBytesEverywhere);
   const auto slots = static_cast<std::size_t>(ColumnSlots(x * Packs).count());
-  const auto kernel = !whole                  ? norm_backward_kernel<T, Packs, false, Sums, false>
-                      : rows.gain_offset != 0 ? norm_backward_kernel<T, Packs, true, Sums, false>
-                                              : norm_backward_kernel<T, Packs, true, Sums, kReadsAhead<T, Packs>>;
-  launch(stream, blocks_for(groups, 1), dim3(x, y), kSharesBlock<Packs> ? Sums * slots * sizeof(float) : 0, kernel,
-         rows);
+  const auto with = [&]<bool Measures>() {
+    const auto kernel = !whole ? norm_backward_kernel<T, Packs, false, Sums, false, Measures>
+                        : rows.gain_offset != 0
+                            ? norm_backward_kernel<T, Packs, true, Sums, false, Measures>
+                            : norm_backward_kernel<T, Packs, true, Sums, kReadsAhead<T, Packs>, Measures>;
+    launch(stream, blocks_for(groups, 1), dim3(x, y), kSharesBlock<Packs> ? Sums * slots * sizeof(float) : 0, kernel,
+           rows);
+  };
+  const bool measures = rows.largest[0] != nullptr || rows.largest[1] != nullptr;
+  measures ? with.template operator()<true>() : with.template operator()<false>();
 }
 
 }  // namespace
@@ -297,7 +324,8 @@ void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
         static_cast<int>(layout.groups[0].size()),
         a.width,
         a.gain_offset,
-        a.input_adds};
+        a.input_adds,
+        {bits_of(a.normalized_largest), bits_of(a.gradient_largest)}};
     const std::int64_t packs = ceil_div(a.width, kPack), groups = layout.groups.count();
     const cudaStream_t s = cuda_stream(stream);
     if (a.input_gradient_sums) return launch_backward<1, 3>(s, rows, groups, whole);

@@ -3,6 +3,7 @@
 
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/largest.cuh"
 #include "cuda/kernels/norm_width.hpp"
 #include "cuda/kernels/packs.cuh"
 #include "tessera/cuda/launch.hpp"
@@ -39,6 +40,7 @@ struct ForwardRows {
   std::int64_t tokens, width;
   float epsilon, gain_offset;
   bool subtract_mean;
+  unsigned* largest;
 };
 
 /// Loads a thread's packs of a row, zeros behind its end.
@@ -49,20 +51,22 @@ __device__ __forceinline__ void load_row(StoredPack<T> (&x)[Packs], const T* row
   for (int p = 0; p < Packs; ++p) x[p] = load_pack<Whole>(row + column_of(p), width - column_of(p));
 }
 
-/// Threads of a row hold `Packs` packs each.
-template <class T, int Threads, int Packs, bool Whole>
+/// Threads of a row hold `Packs` packs each. A kernel that `Measures` raises the largest magnitude of the output, for
+/// which all threads of a block meet: those behind the last row have an empty one.
+template <class T, int Threads, int Packs, bool Whole, bool Measures>
 __global__ void __launch_bounds__(kForwardThreads, Whole && sizeof(T) == 2 ? 2 : 1)
     norm_forward_kernel(const ForwardRows<T> a) {
   __shared__ __align__(16) float partial[kForwardThreads / 32];
   const int member = static_cast<int>(threadIdx.x) % Threads;
   const std::int64_t row = std::int64_t{blockIdx.x} * (kForwardThreads / Threads) + threadIdx.x / Threads;
-  if (row >= a.tokens) return;  // a whole warp, or a whole block
+  constexpr bool kMeets = Measures && Threads < kForwardThreads;  // a block has rows to meet for
+  if (!kMeets && row >= a.tokens) return;                         // a whole warp, or a whole block
+  const std::int64_t width = !kMeets || row < a.tokens ? a.width : 0;
   const auto column_of = [member](int p) { return (std::int64_t{p} * Threads + member) * kPack; };
   StoredPack<T> x[Packs], gain[Packs] = {}, addend[Packs] = {};
-  load_row<Whole>(x, a.input.at(row), a.width, column_of);
-  if (a.output.data != nullptr) load_row<Whole>(gain, a.gain, a.width, column_of);
-  if (a.output.data != nullptr && a.addend.data != nullptr)
-    load_row<Whole>(addend, a.addend.at(row), a.width, column_of);
+  load_row<Whole>(x, a.input.at(row), width, column_of);
+  if (a.output.data != nullptr) load_row<Whole>(gain, a.gain, width, column_of);
+  if (a.output.data != nullptr && a.addend.data != nullptr) load_row<Whole>(addend, a.addend.at(row), width, column_of);
   const auto count = static_cast<float>(a.width);
   float mean = 0;
   if (a.subtract_mean) {
@@ -79,7 +83,7 @@ __global__ void __launch_bounds__(kForwardThreads, Whole && sizeof(T) == 2 ? 2 :
   float squares = 0;
 #pragma unroll
   for (int p = 0; p < Packs; ++p) {
-    const std::int64_t left = a.width - column_of(p);
+    const std::int64_t left = width - column_of(p);
 #pragma unroll
     for (int i = 0; i < kPack; ++i) {
       const float d = i < left ? x[p][i] - mean : 0.0f;
@@ -88,16 +92,17 @@ __global__ void __launch_bounds__(kForwardThreads, Whole && sizeof(T) == 2 ? 2 :
   }
   const float variance = __fdiv_rn(row_sum<Threads>(squares, partial), count);
   const float rstd = __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(variance, a.epsilon)));
-  if (member == 0) {
+  if (member == 0 && (!kMeets || row < a.tokens)) {
     if (a.subtract_mean) a.mean[row] = mean;
     a.rstd[row] = rstd;
   }
   if (a.output.data == nullptr) return;
 #pragma unroll
   for (StoredPack<T>& pack : x) pack_again(pack);
+  unsigned most = 0;
 #pragma unroll
   for (int p = 0; p < Packs; ++p) {
-    const std::int64_t left = a.width - column_of(p);
+    const std::int64_t left = width - column_of(p);
     if (left <= 0) break;
     float y[kPack];
 #pragma unroll
@@ -106,14 +111,18 @@ __global__ void __launch_bounds__(kForwardThreads, Whole && sizeof(T) == 2 ? 2 :
       const float w = __fadd_rn(a.gain_offset, gain[p][i]);
       y[i] = a.addend.data != nullptr ? __fmaf_rn(h, w, addend[p][i]) : __fmul_rn(h, w);
     }
-    store_pack<Whole>(a.output.at(row, column_of(p)), left, Whole, y);
+    const StoredPack<T> stored = store_pack<Whole>(a.output.at(row, column_of(p)), left, Whole, y);
+    if constexpr (Measures) most = max(most, most_of<Whole>(stored, left));
   }
+  if constexpr (Measures) raise_largest<T, kForwardThreads>(a.largest, most);
 }
 
 template <class T, int Threads, int Packs, bool Whole = true>
 void launch_forward(cudaStream_t stream, const ForwardRows<T>& rows) {
   launch(stream, blocks_for(rows.tokens, kForwardThreads / Threads), dim3(kForwardThreads), 0,
-         norm_forward_kernel<T, Threads, Packs, Whole>, rows);
+         rows.largest != nullptr ? norm_forward_kernel<T, Threads, Packs, Whole, true>
+                                 : norm_forward_kernel<T, Threads, Packs, Whole, false>,
+         rows);
 }
 
 }  // namespace
@@ -135,7 +144,8 @@ void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
                               a.width,
                               a.epsilon,
                               a.gain_offset,
-                              a.subtract_mean};
+                              a.subtract_mean,
+                              a.output ? bits_of(a.largest) : nullptr};
     const std::int64_t packs = ceil_div(a.width, kPack);
     const cudaStream_t s = cuda_stream(stream);
     if (!whole)

@@ -11,8 +11,7 @@ CpuKernels::CpuKernels(ThreadPool& pool, InstructionSet set)
       set_(set),
       vector_(vector_kernels(set)),
       workers_(static_cast<std::size_t>(pool.threads())),
-      worker_sums_(static_cast<std::size_t>(pool.threads())),
-      worker_maxima_(static_cast<std::size_t>(pool.threads())) {}
+      worker_sums_(static_cast<std::size_t>(pool.threads())) {}
 
 std::string CpuKernels::description() const { return fmt::format("{}, {}", name_of(set_), matrix_library_name()); }
 

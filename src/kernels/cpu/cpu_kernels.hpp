@@ -31,7 +31,8 @@ class CpuKernels final : public Kernels {
                          std::int64_t* largest) override;
   void linear_forward(Stream& stream, const LinearForward& a) override;
   void linear_backward(Stream& stream, const LinearBackward& a) override;
-  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) override;
+  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
+            float* largest) override;
   void attention_forward(Stream& stream, const AttentionForward& a) override;
   void attention_backward(Stream& stream, const AttentionBackward& a) override;
   void attention_cached(Stream& stream, const AttentionCached& a) override;
@@ -90,15 +91,16 @@ class CpuKernels final : public Kernels {
   void add_to_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, std::uint64_t sign) const;
   /// Returns the largest magnitude of an operand.
   float largest_in(const Fp8Arguments& a);
+  /// Raises *largest to the largest magnitude of a row, unless it is null. Tasks may do so at the same time.
+  void raise(float* largest, const ConstView& row, std::int64_t columns) const;
   static constexpr std::int64_t kUpdateGrain = 16384;  ///< elements of a tile of an update
   ScratchLayout scratch_of(int worker) { return workers_[static_cast<std::size_t>(worker)].scratch(); }
 
   ThreadPool& pool_;
   InstructionSet set_;
   const VectorKernels& vector_;
-  std::vector<WorkerScratch> workers_;        ///< one per thread
-  std::vector<ExactSum> worker_sums_;         ///< one per thread
-  std::vector<std::uint32_t> worker_maxima_;  ///< one per thread
+  std::vector<WorkerScratch> workers_;  ///< one per thread
+  std::vector<ExactSum> worker_sums_;   ///< one per thread
 };
 
 }  // namespace tessera

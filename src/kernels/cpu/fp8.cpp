@@ -1,5 +1,7 @@
 #include "tessera/base/fp8.hpp"
 
+#include <atomic>
+
 #include "kernels/cpu/cpu_kernels.hpp"
 
 namespace tessera {
@@ -11,22 +13,15 @@ constexpr std::int64_t kFp8Block = 1024;  ///< of a conversion buffer
 /// The largest scale of which the reciprocal is a normal number.
 constexpr float kLargestScale = 0x1p126f;
 
-/// Calls f(row, column, x, n) for the numbers of a row in fp32, in blocks.
+/// Calls f(first, x, n) for a row's numbers in fp32, in blocks.
 template <class F>
-void for_blocks(const VectorKernels& vector, const Fp8Arguments& a, std::int64_t row, const F& f) {
+void for_blocks(const VectorKernels& vector, const ConstView& row, std::int64_t columns, const F& f) {
   alignas(64) float x[kFp8Block];
-  for (std::int64_t column = 0; column < a.columns; column += kFp8Block) {
-    const std::int64_t n = std::min(kFp8Block, a.columns - column);
-    vector.to_float[storage_index(a.input.dtype)](a.input.at(row, column), x, n);
-    f(column, x, n);
+  for (std::int64_t first = 0; first < columns; first += kFp8Block) {
+    const std::int64_t n = std::min(kFp8Block, columns - first);
+    vector.to_float[storage_index(row.dtype)](row.at(0, first), x, n);
+    f(first, x, n);
   }
-}
-
-/// Returns the bits of the largest magnitude. Those of infinity and NaN are above all others.
-std::uint32_t largest_bits(const float* x, std::int64_t n) {
-  std::uint32_t largest = 0;
-  for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu);
-  return largest;
 }
 
 /// Returns the code of a number of e4m3, or of NaN.
@@ -59,18 +54,28 @@ void e4m3_codes(const float* numbers, void* out, std::int64_t n) {
   std::transform(numbers, numbers + n, static_cast<std::uint8_t*>(out), e4m3_code);
 }
 
+void CpuKernels::raise(float* largest, const ConstView& row, std::int64_t columns) const {
+  if (largest == nullptr) return;
+  std::uint32_t most = 0;  // bits, whose order is that of the magnitudes
+  for_blocks(vector_, row, columns, [&](std::int64_t, const float* numbers, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i)
+      most = std::max(most, std::bit_cast<std::uint32_t>(numbers[i]) & 0x7fffffffu);
+  });
+  const std::atomic_ref<float> number(*largest);
+  float before = number.load(std::memory_order_relaxed);
+  while (std::bit_cast<std::uint32_t>(before) < most &&
+         !number.compare_exchange_weak(before, std::bit_cast<float>(most), std::memory_order_relaxed)) {
+  }
+}
+
 float CpuKernels::largest_in(const Fp8Arguments& a) {
   const Tiling tiles = Tiling::of_size(a.rows, 16);
-  std::vector<std::uint32_t>& largest = worker_maxima_;
-  std::ranges::fill(largest, 0);
-  pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
-    std::uint32_t& mine = largest[static_cast<std::size_t>(worker)];
-    for (std::int64_t row = tiles[task].begin; row < tiles[task].end; ++row) {
-      for_blocks(vector_, a, row,
-                 [&](std::int64_t, const float* x, std::int64_t n) { mine = std::max(mine, largest_bits(x, n)); });
-    }
+  float largest = 0;
+  pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
+    for (std::int64_t row = tiles[task].begin; row < tiles[task].end; ++row)
+      raise(&largest, a.input.rows_from(row), a.columns);
   });
-  return std::bit_cast<float>(std::ranges::max(largest));
+  return largest;
 }
 
 void CpuKernels::largest_magnitude(Stream&, const void* x, DType dtype, std::int64_t n, DType rounded_to,
@@ -95,7 +100,7 @@ void CpuKernels::to_fp8(Stream&, const Fp8Arguments& a) {
   *a.factor = std::isfinite(magnitude) ? 1.0f / scale : std::numeric_limits<float>::quiet_NaN();
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
     for (std::int64_t row = tiles[task].begin; row < tiles[task].end; ++row) {
-      for_blocks(vector_, a, row, [&](std::int64_t column, float* x, std::int64_t n) {
+      for_blocks(vector_, a.input.rows_from(row), a.columns, [&](std::int64_t column, float* x, std::int64_t n) {
         for (std::int64_t i = 0; i < n; ++i) x[i] = round_to_fp8(a.type, x[i] * scale);
         vector_.from_float[storage_index(a.output.dtype)](x, a.output.at(row, column), n);
       });

@@ -169,6 +169,7 @@ void CpuKernels::linear_forward(Stream&, const LinearForward& a) {
       vector_.linear_epilogue[type](
           c, at_or_null(a.bias, 0, columns.begin), mask, at_or_null(a.residual, row, columns.begin),
           at_or_null(a.output, row, columns.begin), at_or_null(a.activated, row, columns.begin), columns.size());
+      if (a.activated) raise(a.largest, a.activated.rows_from(row).columns_from(columns.begin), columns.size());
     }
   });
 }
@@ -178,12 +179,13 @@ void CpuKernels::linear_backward(Stream&, const LinearBackward& a) {
   pool_.parallel_for(tasks.count(), [&](std::int64_t task, int worker) { tasks.run(task, scratch_of(worker)); });
 }
 
-void CpuKernels::gelu(Stream&, ConstView input, View output, std::int64_t rows, std::int64_t columns) {
+void CpuKernels::gelu(Stream&, ConstView input, View output, std::int64_t rows, std::int64_t columns, float* largest) {
   const int type = storage_index(input.dtype);
   const Tiling tiles = Tiling::of_size(rows, 16);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
     for (std::int64_t row = tiles[task].begin; row < tiles[task].end; ++row) {
       vector_.gelu[type](input.at(row), output.at(row), columns);
+      raise(largest, output.rows_from(row), columns);
     }
   });
 }

@@ -19,6 +19,7 @@ void CpuKernels::norm_forward(Stream&, const NormForward& a) {
       if (!a.output) continue;
       vector_.norm_apply[type](a.input.at(t), mean, a.reciprocal_deviation[t], a.gain.data, a.gain_offset,
                                a.residual ? a.residual.at(t) : a.bias.data, a.output.at(t), a.width);
+      raise(a.largest, a.output.rows_from(t), a.width);
     }
   });
 }
@@ -50,9 +51,11 @@ void CpuKernels::norm_backward(Stream&, const NormBackward& a) {
       vector_.norm_backward[type](a.input.at(t), a.output_gradient.at(t), a.subtract_mean ? a.mean[t] : 0.0f,
                                   a.reciprocal_deviation[t], a.subtract_mean, a.gain.data, a.gain_offset,
                                   a.input_gradient.at(t), a.input_adds, gain_sums, bias_sums, a.width);
+      raise(a.gradient_largest, a.input_gradient.rows_from(t), a.width);
       if (!a.normalized) continue;
       vector_.norm_apply[type](a.input.at(t), a.subtract_mean ? a.mean[t] : 0.0f, a.reciprocal_deviation[t],
                                a.gain.data, a.gain_offset, a.bias.data, a.normalized.at(t), a.width);
+      raise(a.normalized_largest, a.normalized.rows_from(t), a.width);
     }
   });
   const Tiling columns = Tiling::of_size(a.width, 256);

@@ -8,7 +8,7 @@ void glu_forward(const LayerCall& call) {
   f.activation = layer.activation;
   f.tokens = layer.rows, f.width = layer.in;
   f.gate = call.view(layer.inputs[0]), f.up = call.view(layer.inputs[1]);
-  f.output = call.view(layer.outputs[0]);
+  f.output = call.view(layer.outputs[0]), f.largest = call.largest(layer.outputs[0]);
   call.kernels.glu_forward(call.stream, f);
 }
 
@@ -20,8 +20,10 @@ void glu_backward(const LayerCall& call, BackwardTurn::Half) {
   b.gate = call.view(layer.inputs[0]), b.up = call.view(layer.inputs[1]);
   b.output_gradient = call.gradient(layer.outputs[0]);
   b.gate_gradient = call.gradient(layer.inputs[0]), b.up_gradient = call.gradient(layer.inputs[1]);
+  b.gate_largest = call.largest_of_gradient(layer.inputs[0]), b.up_largest = call.largest_of_gradient(layer.inputs[1]);
   const MatrixSlice& output = layer.outputs[0];
-  if (call.matrix_of(output).feeds_gradient && !call.is_saved(output)) b.output = call.view(output);
+  if (call.matrix_of(output).feeds_gradient && !call.is_saved(output))
+    b.output = call.view(output), b.output_largest = call.largest(output);
   call.kernels.glu_backward(call.stream, b);
 }
 

@@ -118,7 +118,7 @@ void linear_forward(const LayerCall& call) {
     const auto saved = call.saved_input();
     take_to_fp8(call, call.input_piece(),
                 {{l.input, layer.rows, layer.in, &l.input8, multiplies, saved.has_value(), is_converted(call, true),
-                  Fp8::e4m3, saved}});
+                  Fp8::e4m3, saved, call.largest(layer.inputs[0])}});
     take_to_fp8(call, call.kernel_piece(),
                 {weight_operand(call, multiplies ? l.weight : ConstView(), l.weight8, WeightLayout::out_in)});
   }
@@ -126,7 +126,7 @@ void linear_forward(const LayerCall& call) {
   l.bias = call.parameter(layer.bias, layer.out);
   l.output = call.view(layer.outputs[0]);
   if (layer.outputs.size() > 1 && call.is_wanted(layer.outputs[1])) {
-    l.activated = call.view(layer.outputs[1]);
+    l.activated = call.view(layer.outputs[1]), l.largest = call.largest(layer.outputs[1]);
     l.is_kept = call.model.keeps_activated;
   }
   if (layer.outputs[0].matrix == kPartOutput) l.residual = call.view({kPartInput, 0, layer.out});
@@ -152,7 +152,7 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
       const View before_gelu = call.view({from.gradient_with, input.offset, input.stride});
       if (layer.ends_gradient) l.before_gelu = before_gelu;
       if (!layer.adds_gradient && from.feeds_gradient && !call.is_saved(input))
-        call.kernels.gelu(call.stream, before_gelu, call.view(input), layer.rows, layer.in);
+        call.kernels.gelu(call.stream, before_gelu, call.view(input), layer.rows, layer.in, call.largest(input));
     }
   }
   if (half != Half::input) {
@@ -166,11 +166,11 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
     const bool is_second = half == Half::weights;
     take_to_fp8(call, call.input_piece(),
                 {{l.input, layer.rows, layer.in, &l.input8, false, true, saved || is_converted(call, false), Fp8::e4m3,
-                  saved}});
-    take_to_fp8(
-        call, call.kernel_piece(),
-        {{l.output_gradient, layer.rows, layer.out, &l.gradient8, true, trains, is_second, call.model.fp8->gradients},
-         weight_operand(call, is_second ? ConstView() : l.weight, l.weight8, WeightLayout::in_out)});
+                  saved, call.is_saved(input) ? nullptr : call.largest(input)}});
+    Operand gradient{l.output_gradient, layer.rows, layer.out, &l.gradient8, true, trains, is_second};
+    gradient.type = call.model.fp8->gradients, gradient.largest = call.largest_of_gradient(layer.outputs[0]);
+    take_to_fp8(call, call.kernel_piece(),
+                {gradient, weight_operand(call, is_second ? ConstView() : l.weight, l.weight8, WeightLayout::in_out)});
   }
   call.kernels.linear_backward(call.stream, l);
 }

@@ -25,7 +25,7 @@ void norm_forward(const LayerCall& call) {
   auto n = norm_of<NormForward>(call);
   n.epsilon = static_cast<float>(call.layer.epsilon);
   const MatrixSlice& output = call.layer.outputs[0];
-  if (call.is_wanted(output)) n.output = call.view(output);
+  if (call.is_wanted(output)) n.output = call.view(output), n.largest = call.largest(output);
   if (call.is_wanted(output) && output.matrix == kPartOutput) n.residual = call.view({kPartInput, 0, n.width});
   call.kernels.norm_forward(call.stream, n);
 }
@@ -34,11 +34,12 @@ void norm_backward(const LayerCall& call, BackwardTurn::Half) {
   const Layer& layer = call.layer;
   auto n = norm_of<NormBackward>(call);
   n.output_gradient = call.gradient(layer.outputs[0]);
-  n.input_gradient = call.gradient(layer.inputs[0]);
+  n.input_gradient = call.gradient(layer.inputs[0]), n.gradient_largest = call.largest_of_gradient(layer.inputs[0]);
   if (layer.inputs[0].matrix == kPartInput) {
     n.input_gradient_sums = call.residual_gradient_sums();
     n.input_adds = true;
-    if (call.matrix_of(layer.outputs[0]).feeds_gradient) n.normalized = call.view(layer.outputs[0]);
+    if (call.matrix_of(layer.outputs[0]).feeds_gradient)
+      n.normalized = call.view(layer.outputs[0]), n.normalized_largest = call.largest(layer.outputs[0]);
   }
   n.gain_gradient = call.parameter_gradient(layer.weight, n.width);
   n.bias_gradient = call.parameter_gradient(layer.bias, n.width);

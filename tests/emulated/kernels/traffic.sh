@@ -23,6 +23,8 @@ step gpt2 --model.family=gpt2 --model.width=768 --model.heads=12 --model.vocab=5
 step gpt2_wide --model.family=gpt2 --model.width=1600 --model.heads=25 --model.vocab=256 --train.seq_len=16
 step qwen2 --model.family=qwen2 --model.width=1536 --model.heads=12 --model.kv_heads=2 --model.ffn_width=1024 \
   --model.vocab=256 --train.seq_len=32
+step fp8 --model.family=qwen2 --model.width=1536 --model.heads=12 --model.kv_heads=2 --model.ffn_width=1024 \
+  --model.vocab=256 --train.seq_len=32 --precision.linear=fp8 --precision.fp8_smallest=0 --memory.keep_activated=false
 step vocabulary --model.family=gpt2 --model.width=64 --model.heads=1 --model.vocab=50257 --train.seq_len=16
 
 # Lines "RUN KERNEL LOAD STORE CONFLICTS INSTRUCTIONS": at least so much of each sector read and written is used; at most
@@ -30,7 +32,7 @@ step vocabulary --model.family=gpt2 --model.width=64 --model.heads=1 --model.voc
 # (Cross-entropy's 220 in PTX are 120 in machine code: packs are taken apart by one instruction there, not by several,
 # and move to and from shared memory by 16 bytes, not by 4.)
 # (Norm backward reads gain and bias and writes two or, in GPT-2, three sums once a block. A block has 16 rows here, 128
-# in a training of 64 x 1024.)
+# in a training of 64 x 1024. With linears in fp8 kernels also find the largest magnitude of what they store.)
 cat >"$work/limits" <<'LIMITS'
 gpt2 norm_forward_kernel 0.95 0.90 1.05 140
 gpt2 norm_backward_kernel 0.95 0.95 1.05 265
@@ -50,11 +52,15 @@ qwen2 glu_backward_kernel 0.95 0.95 1 170
 qwen2 rotary_kernel 0.70 0.95 1 170
 qwen2 forward_kernel 0.95 0.95 1.05 1000
 qwen2 backward_kernel 0.95 0.95 1.05 1000
+fp8 norm_forward_kernel 0.95 0.90 1.05 150
+fp8 norm_backward_kernel 0.95 0.95 1.05 320
+fp8 glu_forward_kernel 0.95 0.95 1.05 170
+fp8 glu_backward_kernel 0.95 0.95 1.05 170
 vocabulary cross_entropy_kernel 0.95 0.95 2.5 225
 LIMITS
 
 status=0
-for run in gpt2 gpt2_wide qwen2 vocabulary; do
+for run in gpt2 gpt2_wide qwen2 fp8 vocabulary; do
   awk -F '\t' -v run="$run" '
     FNR == NR { split($0, f, " "); if (f[1] == run) limit[f[2]] = $0; next }
     FNR == 1 { for (i = 1; i <= NF; ++i) column[$i] = i; next }

@@ -77,7 +77,7 @@ std::uint64_t activations(Device& device, DType dtype) {
     for (const Tensor* t : {&y, &gate_gradient, &up_gradient}) hash.add(*t, kTokens, dtype);
   }
   Tensor y(kTokens, kWidth, dtype);
-  device->gelu(*device.stream, gate.view(), y.view(), kTokens, kWidth);
+  device->gelu(*device.stream, gate.view(), y.view(), kTokens, kWidth, nullptr);
   hash.add(y, kTokens, dtype);
   StepScalars scalars;
   scalars.seed = 7, scalars.step = 3;

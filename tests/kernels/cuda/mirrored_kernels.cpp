@@ -133,6 +133,7 @@ class MirroredKernels final : public Kernels {
     m.in(a.residual, a.tokens, a.width), m.out(a.output, a.tokens, a.width);
     a.mean = m.write(a.mean, a.tokens * 4);
     a.reciprocal_deviation = m.write(a.reciprocal_deviation, a.tokens * 4);
+    a.largest = m.write(a.largest, sizeof(float));
     kernels_.norm_forward(stream, a);
     m.finish();
   }
@@ -146,6 +147,8 @@ class MirroredKernels final : public Kernels {
     m.out(a.input_gradient, a.tokens, a.width), m.out(a.input_gradient_sums, a.width);
     m.out(a.gain_gradient, 1, a.width), m.out(a.bias_gradient, 1, a.width);
     a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).norm_backward(a.tokens, a.width));
+    a.normalized_largest = m.write(a.normalized_largest, sizeof(float));
+    a.gradient_largest = m.write(a.gradient_largest, sizeof(float));
     kernels_.norm_backward(stream, a);
     m.finish();
   }
@@ -173,6 +176,7 @@ class MirroredKernels final : public Kernels {
     m.in(a.residual, a.tokens, a.out), m.out(a.output, a.tokens, a.out), m.out(a.activated, a.tokens, a.out);
     m.in(a.dropout);
     m.in(a.input8, a.tokens, a.in), weight(m, a.weight8, a.layout, a.in, a.out);
+    a.largest = m.write(a.largest, sizeof(float));
     kernels_.linear_forward(stream, a);
     m.finish();
   }
@@ -189,10 +193,11 @@ class MirroredKernels final : public Kernels {
     kernels_.linear_backward(stream, a);
     m.finish();
   }
-  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) override {
+  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
+            float* largest) override {
     Mirror m(device_, stream);
     m.in(input, rows, columns), m.out(output, rows, columns);
-    kernels_.gelu(stream, input, output, rows, columns);
+    kernels_.gelu(stream, input, output, rows, columns, m.write(largest, sizeof(float)));
     m.finish();
   }
   void attention_forward(Stream& stream, const AttentionForward& arguments) override {
@@ -251,6 +256,7 @@ class MirroredKernels final : public Kernels {
     Mirror m(device_, stream);
     GluForward a = arguments;
     m.in(a.gate, a.tokens, a.width), m.in(a.up, a.tokens, a.width), m.out(a.output, a.tokens, a.width);
+    a.largest = m.write(a.largest, sizeof(float));
     kernels_.glu_forward(stream, a);
     m.finish();
   }
@@ -260,6 +266,8 @@ class MirroredKernels final : public Kernels {
     m.in(a.gate, a.tokens, a.width), m.in(a.up, a.tokens, a.width), m.in(a.output_gradient, a.tokens, a.width);
     m.out(a.gate_gradient, a.tokens, a.width), m.out(a.up_gradient, a.tokens, a.width);
     m.out(a.output, a.tokens, a.width);
+    for (float** const largest : {&a.gate_largest, &a.up_largest, &a.output_largest})
+      *largest = m.write(*largest, sizeof(float));
     kernels_.glu_backward(stream, a);
     m.finish();
   }
@@ -276,6 +284,7 @@ class MirroredKernels final : public Kernels {
       m.out(a.input_gradient, a.tokens, a.width), m.out(a.gain_gradient, 1, a.width);
       m.out(a.bias_gradient, 1, a.width), m.out(a.table_gradient, a.table_rows, a.width);
       a.scalars = m.read(a.scalars, sizeof(StepScalars));
+      a.gradient_largest = m.write(a.gradient_largest, sizeof(float));
     }
     kernels_.head(stream, a);
     m.finish();
