@@ -69,7 +69,10 @@ class Binder {
         return bind_magnitudes(op, bound);
       case OperationKind::load:
         return bind_load(op, bound);
+      case OperationKind::gather:
+        return bind_codes(op, bound);
       case OperationKind::cast:
+        bind_codes(op, bound);
         bound.copies.push_back({at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0)), 0});
         return;
       case OperationKind::slice: {
@@ -101,6 +104,7 @@ class Binder {
     bound.parameters.assign(part.tensors.size(), nullptr);
     bound.gradients.assign(part.tensors.size(), nullptr);
     bound.magnitudes.assign(part.tensors.size(), nullptr);
+    bound.codes = std::make_unique<bool[]>(part.tensors.size());
     bound.constants.assign(part.constants.size(), nullptr);
     bound.gradient_adds = std::make_unique<bool[]>(part.tensors.size());
     for (const ValueId v : touched_values(op)) bind_buffer(op, part, v, bound);
@@ -114,6 +118,7 @@ class Binder {
     b.constants = bound.constants;
     b.gradients = bound.gradients;
     b.magnitudes = bound.magnitudes;
+    b.codes = {bound.codes.get(), part.tensors.size()};
     b.gradient_adds = {bound.gradient_adds.get(), part.tensors.size()};
   }
 
@@ -184,6 +189,7 @@ class Binder {
         bound.magnitudes[i] = magnitude_of(tensor, reinterpret_cast<const std::int64_t*>(at(v)));
       if (!is_parameter || value.unit != unit || (backward_only && !part.read_in_backward[i])) continue;
       bound.parameters[i] = at(v) + offset * size_of(value.dtype());
+      bound.codes[i] = value.dtype() == DType::e4m3;
     }
     for (const ValueId v : written_values(op)) {
       const Value& value = schedule_.value(v);
@@ -209,17 +215,30 @@ class Binder {
 
   /// Binds the search in what a rank has of a unit: all of it, or its slice.
   void bind_magnitudes(const Operation& op, BoundOperation& bound) const {
+    bind_weights(op, reinterpret_cast<std::int64_t*>(at(op.writes[0])), nullptr, bound);
+  }
+
+  /// Binds what makes codes of parameters, if it does.
+  void bind_codes(const Operation& op, BoundOperation& bound) const {
+    if (op.reads.size() < 2) return;
+    const Value& full = schedule_.value(op.writes[0]);
+    const std::int64_t slice = full.elements / schedule_.grid.size(op.group);
+    bind_weights(op, reinterpret_cast<std::int64_t*>(at(op.reads[1])),
+                 at(op.writes[0]) + resources_.index_in(op.group) * slice, bound);
+  }
+
+  void bind_weights(const Operation& op, std::int64_t* largest, std::byte* codes, BoundOperation& bound) const {
     const Value& from = schedule_.value(op.reads[0]);
     const Unit& unit = schedule_.unit(op.unit);
     const bool is_slice = from.elements < unit.padded;
     const std::int64_t first =
         is_slice ? resources_.index_in(rules_of(schedule_.policy.strategy).state) * from.elements : 0;
-    auto* largest = reinterpret_cast<std::int64_t*>(at(op.writes[0]));
     for (const Fp8Weight& weight : unit.fp8_weights) {
       const std::int64_t begin = std::max(weight.offset, first);
       const std::int64_t end = std::min(weight.offset + weight.elements, first + from.elements);
       const std::byte* const start = at(op.reads[0]) + (begin - first) * size_of(from.dtype());
-      if (begin < end) bound.ranges.push_back({start, end - begin, largest});
+      std::byte* const to = codes != nullptr ? codes + begin - first : nullptr;
+      if (begin < end) bound.ranges.push_back({start, end - begin, largest, to});
       ++largest;
     }
   }

@@ -27,7 +27,7 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
   const RankCompute& compute = *resources_.compute;
   switch (op.kind) {
     case OperationKind::gather:
-      return gather(op, stream);
+      return gather(op, bound, stream);
     case OperationKind::cast:
     case OperationKind::slice:
       return cast(op, bound, stream);
@@ -119,17 +119,29 @@ void OperationRunner::cast(const Operation& op, const BoundOperation& bound, Str
   const Value& made = schedule_.value(op.writes.empty() ? op.updates[0].after : op.writes[0]);
   const BoundOperation::Copy& copy = bound.copies[0];
   const std::int64_t elements = op.bucket.count > 0 ? op.bucket.count : made.elements;
-  resources_.compute->kernels(op.queue).cast(stream, copy.from, schedule_.value(op.reads[0]).dtype(), copy.to,
-                                             made.dtype(), elements);
+  convert(op, bound, stream, copy.from, copy.to, made.dtype(), elements);
 }
 
-void OperationRunner::gather(const Operation& op, Stream& stream) {
-  const Value& source = schedule_.value(op.reads[0]);
+void OperationRunner::convert(const Operation& op, const BoundOperation& bound, Stream& stream, const void* from,
+                              void* to, DType type, std::int64_t elements) {
+  Kernels& kernels = resources_.compute->kernels(op.queue);
+  const DType from_type = schedule_.value(op.reads[0]).dtype();
+  if (type != DType::e4m3) return kernels.cast(stream, from, from_type, to, type, elements);
+  // Codes move as words: slices are multiples of 64 elements.
+  if (from_type == type) return kernels.cast(stream, from, DType::fp32, to, DType::fp32, elements / 4);
+  std::int64_t made = 0;
+  for (const BoundOperation::Range& range : bound.ranges) made += range.elements;
+  if (made < elements) kernels.fill_zero(stream, to, elements);  // padding
+  for (const BoundOperation::Range& range : bound.ranges)
+    kernels.to_codes(stream, range.from, from_type, range.elements, schedule_.policy.compute, range.largest,
+                     range.codes);
+}
+
+void OperationRunner::gather(const Operation& op, const BoundOperation& bound, Stream& stream) {
   const Value& full = schedule_.value(op.writes[0]);
   const std::int64_t slice = full.elements / schedule_.grid.size(op.group);
   std::byte* mine = at(op.writes[0]) + resources_.index_in(op.group) * slice * size_of(full.dtype());
-  if (!schedule_.gathers_in_place(op))
-    resources_.compute->kernels(op.queue).cast(stream, at(op.reads[0]), source.dtype(), mine, full.dtype(), slice);
+  if (!schedule_.gathers_in_place(op)) convert(op, bound, stream, at(op.reads[0]), mine, full.dtype(), slice);
   resources_.communicators->of(op.queue, op.group).all_gather(stream, at(op.writes[0]), slice, full.dtype());
 }
 

@@ -39,7 +39,7 @@ class ObservedKernels final : public Kernels {
   }
 
   void to_fp8(Stream& stream, const Fp8Arguments& a) override {
-    const std::int64_t n = a.rows * a.columns;
+    const std::int64_t n = a.output || a.turned ? a.rows * a.columns : 0;
     double bytes = bytes_of(a.largest != nullptr ? n : 2 * n, a.input.dtype);  // twice where that is to be found
     if (a.output) bytes += bytes_of(n, a.output.dtype);
     if (a.turned) bytes += bytes_of(n, a.turned.dtype);
@@ -50,6 +50,12 @@ class ObservedKernels final : public Kernels {
                          std::int64_t* largest) override {
     observe(other("largest magnitude", std::string(name_of(dtype)), moves(n, dtype), dtype),
             [&] { inner_->largest_magnitude(stream, x, dtype, n, rounded_to, largest); });
+  }
+
+  void to_codes(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
+                const std::int64_t* largest, void* codes) override {
+    observe(other("to codes", std::string(name_of(dtype)), {0, bytes_of(n, dtype) + bytes_of(n, DType::e4m3)}, dtype),
+            [&] { inner_->to_codes(stream, x, dtype, n, rounded_to, largest, codes); });
   }
 
   void linear_forward(Stream& stream, const LinearForward& a) override {

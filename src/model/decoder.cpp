@@ -9,14 +9,15 @@ namespace tessera {
 namespace {
 
 /// Checks that tensors which follow others do so: the linear that reads them knows only the first one's address.
-template <class Pointer>
-void check_stacks(const PartCall& call, std::span<Pointer const> tensors, DType dtype) {
+template <class Pointer, class TypeOf>
+void check_stacks(const PartCall& call, std::span<Pointer const> tensors, const TypeOf& type_of) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const ParameterTensor& tensor = call.model.tensors[call.part.tensors[i]];
     if (!tensor.follows || tensors[i] == nullptr) continue;
     const ParameterTensor& before = call.model.tensors[tensor.follows];
-    const auto place = std::ranges::find(call.part.tensors, tensor.follows) - call.part.tensors.begin();
-    const ConstView end{tensors[static_cast<std::size_t>(place)], dtype, 1};
+    const auto place =
+        static_cast<std::size_t>(std::ranges::find(call.part.tensors, tensor.follows) - call.part.tensors.begin());
+    const ConstView end{tensors[place], type_of(place), 1};
     TESSERA_ASSERT(end.at(before.elements) == tensors[i], "{} does not follow {}", tensor.name, before.name);
   }
 }
@@ -30,7 +31,7 @@ void check(const PartCall& call, bool backward) {
   check_number(b.parameters.size(), part.tensors.size(), "parameters");
   check_number(b.saved.size(), part.saved.size(), "saved values");
   check_number(b.constants.size(), part.constants.size(), "constants");
-  check_stacks(call, b.parameters, call.model.compute);
+  check_stacks(call, b.parameters, [&](std::size_t place) { return call.parameter_type(place); });
   const bool places = part.kind == PartKind::embedding || part.kind == PartKind::attention;
   TESSERA_ASSERT(!places || !call.model.documents || b.positions != nullptr,
                  "{}: no positions of its documents' tokens", part.name);
@@ -38,7 +39,7 @@ void check(const PartCall& call, bool backward) {
   check_number(b.gradients.size(), part.tensors.size(), "gradients");
   TESSERA_ASSERT(b.gradient_dtype == call.model.gradient, "{}: gradients of dtype {} given, {} declared", part.name,
                  name_of(b.gradient_dtype), name_of(call.model.gradient));
-  check_stacks(call, b.gradients, b.gradient_dtype);
+  check_stacks(call, b.gradients, [&](std::size_t) { return b.gradient_dtype; });
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ PartialSums LayerCall::residual_gradient_sums() const {
 
 ConstView LayerCall::parameter(std::int32_t place, std::int64_t columns) const {
   if (place < 0) return {};
-  return {buffers.parameters[static_cast<std::size_t>(place)], model.compute, columns};
+  const auto at = static_cast<std::size_t>(place);
+  return {buffers.parameters[at], parameter_type(at), columns};
 }
 
 GradientView LayerCall::parameter_gradient(std::int32_t place, std::int64_t columns) const {

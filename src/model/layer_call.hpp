@@ -58,6 +58,11 @@ struct PartCall {
   const ModelParts& model;
   const Part& part;
   const PartBuffers& buffers;
+
+  /// Returns the type of the parameter at a place in Part::tensors.
+  DType parameter_type(std::size_t place) const {
+    return !buffers.codes.empty() && buffers.codes[place] ? DType::e4m3 : model.compute;
+  }
 };
 
 struct LayerCall : PartCall {

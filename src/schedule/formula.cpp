@@ -29,9 +29,14 @@ std::int64_t even_share(const StepSchedule& schedule, std::int64_t members) {
 std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
   if (!schedule.trains()) return {};
   const StrategyRules& rules = rules_of(schedule.policy.strategy);
-  const std::int64_t P = schedule.layout.padded_elements(), K = schedule.policy.accumulation;
+  const std::int64_t K = schedule.policy.accumulation;
   const std::int64_t trained = schedule.layout.trained_elements();  // only these have gradients and are updated
-  const std::int64_t gathered = rules.life == ParameterLife::rest ? trained : P;
+  std::int64_t P = 0, codes = 0;                                    // gathered in the compute type, and in fp8
+  for (const UnitId id : schedule.layout.units.ids()) {
+    const Unit& unit = schedule.unit(id);
+    if (!unit.trains && rules.life == ParameterLife::rest) continue;
+    (schedule.gathered_type(id) == schedule.policy.compute ? P : codes) += unit.padded;
+  }
   // Gradients are summed K times or once, and sent back where the update reads them full.
   const std::int64_t sums = schedule.policy.reduce_each_micro_step ? K : 1;
   const bool slices = schedule.grid.size(Group::sub) > 1;  // one gather for forward, and one of slices for backward
@@ -43,8 +48,10 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
       term(schedule, "sums of gradients", sums, rules.inner, trained, schedule.policy.reduce),
       term(schedule, "sums sent back", rules.state == Group::self ? sums : 0, rules.inner, trained,
            schedule.policy.reduce),
-      term(schedule, "gathers of parameters", gathers, rules.state, gathered, schedule.policy.compute),
+      term(schedule, "gathers of parameters", gathers, rules.state, P, schedule.policy.compute),
+      term(schedule, "gathers of weights in fp8", gathers, rules.state, codes, DType::e4m3),
       term(schedule, "gathers of slices", slices ? K : 0, Group::sub, P, schedule.policy.compute),
+      term(schedule, "gathers of slices in fp8", slices ? K : 0, Group::sub, codes, DType::e4m3),
       term(schedule, "sums over replicas and back", 2, rules.outer, in_group, schedule.policy.reduce),
       term(schedule, kMatricesTerm, 2, rules.state, matrices, DType::fp32)};
   std::erase_if(terms, [](const FormulaTerm& term) { return term.bytes == 0; });

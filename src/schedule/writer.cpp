@@ -178,7 +178,7 @@ Value Writer::redistributed(ValueId source, const Redistribution& step) const {
 }
 
 ValueId Writer::emit_collective(ValueId source, const Redistribution& step, Queue queue, Value result, StorageId into,
-                                std::vector<Edge> after) {
+                                std::vector<Edge> after, ValueId with) {
   const Value from = schedule_.value(source);
   const std::int64_t ranks = schedule_.grid.size(step.group);
   const bool reduces_all = step.kind == OperationKind::all_reduce;
@@ -192,6 +192,7 @@ ValueId Writer::emit_collective(ValueId source, const Redistribution& step, Queu
   } else {
     const Value& larger = step.kind == OperationKind::gather ? result : from;
     op.reads.push_back(source);
+    if (with) op.reads.push_back(with);
     op.wire_bytes = wire_bytes(larger.elements, larger.dtype(), op.group);
     if (step.kind == OperationKind::reduce_scatter)
       scratch = reduce_scratch_bytes(algorithm_over(op.group), ranks, result.elements, from.dtype(), result.dtype());

@@ -74,9 +74,9 @@ class Writer {
   /// Returns the value that a collective or a slice makes of another, as yet without a storage.
   Value redistributed(ValueId source, const Redistribution& step) const;
   /// Emits a collective that makes `result` from `source`: in the source's storage if it is an all-reduce, otherwise in
-  /// `into`.
+  /// `into`. It reads `with` too, if that is given.
   ValueId emit_collective(ValueId source, const Redistribution& step, Queue queue, Value result, StorageId into,
-                          std::vector<Edge> after = {});
+                          std::vector<Edge> after = {}, ValueId with = {});
   /// Returns the bytes that each rank sends to gather or reduce-scatter `elements` over a group.
   std::int64_t wire_bytes(std::int64_t elements, DType dtype, Group group) const;
 

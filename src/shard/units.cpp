@@ -16,6 +16,7 @@ struct Piece {
   int block = -1;
   bool stands_alone = false;
   bool trains = true;
+  bool is_fp8 = false;
 };
 
 std::string short_name(const std::string& tensor) {
@@ -23,28 +24,44 @@ std::string short_name(const std::string& tensor) {
   return std::string(name.substr(0, name.rfind('.')));
 }
 
-std::vector<Piece> pieces_of(const ModelParts& model) {
-  IndexedVector<TensorId, bool> seen(model.tensors.size(), false);
+using Tensors = IndexedVector<TensorId, bool>;
+
+/// Returns which tensors are weights of linears in fp8.
+Tensors fp8_tensors(const ModelParts& model) {
+  Tensors in_fp8(model.tensors.size(), false);
+  for (const Part& part : model.parts) {
+    for (const Layer& layer : part.layers) {
+      if (layer.is_fp8) in_fp8[part.tensors[static_cast<std::size_t>(layer.weight)]] = true;
+    }
+  }
+  for (const TensorId id : model.tensors.ids()) {
+    if (const TensorId first = model.tensors[id].follows; first && in_fp8[first]) in_fp8[id] = true;
+  }
+  return in_fp8;
+}
+
+std::vector<Piece> pieces_of(const ModelParts& model, const Tensors& in_fp8) {
+  Tensors seen(model.tensors.size(), false);
   std::vector<Piece> pieces;
   for (const Part& part : model.parts) {
-    Piece rest{part.name, {}, part.block, false, false};  // and of a part with adapters, what trains
-    Piece trained{part.name, {}, part.block, false, true};
+    std::array<Piece, 4> of_part;  // the second two train
+    for (const int i : {0, 1, 2, 3}) of_part[i] = {part.name, {}, part.block, false, i >= 2, i % 2 == 1};
     for (const TensorId id : part.tensors) {
       if (seen[id]) continue;
       seen[id] = true;
       const ParameterTensor& tensor = model.tensors[id];
       if (tensor.is_table || part.kind == PartKind::embedding) {
-        pieces.push_back({short_name(tensor.name), {id}, -1, true, tensor.trains});
+        pieces.push_back({short_name(tensor.name), {id}, -1, true, tensor.trains, false});
       } else {
-        std::vector<TensorId>& to = (tensor.trains ? trained : rest).tensors;
+        std::vector<TensorId>& to = of_part[(tensor.trains ? 2 : 0) + (in_fp8[id] ? 1 : 0)].tensors;
         const auto before = std::ranges::find(to, tensor.follows);
         to.insert(before == to.end() ? before : before + 1, id);
       }
     }
-    for (Piece* piece : {&rest, &trained}) {
-      if (piece->tensors.empty()) continue;
-      if (part.kind == PartKind::head) piece->name = short_name(model.tensors[piece->tensors.front()].name);
-      pieces.push_back(std::move(*piece));
+    for (Piece& piece : of_part) {
+      if (piece.tensors.empty()) continue;
+      if (part.kind == PartKind::head) piece.name = short_name(model.tensors[piece.tensors.front()].name);
+      pieces.push_back(std::move(piece));
     }
   }
   return pieces;
@@ -127,19 +144,23 @@ std::vector<Piece> merge(const ModelParts& model, const std::vector<Piece>& piec
   return wrap == Wrap::size ? merge_by_size(model, pieces, min_params) : merge_all(pieces);
 }
 
-/// Returns the pieces merged into units, what trains apart from what does not, in the order of their first tensors.
-std::vector<Piece> merged(const ModelParts& model, Wrap wrap, std::int64_t min_params) {
-  const std::vector<Piece> pieces = pieces_of(model);
+/// Returns the pieces merged into units, what trains apart from what does not, and weights in fp8 where they are apart,
+/// in the order of their first tensors.
+std::vector<Piece> merged(const ModelParts& model, Wrap wrap, std::int64_t min_params, const Tensors& in_fp8) {
+  const std::vector<Piece> pieces = pieces_of(model, in_fp8);
   IndexedVector<TensorId, std::int64_t> order(model.tensors.size(), 0);
   std::int64_t next = 0;
   for (const Piece& piece : pieces) {
     for (const TensorId id : piece.tensors) order[id] = next++;
   }
   std::vector<Piece> units;
-  for (const bool trains : {false, true}) {
+  for (const int i : {0, 1, 2, 3}) {
     std::vector<Piece> alike;
-    std::ranges::copy_if(pieces, std::back_inserter(alike), [&](const Piece& piece) { return piece.trains == trains; });
-    std::ranges::move(merge(model, alike, wrap, min_params), std::back_inserter(units));
+    std::ranges::copy_if(pieces, std::back_inserter(alike),
+                         [&](const Piece& piece) { return piece.trains == (i >= 2) && piece.is_fp8 == (i % 2 == 1); });
+    alike = merge(model, alike, wrap, min_params);
+    for (Piece& unit : alike) unit.trains = i >= 2, unit.is_fp8 = i % 2 == 1;
+    std::ranges::move(alike, std::back_inserter(units));
   }
   std::ranges::sort(units, {}, [&](const Piece& unit) { return order[unit.tensors.front()]; });
   return units;
@@ -179,19 +200,23 @@ std::int64_t UnitLayout::trained_elements() const {
 }
 
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
-                             bool matrices_first) {
+                             bool matrices_first, bool fp8_apart) {
   TESSERA_ASSERT(world > 0, "a world has at least one rank");
   UnitLayout layout;
   layout.world = world;
   layout.unit_of.assign(model.tensors.size(), {});
   layout.offset_of.assign(model.tensors.size(), -1);
   const auto is_matrix = [&](TensorId id) { return matrices_first && model.tensors[id].is_block_matrix(); };
-  for (Piece& piece : merged(model, wrap, min_params)) {
+  const Tensors in_fp8 = fp8_apart ? fp8_tensors(model) : Tensors(model.tensors.size(), false);
+  const bool any_fp8 = std::ranges::find(in_fp8, true) != in_fp8.end();
+  for (Piece& piece : merged(model, wrap, min_params, in_fp8)) {
     std::ranges::stable_partition(piece.tensors, is_matrix);
     const ParameterTensor& first = model.tensors[piece.tensors.front()];
     Unit unit;
-    unit.name = piece.name + (first.is_adapter ? ".lora" : "");
-    unit.is_block = piece.block >= 0 && !first.is_adapter;
+    const bool is_rest = any_fp8 && piece.block >= 0 && !piece.is_fp8;
+    unit.name = piece.name + (first.is_adapter ? ".lora" : is_rest ? ".rest" : "");
+    unit.is_block = piece.block >= 0 && !first.is_adapter && !is_rest;
+    unit.is_fp8 = piece.is_fp8;
     unit.trains = first.trains;
     std::int64_t end = 0;
     for (const TensorId id : piece.tensors) {

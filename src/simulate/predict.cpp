@@ -93,9 +93,11 @@ class Pricing {
         attention_of(call) != GpuAttention::own)
       share *= cluster_.documents_attention;
     std::string name = price_name(call);
-    const bool is_of_fp8 = call.name == "to fp8" || call.name == "largest magnitude";
-    if (is_of_fp8 && !cluster_.prices.contains(name))
-      name = fmt::format("cast.{}", name_of(call.dtype));  // memory limits them all
+    const bool is_of_fp8 = call.name == "to fp8" || call.name == "to codes" || call.name == "largest magnitude";
+    if (is_of_fp8 && !cluster_.prices.contains(name)) {  // memory limits them all
+      const DType type = call.dtype == DType::e4m3 ? schedule_.policy.compute : call.dtype;
+      name = fmt::format("cast.{}", name_of(type));
+    }
     add((on_host                  ? "host "
          : is_own_attention(call) ? "own "
                                   : "") +

@@ -1,6 +1,7 @@
 // Linears whose operands are fp8: docs/numerics.md, contract 8.
 #include <catch2/catch.hpp>
 #include <deque>
+#include <optional>
 
 #include "kernels/tensors.hpp"
 #include "tessera/base/fp8.hpp"
@@ -18,9 +19,9 @@ bool packs() { return kernel_needs(tested_kind()).packs_fp8(); }
 class Rounded {
  public:
   Rounded(Device& device, const ConstView& from, std::int64_t rows, std::int64_t columns, Fp8 type, bool lies = true,
-          bool turned = true, const float* largest = nullptr)
+          bool turned = true, const float* largest = nullptr, std::optional<DType> wide = {})
       : factors_(2 * sizeof(float)) {
-    const DType dtype = packs() ? dtype_of(type) : from.dtype;
+    const DType dtype = packs() ? dtype_of(type) : wide.value_or(from.dtype);
     const auto whole = [](std::int64_t n) { return packs() ? round_up(n, kFp8Pad) : n; };
     Fp8Arguments a{rows, columns, type, from, {}, {}};
     a.factor = factors_.as<float>(), a.largest = largest;
@@ -178,6 +179,38 @@ TEST_CASE("the largest magnitude of numbers is that of what they become in anoth
   *found.as<std::int64_t>() = 0;
   device->largest_magnitude(*device.stream, x.floats(), DType::fp32, 3, to, found.as<std::int64_t>());
   CHECK(*found.as<std::int64_t>() > 0x7f800000);
+}
+
+TEST_CASE("codes of a weight's numbers are those of the operand that is made of them", "[fp8]") {
+  if (!tested_has_fp8()) return;
+  const DType dtype = GENERATE(DType::fp32, DType::bf16);
+  const DType to = GENERATE(DType::fp32, DType::bf16, DType::fp16);
+  Device device(3);
+  for (const auto& [rows, columns] : {std::pair{3, 37}, {65, 33}, {144, 288}}) {
+    const std::int64_t n = rows * columns;
+    const Tensor x = Tensor::random(1, n, dtype, 5);
+    Tensor y(rows, columns, to), codes(1, n, DType::e4m3);
+    device->cast(*device.stream, x.view().data, dtype, y.view().data, to, n);
+    Guarded largest(sizeof(std::int64_t));
+    *largest.as<std::int64_t>() = 0;
+    device->largest_magnitude(*device.stream, x.view().data, dtype, n, to, largest.as<std::int64_t>());
+    device->to_codes(*device.stream, x.view().data, dtype, n, to, largest.as<std::int64_t>(), codes.view().data);
+    CHECK(codes.intact());
+    const Rounded expected(device, y.view(), rows, columns, Fp8::e4m3);
+    CHECK(codes.values() == expected.numbers());
+    // Codes stay what they are, as they lie and turned, with the factor of their magnitude.
+    const ConstView again{codes.view().data, DType::e4m3, columns};
+    for (const auto& [lies, turned] : {std::pair{true, true}, {true, false}, {false, true}}) {
+      const Rounded from_codes(device, again, rows, columns, Fp8::e4m3, lies, turned, largest.as<float>(), to);
+      CHECK((from_codes.numbers() == expected.numbers() && from_codes.factor() == expected.factor()));
+    }
+    Guarded factors(2 * sizeof(float));
+    if (packs()) {
+      device->to_fp8(*device.stream,
+                     {rows, columns, Fp8::e4m3, again, {}, {}, factors.as<float>(), largest.as<float>()});
+      CHECK(*factors.as<float>() == expected.factor());
+    }
+  }
 }
 
 TEST_CASE("cores take numbers of e4m3 to their codes and back", "[fp8]") {

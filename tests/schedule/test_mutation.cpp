@@ -271,7 +271,7 @@ TEST_CASE("no mutant of a schedule slips through") {
     if (c.policy.fp8) model = in_fp8(std::move(model));
     Subject subject{build_schedule(c.with_frozen(model), c.grid, c.policy), {}};
     subject.plan = plan_memory(subject.schedule, {true, 0});
-    REQUIRE(verify_schedule(subject.schedule).empty());
+    REQUIRE(verify_schedule(subject.schedule) == std::vector<std::string>());
     REQUIRE(check_memory_plan(subject.schedule, subject.plan).empty());
     drop_operations(subject, operations);
     drop_edges(subject, edges);
@@ -334,7 +334,8 @@ TEST_CASE("magnitudes of other parameters than a part reads are rejected") {
   };
   const auto first =
       *std::ranges::find_if(right.layout.units.ids(), [&](UnitId id) { return !right.unit(id).fp8_weights.empty(); });
-  CHECK(right.unit(first).fp8_weights.size() == 4);
+  const UnitId second = first + 2;  // behind what is left of its block
+  CHECK((right.unit(first).is_fp8 && right.unit(first).fp8_weights.size() == 4));
   const OperationId found = of_kind(OperationKind::magnitudes, first);
   const auto reject = [&](const char* problem, auto change) {
     StepSchedule mutant = right;
@@ -345,7 +346,18 @@ TEST_CASE("magnitudes of other parameters than a part reads are rejected") {
   reject("partial over the groups",
          [](StepSchedule& s, Operation& op) { s.values[op.writes[0]].placement.partial = {}; });
   reject("all parameters of the unit", [&](StepSchedule& s, Operation& op) {
-    op.reads[0] = s.operation(of_kind(OperationKind::magnitudes, first + 1)).reads[0];
+    op.reads[0] = s.operation(of_kind(OperationKind::magnitudes, second)).reads[0];
+  });
+  const OperationId gather = *std::ranges::find_if(right.operations.ids(), [&](OperationId id) {
+    return right.operation(id).kind == OperationKind::gather && right.operation(id).reads.size() == 2;
+  });
+  reject("magnitudes of what it makes codes of",
+         [&](StepSchedule& s, Operation&) { s.operations[gather].reads.pop_back(); });
+  reject("without the largest magnitudes of what it reads",
+         [&](StepSchedule& s, Operation&) { s.operations[gather].reads[1] = s.operations[gather].reads[0]; });
+  reject("in the type that compute reads", [&](StepSchedule& s, Operation&) {
+    s.values[s.operations[gather].writes[0]].placement.dtype = DType::bf16;
+    s.operations[gather].reads.pop_back();
   });
   reject("without its largest magnitudes", [](StepSchedule& s, Operation&) {
     const auto reader = std::ranges::find_if(s.operations.ids(), [&](OperationId id) {
@@ -353,6 +365,25 @@ TEST_CASE("magnitudes of other parameters than a part reads are rejected") {
     });
     std::erase_if(s.operations[*reader].reads, [&](ValueId v) { return s.value(v).kind == ValueKind::magnitudes; });
   });
+}
+
+TEST_CASE("codes by the magnitudes of the last step are rejected") {
+  SchedulePolicy policy;
+  policy.strategy = Strategy::ddp;
+  const StepSchedule right = build_schedule(in_fp8(toy_model()), grid_for(Strategy::ddp, 1, 1, 0), policy);
+  REQUIRE(verify_schedule(right).empty());
+  const auto segment = std::ranges::find(right.segments, SegmentRole::update, &Segment::role);
+  const auto found = *std::ranges::find_if(
+      segment->operations(), [&](OperationId id) { return right.operation(id).kind == OperationKind::magnitudes; });
+  const OperationId cast = found + 1;
+  REQUIRE(right.operation(cast).kind == OperationKind::cast);
+  StepSchedule mutant = swapped(right, found, cast);
+  Value old = right.value(right.operation(cast).reads[1]);
+  old.maker = {}, old.version = 0;
+  mutant.operations[found].reads[1] = mutant.values.end_id();
+  mutant.segments[SegmentId(segment - right.segments.begin())].carried_in.push_back(mutant.values.end_id());
+  mutant.values.push_back(old);
+  CHECK(testing::rejected(mutant, "without the largest magnitudes of what it reads"));
 }
 
 TEST_CASE("an exchange that moves anything else than the matrices of its unit is rejected") {

@@ -143,6 +143,32 @@ TEST_CASE("runs of a slice cover each element once and leave padding out") {
   }
 }
 
+TEST_CASE("weights of linears in fp8 are units of their own, and what is left of their blocks counts in no limit") {
+  Architecture a = preset("qwen3-0.6b");
+  a.layers = 2;
+  const PartChoices choices{.fp8 = Fp8Linears{}};
+  const ModelParts model = declare_parts(a, 1, 4, DType::bf16, DType::fp32, DeviceKind::cpu, choices);
+  using Names = std::vector<std::string>;
+  const std::pair<Wrap, Names> expected[] = {
+      {Wrap::block, {"embed_tokens", "h.0.rest", "h.0", "h.1.rest", "h.1", "norm"}},
+      {Wrap::model, {"model.rest", "model"}}};
+  for (const auto& [wrap, names] : expected) {
+    const UnitLayout layout = divide_into_units(model, wrap, 0, 4, false, true);
+    check_layout(model, layout);
+    Names found;
+    for (const Unit& unit : layout.units) {
+      found.push_back(unit.name);
+      CHECK(unit.is_fp8 == !unit.fp8_weights.empty());
+      CHECK(unit.is_block == unit.is_fp8);
+      std::int64_t elements = 0;
+      for (const Fp8Weight& weight : unit.fp8_weights) elements += weight.elements;
+      if (unit.is_fp8) CHECK(elements == unit.elements);
+    }
+    CHECK(found == names);
+  }
+  CHECK(divide_into_units(model, Wrap::block, 0, 4).units.size() == 4);
+}
+
 TEST_CASE("what trains of a block with adapters is a unit of its own, which counts in no limit") {
   Architecture a = preset("nano");
   a.layers = 2;

@@ -39,7 +39,7 @@ TEST_CASE(
   policy.strategy = Strategy::ddp, policy.compute = policy.reduce = DType::bf16, policy.fp8 = Fp8Linears{};
   const PlannedRun run = planned(preset, policy, 1, 2, 32, DeviceKind::cuda);
   std::int64_t calls = 0, conversions = 0, kept = 0, gelus = 0;
-  double bytes = 0, expected = 0, searched = 0, weights = 0;
+  double bytes = 0, expected = 0, searched = 0, coded = 0, weights = 0;
   const bool has_gelu = preset == std::string("nano");
   const auto kernels = kernels_of(run.schedule, run.plan, {});
   for (const Play& play : run.schedule.step) {
@@ -47,6 +47,7 @@ TEST_CASE(
       for (const KernelCall& call : kernels[id]) {
         if (call.name == "to fp8") ++calls, bytes += call.cost.bytes;
         if (call.name == "largest magnitude") searched += call.cost.bytes;
+        if (call.name == "to codes") coded += call.cost.bytes;
         gelus += call.name == "gelu" ? 1 : 0;
       }
     }
@@ -56,12 +57,12 @@ TEST_CASE(
     for (const Layer& layer : part.layers) {
       if (!layer.is_fp8) continue;
       conversions += 3;  // of the weight twice, and of d output
-      // Two passes over bf16, one of a weight and where the maker finds the largest magnitude, and a byte for each
-      // copy: of d output two, as it lies and transposed.
+      // Of a weight's codes a transposed copy, in one direction. Two passes over bf16, one where the maker finds the
+      // largest magnitude, and a byte for each copy: of d output two, as it lies and transposed.
       const auto name_of = [&](const MatrixSlice& slice) { return part.matrices[slice.matrix].name; };
       const std::string output = name_of(layer.outputs[0]), input = name_of(layer.inputs[0]);
       weights += static_cast<double>(layer.in * layer.out);
-      expected += 6.0 * static_cast<double>(layer.in * layer.out);
+      expected += 2.0 * static_cast<double>(layer.in * layer.out);
       expected += (output == "gate" || output == "up" ? 4.0 : 6.0) * static_cast<double>(layer.rows * layer.out);
       if (!inputs.insert(layer.inputs[0].matrix).second) continue;
       const bool is_kept = input == "activated" && policy.keeps_activated;
@@ -76,4 +77,5 @@ TEST_CASE(
   CHECK(calls == conversions);
   CHECK(bytes == expected);
   CHECK(searched == 4 * weights);  // masters, once a step
+  CHECK(coded == 5 * weights);
 }

@@ -5,6 +5,7 @@
 
 #include "golden_case.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/schedule/build.hpp"
 #include "training/bad_step_case.hpp"
 #include "training/checkpoint_case.hpp"
 #include "training/draw.hpp"
@@ -116,6 +117,28 @@ TEST_CASE("the largest magnitudes of weights in fp8 are those of the step's para
     }
     CHECK(expected.size() == 5);  // queries, keys and values together; their projection; gate, up, down
     for (const auto& of_rank : of_ranks) CHECK(of_rank == expected);
+  }
+}
+
+TEST_CASE("weights of linears in fp8 are gathered as a byte each") {
+  Options options = in_fp8(base_options());
+  options.train.accumulation = 2, options.train.steps = 2;
+  options.precision.compute = GENERATE(DType::fp32, DType::bf16);
+  const auto [strategy, gathers] =
+      GENERATE(std::pair{Strategy::zero3, 4}, std::pair{Strategy::zero2, 1}, std::pair{Strategy::zero1, 1});
+  options.shard.strategy = strategy;
+  const Architecture architecture = small_model(Family::qwen2);
+  const PlannedRun planned = plan_run(options, architecture, 2, 2);
+  std::int64_t weights = 0;
+  for (const Unit& unit : planned.schedule.layout.units) weights += unit.is_fp8 ? unit.padded : 0;
+  for (const FormulaTerm& term : formula_terms(planned.schedule)) {
+    if (term.name == "gathers of weights in fp8") CHECK(term.bytes == gathers * weights / 2);
+  }
+  const RunOutcome run = train_locally(options, architecture, 2, 2);
+  CHECK(run.bytes_sent == run.bytes_planned);
+  for (const Value& value : planned.schedule.values) {
+    const bool is_full = value.kind == ValueKind::parameter && value.placement.shard.empty();
+    if (is_full && planned.schedule.unit(value.unit).is_fp8) REQUIRE(value.bytes() == value.elements);
   }
 }
 

@@ -21,6 +21,7 @@ struct BoundOperation {
   std::vector<void*> saved, gradients;
   std::vector<const void*> parameters, constants;
   std::vector<const float*> magnitudes;
+  std::unique_ptr<bool[]> codes;
   std::unique_ptr<bool[]> gradient_adds;
   std::vector<std::pair<std::byte*, std::int64_t>> gaps;  ///< padding of freshly written gradients: address, bytes
   bool clears_sums = false;                               ///< the step's first contribution to its sums
@@ -36,11 +37,12 @@ struct BoundOperation {
   std::vector<Update> updates;  ///< of matrices, and of other elements
   DirectionArguments direction;
   std::vector<OrthogonalizeArguments> matrices;
-  // magnitudes
+  // magnitudes; gather and cast to codes
   struct Range {
     const std::byte* from = nullptr;
     std::int64_t elements = 0;
     std::int64_t* largest = nullptr;
+    std::byte* codes = nullptr;
   };
   std::vector<Range> ranges;  ///< of the weights, as far as this rank has them
   // load, store; cast and slice, without a number of bytes

@@ -23,9 +23,12 @@ class OperationRunner {
  private:
   void dispatch(const Operation& op, const BoundOperation& bound, Stream& stream);
   Communicator& summing_communicator(const Operation& op, const BoundOperation& bound);
-  void gather(const Operation& op, Stream& stream);
+  void gather(const Operation& op, const BoundOperation& bound, Stream& stream);
   void copy(const Operation& op, const BoundOperation& bound, Stream& stream);
   void find_magnitudes(const Operation& op, const BoundOperation& bound, Stream& stream);
+  /// Converts what an operation reads, at `from`, to the type of `made` at `to`: to codes with known magnitudes.
+  void convert(const Operation& op, const BoundOperation& bound, Stream& stream, const void* from, void* to, DType type,
+               std::int64_t elements);
   void cast(const Operation& op, const BoundOperation& bound, Stream& stream);
   void run_part(const Operation& op, const BoundOperation& bound, Stream& stream);
   void accumulate(const Operation& op, Stream& stream);

@@ -103,7 +103,7 @@ struct NormBackward {
 struct Fp8Arguments {
   std::int64_t rows = 0, columns = 0;
   Fp8 type = Fp8::e4m3;
-  ConstView input;          ///< [rows, columns]
+  ConstView input;          ///< [rows, columns]; of e4m3: codes, which stay what they are, with `largest`
   View output;              ///< [rows, columns] as KernelNeeds::packs_fp8 says; GPUs: may be empty if `turned` is not
   View turned;              ///< GPUs: [columns, rows], the same numbers transposed; may be empty
   float* factor = nullptr;  ///< stored, at an address that 16 divides; another number behind it is scratch

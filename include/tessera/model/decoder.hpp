@@ -29,6 +29,7 @@ struct PartBuffers {
   std::span<const void* const> parameters;  ///< in ModelParts::compute; null where backward does not read it
   /// Per tensor, may be empty: max |weight| of the linear in fp8 whose weight begins with it; null: not known.
   std::span<const float* const> magnitudes;
+  std::span<const bool> codes;  ///< per tensor, may be empty: the parameter is codes of e4m3, of known magnitude
   std::span<const void* const> constants;  ///< in the order of Part::constants
   std::span<void* const> gradients;        ///< in gradient_dtype
   std::span<const bool>

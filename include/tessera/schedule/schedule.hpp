@@ -111,6 +111,12 @@ struct StepSchedule {
     return role == SegmentRole::prefill ? generation_parts->prefill : generation_parts->decode;
   }
   bool is_offloaded(UnitId id) const { return offloaded_from && id >= offloaded_from && unit(id).trains; }
+  /// Returns the type of a unit's full parameters: codes of what linears read in fp8. Where full copies rest, that of a
+  /// unit that does not train is what was loaded.
+  DType gathered_type(UnitId id) const {
+    const bool is_made = unit(id).trains || life_of(policy) != ParameterLife::rest;
+    return unit(id).is_fp8 && is_made ? DType::e4m3 : policy.compute;
+  }
   /// Returns the most integers that any segment loads at once.
   std::int64_t most_input_integers() const {
     std::int64_t most = model.input_integers();

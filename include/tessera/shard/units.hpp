@@ -40,6 +40,7 @@ struct Unit {
   bool is_block = false;  ///< holds block tensors: counts in shard.limit_all_gathers and in prefetch distances
   bool trains = true;     ///< as all of its tensors do, or none. If not, only the parameters are kept of it
   std::vector<Fp8Weight> fp8_weights = {};  ///< ascending offsets
+  bool is_fp8 = false;                      ///< it has nothing else
 
   /// Elements of one member's share of a group of `members` ranks that divides the world.
   std::int64_t share(std::int64_t members) const { return padded / members; }
@@ -66,9 +67,10 @@ struct UnitLayout {
 /// elements (a remainder joins the unit before it); `model`: one unit. Except under `model`, vocabulary tables and the
 /// position table are separate units. Tensors of one unit all train, or none of them does: a block with adapters is two
 /// units, and the small one that trains counts in no limit. With `matrices_first` the
-/// matrices of blocks lie before a unit's other tensors.
+/// matrices of blocks lie before a unit's other tensors. With `fp8_apart` the weights of linears in fp8 are units of
+/// their own, and what is left of their blocks counts in no limit.
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
-                             bool matrices_first = false);
+                             bool matrices_first = false, bool fp8_apart = false);
 
 /// A run of elements of one tensor inside a slice of a flat parameter.
 struct TensorRun {

@@ -58,6 +58,37 @@ __device__ __forceinline__ unsigned codes_of(float low, float high) {
   return codes;
 }
 
+template <Fp8 Type>
+__device__ __forceinline__ float scale_of(unsigned largest) {
+  const float magnitude = __uint_as_float(largest);
+  return magnitude > 0 ? fminf(__fdiv_rn(largest_of(Type), magnitude), 0x1p126f) : 1.0f;
+}
+
+template <Fp8 Type, class Numbers>
+__device__ __forceinline__ unsigned four_codes(const Numbers& x, int first, float scale) {
+  const unsigned low = codes_of<Type>(__fmul_rn(x[first], scale), __fmul_rn(x[first + 1], scale));
+  return low | codes_of<Type>(__fmul_rn(x[first + 2], scale), __fmul_rn(x[first + 3], scale)) << 16;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    to_codes_kernel(const T* input, std::int64_t n, DType type, const unsigned* largest, std::uint8_t* codes) {
+  const float scale = scale_of<Fp8::e4m3>(*largest);
+  const std::int64_t first = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack, left = n - first;
+  if (left <= 0) return;
+  const StoredPack<T> pack = load_pack(input + first, left, true);
+  float x[kPack];
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) x[i] = rounded(pack[i], type);
+  const std::uint64_t low = four_codes<Fp8::e4m3>(x, 0, scale), high = four_codes<Fp8::e4m3>(x, 4, scale);
+  const std::uint64_t all = low | high << 32;
+  if (left >= kPack) {
+    *reinterpret_cast<std::uint64_t*>(codes + first) = all;
+  } else {
+    for (int i = 0; i < left; ++i) codes[first + i] = static_cast<std::uint8_t>(all >> 8 * i);
+  }
+}
+
 constexpr int kSide = 128;         ///< of a tile, numbers
 constexpr int kWords = kSide / 4;  ///< of a tile's row
 constexpr int kUnit = 16;          ///< codes that are loaded and stored together
@@ -71,6 +102,39 @@ __device__ __forceinline__ void transpose_bytes(unsigned (&x)[4]) {
   x[2] = __byte_perm(high01, high23, 0x5410), x[3] = __byte_perm(high01, high23, 0x7632);
 }
 
+/// Sixteen numbers of a row, and their codes.
+template <class T, Fp8 Type>
+struct RowUnit {
+  StoredPack<T> x[2];
+  __device__ __forceinline__ void load(const T* p, std::int64_t left, bool aligned) {
+    x[0] = load_pack(p, left, aligned), x[1] = load_pack(p + kPack, left - kPack, aligned);
+  }
+  __device__ __forceinline__ Bytes16 codes(float scale) const {
+    Bytes16 codes;
+#pragma unroll
+    for (int word = 0; word < 4; ++word) codes.word[word] = four_codes<Type>(x[word / 2], word % 2 * 4, scale);
+    return codes;
+  }
+};
+
+/// They are codes already.
+template <Fp8 Type>
+struct RowUnit<std::uint8_t, Type> {
+  Bytes16 all;
+  __device__ __forceinline__ void load(const std::uint8_t* p, std::int64_t left, bool aligned) {
+    all = Bytes16{};
+    if (aligned && left >= kUnit) {
+      all = load16(p);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kUnit; ++i) {
+        if (i < left) all.word[i / 4] |= static_cast<unsigned>(p[i]) << i % 4 * 8;
+      }
+    }
+  }
+  __device__ __forceinline__ Bytes16 codes(float) const { return all; }
+};
+
 /// A block makes a tile of 128 x 128. Its copy in shared memory is turned by a unit every 16 rows, so that threads that
 /// read down its columns do not meet in a bank. What is beyond the matrix becomes zeros.
 template <class T, Fp8 Type>
@@ -78,10 +142,8 @@ __global__ void __launch_bounds__(kThreads)
     to_fp8_kernel(Rows<const T> input, std::int64_t rows, std::int64_t columns, const unsigned* largest, float* factor,
                   Rows<std::uint8_t> output, Rows<std::uint8_t> turned, bool aligned) {
   constexpr int kEach = kSide * kUnits / static_cast<int>(kThreads);  // units of a thread
-  constexpr float kLargest = largest_of(Type);
   __shared__ __align__(16) unsigned tile[kSide * kWords];
-  const float magnitude = __uint_as_float(*largest);
-  const float scale = magnitude > 0 ? fminf(__fdiv_rn(kLargest, magnitude), 0x1p126f) : 1.0f;
+  const float scale = scale_of<Type>(*largest);
   if (blockIdx.x == 0 && threadIdx.x == 0)
     *factor = *largest < kInfinity ? __frcp_rn(scale) : __uint_as_float(0x7fc00000u);
   const auto across = static_cast<unsigned>((columns + kSide - 1) / kSide);
@@ -90,26 +152,18 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t end_row = (rows + kFp8Pad - 1) / kFp8Pad * kFp8Pad;
   const std::int64_t end_column = (columns + kFp8Pad - 1) / kFp8Pad * kFp8Pad;
 
-  StoredPack<T> x[kEach][2];
+  RowUnit<T, Type> x[kEach];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     const unsigned unit = i * kThreads + threadIdx.x;
     const std::int64_t row = first_row + unit / kUnits, column = first_column + unit % kUnits * kUnit;
     const std::int64_t left = row < rows ? columns - column : 0;
-    x[i][0] = load_pack(input.at(row, column), left, aligned);
-    x[i][1] = load_pack(input.at(row, column + kPack), left - kPack, aligned);
+    x[i].load(input.at(row, column), left, aligned);
   }
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     const unsigned unit = i * kThreads + threadIdx.x, tile_row = unit / kUnits;
-    Bytes16 codes;
-#pragma unroll
-    for (int word = 0; word < 4; ++word) {
-      const StoredPack<T>& from = x[i][word / 2];
-      const int j = word % 2 * 4;
-      const unsigned low = codes_of<Type>(__fmul_rn(from[j], scale), __fmul_rn(from[j + 1], scale));
-      codes.word[word] = low | codes_of<Type>(__fmul_rn(from[j + 2], scale), __fmul_rn(from[j + 3], scale)) << 16;
-    }
+    const Bytes16 codes = x[i].codes(scale);
     const std::int64_t row = first_row + tile_row, column = first_column + unit % kUnits * kUnit;
     if (output.data != nullptr && row < end_row && column < end_column) store16(output.at(row, column), codes);
     const unsigned place = (unit % kUnits + tile_row / kUnit) % kUnits;
@@ -152,15 +206,29 @@ void find_largest(cudaStream_t stream, const ConstView& input, std::int64_t rows
 
 template <Fp8 Type>
 void convert_to_fp8(cudaStream_t stream, const Fp8Arguments& a, const unsigned* largest) {
-  const std::int64_t tiles = ceil_div(a.rows, kSide) * ceil_div(a.columns, kSide);
-  with_float_type(a.input.dtype, [&]<class T>() {
+  const bool copies = a.output || a.turned;  // or is it the factor alone
+  const std::int64_t tiles = copies ? ceil_div(a.rows, kSide) * ceil_div(a.columns, kSide) : 1;
+  const auto convert = [&]<class T>() {
     launch(stream, blocks_for(tiles, 1), dim3(kThreads), 0, to_fp8_kernel<T, Type>, rows_of<T>(a.input), a.rows,
            a.columns, largest, a.factor, rows_of<std::uint8_t>(a.output), rows_of<std::uint8_t>(a.turned),
            is_aligned(a.input));
-  });
+  };
+  if (a.input.dtype == DType::e4m3)
+    convert.template operator()<std::uint8_t>();
+  else
+    with_float_type(a.input.dtype, convert);
 }
 
 }  // namespace
+
+void CudaKernels::to_codes(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
+                           const std::int64_t* largest, void* codes) {
+  with_float_type(dtype, [&]<class T>() {
+    launch(cuda_stream(stream), blocks_for(ceil_div(n, kPack), kThreads), dim3(kThreads), 0, to_codes_kernel<T>,
+           static_cast<const T*>(x), n, rounded_to, reinterpret_cast<const unsigned*>(largest),
+           static_cast<std::uint8_t*>(codes));
+  });
+}
 
 void CudaKernels::largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
                                     std::int64_t* largest) {

@@ -29,6 +29,8 @@ class CpuKernels final : public Kernels {
   void to_fp8(Stream& stream, const Fp8Arguments& a) override;
   void largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
                          std::int64_t* largest) override;
+  void to_codes(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
+                const std::int64_t* largest, void* codes) override;
   void linear_forward(Stream& stream, const LinearForward& a) override;
   void linear_backward(Stream& stream, const LinearBackward& a) override;
   void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,

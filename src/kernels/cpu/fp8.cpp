@@ -17,9 +17,10 @@ constexpr float kLargestScale = 0x1p126f;
 template <class F>
 void for_blocks(const VectorKernels& vector, const ConstView& row, std::int64_t columns, const F& f) {
   alignas(64) float x[kFp8Block];
+  const auto to_float = row.dtype == DType::e4m3 ? e4m3_numbers : vector.to_float[storage_index(row.dtype)];
   for (std::int64_t first = 0; first < columns; first += kFp8Block) {
     const std::int64_t n = std::min(kFp8Block, columns - first);
-    vector.to_float[storage_index(row.dtype)](row.at(0, first), x, n);
+    to_float(row.at(0, first), x, n);
     f(first, x, n);
   }
 }
@@ -31,6 +32,10 @@ std::uint8_t e4m3_code(float number) {
                                  ? static_cast<std::uint32_t>(std::abs(number) * 0x1p9f)
                                  : std::min((magnitude >> 20) - (120u << 3), 0x7fu);
   return static_cast<std::uint8_t>((bits >> 24 & 0x80u) | code);
+}
+
+float scale_of(Fp8 type, float largest) {
+  return largest > 0 ? std::min(largest_of(type) / largest, kLargestScale) : 1.0f;
 }
 
 float e4m3_number(std::uint8_t code) {
@@ -93,15 +98,33 @@ void CpuKernels::largest_magnitude(Stream&, const void* x, DType dtype, std::int
   }
 }
 
+void CpuKernels::to_codes(Stream&, const void* x, DType dtype, std::int64_t n, DType rounded_to,
+                          const std::int64_t* largest, void* codes) {
+  const float scale = scale_of(Fp8::e4m3, std::bit_cast<float>(static_cast<std::uint32_t>(*largest)));
+  const Tiling tiles = Tiling::of_size(n, 16 * kFp8Block);
+  pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
+    const Tile tile = tiles[task];
+    alignas(64) std::byte rounded[kFp8Block * sizeof(float)];
+    const ConstView from{static_cast<const std::byte*>(x) + tile.begin * size_of(dtype), dtype, tile.size()};
+    for_blocks(vector_, from, tile.size(), [&](std::int64_t column, float* block, std::int64_t length) {
+      vector_.from_float[storage_index(rounded_to)](block, rounded, length);
+      vector_.to_float[storage_index(rounded_to)](rounded, block, length);
+      for (std::int64_t i = 0; i < length; ++i) block[i] = round_to_fp8(Fp8::e4m3, block[i] * scale);
+      e4m3_codes(block, static_cast<std::byte*>(codes) + tile.begin + column, length);
+    });
+  });
+}
+
 void CpuKernels::to_fp8(Stream&, const Fp8Arguments& a) {
   const Tiling tiles = Tiling::of_size(a.rows, 16);
   const float magnitude = a.largest != nullptr ? *a.largest : largest_in(a);
-  const float scale = magnitude > 0 ? std::min(largest_of(a.type) / magnitude, kLargestScale) : 1.0f;
+  const float scale = scale_of(a.type, magnitude);
+  const bool is_code = a.input.dtype == DType::e4m3;
   *a.factor = std::isfinite(magnitude) ? 1.0f / scale : std::numeric_limits<float>::quiet_NaN();
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
     for (std::int64_t row = tiles[task].begin; row < tiles[task].end; ++row) {
       for_blocks(vector_, a.input.rows_from(row), a.columns, [&](std::int64_t column, float* x, std::int64_t n) {
-        for (std::int64_t i = 0; i < n; ++i) x[i] = round_to_fp8(a.type, x[i] * scale);
+        for (std::int64_t i = 0; !is_code && i < n; ++i) x[i] = round_to_fp8(a.type, x[i] * scale);
         vector_.from_float[storage_index(a.output.dtype)](x, a.output.at(row, column), n);
       });
     }

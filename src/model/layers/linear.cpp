@@ -87,7 +87,9 @@ void take_to_fp8(const LayerCall& call, std::size_t piece, std::initializer_list
       };
       Fp8Arguments a{o.rows, o.columns, o.type, o.from, {}, {}};
       a.largest = o.largest;
-      if (o.lies || !packs) a.output = copy(o.rows, o.columns);
+      // Codes without gaps are read where they lie.
+      const bool in_place = packs && o.from.dtype == dtype_of(o.type) && (o.rows | o.columns) % kFp8Pad == 0;
+      if ((o.lies && !in_place) || !packs) a.output = copy(o.rows, o.columns);
       if (o.turned && packs) a.turned = o.saved ? o.saved->codes : copy(o.columns, o.rows);
       a.factor = o.saved ? o.saved->factor : scratch.take<float>(2);
       f(o, a);
@@ -103,7 +105,7 @@ void take_to_fp8(const LayerCall& call, std::size_t piece, std::initializer_list
       if (o.is_there) std::swap(from, to);
       call.kernels.cast(call.stream, from.data, from.dtype, to.data, to.dtype, o.rows * o.columns);
     }
-    *o.to = {a.output, a.turned, a.factor};
+    *o.to = {a.output || !o.lies ? ConstView(a.output) : o.from, a.turned, a.factor};
   });
 }
 

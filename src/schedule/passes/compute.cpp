@@ -128,7 +128,7 @@ void Compute::note_savings(const GatherPlan& plan) {
   const Group sharded = rules_of(w_.policy().strategy).state;
   const auto note = [&](UnitId unit, const char* why, Group group, std::int64_t times) {
     const std::int64_t padded = s.unit(unit).padded;
-    const std::int64_t bytes = w_.wire_bytes(padded, s.policy.compute, group) * times;
+    const std::int64_t bytes = w_.wire_bytes(padded, s.gathered_type(unit), group) * times;
     const std::string name = fmt::format("{}: {}", s.unit(unit).name, why);
     if (bytes > 0) w_.add_saving(name, bytes);
     if (s.policy.offload == Offload::params && s.is_offloaded(unit) && group != Group::sub)

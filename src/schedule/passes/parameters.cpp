@@ -11,13 +11,12 @@ Parameters::Parameters(Writer& writer)
   const StrategyRules& rules = rules_of(policy.strategy);
   sharded_ = {s.grid.larger_than_one({rules.state}), {}, DType::fp32};
   loaded_ = {sharded_.shard, {}, policy.compute};
-  full_ = {{}, {}, policy.compute};
-  sliced_ = {s.grid.larger_than_one({Group::sub}), {}, policy.compute};
   const ParameterLife life = life_of(policy);
   for (const UnitId unit : s.layout.units.ids()) {
     OfUnit of;
     of.offloaded = s.is_offloaded(unit);
     of.rests = of.offloaded ? loaded_ : sharded_;
+    of.full = {{}, {}, s.gathered_type(unit)};
     if (!s.unit(unit).trains) add_parameters(of, unit);
     Value value;
     value.unit = unit;
@@ -53,7 +52,7 @@ Value Parameters::full_copy(UnitId unit) const {
   value.kind = ValueKind::parameter;
   value.unit = unit;
   value.elements = w_.schedule().unit(unit).padded;
-  value.placement = full_;
+  value.placement = {{}, {}, w_.schedule().gathered_type(unit)};
   return value;
 }
 
@@ -102,7 +101,7 @@ void Parameters::add_state(OfUnit& of, const Value& slice) {
 /// stay.
 void Parameters::add_parameters(OfUnit& of, UnitId unit) {
   const StepSchedule& s = w_.schedule();
-  of.rests = life_of(s.policy) == ParameterLife::rest ? full_ : loaded_;
+  of.rests = life_of(s.policy) == ParameterLife::rest ? of.full : loaded_;
   Value value = full_copy(unit);
   if (!of.rests.shard.empty()) value.elements = s.unit(unit).share(s.grid.size(rules_of(s.policy.strategy).state));
   value.placement = of.rests;
@@ -120,7 +119,7 @@ void Parameters::gather(UnitId unit, std::vector<Edge> after, CopyUse use) {
 void Parameters::gather_from(ValueId value, std::vector<Edge> after, CopyUse use) {
   const UnitId unit = w_.value(value).unit;
   OfUnit& of = units_[unit];
-  for (const Redistribution& step : redistribute(w_.value(value).placement, full_)) {
+  for (const Redistribution& step : redistribute(w_.value(value).placement, of.full)) {
     Value result = w_.redistributed(value, step);
     result.kind = ValueKind::parameter;
     of.gathered = of.for_ever;
@@ -130,13 +129,17 @@ void Parameters::gather_from(ValueId value, std::vector<Edge> after, CopyUse use
       of.gathered = w_.add(local("full " + w_.schedule().unit(unit).name, Category::gathered_units, RegionKind::shared),
                            result.bytes());
     }
-    value = w_.emit_collective(value, step, Queue::gather, std::move(result), of.gathered, std::move(after));
+    const bool makes_codes = result.dtype() != w_.value(value).dtype() && result.dtype() == DType::e4m3;
+    value = w_.emit_collective(value, step, Queue::gather, std::move(result), of.gathered, std::move(after),
+                               makes_codes ? magnitudes(unit) : ValueId());
   }
 }
 
 OperationId Parameters::slice(UnitId unit) {
-  const ValueId whole = full(unit);
-  const Redistribution step = redistribute(full_, sliced_).at(0);
+  const ValueId whole = this->full(unit);
+  const Placement& full = units_[unit].full;
+  const Redistribution step =
+      redistribute(full, {w_.schedule().grid.larger_than_one({Group::sub}), {}, full.dtype}).at(0);
   Operation op = operation_of(OperationKind::slice, Queue::compute, unit);
   op.group = step.group;
   op.reads = {whole};
@@ -174,7 +177,7 @@ void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped, ValueId 
   }
   const StorageId copy = of.for_ever ? of.for_ever : of.for_next;
   ValueId written;
-  if (copy && full_.dtype != sharded_.dtype) {
+  if (copy && of.full.dtype == loaded_.dtype && loaded_.dtype != sharded_.dtype) {
     // The update has the new parameters at hand, so it also writes their cast to this rank's slice of the full copy.
     Value slice = w_.value(master(unit));
     slice.kind = ValueKind::parameter;

@@ -54,7 +54,7 @@ class Parameters {
     StorageId gathered;              ///< the latest copy of a segment
     StorageId slice;                 ///< the slice of it that stays in that segment
     StorageId magnitudes;            ///< of weights in fp8
-    Placement rests;                 ///< of what a gather reads
+    Placement rests, full;           ///< of what a gather reads, and of what compute reads
     bool offloaded = false;
     bool shard_rests = false;
   };
@@ -75,7 +75,7 @@ class Parameters {
   /// Returns the value that a gather reads.
   ValueId source(UnitId unit) { return units_[unit].shard ? w_.current(units_[unit].shard) : master(unit); }
   /// Returns whether compute reads the same value that a gather would read.
-  bool is_full(const OfUnit& of) const { return redistribute(of.rests, full_).empty(); }
+  bool is_full(const OfUnit& of) const { return redistribute(of.rests, of.full).empty(); }
   /// Returns whether a unit's shard is loaded each time it is gathered.
   bool is_loaded_to_gather(const OfUnit& of) const { return of.offloaded && w_.policy().offload == Offload::params; }
 
@@ -96,9 +96,8 @@ class Parameters {
   ValueId write_bucket(Operation& op, StorageId storage, const Placement& placement);
 
   Writer& w_;
-  Placement sharded_, full_;
+  Placement sharded_;
   Placement loaded_;  ///< of a slice in the compute type: an offloaded unit's on the device, or an update's copy
-  Placement sliced_;  ///< of the slices that stay after forward
   IndexedVector<UnitId, OfUnit> units_;
   std::vector<UnitId> carried_;
   BucketBuffers parameter_buffers_;

@@ -32,6 +32,14 @@ void Interpreter::load_magnitudes(const Operation& op) {
   write(op.writes[0], *source);
 }
 
+bool Interpreter::need_codes(const Operation& op, const State& source) {
+  if (schedule_.value(op.writes[0]).dtype() != DType::e4m3 || source.type.dtype() == DType::e4m3) return false;
+  const State* state = find_read(op, ValueKind::magnitudes, source.type.unit);
+  demand(state != nullptr && state->type.placement.partial.empty() && state->version == source.version,
+         "makes codes without the largest magnitudes of what it reads");
+  return true;
+}
+
 void Interpreter::need_magnitudes(const Operation& op, UnitId unit) {
   if (!schedule_.trains() || schedule_.unit(unit).fp8_weights.empty()) return;
   const State* state = find_read(op, ValueKind::magnitudes, unit);

@@ -218,9 +218,11 @@ void Interpreter::execute(OperationId id) {
 }
 
 void Interpreter::gather(const Operation& op) {
-  if (op.reads.size() != 1 || op.writes.size() != 1) return complain("a gather reads one value and writes one");
+  if (op.reads.empty() || op.writes.size() != 1) return complain("a gather reads one value and writes one");
   const State* source = read(op.reads[0]);
   if (source == nullptr) return;
+  if (const bool makes_codes = need_codes(op, *source); op.reads.size() != (makes_codes ? 2 : 1))
+    return complain("a gather reads one value, and the magnitudes of what it makes codes of");
   demand(source->advanced == 0, "gathers a slice that is updated in part");
   State full = *source;
   const Value& out = schedule_.value(op.writes[0]);
@@ -241,8 +243,8 @@ void Interpreter::gather(const Operation& op) {
       source->type.kind == ValueKind::parameter && schedule_.storage_of(op.reads[0]).bytes > source->type.bytes();
   demand(in_place == lies_in_place, "gathers a slice from where it does not lie");
   if (source->type.kind == ValueKind::master || rests) {
-    demand(out.kind == ValueKind::parameter && out.dtype() == schedule_.policy.compute,
-           "a gathered master is a parameter in the compute type");
+    demand(out.kind == ValueKind::parameter && out.dtype() == schedule_.gathered_type(out.unit),
+           "a gathered master is a parameter in the type that compute reads");
   } else {
     demand(source->type.kind == ValueKind::gradient && source->type.placement.partial.empty(),
            "only masters and finished gradients are gathered");
@@ -264,7 +266,7 @@ void Interpreter::need_parameters(const Operation& op, const Part& part) {
     demand(state->type.placement.shard.empty(),
            fmt::format("{} reads a slice of {}", part.name, schedule_.unit(unit).name));
     demand(state->advanced == 0, fmt::format("{} reads {}, updated in part", part.name, schedule_.unit(unit).name));
-    demand(state->type.dtype() == schedule_.policy.compute,
+    demand(state->type.dtype() == schedule_.gathered_type(unit),
            fmt::format("{} reads {} in another type than it computes in", part.name, schedule_.unit(unit).name));
     demand(state->version == version_of(unit), fmt::format("{} reads {} of version {} in step {}", part.name,
                                                            schedule_.unit(unit).name, state->version, step_));

@@ -97,6 +97,8 @@ class Interpreter {
   std::int64_t directions_of(UnitId unit) const;
   void orthogonalize(const Operation& op);
   void find_magnitudes(const Operation& op);
+  /// Returns whether an operation makes codes of what it reads, and demands the magnitudes of that.
+  bool need_codes(const Operation& op, const State& source);
   /// Copies magnitudes to the device.
   void load_magnitudes(const Operation& op);
   /// Demands that an exchange moves each element of a unit's matrices once, between its slice and its owner.

@@ -55,7 +55,7 @@ struct SegmentFacts {
     const Value& made = schedule.value(op.writes[0]);
     const bool in_part = made.first >= 0 || (!op.reads.empty() && schedule.value(op.reads[0]).first >= 0);
     return made.kind == ValueKind::parameter && made.placement.shard.empty() && !in_part &&
-           !schedule.storage(made.storage).always_live;
+           made.dtype() == schedule.gathered_type(made.unit) && !schedule.storage(made.storage).always_live;
   }
 
   /// Returns the compute operation before `id`, if any.

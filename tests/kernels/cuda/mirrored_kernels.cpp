@@ -169,6 +169,13 @@ class MirroredKernels final : public Kernels {
     kernels_.largest_magnitude(stream, x, dtype, n, rounded_to, largest);
     m.finish();
   }
+  void to_codes(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
+                const std::int64_t* largest, void* codes) override {
+    Mirror m(device_, stream);
+    x = m.read(x, n * size_of(dtype)), largest = m.read(largest, sizeof *largest), codes = m.write(codes, n);
+    kernels_.to_codes(stream, x, dtype, n, rounded_to, largest, codes);
+    m.finish();
+  }
   void linear_forward(Stream& stream, const LinearForward& arguments) override {
     Mirror m(device_, stream);
     LinearForward a = arguments;
