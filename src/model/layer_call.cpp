@@ -99,6 +99,18 @@ PartialSums LayerCall::residual_gradient_sums() const {
   return {static_cast<float*>(gradient.at(0, model.gradient_sums_offset())), model.gradient_sum_rows};
 }
 
+float* LayerCall::residual_gradient_largest() const {
+  if (!model.measures_gradient) return nullptr;
+  const View gradient{buffers.residual_gradient, model.compute, model.architecture.width};
+  return static_cast<float*>(gradient.at(0, model.gradient_largest_offset()));
+}
+
+float* LayerCall::restart_residual_gradient_largest() const {
+  float* const largest = residual_gradient_largest();
+  if (largest != nullptr) kernels.fill_zero(stream, largest, sizeof *largest);
+  return largest;
+}
+
 ConstView LayerCall::parameter(std::int32_t place, std::int64_t columns) const {
   if (place < 0) return {};
   const auto at = static_cast<std::size_t>(place);

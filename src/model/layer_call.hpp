@@ -95,6 +95,10 @@ struct LayerCall : PartCall {
   void start_maxima() const;
   /// Returns the partial sums of the residual gradient; empty if the model has none.
   PartialSums residual_gradient_sums() const;
+  /// Returns where its largest magnitude is; null if nobody finds it.
+  float* residual_gradient_largest() const;
+  /// Returns the same for the layer that finishes the residual gradient, after it has become 0.
+  float* restart_residual_gradient_largest() const;
   /// Returns scratch for d output with the mask of dropout.
   void* masked_gradient() const {
     return scratch.piece(2 * part.matrices.size(), [&] { return model.residual_elements() * size_of(model.compute); });

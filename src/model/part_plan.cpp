@@ -39,8 +39,8 @@ void find_gradient_inputs(const ModelParts& model, Part& part) {
 
 /// Decides whose largest magnitudes are found by those who make them, where linears in fp8 read the whole matrix: what
 /// norms, gates and GELU make, and the gradients that norms and gates make. A library's GELU, which makes what is kept,
-/// finds none.
-void find_measured(const ModelParts& model, Part& part) {
+/// finds none. The residual gradient is read as it is where no dropout comes between.
+void find_measured(ModelParts& model, Part& part) {
   const auto linear_has = [&](const MatrixSlice& slice, auto Layer::*side) {
     const bool is_whole = slice.offset == 0 && slice.stride == part.matrices[slice.matrix].columns;
     return is_whole && std::ranges::any_of(
@@ -48,6 +48,8 @@ void find_measured(const ModelParts& model, Part& part) {
   };
   for (const Layer& layer : part.layers) {
     if (layer.outputs.empty()) continue;  // the head
+    model.measures_gradient |=
+        layer.is_fp8 && layer.outputs[0].matrix == kPartOutput && model.architecture.dropout == 0 && !model.generates();
     const bool is_maker = layer.kind == LayerKind::norm || layer.kind == LayerKind::glu;
     const bool has_gelu = layer.kind == LayerKind::linear && layer.outputs.size() > 1;
     const MatrixSlice& made = layer.outputs[has_gelu ? 1 : 0];
@@ -185,8 +187,8 @@ void plan_parts(ModelParts& model) {
   const auto trains = [&](TensorId id) { return model.tensors[id].trains; };
   const auto first = model.parts.begin() + model.first_trained().number();
   std::for_each(first, model.parts.end(), [&](Part& part) { find_gradient_inputs(model, part); });
+  for (Part& part : model.parts) find_measured(model, part);
   for (Part& part : model.parts) {
-    find_measured(model, part);
     place_matrices(model, part);
     part.backward_turns = backward_turns(part);
     // Parts of equal layers cost the same.

@@ -153,9 +153,13 @@ std::int64_t ModelParts::training_flops() const {
 
 std::int64_t ModelParts::gradient_sums_offset() const { return round_up(residual_elements(), 64); }
 
-std::int64_t ModelParts::residual_gradient_elements() const {
-  if (gradient_sum_rows == 0) return residual_elements();
+std::int64_t ModelParts::gradient_largest_offset() const {
   return gradient_sums_offset() + gradient_sum_rows * architecture.width * size_of(DType::fp32) / size_of(compute);
+}
+
+std::int64_t ModelParts::residual_gradient_elements() const {
+  if (gradient_sum_rows == 0 && !measures_gradient) return residual_elements();
+  return gradient_largest_offset() + (measures_gradient ? size_of(DType::fp32) / size_of(compute) : 0);
 }
 
 }  // namespace tessera

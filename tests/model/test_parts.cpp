@@ -124,12 +124,15 @@ TEST_CASE("what linears in fp8 alone read in backward is saved as their codes", 
 
 TEST_CASE("norms, gates and GELU measure what linears in fp8 read as a whole", "[parts]") {
   using Names = std::set<std::string>;
-  const auto measured = [](Family family, std::int64_t heads, PartChoices choices) {
+  const auto declared = [](Family family, std::int64_t heads, const PartChoices& choices, double dropout = 0) {
     const bool is_gpt2 = family == Family::gpt2;
     Architecture a = preset(is_gpt2 ? "nano" : family == Family::qwen3 ? "qwen3-0.6b" : "gemma3-1b");
     a.layers = 1, a.heads = heads, a.kv_heads = is_gpt2 ? heads : 1, a.head_dim = is_gpt2 ? 0 : 8;
-    a.width = 24, a.ffn_width = 48, a.vocab = 67;
-    const ModelParts m = declare_parts(a, 2, 8, DType::bf16, DType::fp32, DeviceKind::cuda, choices);
+    a.width = 24, a.ffn_width = 48, a.vocab = 67, a.dropout = dropout;
+    return declare_parts(a, 2, 8, DType::bf16, DType::fp32, DeviceKind::cuda, choices);
+  };
+  const auto measured = [&](Family family, std::int64_t heads, const PartChoices& choices) {
+    const ModelParts m = declared(family, heads, choices);
     std::pair<Names, Names> found;
     for (const Part& part : m.parts) {
       for (const Matrix& matrix : part.matrices) {
@@ -149,6 +152,15 @@ TEST_CASE("norms, gates and GELU measure what linears in fp8 read as a whole", "
   CHECK(measured(Family::gemma3, 3, fp8) == std::pair(made, Names{"branch", "gate", "up"}));
   CHECK(measured(Family::qwen3, 3, {}) == std::pair(Names(), Names()));
   CHECK(measured(Family::qwen3, 3, {.fp8 = Fp8Linears{25}}) == std::pair(Names(), Names()));
+  // The residual gradient, too, where a linear reads it as the next norm has left it.
+  const ModelParts sums = declared(Family::gpt2, 3, fp8), qwen3 = declared(Family::qwen3, 3, fp8);
+  CHECK((sums.measures_gradient && qwen3.measures_gradient));
+  CHECK(sums.gradient_largest_offset() == sums.gradient_sums_offset() + 2 * sums.gradient_sum_rows * 24);
+  CHECK(sums.residual_gradient_elements() == sums.gradient_largest_offset() + 2);
+  CHECK((qwen3.gradient_largest_offset() == 384 && qwen3.residual_gradient_elements() == 386));
+  CHECK_FALSE(declared(Family::gpt2, 3, fp8, 0.1).measures_gradient);
+  CHECK_FALSE(declared(Family::gemma3, 3, fp8).measures_gradient);
+  CHECK_FALSE(declared(Family::qwen3, 3, {}).measures_gradient);
 }
 
 TEST_CASE("borders follow from positions, and empty documents fill the rest", "[parts]") {

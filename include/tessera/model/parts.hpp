@@ -108,6 +108,8 @@ struct ModelParts {
   /// Rows of PartialSums [rows, width] behind the residual gradient. The norm whose backward finishes that gradient
   /// makes them, and the bias of the projection in front of the norm takes its gradient from them. 0: there are none.
   std::int64_t gradient_sum_rows = 0;
+  /// Its largest magnitude follows, which that norm finds for the projection in front of it: that multiplies in fp8.
+  bool measures_gradient = false;
   /// Generation: positions that each sequence may have, and the most tokens that one call takes of it. 0: training and
   /// evaluation.
   std::int64_t cache = 0, chunk = 0;
@@ -121,6 +123,8 @@ struct ModelParts {
   std::int64_t residual_gradient_elements() const;
   /// Returns the elements in front of the partial sums.
   std::int64_t gradient_sums_offset() const;
+  /// Returns the elements in front of the largest magnitude.
+  std::int64_t gradient_largest_offset() const;
   bool generates() const { return cache > 0; }
   /// Returns the elements of an attention part's cache: [batch, Layer::cache, kv_heads * head_width] of keys, then of
   /// values. 0: the part has none.

@@ -22,6 +22,7 @@ void run(const LayerCall& call, bool trains) {
   if (trains) {
     h.input_gradient = call.gradient(layer.inputs[0]);
     h.input_gradient_sums = call.residual_gradient_sums();
+    h.gradient_largest = call.restart_residual_gradient_largest();
     h.gain_gradient = call.parameter_gradient(layer.weight, layer.in);
     h.bias_gradient = call.parameter_gradient(layer.bias, layer.in);
     h.table_gradient = call.parameter_gradient(layer.table, layer.in);

@@ -37,6 +37,7 @@ void norm_backward(const LayerCall& call, BackwardTurn::Half) {
   n.input_gradient = call.gradient(layer.inputs[0]), n.gradient_largest = call.largest_of_gradient(layer.inputs[0]);
   if (layer.inputs[0].matrix == kPartInput) {
     n.input_gradient_sums = call.residual_gradient_sums();
+    n.gradient_largest = call.restart_residual_gradient_largest();
     n.input_adds = true;
     if (call.matrix_of(layer.outputs[0]).feeds_gradient)
       n.normalized = call.view(layer.outputs[0]), n.normalized_largest = call.largest(layer.outputs[0]);
