@@ -129,9 +129,6 @@ void OperationRunner::convert(const Operation& op, const BoundOperation& bound, 
   if (type != DType::e4m3) return kernels.cast(stream, from, from_type, to, type, elements);
   // Codes move as words: slices are multiples of 64 elements.
   if (from_type == type) return kernels.cast(stream, from, DType::fp32, to, DType::fp32, elements / 4);
-  std::int64_t made = 0;
-  for (const BoundOperation::Range& range : bound.ranges) made += range.elements;
-  if (made < elements) kernels.fill_zero(stream, to, elements);  // padding
   for (const BoundOperation::Range& range : bound.ranges)
     kernels.to_codes(stream, range.from, from_type, range.elements, schedule_.policy.compute, range.largest,
                      range.codes);

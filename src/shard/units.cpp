@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <ranges>
+#include <utility>
 
 #include "tessera/base/math.hpp"
 
@@ -175,7 +177,13 @@ void note_fp8_weights(const ModelParts& model, UnitLayout& layout) {
       weights.push_back({tensor, layout.offset_of[tensor], layer.in * layer.out});
     }
   }
-  for (Unit& unit : layout.units) std::ranges::sort(unit.fp8_weights, {}, &Fp8Weight::offset);
+  for (Unit& unit : layout.units) {
+    std::ranges::sort(unit.fp8_weights, {}, &Fp8Weight::offset);
+    if (!unit.is_fp8) continue;
+    std::int64_t end = unit.padded;
+    for (Fp8Weight& weight : unit.fp8_weights | std::views::reverse)
+      weight.elements = std::exchange(end, weight.offset) - weight.offset;
+  }
 }
 
 }  // namespace

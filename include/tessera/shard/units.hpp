@@ -26,9 +26,9 @@ struct TensorPlace {
 
 /// The weight of a linear in fp8: tensors that lie end to end, and have one scale.
 struct Fp8Weight {
-  TensorId tensor;          ///< the first one
-  std::int64_t offset = 0;  ///< elements, in its unit
-  std::int64_t elements = 0;
+  TensorId tensor;            ///< the first one
+  std::int64_t offset = 0;    ///< elements, in its unit
+  std::int64_t elements = 0;  ///< in a unit of nothing else, with the padding up to the next one
 };
 
 struct Unit {
