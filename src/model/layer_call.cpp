@@ -31,6 +31,7 @@ SavedFp8::SavedFp8(ScratchLayout& memory, const ModelParts& model, const Matrix&
   if (kernel_needs(model.device).packs_fp8())
     rows = round_up(matrix.columns, kFp8Pad), columns = round_up(matrix.rows, kFp8Pad);
   codes = {memory.take_matrix(rows, columns, DType::e4m3), DType::e4m3, columns};
+  numbers = rows * columns;
   factor = memory.take<float>(2);
 }
 

@@ -45,6 +45,7 @@ class PartScratch {
 struct SavedFp8 {
   SavedFp8(ScratchLayout& memory, const ModelParts& model, const Matrix& matrix);
   View codes;
+  std::int64_t numbers;  ///< codes
   float* factor;
 };
 

@@ -79,11 +79,14 @@ void place_matrices(const ModelParts& model, Part& part) {
     m.is_for_output = m.place == Place::scratch || m.place == Place::output;
     if (m.place != Place::saved) continue;
     m.slot = static_cast<std::int32_t>(part.saved.size());
-    part.saved.push_back({m.name, m.dtype, checked_multiply(m.rows, m.columns)});
+    const std::int64_t numbers = checked_multiply(m.rows, m.columns);
+    part.saved.push_back({m.name, m.dtype, numbers, numbers});
     const std::int64_t in_fp8 = trained_readers(model, part, id, true);
     if (m.again == Again::never || in_fp8 == 0 || in_fp8 < trained_readers(model, part, id, false)) continue;
     m.place = Place::scratch;
-    part.saved.back().dtype = DType::e4m3, part.saved.back().elements = scratch_bytes_of<SavedFp8>(model, m);
+    ScratchLayout memory;
+    const SavedFp8 copy(memory, model, m);
+    part.saved.back() = {m.name, DType::e4m3, memory.used(), copy.numbers};
   }
   for (auto layer = part.layers.rbegin(); layer != part.layers.rend(); ++layer) {
     const auto is_for_output = [&](const MatrixSlice& s) { return part.matrices[s.matrix].is_for_output; };

@@ -26,4 +26,10 @@ std::vector<MadeValue> made_values(const StepSchedule& schedule, SegmentId segme
   return made;
 }
 
+std::int64_t numbers_of(const StepSchedule& schedule, const Value& value) {
+  if (value.kind == ValueKind::activation_gradient) return schedule.model.residual_elements();
+  if (value.kind != ValueKind::saved) return value.elements;
+  return schedule.part(value.part).saved[static_cast<std::size_t>(value.slot)].numbers;
+}
+
 }  // namespace tessera

@@ -27,7 +27,8 @@ class Flipper {
     const auto i = static_cast<std::size_t>(d.below(std::ssize(made)));
     targets_ = {made[i], schedule.fresh ? made_values(schedule, schedule.fresh)[i] : made[i]};
     const Value& value = schedule.value(made[i].value);
-    byte_ = d.below(4) == 0 ? value.bytes() - 1 : d.below(value.bytes());  // the last one may be in half a word
+    const std::int64_t bytes = numbers_of(schedule, value) * size_of(value.dtype());
+    byte_ = d.below(4) == 0 ? bytes - 1 : d.below(bytes);  // the last one may be in half a word
     bit_ = static_cast<int>(d.below(8));
     fault_.where = fmt::format("{} makes other bits in {}", describe_operation(schedule, made[i].operation),
                                name_of_value(schedule, made[i].value));

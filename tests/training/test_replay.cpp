@@ -17,6 +17,11 @@ Drawn replayed(std::uint64_t seed, std::int64_t world) {
   drawn.options.run.replay_every = 1;
   drawn.options.train.micro_batch = 1 + static_cast<std::int64_t>(seed % 2);  // 1: an odd number of elements
   drawn.options.model.dropout = seed % 4 == 1 ? 0.1 : 0.0;
+  if (seed % 3 == 0) {  // activations are kept as codes, with gaps behind them
+    drawn.options.precision.linear = LinearPrecision::fp8;
+    drawn.options.precision.fp8_smallest = 0;
+    drawn.options.memory.keep_activated = Tristate::yes;
+  }
   return drawn;
 }
 

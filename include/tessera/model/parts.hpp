@@ -53,6 +53,7 @@ struct SavedTensor {
   std::string name;           ///< "qkv"
   DType dtype = DType::fp32;  ///< e4m3: codes, and behind them their factor
   std::int64_t elements = 0;
+  std::int64_t numbers = 0;  ///< of the elements: what is behind codes is none of them
 };
 
 /// Constants that parts read: computed once on the host (model/initialize.hpp), equal on every rank.

@@ -17,4 +17,8 @@ struct MadeValue {
 /// values saved for backward, and the gradient of each unit, once the last part has added to it.
 std::vector<MadeValue> made_values(const StepSchedule& schedule, SegmentId segment);
 
+/// Returns how many of a value's elements are numbers of its type, which an operation has written. Behind them there
+/// may be gaps, which nobody writes, and what goes with them, as the factor of codes or the sums of a gradient.
+std::int64_t numbers_of(const StepSchedule& schedule, const Value& value);
+
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tessera/schedule/made_values.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {
@@ -34,6 +35,8 @@ std::pair<std::int64_t, const char*> first_bad(const std::vector<std::byte>& byt
       return first_bad<std::uint16_t>(bytes, 0x7f80, 0x007f);
     case DType::fp16:
       return first_bad<std::uint16_t>(bytes, 0x7c00, 0x03ff);
+    case DType::e4m3:
+      return first_bad<std::uint8_t>(bytes, 0x7f, 0x7f);
     default:
       return {-1, ""};
   }
@@ -63,7 +66,7 @@ void NanSearch::look(OperationId id) {
 
 void NanSearch::look_at(OperationId id, ValueId value) {
   const Value& made = schedule_.value(value);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(made.bytes()));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(numbers_of(schedule_, made) * size_of(made.dtype())));
   resources_.device->copy(bytes.data(), resources_.address(made.storage), std::ssize(bytes));
   const auto [element, what] = first_bad(bytes, made.dtype());
   if (element < 0) return;

@@ -30,7 +30,8 @@ void Replay::look(OperationId id) {
     const Value& value = schedule_.value(one->value);
     const std::byte* const data = resources_.address(value.storage);
     constexpr std::int64_t kWord = 4;
-    const std::int64_t words = value.bytes() / kWord, rest = value.bytes() % kWord;
+    const std::int64_t bytes = numbers_of(schedule_, value) * size_of(value.dtype());
+    const std::int64_t words = bytes / kWord, rest = bytes % kWord;
     std::uint64_t* const sum = sums + (one - made.begin());
     resources_.compute->kernels(Queue::compute).checksum(*stream_, data, words, 0, sum);
     if (rest == 0) continue;
