@@ -71,8 +71,9 @@ OffloadAccount offload_account(const StepSchedule& schedule) {
     if (schedule.unit(unit).trains) account.of += share;
     if (!schedule.is_offloaded(unit)) continue;
     account.elements += share;
-    // A copy in the compute type stays on the device for gathers; it does so anyway where full parameters always stay.
-    const bool stays_anyhow = rules.life == ParameterLife::rest && (is_cast || ranks > 1);
+    // A copy in the compute type stays on the device for gathers, but not beside full parameters that always stay.
+    const bool is_made = schedule.gathered_type(unit) != DType::fp32 || ranks > 1;
+    const bool stays_anyhow = rules.life == ParameterLife::rest && is_made;
     const bool loaded_to_gather = schedule.policy.offload == Offload::params;
     account.on_host += share * (state + (loaded_to_gather && is_cast ? compute : 0));
     account.off_device += share * (state - (loaded_to_gather || stays_anyhow ? 0 : compute));

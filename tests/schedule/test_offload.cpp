@@ -24,6 +24,7 @@ struct Case {
   double fraction = 1;
   std::int64_t bucket = 64;
   bool snapshot = false;
+  bool in_fp8 = false;
 };
 
 StepSchedule schedule_of_case(const Case& c) {
@@ -38,7 +39,9 @@ StepSchedule schedule_of_case(const Case& c) {
   ToyShape shape;
   shape.compute = c.compute;
   const std::int64_t group = rules_of(c.strategy).is_hybrid() && c.world > 1 ? 2 : 0;
-  return build_schedule(toy_model(shape), grid_for(c.strategy, c.world, c.world, group), policy);
+  ModelParts model = toy_model(shape);
+  if (c.in_fp8) model = in_fp8(std::move(model)), policy.fp8 = Fp8Linears{};
+  return build_schedule(model, grid_for(c.strategy, c.world, c.world, group), policy);
 }
 
 template <class F>
@@ -48,9 +51,13 @@ void for_each_case(F&& f) {
       for (const DType compute : {DType::fp32, DType::bf16}) {
         for (const Offload offload : {Offload::optimizer, Offload::params}) {
           if (offload == Offload::params && rules.life == ParameterLife::rest) continue;
-          const Case c{rules.strategy, world, compute, offload};
-          INFO(rules.name << " world " << world << " " << name_of(compute) << " " << name_of(offload));
-          f(c);
+          for (const bool in_fp8 : {false, true}) {
+            Case c{rules.strategy, world, compute, offload};
+            c.in_fp8 = in_fp8;
+            INFO(rules.name << " world " << world << " " << name_of(compute) << " " << name_of(offload) << " "
+                            << in_fp8);
+            f(c);
+          }
         }
       }
     }
