@@ -408,8 +408,9 @@ def main():
         return say(as_line(why))
     say(as_line({}))
     for count in lines:
-        group = [lines.readline() for _ in range(int(count))]
-        say(b"".join(answer_in_time(renderer, line) for line in group))
+        for line in [lines.readline() for _ in range(int(count))]:
+            out.write(answer_in_time(renderer, line))
+        out.flush()
 
 
 if __name__ == "__main__":
