@@ -93,10 +93,10 @@ class Pricing {
         attention_of(call) != GpuAttention::own)
       share *= cluster_.documents_attention;
     std::string name = price_name(call);
-    const bool is_of_fp8 = call.name == "to fp8" || call.name == "to codes" || call.name == "largest magnitude";
-    if (is_of_fp8 && !cluster_.prices.contains(name)) {  // memory limits them all
-      const DType type = call.dtype == DType::e4m3 ? schedule_.policy.compute : call.dtype;
-      name = fmt::format("cast.{}", name_of(type));
+    if (makes_fp8(call.name)) {  // memory limits them all
+      const std::string type(name_of(call.dtype == DType::e4m3 ? schedule_.policy.compute : call.dtype));
+      if (call.dtype == DType::e4m3) name = call.name + "." + type;
+      if (!cluster_.prices.contains(name)) name = "cast." + type;
     }
     add((on_host                  ? "host "
          : is_own_attention(call) ? "own "

@@ -28,6 +28,11 @@ struct KernelCall {
   bool is_fp8 = false;      ///< a linear of a GPU: multiplies 8-bit floats
 };
 
+/// Returns whether a call of this name is part of what makes the operands of linears in fp8.
+inline bool makes_fp8(std::string_view name) {
+  return name == "to fp8" || name == "to codes" || name == "largest magnitude";
+}
+
 class KernelObserver {
  public:
   virtual ~KernelObserver() = default;
