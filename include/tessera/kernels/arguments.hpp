@@ -92,8 +92,8 @@ struct NormBackward {
   View normalized;  ///< [tokens, width]: forward's output without a residual again, the same bits; may be empty
   /// Stored: sums of input_gradient as it is stored, in KernelNeeds::gradient_sum_rows rows. May be empty.
   PartialSums input_gradient_sums;
-  GradientView gain_gradient, bias_gradient;  ///< [width]
-  void* scratch = nullptr;                    ///< norm_backward_scratch_bytes
+  GradientView gain_gradient, bias_gradient;                         ///< [width]
+  void* scratch = nullptr;                                           ///< norm_backward_scratch_bytes
   float *normalized_largest = nullptr, *gradient_largest = nullptr;  ///< of normalized, of input_gradient
 };
 
@@ -103,10 +103,10 @@ struct NormBackward {
 struct Fp8Arguments {
   std::int64_t rows = 0, columns = 0;
   Fp8 type = Fp8::e4m3;
-  ConstView input;          ///< [rows, columns]; of e4m3: codes, which stay what they are, with `largest`
-  View output;              ///< [rows, columns] as KernelNeeds::packs_fp8 says; GPUs: may be empty if `turned` is not
-  View turned;              ///< GPUs: [columns, rows], the same numbers transposed; may be empty
-  float* factor = nullptr;  ///< stored, at an address that 16 divides; another number behind it is scratch
+  ConstView input;                 ///< [rows, columns]; of e4m3: codes, which stay what they are, with `largest`
+  View output;                     ///< [rows, columns] as KernelNeeds::packs_fp8 says; GPUs: may be empty
+  View turned;                     ///< GPUs: [columns, rows], the same numbers transposed; may be empty
+  float* factor = nullptr;         ///< stored, at an address that 16 divides; another number behind it is scratch
   const float* largest = nullptr;  ///< max |input| where that is known; null: it is found in a pass of its own
 };
 
@@ -126,7 +126,7 @@ struct Fp8Operand {
 struct LinearForward {
   std::int64_t tokens = 0, in = 0, out = 0;
   ConstView input;   ///< [tokens, in]
-  ConstView weight;  ///< [in, out] or [out, in], in input's dtype
+  ConstView weight;  ///< [in, out] or [out, in], in input's dtype; not read where weight8 is there
   WeightLayout layout = WeightLayout::in_out;
   ConstView bias;        ///< [out] or empty
   ConstView residual;    ///< [tokens, out] in output's dtype, or empty
@@ -249,7 +249,7 @@ struct GluBackward {
   ConstView gate, up, output_gradient;  ///< [tokens, width]
   View gate_gradient, up_gradient;      ///< [tokens, width]; each may be one of the three inputs' own memory
   View output;  ///< [tokens, width]: forward's again, the same bits, in separate memory; or empty
-  GateActivation activation = GateActivation::silu;  ///< forward's
+  GateActivation activation = GateActivation::silu;                                 ///< forward's
   float *gate_largest = nullptr, *up_largest = nullptr, *output_largest = nullptr;  ///< of the two gradients, of output
 };
 

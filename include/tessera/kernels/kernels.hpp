@@ -36,7 +36,8 @@ class Kernels {
   /// order. Those of NaN are above all others. x starts at an address that 16 divides.
   virtual void largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
                                  std::int64_t* largest) = 0;
-  /// Makes the codes of e4m3 that to_fp8() makes of x[0..n) in `rounded_to`, where *largest is as above.
+  /// Makes the codes of e4m3 that to_fp8() makes of x[0..n) in `rounded_to`, where *largest is as above. x starts at an
+  /// address that 16 divides, and the codes at one that 8 divides.
   virtual void to_codes(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
                         const std::int64_t* largest, void* codes) = 0;
   virtual void linear_forward(Stream& stream, const LinearForward& a) = 0;

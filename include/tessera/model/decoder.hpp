@@ -23,10 +23,10 @@ struct PartBuffers {
   void* output =
       nullptr;  ///< residual stream [tokens, width]; null for the head, and in a recompute whose output is not read
   /// [tokens, width]: d output on entry, d input on exit (the head writes, embedding reads). Behind it lie its partial
-  /// sums: ModelParts::residual_gradient_elements() in all.
+  /// sums and largest magnitude: ModelParts::residual_gradient_elements() in all.
   void* residual_gradient = nullptr;
   std::span<void* const> saved;
-  std::span<const void* const> parameters;  ///< in ModelParts::compute; null where backward does not read it
+  std::span<const void* const> parameters;  ///< in ModelParts::compute, or `codes`; null where backward reads none
   /// Per tensor, may be empty: max |weight| of the linear in fp8 whose weight begins with it; null: not known.
   std::span<const float* const> magnitudes;
   std::span<const bool> codes;  ///< per tensor, may be empty: the parameter is codes of e4m3, of known magnitude

@@ -36,7 +36,7 @@ struct SchedulePolicy {
   Wrap wrap = Wrap::block;
   std::int64_t min_params = 1'000'000;
   bool reshard_after_forward = true;
-  bool keeps_copies = false;  ///< where one rank has all state, copies in the compute type stay, whatever the strategy
+  bool keeps_copies = false;  ///< where one rank has all state, copies of masters stay, whatever the strategy
   struct Prefetch {
     std::int64_t forward = 1, backward = 1;
   };
