@@ -111,7 +111,7 @@ inline std::vector<std::byte> exchanged(std::span<const ExchangeRun> runs, std::
 /// Elements that a member may receive of drawn_runs: all that is sent, and as many gaps.
 inline std::int64_t most_received(std::int64_t size, std::int64_t total) { return 2 * size * total; }
 
-/// What an all_reduce makes of numbers of the members.
+/// Returns what an all_reduce has to make of the numbers that members give.
 inline std::int64_t reduced(std::int64_t size, Reduction reduction, const auto& number) {
   std::uint64_t sum = 0;
   std::int64_t largest = number(0);

@@ -131,9 +131,10 @@ TEST_CASE("weights of linears in fp8 are gathered as a byte each") {
   const PlannedRun planned = plan_run(options, architecture, 2, 2);
   std::int64_t weights = 0;
   for (const Unit& unit : planned.schedule.layout.units) weights += unit.is_fp8 ? unit.padded : 0;
-  for (const FormulaTerm& term : formula_terms(planned.schedule)) {
-    if (term.name == "gathers of weights in fp8") CHECK(term.bytes == gathers * weights / 2);
-  }
+  const std::vector<FormulaTerm> terms = formula_terms(planned.schedule);
+  const auto of_weights = std::ranges::find(terms, "gathers of weights in fp8", &FormulaTerm::name);
+  REQUIRE(of_weights != terms.end());
+  CHECK(of_weights->bytes == gathers * weights / 2);
   const RunOutcome run = train_locally(options, architecture, 2, 2);
   CHECK(run.bytes_sent == run.bytes_planned);
   for (const Value& value : planned.schedule.values) {

@@ -122,9 +122,9 @@ std::size_t bytes(std::size_t count, ncclDataType_t type) {
   return count * static_cast<std::size_t>(emulator::bytes_of(type));
 }
 
-/// into[i] += from[i], rounded to the type at every step, as a ring does; or of integers the larger one.
-void add(void* into, const void* from, std::size_t count, ncclDataType_t type, ncclRedOp_t operation) {
-  const auto add_as = [&]<class T>(auto plus) {
+/// into[i] += from[i], rounded to the type at every step, as a ring does; or, of integers, the larger of the two.
+void combine(void* into, const void* from, std::size_t count, ncclDataType_t type, ncclRedOp_t operation) {
+  const auto each = [&]<class T>(auto plus) {
     for (std::size_t i = 0; i < count; ++i) {
       T& left = static_cast<T*>(into)[i];
       left = plus(left, static_cast<const T*>(from)[i]);
@@ -133,14 +133,14 @@ void add(void* into, const void* from, std::size_t count, ncclDataType_t type, n
   const auto rounded = [](auto a, auto b) { return decltype(a)(static_cast<float>(a) + static_cast<float>(b)); };
   switch (type) {
     case ncclFloat32:
-      return add_as.operator()<float>(rounded);
+      return each.operator()<float>(rounded);
     case ncclBfloat16:
-      return add_as.operator()<tessera::bf16>(rounded);
+      return each.operator()<tessera::bf16>(rounded);
     case ncclFloat16:
-      return add_as.operator()<tessera::fp16>(rounded);
+      return each.operator()<tessera::fp16>(rounded);
     case ncclInt64:
-      if (operation == ncclMax) return add_as.operator()<std::int64_t>([](auto a, auto b) { return std::max(a, b); });
-      return add_as.operator()<std::uint64_t>([](auto a, auto b) { return a + b; });
+      if (operation == ncclMax) return each.operator()<std::int64_t>([](auto a, auto b) { return std::max(a, b); });
+      return each.operator()<std::uint64_t>([](auto a, auto b) { return a + b; });
     default:
       throw std::runtime_error("the emulated NCCL does not sum this type");
   }
@@ -156,7 +156,7 @@ std::vector<std::byte> ring_sum(const std::vector<NcclBuffers>& all, std::size_t
     if (step == 1) {
       std::memcpy(sum.data(), from, sum.size());
     } else {
-      add(sum.data(), from, count, type, operation);
+      combine(sum.data(), from, count, type, operation);
     }
   }
   return sum;

@@ -34,7 +34,8 @@ struct CommunicationCount {
 enum class Collective { all_gather, reduce_scatter, all_reduce, broadcast, exchange };
 inline constexpr int kCollectives = 5;
 
-/// What an all_reduce makes of its values. Sums may wrap around on the way to one that fits.
+/// How an all_reduce combines its values: it adds them up, perhaps wrapping around on the way to a sum that fits, or
+/// takes the largest.
 enum class Reduction : std::uint8_t { sum, max };
 
 class Communicator {

@@ -170,7 +170,7 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
                 {{l.input, layer.rows, layer.in, &l.input8, false, true, saved || is_converted(call, false), Fp8::e4m3,
                   saved, call.is_saved(input) ? nullptr : call.largest(input)}});
     Operand gradient{l.output_gradient, layer.rows, layer.out, &l.gradient8, true, trains, is_second};
-    gradient.type = call.model.fp8->gradients,
+    gradient.type = call.model.fp8->gradients;
     gradient.largest = joins ? call.residual_gradient_largest() : call.largest_of_gradient(layer.outputs[0]);
     take_to_fp8(call, call.kernel_piece(),
                 {gradient, weight_operand(call, is_second ? ConstView() : l.weight, l.weight8, WeightLayout::in_out)});

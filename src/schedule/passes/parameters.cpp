@@ -193,7 +193,8 @@ void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped, ValueId 
 void Parameters::find_magnitudes(UnitId unit) {
   const OfUnit& of = units_[unit];
   if (!of.magnitudes) return;
-  // What is loaded for each gather is searched where it rests. What has just come up waits on the queue of its gather.
+  // If each gather loads its slice from the host, the host searches the master there. A slice that was just copied to
+  // the device is searched on the queue of its gather, which waits for that copy anyway.
   const bool on_host = is_loaded_to_gather(of);
   const ValueId from = on_host ? master(unit) : source(unit);
   Value found = magnitudes_of(unit);

@@ -72,18 +72,17 @@ void StagedCommunicator::all_reduce(Stream& stream, std::int64_t* values, std::i
   channel_.check_room(bytes, 0);
   channel_.begin(stream);
   channel_.copy(channel_.whole(), values, bytes);
-  channel_.work({[](const StagedWork& work, Stream& host) {
-                   work.inner->all_reduce(host, static_cast<std::int64_t*>(work.data), work.elements, work.reduction);
-                 },
-                 inner_.get(),
-                 channel_.whole(),
-                 nullptr,
-                 count,
-                 DType::int64,
-                 DType::int64,
-                 0,
-                 {},
-                 reduction});
+  StagedWork reduce{[](const StagedWork& work, Stream& host) {
+                      work.inner->all_reduce(host, static_cast<std::int64_t*>(work.data), work.elements,
+                                             work.reduction);
+                    },
+                    inner_.get(),
+                    channel_.whole(),
+                    nullptr,
+                    count,
+                    DType::int64};
+  reduce.reduction = reduction;
+  channel_.work(reduce);
   channel_.copy(values, channel_.whole(), bytes);
   channel_.end(stream);
 }
