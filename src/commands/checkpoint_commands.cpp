@@ -21,7 +21,7 @@
 #include "tessera/data/evaluation.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
-#include "tessera/resolve/origin.hpp"
+#include "tessera/resolve/run_checkpoints.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {

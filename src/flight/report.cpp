@@ -1,7 +1,6 @@
-// Says who waits for whom.
+// Says in words who waits for whom, and what became of each rank.
 
 #include <fmt/ranges.h>
-#include <signal.h>
 #include <string.h>
 
 #include <algorithm>
@@ -9,19 +8,16 @@
 #include <map>
 #include <optional>
 
+#include "flight/waits.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/shown.hpp"
-#include "tessera/flight/survey.hpp"
 
 namespace tessera {
 
 namespace {
 
-constexpr double kPatience = 1.0;          ///< seconds: shorter waits are part of every run
 constexpr std::size_t kNamed = 8;          ///< ranks that a sentence names
 constexpr std::size_t kEachHasALine = 16;  ///< of more ranks, those that are alike share one
-
-using Ranks = std::vector<const RankFlight*>;
 
 /// Names ranks: "ranks 0, 3 and 12 more". `named`: the first of `count`.
 std::string shown_ranks(const std::vector<std::int64_t>& named, std::int64_t count) {
@@ -49,12 +45,6 @@ std::string unseen_ranks(const FlightSurvey& survey) {
     }
   }
   return named.empty() ? "" : shown_ranks(named, world - std::ssize(survey.ranks));
-}
-
-/// Returns whether a signal came that asks a process to end, from a user or a launcher.
-bool was_told_to_end(const RankFlight& rank) {
-  const std::uint32_t signal = rank.header.signal;
-  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGUSR1 || signal == SIGXCPU;
 }
 
 std::string signal_name(std::uint32_t number) {
@@ -93,12 +83,6 @@ std::string condition(const RankFlight& rank) {
   return "";
 }
 
-/// Returns whether the rank itself went wrong, and not because of another one.
-bool is_broken(const RankFlight& rank) {
-  if (rank.header.seen_stopped > 0 || rank.life == RankLife::stopped) return true;
-  return (rank.life == RankLife::gone || rank.life == RankLife::silent) && !was_told_to_end(rank);
-}
-
 /// Says what the rank does, or did last: "step 12, in gather h.3 for 8.1 s".
 std::string activity(const RankFlight& rank) {
   const FlightHeader& h = rank.header;
@@ -117,99 +101,6 @@ std::string activity(const RankFlight& rank) {
   return text + fmt::format(", {} {} for {}", verb, current->name,
                             format_seconds(rank.seconds_run_since(current->record.begin)));
 }
-
-/// Who waits where, and who has not come there.
-struct Wait {
-  std::string where;  ///< "gather h.3 of step 12"
-  double seconds = 0;
-  Ranks waiting, missing;
-};
-
-bool is_in_step(const FlightHeader& h) { return h.phase == FlightPhase::start || h.phase == FlightPhase::step; }
-
-/// Returns whether `rank` has not done an operation that `other` has done, or has begun after it.
-bool is_behind(const RankFlight& rank, const RankFlight& other) {
-  for (std::size_t stream = 0; stream < kFlightRings; ++stream) {
-    const FlightOperationSeen &mine = rank.last[stream], &theirs = other.last[stream];
-    const bool is_same = mine.record.number == theirs.record.number;
-    if (mine.record.number < theirs.record.number || (is_same && mine.is_under_way() && !theirs.is_under_way()))
-      return true;
-  }
-  return false;
-}
-
-class Judge {
- public:
-  explicit Judge(const FlightSurvey& survey) : survey_(survey) {}
-
-  /// Returns the rank's wait, if it is in a collective. Every rank plays the same operations in the same order on each
-  /// stream, so the number of an operation on its stream says who has come how far.
-  std::optional<Wait> wait_of(const RankFlight& rank) const {
-    const FlightOperationSeen* const current = rank.current();
-    if (current == nullptr || !current->is_under_way() || current->work != FlightWork::collective) return std::nullopt;
-    Wait wait{fmt::format("{} of step {}", current->name, current->record.step),
-              rank.seconds_run_since(current->record.begin),
-              {},
-              {}};
-    const auto stream = static_cast<std::size_t>(current - rank.last.data());
-    std::uint64_t least = current->record.number;
-    for (const RankFlight& other : survey_.ranks) least = std::min(least, other.last[stream].record.number);
-    for (const RankFlight& other : survey_.ranks) {
-      const FlightRecord& last = other.last[stream].record;
-      if (least < current->record.number && last.number == least) wait.missing.push_back(&other);
-      if (last.number == current->record.number && last.end == 0) wait.waiting.push_back(&other);
-    }
-    return wait;
-  }
-
-  /// Returns the longest wait, with somebody missing or with nobody.
-  std::optional<Wait> longest_wait(bool somebody_is_missing) const {
-    std::optional<Wait> longest;
-    for (const RankFlight& rank : survey_.ranks) {
-      if (rank.life == RankLife::stopped) continue;
-      auto wait = wait_of(rank);
-      if (!wait || wait->seconds < kPatience || wait->missing.empty() == somebody_is_missing) continue;
-      if (!longest || wait->seconds > longest->seconds) longest = std::move(wait);
-    }
-    return longest;
-  }
-
-  /// Returns the longest wait outside of operations, as in a checkpoint, for ranks that are still in the step before
-  /// it.
-  std::optional<Wait> longest_wait_after_a_step() const {
-    std::optional<Wait> longest;
-    for (const RankFlight& rank : survey_.ranks) {
-      const FlightHeader& h = rank.header;
-      const double seconds = rank.seconds_run_since(h.phase_since);
-      if (is_in_step(h) || h.phase == FlightPhase::end || seconds < kPatience ||
-          (longest && seconds <= longest->seconds))
-        continue;
-      if (const auto* const current = rank.current(); current != nullptr && current->is_under_way()) continue;
-      const char* const phase = kFlightPhases[static_cast<std::size_t>(h.phase)];
-      Wait wait{fmt::format("the {} of step {}", phase, h.step), seconds, {}, {}};
-      wait.waiting =
-          those([&](const RankFlight& other) { return other.header.step == h.step && other.header.phase == h.phase; });
-      wait.missing = those([&](const RankFlight& other) {
-        const FlightHeader& o = other.header;
-        return o.step < h.step || (o.step == h.step && is_in_step(o) && is_behind(other, rank));
-      });
-      if (!wait.missing.empty()) longest = std::move(wait);
-    }
-    return longest;
-  }
-
-  template <class F>
-  Ranks those(F&& wanted) const {
-    Ranks found;
-    for (const RankFlight& rank : survey_.ranks) {
-      if (wanted(rank)) found.push_back(&rank);
-    }
-    return found;
-  }
-
- private:
-  const FlightSurvey& survey_;
-};
 
 /// Writes a sentence for each of the first ranks.
 template <class F>
@@ -271,28 +162,28 @@ std::string rank_lines(const FlightSurvey& survey) {
 }  // namespace
 
 std::string flight_verdict(const FlightSurvey& survey) {
-  const Judge judge(survey);
-  if (const auto wait = judge.longest_wait(true)) return missing_report(*wait);
-  if (const Ranks broken = judge.those(is_broken); !broken.empty()) return sentences(first_to_go(broken), plain);
+  if (const auto wait = longest_wait(survey, true)) return missing_report(*wait);
+  if (const Ranks broken = those(survey, is_broken); !broken.empty()) return sentences(first_to_go(broken), plain);
   const auto failed = [](const RankFlight& rank) { return rank.header.end == FlightEnd::failed; };
-  if (const Ranks first = judge.those(failed); !first.empty()) return sentences(first, plain);
-  if (const auto wait = judge.longest_wait_after_a_step()) return missing_report(*wait);
+  if (const Ranks first = those(survey, failed); !first.empty()) return sentences(first, plain);
+  if (const auto wait = longest_wait_after_a_step(survey)) return missing_report(*wait);
   const std::string unseen = unseen_ranks(survey);
   std::string text;
-  if (const auto wait = judge.longest_wait(false)) {
+  if (const auto wait = longest_wait(survey, false)) {
     text = fmt::format("{} arrived {} ago in {}, which is not done: {}\n", shown_ranks(wait->waiting),
                        format_seconds(wait->seconds), wait->where,
                        unseen.empty() ? "the link is slow, or a message was lost"
                                       : fmt::format("what {} did is not known here", unseen));
     if (unseen.empty()) return text;
   }
-  text += sentences(judge.those([](const RankFlight& rank) { return rank.header.end == FlightEnd::gave_up; }), plain);
+  text += sentences(those(survey, [](const RankFlight& rank) { return rank.header.end == FlightEnd::gave_up; }), plain);
   if (!text.empty()) return text;
-  return sentences(judge.those([](const RankFlight& rank) {
-    const FlightOperationSeen* const current = rank.current();
-    return current != nullptr && current->is_under_way() && rank.life == RankLife::running &&
-           rank.seconds_run_since(current->record.begin) > kPatience;
-  }),
+  return sentences(those(survey,
+                         [](const RankFlight& rank) {
+                           const FlightOperationSeen* const current = rank.current();
+                           return current != nullptr && current->is_under_way() && rank.life == RankLife::running &&
+                                  rank.seconds_run_since(current->record.begin) > kPatience;
+                         }),
                    activity);
 }
 

@@ -18,10 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStatusEvery = std::chrono::seconds(2);
-
-void warn(const std::string& line) { Log(0, 1).warn(line); }
-
 /// Adds the time from here to the end of its scope.
 class Stopwatch {
  public:
@@ -47,8 +43,8 @@ LockSettings lock_settings(const std::string& resume) {
 RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks)
     : options_(options),
       folder_(options.checkpoint.resume == "none" ? RunFolder::create(folder) : RunFolder::resume(folder)),
-      lock_(folder_.path(), 0, lock_settings(options.checkpoint.resume)) {
-  status_.started = unix_time();
+      lock_(folder_.path(), 0, lock_settings(options.checkpoint.resume)),
+      status_(folder_, io_) {
   if (options.checkpoint.resume == "none") folder_.require_fresh();
   folder_.remove_leftovers();
   // Done before anything is written, because the remains of a process that died may fill the disk.
@@ -62,8 +58,8 @@ RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& fo
     finish(RunState::failed, error.code(), error.what());
     throw;
   }
-  post_status("starting");
-  status_written_.wait();  // the file is there before others, such as those of the flight recorder, fill the disk
+  status_.post("starting");
+  status_.wait();  // the file is there before others, such as those of the flight recorder, fill the disk
 }
 
 RunRecorder::~RunRecorder() = default;
@@ -84,9 +80,9 @@ void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std:
     metrics_given_up_ = true;
     warn(fmt::format("{}: the run goes on without metrics", error.what()));
   }
+  steps_ = steps;
+  status_.change([&](RunStatus& status) { status.step = steps_done, status.steps = steps; });
   const std::lock_guard guard(shared_);
-  status_.step = steps_done;
-  status_.steps = steps;
   progress_ = std::make_unique<Progress>(stdout, options_.metrics.every);
 }
 
@@ -113,17 +109,6 @@ void RunRecorder::append(RunTable table, const Measures<Row>& measures, const Ro
   append(table, std::move(values));
 }
 
-/// Reports each new error once; the next call tries again.
-template <class F>
-void RunRecorder::or_warn(std::string& said, F&& f) {
-  try {
-    f();
-    if (const std::string before = std::exchange(said, {}); !before.empty()) warn("no longer so: " + before);
-  } catch (const IoError& error) {
-    if (std::exchange(said, error.what()) != error.what()) warn(fmt::format("{}: the run goes on", error.what()));
-  }
-}
-
 void RunRecorder::append_log(std::vector<JsonField> fields) {
   fields.emplace_back("unix_time", unix_time());
   append_log(json_line(fields));
@@ -146,12 +131,12 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   append(RunTable::steps, step_measures_, row);
 
   if (row.times.measured) exposed_share_ = row.exposed_share();
+  status_.change([&](RunStatus& status) { status.step = row.step; });
   {
     const std::lock_guard guard(shared_);
-    status_.step = row.step;
     ProgressState state;
     state.step = row.step;
-    state.steps = status_.steps;
+    state.steps = steps_;
     state.loss = row.result.loss;
     state.tokens_per_second = row.tokens_per_second;
     state.step_seconds = row.seconds;
@@ -159,20 +144,19 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
     progress_->update(state);
   }
 
-  if (row.step % options_.metrics.every == 0 || row.step == 1 || row.step == status_.steps) {
+  if (row.step % options_.metrics.every == 0 || row.step == 1 || row.step == steps_) {
     append_log(fields_of(step_measures_, row));
   }
-  if (Clock::now() - status_time_ > kStatusEvery) post_status();
+  status_.keep_fresh();
 }
 
 void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations) {
   const Stopwatch recording(recording_seconds_);
-  {
-    const std::lock_guard guard(shared_);
-    status_.validation_losses.clear();
-    for (const Evaluation& one : evaluations) status_.validation_losses.emplace_back(one.set, one.loss);
-    status_.evaluated_step = step;
-  }
+  status_.change([&](RunStatus& status) {
+    status.validation_losses.clear();
+    for (const Evaluation& one : evaluations) status.validation_losses.emplace_back(one.set, one.loss);
+    status.evaluated_step = step;
+  });
   const EvaluationReport report{step, evaluations};
   append(RunTable::evaluations, evaluation_measures_, report);
   append_log(fields_of(evaluation_measures_, report));
@@ -215,11 +199,8 @@ void RunRecorder::record_first_step(double seconds_since_start) {
 void RunRecorder::record_ranks(const RankRow& row) {
   const Stopwatch recording(recording_seconds_);
   if (row.straggler.rank >= 0) append_log(json_line(fields_of(report_measures(), row)));
-  const std::string news = [&] {
-    const std::lock_guard guard(shared_);
-    return stragglers_.after(row);
-  }();
-  if (!news.empty()) say(news);
+  if (const std::string news = stragglers_.after(row); !news.empty()) say(news);
+  status_.change([&](RunStatus& status) { status.straggler = stragglers_.rank(); });
   const std::span report(&row, 1);
   std::vector<double> ranks;
   add_values(ranks, report_measures(), report);
@@ -258,21 +239,13 @@ void RunRecorder::say(const std::string& line) {
 void RunRecorder::announce_stop(const std::string& line) {
   {
     const std::lock_guard guard(shared_);
-    status_.message = line;
     if (progress_ != nullptr) {
       progress_->message(line);
     } else {
       Log(0, 1).info(line);
     }
   }
-  // This is not done by post_status, which skips a write while another is under way. A failure shows with the next one.
-  io_.post(IoPriority::rows, [this, now = status(RunState::running, 0, "")] {
-    try {
-      folder_.write_status(now, false);
-    } catch (const IoError&) {
-      return;
-    }
-  });
+  status_.announce_stop(line);
 }
 
 void RunRecorder::make_rows_durable(std::int64_t step) {
@@ -282,9 +255,8 @@ void RunRecorder::make_rows_durable(std::int64_t step) {
 void RunRecorder::finish(RunState state, ExitCode code, const std::string& message) {
   progress_.reset();
   with_metrics([](MetricsFile& metrics) { metrics.close(); });
-  const std::string lost = missing(), whole = message + (message.empty() || lost.empty() ? "" : "; ") + lost;
-  or_warn(status_warning_,
-          [&] { io_.run([&, last = status(state, static_cast<int>(code), whole)] { folder_.write_status(last); }); });
+  const std::string lost = missing();
+  status_.finish(state, code, message + (message.empty() || lost.empty() ? "" : "; ") + lost);
 }
 
 std::string RunRecorder::missing() const {
@@ -309,31 +281,6 @@ std::string RunRecorder::written() const {
   if (!CheckpointFolder(folder() / "checkpoints").steps().empty()) add("checkpoints", "");
   if (options_.run.dump > 0) add(fmt::format("dump-{:08}.h5", options_.run.dump), "");
   return text + (missing().empty() ? "" : "; ") + missing();
-}
-
-RunStatus RunRecorder::status(RunState state, int code, const std::string& message) const {
-  const std::lock_guard guard(shared_);
-  RunStatus now = status_;
-  now.state = state;
-  now.code = code;
-  const bool is_stopping = state == RunState::running && !now.message.empty();
-  if (!is_stopping) now.message = message;
-  now.updated = unix_time();
-  now.straggler = stragglers_.rank();
-  return now;
-}
-
-/// Skips the write if the previous one is still under way: the disk is slow, and the next status is more recent.
-void RunRecorder::post_status(const std::string& message) {
-  if (status_written_.valid()) {
-    if (status_written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
-    or_warn(status_warning_, [&] { status_written_.get(); });
-  }
-  status_time_ = Clock::now();
-  auto task = std::make_shared<std::packaged_task<void()>>(
-      [this, now = status(RunState::running, 0, message)] { folder_.write_status(now, false); });
-  status_written_ = task->get_future();
-  io_.post(IoPriority::rows, [task] { (*task)(); });
 }
 
 }  // namespace tessera

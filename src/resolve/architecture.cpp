@@ -8,7 +8,7 @@
 #include "tessera/files/byte_file.hpp"
 #include "tessera/formats/hugging_face.hpp"
 #include "tessera/model/family.hpp"
-#include "tessera/resolve/origin.hpp"
+#include "tessera/resolve/run_checkpoints.hpp"
 
 namespace tessera {
 

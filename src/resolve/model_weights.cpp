@@ -9,7 +9,7 @@
 #include "tessera/model/initialize.hpp"
 #include "tessera/resolve/adapters.hpp"
 #include "tessera/resolve/architecture.hpp"
-#include "tessera/resolve/origin.hpp"
+#include "tessera/resolve/run_checkpoints.hpp"
 
 namespace tessera {
 

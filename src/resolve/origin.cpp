@@ -3,22 +3,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <sstream>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
-#include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
-#include "tessera/convert/hugging_face_companions.hpp"
-#include "tessera/files/byte_file.hpp"
-#include "tessera/resolve/model_tokenizer.hpp"
-#include "tessera/run/published.hpp"
-#include "tessera/text/choose_tokenizer.hpp"
+#include "tessera/resolve/run_checkpoints.hpp"
 #include "tessera/text/corpus.hpp"
 
 namespace tessera {
@@ -26,26 +20,6 @@ namespace tessera {
 namespace {
 
 using Texts = std::map<std::string, std::string>;
-
-/// Returns a run's checkpoints, the newest first. Throws IoError if there is none although there must be some, with
-/// `advice` at the end: a run that began again would replace them.
-std::vector<std::filesystem::path> newest_first(const std::filesystem::path& run, std::string_view advice = {}) {
-  const CheckpointFolder folder(run / "checkpoints");
-  std::vector<std::filesystem::path> all = folder.newest_first();
-  if (!all.empty()) return all;
-  const auto published = published_checkpoint(run);
-  if (!published) {
-    folder.require_target();
-    return {};
-  }
-  const std::filesystem::path target = missing_target(folder.path());
-  throw IoError(
-      "{} {}, although the run has published checkpoints, the last one of step {}. Mount the file system that has "
-      "them, or move them back.{}",
-      folder.path().string(),
-      target.empty() ? "has no checkpoint" : fmt::format("is a link to {}, which does not exist", target.string()),
-      *published, advice);
-}
 
 /// Returns whether `name` is unset: it is not given, and a run's config.ini has the checkpoint's value, so it was not
 /// edited.
@@ -167,50 +141,6 @@ std::vector<std::string> find_origin(const Options& options, std::int64_t world)
 
 }  // namespace
 
-std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run) {
-  if (resume == "auto")
-    return newest_first(run, " To train from the beginning, name a new run.dir. Nothing was changed in this one.");
-  const std::filesystem::path path(resume);
-  if (path_exists(path / std::string(kManifestName))) return {path};
-  const auto of_run = newest_first(path);
-  if (!of_run.empty()) return {of_run.front()};
-  std::error_code unseen;
-  if (std::filesystem::is_directory(path, unseen) && path.filename().string().starts_with("step-")) return {path};
-  throw refusal("checkpoint.resume = {} is neither a checkpoint nor a run with checkpoints", resume)
-      .because("it has no {}", kManifestName)
-      .use("none, auto, or the folder of one");
-}
-
-std::string describe_missing(const std::filesystem::path& run) {
-  const CheckpointFolder folder(run / "checkpoints");
-  const std::vector<std::int64_t> there = folder.steps();
-  const auto published = published_checkpoint(run);
-  if (there.empty() || !published || *published <= there.back() || folder.knows(*published)) return {};
-  return fmt::format(
-      "missing    {}, the last checkpoint that this run has published. The newest there is of step {}; rows of later "
-      "steps are kept in metrics*.before-step-{}",
-      folder.of_step(*published).string(), there.back(), there.back() + 1);
-}
-
-void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest) {
-  if (manifest.content == StateContent::full) return;
-  throw refusal("checkpoint.resume = {} holds weights only", checkpoint.string())
-      .because("the optimizer's state was left out of it")
-      .use("a checkpoint step-N, or model.from = {}, which starts a new run from these weights", checkpoint.string());
-}
-
-std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) return std::nullopt;
-  try {
-    const std::filesystem::path whole = std::filesystem::absolute(path, error);
-    if (error) return std::nullopt;
-    return resume_candidates(whole.string(), path).front();
-  } catch (const UsageError&) {
-    return std::nullopt;
-  }
-}
-
 std::pair<Options, RunPosition> with_origin(RankContext& context, Options options) {
   if (options.checkpoint.resume == "none") return {options, {}};
   std::string list;
@@ -257,99 +187,6 @@ std::pair<Options, RunPosition> with_origin(RankContext& context, Options option
   if (taken.is_given("data.too_long")) options.data.too_long = taken.data.too_long;
   if (taken.is_given("data.token_bytes")) options.data.token_bytes = taken.data.token_bytes;
   return {options, position};
-}
-
-void keep_companions(const Options& options, std::optional<DType> dtype) {
-  const std::filesystem::path kept = run_folder(options) / kCompanionFolder;
-  if (!companions_at(kept).empty()) return;
-  std::filesystem::path from;
-  if (!options.model.from.empty()) {
-    const auto checkpoint = checkpoint_in(options.model.from);
-    from = checkpoint ? companions_of(*checkpoint, read_manifest(*checkpoint)) : companions_at(options.model.from);
-  }
-  const std::string& resume = options.checkpoint.resume;
-  if (from.empty() && resume != "none" && resume != "auto") {
-    if (const auto checkpoint = checkpoint_in(resume)) from = companions_of(*checkpoint, read_manifest(*checkpoint));
-  }
-  copy_companions(from, kept, options.data.tokenizer);
-  if (!options.data.tokenizer.empty() && !from.empty()) restate_token_ids(kept, from, tokenizer_name(options));
-  if (dtype) keep_dtype(kept, *dtype);
-  if (!options.data.chat_template.empty()) keep_chat_template(kept, options.data.chat_template);
-}
-
-namespace {
-
-/// What decides the bits of an evaluation, apart from its data; the run's folder is for the cache next to it.
-constexpr std::array<std::string_view, 4> kCompute{"train.micro_batch", "precision.compute", "run.dir", "run.name"};
-/// How text becomes tokens, apart from the tokenizer.
-constexpr std::array<std::string_view, 8> kReading{"data.text_key",   "data.separator",  "data.begin",
-                                                   "data.on_error",   "data.cache",      "data.chat_template",
-                                                   "data.chat_turns", "data.chat_counts"};
-
-/// Returns whether other data are evaluated than the run's own, or another part of them.
-bool names_data(const Options& given) {
-  return given.is_given("data.source") || given.is_given("data.val_source") || given.is_given("data.val_fraction");
-}
-
-/// Returns the options whose values the checkpoint's run has, unless they are given.
-std::vector<std::string_view> wanted(const Options& given) {
-  std::vector<std::string_view> names(kCompute.begin(), kCompute.end());
-  const bool source = given.is_given("data.source"), sets = given.is_given("data.val_source"),
-             fraction = given.is_given("data.val_fraction");
-  if (!given.is_given("precision.compute")) names.emplace_back("precision.logits");  // fp32 has no other choice
-  if (!given.eval.choices.empty()) return names;
-  names.insert(names.end(), {"train.seq_len", "data.packing", "data.too_long"});
-  if (!packs_documents(given.data)) names.emplace_back("data.document_mask");
-  if (!source && !sets)
-    names.insert(names.end(), {"data.source", "data.token_bytes", "data.synthetic_tokens", "data.seed"});
-  if (!names_data(given)) names.insert(names.end(), {"data.val_source", "train.eval_batches"});
-  if (!sets && !fraction) names.emplace_back("data.val_fraction");
-  if (!source || given.data.source != "synthetic") names.insert(names.end(), kReading.begin(), kReading.end());
-  return names;
-}
-
-}  // namespace
-
-Options with_linears_of(Options given, const NamedTexts& run) {
-  for (const char* const name : {"precision.linear", "precision.fp8_smallest"}) {
-    const auto found = std::ranges::find(run, name, &NamedTexts::value_type::first);
-    if (found == run.end() || given.is_given(name)) continue;
-    apply({name, found->second, "the checkpoint"}, given);
-    given.given.erase(name);
-  }
-  return given;
-}
-
-Options evaluation_options(const Options& given, const NamedTexts& run) {
-  const Options defaults;
-  std::map<std::string, std::string> of_run(run.begin(), run.end());
-  if (!run.empty()) of_run.emplace("data.begin", "none");  // of a version without that option
-  std::map<std::string, std::string> by_default;
-  for (const OptionValue& option : flat_options(defaults)) by_default[option.name] = option.value;
-  std::vector<std::string> arguments;
-  for (const std::string_view name : wanted(given)) {
-    const auto found = of_run.find(std::string(name));
-    if (found == of_run.end() || given.is_given(name) || found->second == by_default[found->first]) continue;
-    arguments.push_back(fmt::format("--{}={}", name, found->second));
-  }
-  if ((of_run.empty() || names_data(given)) && !given.is_given("train.eval_batches") && given.eval.choices.empty())
-    arguments.emplace_back("--train.eval_batches=0");
-  for (const OptionValue& option : flat_options(given)) {
-    if (option.given) arguments.push_back(fmt::format("--{}={}", option.name, option.value));
-  }
-  Options options = parse_arguments(arguments);
-  options.run.device = given.run.device;
-  options.run.deterministic = given.run.deterministic;
-  options.model = given.model;
-  if (!options.eval.choices.empty()) return options;
-  const bool has_text = options.is_given("data.source") || options.is_given("data.val_source") || !of_run.empty();
-  if (!has_text || !options.data.has_validation()) {
-    throw refusal("there is nothing to evaluate")
-        .hint(
-            "Give data.val_source (NAME:PATH,NAME:PATH for several), data.source with data.val_fraction, or "
-            "eval.choices");
-  }
-  return options;
 }
 
 }  // namespace tessera

@@ -1,15 +1,15 @@
 // The steps from a user's options to a run, in order.
+#include "resolve/steps.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <tuple>
 
 #include "tessera/backend/cores.hpp"
-#include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/comm/launcher.hpp"
-#include "tessera/config/data_sources.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/data/evaluation.hpp"
@@ -17,14 +17,10 @@
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/engine/step_trace.hpp"
 #include "tessera/files/json_file.hpp"
-#include "tessera/fit/decide_fit.hpp"
 #include "tessera/resolve/adapters.hpp"
 #include "tessera/resolve/architecture.hpp"
-#include "tessera/resolve/model_tokenizer.hpp"
+#include "tessera/resolve/evaluated_run.hpp"
 #include "tessera/resolve/origin.hpp"
-#include "tessera/resolve/resolved_run.hpp"
-#include "tessera/schedule/verify.hpp"
-#include "tessera/text/choose_tokenizer.hpp"
 
 namespace tessera {
 
@@ -164,145 +160,12 @@ void decide_fp8(ResolvedRun& run, const ResolveSite&) {
   if (precision.linear == LinearPrecision::fp8) precision.fp8_smallest = smallest_fp8_side(precision);
 }
 
-bool evaluates_text(const Options& options) {
-  if (!options.eval.choices.empty()) return false;
-  if (options.data.val_source.empty())
-    return options.data.source != "synthetic" && !holds_tokens(options, "data.source");
-  return std::ranges::any_of(validation_sources(options.data.val_source), [&](const ValidationSource& set) {
-    Options one = options;
-    one.data.val_source = set.source;
-    return !holds_tokens(one, "data.val_source");
-  });
-}
-
-/// For text, a training run's tokenizer is as given, else that of the run whose weights it starts from. Rank 0 decides.
-void find_tokenizer(ResolvedRun& run, const ResolveSite& site) {
-  std::string& tokenizer = run.options.data.tokenizer;
-  if (site.purpose == Purpose::eval) {
-    if (evaluates_text(run.options)) tokenizer = tokenizer_name_of(run.options, *run.weights);
-    return;
-  }
-  if (!tokenizer.empty() || run.weights->checkpoint() == nullptr) return;
-  if (site.ranks->rank() == 0 && run.options.data.source != "synthetic" && !holds_tokens(run.options, "data.source"))
-    tokenizer = tokenizer_of_run(*run.weights);
-  tokenizer = site.ranks->control().broadcast(tokenizer);
-}
-
-/// auto becomes what the tokenizer of the text puts before a document. Token files say nothing of theirs.
-void find_reading(ResolvedRun& run, const ResolveSite& site) {
-  find_tokenizer(run, site);
-  std::string& begin = run.options.data.begin;
-  if (begin != "auto") return;
-  const auto reads_text = [&] {
-    const bool trains = run.options.data.source != "synthetic" && !holds_tokens(run.options, "data.source");
-    return trains || evaluates_text(run.options);
-  };
-  if (site.ranks->rank() == 0 && reads_text()) begin = begin_name(*open_named_tokenizer(tokenizer_name(run.options)));
-  begin = site.ranks->control().broadcast(begin);
-}
-
-/// A completion answers its own prompt, and should not see those before it.
-void decide_documents(ResolvedRun& run, const ResolveSite& site) {
-  DataOptions& data = run.options.data;
-  require_documents_apart(data);
-  if (packs_documents(data)) data.document_mask = Tristate::yes;
-  if (data.document_mask != Tristate::automatic || !run.options.eval.choices.empty()) return;
-  bool has_prompts = false;
-  open_on_all(*site.ranks, run.options, site.stop, [&](const CorpusSettings& settings) {
-    std::vector<NamedSource> corpora;
-    if (site.purpose == Purpose::eval) corpora = open_validation(run.options, run.architecture.vocab, settings);
-    if (corpora.empty()) corpora = open_sources(run.options, run.architecture.vocab, settings);
-    const auto is_of_answers = [](const NamedSource& one) {
-      return one.tokens->masks_loss() || one.tokens->counted_share().conversations > 0;
-    };
-    has_prompts = std::ranges::any_of(corpora, is_of_answers);
-    if (has_prompts && site.purpose == Purpose::eval && !std::ranges::all_of(corpora, is_of_answers)) {
-      throw refusal(
-          "data.document_mask = auto is true for sets with prompts or conversations, and false for the others")
-          .hint("Evaluate them apart, or give data.document_mask");
-    }
-  });
-  data.document_mask = has_prompts ? Tristate::yes : Tristate::no;
-}
-
-void open_data(ResolvedRun& run, const ResolveSite& site) {
-  open_on_all(*site.ranks, run.options, site.stop, [&](const CorpusSettings& settings) {
-    run.data = std::make_unique<Dataset>(
-        open_dataset(run.options, run.architecture.vocab, run.options.train.seq_len, settings));
-  });
-  DataOptions& data = run.options.data;
-  if (tells_borders(run.options)) data.most_documents = std::max(data.most_documents, run.data->most_documents());
-  if (data.token_bytes == TokenBytes::automatic && reads_raw_tokens(run.options)) data.token_bytes = TokenBytes::two;
-  if (site.ranks->rank() != 0) return;
-  if (const std::string shared = shared_validation(run.options); !shared.empty()) Log(0, 1).warn(shared);
-}
-
-/// The rank with the least memory decides, so that all ranks agree. 0 bytes: the system does not tell.
-FitLimits limits_of(const ResolvedRun& run, const ResolveSite& site, const StepSchedule& schedule) {
-  if (site.ranks == nullptr) return site.limits;
-  ControlPlane& control = site.ranks->control();
-  const UsableMemory mine =
-      backend_of(schedule.model.device).usable_memory(*site.ranks, run.options, schedule, run.machine.machine_ranks);
-  const std::int64_t usable = -control.maximum(-mine.bytes), given = run.options.plan.memory;
-  const std::int64_t machine = -control.maximum(-(usable_memory() / run.machine.machine_ranks));
-  if (given > 0 && (usable <= 0 || given < usable)) return {given, machine, "plan.memory = " + format_bytes(given)};
-  return {usable, machine, format_bytes(usable) + mine.of};
-}
-
-/// Returns the schedule of the least memory, with which a device can say how much it has to give.
-StepSchedule least_schedule(const ResolvedRun& run) {
-  Options least = least_options(run.options, run.architecture);
-  if (least.train.seq_len == kFittingLength) least.train.seq_len = 1;
-  least.memory.offload_activations = false;  // a single block may have nothing to copy out
-  return plan_shape(run_shape(least, run.architecture, run.world, run.ranks_per_node), {false, 0}).schedule;
-}
-
-FitLimits limits_of_least(const ResolvedRun& run, const ResolveSite& site) {
-  FitLimits limits = site.ranks == nullptr ? site.limits : limits_of(run, site, least_schedule(run));
-  limits.machine = std::max<std::int64_t>(limits.machine, 0);
-  return limits;
-}
-
-void decide_length(ResolvedRun& run, const ResolveSite& site) {
-  if (run.options.train.seq_len != kFittingLength) return;
-  FitLimits limits = limits_of_least(run, site);
-  if (run.options.plan.memory == 0) limits.device -= limits.device / 50;  // it is measured again when data are open
-  run.options.train.seq_len = longest_sequence(run.options, run.architecture, run.world, run.ranks_per_node, limits);
-}
-
-void decide_by_memory(ResolvedRun& run, const ResolveSite& site) {
-  if (!is_decided_by_memory(run.options)) return;
-  const FitLimits limits = limits_of_least(run, site);
-  run.options = with_fit_decided(run.options, run.architecture, run.world, run.ranks_per_node, limits);
-}
-
-void plan_schedule(ResolvedRun& run, const ResolveSite& site) {
-  run.shape = with_copies_kept(run_shape(run.options, run.architecture, run.world, run.ranks_per_node), run.options,
-                               [&] { return limits_of_least(run, site); });
-  run.planned = plan_shape(run.shape, site.effort);
-  if (site.purpose == Purpose::sweep) return;  // its process verifies it
-  require_verified(run.planned.schedule, run.planned.plan, [&] {
-    if (const std::string why = site.stop ? site.stop() : ""; !why.empty())
-      throw Error(ExitCode::stopped_early, why + " before the first step, so that nothing was written");
-  });
-}
-
 void count_steps(ResolvedRun& run, const ResolveSite& site) {
   run.length = length_of_run(run.options.train, *run.data, run.planned.schedule.samples_per_step(), run.position);
   const std::int64_t schedule_steps = run.length.schedule_steps();
   validate_for_steps(run.options, run.length.steps(), schedule_steps);
   if (site.purpose == Purpose::train) run.options.optim.warmup_steps = warmup_steps_of(run.options, schedule_steps);
   require_traceable(run.options.run.trace, run.planned.schedule);
-}
-
-void require_memory(ResolvedRun& run, const ResolveSite& site) {
-  const StepSchedule& schedule = run.planned.schedule;
-  const MemoryPlan& plan = run.planned.plan;
-  const FitLimits limits = limits_of(run, site, schedule);
-  if (limits.device > 0) require_fit(examine_fit(run.shape, schedule, plan, limits.device), limits.name);
-  // Offloaded state, and on a GPU's machine all pinned memory, must fit next to that of the machine's other ranks.
-  const bool has_more = copies_in_steps(schedule) || traits_of(schedule.model.device).has_own_memory;
-  if (has_more && limits.machine > 0) require_machine_fit(schedule, plan, limits.machine, run.machine.machine_ranks);
 }
 
 /// Finds, before the run, errors that an evaluation or the reading of weights would find later.

@@ -18,7 +18,7 @@ PARTS = {
     "cli/test_bad_input.py": ["base/error.cpp", "commands/doctor.cpp"],
     "cli/test_flight.py": ["commands/postmortem.cpp", "training/flight.cpp"],
     "flight/test_recorder.cpp": ["flight/folder.cpp"],
-    "flight/test_survey.cpp": ["flight/report.cpp"],
+    "flight/test_survey.cpp": ["flight/report.cpp", "flight/waits.cpp"],
     "cli/test_eval.py": ["commands/eval.cpp"],
     "cli/test_checkpoint.py": ["commands/checkpoint_commands.cpp"],
     "cli/test_generate.py": ["commands/generate.cpp", "commands/generate_text.cpp", "commands/loaded_model.cpp",
@@ -32,7 +32,8 @@ PARTS = {
     "commands/test_plan_fit.cpp": ["fit/fastest.cpp", "fit/fastest_text.cpp"],
     "commands/test_plan_largest.cpp": ["fit/largest_model.cpp"],
     "commands/test_call.cpp": ["commands/help.cpp", "commands/table.cpp", "commands/words.cpp"],
-    "resolve/test_steps.cpp": ["resolve/resolved_run.cpp"],
+    "resolve/test_origin.cpp": ["resolve/companions.cpp", "resolve/run_checkpoints.cpp"],
+    "resolve/test_steps.cpp": ["resolve/data_steps.cpp", "resolve/memory_steps.cpp", "resolve/resolved_run.cpp"],
     "cli/test_data.py": ["commands/data_inspect.cpp", "commands/data_prepare.cpp"],
     # what benches measure with
     "bench/test_calibrate.cpp": ["bench/calibration.cpp", "bench/kernel_ladder.cpp", "bench/priced_calls.cpp"],
@@ -59,14 +60,14 @@ PARTS = {
     "training/test_checkpoint_writer.cpp": ["training/checkpoint_stream.cpp"],
     "training/test_replay.cpp": ["training/integrity/integrity.cpp"],
     "training/test_session.cpp": ["training/step_samples.cpp"],
-    "record/test_recorder.cpp": ["record/metrics_layout.cpp"],
+    "record/test_recorder.cpp": ["record/metrics_layout.cpp", "record/status_writer.cpp"],
     "record/test_trace_writer.cpp": ["record/trace_events.cpp"],
     # files and formats that are read as they are written
-    "checkpoint/test_manifest.cpp": ["checkpoint/manifest_fields.cpp"],
+    "checkpoint/test_manifest.cpp": ["checkpoint/file_records.cpp", "checkpoint/manifest_fields.cpp"],
     "checkpoint/test_block_pipeline.cpp": ["checkpoint/shard_file.cpp"],
     "commands/test_reference.cpp": ["config/option_table.cpp"],
     "data/test_token_file.cpp": ["data/raw_tokens.cpp", "data/write_token_file.cpp"],
-    "files/test_hdf5.cpp": ["files/hdf5_data.cpp"],
+    "files/test_hdf5.cpp": ["files/hdf5_data.cpp", "files/hdf5_dataset.cpp", "files/hdf5_texts.cpp"],
     # text to tokens: pieces and threads as one, files that go on where they were cut off
     "text/test_pipeline.cpp": ["text/encode.cpp", "text/pieces.cpp"],
     "text/test_chats.cpp": ["text/chat_encoder.cpp"],
@@ -93,7 +94,7 @@ PARTS = {
     "schedule/test_build.cpp": ["schedule/collective_sizes.cpp", "schedule/formula.cpp", "schedule/passes/*.cpp",
                                 "schedule/schedule.cpp", "schedule/writer.cpp"],
     "schedule/test_mutation.cpp": ["schedule/order.cpp", "schedule/verify/*.cpp"],
-    "schedule/test_print.cpp": ["schedule/print/print_memory.cpp"],
+    "schedule/test_print.cpp": ["schedule/print/print_memory.cpp", "schedule/print/print_strategies.cpp"],
     "schedule/test_print_json.cpp": ["schedule/print/print_json_memory.cpp"],
 }
 

@@ -7,8 +7,8 @@
 #include "tessera/config/options.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/resolve/companions.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
-#include "tessera/resolve/origin.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

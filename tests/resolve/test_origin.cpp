@@ -6,7 +6,9 @@
 #include "tessera/config/validate.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/resolve/companions.hpp"
 #include "tessera/resolve/origin.hpp"
+#include "tessera/resolve/run_checkpoints.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"
 
 using namespace tessera;

@@ -4,11 +4,9 @@
 // begun, none of these files can end it: a failed write is reported once on the terminal, log and status are retried,
 // and the metrics file is abandoned.
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <future>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -18,6 +16,7 @@
 #include "tessera/record/measures.hpp"
 #include "tessera/record/prediction.hpp"
 #include "tessera/record/run_facts.hpp"
+#include "tessera/record/status_writer.hpp"
 #include "tessera/record/straggler_notice.hpp"
 #include "tessera/run/folder.hpp"
 #include "tessera/run/lock.hpp"
@@ -115,11 +114,7 @@ class RunRecorder final : public Recorder {
   void append(RunTable table, std::vector<double> values);
   template <class Row>
   void append(RunTable table, const Measures<Row>& measures, const Row& row);
-  template <class F>
-  void or_warn(std::string& said, F&& f);
-  void post_status(const std::string& message = {});
   std::string missing() const;
-  RunStatus status(RunState state, int code, const std::string& message) const;
 
   const Options& options_;
   RunFolder folder_;
@@ -127,9 +122,10 @@ class RunRecorder final : public Recorder {
   IoThread io_;
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<LineLog> log_;
-  mutable std::mutex shared_;  ///< of what the thread of announce_stop() reads: everything up to stragglers_
+  StatusWriter status_;
+  std::mutex shared_;  ///< of progress_, on which the thread of announce_stop() prints
   std::unique_ptr<Progress> progress_;
-  RunStatus status_;                                                 ///< its message: that of an announced stop
+  std::int64_t steps_ = 0;
   double recording_seconds_ = 0;                                     ///< since the last row
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
   Measures<StepReport> step_measures_;                               ///< of sources too
@@ -137,11 +133,9 @@ class RunRecorder final : public Recorder {
   bool has_monitor_ = false;
   bool metrics_given_up_ = false;
   std::optional<RunPrediction> prediction_;
-  MeasuredSteps measured_;                    ///< with a prediction
-  std::string log_warning_, status_warning_;  ///< the last warnings
+  MeasuredSteps measured_;   ///< with a prediction
+  std::string log_warning_;  ///< the last
   StragglerNotice stragglers_;
-  std::future<void> status_written_;  ///< on the I/O thread; ready if there is none
-  std::chrono::steady_clock::time_point status_time_;
 };
 
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "tessera/resolve/origin.hpp"
+#include "tessera/resolve/run_checkpoints.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera {

@@ -46,6 +46,13 @@ struct Matmul {
   bool is_coarse = false;  ///< fp8: sums may lose bits on the way, where that is faster (fast accumulation)
 };
 
+/// Returns the largest power of two that divides an address, up to the needs of vectors and copies of tiles. For an
+/// empty view the limit.
+std::uint32_t alignment_of(const ConstView& view);
+/// Return what the library's epilogue reads, or writes as gelu's input; null: nothing.
+const void* bias_of(const Matmul& p);
+const void* gelu_input_of(const Matmul& p);
+
 class Matmuls {
  public:
   /// `workspace`: `workspace_bytes` of device memory, aligned to 256 bytes.

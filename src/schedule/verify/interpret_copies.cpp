@@ -1,5 +1,5 @@
 // The interpreter's rules for copies between device and host (tokens, snapshots, offloaded state in buckets), and for
-// the slices of full parameters that stay.
+// parameters that are gathered, cast or cut to the slices that stay.
 
 #include "schedule/verify/interpreter.hpp"
 
@@ -177,6 +177,40 @@ void Interpreter::load_bucket(const Operation& op) {
   write_bucket(op, to, ValueKind::parameter, *version);
 }
 
+void Interpreter::gather(const Operation& op) {
+  if (op.reads.empty() || op.writes.size() != 1) return complain("a gather reads one value and writes one");
+  const State* source = read(op.reads[0]);
+  if (source == nullptr) return;
+  if (const bool makes_codes = need_codes(op, *source); op.reads.size() != (makes_codes ? 2 : 1))
+    return complain("a gather reads one value, and the magnitudes of what it makes codes of");
+  demand(source->advanced == 0, "gathers a slice that is updated in part");
+  State full = *source;
+  const Value& out = schedule_.value(op.writes[0]);
+  const bool is_cast = op.kind == OperationKind::cast;
+  demand(is_cast ? op.group == Group::self : source->type.placement.shard.has(op.group),
+         "gathers over a group that the value is not split over");
+  demand(out.placement.shard == source->type.placement.shard.without(op.group),
+         "the gathered value's placement is not the source's without the group");
+  demand(out.elements == source->type.elements * schedule_.grid.size(op.group),
+         "the gathered value has another size than the group's slices");
+  demand(out.placement.partial == source->type.placement.partial, "a gather pays no sums");
+  const bool is_sliced = source->type.placement.shard.has(Group::sub);
+  const bool in_place = schedule_.gathers_in_place(op);
+  const bool rests =
+      source->type.kind == ValueKind::parameter &&
+      (!schedule_.unit(source->type.unit).trains || schedule_.is_offloaded(source->type.unit) || is_sliced || in_place);
+  const bool lies_in_place =
+      source->type.kind == ValueKind::parameter && schedule_.storage_of(op.reads[0]).bytes > source->type.bytes();
+  demand(in_place == lies_in_place, "gathers a slice from where it does not lie");
+  if (source->type.kind == ValueKind::master || rests) {
+    demand(out.kind == ValueKind::parameter && out.dtype() == schedule_.gathered_type(out.unit),
+           "a gathered master is a parameter in the type that compute reads");
+  } else {
+    demand(source->type.kind == ValueKind::gradient && source->type.placement.partial.empty(),
+           "only masters and finished gradients are gathered");
+  }
+  write(op.writes[0], std::move(full));
+}
 /// Casts what one rank has; on the host a bucket of a master to the type that is loaded, before the first step.
 void Interpreter::cast(const Operation& op) {
   if (op.queue != Queue::host) return gather(op);

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "tessera/base/error.hpp"
-#include "tessera/resolve/origin.hpp"
+#include "tessera/resolve/evaluated_run.hpp"
 
 using namespace tessera;
 using Catch::Contains;
