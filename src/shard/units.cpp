@@ -146,8 +146,17 @@ std::vector<Piece> merge(const ModelParts& model, const std::vector<Piece>& piec
   return wrap == Wrap::size ? merge_by_size(model, pieces, min_params) : merge_all(pieces);
 }
 
+/// Returns whether blocks have nothing but gains and biases there.
+bool are_vectors(const ModelParts& model, const std::vector<Piece>& pieces) {
+  return std::ranges::all_of(pieces, [&](const Piece& piece) {
+    return piece.block < 0 ||
+           std::ranges::all_of(piece.tensors, [&](TensorId id) { return model.tensors[id].shape.size() == 1; });
+  });
+}
+
 /// Returns the pieces merged into units, what trains apart from what does not, and weights in fp8 where they are apart,
-/// in the order of their first tensors.
+/// in the order of their first tensors. Of weights in fp8, the gains and biases are one unit over all blocks, because
+/// they take few bytes and would make as many messages as the weights.
 std::vector<Piece> merged(const ModelParts& model, Wrap wrap, std::int64_t min_params, const Tensors& in_fp8) {
   const std::vector<Piece> pieces = pieces_of(model, in_fp8);
   IndexedVector<TensorId, std::int64_t> order(model.tensors.size(), 0);
@@ -155,13 +164,21 @@ std::vector<Piece> merged(const ModelParts& model, Wrap wrap, std::int64_t min_p
   for (const Piece& piece : pieces) {
     for (const TensorId id : piece.tensors) order[id] = next++;
   }
+  const bool any_fp8 = std::ranges::find(in_fp8, true) != in_fp8.end();
   std::vector<Piece> units;
   for (const int i : {0, 1, 2, 3}) {
     std::vector<Piece> alike;
     std::ranges::copy_if(pieces, std::back_inserter(alike),
                          [&](const Piece& piece) { return piece.trains == (i >= 2) && piece.is_fp8 == (i % 2 == 1); });
+    const bool joins_blocks = any_fp8 && i % 2 == 0 && wrap == Wrap::block && are_vectors(model, alike);
+    for (Piece& piece : alike) {
+      if (joins_blocks && piece.block > 0) piece.block = 0;
+    }
     alike = merge(model, alike, wrap, min_params);
-    for (Piece& unit : alike) unit.trains = i >= 2, unit.is_fp8 = i % 2 == 1;
+    for (Piece& unit : alike) {
+      if (joins_blocks && unit.block == 0) unit.name = "h";
+      unit.trains = i >= 2, unit.is_fp8 = i % 2 == 1;
+    }
     std::ranges::move(alike, std::back_inserter(units));
   }
   std::ranges::sort(units, {}, [&](const Piece& unit) { return order[unit.tensors.front()]; });
