@@ -1,6 +1,7 @@
 #include "tessera/generate/generator.hpp"
 
 #include <algorithm>
+#include <exception>
 
 #include "tessera/base/math.hpp"
 
@@ -64,9 +65,15 @@ void Generator::run(std::span<const GenerationPrompt> prompts, const TokenSink& 
   std::vector<Row> rows(prompts.size());
   std::vector<std::int32_t> tokens(prompts.size());      // the last ones
   std::vector<std::int64_t> lengths(prompts.size(), 0);  // of texts that continue; 0: has ended
+  std::exception_ptr failure;
   const auto choose = [&](std::size_t b, std::int64_t length) {
-    tokens[b] = sampler_.choose(logits(b), prompts[b].number, length);
-    const bool goes_on = sink(b, tokens[b]);
+    bool goes_on = false;
+    try {
+      tokens[b] = sampler_.choose(logits(b), prompts[b].number, length);
+      goes_on = sink(b, tokens[b]);
+    } catch (const NumericalError&) {
+      failure = std::current_exception();  // for the end: other ranks play on with this one
+    }
     TESSERA_ASSERT(!goes_on || length < prefill.cache, "a text of {} tokens is longer than its cache", length + 1);
     lengths[b] = goes_on ? length + 1 : 0;
   };
@@ -105,6 +112,7 @@ void Generator::run(std::span<const GenerationPrompt> prompts, const TokenSink& 
       if (lengths[b] > 0) choose(b, lengths[b]);
     }
   }
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace tessera

@@ -206,9 +206,11 @@ void TrainState::report(std::int64_t step) {
   recorder.record_ranks(*row);
 }
 
-void TrainState::write_sample(std::int64_t step) {
+void TrainState::write_sample(std::int64_t step) try {
   const TextSample sample = samples->write();
   recorder.record_sample(step, sample.prompt, sample.text);
+} catch (const NumericalError& error) {
+  recorder.say(fmt::format("step {}: {}: the run goes on without this sample", step, error.what()));
 }
 
 void TrainState::begin_checkpoint(std::int64_t step) {

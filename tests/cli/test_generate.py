@@ -121,6 +121,10 @@ class Generate(Case):
         self.assertEqual(texts, ["The " + samples[step] for step in (0, 2, 4, 6)])
         with h5py.File(self.folder / "without" / "metrics.h5") as file:
             self.assertNotIn("samples", file)
+        # A model that has no numbers has no sample, and goes on.
+        bad = self.train(*options, "--run.dir=bad", "--train.sample_every=6", "--precision.compute=fp16", "--optim.lr=1e6",
+                         "--run.on_bad_step=skip", ranks=2).out
+        self.assertIn("step 6: logit 0 is not a number, which is a numerical failure of the model: the run goes on without", bad)
         # The last sample is what generate says of the last step's checkpoint.
         said = self.generate(self.folder / "with", "--generate.prompt=The ", "--generate.max_tokens=9",
                              "--generate.temperature=0")

@@ -127,6 +127,24 @@ TEST_CASE("the loss of an evaluation is that of generation's logits, token by to
   }
 }
 
+TEST_CASE("where logits are not numbers the rank with the prompt says so, and all ranks go on") {
+  const Options options = sampling_options({"--train.sample_every=1", "--optim.lr=1e6", "--precision.compute=fp16",
+                                            "--run.on_bad_step=skip", "--generate.max_tokens=3"});
+  const Architecture architecture = small_model(Family::llama);
+  const PlannedRun planned = plan_run(options, architecture, 2, 2);
+  run_ranks(2, 2, [&](RankContext& context) {
+    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
+    TrainingSession session(context, options, planned, data);
+    SampleWriter writer(context, session, options, make_byte_tokenizer(), {});
+    CHECK_NOTHROW(writer.write());
+    for (int step = 1; step <= 2; ++step) {
+      session.train_step();
+      if (context.rank() == 0) CHECK_THROWS_AS(writer.write(), NumericalError);
+      if (context.rank() != 0) CHECK_NOTHROW(writer.write());
+    }
+  });
+}
+
 TEST_CASE("a prompt that fills the context is refused") {
   CHECK_THROWS_AS(train(sampling_options({"--train.sample_every=1", "--generate.prompt=abcdefghijkl"}), 1), UsageError);
 }

@@ -29,7 +29,7 @@ class Generator {
 
   /// Continues at most GenerationShape::batch prompts, possibly none, until no text goes on. Collective over the
   /// world: a rank without prompts plays along. A text must end when prompt and continuation fill the cache's
-  /// positions.
+  /// positions. Throws NumericalError on a rank whose logits are not numbers, when all ranks have ended.
   void run(std::span<const GenerationPrompt> prompts, const TokenSink& sink);
 
   /// Returns the logits of a slot after the last play, only if the slot brought tokens.
