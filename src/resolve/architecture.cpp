@@ -36,7 +36,9 @@ void replace_sizes(Architecture& a, const ModelOptions& options, bool rules_appl
     if (options.*size.field != 0 || (rules_apply && size.rule != nullptr)) a.*size.field = options.*size.field;
   }
   if (a.kv_heads == 0) a.kv_heads = a.heads;
-  if (a.head_dim == 0 && rules_of(a.family).head_dim == HeadDim::always) {
+  const HeadDim rule = rules_of(a.family).head_dim;
+  if (rule == HeadDim::optional && a.head_dim * a.heads == a.width) a.head_dim = 0;  // as checkpoints are read
+  if (a.head_dim == 0 && rule == HeadDim::always) {
     if (a.heads < 1 || a.width % a.heads != 0)
       throw refuse("model.head_dim", 0)
           .because("model.width = {} is not a multiple of model.heads = {}", a.width, a.heads)

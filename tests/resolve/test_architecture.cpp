@@ -72,6 +72,8 @@ TEST_CASE("only families that have one take a width of heads") {
   CHECK(resolve_architecture(options).head_dim == 0);
   options.head_dim = 10;
   CHECK(resolve_architecture(options).query_width() == 60);
+  options.head_dim = 4;  // width / heads: the model of a checkpoint that does not name it
+  CHECK(resolve_architecture(options).head_dim == 0);
   options = of_family("gpt2");
   options.head_dim = 4;
   CHECK_THAT(error_of(options), Contains("model.head_dim = 4") && Contains("gpt2"));
