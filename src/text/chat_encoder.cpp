@@ -14,11 +14,15 @@ class TokenPlaces {
   TokenPlaces(std::string_view text, std::span<const std::int32_t> ids, const Tokenizer& tokenizer,
               Tokenizer::Encoder& encoder)
       : text_(text), tokenizer_(tokenizer), encoder_(encoder) {
+    ends_.reserve(ids.size());
+    std::size_t end = 0;
     for (const std::int32_t id : ids) {
-      spelled_ += tokenizer.bytes_of(id);
-      ends_.push_back(spelled_.size());
+      const std::string_view bytes = tokenizer.bytes_of(id);
+      is_same_ = is_same_ && text.substr(end).starts_with(bytes);
+      ends_.push_back(end += bytes.size());
     }
-    is_same_ = spelled_ == text;
+    is_same_ = is_same_ && end == text.size();
+    if (!is_same_) spelled_ = spelling(ids);
   }
 
   /// Returns the first token of which all characters lie behind `at`, a border between characters of the text.
@@ -63,17 +67,20 @@ class TokenPlaces {
   std::string spell(std::size_t begin, std::size_t end) {
     ids_.clear();
     encoder_.encode(text_.substr(begin, end - begin), ids_, begin > 0);
+    return spelling(ids_);
+  }
+  std::string spelling(std::span<const std::int32_t> ids) const {
     std::string spelled;
-    for (const std::int32_t id : ids_) spelled += tokenizer_.bytes_of(id);
+    for (const std::int32_t id : ids) spelled += tokenizer_.bytes_of(id);
     return spelled;
   }
 
   std::string_view text_;
   const Tokenizer& tokenizer_;
   Tokenizer::Encoder& encoder_;
-  std::string spelled_;
+  std::string spelled_;            ///< what the tokens stand for; empty if that is the text
   std::vector<std::size_t> ends_;  ///< of the tokens in it
-  bool is_same_ = false;
+  bool is_same_ = true;
   std::vector<std::int32_t> ids_;
   std::size_t known_ = 0, known_spelled_ = 0;  ///< a place in the text, and in what it is spelled as
 };
