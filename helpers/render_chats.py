@@ -15,7 +15,6 @@ special token in it, if it has one, which only the tokenizer knows.
 
 import contextlib
 import ctypes
-import datetime
 import json
 import os
 import resource
@@ -23,143 +22,22 @@ import signal
 import sys
 
 try:
-    import jinja2
-    import jinja2.ext
-    import jinja2.sandbox
+    import jinja2  # noqa: F401
 except ImportError as missing:
     print(json.dumps({"error": f"{sys.executable} cannot import Jinja2 ({missing})"}))
     sys.exit(0)
 
 sys.dont_write_bytecode = True  # into the installation
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from one_by_one import Watch, Watched, leaves_nothing_behind  # noqa: E402
+from chat_template import Problem, Template  # noqa: E402
+from one_by_one import beginnings  # noqa: E402
 
 LONGEST = 60  # seconds for a conversation
 MOST_MEMORY = 4 << 30  # bytes
 
 
-class Problem(Exception):
-    """What is wrong with a conversation, as a clause."""
-
-
 class TooLong(BaseException):
     """A template does not end. (Jinja and templates catch no more than Exception.)"""
-
-
-class GenerationMarks(jinja2.ext.Extension):
-    """{% generation %} ... {% endgeneration %}: what the model is to write. Keeps the places of such blocks."""
-
-    tags = {"generation"}
-
-    def __init__(self, environment):
-        super().__init__(environment)
-        environment.marks = self
-        self.is_used = False
-        self.written = 0  # characters that the template has written so far
-        self.ranges, self.texts = [], []
-
-    def parse(self, parser):
-        self.is_used = True
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return jinja2.nodes.CallBlock(self.call_method("_keep"), [], [], body).set_lineno(line)
-
-    def _keep(self, caller):
-        text = caller()
-        self.ranges.append((self.written, self.written + len(text)))
-        self.texts.append(text)
-        return text
-
-
-class Namespace(jinja2.utils.Namespace):
-    """A namespace whose attributes cannot begin with an underscore, so that none reaches Python's own."""
-
-    def __init__(*args, **kwargs):
-        self, args = args[0], args[1:]
-        for name in dict(*args, **kwargs):
-            Namespace._check(name)
-        jinja2.utils.Namespace.__init__(self, dict(*args, **kwargs))
-
-    def __setitem__(self, name, value):
-        Namespace._check(name)
-        jinja2.utils.Namespace.__setitem__(self, name, value)
-
-    @staticmethod
-    def _check(name):
-        if isinstance(name, str) and name.startswith("_"):
-            raise jinja2.exceptions.SecurityError(f"a namespace cannot have the attribute {name!r}")
-
-
-class PlainDict:
-    """dict(...) and dict.fromkeys(...), and nothing else of Python's type."""
-
-    def __call__(self, *args, **kwargs):
-        return dict(*args, **kwargs)
-
-    def fromkeys(self, *args):
-        return dict.fromkeys(*args)
-
-
-def raise_exception(message):
-    raise Problem(f"the template refuses this conversation: {message}")
-
-
-def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-class Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
-    """Jinja2's sandbox, which remembers what it allows: it asks for types and names alone."""
-
-    is_safe = {}
-    of_dict = frozenset(dir(dict))
-
-    def getattr(self, obj, attribute):
-        if type(obj) is dict and attribute in obj and attribute not in self.of_dict:
-            return obj[attribute]  # what is found in the end, after an exception and its handling
-        return super().getattr(obj, attribute)
-
-    def is_safe_attribute(self, obj, attr, value):
-        key = type(obj), attr
-        if key not in self.is_safe:
-            self.is_safe[key] = super().is_safe_attribute(obj, attr, value)
-        return self.is_safe[key]
-
-
-class Template:
-    """A compiled template."""
-
-    def __init__(self, source, tokens):
-        environment = Environment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[GenerationMarks, jinja2.ext.loopcontrols]
-        )
-        environment.filters["tojson"] = to_json
-        environment.globals.update(
-            raise_exception=raise_exception,
-            strftime_now=lambda form: datetime.datetime.now().strftime(form),
-            dict=PlainDict(),
-            namespace=Namespace,
-        )
-        self.template = environment.from_string(source)
-        self.template.globals = dict(self.template.globals)  # is copied for each text
-        self.keeps_loops_apart = leaves_nothing_behind(environment.parse(source))
-        self.marks = environment.marks
-        self.tokens = tokens
-
-    def render(self, messages, others, prompts=False):
-        """Returns the text of messages, with the generation prompt if `prompts`. `others`: the context beside them."""
-        context = {**self.tokens, "documents": None, **others, "messages": messages, "add_generation_prompt": prompts}
-        if not self.marks.is_used and isinstance(messages, list):
-            return self.template.render(context)
-        self.marks.written, self.marks.ranges, self.marks.texts = 0, [], []
-        blocks = []
-        for block in self.template.generate(context):
-            blocks.append(block)
-            self.marks.written += len(block)
-        text = "".join(blocks)
-        if any(text[begin:end] != written for (begin, end), written in zip(self.marks.ranges, self.marks.texts)):
-            raise Problem("the template marks text that it writes in another place")
-        return text
 
 
 ROLES = {"human": "user", "gpt": "assistant"}  # of `from`; others are roles themselves
@@ -240,7 +118,7 @@ class Renderer:
         if context["tools"] is not None:
             template = self.templates.get("tool_use", template)
         text = template.render(messages, context, self.prompt_only)
-        marks = template.marks.ranges
+        marks = [(begin, begin + len(marked)) for begin, marked in template.marks.found]
         if not text:
             raise Problem("the template makes an empty text of this conversation")
         contents = [message.get("content") for message in messages]
@@ -266,8 +144,8 @@ class Renderer:
         if self.turns == "last":
             turns = turns[-1:]
         known = {}
-        if len(turns) > self.few_turns and template.keeps_loops_apart:
-            known = self.beginnings(template, text, messages, context, turns[-1])
+        if len(turns) > self.few_turns:
+            known = beginnings(template, text, messages, context, turns[-1])
 
         def length(count, prompts=False):
             if (count, prompts) in known:
@@ -283,27 +161,6 @@ class Renderer:
             if end < begin:
                 raise Problem(f"the template writes less with message {turn + 1} than before it")
         return ranges
-
-    def beginnings(self, template, text, messages, context, last):
-        """Returns the lengths of texts of first messages with which `text` begins, by the messages' number and whether
-        the generation prompt follows: of those that need no rendering of their own. The last answer is message `last`."""
-        known = {}
-        for prompts, first in ((False, messages), (True, messages[:last])):
-            watch = Watch(first, lambda: template.marks.written)
-            try:
-                whole = template.render(Watched(watch), context, prompts)
-                borders = watch.borders() if prompts or whole == text else {}
-                middle = sorted(borders)[len(borders) // 2] if borders else 0  # is rendered all the same
-                part = template.render(messages[:middle], context, prompts) if borders else ""
-            except Exception:
-                return {}
-            end = borders.get(len(first), 0)
-            if not borders or part != whole[: borders[middle]] + whole[end:] or not text.startswith(whole[:end]):
-                return {}
-            for count, place in borders.items():
-                if text.startswith(whole[end:], place):
-                    known[count, prompts] = place + len(whole) - end
-        return known
 
     def begin_of_marks(self, template, text, before, context):
         self.advises_last = self.turns == "all"

@@ -1,12 +1,16 @@
 """helpers/render_chats.py: what it says without rendering the first messages anew is what their renderings say."""
 import random
+import re
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "helpers"), str(ROOT / "tests/reference")]
 
+import chat_template  # noqa: E402
+import jinja2  # noqa: E402
 import render_chats  # noqa: E402
 from chat_templates import SHAPES  # noqa: E402
 
@@ -64,6 +68,35 @@ TOGETHER = {
     "else": "{% for m in messages if m.role == 'none' %}x{% else %}none{% endfor %}" + ANSWER,
 }
 
+# What templates may ask, of which the short ways know only a part. Each is rendered for a system, a user and an answer.
+ASKED = [
+    "{{ m.role }}{{ m['role'] }}{{ m.nothing }}{{ m.nothing is defined }}{{ m.nothing.more is defined }}", "{{ m.nothing.more }}",
+    "{{ m.items() | list }}{{ m.get('role') }}{{ m.keys }}", "{{ m.title }}{{ m.count }}{{ m.parts.title }}{{ m.parts.index }}",
+    "{{ m.title() }}", "{{ m.parts.title() }}", "{{ m.number.real }}{{ m.number.bit_length() }}", "{{ m.__class__ }}", "{{ m.role.__len__() }}",
+    "{{ m.role.strip('u').upper() }}{{ m.content.split('o', 1)[-1].lstrip('\n') }}{{ ' '.join([m.role, m.content.strip()]) }}",
+    "{{ m.content.startswith(('<', m.role[0])) and not m.content.endswith('x') }}", "{{ m.content.startswith() }}", "{{ m.content.nothing() }}", "{{ (m.content + m.role)() }}",
+    "{{ m.content.replace(m.role.strip(), m.role.replace('s', m.content.strip())) }}", "{{ m.content.split(sep='o', maxsplit=1) }}",
+    "{{ m.content.split(*['o', 1]) }}{{ m.content.split(**{'sep': 'o'}) }}", "{{ m.words.count('a') }}{{ m.words.index('b') }}{{ m.words.strip }}",
+    "{{ m.words.strip() }}", "{{ m.words.append('c') }}", "{{ m.update({'role': 'x'}) }}", "{{ '{0.__class__}'.format(m) }}", "{{ m.content.format }}x",
+    "{{ m.content.nothing.strip() }}", "{{ (m.content if m.role == 'user').strip() }}", "{{ m.content.encode().decode() }}",
+    "{% set ns = namespace(a=1, b=m) %}{% set ns.a = ns.a + 1 %}{{ ns.a }}{{ ns.b.role }}{{ ns.c }}{{ ns }}", "{{ namespace(1) }}",
+    "{% set ns = namespace() %}{{ ns.__class__ }}{{ ns._a }}", "{{ namespace(_a=1) }}", "{% set ns = namespace({'a': 2}, b=3) %}{{ ns.a + ns.b }}",
+    "{{ loop.index0 }}{{ loop.index }}{{ loop.first }}", "{{ loop.index0 }}{{ loop.last }}", "{{ loop.index }}{{ loop.cycle('a', 'b') }}{{ loop.nothing }}",
+    "{{ loop['index0'] }}", "{{ loop | attr('index0') }}{{ loop.index0 }}", "{{ loop }}", "{{ loop.length }}{{ loop.changed(m.role) }}", "{{ loop.index0.real }}",
+    "{% for word in m.words %}{{ loop.index0 }}{{ word.upper() }}{% for c in word %}{{ loop.first }}{{ c.strip(word) }}{% endfor %}{{ loop.index }}"
+    "{% endfor %}{{ loop.index }}",
+    "{% set outer = loop %}{% for word in m.words if word != 'a' %}{{ loop.index }}{{ outer.index0 }}{% else %}none{% endfor %}{{ loop.index0 }}",
+    "{% for word in m.nothing %}{{ loop.index }}{% endfor %}{{ loop.index0 }}", "{% for word in m.number %}{{ loop.index }}{% endfor %}",
+    "{% for word in m.words %}{{ loop.index }}{% endfor %}{% for word in m.words %}{{ loop.index }}{{ loop.last }}{% endfor %}",
+    "{% for word in m.words recursive %}{{ loop.index0 }}{{ loop(m.parts) if loop.first and loop.depth < 3 }}{% endfor %}",
+    "{% macro show(x, y=loop.index) %}{{ x.strip() }}{{ y }}{{ loop.index0 }}{{ caller(x) if caller }}{% endmacro %}{{ show(m.role) }}"
+    "{% call(x) show(m.content, y=2) %}{{ x.upper() }}{{ loop.index }}{{ m.role }}{% endcall %}",
+    "{% filter upper %}{{ m.role.strip('u') }}{{ loop.index }}{% endfilter %}{% set text %}{{ loop.index0 }}{% endset %}{{ text.strip() }}",
+    "{% block one scoped %}{{ m.role }}{{ loop.index0 }}{% endblock %}", "{{ 'l_1_loop' }}{{ loop.index0 }}", "{{ it }}{{ m.role.strip() }}",
+    "{{ dict(a=m.role).a }}{{ dict.fromkeys('ab').b }}{{ m.words | map('upper') | join }}{{ [m] | map(attribute='role') | first }}",
+    "{% if loop.index0 > 0 and messages[loop.index0 - 1].role == 'user' %}{% break %}{% endif %}{% continue %}",
+]
+
 
 def drawn(rng, turns):
     """A conversation of so many answers."""
@@ -75,6 +108,28 @@ def drawn(rng, turns):
 
 
 class RenderChats(Case):
+    def test_short_ways_lead_where_the_sandbox_does(self):
+        messages = [{"role": role, "content": f"\n{role} too", "title": 5, "parts": {"title": "T"}, "number": 3, "words": ["a", "b"]}
+                    for role in ("system", "user", "assistant")]
+        texts = 0
+        for asked in ASKED:
+            source = "{% for m in messages %}" + asked + "{% endfor %}"
+            found = []
+            for environment, namespace in ((chat_template.Environment, chat_template.Namespace),
+                                           (jinja2.sandbox.ImmutableSandboxedEnvironment, jinja2.utils.Namespace)):
+                with mock.patch.multiple(chat_template, Environment=environment, Namespace=namespace):
+                    template = chat_template.Template(source, {})
+                for _ in range(2):
+                    try:
+                        found.append(template.render(messages, {}))
+                    except Exception as error:
+                        found.append(f"{type(error).__name__}: {error}")
+            found = [re.sub("0x[0-9a-f]+", "", one) for one in found]
+            texts += not re.match(r"\w+Error: ", found[0])
+            # Jinja itself does not refuse names that begin with an underscore.
+            self.assertTrue("namespace(_a" in asked or found == [found[0]] * 4, (asked, found))
+        self.assertGreater(texts, 30)
+
     def answers(self, source, tokens, conversations, few):
         """The answers where more than `few` turns are looked at in one rendering, and how often a template rendered."""
         renderer = render_chats.Renderer({"templates": {"default": source}, "tokens": tokens})
