@@ -119,32 +119,22 @@ class Chats {
 void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Chats& chats,
                Encoded& out) {
   std::int64_t number = piece.first_line;
-  const JsonEvents events{[&](std::string& text) {
-                            chats.flush();
-                            add_document({}, text, {piece.file, number}, settings, encoder, out);
-                          },
-                          [&](const std::string& why) {
-                            chats.flush();
-                            note_bad(out, {piece.file, number, why});
-                          },
-                          {},
-                          [&](std::string& prompt, std::string& completion) {
-                            chats.flush();
-                            add_document(prompt, completion, {piece.file, number}, settings, encoder, out);
-                          },
-                          [&](const std::string& what) {
-                            chats.flush();
-                            note_bad(out, {piece.file, number, what, BadPlace::Effect::mended});
-                          },
-                          [&](std::string& conversation) { chats.add(std::move(conversation), number); }};
+  const auto take = [&](JsonFinding&& found) {
+    if (found.kind == FindingKind::chat) return chats.add(std::move(found.text), number);
+    chats.flush();
+    if (found.kind == FindingKind::document)
+      return add_document(found.prompt, found.text, {piece.file, number}, settings, encoder, out);
+    const auto effect = found.kind == FindingKind::mended ? BadPlace::Effect::mended : BadPlace::Effect::left_out;
+    note_bad(out, {piece.file, number, found.text, effect});
+  };
   const std::string_view all = piece.bytes;
   for (std::size_t at = 0; at < all.size(); ++number) {
     const std::size_t end = std::min(all.find('\n', at), all.size());
     const std::string_view line = all.substr(at, end - at);
     if (piece.kind == Piece::Kind::rows && line.starts_with('!')) {
-      events.problem(shown(line.substr(1), 200));
+      take({FindingKind::problem, shown(line.substr(1), 200)});
     } else if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
-      read_json_line(line, settings.text_key, events);
+      read_json_line(line, settings.text_key, take);
     }
     at = end + 1;
   }

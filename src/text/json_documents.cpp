@@ -76,7 +76,7 @@ class JsonEcho {
 /// Follows the events of a text up to the objects that hold documents: the top one, or an array's elements.
 class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  JsonHandler(const std::string& key, bool may_be_array, const JsonEvents& events)
+  JsonHandler(const std::string& key, bool may_be_array, const TakeFinding& take)
       : fields_{{{key, Takes::text},
                  {"prompt", Takes::either},
                  {"completion", Takes::either},
@@ -86,7 +86,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
                  {"tools", Takes::anything},
                  {"chat_template_kwargs", Takes::anything}}},
         may_be_array_(may_be_array),
-        events_(events) {}
+        take_(take) {}
 
   bool null() override { return scalar("null", "null"); }
   bool boolean(bool value) override { return scalar(value ? "true" : "false", "true or false"); }
@@ -137,7 +137,8 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(std::size_t position, const std::string& /*last*/, const nlohmann::json::exception& error) override {
     std::string hint;
     if (depth_ == 0 && saw_object_ && may_be_array_) hint = "; one document per line belongs in a .jsonl file";
-    events_.fault(fmt::format("this is not JSON at byte {}: {}{}", position, fault_text(error.what()), hint));
+    take_({FindingKind::fault,
+           fmt::format("this is not JSON at byte {}: {}{}", position, fault_text(error.what()), hint)});
     return false;
   }
 
@@ -192,7 +193,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   /// Takes a value that is not a wanted text.
   bool value(const char* what) {
     if (depth_ == document_depth()) {
-      events_.problem(fmt::format("{} stands where an object with {} belongs", what, text().quoted()));
+      take_({FindingKind::problem, fmt::format("{} stands where an object with {} belongs", what, text().quoted())});
       return in_array_;  // the next element may be one
     }
     if (wanted_ == nullptr) return true;
@@ -202,22 +203,21 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool deeper() {
     if (++depth_ <= kDeepest) return true;
-    events_.fault(fmt::format("values are nested more than {} deep", kDeepest));
+    take_({FindingKind::fault, fmt::format("values are nested more than {} deep", kDeepest)});
     return false;
   }
   void finish_object() {
     saw_object_ = true;
     Field &prompt = fields_[1], &completion = fields_[2];
-    if (!text().problem.empty()) return events_.problem(text().problem);
+    if (!text().problem.empty()) return take_({FindingKind::problem, text().problem});
     if (text().found) {
-      events_.document(text().text);
-    } else if (prompt.is_text() && completion.is_text() && events_.pair) {
-      events_.pair(prompt.text, completion.text);
+      take_({FindingKind::document, std::move(text().text)});
+    } else if (prompt.is_text() && completion.is_text()) {
+      take_({FindingKind::document, std::move(completion.text), std::move(prompt.text)});
     } else if (const std::string why = why_no_chat(); !why.empty()) {
-      events_.problem(why);
+      take_({FindingKind::problem, why});
     } else {
-      std::string conversation = echo_.take();
-      events_.chat(conversation);
+      take_({FindingKind::chat, echo_.take()});
     }
     for (Field& field : fields_) field.text.clear();
   }
@@ -234,8 +234,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     const auto is_null = [](const Field& field) { return field.was_null; };
     if (const auto found = std::ranges::find_if(fields_, is_null); has_none && found < fields_.begin() + 5)
       return null(*found);
-    if (!events_.pair || has_none)
-      return fmt::format("an object has no {} (data.text_key){}", text().quoted(), other_keys());
+    if (has_none) return fmt::format("an object has no {} (data.text_key){}", text().quoted(), other_keys());
     for (const Field& field : others)
       if (!field.problem.empty()) return field.problem;
     if (messages.found || conversations.found) return "";
@@ -269,7 +268,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   bool is_echoed_ = false;   ///< what comes is part of it
   int echoed_depth_ = 0;     ///< around its value
   bool may_be_array_;
-  const JsonEvents& events_;
+  const TakeFinding& take_;
   int depth_ = 0;
   bool in_array_ = false, saw_object_ = false;
 };
@@ -327,7 +326,7 @@ class ByteIterator {
 
 }  // namespace
 
-void read_json_line(std::string_view line, const std::string& key, const JsonEvents& events) {
+void read_json_line(std::string_view line, const std::string& key, const TakeFinding& take) {
   PythonJson python;
   std::string rewritten;
   if (PythonJson::may_need(line)) {
@@ -335,48 +334,31 @@ void read_json_line(std::string_view line, const std::string& key, const JsonEve
     python.rewrite(rewritten, true);
     line = rewritten;
   }
-  // A fault after the object refuses the line with it.
-  std::optional<std::string> text, problem, chat;
-  std::optional<std::pair<std::string, std::string>> pair;
-  const auto refuse = [&](const std::string& why) { problem = why; };
-  JsonEvents kept{[&](std::string& document) { text = std::move(document); }, refuse, refuse};
-  if (events.pair) {
-    kept.pair = [&](std::string& prompt, std::string& completion) {
-      pair.emplace(std::move(prompt), std::move(completion));
-    };
-  }
-  if (events.chat) kept.chat = [&](std::string& conversation) { chat = std::move(conversation); };
-  JsonHandler handler(key, false, kept);
+  std::optional<JsonFinding> found;  // the last: a fault after the object refuses the line with it
+  const TakeFinding keep = [&](JsonFinding&& one) { found = std::move(one); };
+  JsonHandler handler(key, false, keep);
   nlohmann::json::sax_parse(line.begin(), line.end(), &handler);
-  if (problem) return events.problem(*problem);
-  if (python.surrogates() > 0 && events.mended) events.mended(about_surrogates(python.surrogates()));
-  if (pair) return events.pair(pair->first, pair->second);
-  if (chat) return events.chat(*chat);
-  TESSERA_ASSERT(text.has_value(), "a line of JSON has a text or a fault");
-  events.document(*text);
+  TESSERA_ASSERT(found, "a line of JSON has a text or a fault");
+  if (found->kind == FindingKind::fault) found->kind = FindingKind::problem;
+  if (found->kind != FindingKind::problem && python.surrogates() > 0)
+    take({FindingKind::mended, about_surrogates(python.surrogates())});
+  take(std::move(*found));
 }
 
 void read_json_file(std::string_view start, ByteStream& bytes, const std::string& key, std::int64_t longest,
-                    std::int64_t& line, const JsonEvents& events) {
+                    std::int64_t& line, const TakeFinding& take) {
   ByteIterator::Source source{.bytes = bytes, .line = line, .longest = longest};
   source.block.resize(std::max(source.block.size(), start.size()));
   std::ranges::copy(start, source.block.begin());
   source.held = start.size(), source.since_event = std::ssize(start);
   source.size = source.python.rewrite(std::span(source.block).first(source.held), false);
   line = 1;
-  JsonEvents counted{[&](std::string& document) { source.since_event = 0, events.document(document); },
-                     [&](const std::string& why) { source.since_event = 0, events.problem(why); }, events.fault};
-  if (events.pair) {
-    counted.pair = [&](std::string& prompt, std::string& completion) {
-      source.since_event = 0, events.pair(prompt, completion);
-    };
-  }
-  if (events.chat) counted.chat = [&](std::string& conversation) { source.since_event = 0, events.chat(conversation); };
   if (source.ended()) return;  // an empty file has no documents
-  JsonHandler handler(key, true, counted);
+  const TakeFinding count = [&](JsonFinding&& one) { source.since_event = 0, take(std::move(one)); };
+  JsonHandler handler(key, true, count);
   nlohmann::json::sax_parse(ByteIterator(source), ByteIterator(), &handler);
-  const std::int64_t surrogates = source.python.surrogates();
-  if (surrogates > 0 && events.mended) events.mended(about_surrogates(surrogates));
+  if (const std::int64_t surrogates = source.python.surrogates(); surrogates > 0)
+    take({FindingKind::mended, about_surrogates(surrogates)});
 }
 
 std::optional<bool> begins_with_json_lines(std::string_view start) {

@@ -11,24 +11,26 @@
 
 namespace tessera {
 
-/// The findings of a reader of JSON: a document's text, or what is wrong with an element or the whole.
-struct JsonEvents {
-  std::function<void(std::string&)> document;  ///< may take the text away
-  std::function<void(const std::string& why)> problem;
-  std::function<void(const std::string& why)> fault;  ///< of syntax: nothing after it is read
-  /// A document of two texts, of which the loss counts the second: "prompt" and "completion" in place of the key. Both
-  /// may be taken away. If it is empty, such an object is a problem.
-  std::function<void(std::string& prompt, std::string& completion)> pair = {};
-  /// Surrogates without their other half became U+FFFD.
-  std::function<void(const std::string& what)> mended = {};
-  /// A conversation: an object, as JSON, of the values of "messages", "conversations", or "prompt" and "completion" as
-  /// arrays, and of "system", "tools" and "chat_template_kwargs". It may be taken away. Needed where `pair` is.
-  std::function<void(std::string& conversation)> chat = {};
+enum class FindingKind : std::uint8_t {
+  document,
+  chat,     ///< a conversation: an object, as JSON, of the values of "messages", "conversations", or "prompt" and
+            ///< "completion" as arrays, and of "system", "tools" and "chat_template_kwargs"
+  problem,  ///< of an element
+  fault,    ///< of syntax: nothing after it is read
+  mended    ///< surrogates without their other half became U+FFFD
 };
 
-/// Reads one line: an object whose `key` is the text, of a pair, or of a conversation. Calls one of the first five
-/// events once.
-void read_json_line(std::string_view line, const std::string& key, const JsonEvents& events);
+/// What a reader of JSON found.
+struct JsonFinding {
+  FindingKind kind;
+  std::string text;         ///< of the document, the conversation, or a clause
+  std::string prompt = {};  ///< of a document of two texts, "prompt" and "completion" in place of the key
+};
+using TakeFinding = std::function<void(JsonFinding&&)>;
+
+/// Reads one line: an object whose `key` is the text, of a pair, or of a conversation. Finds one of these or a problem,
+/// after what was mended.
+void read_json_line(std::string_view line, const std::string& key, const TakeFinding& take);
 
 /// Returns whether a text that begins so has an object per line: the first line is one, and another line follows.
 /// Nothing if more of the text has to be known.
@@ -38,6 +40,6 @@ std::optional<bool> begins_with_json_lines(std::string_view start);
 /// kept at the number of the line that is being read, from 1. UsageError for one text longer than `longest` bytes. The
 /// file's first bytes, `start`, were read from `bytes` before.
 void read_json_file(std::string_view start, ByteStream& bytes, const std::string& key, std::int64_t longest,
-                    std::int64_t& line, const JsonEvents& events);
+                    std::int64_t& line, const TakeFinding& take);
 
 }  // namespace tessera

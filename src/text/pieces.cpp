@@ -184,26 +184,26 @@ class FilePieces {
       if (!prompt.empty() || !text.empty()) piece.documents.push_back({piece.bytes.size(), prompt.size(), line});
       pass_full(false);
     };
-    const auto add_chat = [&](const std::string& conversation) {
-      piece.bytes += conversation;
-      piece.documents.push_back({piece.bytes.size(), 0, line, true});
-      pass_full(false);
+    const auto take = [&](JsonFinding&& found) {
+      using Effect = BadPlace::Effect;
+      switch (found.kind) {
+        case FindingKind::document:
+          return add(found.prompt, found.text);
+        case FindingKind::chat:
+          piece.bytes += found.text;
+          piece.documents.push_back({piece.bytes.size(), 0, line, true});
+          return pass_full(false);
+        case FindingKind::problem:
+          piece.bad.push_back({index_, line, found.text});
+          return pass_full(piece.bad.size() >= 1000);
+        case FindingKind::fault:
+          return piece.bad.push_back({index_, line, found.text, Effect::ends_file});
+        case FindingKind::mended:
+          return piece.bad.push_back({index_, 0, found.text, Effect::mended});
+      }
     };
-    const JsonEvents events{[&](std::string& text) { add({}, text); },
-                            [&](const std::string& why) {
-                              piece.bad.push_back({index_, line, why});
-                              pass_full(piece.bad.size() >= 1000);
-                            },
-                            [&](const std::string& why) {
-                              piece.bad.push_back({index_, line, why, BadPlace::Effect::ends_file});
-                            },
-                            [&](std::string& prompt, std::string& completion) { add(prompt, completion); },
-                            [&](const std::string& what) {
-                              piece.bad.push_back({index_, 0, what, BadPlace::Effect::mended});
-                            },
-                            add_chat};
     try {
-      read_json_file(buffer_, *bytes_, settings_.text_key, settings_.longest, line, events);
+      read_json_file(buffer_, *bytes_, settings_.text_key, settings_.longest, line, take);
     } catch (const UsageError& error) {
       throw UsageError("{}:{}: {}", file_.path.string(), line, error.what());
     }

@@ -8,11 +8,9 @@ using namespace tessera;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
-  const JsonEvents events{[](std::string&) {},       [](const std::string&) {},
-                          [](const std::string&) {}, [](std::string&, std::string&) {},
-                          [](const std::string&) {}, [](std::string&) {}};
+  const TakeFinding take = [](JsonFinding&&) {};
   static_cast<void>(begins_with_json_lines(text));
-  fuzz::read_hostile([&] { read_json_line(text.substr(0, text.find('\n')), "text", events); });
+  fuzz::read_hostile([&] { read_json_line(text.substr(0, text.find('\n')), "text", take); });
   SourceFile file;
   file.path = fuzz::write_input("texts.json", text);
   file.kind = SourceKind::json;
@@ -20,7 +18,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     file.state = state_of(file.path);
     const auto bytes = open_bytes(file);
     std::int64_t line = 0;
-    read_json_file({}, *bytes, "text", 1 << 20, line, events);
+    read_json_file({}, *bytes, "text", 1 << 20, line, take);
   });
   return 0;
 }

@@ -1,4 +1,4 @@
-#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -14,13 +14,16 @@ namespace {
 /// Documents as they are, problems after a "!", what ends the reading after "!!".
 using Events = std::vector<std::string>;
 
-JsonEvents noted(Events& out) {
-  return {[&](std::string& text) { out.push_back(text); },
-          [&](const std::string& why) { out.push_back("!" + why); },
-          [&](const std::string& why) { out.push_back("!!" + why); },
-          [&](std::string& prompt, std::string& completion) { out.push_back(prompt + " -> " + completion); },
-          [&](const std::string& what) { out.push_back("~" + what); },
-          [&](std::string& conversation) { out.push_back("=" + conversation); }};
+TakeFinding noted(Events& out) {
+  return [&](JsonFinding&& found) {
+    static const std::map<FindingKind, std::string> marks{{FindingKind::document, ""},
+                                                          {FindingKind::chat, "="},
+                                                          {FindingKind::problem, "!"},
+                                                          {FindingKind::fault, "!!"},
+                                                          {FindingKind::mended, "~"}};
+    const std::string prompt = found.prompt.empty() ? "" : found.prompt + " -> ";
+    out.push_back(marks.at(found.kind) + prompt + found.text);
+  };
 }
 
 Events line(const std::string& text, const std::string& key = "text") {
@@ -125,7 +128,7 @@ TEST_CASE("A file holds an object or an array of them, and ends at a fault of sy
 
 TEST_CASE("A prompt and its completion are a document of two texts") {
   CHECK(line(R"({"prompt": "p", "completion": "c"})") == Events{"p -> c"});
-  CHECK(line(R"({"completion": "c", "id": [1, {"prompt": 2}], "prompt": ""})") == Events{" -> c"});
+  CHECK(line(R"({"completion": "c", "id": [1, {"prompt": 2}], "prompt": ""})") == Events{"c"});
   CHECK(line(R"({"prompt": null, "text": "t", "completion": 7})") == Events{"t"});  // metadata next to a text
   CHECK(line(R"({"prompt": "p", "completion": "c"})", "prompt") == Events{"p"});
   CHECK(file(R"([{"prompt": "a", "completion": "b"}, {"text": "t"}, {"prompt": "c", "completion": "d"}])") ==
