@@ -37,6 +37,23 @@ std::int64_t place_of_run(std::int64_t number) {
   return static_cast<std::int64_t>(sizeof(MaskHeader)) + static_cast<std::int64_t>(sizeof(TokenRun)) * number;
 }
 
+/// Calls f(name, field) for what the journal keeps.
+template <class State, class F>
+void visit_fields(State& state, const F& f) {
+  f("file", state.place.file);
+  f("pieces", state.place.pieces);
+  f("tokens", state.tokens);
+  f("documents", state.documents);
+  f("runs", state.runs);
+  f("uncounted", state.uncounted);
+  f("conversations", state.conversations);
+  f("silent_conversations", state.silent_conversations);
+  f("text_bytes", state.text_bytes);
+  f("bad", state.bad);
+  f("seconds", state.seconds);
+  f("bad_places", state.bad_places);
+}
+
 template <class Id>
 void put_ids(const std::vector<std::int32_t>& ids, std::vector<std::byte>& out) {
   const std::size_t before = out.size();
@@ -78,17 +95,7 @@ void TokenWriter::begin_anew() {
 bool TokenWriter::read_journal() try {
   const auto json = nlohmann::json::parse(read_text_file(journal_file(), kLargestJournal));
   if (json.at("key") != key_ || json.at("token_bytes") != token_bytes_) return false;
-  state_.place = {json.at("file").get<std::size_t>(), json.at("pieces").get<std::int64_t>()};
-  state_.tokens = json.at("tokens").get<std::int64_t>();
-  state_.documents = json.at("documents").get<std::int64_t>();
-  state_.runs = json.at("runs").get<std::int64_t>();
-  state_.uncounted = json.at("uncounted").get<std::int64_t>();
-  state_.conversations = json.at("conversations").get<std::int64_t>();
-  state_.silent_conversations = json.at("silent_conversations").get<std::int64_t>();
-  state_.text_bytes = json.at("text_bytes").get<std::int64_t>();
-  state_.bad = json.at("bad").get<std::int64_t>();
-  state_.seconds = json.at("seconds").get<double>();
-  state_.bad_places = json.at("bad_places").get<std::vector<std::string>>();
+  visit_fields(state_, [&](const char* name, auto& field) { json.at(name).get_to(field); });
   return size_of_file(tokens_file()) >= kTokenHeader + state_.tokens * token_bytes_ &&
          size_of_file(documents_file()) >= place_of_document(state_.documents) &&
          (state_.runs == 0 || size_of_file(mask_file()) >= place_of_run(state_.runs));
@@ -142,20 +149,8 @@ void TokenWriter::commit() {
   sync_file(tokens_, tokens_file());
   sync_file(documents_, documents_file());
   sync_file(mask_, mask_file());
-  const nlohmann::ordered_json journal = {{"key", key_},
-                                          {"token_bytes", token_bytes_},
-                                          {"file", state_.place.file},
-                                          {"pieces", state_.place.pieces},
-                                          {"tokens", state_.tokens},
-                                          {"documents", state_.documents},
-                                          {"runs", state_.runs},
-                                          {"uncounted", state_.uncounted},
-                                          {"conversations", state_.conversations},
-                                          {"silent_conversations", state_.silent_conversations},
-                                          {"text_bytes", state_.text_bytes},
-                                          {"bad", state_.bad},
-                                          {"seconds", state_.seconds},
-                                          {"bad_places", state_.bad_places}};
+  nlohmann::ordered_json journal = {{"key", key_}, {"token_bytes", token_bytes_}};
+  visit_fields(state_, [&](const char* name, const auto& field) { journal[name] = field; });
   using Handler = nlohmann::ordered_json::error_handler_t;
   write_text_atomically(journal_file(), journal.dump(1, ' ', false, Handler::replace) + "\n");
 }
