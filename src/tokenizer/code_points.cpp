@@ -2,6 +2,8 @@
 
 #include <utf8proc.h>
 
+#include <array>
+
 #include "tessera/base/utf8.hpp"
 
 namespace tessera {
@@ -24,20 +26,9 @@ DecodedPoint last_point(std::string_view text) {
 }
 
 void append_point(std::string& text, char32_t point) {
-  const auto put = [&](char32_t byte) { text += static_cast<char>(static_cast<unsigned char>(byte)); };
-  if (point < 0x80) return put(point);
-  if (point < 0x800) {
-    put(0xc0 | point >> 6);
-  } else {
-    if (point < 0x10000) {
-      put(0xe0 | point >> 12);
-    } else {
-      put(0xf0 | point >> 18);
-      put(0x80 | (point >> 12 & 0x3f));
-    }
-    put(0x80 | (point >> 6 & 0x3f));
-  }
-  put(0x80 | (point & 0x3f));
+  std::array<utf8proc_uint8_t, 4> bytes{};
+  const auto size = utf8proc_encode_char(static_cast<utf8proc_int32_t>(point), bytes.data());
+  text.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(size));
 }
 
 bool is_word_character(char32_t point) {
