@@ -224,7 +224,7 @@ def answer_in_time(renderer, line):
     """Returns the answer to a conversation, also where the template fails or does not end."""
     try:
         signal.setitimer(signal.ITIMER_REAL, LONGEST)
-        answer = renderer.answer(json.loads(line))
+        answer = renderer.answer(json.loads(line.decode()))
         text = answer["text"].encode()
         numbers = [len(text), *(int(number) for one in answer["counts"] for number in one)]
         return " ".join(map(str, numbers)).encode() + b"\n" + text
