@@ -1,4 +1,5 @@
 """The numbers that `tessera plan` prints are what they were (tests/golden/plan.txt); its words may change.
+The excerpts of a schedule in docs/fsdp.md and src/README.md are what the program prints.
 
 Of each line that has numbers, the numbers with their units are kept, in order. Digits of a name (h.3, fp32) are not
 numbers. TESSERA_UPDATE=1 rewrites the file. Do that only on purpose.
@@ -13,8 +14,11 @@ from pathlib import Path
 
 from job import Case, main
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "plan.txt"
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "plan.txt"
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)*(?:e[-+]?\d+)?(?: ?(?:[kMGTKP]i?)?B\b| ?%|[kKMGTP]\b)?")
+OPERATION = re.compile(r"(?m)^ +\d+  (?:gather|load|compute|reduce) .*")
+ALIVE = re.compile(r"  +[\d.]+ [kMG]?B( \(peak\))?(?=  |$)")  # a column that the excerpts leave out
 GPU = ["--run.device=cuda"]
 CONFIGURATIONS = [
     [],
@@ -73,6 +77,17 @@ class Golden(Case):
         for golden, now in zip(old[1:], blocks):
             with self.subTest(now.splitlines()[0]):
                 self.assertEqual(golden.strip().splitlines(), now.strip().splitlines())
+
+    def test_excerpts_of_the_pages(self):
+        job = self.job("plan", "--model.layers=2", "--plan.ranks=2", "--data.val_fraction=0", "--plan.view=schedule",
+                       "--run.device=cpu")
+        printed = {line.split()[0]: " ".join(ALIVE.sub("", line, count=1).split()) for line in OPERATION.findall(job.out)}
+        for page in "docs/fsdp.md", "src/README.md":
+            excerpt = OPERATION.findall((ROOT / page).read_text(encoding="utf-8"))
+            self.assertGreater(len(excerpt), 10, page)
+            for line in excerpt:
+                pattern = re.escape(" ".join(line.split())).replace(re.escape("..."), ".+")  # operands left out
+                self.assertRegex(printed[line.split()[0]], f"^{pattern}$", page)
 
     def test_another_strategy_is_left_out(self):
         table = "strategy  shard x replica\nzero1 *   4 x 1  1.5 MB\nhsdp-zero1  2 x 2  7 MB\n"
