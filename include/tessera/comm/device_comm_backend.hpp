@@ -15,7 +15,7 @@
 namespace tessera {
 
 struct DeviceCommSettings {
-  CommOptions comm;                 ///< backend, emulate, and NCCL's options
+  CommOptions comm;                 ///< backend and emulate
   bool deterministic = true;        ///< sums in the CPU's tree; otherwise in NCCL's own order (staged: always the tree)
   double timeout_seconds = 0;       ///< for peers to arrive, at start and in collectives; 0 = no limit
   bool force_pairwise = false;      ///< staged: messages even inside a node (tests)
@@ -64,8 +64,8 @@ class DeviceCommBackend {
   virtual std::int64_t device_bytes() const = 0;
 };
 
-/// Collective over the world. comm.backend = auto means NCCL. UsageError when NCCL cannot be loaded, is too old for an
-/// option, or when ranks share a GPU. Staged communicators are never chosen silently, because their speed differs.
+/// Collective over the world. comm.backend = auto means NCCL. UsageError when NCCL cannot be loaded, is too old, or
+/// when ranks share a GPU. Staged communicators are never chosen silently, because their speed differs.
 /// `context` and `device` must outlive the result.
 std::unique_ptr<DeviceCommBackend> make_device_comm_backend(RankContext& context, Device& device,
                                                             const DeviceCommSettings& settings);

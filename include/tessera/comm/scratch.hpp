@@ -45,7 +45,7 @@ constexpr std::int64_t reduce_scratch_bytes(CollectiveAlgorithm algorithm, std::
   return 0;
 }
 
-/// Returns the same for an all_reduce_sum of `count` integers.
+/// Returns the same for an all_reduce of `count` integers.
 constexpr std::int64_t all_reduce_scratch_bytes(CollectiveAlgorithm algorithm, std::int64_t ranks, std::int64_t count) {
   if (algorithm != CollectiveAlgorithm::messages) return 0;
   return std::min(ranks * message_block_bytes(ranks), count * size_of(DType::int64));

@@ -35,7 +35,7 @@ std::int64_t formula_wire_bytes(const StepSchedule& schedule);
 /// What offloading moves, by the formula.
 struct OffloadAccount {
   std::int64_t elements = 0, of = 0;  ///< of a rank's slices: those whose state is kept on the host; those of all units
-  std::int64_t on_host = 0;           ///< bytes kept there: 12 per element, and the 16-bit copy that is loaded
+  std::int64_t on_host = 0;           ///< bytes kept there: masters and moments, and the 16-bit copy that is loaded
   std::int64_t off_device = 0;        ///< bytes freed on the device: that state, less the copy there that gathers read
   std::int64_t gradients = 0;         ///< bytes of their gradients, on the host from backward to their update
 };
