@@ -1,4 +1,4 @@
-"""Predicted beside measured: table, findings, pictures and section, of metrics made by hand."""
+"""Predicted and measured: table, findings, pictures and section, of metrics made by hand."""
 import unittest
 
 import h5py
