@@ -122,8 +122,8 @@ void add_data(Rows& rows) {
             "tokenizer's folder")
       .also_by(kEval | kData | Readers::generate);
   data.choice("data.chat_turns", &S::chat_turns,
-              "turns of a conversation that count: all, or the last one, for templates that write earlier turns "
-              "otherwise")
+              "turns of a conversation that count: all, or only the last, for templates that render earlier turns "
+              "differently")
       .also_by(kEval | kData);
   data.choice("data.chat_counts", &S::chat_counts,
               "what the loss counts of a conversation: the assistant's turns, or all tokens")
@@ -146,8 +146,8 @@ void add_data(Rows& rows) {
             "empty: the cache")
       .only_by(kData);
   data.choice("data.token_bytes", &S::token_bytes,
-              "bytes of a number in .bin files without a header; auto: 2, and a file for which something speaks "
-              "against that is refused")
+              "bytes of a number in .bin files without a header; auto: 2, but a file that looks like 4 or more is "
+              "refused")
       .also_by(kEval | kData);
   data.integer("data.synthetic_tokens", &S::synthetic_tokens, 2, kAnyCount, "tokens in the synthetic corpus")
       .also_by(kEval);
@@ -165,8 +165,8 @@ void add_data(Rows& rows) {
       .also_by(kEval);
   data.integer(
           "data.most_documents", &S::most_documents, 0, kAnyCount,
-          "most documents of a sample, for which cuDNN's attention has memory where it keeps them apart; 0, or too "
-          "few: counted in the data before step 1; a plan, which reads none, assumes one for 128 tokens")
+          "largest number of documents in one sample, for which cuDNN's attention reserves memory; 0, or less than "
+          "there are: counted in the data; with 0 tessera plan, which reads none, assumes one per 128 tokens")
       .also_by(kPlan | kEval);
   data.choice("data.order", &S::order, "order of samples within an epoch");
   data.number("data.val_fraction", &S::val_fraction, {0.0, 1.0, false, true},
@@ -220,7 +220,7 @@ void add_optim(Rows& rows) {
   optim.number("optim.lr", &S::lr, {0.0, 1e6},
                "learning rate after the warm-up, the highest; with model.from 2e-05 by default");
   optim.number("optim.min_lr", &S::min_lr, {0.0, 1e6},
-               "learning rate that the schedule falls to: it would be reached one step after the last");
+               "learning rate at the end of the schedule, which is one step after the last");
   optim.choice("optim.name", &S::name,
                "what updates the parameters; muon: the matrices of blocks by Muon, all else by AdamW");
   optim.choice(
@@ -267,7 +267,8 @@ void add_shard(Rows& rows) {
       .also_by(kUsing);
   shard
       .choice("shard.wrap", &S::wrap,
-              "what is gathered together: a block, neighbouring parts up to min_params, or the whole model")
+              "what is gathered together. block: a block; size: neighbouring parts, joined until they have "
+              "shard.min_params; model: the whole model")
       .also_by(kUsing);
   shard
       .integer("shard.min_params", &S::min_params, 1, kAnyCount,
@@ -275,8 +276,8 @@ void add_shard(Rows& rows) {
       .also_by(kUsing);
   shard.value<read_reshard>(
       "shard.reshard_after_forward", &S::reshard_after_forward, "true|false|N ranks", reshard_text,
-      "drop gathered parameters after forward and gather them again for backward; N: but for 1/N, which "
-      "stays on each of N ranks of a node, a gathered unit in the account");
+      "drop gathered parameters after forward and gather them again for backward; N: each of N neighbouring "
+      "ranks of a node keeps 1/N, so that this second gather stays among them");
   shard
       .integer("shard.prefetch_forward", &S::prefetch_forward, 0, 1 << 20,
                "units gathered ahead of their use in forward; 0: off")
@@ -291,7 +292,7 @@ void add_shard(Rows& rows) {
       "shard.reduce", &S::reduce,
       "sum gradients over ranks after each micro-batch, or once a step; auto: micro_step where they are sharded");
   shard.choice("shard.offload", &S::offload,
-               "what rests in the host's memory. optimizer: masters and moments, which the host's AdamW updates. "
+               "what is kept in host memory. optimizer: masters and moments, which the host's AdamW updates. "
                "params: the parameters too, which are loaded before each gather. Not with optim.name = muon");
   shard.value<read_fraction>(
       "shard.offload_fraction", &S::offload_fraction, "number, 0 to 1, or fit", fraction_text,
@@ -307,8 +308,7 @@ void add_lora(Rows& rows) {
                "lora.from, or no adapters");
   lora.number("lora.alpha", &S::alpha, {0.0, kInfinity},
               "what an adapter adds is multiplied by alpha / rank; 0: as in lora.from, else twice the rank");
-  lora.number("lora.dropout", &S::dropout, {0.0, 1.0, false, true},
-              "dropout of what each adapter reads");
+  lora.number("lora.dropout", &S::dropout, {0.0, 1.0, false, true}, "dropout of what each adapter reads");
   lora.text("lora.targets", &S::targets, "all, or list of modules",
             "linears of blocks that have adapters, as Hugging Face folders name them: q_proj,v_proj");
   lora.choice("lora.rank_stabilized", &S::rank_stabilized, "multiply by alpha / sqrt(rank) instead (rsLoRA)");
@@ -352,8 +352,9 @@ void add_resources(Rows& rows) {
                                  "linears whose smaller side is below this keep precision.compute; auto: 1024")
       .also_by(kUsing);
   memory.choice("memory.checkpoint", &MemoryOptions::checkpoint,
-                "activations that are dropped after forward and computed again in backward: of all blocks, of some, or "
-                "of the fewest with which the run fits plan.memory (train: or its device)");
+                "which activations are dropped after forward and recomputed in backward. block: those of all blocks; "
+                "selective: those of memory.checkpoint_blocks and memory.checkpoint_parts; fit: as few as make the run "
+                "fit plan.memory (train: or its device)");
   memory.text("memory.checkpoint_blocks", &MemoryOptions::recomputed_blocks, "all|M/N|LIST",
               "memory.checkpoint = selective: all blocks, M of every N, or a list such as 0,2,5-8");
   memory.text("memory.checkpoint_parts", &MemoryOptions::recomputed_halves, "attention|mlp|attention,mlp",
@@ -364,8 +365,8 @@ void add_resources(Rows& rows) {
   memory
       .choice(
           "memory.keep_activated", &MemoryOptions::keep_activated,
-          "outputs of the MLP's activation are kept for backward instead of made again; auto: false on CPUs, true on "
-          "GPUs unless the run need not be deterministic and they do not fit")
+          "outputs of the MLP's activation are kept for backward instead of made again; auto: false on CPUs; true on "
+          "GPUs, but not of gated MLPs that are all recomputed, and with run.deterministic = false only if they fit")
       .also_by(kEval);
   memory.value<read_emulation>(
       "memory.emulate_copies", &MemoryOptions::emulate_copies, "none, or latency,bandwidth such as 1ms,2GB/s",
@@ -409,7 +410,7 @@ void add_files(Rows& rows) {
                   "a checkpoint or a run's folder");
   checkpoint.text(
       "checkpoint.allow", &C::allow, "list of data, seq_len, global_batch, seed, order, moments",
-      "what may differ from the checkpoint although samples or moments then are not what they would have been");
+      "differences from the checkpoint that are accepted, although the run then goes on with other samples or moments");
   checkpoint.integer("checkpoint.writers_per_node", &C::writers_per_node, 0, 1 << 20,
                      "ranks of a node that write files, for the others too; 0: all");
   checkpoint.choice(
@@ -446,8 +447,8 @@ void add_commands(Rows& rows) {
   const Section bench(rows, &O::bench, Readers::bench);
   plan.integer("plan.ranks", &PlanOptions::ranks, 1, 1 << 24, "world size to plan for");
   plan.bytes("plan.memory", &PlanOptions::memory,
-             "memory of a rank's device: if the plan needs more, fail and say what would fit; options that say fit "
-             "make it fit; 0: not checked (train: what the device has)")
+             "memory of a rank's device; 0: not checked (train: what the device has). A plan that needs more fails and "
+             "says what would fit; options that say fit make it fit")
       .also_by(kTraining);
   plan.text("plan.cluster", &PlanOptions::cluster, "file",
             "prices of a machine (inputs/clusters, or bench calibrate): predicts the step's time (train, bench step: "

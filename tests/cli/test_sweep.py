@@ -154,7 +154,7 @@ memory = 20MB
         self.file("[sweep.vary]\nranks = 1, 2\n")
         self.sweep("run", "--sweep.launcher=mpiexec -n 2", code=2)
         self.assertEqual(self.states(), {"1": "failed", "2": "done"})
-        self.assertRegex(self.row("1")["message"], "2 ranks were started, but TESSERA_RANKS = 1 asks for others")
+        self.assertRegex(self.row("1")["message"], "2 ranks were started, but TESSERA_RANKS = 1 asks for another number")
 
     def test_a_commands_corpus_is_its_rows(self):
         (self.folder / "size.py").write_text("import os, sys\nopen(sys.argv[2] + '/metrics.json', 'w').write('{}')\n"

@@ -170,8 +170,8 @@ void require_all_seen(const Launch& launch, std::int64_t seen_by_mpi) {
 void require_wanted_ranks(std::int64_t ranks) {
   const char* const wanted = std::getenv(kRanksVariable);
   if (wanted == nullptr || std::to_string(ranks) == wanted) return;
-  throw refusal("{} ranks were started, but {} = {} asks for others", ranks, kRanksVariable, wanted)
-      .hint("Give the launcher that number, in a sweep by {{ranks}} in its words");
+  throw refusal("{} ranks were started, but {} = {} asks for another number", ranks, kRanksVariable, wanted)
+      .hint("Start that many; in a sweep write {{ranks}} in sweep.launcher");
 }
 
 }  // namespace tessera
