@@ -76,12 +76,14 @@ class Comparison {
     };
     const std::int64_t world = settings_.planned.schedule.grid.world();
     if (manifest_.grid.world != world) add("ranks", std::to_string(manifest_.grid.world), std::to_string(world));
+    const std::vector<UnusedOption> unused = unused_options(settings_.options);
     for (const OptionValue& option : flat_options(settings_.options)) {
       const auto old = then_.find(option.name);
       if (old == then_.end() || old->second == option.value || option.name.starts_with("checkpoint.") ||
           option.name == "run.dir" || option.name == "run.name") {
         continue;
       }
+      if (std::ranges::find(unused, option.name, &UnusedOption::name) != unused.end()) continue;  // decides nothing now
       add(option.name, old->second, option.value);
     }
     for (const RemovedOption& removed : removed_options()) {

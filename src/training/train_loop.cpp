@@ -74,6 +74,8 @@ void TrainLoop::announce() {
   if (const StepTrace* const trace = session_.trace(); trace != nullptr && trace->last() < session_.first_step())
     recorder.say(fmt::format("trace      none: the steps of run.trace = {}:{} were done before this start",
                              trace->first(), trace->last()));
+  if (const std::int64_t dump = state_.options.run.dump; dump > 0 && dump < session_.first_step())
+    recorder.say(fmt::format("dump       none: step {} of run.dump was done before this start", dump));
 }
 
 void TrainLoop::run_steps() {

@@ -96,7 +96,8 @@ class Trace(Case):
         job = self.train(*RUN, "--train.steps=4", "--checkpoint.resume=auto", "--run.trace=2:3")
         self.assertIn("step 3: trace in run/trace/steps-3-3.json", job.out)
         (self.folder / "run/trace/steps-9-9.json.tmp").write_text("cut off")
-        job = self.train(*RUN, "--train.steps=5", "--checkpoint.resume=auto", "--run.trace=1:2")
+        job = self.train(*RUN, "--train.steps=5", "--checkpoint.resume=auto", "--run.trace=1:2", "--run.dump=2")
+        self.assertIn("dump       none: step 2 of run.dump was done before this start", job.out)
         self.assertIn("trace      none: the steps of run.trace = 1:2 were done before this start", job.out)
         self.assertEqual([path.name for path in (self.folder / "run/trace").iterdir()], ["steps-3-3.json"])
 

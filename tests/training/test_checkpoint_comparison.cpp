@@ -56,11 +56,15 @@ TEST_CASE("what changed is said") {
   Options options = base_options();
   const Shape two, one{Strategy::ddp, 1, 1, 0, Wrap::block, 4};
   const RunPlace place;
+  options.optim.schedule = LearningRateSchedule::cosine, options.optim.min_lr = 0.001;
   run(options, two, place.path(), 2, 2);
   options.optim.lr = 0.02;
+  options.optim.schedule = LearningRateSchedule::constant, options.optim.min_lr = 0;  // which never falls to it
   const Outcome outcome = run(resumed(options), one, place.path(), 3, 0);
   REQUIRE(outcome.said.at(0).find("step 2") != std::string::npos);
   REQUIRE(outcome.said.at(1).find("ranks 2 -> 1") != std::string::npos);
+  CHECK(outcome.said.at(1).find("optim.schedule cosine -> constant") != std::string::npos);
+  CHECK(outcome.said.at(1).find("optim.min_lr") == std::string::npos);
 }
 
 TEST_CASE("an option of earlier versions that a checkpoint's run had is among what changed, but not its default") {
