@@ -192,7 +192,8 @@ GatherPlan plan_gathers(const StepSchedule& schedule, SchedulePolicy::Prefetch p
     if (depth == 0) {
       instance.position = instance.first_use;
     } else {
-      const auto before = static_cast<std::int64_t>(counted_first_uses.size());
+      const auto before = std::ranges::count_if(counted_first_uses,
+                                                [&](std::int64_t first_use) { return first_use < instance.first_use; });
       instance.position = before < depth ? 0 : counted_first_uses[static_cast<std::size_t>(before - depth)];
     }
     if (schedule.policy.limit_all_gathers > 0 && instance.counts) {

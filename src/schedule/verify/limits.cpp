@@ -46,6 +46,17 @@ struct SegmentFacts {
     return of_value == readers.end() ? OperationId() : of_value->second.front();
   }
 
+  /// Returns the number of that reader. In the next segment, whose reader is not known here, units are read in the
+  /// order of their first parts.
+  std::int64_t first_read(ValueId v) const {
+    if (const OperationId reader = first_reader(v)) return reader.number();
+    const UnitId unit = schedule.value(v).unit;
+    const auto first = std::ranges::find_if(schedule.model.parts, [&](const Part& part) {
+      return std::ranges::count(schedule.layout.units_of(part.tensors), unit) > 0;
+    });
+    return std::ssize(schedule.operations) + (first - schedule.model.parts.begin());
+  }
+
   /// Returns whether an operation gathers a unit, or loads or updates one that needs no gather. What always stays, and
   /// the buckets that come up for it, count in no limit.
   bool makes_full_parameters(const Operation& op) const {
@@ -133,13 +144,11 @@ void check_deferred(const SegmentFacts& facts, std::vector<std::string>& problem
   }
 }
 
-/// Returns the first of the last `distance` readers that come before another; the start if there are fewer. A reader in
-/// the next segment (none) comes last.
-OperationId reader_ahead(std::vector<OperationId> readers, OperationId of, std::size_t distance) {
-  const auto comes_before = [](OperationId a, OperationId b) { return a && (!b || a < b); };
-  std::erase_if(readers, [&](OperationId reader) { return of && !comes_before(reader, of); });
-  std::ranges::stable_sort(readers, comes_before);
-  return readers.size() < distance ? OperationId(0) : readers[readers.size() - distance];
+/// Returns the first of the last `distance` readers that come before another; the start if there are fewer.
+std::int64_t reader_ahead(std::vector<std::int64_t> readers, std::int64_t of, std::size_t distance) {
+  std::erase_if(readers, [&](std::int64_t reader) { return reader >= of; });
+  std::ranges::sort(readers);
+  return readers.size() < distance ? 0 : readers[readers.size() - distance];
 }
 
 /// Checks that a gather waits for the compute operation before the first reader of the block unit that is read
@@ -147,8 +156,8 @@ OperationId reader_ahead(std::vector<OperationId> readers, OperationId of, std::
 /// are found or handed on count too; the first readers of the latter are in the next segment.
 void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
-  std::vector<OperationId> first_readers;  // of the block units gathered so far; none: in the next segment
-  for (const ValueId v : facts.found) first_readers.push_back(facts.first_reader(v));
+  std::vector<std::int64_t> first_readers;  // of the block units gathered so far
+  for (const ValueId v : facts.found) first_readers.push_back(facts.first_read(v));
   for (const OperationId id : facts.gathers) {
     const ValueId made = s.operation(id).writes[0];
     const OperationId reader = facts.first_reader(made);
@@ -161,16 +170,17 @@ void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problem
     const bool backward = reads != nullptr && reads->kind != OperationKind::forward && reads->part &&
                           s.part(reads->part).kind != PartKind::head;
     const auto distance = static_cast<std::size_t>(backward ? s.policy.prefetch.backward : s.policy.prefetch.forward);
-    OperationId of_distance = reader, not_before;
-    if (distance > 0) of_distance = reader_ahead(first_readers, reader, distance);
-    if (of_distance) not_before = facts.compute_before(of_distance);
-    if (!of_distance || (not_before && !facts.order.before(not_before, id))) {
+    const std::int64_t own = facts.first_read(made);
+    const std::int64_t of_distance = distance > 0 ? reader_ahead(first_readers, own, distance) : own;
+    const bool is_here = of_distance < std::ssize(s.operations);
+    const OperationId not_before = is_here ? facts.compute_before(OperationId(of_distance)) : OperationId();
+    if (!is_here || (not_before && !facts.order.before(not_before, id))) {
       problems.push_back(
           fmt::format("{}, operation {}: {} may be gathered before operation {} has ended, more than {} units ahead",
                       facts.segment.name, id, s.unit(s.operation(id).unit).name,
                       not_before ? not_before : facts.segment.last(), distance));
     }
-    if (s.unit(s.operation(id).unit).is_block) first_readers.push_back(reader);
+    if (s.unit(s.operation(id).unit).is_block) first_readers.push_back(own);
   }
 }
 
