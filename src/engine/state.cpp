@@ -48,7 +48,28 @@ void fill(ThreadPool& pool, const TensorSource& source, const std::vector<Piece>
   });
 }
 
-/// Sets what is kept of a unit that does not train, rounded to the compute type.
+/// Makes codes of what is kept of a unit's weights in fp8, and finds the largest magnitudes that they have over all
+/// ranks, as kernels do of parameters that train.
+void make_codes(const StepSchedule& schedule, const Resources& resources, const StateSlice& slice,
+                const std::vector<float>& values, std::byte* codes) {
+  Kernels& kernels = resources.compute->kernels(Queue::host);
+  const auto stream = resources.device->make_caller_stream("codes of frozen weights");
+  std::vector<std::int64_t> largest;
+  for (const Fp8Weight& weight : schedule.unit(slice.unit).fp8_weights) {
+    const std::int64_t begin = std::clamp(weight.offset - slice.first, std::int64_t{0}, slice.count);
+    const std::int64_t count = std::min(weight.offset + weight.elements - slice.first, slice.count) - begin;
+    const float* const from = values.data() + begin;
+    std::int64_t& found = largest.emplace_back(0);
+    const DType rounded_to = schedule.policy.compute;
+    if (count > 0) kernels.largest_magnitude(*stream, from, DType::fp32, count, rounded_to, &found);
+    found = resources.context.control().maximum(found);
+    if (count > 0) kernels.to_codes(*stream, from, DType::fp32, count, rounded_to, &found, codes + begin);
+  }
+  resources.device->copy(resources.address(schedule.state[slice.unit].magnitudes), largest.data(),
+                         std::ssize(largest) * size_of(DType::int64));
+}
+
+/// Sets what is kept of a unit that does not train, rounded to the type that is gathered.
 void set_parameters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source, UnitId unit) {
   const StorageId storage = schedule.state[unit].master;
   std::vector<std::byte> stored(static_cast<std::size_t>(schedule.storage(storage).bytes));
@@ -57,7 +78,11 @@ void set_parameters(const StepSchedule& schedule, const Resources& resources, co
   std::vector<Piece> pieces;
   divide(slice, values.data(), pieces);
   fill(resources.compute->pool(), source, pieces);
-  convert(values.data(), DType::fp32, stored.data(), schedule.policy.compute, slice.count);
+  if (schedule.unit(unit).is_fp8) {
+    make_codes(schedule, resources, slice, values, stored.data());
+  } else {
+    convert(values.data(), DType::fp32, stored.data(), schedule.policy.compute, slice.count);
+  }
   resources.device->copy(resources.address(storage), stored.data(), static_cast<std::int64_t>(stored.size()));
 }
 

@@ -70,7 +70,7 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   schedule.model = model;
   if (policy.generation) describe_generation(schedule, model);
   const bool trains = model.trains(), wants_matrices = trains && rules_of(policy.optimizer).wants_matrices;
-  schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world(), wants_matrices, trains);
+  schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world(), wants_matrices);
   schedule.state.resize(schedule.layout.units.size());
   schedule.grid = grid;
   if (wants_matrices) schedule.owners = owners_of(model, schedule.layout, grid.size(rules_of(policy.strategy).state));

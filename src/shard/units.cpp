@@ -225,14 +225,14 @@ std::int64_t UnitLayout::trained_elements() const {
 }
 
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
-                             bool matrices_first, bool fp8_apart) {
+                             bool matrices_first) {
   TESSERA_ASSERT(world > 0, "a world has at least one rank");
   UnitLayout layout;
   layout.world = world;
   layout.unit_of.assign(model.tensors.size(), {});
   layout.offset_of.assign(model.tensors.size(), -1);
   const auto is_matrix = [&](TensorId id) { return matrices_first && model.tensors[id].is_block_matrix(); };
-  const Tensors in_fp8 = fp8_apart ? fp8_tensors(model) : Tensors(model.tensors.size(), false);
+  const Tensors in_fp8 = fp8_tensors(model);
   const bool any_fp8 = std::ranges::find(in_fp8, true) != in_fp8.end();
   for (Piece& piece : merged(model, wrap, min_params, in_fp8)) {
     std::ranges::stable_partition(piece.tensors, is_matrix);

@@ -100,3 +100,38 @@ TEST_CASE("backward ends at the lowest unit that trains, and gathers only what i
   UNSCOPED_INFO(fmt::format("{}", fmt::join(gathered, " ")));
   CHECK((times("h.0") <= 1 && times("h.1") == 1 && times("h.2") == 2 && times("h.3") == 1));
 }
+
+TEST_CASE("weights in fp8 that do not train are kept as codes, with their largest magnitudes") {
+  const bool anything_trains = GENERATE(true, false);
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::hsdp}) {
+    INFO(name_of(strategy) << " " << anything_trains);
+    SchedulePolicy policy;
+    policy.strategy = strategy, policy.compute = DType::bf16;
+    const ModelParts model = with_frozen_units(in_fp8(toy_model()), policy, [&](UnitId unit, std::size_t units) {
+      return !anything_trains || unit.number() + 1 < static_cast<int>(units);  // the last norm trains
+    });
+    const StepSchedule right = build_schedule(model, grid_for(strategy, 4, 2, 2), policy);
+    REQUIRE(verify_schedule(right).empty());
+    int kept = 0;
+    for (const UnitId id : right.layout.units.ids()) {
+      if (!right.unit(id).is_fp8) continue;
+      const UnitState& state = right.state[id];
+      CHECK(right.storage(state.master).bytes == state.elements);
+      CHECK(right.storage(state.magnitudes).bytes == std::ssize(right.unit(id).fp8_weights) * size_of(DType::int64));
+      ++kept;
+    }
+    CHECK(kept > 1);
+    for (const Operation& op : right.operations) {
+      CHECK(op.kind != OperationKind::magnitudes);
+      if (op.kind == OperationKind::cast) CHECK_FALSE(right.unit(op.unit).is_fp8);
+    }
+    StepSchedule mutant = right;
+    const auto reader = std::ranges::find_if(mutant.operations, [&](const Operation& op) {
+      return op.kind == OperationKind::forward &&
+             std::ranges::any_of(op.reads, [&](ValueId v) { return right.value(v).kind == ValueKind::magnitudes; });
+    });
+    REQUIRE(reader != mutant.operations.end());
+    std::erase_if(reader->reads, [&](ValueId v) { return right.value(v).kind == ValueKind::magnitudes; });
+    CHECK(rejected(mutant, "without its largest magnitudes"));
+  }
+}

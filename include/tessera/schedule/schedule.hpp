@@ -30,8 +30,9 @@ struct FoundSums {
 
 /// Where a unit's state is, noted by the passes that decide it; the operations say the same.
 struct UnitState {
-  StorageId master;           ///< of a unit that does not train: the parameters, in the compute type
+  StorageId master;           ///< of a unit that does not train: the parameters, in the type that is gathered
   std::int64_t elements = 0;  ///< of it on this rank
+  StorageId magnitudes;       ///< of weights in fp8; those of a unit that does not train come with it
   StorageId moments;          ///< the optimizer's states of these elements (state_spans), end to end
   StorageId snapshot;         ///< on the host: this rank's share of all that, end to end; none if no snapshot is taken
   ValueId gradient;           ///< the finished gradient, which the update reads
@@ -111,12 +112,8 @@ struct StepSchedule {
     return role == SegmentRole::prefill ? generation_parts->prefill : generation_parts->decode;
   }
   bool is_offloaded(UnitId id) const { return offloaded_from && id >= offloaded_from && unit(id).trains; }
-  /// Returns the type of a unit's full parameters: codes of what linears read in fp8. Where full copies rest, that of a
-  /// unit that does not train is what was loaded.
-  DType gathered_type(UnitId id) const {
-    const bool is_made = unit(id).trains || life_of(policy) != ParameterLife::rest;
-    return unit(id).is_fp8 && is_made ? DType::e4m3 : policy.compute;
-  }
+  /// Returns the type of a unit's full parameters: codes of what linears read in fp8.
+  DType gathered_type(UnitId id) const { return unit(id).is_fp8 ? DType::e4m3 : policy.compute; }
   /// Returns the most integers that any segment loads at once.
   std::int64_t most_input_integers() const {
     std::int64_t most = model.input_integers();

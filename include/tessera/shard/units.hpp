@@ -67,10 +67,10 @@ struct UnitLayout {
 /// elements (a remainder joins the unit before it); `model`: one unit. Except under `model`, vocabulary tables and the
 /// position table are separate units. Tensors of one unit all train, or none of them does: a block with adapters is two
 /// units, and the small one that trains counts in no limit. With `matrices_first` the
-/// matrices of blocks lie before a unit's other tensors. With `fp8_apart` the weights of linears in fp8 are units of
-/// their own, and what is left of their blocks counts in no limit.
+/// matrices of blocks lie before a unit's other tensors. The weights of linears in fp8 are units of their own, and what
+/// is left of their blocks counts in no limit.
 UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
-                             bool matrices_first = false, bool fp8_apart = false);
+                             bool matrices_first = false);
 
 /// A run of elements of one tensor inside a slice of a flat parameter.
 struct TensorRun {

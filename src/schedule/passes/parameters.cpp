@@ -32,8 +32,9 @@ Parameters::Parameters(Writer& writer)
       const RegionKind region = is_full(of) ? RegionKind::private_ : RegionKind::shared;
       of.for_a_step = w_.add(tessera::carried(name, Category::gathered_units, region), value);
     }
-    if (!s.unit(unit).fp8_weights.empty() && s.layout.trained_elements() > 0)
-      of.magnitudes = w_.add(at_rest("magnitudes " + s.unit(unit).name, Category::communication), magnitudes_of(unit));
+    if (s.unit(unit).is_fp8)
+      w_.state(unit).magnitudes =
+          w_.add(at_rest("magnitudes " + s.unit(unit).name, Category::communication), magnitudes_of(unit));
     units_.push_back(of);
   }
 }
@@ -97,11 +98,12 @@ void Parameters::add_state(OfUnit& of, const Value& slice) {
     of.on_host = add("parameters ", Category::parameters, MemorySpace::host, value);
 }
 
-/// Of what does not train a rank keeps no masters: only its share in the compute type, or all if full parameters always
-/// stay.
+/// Of what does not train a rank keeps no masters: only its share in the type that is gathered, or all if full
+/// parameters always stay.
 void Parameters::add_parameters(OfUnit& of, UnitId unit) {
   const StepSchedule& s = w_.schedule();
-  of.rests = life_of(s.policy) == ParameterLife::rest ? of.full : loaded_;
+  of.rests = of.full;
+  if (life_of(s.policy) != ParameterLife::rest) of.rests.shard = sharded_.shard;
   Value value = full_copy(unit);
   if (!of.rests.shard.empty()) value.elements = s.unit(unit).share(s.grid.size(rules_of(s.policy.strategy).state));
   value.placement = of.rests;
@@ -192,7 +194,8 @@ void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped, ValueId 
 
 void Parameters::find_magnitudes(UnitId unit) {
   const OfUnit& of = units_[unit];
-  if (!of.magnitudes) return;
+  const StorageId kept = w_.state(unit).magnitudes;
+  if (!kept || !w_.schedule().unit(unit).trains) return;  // those of frozen weights came with them
   // If each gather loads its slice from the host, the host searches the master there. A slice that was just copied to
   // the device is searched on the queue of its gather, which waits for that copy anyway.
   const bool on_host = is_loaded_to_gather(of);
@@ -207,16 +210,16 @@ void Parameters::find_magnitudes(UnitId unit) {
                               unit);
   op.reads = {from};
   Storage place = in_host_memory(local("magnitudes " + w_.schedule().unit(unit).name, Category::communication));
-  ValueId made = on_host ? w_.write(op, std::move(place), found) : w_.write(op, of.magnitudes, found);
+  ValueId made = on_host ? w_.write(op, std::move(place), found) : w_.write(op, kept, found);
   w_.emit(std::move(op));
   if (on_host) {
     Operation load = operation_of(OperationKind::load, Queue::load, unit);
     load.reads = {made};
-    made = w_.write(load, of.magnitudes, found);
+    made = w_.write(load, kept, found);
     w_.emit(std::move(load));
   }
   for (const Redistribution& step : redistribute(found.placement, {{}, {}, DType::int64}))
-    made = w_.emit_collective(made, step, Queue::gather, w_.redistributed(made, step), of.magnitudes);
+    made = w_.emit_collective(made, step, Queue::gather, w_.redistributed(made, step), kept);
 }
 
 void Parameters::gather_what_stays(UnitId unit) {
@@ -226,8 +229,10 @@ void Parameters::gather_what_stays(UnitId unit) {
 }
 
 bool Parameters::need_prologue() const {
-  return std::ranges::any_of(units_, [](const OfUnit& of) {
-    return of.for_ever || of.for_next || of.shard_rests || of.on_host || of.magnitudes;
+  return std::ranges::any_of(units_.ids(), [&](UnitId unit) {
+    const OfUnit& of = units_[unit];
+    const bool has_magnitudes = w_.state(unit).magnitudes && w_.schedule().unit(unit).trains;
+    return of.for_ever || of.for_next || of.shard_rests || of.on_host || has_magnitudes;
   });
 }
 

@@ -32,7 +32,10 @@ class Parameters {
   /// Returns the full parameters that compute reads.
   ValueId full(UnitId unit);
   /// Returns the largest magnitudes of a unit's weights in fp8; none if it has none, or if nothing trains.
-  ValueId magnitudes(UnitId unit) { return units_[unit].magnitudes ? w_.current(units_[unit].magnitudes) : ValueId(); }
+  ValueId magnitudes(UnitId unit) {
+    const StorageId kept = w_.state(unit).magnitudes;
+    return kept ? w_.current(kept) : ValueId();
+  }
   /// Returns whether full parameters are there without a gather in this micro-step: because they are kept as compute
   /// reads them, always stay, or stay since the first micro-step of the step.
   bool are_there(UnitId unit, bool after_first_micro_step) const;
@@ -53,7 +56,6 @@ class Parameters {
     StorageId for_next;              ///< a copy for the segment that is played next
     StorageId gathered;              ///< the latest copy of a segment
     StorageId slice;                 ///< the slice of it that stays in that segment
-    StorageId magnitudes;            ///< of weights in fp8
     Placement rests, full;           ///< of what a gather reads, and of what compute reads
     bool offloaded = false;
     bool shard_rests = false;
@@ -61,7 +63,8 @@ class Parameters {
 
   /// Emits the gathers of what outlives the update, or the prologue.
   void gather_what_stays(UnitId unit);
-  /// Emits the search for the largest magnitudes of a unit's weights in fp8, over all ranks that share its state.
+  /// Emits the search for the largest magnitudes of a unit's weights in fp8, over all ranks that share its state, if it
+  /// trains.
   void find_magnitudes(UnitId unit);
   /// Adds the state of a unit that does not train.
   void add_parameters(OfUnit& of, UnitId unit);

@@ -15,11 +15,13 @@ void Interpreter::complain(const std::string& what) {
 
 void Interpreter::start() {
   holds_.clear();
-  // Values of masters, moments and constants at any segment's start describe what those storages hold.
+  // Values of masters, moments and constants at any segment's start describe what those storages hold. Of weights that
+  // do not train these are parameters, and the largest magnitudes of codes.
   for (const Segment& segment : schedule_.segments) {
     for (const ValueId id : segment.carried_in) {
       const Value& v = schedule_.value(id);
-      const bool at_rest = v.kind == ValueKind::parameter && v.storage == schedule_.state[v.unit].master;
+      const bool at_rest = (v.kind == ValueKind::parameter && v.storage == schedule_.state[v.unit].master) ||
+                           (v.kind == ValueKind::magnitudes && !schedule_.unit(v.unit).trains);
       if (v.kind == ValueKind::master || v.kind == ValueKind::moments || at_rest) holds_[v.storage] = State{.type = v};
       if (v.kind == ValueKind::constant)
         holds_[v.storage] = State{.type = v, .content = {.kind = v.kind, .slot = v.slot}};
