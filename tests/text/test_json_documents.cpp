@@ -30,6 +30,7 @@ Events line(const std::string& text, const std::string& key = "text") {
   Events out;
   read_json_line(text, key, noted(out));
   REQUIRE(out.size() == 1);
+  REQUIRE_FALSE(out[0].starts_with("!!"));  // of a line, what is wrong with its syntax is a problem
   return out;
 }
 

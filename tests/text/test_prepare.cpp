@@ -127,6 +127,8 @@ TEST_CASE("A key tells corpora, tokenizers and options apart") {
   CHECK(keys.size() == 9);
 }
 
+nlohmann::json info_of(const fs::path& entry) { return nlohmann::json::parse(bytes_of_file(entry / "info.json")); }
+
 TEST_CASE("What was cut off goes on from its journal, whatever lies after it, to the same bytes") {
   const TemporaryFolder folder;
   write_corpus(folder, true);
@@ -156,6 +158,8 @@ TEST_CASE("What was cut off goes on from its journal, whatever lies after it, to
     CHECK(bytes_of_file(made / "tokens.bin") == tokens);
     CHECK(bytes_of_file(made / "documents.idx") == index);
     CHECK(bytes_of_file(made / "uncounted.idx") == mask);
+    for (const char* key : {"documents", "uncounted_runs", "uncounted_tokens", "text_bytes", "bad_places"})
+      CHECK(info_of(made)[key] == info_of(whole)[key]);
     REQUIRE(said.size() >= 2);
     CHECK_THAT(said[1], Contains("going on   after"));
   }
