@@ -1,13 +1,11 @@
 #include "text/prepare.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <thread>
 
 #include "tessera/base/clock.hpp"
@@ -18,7 +16,6 @@
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/json_file.hpp"
-#include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/prepared.hpp"
 #include "text/prepare_report.hpp"
 
@@ -30,20 +27,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFormat = 2;      ///< of what is prepared: another one makes another key
-constexpr int kChatFormat = 1;  ///< the same of conversations
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
 /// Work that a kill may cost. The first commits come sooner, so that short preparations are resumed too.
 constexpr std::chrono::duration<double> kFirstCommit(0.1), kCommitEvery(5);
 constexpr std::size_t kBadKept = 5;
 constexpr std::size_t kPathsKept = 1000;
-
-fs::path absolute_path(const fs::path& path) {
-  std::error_code error;
-  fs::path absolute = fs::absolute(path, error);
-  if (error) throw IoError("{}: the working folder is not known ({})", path.string(), error.message());
-  return absolute.lexically_normal();
-}
 
 void stop_if_asked(const PrepareJob& job) {
   const std::string why = job.settings.stop ? job.settings.stop() : "";
@@ -137,7 +125,7 @@ void write_info(const PrepareJob& job, const WriteState& state, const fs::path& 
     paths.push_back(job.sources.files[i].path.string());
   const double seconds = std::max(state.seconds, 1e-9);
   nlohmann::ordered_json info = {
-      {"format", kFormat},
+      {"format", kPreparedFormat},
       {"source", job.sources.name},
       {"files", job.sources.files.size()},
       {"bytes", job.source_bytes()},
@@ -231,75 +219,6 @@ void once(const PrepareJob& job, const fs::path& lock_file, const fs::path& wher
 }
 
 }  // namespace
-
-std::int64_t PrepareJob::source_bytes() const {
-  return std::accumulate(sources.files.begin(), sources.files.end(), std::int64_t{0},
-                         [](std::int64_t sum, const SourceFile& file) { return sum + file.state.size; });
-}
-
-bool PrepareJob::may_have_chats() const {
-  const auto has_objects = [](const SourceFile& file) {
-    return file.kind != SourceKind::text && file.kind != SourceKind::tokens;
-  };
-  return !chats.settings.empty() && std::ranges::any_of(sources.files, has_objects);
-}
-
-std::string PrepareJob::key() const {
-  const std::unique_ptr<XXH3_state_t, decltype(&::XXH3_freeState)> state(::XXH3_createState(), &::XXH3_freeState);
-  ::XXH3_128bits_reset(state.get());
-  const auto add = [&](const std::string& text) {
-    const auto size = static_cast<std::uint64_t>(text.size());
-    ::XXH3_128bits_update(state.get(), &size, sizeof size);
-    ::XXH3_128bits_update(state.get(), text.data(), text.size());
-  };
-  add(fmt::format("{} {:016x} {} {} {}", kFormat, tokenizer->hash(), separator ? *separator : -1, name_of(on_error),
-                  sources.files.size()));
-  add(text_key);
-  if (!begin.empty()) add(fmt::format("begin {}", fmt::join(begin, " ")));
-  if (may_have_chats()) {
-    add(fmt::format("chats {} {}", kChatFormat, fmt::join(tokenizer->special_ids(), " ")));
-    add(chats.settings);
-  }
-  const fs::path here = absolute_path(".");
-  for (const SourceFile& file : sources.files) {
-    add((here / file.path).lexically_normal().string());
-    add(fmt::format("{} {}", file.state.size, file.state.modified));
-  }
-  const XXH128_hash_t hash = ::XXH3_128bits_digest(state.get());
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
-
-std::string PrepareJob::describe_tokenizer() const {
-  std::string text = tokenizer->describe();
-  if (begin.empty()) return text;
-  text += ", ";
-  for (const std::int32_t id : begin) text += tokenizer->bytes_of(id);
-  return text + " before each document";
-}
-
-PrepareJob prepare_job(const Options& options, const std::string& option, const CorpusSettings& settings) {
-  PrepareJob job;
-  const DataOptions& data = options.data;
-  job.sources = list_sources(option == "data.source" ? data.source : data.val_source, option);
-  if (job.sources.is_only(SourceKind::tokens))
-    throw refusal("{} = {} holds tokens already, so that there is nothing to prepare", option, job.sources.name)
-        .use("text");
-  examine_files(job.sources);
-  job.tokenizer_name = tokenizer_name(options);
-  job.tokenizer = open_named_tokenizer(job.tokenizer_name);
-  job.begin = begin_of(*job.tokenizer, data.begin);
-  job.text_key = data.text_key;
-  job.chats = chat_form(data, *job.tokenizer, job.tokenizer_name);
-  try {
-    job.separator = separator_of(data, *job.tokenizer, job.is_bytes());
-  } catch (const UsageError& error) {
-    if (!job.may_have_chats()) throw;
-    job.no_separator = error.what();  // conversations need none
-  }
-  job.on_error = data.on_error;
-  job.settings = settings;
-  return job;
-}
 
 fs::path prepared_folder(const PrepareJob& job, const fs::path& cache) {
   fs::path folder = cache / job.key();

@@ -13,6 +13,11 @@
 
 namespace tessera {
 
+constexpr int kPreparedFormat = 2;  ///< of what is prepared: another one makes another key
+
+/// Returns a path from the root; IoError if the working folder is not known.
+std::filesystem::path absolute_path(const std::filesystem::path& path);
+
 /// A corpus to prepare, and how.
 struct PrepareJob {
   SourceList sources;  ///< examined

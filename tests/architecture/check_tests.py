@@ -73,7 +73,7 @@ PARTS = {
     "text/test_chats.cpp": ["text/chat_encoder.cpp"],
     "text/test_row_stream.cpp": ["text/helper.cpp"],
     "text/test_json_documents.cpp": ["text/python_json.cpp"],
-    "text/test_prepare.cpp": ["text/prepare_report.cpp", "text/prepared.cpp", "text/token_writer.cpp"],
+    "text/test_prepare.cpp": ["text/prepare_job.cpp", "text/prepare_report.cpp", "text/prepared.cpp", "text/token_writer.cpp"],
     "formats/test_hugging_face_config.cpp": ["formats/config_*.cpp", "formats/hugging_face_write_config.cpp"],
     "formats/test_hugging_face_weights.cpp": ["formats/refuse_folder.cpp"],
     "model/test_constants.cpp": ["kernels/rotary_table.cpp"],
