@@ -153,7 +153,8 @@ bool is_lock_free(const std::filesystem::path& folder, const LockSettings& setti
   return !owner || life_of(*owner) == OwnerLife::gone;
 }
 
-bool folder_has_owner(const std::filesystem::path& folder, const std::string& nonce, double patience) {
+bool folder_has_owner(const std::filesystem::path& folder, const std::string& nonce) {
+  constexpr double kPatience = 60.0;  // seconds
   WaitedTime waited;
   for (;;) {
     const auto owner = read_owner(folder / "owner.json");
@@ -161,7 +162,7 @@ bool folder_has_owner(const std::filesystem::path& folder, const std::string& no
     std::error_code unseen;
     std::filesystem::path there = std::filesystem::absolute(folder, unseen);
     while (there.has_relative_path() && !std::filesystem::exists(there, unseen)) there = there.parent_path();
-    if (file_system_of(there).reach == FileSystemReach::machine || waited.look() >= patience) return false;
+    if (file_system_of(there).reach == FileSystemReach::machine || waited.look() >= kPatience) return false;
     std::this_thread::sleep_for(kLookEvery);
   }
 }

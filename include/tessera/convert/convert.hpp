@@ -23,6 +23,6 @@ void write_peft(const std::filesystem::path& path, const CheckpointReader& check
 /// file with everything: /parameter, /first_moment and /second_moment by name, and the optimizer's scalars as
 /// attributes. The same checkpoint gives the same bytes. PATH as above. Returns finish_tokenizer's answer.
 bool write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
-                        std::int64_t largest_file, bool full_state = false);
+                        std::int64_t largest_file, bool full_state);
 
 }  // namespace tessera

@@ -63,7 +63,7 @@ std::vector<Measure> all_measures();
 
 /// Adds a table's columns, of `width` values each if it has several rows, such as ranks.
 template <class Row>
-void add_columns(MetricsTable& table, const Measures<Row>& measures, std::int64_t width = 0) {
+void add_columns(MetricsTable& table, const Measures<Row>& measures, std::int64_t width) {
   for (const auto& [told, value] : measures) {
     const ColumnKind kind = told.kind == Measure::Kind::real ? ColumnKind::real : ColumnKind::integer;
     if (!told.path.empty()) table.push_back({told.path, kind, width});

@@ -22,7 +22,7 @@ class ModelWeights {
   /// Reads the architecture that the options describe, with its adapters: those of a checkpoint, or what [lora] says;
   /// lora.from is read where the run `begins`. Rank 0 finds and reads the checkpoint for all. Collective. Throws
   /// UsageError if there is neither, or if sizes are impossible, and IoError if the checkpoint cannot be read.
-  ModelWeights(RankContext& context, const Options& options, bool begins = true);
+  ModelWeights(RankContext& context, const Options& options, bool begins);
 
   const Architecture& architecture() const { return architecture_; }
   /// Opens the files of weights, of which `expected` are needed; a checkpoint is already open, but not the base of its

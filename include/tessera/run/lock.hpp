@@ -64,7 +64,7 @@ class RunLock {
 bool is_lock_free(const std::filesystem::path& folder, const LockSettings& settings);
 
 /// Returns whether RUN/owner.json is the one that rank 0 wrote, so that this rank sees the same folder. Waits up to
-/// `patience` seconds for it, but only on network file systems, whose clients may show an older state of a folder.
-bool folder_has_owner(const std::filesystem::path& folder, const std::string& nonce, double patience = 60.0);
+/// a minute for it, but only on network file systems, whose clients may show an older state of a folder.
+bool folder_has_owner(const std::filesystem::path& folder, const std::string& nonce);
 
 }  // namespace tessera

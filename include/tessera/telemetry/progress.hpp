@@ -61,7 +61,6 @@ class Progress {
   bool update(ProgressState state);
   /// Prints a separate line (an evaluation, a sample), above the bar.
   void message(const std::string& line);
-  bool has_bar() const { return bar_; }
 
  private:
   void write(const std::string& text);

@@ -31,14 +31,14 @@ std::unique_ptr<TokenSource> open_corpus(const Options& options, std::int64_t vo
                                          const CorpusSettings& settings = {});
 
 /// Opens the same, each source of a mixture on its own; a single source has no name.
-std::vector<NamedSource> open_sources(const Options& options, std::int64_t vocab, const CorpusSettings& settings = {});
+std::vector<NamedSource> open_sources(const Options& options, std::int64_t vocab, const CorpusSettings& settings);
 
 /// Returns the options for each source of data.source, which is then the only one.
 std::vector<Options> each_source(const Options& options);
 
 /// Opens the corpora of data.val_source, as open_corpus does; none if it is empty.
 std::vector<NamedSource> open_validation(const Options& options, std::int64_t vocab,
-                                         const CorpusSettings& settings = {});
+                                         const CorpusSettings& settings);
 
 /// Says which file is both trained on and a validation set's; empty if none is.
 std::string shared_validation(const Options& options);
