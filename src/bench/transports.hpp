@@ -7,7 +7,7 @@
 
 #include "bench/collective_times.hpp"
 #include "tessera/config/options.hpp"
-#include "tessera/training/session.hpp"
+#include "tessera/resolve/machine.hpp"
 
 namespace tessera {
 

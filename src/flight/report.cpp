@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <optional>
 
 #include "flight/waits.hpp"
 #include "tessera/base/format.hpp"

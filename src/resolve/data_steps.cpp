@@ -6,7 +6,6 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/config/data_sources.hpp"
 #include "tessera/config/validate.hpp"
-#include "tessera/data/evaluation.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 

@@ -3,7 +3,6 @@
 
 #include "resolve/steps.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/base/log.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/fit/decide_fit.hpp"
 #include "tessera/schedule/verify.hpp"

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <tuple>
 
-#include "tessera/backend/cores.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/comm/launcher.hpp"

@@ -15,6 +15,7 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/files/installation.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sweep/rows.hpp"
-#include "tessera/files/installation.hpp"
 
 namespace tessera {
 

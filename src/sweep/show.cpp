@@ -10,6 +10,7 @@
 #include "tessera/base/text_table.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/files/installation.hpp"
 
 namespace tessera {
 

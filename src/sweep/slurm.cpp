@@ -10,6 +10,7 @@
 
 #include "tessera/base/environment.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/files/installation.hpp"
 
 namespace tessera {
 

@@ -19,6 +19,7 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
+#include "tessera/files/installation.hpp"
 
 namespace tessera {
 

@@ -9,7 +9,6 @@
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/near.hpp"
 #include "tessera/engine/peers.hpp"
-#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/run/folder.hpp"
 #include "training/checkpoint_slices.hpp"

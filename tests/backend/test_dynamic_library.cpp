@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tessera/backend/dynamic_library.hpp"
+#include "tessera/base/error.hpp"
 
 using namespace tessera;
 namespace fs = std::filesystem;

@@ -3,6 +3,7 @@
 #include "sweep/fake_programs.hpp"
 #include "sweep/launcher.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/files/installation.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

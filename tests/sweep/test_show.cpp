@@ -6,6 +6,7 @@
 #include "sweep/launcher.hpp"
 #include "sweep/sweep_case.hpp"
 #include "sweep/text_file.hpp"
+#include "tessera/files/installation.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -3,9 +3,9 @@
 // starts the program, and a bundle need not carry them.
 
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "tessera/base/error.hpp"
 #include "tessera/base/unique_handle.hpp"
 
 namespace tessera {

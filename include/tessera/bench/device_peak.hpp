@@ -4,7 +4,10 @@
 #include <limits>
 #include <string>
 
-#include "tessera/training/session.hpp"
+#include "tessera/backend/device.hpp"
+#include "tessera/comm/rank_context.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/resolve/machine.hpp"
 
 namespace tessera {
 

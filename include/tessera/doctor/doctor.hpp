@@ -2,7 +2,6 @@
 // Finds what would slow a run down, or prevent it, in its machines, its launcher and its folder.
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 

@@ -9,7 +9,6 @@
 #include "tessera/backend/device.hpp"
 #include "tessera/comm/world.hpp"
 #include "tessera/config/options.hpp"
-#include "tessera/files/file_system.hpp"
 #include "tessera/resolve/machine.hpp"
 
 namespace tessera {

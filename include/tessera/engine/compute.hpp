@@ -5,9 +5,8 @@
 #include <string>
 
 #include "tessera/backend/thread_pool.hpp"
-#include "tessera/config/options.hpp"
 #include "tessera/kernels/kernels.hpp"
-#include "tessera/schedule/schedule.hpp"
+#include "tessera/schedule/operation.hpp"
 
 namespace tessera {
 

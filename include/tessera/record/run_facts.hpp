@@ -2,7 +2,6 @@
 // Facts for the records of a run: how it was started and where.
 
 #include <chrono>
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -6,7 +6,6 @@
 #include <future>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "tessera/base/error.hpp"
 #include "tessera/files/io_thread.hpp"

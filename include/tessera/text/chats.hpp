@@ -1,7 +1,6 @@
 #pragma once
 // Conversations as text: a chat template, rendered by Jinja2 in a helper process (helpers/render_chats.py).
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>

@@ -1,6 +1,5 @@
 // Memory and bytes sent, as tables.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
