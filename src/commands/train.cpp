@@ -140,14 +140,53 @@ std::string make_own_algorithms(World& world, ResolvedRun& run) {
   return text;
 }
 
+/// Says on rank 0 what was decided, found and expected before the first step.
+void tell_before(const Log& log, const ResolvedRun& run, const TrainingSession& session,
+                 const std::string& account_text, const std::string& near, const std::vector<Finding>& findings,
+                 const std::optional<RunPrediction>& prediction) {
+  const Options& options = run.options;
+  if (const std::string dropouts = dropouts_of(options.model.from);
+      !dropouts.empty() && !options.is_given("model.dropout"))
+    log.info(fmt::format("dropout    {} of {} is not taken: this run trains with model.dropout = {}", dropouts,
+                         options.model.from, options.model.dropout));
+  const std::string tuned =
+      describe_fine_tuning(run.asked, options, run.architecture.context, session.length().schedule_steps());
+  const auto say = [&](const std::string& text) {
+    if (!text.empty()) log.info(wrapped(text, kLabel));
+  };
+  if (!tuned.empty()) log.info(tuned);
+  std::string decided = describe_decisions(run.decisions);
+  if (const CountedShare share = run.data->source().counted_share();
+      share.tokens < share.of_tokens || share.conversations > 0)
+    decided += (decided.empty() ? "" : "; ") + describe(share);
+  if (const std::string shares = describe_shares(training_sources(options.data.source)); !shares.empty())
+    decided += fmt::format("{}data.source draws {} of the tokens", decided.empty() ? "" : "; ", shares);
+  if (!decided.empty()) say("resolved   " + decided);
+  say(account_text);
+  say(near);
+  if (const Finding* finding = worst(findings); finding != nullptr)
+    say(fmt::format("doctor     {}: {}", finding->subject, finding->text()));
+  if (!prediction) return;
+  say(describe(*prediction));
+  const std::int64_t left = session.steps() - session.step();
+  say("expected   " + describe(cost_of(left, run.planned.schedule, &prediction->step, options.run.threads)));
+}
+
+/// Returns what writes samples of text; nothing without train.sample_every.
+std::optional<SampleWriter> sample_writer(World& world, TrainingSession& session, const ResolvedRun& run) {
+  if (run.options.train.sample_every == 0) return std::nullopt;
+  auto tokenizer = tokenizer_of_training(run.options, run.architecture.vocab);
+  auto ends = ends_of_text(*tokenizer, tokenizer_name(run.options), run_folder(run.options) / kCompanionFolder);
+  return std::make_optional<SampleWriter>(world, session, run.options, std::move(tokenizer), std::move(ends));
+}
+
 /// Trains after the run folder was taken: a failure is noted in status.json before it is passed on.
 ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocation, const StopSignals& signals,
                RunRecorder* recorder, const std::optional<RunPrediction>& prediction, TrainingFlight& flight) {
   const Options& options = run.options;
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   const bool has_datasheet = traits_of(run.planned.schedule.model.device).has_datasheet;
-  DevicePeak peak;
-  if (!has_datasheet) peak = measure_core_peak(world, options, run.machine);
+  DevicePeak peak = has_datasheet ? DevicePeak() : measure_core_peak(world, options, run.machine);
   const std::int64_t memory_before = proportional_set_size();
   ResumeSettings resume = resume_settings(run);
   resume.say = [&](const std::string& line) { log.info(line); };
@@ -180,45 +219,14 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
                                                   session.resources(), session.player(), run.machine);
   const std::vector<Finding> findings = examine(world, options, run.machine, &device, false);
   if (recorder != nullptr) {
-    if (const std::string dropouts = dropouts_of(options.model.from);
-        !dropouts.empty() && !options.is_given("model.dropout")) {
-      log.info(fmt::format("dropout    {} of {} is not taken: this run trains with model.dropout = {}", dropouts,
-                           options.model.from, options.model.dropout));
-    }
-    const std::string tuned =
-        describe_fine_tuning(run.asked, options, run.architecture.context, session.length().schedule_steps());
-    const auto say = [&](const std::string& text) {
-      if (!text.empty()) log.info(wrapped(text, kLabel));
-    };
-    if (!tuned.empty()) log.info(tuned);
-    std::string decided = describe_decisions(run.decisions);
-    if (const CountedShare share = run.data->source().counted_share();
-        share.tokens < share.of_tokens || share.conversations > 0)
-      decided += (decided.empty() ? "" : "; ") + describe(share);
-    if (const std::string shares = describe_shares(training_sources(options.data.source)); !shares.empty())
-      decided += fmt::format("{}data.source draws {} of the tokens", decided.empty() ? "" : "; ", shares);
-    if (!decided.empty()) say("resolved   " + decided);
-    say(account_text);
-    say(near);
-    if (const Finding* finding = worst(findings); finding != nullptr)
-      say(fmt::format("doctor     {}: {}", finding->subject, finding->text()));
-    if (prediction) {
-      const std::int64_t left = session.steps() - session.step();
-      say(describe(*prediction));
-      say("expected   " + describe(cost_of(left, run.planned.schedule, &prediction->step, options.run.threads)));
-    }
+    tell_before(log, run, session, account_text, near, findings, prediction);
     recorder->begin(run.planned, session.step(), session.steps(), account);
   }
   const auto start = Clock::now();
   const WaitPhase training(waits, "the run trained", options.run.timeout, "run.timeout");
   RankReports reports(world, session.schedule(), session.resources(), session.optimizer(), memory_before,
                       monitor.get());
-  std::optional<SampleWriter> samples;
-  if (options.train.sample_every > 0) {
-    auto tokenizer = tokenizer_of_training(options, run.architecture.vocab);
-    auto ends = ends_of_text(*tokenizer, tokenizer_name(options), run_folder(options) / kCompanionFolder);
-    samples.emplace(world, session, options, std::move(tokenizer), std::move(ends));
-  }
+  std::optional<SampleWriter> samples = sample_writer(world, session, run);
   Recorder silent;
   const TrainEnd ended =
       train_steps({world, kept, invocation, session, account.facts, signals, recorder != nullptr ? *recorder : silent,
