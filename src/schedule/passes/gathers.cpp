@@ -59,7 +59,7 @@ bool only_embedding_between(const std::vector<ComputeStep>& steps, std::int64_t 
 /// where it would only cost time to release it and gather it again.
 void cross_borders(const std::vector<ComputeStep>& steps, const Border& border, GatherPlan& plan,
                    std::vector<GatherInstance>& wanted) {
-  const auto end = std::ssize(steps);
+  const auto end = std::ssize(steps), beyond_next = 2 * end;
   std::vector<GatherInstance> next;
   for (const UnitId unit : border.carried) {
     const auto first = std::ranges::find(wanted, unit, &GatherInstance::unit);
@@ -70,11 +70,14 @@ void cross_borders(const std::vector<ComputeStep>& steps, const Border& border, 
                                    [&](const GatherInstance& instance) { return instance.unit == unit; });
     if (only_embedding_between(steps, last->last_use, first->first_use)) {
       last->use = CopyUse::here_and_next;
-      last->last_use = 2 * end;
+      last->last_use = beyond_next;
       plan.kept_for_next.push_back(unit);
     } else {
-      next.push_back({unit, end + first->first_use, 2 * end, 0, first->counts, {}});
-      next.back().use = CopyUse::next;
+      next.push_back({.unit = unit,
+                      .first_use = end + first->first_use,
+                      .last_use = beyond_next,
+                      .counts = first->counts,
+                      .use = CopyUse::next});
     }
   }
   wanted.insert(wanted.end(), next.begin(), next.end());
@@ -98,6 +101,73 @@ std::int64_t position_under_limit(const StepSchedule& schedule, const std::vecto
         .use("at least {} with this wrap and checkpointing", limit + 1);
   }
   return position;
+}
+
+/// Returns the copies that a run of compute steps reads, by first use, and notes in `plan` those that are fewer than
+/// one per phase.
+std::vector<GatherInstance> wanted_copies(const StepSchedule& schedule, const std::vector<ComputeStep>& steps,
+                                          GatherPlan& plan) {
+  const IndexedVector<UnitId, Uses> uses = uses_of(schedule.layout.units.size(), steps);
+  std::vector<GatherInstance> wanted;
+  // The formula counts one gather per phase for these strategies; a gather that is left out is a saving.
+  const ParameterLife life = life_of(schedule.policy);
+  const bool gathered_per_phase = life == ParameterLife::phase || life == ParameterLife::micro_step;
+  for (const UnitId unit : uses.ids()) {
+    const Uses& u = uses[unit];
+    const bool counts = schedule.unit(unit).is_block;
+    const auto add = [&](std::int64_t first, std::int64_t last, bool is_sliced = false) {
+      wanted.push_back({.unit = unit, .first_use = first, .last_use = last, .counts = counts, .is_sliced = is_sliced});
+    };
+    if (u.first_forward < 0 && u.first_backward < 0) continue;  // resident: nothing to gather
+    if (u.first_forward < 0 || u.first_backward < 0) {          // -1 is less than any position
+      add(std::max(u.first_forward, u.first_backward), std::max(u.last_forward, u.last_backward));
+      if (gathered_per_phase) plan.kept.push_back({unit, true});
+      continue;
+    }
+    // A table is kept from the embedding to the head, because memory peaks at the head, which needs the table there
+    // anyway.
+    const bool is_table = !counts;
+    const bool keep =
+        life != ParameterLife::phase || is_table || only_head_between(steps, u.last_forward, u.first_backward);
+    if (keep) {
+      add(u.first_forward, u.last_backward);
+      if (gathered_per_phase) plan.kept.push_back({unit, false});
+    } else {
+      add(u.first_forward, u.last_forward, schedule.grid.size(Group::sub) > 1);
+      add(u.first_backward, u.last_backward);
+    }
+  }
+  std::stable_sort(wanted.begin(), wanted.end(),
+                   [](const GatherInstance& a, const GatherInstance& b) { return a.first_use < b.first_use; });
+  return wanted;
+}
+
+/// Sets the position of a copy after the `earlier` ones. `depth`: counted units ahead of its use; 0: right before it.
+void place(const StepSchedule& schedule, const std::vector<GatherInstance>& earlier,
+           const std::vector<std::int64_t>& counted_first_uses, std::int64_t depth, GatherInstance& instance) {
+  if (depth == 0) {
+    instance.position = instance.first_use;
+  } else {
+    const auto before = std::ranges::count_if(counted_first_uses,
+                                              [&](std::int64_t first_use) { return first_use < instance.first_use; });
+    instance.position = before < depth ? 0 : counted_first_uses[static_cast<std::size_t>(before - depth)];
+  }
+  if (schedule.policy.limit_all_gathers > 0 && instance.counts) {
+    const std::int64_t allowed = position_under_limit(schedule, earlier, instance);
+    if (allowed > instance.position) {
+      instance.position = allowed;
+      instance.reason = EdgeReason::gather_limit;
+    }
+  }
+  // A copy is not made again while the previous one is still being read.
+  for (const GatherInstance& other : earlier) {
+    if (other.unit == instance.unit && other.last_use + 1 > instance.position) instance.position = other.last_use + 1;
+  }
+  // The queue is first-in first-out.
+  if (!earlier.empty() && earlier.back().position > instance.position) {
+    instance.position = earlier.back().position;
+    instance.reason = earlier.back().reason;
+  }
 }
 
 }  // namespace
@@ -141,76 +211,17 @@ std::vector<ComputeStep> compute_order(const StepSchedule& schedule, bool traini
 GatherPlan plan_gathers(const StepSchedule& schedule, SchedulePolicy::Prefetch prefetch,
                         const std::vector<ComputeStep>& steps, const Border& border) {
   GatherPlan plan;
-  const IndexedVector<UnitId, Uses> uses = uses_of(schedule.layout.units.size(), steps);
-  std::vector<GatherInstance> wanted;
-  // The formula counts one gather per phase for these strategies; a gather that is left out is a saving.
-  const ParameterLife life = life_of(schedule.policy);
-  const bool gathered_per_phase = life == ParameterLife::phase || life == ParameterLife::micro_step;
-  for (const UnitId unit : uses.ids()) {
-    const Uses& u = uses[unit];
-    const bool counts = schedule.unit(unit).is_block;
-    if (u.first_forward < 0 && u.first_backward < 0) continue;  // resident: nothing to gather
-    if (u.first_forward < 0 || u.first_backward < 0) {          // -1 is less than any position
-      wanted.push_back({unit,
-                        std::max(u.first_forward, u.first_backward),
-                        std::max(u.last_forward, u.last_backward),
-                        0,
-                        counts,
-                        {}});
-      if (gathered_per_phase) plan.kept.push_back({unit, true});
-      continue;
-    }
-    // A table is kept from the embedding to the head, because memory peaks at the head, which needs the table there
-    // anyway.
-    const bool is_table = !counts;
-    const bool keep =
-        life != ParameterLife::phase || is_table || only_head_between(steps, u.last_forward, u.first_backward);
-    if (keep) {
-      wanted.push_back({unit, u.first_forward, u.last_backward, 0, counts, {}});
-      if (gathered_per_phase) plan.kept.push_back({unit, false});
-    } else {
-      wanted.push_back({unit, u.first_forward, u.last_forward, 0, counts, {}, schedule.grid.size(Group::sub) > 1});
-      wanted.push_back({unit, u.first_backward, u.last_backward, 0, counts, {}});
-    }
-  }
-  std::stable_sort(wanted.begin(), wanted.end(),
-                   [](const GatherInstance& a, const GatherInstance& b) { return a.first_use < b.first_use; });
-
+  std::vector<GatherInstance> wanted = wanted_copies(schedule, steps, plan);
   cross_borders(steps, border, plan, wanted);
 
   std::vector<std::int64_t> counted_first_uses;
   for (GatherInstance& instance : wanted) {
     if (instance.is_there) {
       instance.position = -1;
-      if (instance.counts) counted_first_uses.push_back(instance.first_use);
-      plan.instances.push_back(instance);
-      continue;
-    }
-    const ComputeStep& reader = steps[static_cast<std::size_t>(instance.first_use) % steps.size()];
-    const bool backward = reader.backward_phase && !reader.is_head;
-    const std::int64_t depth = backward ? prefetch.backward : prefetch.forward;
-    if (depth == 0) {
-      instance.position = instance.first_use;
     } else {
-      const auto before = std::ranges::count_if(counted_first_uses,
-                                                [&](std::int64_t first_use) { return first_use < instance.first_use; });
-      instance.position = before < depth ? 0 : counted_first_uses[static_cast<std::size_t>(before - depth)];
-    }
-    if (schedule.policy.limit_all_gathers > 0 && instance.counts) {
-      const std::int64_t allowed = position_under_limit(schedule, plan.instances, instance);
-      if (allowed > instance.position) {
-        instance.position = allowed;
-        instance.reason = EdgeReason::gather_limit;
-      }
-    }
-    for (const GatherInstance& other :
-         plan.instances) {  // a copy is not made again while the previous one is still being read
-      if (other.unit == instance.unit && other.last_use + 1 > instance.position) instance.position = other.last_use + 1;
-    }
-    if (!plan.instances.empty() &&
-        plan.instances.back().position > instance.position) {  // the queue is first-in first-out
-      instance.position = plan.instances.back().position;
-      instance.reason = plan.instances.back().reason;
+      const ComputeStep& reader = steps[static_cast<std::size_t>(instance.first_use) % steps.size()];
+      const bool backward = reader.backward_phase && !reader.is_head;
+      place(schedule, plan.instances, counted_first_uses, backward ? prefetch.backward : prefetch.forward, instance);
     }
     if (instance.counts) counted_first_uses.push_back(instance.first_use);
     plan.instances.push_back(instance);
