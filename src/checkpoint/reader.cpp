@@ -127,7 +127,12 @@ ReadReport CheckpointReader::read_converted(const WantedRun& want, int threads, 
   ReadReport report;
   for (std::int64_t done = 0; done < want.count; done += kConverted) {
     const std::int64_t count = std::min(kConverted, want.count - done), each = size_of(want.dtype);
-    const WantedRun piece{want.kind, want.tensor, want.first + done, count, read.data(), stored};
+    const WantedRun piece{.kind = want.kind,
+                          .tensor = want.tensor,
+                          .first = want.first + done,
+                          .count = count,
+                          .to = read.data(),
+                          .dtype = stored};
     report.add(read_stored({&piece, 1}, threads, std::memcpy));
     convert(read.data(), stored, converted.data(), want.dtype, count);
     copy(static_cast<std::byte*>(want.to) + done * each, converted.data(), static_cast<std::size_t>(count * each));

@@ -11,8 +11,8 @@ namespace tessera {
 
 namespace {
 
-constexpr int kKindBits = 3, kTypeBits = 3, kRootBits = 15;
-constexpr int kElementShift = kKindBits + 2 * kTypeBits + kRootBits;
+constexpr int kKindBits = 3, kTypeBits = 3, kDetailBits = 15;
+constexpr int kElementShift = kKindBits + 2 * kTypeBits + kDetailBits;
 
 constexpr std::uint64_t mask(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
@@ -20,7 +20,7 @@ constexpr std::uint64_t mask(int bits) { return (std::uint64_t{1} << bits) - 1; 
 
 std::uint64_t CallShape::packed() const {
   auto word = static_cast<std::uint64_t>(elements);
-  word = (word << kRootBits) | (static_cast<std::uint64_t>(root) & mask(kRootBits));
+  word = (word << kDetailBits) | (static_cast<std::uint64_t>(detail) & mask(kDetailBits));
   word = (word << kTypeBits) | static_cast<std::uint64_t>(result);
   word = (word << kTypeBits) | static_cast<std::uint64_t>(wire);
   return (word << kKindBits) | static_cast<std::uint64_t>(kind);
@@ -31,7 +31,7 @@ CallShape CallShape::unpacked(std::uint64_t word) {
   shape.kind = static_cast<CallKind>(word & mask(kKindBits));
   shape.wire = static_cast<DType>((word >> kKindBits) & mask(kTypeBits));
   shape.result = static_cast<DType>((word >> (kKindBits + kTypeBits)) & mask(kTypeBits));
-  shape.root = static_cast<std::int64_t>((word >> (kKindBits + 2 * kTypeBits)) & mask(kRootBits));
+  shape.detail = static_cast<std::int64_t>((word >> (kKindBits + 2 * kTypeBits)) & mask(kDetailBits));
   shape.elements = static_cast<std::int64_t>(word >> kElementShift);
   return shape;
 }
@@ -44,9 +44,9 @@ std::string CallShape::text() const {
       return fmt::format("reduce_scatter of {} {} into {} a rank", elements, tessera::name_of(wire),
                          tessera::name_of(result));
     case CallKind::all_reduce:
-      return fmt::format("all_reduce of {} int64{}", elements, root == 0 ? "" : " to their maxima");
+      return fmt::format("all_reduce of {} int64{}", elements, detail == 0 ? "" : " to their maxima");
     case CallKind::broadcast:
-      return fmt::format("broadcast of {} bytes from member {}", elements, root);
+      return fmt::format("broadcast of {} bytes from member {}", elements, detail);
     case CallKind::exchange:
       return fmt::format("exchange of {} {}", elements, tessera::name_of(wire));
     case CallKind::barrier:
@@ -94,7 +94,7 @@ std::int64_t bytes_sent(std::span<const ExchangeRun> runs, DType dtype) {
 CallShape shape_of(std::span<const ExchangeRun> runs, DType dtype) {
   std::int64_t elements = 0;
   for (const ExchangeRun& run : runs) elements += run.elements;
-  return {CallKind::exchange, dtype, dtype, 0, elements};
+  return {.kind = CallKind::exchange, .wire = dtype, .result = dtype, .elements = elements};
 }
 
 std::int64_t sent_extent(std::span<const ExchangeRun> runs, std::int64_t member) {

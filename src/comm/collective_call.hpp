@@ -21,7 +21,7 @@ struct CallShape {
   CallKind kind = CallKind::barrier;
   DType wire = DType::byte;
   DType result = DType::byte;
-  std::int64_t root = 0;
+  std::int64_t detail = 0;  ///< broadcast: the root; all-reduce: the Reduction
   std::int64_t elements = 0;
 
   std::uint64_t packed() const;

@@ -21,7 +21,8 @@ void stream_tensor(const CheckpointReader& checkpoint, StateKind kind, std::size
   std::vector<float> values(static_cast<std::size_t>(std::min(kPiece, all)));
   for (std::int64_t first = 0; first < all; first += kPiece) {
     const std::int64_t count = std::min(kPiece, all - first);
-    const WantedRun want{kind, static_cast<std::int64_t>(tensor), first, count, values.data()};
+    const WantedRun want{
+        .kind = kind, .tensor = static_cast<std::int64_t>(tensor), .first = first, .count = count, .to = values.data()};
     checkpoint.read({&want, 1}, 1);
     use(first, std::span<const float>(values).first(static_cast<std::size_t>(count)));
   }

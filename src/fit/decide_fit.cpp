@@ -61,7 +61,7 @@ Recomputation fitting_recomputation(const RunShape& shape, const FitLimits& limi
   Recomputation best = Recomputation::all_blocks();
   std::optional<std::int64_t> least;
   for (const auto [attention, mlp] : {std::array{false, true}, std::array{true, false}, std::array{true, true}}) {
-    const auto fewest = fewest_blocks(shape, {attention, mlp, 1, 1, {}}, limits);
+    const auto fewest = fewest_blocks(shape, {.attention = attention, .mlp = mlp, .listed = {}}, limits);
     if (!fewest) continue;
     RunShape with = shape;
     with.policy.recomputation = *fewest;

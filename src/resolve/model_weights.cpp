@@ -18,7 +18,7 @@ namespace {
 /// Reads parameters of the tensor with this number in the manifest.
 void read_checkpoint(const CheckpointReader& checkpoint, std::int64_t tensor, std::int64_t first,
                      std::span<float> out) {
-  const WantedRun want{StateKind::parameter, tensor, first, std::ssize(out), out.data()};
+  const WantedRun want{.tensor = tensor, .first = first, .count = std::ssize(out), .to = out.data()};
   checkpoint.read({&want, 1}, 1);
 }
 

@@ -35,15 +35,15 @@ constexpr std::array<ReservedMemory, kReserved> kReservedMemory{{
 }  // namespace
 
 Storage at_rest(std::string name, Category category, RegionKind region) {
-  return {std::move(name), 0, region, MemorySpace::device, category, true, true};
+  return {.name = std::move(name), .region = region, .category = category, .carried = true, .always_live = true};
 }
 
 Storage carried(std::string name, Category category, RegionKind region) {
-  return {std::move(name), 0, region, MemorySpace::device, category, true, false};
+  return {.name = std::move(name), .region = region, .category = category, .carried = true};
 }
 
 Storage local(std::string name, Category category, RegionKind region) {
-  return {std::move(name), 0, region, MemorySpace::device, category, false, false};
+  return {.name = std::move(name), .region = region, .category = category};
 }
 
 Storage in_host_memory(Storage storage) {

@@ -38,7 +38,12 @@ std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& reso
     const StateSlice slice = state_slice(schedule, resources, unit);
     for (const StateVector& vector : slice.vectors) {
       each_run(slice, vector, [&](const TensorRun& run) {
-        wanted.push_back({vector.kind, run.tensor - first, run.first, run.count, vector.at(run.offset), vector.dtype});
+        wanted.push_back({.kind = vector.kind,
+                          .tensor = run.tensor - first,
+                          .first = run.first,
+                          .count = run.count,
+                          .to = vector.at(run.offset),
+                          .dtype = vector.dtype});
       });
     }
   }

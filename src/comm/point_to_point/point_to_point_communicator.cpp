@@ -137,7 +137,8 @@ void PointToPointCommunicator::all_gather(Stream&, void* whole, std::int64_t ele
                             bytes_sent(Collective::all_gather, size_, elements_per_rank, dtype));
   const std::int64_t bytes = elements_per_rank * size_of(dtype);
   auto* const base = static_cast<std::byte*>(whole);
-  call({CallKind::all_gather, dtype, dtype, 0, elements_per_rank}, [&] {
+  const CallShape shape{.kind = CallKind::all_gather, .wire = dtype, .result = dtype, .elements = elements_per_rank};
+  call(shape, [&] {
     for (std::int64_t step = 1; step < size_; ++step) {
       const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
       receive(from, base + from * bytes, bytes);
@@ -155,7 +156,9 @@ void PointToPointCommunicator::reduce_scatter(Stream&, const void* contribution,
   const auto slice = [&](std::int64_t member, std::int64_t begin) {
     return base + (member * elements_per_rank + begin) * element;
   };
-  call({CallKind::reduce_scatter, wire_dtype, shard_dtype, 0, elements_per_rank}, [&] {
+  const CallShape shape{
+      .kind = CallKind::reduce_scatter, .wire = wire_dtype, .result = shard_dtype, .elements = elements_per_rank};
+  call(shape, [&] {
     for (std::int64_t begin = 0; begin < elements_per_rank; begin += most) {
       const std::int64_t now = std::min(most, elements_per_rank - begin);
       for (std::int64_t step = 1; step < size_; ++step) {
@@ -208,7 +211,12 @@ void PointToPointCommunicator::all_reduce(Stream&, std::int64_t* values, std::in
                             bytes_sent(Collective::all_reduce, size_, count, DType::int64));
   const std::int64_t room = static_cast<std::int64_t>(staging_.size()) / 8;
   TESSERA_ASSERT(room > 0, "'{}' is to add up in {} bytes", name_, staging_.size());
-  call({CallKind::all_reduce, DType::int64, DType::int64, static_cast<std::int64_t>(reduction), count}, [&] {
+  const CallShape shape{.kind = CallKind::all_reduce,
+                        .wire = DType::int64,
+                        .result = DType::int64,
+                        .detail = static_cast<std::int64_t>(reduction),
+                        .elements = count};
+  call(shape, [&] {
     for (std::int64_t begin = 0; begin < count; begin += room) {
       const std::int64_t now = std::min(room, count - begin);
       reduce_to_first(values + begin, now, reduction);
@@ -222,7 +230,8 @@ void PointToPointCommunicator::broadcast(Stream&, void* data, std::int64_t bytes
   TESSERA_ASSERT(root >= 0 && root < size_, "a broadcast from member {} of {}", root, size_);
   const CountedCall counted(counters_, Collective::broadcast,
                             bytes_sent(Collective::broadcast, size_, bytes, DType::byte));
-  call({CallKind::broadcast, DType::byte, DType::byte, root, bytes}, [&] {
+  const CallShape shape{.kind = CallKind::broadcast, .detail = root, .elements = bytes};
+  call(shape, [&] {
     // In pieces, so that the far end of the tree starts before the root has sent everything.
     constexpr std::int64_t piece = std::int64_t{1} << 22;
     for (std::int64_t begin = 0; begin < bytes; begin += piece) {

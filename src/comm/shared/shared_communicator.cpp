@@ -112,7 +112,7 @@ void SharedCommunicator::all_gather(Stream&, void* whole, std::int64_t elements_
                             bytes_sent(Collective::all_gather, size_, elements_per_rank, dtype));
   const std::int64_t bytes = elements_per_rank * size_of(dtype);
   const std::int64_t offset = region_.offset_of(whole, size_ * bytes);
-  enter({CallKind::all_gather, dtype, dtype, 0, elements_per_rank}, offset);
+  enter({.kind = CallKind::all_gather, .wire = dtype, .result = dtype, .elements = elements_per_rank}, offset);
   // Each rank starts at its neighbour, so that not all read the same memory at once.
   for (std::int64_t step = 1; step < size_; ++step) {
     const std::int64_t member = (index_ + step) % size_;
@@ -129,7 +129,8 @@ void SharedCommunicator::reduce_scatter(Stream&, const void* contribution, DType
                             bytes_sent(Collective::reduce_scatter, size_, elements_per_rank, wire_dtype));
   const std::int64_t element = size_of(wire_dtype), shard_element = size_of(shard_dtype);
   const std::int64_t offset = region_.offset_of(contribution, size_ * elements_per_rank * element);
-  enter({CallKind::reduce_scatter, wire_dtype, shard_dtype, 0, elements_per_rank}, offset);
+  enter({.kind = CallKind::reduce_scatter, .wire = wire_dtype, .result = shard_dtype, .elements = elements_per_rank},
+        offset);
   wait_for_all_entries();
   const std::int64_t slice = offset + index_ * elements_per_rank * element;
   in_pieces(elements_per_rank, element, [&](std::int64_t begin, std::int64_t end, int worker) {
@@ -151,7 +152,12 @@ void SharedCommunicator::all_reduce(Stream&, std::int64_t* values, std::int64_t 
   for (std::int64_t begin = 0; begin < count; begin += room) {
     const std::int64_t now = std::min(room, count - begin);
     std::copy_n(values + begin, now, staged(index_));
-    enter({CallKind::all_reduce, DType::int64, DType::int64, static_cast<std::int64_t>(reduction), count}, 0);
+    enter({.kind = CallKind::all_reduce,
+           .wire = DType::int64,
+           .result = DType::int64,
+           .detail = static_cast<std::int64_t>(reduction),
+           .elements = count},
+          0);
     for (std::int64_t step = 1; step < size_; ++step) {
       const std::int64_t member = (index_ + step) % size_;
       wait_for_entry(member);
@@ -169,7 +175,7 @@ void SharedCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, int 
     const auto now = static_cast<std::size_t>(std::min(block_.staging_bytes(), bytes - begin));
     std::byte* const here = static_cast<std::byte*>(data) + begin;
     if (index_ == root) std::memcpy(block_.staging(), here, now);
-    enter({CallKind::broadcast, DType::byte, DType::byte, root, bytes}, 0);
+    enter({.kind = CallKind::broadcast, .detail = root, .elements = bytes}, 0);
     if (index_ != root) {
       wait_for_entry(root);
       std::memcpy(here, block_.staging(), now);

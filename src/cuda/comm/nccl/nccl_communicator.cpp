@@ -90,7 +90,7 @@ void NcclCommunicator::watch_until_done(Stream& stream, const CallShape& shape) 
 }
 
 void NcclCommunicator::all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) {
-  const CallShape shape{CallKind::all_gather, dtype, dtype, 0, elements_per_rank};
+  const CallShape shape{.kind = CallKind::all_gather, .wire = dtype, .result = dtype, .elements = elements_per_rank};
   const auto guard = guarded(shape);
   const auto* const mine = static_cast<const std::byte*>(whole) + index_ * elements_per_rank * size_of(dtype);
   call(nccl_.all_gather(mine, whole, static_cast<std::size_t>(elements_per_rank), nccl_type(dtype), comm_,
@@ -121,7 +121,8 @@ void NcclCommunicator::receive_terms(cudaStream_t stream, const std::byte* contr
 
 void NcclCommunicator::reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard,
                                       DType shard_dtype, std::int64_t elements_per_rank) {
-  const CallShape shape{CallKind::reduce_scatter, wire_dtype, shard_dtype, 0, elements_per_rank};
+  const CallShape shape{
+      .kind = CallKind::reduce_scatter, .wire = wire_dtype, .result = shard_dtype, .elements = elements_per_rank};
   const auto guard = guarded(shape);
   const auto* const base = static_cast<const std::byte*>(contribution);
   const std::int64_t bytes = elements_per_rank * size_of(wire_dtype);
@@ -148,7 +149,11 @@ void NcclCommunicator::reduce_scatter(Stream& stream, const void* contribution, 
 }
 
 void NcclCommunicator::all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) {
-  const CallShape shape{CallKind::all_reduce, DType::int64, DType::int64, static_cast<std::int64_t>(reduction), count};
+  const CallShape shape{.kind = CallKind::all_reduce,
+                        .wire = DType::int64,
+                        .result = DType::int64,
+                        .detail = static_cast<std::int64_t>(reduction),
+                        .elements = count};
   const auto guard = guarded(shape);
   call(nccl_.all_reduce(values, values, static_cast<std::size_t>(count), ncclInt64,
                         reduction == Reduction::max ? ncclMax : ncclSum, comm_, cuda_stream(stream)),
@@ -157,7 +162,7 @@ void NcclCommunicator::all_reduce(Stream& stream, std::int64_t* values, std::int
 }
 
 void NcclCommunicator::broadcast(Stream& stream, void* data, std::int64_t bytes, int root) {
-  const CallShape shape{CallKind::broadcast, DType::byte, DType::byte, root, bytes};
+  const CallShape shape{.kind = CallKind::broadcast, .detail = root, .elements = bytes};
   const auto guard = guarded(shape);
   call(nccl_.broadcast(data, data, static_cast<std::size_t>(bytes), ncclInt8, root, comm_, cuda_stream(stream)),
        "ncclBroadcast");
@@ -198,7 +203,7 @@ void NcclCommunicator::exchange(Stream& stream, const void* sent, void* received
 
 /// Makes a sum that completes only when all members have contributed.
 void NcclCommunicator::barrier(Stream& stream) {
-  const CallShape shape{CallKind::barrier, DType::int64, DType::int64, 0, 0};
+  const CallShape shape{.kind = CallKind::barrier, .wire = DType::int64, .result = DType::int64, .elements = 0};
   const auto guard = guarded(shape);
   call(nccl_.all_reduce(token_->data(), token_->data(), 1, ncclInt64, ncclSum, comm_, cuda_stream(stream)),
        "ncclAllReduce");
