@@ -27,13 +27,14 @@ class Positional(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             text = """Shape f() { return {1, g(2, 3), {4, 5}, 6, 7}; }
+                      void g() { f({1, 2, 3, 4, 5}); h(1, {1, 2, 3, 4, 5}); k({1, 2}); }
                       Shape named{.a = 1, .b = 2, .c = 3, .d = 4, .e = 5};
                       Shape few{1, 2, 3, 4};
                       enum class Kind : int { a, b, c, d, e };
                       struct Body { int a, b; int c, d, e; };"""
             (root / "src").mkdir()
             (root / "src" / "a.cpp").write_text(text, encoding="utf-8")
-            self.assertEqual(count_house.positional(root, ["src/a.cpp"]), {"src/a.cpp": 1})
+            self.assertEqual(count_house.positional(root, ["src/a.cpp"]), {"src/a.cpp": 3})
 
 
 if __name__ == "__main__":
