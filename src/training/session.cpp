@@ -116,8 +116,7 @@ void TrainingSession::ask(std::function<StepWish(std::int64_t begun)> source) {
 
 /// The decision is the same on every rank, because it uses the wishes before a micro-step that was played.
 bool TrainingSession::is_given_up(const Play& play) {
-  const bool knows_wishes = play.micro_step > 0;
-  if (!knows_wishes) return false;
+  if (play.micro_step == 0) return false;  // no sum of wishes yet
   const StepWish all = player_->summed_wish();
   return StepRequests::stop(all.requests) && all.long_rest > 0;
 }

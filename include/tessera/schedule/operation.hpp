@@ -48,7 +48,16 @@ enum class OperationKind : std::uint8_t {
   magnitudes  ///< of weights that linears read in fp8: the largest ones of this rank's slice
 };
 inline constexpr int kOperationKinds = 19;
-enum class Queue : std::uint8_t { compute, gather, reduce, replica, load, store, host };
+/// What runs in order, next to the other queues.
+enum class Queue : std::uint8_t {
+  compute,  ///< kernels, and casts and sums within a rank
+  gather,   ///< all-gathers of parameters, under the computation before
+  reduce,   ///< sums of gradients over the shard group and of scalars, under the backward of the next part
+  replica,  ///< sums over replicas, under reductions inside the groups
+  load,     ///< copies from the host: tokens, and what is offloaded, ahead of its use
+  store,    ///< copies to the host, under the computation after
+  host      ///< updates of offloaded state by cores, under copies and the next forward
+};
 inline constexpr int kQueues = 7;
 
 /// The region follows from what peers may access; "at rest" lives as long as the run.
