@@ -188,7 +188,7 @@ void add_host_times(MeasuredRank& bench, Cluster& cluster) {
                                                                     : bench.device->make_stream("other");
   const auto done = bench.device->make_event();
   const auto memory = bench.device->allocate(MemoryKind::device, 256);
-  Repeated little{[&](Stream& s) { bench.compute->kernels(Queue::compute).fill_zero(s, memory->data(), 256); }};
+  Repeated little{[&](Stream& s) { bench.compute->kernels(Queue::compute).run(s, FillZero{memory->data(), 256}); }};
   std::vector<double> issue, segment;
   for (int i = 0; i < 200; ++i) {
     const auto start = std::chrono::steady_clock::now();

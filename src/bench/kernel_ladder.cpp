@@ -49,8 +49,7 @@ KernelLadder::KernelLadder(Device& device, Kernels& kernels, const LadderSizes& 
       to_(device, MemoryKind::device, sizes.memory),
       state_(device, MemoryKind::device, sizes.memory),
       squares_(device, MemoryKind::device, sizes.memory, false),  // AdamW takes the root of second moments
-      asked_(make_observed_kernels(nullptr, *this)),
-      stream_(device.make_caller_stream("asked")) {
+      stream_(device.make_caller_stream("ladder")) {
   const StepScalars scalars = small_step();
   scalars_ = uploaded(device, &scalars, sizeof scalars);
   ExactSum none{};
@@ -65,22 +64,16 @@ std::span<const std::int64_t> KernelLadder::of_matmuls(const std::vector<std::in
   return std::span(sizes).first(sizes.size() - (is_slow && sizes.size() > 1 ? 1 : 0));
 }
 
-void KernelLadder::add_stored(Call call) {
-  work_ = [this, call](Stream& stream) { call(kernels_, stream); };
-  call(*asked_, *stream_);
-}
-
 void KernelLadder::add(const Call& call) {
-  before_ = [this, call](Stream& stream) {
+  add_stored(call, [this, call](Stream& stream) {
     const std::array places{from_.place(), to_.place()};
-    call(kernels_, stream);
+    kernels_.run(stream, call());
     from_.return_to(places[0]), to_.return_to(places[1]);
-  };
-  add_stored(call);
-  before_ = nullptr;
+  });
 }
 
-void KernelLadder::call(const KernelCall& call, const std::function<void()>&) {
+void KernelLadder::add_stored(const Call& work, const StreamWork& before) {
+  const KernelCall call = *describe(work());
   const std::string name = prefix_ + price_name(call);
   auto price = std::ranges::find(prices_, name, &PricedCalls::name);
   if (price == prices_.end()) price = prices_.insert(price, {name, {}, {}});
@@ -99,8 +92,8 @@ void KernelLadder::call(const KernelCall& call, const std::function<void()>&) {
     std::vector<double>& values = price->axes[i].values;
     if (values.empty() || values.back() < at[i].second) values.push_back(at[i].second);  // sizes come in order
   }
-  price->calls.push_back(work_);
-  price->before.push_back(call.cost.bytes <= static_cast<double>(sizes_.cached) ? before_ : StreamWork());
+  price->calls.emplace_back([this, work](Stream& stream) { kernels_.run(stream, work()); });
+  price->before.push_back(call.cost.bytes <= static_cast<double>(sizes_.cached) ? before : StreamWork());
 }
 
 void* KernelLadder::need(std::int64_t bytes) {
@@ -143,9 +136,10 @@ Fp8Operand KernelLadder::rounded(DType t, std::int64_t rows, std::int64_t column
   const std::int64_t bytes = rows * columns * size_of(type_in_fp8(t));
   std::byte* const at = rounded_.emplace_back(device_.allocate(MemoryKind::device, 2 * bytes + 64))->data();
   const View lying{at, type_in_fp8(t), columns}, turned{at + bytes, type_in_fp8(t), rows};
-  Fp8Arguments a{rows, columns, Fp8::e4m3, read(t, rows, columns), lying, turned};
+  Fp8Arguments a;
+  a.rows = rows, a.columns = columns, a.input = read(t, rows, columns), a.output = lying, a.turned = turned;
   a.factor = reinterpret_cast<float*>(at + 2 * bytes);
-  kernels_.to_fp8(*stream_, a), stream_->synchronize();
+  kernels_.run(*stream_, a), stream_->synchronize();
   return {lying, turned, a.factor};
 }
 
@@ -162,42 +156,66 @@ void KernelLadder::add_activations(DType t, std::int64_t elements) {
   const auto* const tokens = as<std::int32_t>(tokens_);
   const auto r = [=, this](std::int64_t rows) { return read(t, rows, w); };
   const auto o = [=, this](std::int64_t rows) { return write(t, rows, w); };
-  add([=](Kernels& k, Stream& on) {
-    k.embedding_forward(on, {b, s, w, kVocab, tokens, nullptr, r(kVocab), r(s), o(n), {}});
+  add([=] {
+    EmbeddingForward a;
+    a.batch = b, a.sequence = s, a.width = w, a.vocab = kVocab, a.tokens = tokens, a.token_table = r(kVocab);
+    a.position_table = r(s), a.output = o(n);
+    return a;
   });
-  add([=, this, &needs](Kernels& k, Stream& on) {
-    void* const scratch = need(needs.embedding_backward(n));
-    k.embedding_backward(on, {b, s, w, kVocab, s, tokens, nullptr, r(n), {o(kVocab), true}, {o(s)}, {}, scratch});
+  add([=, this, &needs] {
+    EmbeddingBackward a;
+    a.batch = b, a.sequence = s, a.width = w, a.vocab = kVocab, a.context = s, a.tokens = tokens;
+    a.output_gradient = r(n), a.token_gradient = {o(kVocab), true}, a.position_gradient = {o(s)};
+    a.scratch = need(needs.embedding_backward(n));
+    return a;
   });
-  add([=, this](Kernels& k, Stream& on) {
-    k.norm_forward(on, {n, w, 1e-5f, 0, true, r(n), r(1), r(1), {}, o(n), floats(to_, n), floats(to_, n)});
+  add([=, this] {
+    NormForward a;
+    a.tokens = n, a.width = w, a.epsilon = 1e-5f, a.input = r(n), a.gain = r(1), a.bias = r(1), a.output = o(n);
+    a.mean = floats(to_, n), a.reciprocal_deviation = floats(to_, n);
+    return a;
   });
-  add([=, this, &needs](Kernels& k, Stream& on) {
-    const float *mean = floats(from_, n), *deviation = floats(from_, n);
-    void* const scratch = need(needs.norm_backward(n, w));
-    k.norm_backward(
-        on, {n, w, 0, true, r(n), r(1), r(1), mean, deviation, r(n), o(n), true, {}, {}, {o(1)}, {o(1)}, scratch});
+  add([=, this, &needs] {
+    NormBackward a;
+    a.tokens = n, a.width = w, a.input = r(n), a.gain = r(1), a.bias = r(1), a.mean = floats(from_, n);
+    a.reciprocal_deviation = floats(from_, n), a.output_gradient = r(n), a.input_gradient = o(n);
+    a.input_adds = true, a.gain_gradient = {o(1)}, a.bias_gradient = {o(1)};
+    a.scratch = need(needs.norm_backward(n, w));
+    return a;
   });
-  add([=](Kernels& k, Stream& on) { k.gelu(on, r(n), o(n), n, w, nullptr); });
+  add([=] { return GeluForward{n, w, r(n), o(n)}; });
   if (device_.multiplies_fp8())
-    add([=, this](Kernels& k, Stream& on) {
-      k.to_fp8(on, {n, w, Fp8::e4m3, r(n), write(type_in_fp8(t), n, w), {}, floats(to_, 2)});
+    add([=, this] {
+      Fp8Arguments a;
+      a.rows = n, a.columns = w, a.input = r(n), a.output = write(type_in_fp8(t), n, w);
+      a.factor = floats(to_, 2);
+      return a;
     });
-  add([=, this](Kernels& k, Stream& on) {
-    k.rotary(on, {b, s, w / 64, 64, floats(from_, s * 64), nullptr, false, r(n), o(n)});
+  add([=, this] {
+    RotaryArguments a;
+    a.batch = b, a.sequence = s, a.heads = w / 64, a.head_width = 64, a.table = floats(from_, s * 64);
+    a.input = r(n), a.output = o(n);
+    return a;
   });
-  add([=](Kernels& k, Stream& on) { k.glu_forward(on, {n, w, r(n), r(n), o(n)}); });
-  add([=](Kernels& k, Stream& on) { k.glu_backward(on, {n, w, r(n), r(n), r(n), o(n), o(n), {}}); });
-  add([=, this](Kernels& k, Stream& on) {
-    k.dropout(on, r(n), o(n), n, w, {0.1f, s, 0, DropoutSite::embedding, as<StepScalars>(scalars_)});
+  add([=] { return GluForward{.tokens = n, .width = w, .gate = r(n), .up = r(n), .output = o(n)}; });
+  add([=] {
+    GluBackward a;
+    a.tokens = n, a.width = w, a.gate = r(n), a.up = r(n), a.output_gradient = r(n), a.gate_gradient = o(n);
+    a.up_gradient = o(n);
+    return a;
+  });
+  add([=, this] {
+    const Dropout dropout{.probability = 0.1f, .sequence = s, .scalars = as<StepScalars>(scalars_)};
+    return DropoutArguments{.rows = n, .columns = w, .input = r(n), .output = o(n), .dropout = dropout};
   });
 }
 
-UpdateArguments KernelLadder::update(DType t, std::int64_t n, std::size_t states) {
+UpdateArguments KernelLadder::update(DType t, std::int64_t n, UpdateRule rule) {
   UpdateArguments a;
+  a.rule = rule;
   a.elements = n, a.master = floats(state_, n);
   states_ = {floats(state_, n), floats(squares_, n)};
-  a.states = std::span(states_).first(states);
+  a.states = std::span(states_).first(rule == UpdateRule::muon ? 1 : 2);
   a.momentum = 0.95, a.gradient = from_.next(n * size_of(t)), a.gradient_dtype = t;
   run_ = {0, n, true};
   a.runs = {&run_, 1};
@@ -206,23 +224,24 @@ UpdateArguments KernelLadder::update(DType t, std::int64_t n, std::size_t states
 }
 
 void KernelLadder::add_state(DType t, std::int64_t n) {
-  add_stored([=, this](Kernels& k, Stream& on) { k.adamw(on, update(t, n, 2)); });
-  add_stored(
-      [=, this](Kernels& k, Stream& on) { k.cast(on, floats(from_, n), DType::fp32, write(t, 1, n).data, t, n); });
+  add_stored([=, this] { return update(t, n, UpdateRule::adamw); });
+  add_stored([=, this] { return Cast{{floats(from_, n)}, write(t, 1, n), n}; });
 }
 
 void KernelLadder::add_elements(DType t, std::int64_t n) {
-  const auto r = [=, this] { return read(t, 1, n).data; };
-  add_stored([=, this](Kernels& k, Stream& on) { k.add(on, r(), t, r(), t, write(t, 1, n).data, t, n); });
-  add_stored(
-      [=, this](Kernels& k, Stream& on) { k.square_sum(on, r(), t, n, reinterpret_cast<ExactSum*>(sum_->data())); });
-  add_stored([=, this](Kernels& k, Stream& on) {
-    UpdateArguments a = update(t, n, 1);
+  const auto r = [=, this] { return read(t, 1, n); };
+  add_stored([=, this] { return Add{r(), r(), write(t, 1, n), n}; });
+  add_stored([=, this] { return SquareSum{r(), n, reinterpret_cast<ExactSum*>(sum_->data())}; });
+  add_stored([=, this] {
+    UpdateArguments a = update(t, n, UpdateRule::muon);
     a.direction = floats(from_, n);
-    k.muon(on, a);
+    return a;
   });
-  add_stored([=, this](Kernels& k, Stream& on) {
-    k.muon_direction(on, {n, floats(from_, n), DType::fp32, r(), t, 0.95, floats(to_, n), as<StepScalars>(scalars_)});
+  add_stored([=, this] {
+    DirectionArguments a;
+    a.elements = n, a.state = floats(from_, n), a.gradient = r().data, a.gradient_dtype = t;
+    a.output = floats(to_, n), a.scalars = as<StepScalars>(scalars_);
+    return a;
   });
 }
 
@@ -230,20 +249,22 @@ void KernelLadder::add_linear(DType t, std::int64_t n, std::int64_t in, std::int
   const auto r = [=, this](std::int64_t rows, std::int64_t columns) { return read(t, rows, columns); };
   const auto o = [=, this](std::int64_t rows, std::int64_t columns) { return write(t, rows, columns); };
   for (const bool gelu : {false, true}) {
-    add([=](Kernels& k, Stream& on) {
-      const View activated = gelu ? o(n, out) : View{};
+    add([=] {
       // As in models: a projection that does not widen its rows adds the residual stream.
-      const ConstView residual = !gelu && out <= in ? r(n, out) : ConstView{};
-      LinearForward f{n, in, out, r(n, in), r(in, out), {}, r(1, out), residual, o(n, out), activated, false, {}};
-      f.input8 = in_fp8.input, f.weight8 = in_fp8.weight;
-      k.linear_forward(on, f);
+      const bool adds = !gelu && out <= in;
+      LinearForward a;
+      a.tokens = n, a.in = in, a.out = out, a.input = r(n, in), a.weight = r(in, out), a.bias = r(1, out);
+      a.residual = adds ? r(n, out) : ConstView(), a.output = o(n, out), a.activated = gelu ? o(n, out) : View();
+      a.input8 = in_fp8.input, a.weight8 = in_fp8.weight;
+      return a;
     });
-    add([=](Kernels& k, Stream& on) {
-      const ConstView before = gelu ? r(n, in) : ConstView{};
-      LinearBackward g{n,        in,    out,    r(n, in), r(in, out),   {},         r(n, out),
-                       o(n, in), false, before, {},       {o(in, out)}, {o(1, out)}};
-      g.input8 = in_fp8.input, g.weight8 = in_fp8.weight, g.gradient8 = in_fp8.gradient;
-      k.linear_backward(on, g);
+    add([=] {
+      LinearBackward a;
+      a.tokens = n, a.in = in, a.out = out, a.input = r(n, in), a.weight = r(in, out);
+      a.output_gradient = r(n, out), a.input_gradient = o(n, in), a.before_gelu = gelu ? r(n, in) : ConstView();
+      a.weight_gradient = {o(in, out)}, a.bias_gradient = {o(1, out)}, a.input8 = in_fp8.input;
+      a.weight8 = in_fp8.weight, a.gradient8 = in_fp8.gradient;
+      return a;
     });
   }
 }
@@ -260,20 +281,25 @@ void KernelLadder::add_attention(DType t, const AttentionShape& shape) {
   const std::int64_t tokens = shape.sequence, width = shape.heads * shape.head_width, rows = shape.heads * tokens;
   const auto r = [=, this] { return read(t, tokens, width); };
   const auto o = [=, this] { return write(t, tokens, width); };
-  add([=, this](Kernels& k, Stream& on) {
-    k.attention_forward(on, {shape, r(), r(), r(), o(), floats(to_, rows), nullptr, {}});
+  add([=, this] {
+    AttentionForward a;
+    a.shape = shape, a.query = r(), a.key = r(), a.value = r(), a.output = o();
+    a.log_sum_exp = floats(to_, rows);
+    return a;
   });
-  add([=, this](Kernels& k, Stream& on) {
+  add([=, this] {
     const GpuAttention by = possible_attention(GpuAttention::cudnn, shape, t);
-    void* const scratch = need(kernel_needs(device_.kind()).attention_backward(shape, t, by));
-    k.attention_backward(on,
-                         {shape, r(), r(), r(), r(), floats(from_, rows), nullptr, r(), o(), o(), o(), {}, scratch});
+    AttentionBackward a;
+    a.shape = shape, a.query = r(), a.key = r(), a.value = r(), a.output = r();
+    a.log_sum_exp = floats(from_, rows), a.output_gradient = r(), a.query_gradient = o(), a.key_gradient = o();
+    a.value_gradient = o(), a.scratch = need(kernel_needs(device_.kind()).attention_backward(shape, t, by));
+    return a;
   });
 }
 
 void KernelLadder::add_head(DType t, std::int64_t tokens, std::int64_t width, std::int64_t vocab) {
   for (const bool training : {true, false}) {
-    add([=, this](Kernels& k, Stream& on) {
+    add([=, this] {
       HeadArguments a;
       a.tokens = tokens, a.width = width, a.vocab = a.table_rows = vocab, a.logits = t, a.epsilon = 1e-5f;
       a.input = read(t, tokens, width), a.gain = read(t, 1, width), a.bias = read(t, 1, width);
@@ -284,16 +310,18 @@ void KernelLadder::add_head(DType t, std::int64_t tokens, std::int64_t width, st
         a.gain_gradient = {write(t, 1, width)}, a.bias_gradient = {write(t, 1, width)};
       }
       a.scratch = need(kernel_needs(device_.kind()).head(a.shape()));
-      k.head(on, a);
+      return a;
     });
   }
 }
 
 void KernelLadder::add_matrix(std::int64_t side) {
-  add_stored([=, this](Kernels& k, Stream& on) {
-    const DType t = DType::fp32;
-    void* const scratch = need(kernel_needs(device_.kind()).orthogonalize(side, side));
-    k.orthogonalize(on, {side, side, read(t, side, side), write(t, side, side), 5, scratch});
+  add_stored([=, this] {
+    OrthogonalizeArguments a;
+    a.rows = side, a.columns = side, a.input = read(DType::fp32, side, side);
+    a.output = write(DType::fp32, side, side);
+    a.scratch = need(kernel_needs(device_.kind()).orthogonalize(side, side));
+    return a;
   });
 }
 

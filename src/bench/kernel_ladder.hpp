@@ -5,8 +5,8 @@
 #include <span>
 
 #include "bench/priced_calls.hpp"
+#include "tessera/kernels/kernel_call.hpp"
 #include "tessera/kernels/needs.hpp"
-#include "tessera/kernels/observed_kernels.hpp"
 
 namespace tessera {
 
@@ -25,7 +25,7 @@ struct LadderSizes {
 
 inline constexpr std::int64_t kLadderWidth = 256, kLadderSequence = 64;
 
-class KernelLadder final : private KernelObserver {
+class KernelLadder {
  public:
   /// References must outlive the ladder, and the ladder its calls.
   KernelLadder(Device& device, Kernels& kernels, const LadderSizes& sizes);
@@ -40,19 +40,18 @@ class KernelLadder final : private KernelObserver {
   std::vector<PricedCalls> of_own_attention(DType dtype);
 
  private:
-  using Call = std::function<void(Kernels&, Stream&)>;
+  using Call = std::function<KernelArguments()>;
 
   /// Returns the sizes at which matmuls and attention of a type are measured. In fp32 GPUs take some twelve times as
   /// long as in 16 bits, a minute at the largest sizes, whose prices follow from their FLOPs.
   std::span<const std::int64_t> of_matmuls(const std::vector<std::int64_t>& sizes, DType t) const;
 
-  /// Asks the call what it is, and adds it to the price of that name. In a step it finds its data in memory: optimizer
-  /// state and parameters were last touched by the step before.
-  void add_stored(Call call);
+  /// Adds a call, which is at other places of memory each time, to the price of its name. In a step it finds its data
+  /// in memory: optimizer state and parameters were last touched by the step before.
+  void add_stored(const Call& call, const StreamWork& before = nullptr);
   /// The same for a call that finds its data in a cache if they fit there, because the operation before it wrote or
   /// read them: it is made twice at the same place, and timed the second time.
   void add(const Call& call);
-  void call(const KernelCall& call, const std::function<void()>& run) override;
 
   std::vector<PricedCalls> take() {
     prefix_.clear();
@@ -86,7 +85,7 @@ class KernelLadder final : private KernelObserver {
   void add_attention(DType t, const AttentionShape& shape);
   void add_head(DType t, std::int64_t tokens, std::int64_t width, std::int64_t vocab);
   void add_matrix(std::int64_t side);
-  UpdateArguments update(DType t, std::int64_t elements, std::size_t states);
+  UpdateArguments update(DType t, std::int64_t elements, UpdateRule rule);
 
   Device& device_;
   Kernels& kernels_;
@@ -94,11 +93,9 @@ class KernelLadder final : private KernelObserver {
   RotatingMemory from_, to_, state_, squares_;
   std::vector<std::unique_ptr<DeviceMemory>> rounded_;
   std::unique_ptr<DeviceMemory> scratch_, scalars_, sum_, few_tokens_, tokens_;
-  std::unique_ptr<Kernels> asked_;
   std::unique_ptr<Stream> stream_;
   std::string prefix_;
   std::vector<PricedCalls> prices_;
-  StreamWork work_, before_;  ///< of the call that is asked
   DecayRun run_;
   std::array<void*, 2> states_{};
 };

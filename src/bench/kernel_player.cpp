@@ -15,14 +15,12 @@ namespace {
 /// Gives out timed kernels of the device.
 class TimedCompute final : public RankCompute {
  public:
-  TimedCompute(std::unique_ptr<RankCompute> inner, KernelTimes& times)
-      : RankCompute(1, 1),
-        inner_(std::move(inner)),
-        timed_(make_observed_kernels(&inner_->kernels(Queue::compute), times)) {}
+  TimedCompute(std::unique_ptr<RankCompute> inner, StreamClock& clock, KernelTimes& times)
+      : RankCompute(1, 1), inner_(std::move(inner)), timed_(inner_->kernels(Queue::compute), clock, times) {}
 
   Kernels& kernels(Queue queue) const override {
     Kernels& kernels = inner_->kernels(queue);
-    return &kernels == &inner_->kernels(Queue::compute) ? *timed_ : kernels;  // a GPU's host has its own
+    return &kernels == &inner_->kernels(Queue::compute) ? timed_ : kernels;  // a GPU's host has its own
   }
   void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override {
     inner_->copy(queue, stream, to, from, bytes);
@@ -32,7 +30,7 @@ class TimedCompute final : public RankCompute {
 
  private:
   std::unique_ptr<RankCompute> inner_;
-  std::unique_ptr<Kernels> timed_;
+  mutable TimedKernels timed_;
 };
 
 ResourceSettings settings_of(const Options& options, const MachineShape& machine) {
@@ -58,8 +56,7 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
       bound_(bind(run_.schedule, resources_, optimizer_)),
       runner_(run_.schedule, bound_, resources_, optimizer_, 0),
       operations_(counted_operations(run_.schedule, run_.schedule.step)),
-      clock_(device(), *stream_),
-      times_(&clock_) {
+      clock_(device(), *stream_) {
   set_constants(run_.schedule, resources_);
   set_weights(static_cast<std::uint64_t>(options.run.seed));
   set_tokens(static_cast<std::uint64_t>(options.run.seed));
@@ -73,7 +70,7 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
     for (const CountedOperation& one : counted_operations(run_.schedule, *plays)) play(one.operation);
   }
   stream_->synchronize();
-  resources_.compute = std::make_unique<TimedCompute>(std::move(resources_.compute), times_);
+  resources_.compute = std::make_unique<TimedCompute>(std::move(resources_.compute), clock_, times_);
 }
 
 void KernelPlayer::set_weights(std::uint64_t seed) {

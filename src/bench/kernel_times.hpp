@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/stream_clock.hpp"
-#include "tessera/kernels/observed_kernels.hpp"
+#include "tessera/kernels/kernel_call.hpp"
 
 namespace tessera {
 
@@ -20,18 +20,15 @@ struct KernelRow {
 };
 
 /// Adds calls up, repetition by repetition.
-class KernelTimes final : public KernelObserver {
+class KernelTimes {
  public:
-  /// `clock` times observed calls, and must outlive this; null where calls are only added.
-  explicit KernelTimes(StreamClock* clock = nullptr) : clock_(clock) {}
-  void call(const KernelCall& call, const std::function<void()>& run) override;
   /// Later calls stand for `count` calls of a step.
   void set_count(std::int64_t count) { count_ = static_cast<double>(count); }
   void add(const KernelCall& call);
   /// Ends a repetition of the step; `seconds` are those of its calls, in order.
   void finish_repetition(const std::vector<double>& seconds);
   /// Forgets everything (after warming up).
-  void clear();
+  void clear() { *this = KernelTimes(); }
   /// Returns the rows in order of first appearance; at least one repetition.
   std::vector<KernelRow> rows() const;
 
@@ -44,11 +41,23 @@ class KernelTimes final : public KernelObserver {
     std::size_t entry = 0;
     double count = 1;
   };
-  StreamClock* clock_;
   std::vector<Entry> entries_;
   std::vector<Pending> pending_;  ///< calls of this repetition
   std::size_t repetitions_ = 0;
   double count_ = 1;
+};
+
+/// Kernels of which every call is a stretch of a clock, and added to times. All three must outlive them.
+class TimedKernels final : public Kernels {
+ public:
+  TimedKernels(Kernels& inner, StreamClock& clock, KernelTimes& times) : inner_(inner), clock_(clock), times_(times) {}
+  void run(Stream& stream, const KernelArguments& call) override;
+  std::string description() const override { return inner_.description(); }
+
+ private:
+  Kernels& inner_;
+  StreamClock& clock_;
+  KernelTimes& times_;
 };
 
 }  // namespace tessera

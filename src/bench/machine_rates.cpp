@@ -35,7 +35,7 @@ void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& 
   const auto count = static_cast<std::int64_t>(values.size()), bytes = count * size_of(DType::fp32);
   const auto staged = device.allocate(MemoryKind::device, bytes);
   device.copy(staged->data(), values.data(), bytes);
-  kernels.cast(stream, staged->data(), DType::fp32, memory.data(), dtype, count);
+  kernels.run(stream, Cast{{staged->data(), DType::fp32}, {memory.data(), dtype}, count});
   stream.synchronize();
   for (std::int64_t done = count * size_of(dtype), more = 0; done < memory.size(); done += more) {  // doubles it
     more = std::min(done, memory.size() - done);
@@ -107,7 +107,7 @@ Ceiling matmul_ceiling(Device& device, Stream& stream, Kernels& kernels, DType d
                                matmul.input = {inputs->data(), dtype, shape.in + kPad};
                                matmul.weight = {weights->data(), dtype, shape.out + kPad};
                                matmul.output = {outputs->data(), dtype, shape.out + kPad};
-                               kernels.linear_forward(on, matmul);
+                               kernels.run(on, matmul);
                              }};
     calls.insert(calls.end(), 2, call);
   }
@@ -121,13 +121,14 @@ Ceiling copy_ceiling(Device& device, Stream& stream, Kernels& kernels, std::int6
   fill(device, stream, kernels, *from, DType::fp32);
   device.copy(to->data(), from->data(), bytes);
   const double moved = 2.0 * static_cast<double>(bytes);
-  return {device,
-          stream,
-          {{moved,
-            [=, &kernels](Stream& on) {
-              kernels.cast(on, from->data(), DType::fp32, to->data(), DType::fp32, bytes / size_of(DType::fp32));
-            }},
-           {moved, [=, &device](Stream& on) { device.copy(on, to->data(), from->data(), bytes); }}}};
+  return {
+      device,
+      stream,
+      {{moved,
+        [=, &kernels](Stream& on) {
+          kernels.run(on, Cast{{from->data(), DType::fp32}, {to->data(), DType::fp32}, bytes / size_of(DType::fp32)});
+        }},
+       {moved, [=, &device](Stream& on) { device.copy(on, to->data(), from->data(), bytes); }}}};
 }
 
 double flops_of(const MatmulShape& shape) { return 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out); }

@@ -62,10 +62,10 @@ class Ceiling {
   double best_ = 0;
 };
 
-/// Returns the ceiling of matmuls through linear_forward, each shape twice, in FLOP/s.
+/// Returns the ceiling of matmuls through LinearForward, each shape twice, in FLOP/s.
 Ceiling matmul_ceiling(Device& device, Stream& stream, Kernels& kernels, DType dtype,
                        const std::vector<MatmulShape>& shapes);
-/// Returns the ceiling of copies between buffers much larger than the caches, by Kernels::cast (fp32 to fp32) and by
+/// Returns the ceiling of copies between buffers much larger than the caches, by Cast (fp32 to fp32) and by
 /// the device's own copy, in bytes per second, read and written.
 Ceiling copy_ceiling(Device& device, Stream& stream, Kernels& kernels, std::int64_t bytes);
 

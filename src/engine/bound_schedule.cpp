@@ -280,9 +280,9 @@ class Binder {
   void add_update(const Operation& op, const StateSlice& slice, const Bucket& part, const OptimizerRules& rules,
                   BoundOperation& bound) const {
     BoundOperation::Update& update = bound.updates.emplace_back();
-    update.kernel = rules.update;
     UpdateArguments& a = update.arguments;
     a = update_arguments(optimizer_.settings().options);
+    a.rule = rules.update;
     a.elements = part.count;
     a.master = slice.master() + part.first;
     for (const StateVector& state : std::span(slice.vectors).subspan(1)) {

@@ -36,6 +36,7 @@ double host_update_rate(Kernels& kernels, std::int64_t elements, DType compute_t
   StepScalars scalars;
   scalars.learning_rate = 1e-3F;
   UpdateArguments a;
+  a.rule = rules.update;
   a.elements = bucket;
   a.gradient = gradient.data();
   a.runs = {&all, 1};
@@ -52,7 +53,7 @@ double host_update_rate(Kernels& kernels, std::int64_t elements, DType compute_t
     auto* const first = reinterpret_cast<std::byte*>(a.master + bucket);
     for (std::int64_t i = 0; i < rules.states(); ++i) states.push_back(first + i * bucket * size_of(moments));
     a.states = states;
-    (kernels.*rules.update)(*stream, a);
+    kernels.run(*stream, a);
     seconds = seconds_since(start);
   }
   return static_cast<double>(updated) * static_cast<double>(bucket) / seconds;

@@ -51,24 +51,22 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
     case OperationKind::accumulate:
       return accumulate(op, stream);
     case OperationKind::norm: {
-      const Value& gradient = schedule_.value(op.reads[0]);
+      const std::int64_t elements = schedule_.value(op.reads[0]).elements;
       ExactSum* const sum = &bound_.reduced->square_norm;
-      compute.kernels(op.queue).square_sum(stream, at(op.reads[0]), gradient.dtype(), gradient.elements, sum);
+      compute.kernels(op.queue).run(stream, SquareSum{row(op.reads[0]), elements, sum});
       if (bound_.unit_sums != nullptr)
         compute.copy(op.queue, stream, bound_.unit_sums + op.unit.number(), sum, sizeof *sum);
       return;
     }
     case OperationKind::clip:
-      return compute.kernels(op.queue).clip(stream, optimizer_.clip_arguments(bound_.reduced, bound_.scalars));
+      return compute.kernels(op.queue).run(stream, optimizer_.clip_arguments(bound_.reduced, bound_.scalars));
     case OperationKind::update:
-      for (const BoundOperation::Update& one : bound.updates)
-        (compute.kernels(op.queue).*one.kernel)(stream, one.arguments);
+      for (const BoundOperation::Update& one : bound.updates) compute.kernels(op.queue).run(stream, one.arguments);
       return;
     case OperationKind::direction:
-      return compute.kernels(op.queue).muon_direction(stream, bound.direction);
+      return compute.kernels(op.queue).run(stream, bound.direction);
     case OperationKind::orthogonalize:
-      for (const OrthogonalizeArguments& matrix : bound.matrices)
-        compute.kernels(op.queue).orthogonalize(stream, matrix);
+      for (const OrthogonalizeArguments& matrix : bound.matrices) compute.kernels(op.queue).run(stream, matrix);
       return;
     case OperationKind::exchange:
       return resources_.communicators->of(op.queue, op.group)
@@ -107,10 +105,12 @@ void OperationRunner::copy(const Operation& op, const BoundOperation& bound, Str
 /// Finds the largest magnitudes of weights in this rank's slice, as parts read them.
 void OperationRunner::find_magnitudes(const Operation& op, const BoundOperation& bound, Stream& stream) {
   Kernels& kernels = resources_.compute->kernels(op.queue);
-  kernels.fill_zero(stream, at(op.writes[0]), schedule_.value(op.writes[0]).bytes());
+  kernels.run(stream, FillZero{at(op.writes[0]), schedule_.value(op.writes[0]).bytes()});
   for (const BoundOperation::Range& range : bound.ranges) {
-    kernels.largest_magnitude(stream, range.from, schedule_.value(op.reads[0]).dtype(), range.elements,
-                              schedule_.policy.compute, range.largest);
+    kernels.run(stream, LargestMagnitude{{range.from, schedule_.value(op.reads[0]).dtype()},
+                                         range.elements,
+                                         schedule_.policy.compute,
+                                         range.largest});
   }
 }
 
@@ -126,12 +126,15 @@ void OperationRunner::convert(const Operation& op, const BoundOperation& bound, 
                               void* to, DType type, std::int64_t elements) {
   Kernels& kernels = resources_.compute->kernels(op.queue);
   const DType from_type = schedule_.value(op.reads[0]).dtype();
-  if (type != DType::e4m3) return kernels.cast(stream, from, from_type, to, type, elements);
+  if (type != DType::e4m3) return kernels.run(stream, Cast{{from, from_type}, {to, type}, elements});
   // Codes move as words: slices are multiples of 64 elements.
-  if (from_type == type) return kernels.cast(stream, from, DType::fp32, to, DType::fp32, elements / 4);
+  if (from_type == type) return kernels.run(stream, Cast{{from, DType::fp32}, {to, DType::fp32}, elements / 4});
   for (const BoundOperation::Range& range : bound.ranges)
-    kernels.to_codes(stream, range.from, from_type, range.elements, schedule_.policy.compute, range.largest,
-                     range.codes);
+    kernels.run(stream, ToCodes{.x = {range.from, from_type},
+                                .elements = range.elements,
+                                .rounded_to = schedule_.policy.compute,
+                                .largest = range.largest,
+                                .codes = range.codes});
 }
 
 void OperationRunner::gather(const Operation& op, const BoundOperation& bound, Stream& stream) {
@@ -145,31 +148,22 @@ void OperationRunner::gather(const Operation& op, const BoundOperation& bound, S
 void OperationRunner::run_part(const Operation& op, const BoundOperation& bound, Stream& stream) {
   const Part& part = bound.model->parts[op.part];
   Kernels& kernels = resources_.compute->kernels(op.queue);
-  for (const auto& [address, bytes] : bound.gaps) kernels.fill_zero(stream, address, bytes);
+  for (const auto& [address, bytes] : bound.gaps) kernels.run(stream, FillZero{address, bytes});
   const auto& run = op.kind == OperationKind::backward ? part_backward : part_forward;
   run(kernels, stream, *bound.model, part, bound.buffers);
   if (part.kind != PartKind::head || bound.model->generates()) return;
   const bool keeps = bound.buffers.sample_losses != nullptr;
-  kernels.accumulate_loss(
-      stream, {bound_.scalars, bound_.reduced, bound.clears_sums, keeps ? bound_.sample_losses : SampleLosses()});
+  kernels.run(stream, AccountArguments{bound_.scalars, bound_.reduced, bound.clears_sums,
+                                       keeps ? bound_.sample_losses : SampleLosses()});
 }
 
 void OperationRunner::accumulate(const Operation& op, Stream& stream) {
   Kernels& kernels = resources_.compute->kernels(op.queue);
-  const Value& first = schedule_.value(op.reads[0]);
-  if (!op.updates.empty()) {
-    const Value& sum = schedule_.value(op.updates[0].after);
-    kernels.add(stream, at(op.updates[0].after), sum.dtype(), at(op.reads[0]), first.dtype(), at(op.updates[0].after),
-                sum.dtype(), sum.elements);
-  } else if (op.reads.size() == 2) {
-    const Value& second = schedule_.value(op.reads[1]);
-    const Value& sum = schedule_.value(op.writes[0]);
-    kernels.add(stream, at(op.reads[1]), second.dtype(), at(op.reads[0]), first.dtype(), at(op.writes[0]), sum.dtype(),
-                sum.elements);
-  } else {
-    const Value& copy = schedule_.value(op.writes[0]);
-    kernels.cast(stream, at(op.reads[0]), first.dtype(), at(op.writes[0]), copy.dtype(), copy.elements);
-  }
+  const bool updates = !op.updates.empty();
+  const ValueId made = updates ? op.updates[0].after : op.writes[0];
+  const std::int64_t elements = schedule_.value(made).elements;
+  if (!updates && op.reads.size() == 1) return kernels.run(stream, Cast{row(op.reads[0]), row(made), elements});
+  kernels.run(stream, Add{row(updates ? made : op.reads[1]), row(op.reads[0]), row(made), elements});
 }
 
 }  // namespace tessera

@@ -61,9 +61,9 @@ void make_codes(const StepSchedule& schedule, const Resources& resources, const 
     const float* const from = values.data() + begin;
     std::int64_t& found = largest.emplace_back(0);
     const DType rounded_to = schedule.policy.compute;
-    if (count > 0) kernels.largest_magnitude(*stream, from, DType::fp32, count, rounded_to, &found);
+    if (count > 0) kernels.run(*stream, LargestMagnitude{{from}, count, rounded_to, &found});
     found = resources.context.control().maximum(found);
-    if (count > 0) kernels.to_codes(*stream, from, DType::fp32, count, rounded_to, &found, codes + begin);
+    if (count > 0) kernels.run(*stream, ToCodes{{from}, count, rounded_to, &found, codes + begin});
   }
   resources.device->copy(resources.address(schedule.state[slice.unit].magnitudes), largest.data(),
                          std::ssize(largest) * size_of(DType::int64));

@@ -91,7 +91,7 @@ void LayerCall::start_maxima() const {
   const auto is_measured = [](const Matrix& m) { return m.is_measured || m.is_gradient_measured; };
   if (std::ranges::none_of(part.matrices, is_measured)) return;
   const std::size_t bytes = 2 * part.matrices.size() * sizeof(float);
-  kernels.fill_zero(stream, maxima(MatrixId(0)), static_cast<std::int64_t>(bytes));
+  run(FillZero{maxima(MatrixId(0)), static_cast<std::int64_t>(bytes)});
 }
 
 PartialSums LayerCall::residual_gradient_sums() const {
@@ -108,7 +108,7 @@ float* LayerCall::residual_gradient_largest() const {
 
 float* LayerCall::restart_residual_gradient_largest() const {
   float* const largest = residual_gradient_largest();
-  if (largest != nullptr) kernels.fill_zero(stream, largest, sizeof *largest);
+  if (largest != nullptr) run(FillZero{largest, sizeof *largest});
   return largest;
 }
 

@@ -60,6 +60,7 @@ struct PartCall {
   const Part& part;
   const PartBuffers& buffers;
 
+  void run(const KernelArguments& kernel) const { kernels.run(stream, kernel); }
   /// Returns the type of the parameter at a place in Part::tensors.
   DType parameter_type(std::size_t place) const {
     return !buffers.codes.empty() && buffers.codes[place] ? DType::e4m3 : model.compute;

@@ -8,7 +8,7 @@
 #include "model/layer_call.hpp"
 #include "tessera/backend/stream.hpp"
 #include "tessera/base/math.hpp"
-#include "tessera/kernels/observed_kernels.hpp"
+#include "tessera/kernels/kernel_call.hpp"
 #include "tessera/kernels/scratch_layout.hpp"
 
 namespace tessera {
@@ -126,8 +126,11 @@ std::vector<BackwardTurn> backward_turns(const Part& part) {
 }
 
 /// Adds up the FLOPs of calls that are not run.
-struct FlopCount final : KernelObserver {
-  void call(const KernelCall& call, const std::function<void()>&) override { flops += call.cost.flops; }
+struct FlopCount final : Kernels {
+  void run(Stream&, const KernelArguments& call) override {
+    if (const auto known = describe(call)) flops += known->cost.flops;
+  }
+  std::string description() const override { return "counted"; }
   double flops = 0;
 };
 
@@ -170,7 +173,7 @@ void dry_run(const ModelParts& model, Part& part) {
   const auto run = [&](auto& direction) {
     FlopCount count;
     std::vector<ScratchPiece> pieces(scratch_pieces(part));
-    direction({*make_observed_kernels(nullptr, count), *stream, model, part, b}, PartScratch(pieces));
+    direction({count, *stream, model, part, b}, PartScratch(pieces));
     if (count.flops >= 0x1p63) throw refusal("{} has {:.3g} FLOPs", part.name, count.flops).use("smaller sizes");
     PartCost cost;
     cost.flops = static_cast<std::int64_t>(count.flops);

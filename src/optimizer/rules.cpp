@@ -10,9 +10,9 @@ constexpr std::array kAdamWKeeps{StateKind::parameter, StateKind::first_moment, 
 
 constexpr std::array kMuonKeeps{StateKind::parameter, StateKind::first_moment};
 
-constexpr std::array kRules{OptimizerRules{kAdamWKeeps, "both moments", &Kernels::adamw},
+constexpr std::array kRules{OptimizerRules{kAdamWKeeps, "both moments", UpdateRule::adamw},
                             OptimizerRules{kMuonKeeps, "the momentum of matrices, both moments of all else",
-                                           &Kernels::muon, OptimizerName::adamw, true}};
+                                           UpdateRule::muon, OptimizerName::adamw, true}};
 
 }  // namespace
 

@@ -43,19 +43,24 @@ class SilentCommunicator final : public Communicator {
   int size_;
 };
 
-class NotedCompute final : public RankCompute, public KernelObserver {
- public:
-  NotedCompute() : RankCompute(1, 1), kernels_(make_observed_kernels(nullptr, *this)) {}
-  void begin(std::vector<KernelCall>& calls) { calls_ = &calls; }
-
-  void call(const KernelCall& call, const std::function<void()>&) override { calls_->push_back(call); }
-  Kernels& kernels(Queue) const override { return *kernels_; }
-  void copy(Queue, Stream&, void*, const void*, std::int64_t) const override {}
+/// Kernels that are not run: their calls are noted.
+struct NotedKernels final : Kernels {
+  void run(Stream&, const KernelArguments& call) override {
+    if (const auto known = describe(call)) calls->push_back(*known);
+  }
   std::string description() const override { return "noted"; }
+  std::vector<KernelCall>* calls = nullptr;
+};
+
+class NotedCompute final : public RankCompute {
+ public:
+  explicit NotedCompute(NotedKernels& kernels) : RankCompute(1, 1), kernels_(kernels) {}
+  Kernels& kernels(Queue) const override { return kernels_; }
+  void copy(Queue, Stream&, void*, const void*, std::int64_t) const override {}
+  std::string description() const override { return kernels_.description(); }
 
  private:
-  std::unique_ptr<Kernels> kernels_;
-  std::vector<KernelCall>* calls_ = nullptr;
+  NotedKernels& kernels_;
 };
 
 }  // namespace
@@ -63,13 +68,12 @@ class NotedCompute final : public RankCompute, public KernelObserver {
 IndexedVector<OperationId, std::vector<KernelCall>> kernels_of(const StepSchedule& schedule, const MemoryPlan& plan,
                                                                const Options& options) {
   PretendedRank rank(schedule.grid);
-  auto noted = std::make_unique<NotedCompute>();
-  NotedCompute& compute = *noted;
+  NotedKernels noted;
   auto communicators = std::make_unique<Communicators>(nullptr);
   for (const QueueGroup& key : wanted_communicators(schedule))
     communicators->add(key, std::make_unique<SilentCommunicator>(schedule.grid.size(key.second)));
   const Resources resources(rank, schedule.grid, make_cpu_device(), std::make_unique<RankMemory>(schedule, plan),
-                            std::move(noted), std::move(communicators));
+                            std::make_unique<NotedCompute>(noted), std::move(communicators));
   const Optimizer optimizer({options.optim, 1, schedule.policy.compute == DType::fp16}, 1);
   const BoundSchedule bound = bind(schedule, resources, optimizer);
   OperationRunner runner(schedule, bound, resources, optimizer, 1);
@@ -77,7 +81,7 @@ IndexedVector<OperationId, std::vector<KernelCall>> kernels_of(const StepSchedul
   IndexedVector<OperationId, std::vector<KernelCall>> kernels(schedule.operations.size());
   for (const OperationId id : kernels.ids()) {
     if (takes_input(schedule.operation(id))) continue;
-    compute.begin(kernels[id]);
+    noted.calls = &kernels[id];
     runner.run(id, *stream);
   }
   return kernels;

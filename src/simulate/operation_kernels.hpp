@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tessera/config/options.hpp"
-#include "tessera/kernels/observed_kernels.hpp"
+#include "tessera/kernels/kernel_call.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/schedule.hpp"
 

@@ -38,8 +38,7 @@ PARTS = {
     # what benches measure with
     "bench/test_calibrate.cpp": ["bench/calibration.cpp", "bench/kernel_ladder.cpp", "bench/priced_calls.cpp"],
     "bench/test_comm.cpp": ["bench/collective_times.cpp", "bench/comm_table.cpp", "bench/transports.cpp"],
-    "bench/test_kernels.cpp": ["bench/kernel_*.cpp", "bench/one_block.cpp", "kernels/kernel_cost.cpp",
-                              "kernels/observed_kernels.cpp"],
+    "bench/test_kernels.cpp": ["bench/kernel_*.cpp", "bench/one_block.cpp", "kernels/kernel_call.cpp"],
     # devices, streams and events are one thing to their users
     "backend/test_streams.cpp": ["backend/cpu/*.cpp"],
     "base/test_mapped_file.cpp": ["base/mapping.cpp"],

@@ -36,57 +36,51 @@ Cluster calibrated(std::int64_t ranks, std::int64_t per_node) {
   return result;
 }
 
-/// Takes the name of every call that it sees.
-class Names final : public KernelObserver {
- public:
-  void call(const KernelCall& call, const std::function<void()>&) override { names.push_back(price_name(call)); }
-  std::vector<std::string> names;
-};
-
 /// Returns the price of every kernel of the interface that a step may call, in fp32.
 std::vector<std::string> every_kernel() {
-  Names seen;
-  const auto kernels = make_observed_kernels(nullptr, seen);
-  const auto device = make_cpu_device();
-  const auto stream = device->make_caller_stream("asked");
-  Stream& s = *stream;
   float number = 0;
   const View view{&number, DType::fp32, 1};
-  kernels->embedding_forward(s, {});
-  kernels->embedding_backward(s, {});
-  kernels->norm_forward(s, {});
-  kernels->norm_backward(s, {});
-  kernels->to_fp8(s, {});
   LinearForward forward;
-  kernels->linear_forward(s, forward);
   forward.activated = view;
-  kernels->linear_forward(s, forward);
   LinearBackward backward;
-  kernels->linear_backward(s, backward);
   backward.before_gelu = view;
-  kernels->linear_backward(s, backward);
-  kernels->gelu(s, view, view, 1, 1, nullptr);
-  kernels->attention_forward(s, {});
-  kernels->attention_backward(s, {});
   RotaryArguments rotary;
-  kernels->rotary(s, rotary);
   rotary.inverse = true;
-  kernels->rotary(s, rotary);
-  kernels->glu_forward(s, {});
-  kernels->glu_backward(s, {});
   HeadArguments head;
-  kernels->head(s, head);
   head.input_gradient = view;
-  kernels->head(s, head);
-  kernels->dropout(s, view, view, 1, 1, {});
-  kernels->cast(s, &number, DType::fp32, &number, DType::fp32, 1);
-  kernels->add(s, &number, DType::fp32, &number, DType::fp32, &number, DType::fp32, 1);
-  kernels->square_sum(s, &number, DType::fp32, 1, nullptr);
-  kernels->adamw(s, {});
-  kernels->muon_direction(s, {});
-  kernels->muon(s, {});
-  kernels->orthogonalize(s, {});
-  return seen.names;
+  UpdateArguments muon;
+  muon.rule = UpdateRule::muon;
+  OrthogonalizeArguments matrix;
+  matrix.input = view;
+  const KernelArguments calls[] = {EmbeddingForward(),
+                                   EmbeddingBackward(),
+                                   NormForward(),
+                                   NormBackward(),
+                                   Fp8Arguments(),
+                                   LinearForward(),
+                                   forward,
+                                   LinearBackward(),
+                                   backward,
+                                   GeluForward(),
+                                   AttentionForward(),
+                                   AttentionBackward(),
+                                   RotaryArguments(),
+                                   rotary,
+                                   GluForward(),
+                                   GluBackward(),
+                                   HeadArguments(),
+                                   head,
+                                   DropoutArguments(),
+                                   Cast(),
+                                   Add(),
+                                   SquareSum(),
+                                   UpdateArguments(),
+                                   DirectionArguments(),
+                                   muon,
+                                   matrix};
+  std::vector<std::string> names;
+  for (const KernelArguments& call : calls) names.push_back(price_name(*describe(call)));
+  return names;
 }
 
 }  // namespace

@@ -163,17 +163,17 @@ TEST_CASE("timed kernels report every call, weighed by its count") {
   const auto device = make_cpu_device();
   const auto stream = device->make_caller_stream("bench");
   StreamClock clock(*device, *stream);
-  KernelTimes times(&clock);
-  const auto timed = make_observed_kernels(kernels.get(), times);
+  KernelTimes times;
+  TimedKernels timed(*kernels, clock, times);
   const std::vector<float> source{1, 2, 3, 4};
   std::vector<float> copy(4);
   for (int repetition = 0; repetition < 3; ++repetition) {
     times.set_count(5);
-    timed->cast(*stream, source.data(), DType::fp32, copy.data(), DType::fp32, 4);
+    timed.run(*stream, Cast{{source.data(), DType::fp32}, {copy.data(), DType::fp32}, 4});
     times.set_count(2);
-    timed->cast(*stream, source.data(), DType::fp32, copy.data(), DType::fp32, 3);
-    timed->add(*stream, source.data(), DType::fp32, source.data(), DType::fp32, copy.data(), DType::fp32, 1);
-    timed->fill_zero(*stream, copy.data() + 1, 4);  // padding
+    timed.run(*stream, Cast{{source.data(), DType::fp32}, {copy.data(), DType::fp32}, 3});
+    timed.run(*stream, Add{{source.data(), DType::fp32}, {source.data(), DType::fp32}, {copy.data(), DType::fp32}, 1});
+    timed.run(*stream, FillZero{copy.data() + 1, 4});  // padding
     times.finish_repetition({1.0 + repetition, 10, 100});
   }
   CHECK(copy == std::vector<float>{2, 0, 3, 4});

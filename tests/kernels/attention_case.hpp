@@ -145,7 +145,7 @@ inline Result run_attention(Device& device, const Problem& p, const Tensor& qkv,
   f.output = r.output.view(), f.log_sum_exp = r.log_sum_exp.floats();
   const std::vector<std::int32_t> borders = borders_of(p.shape, positions);
   f.borders = borders.empty() ? nullptr : borders.data();
-  device->attention_forward(*device.stream, f);
+  device.run(f);
   Guarded scratch(kernel_needs(tested_kind()).attention_backward(p.shape, p.dtype, tested_attention()));
   AttentionBackward b;
   b.shape = p.shape, b.dropout = dropout, b.positions = f.positions, b.borders = f.borders;
@@ -153,7 +153,7 @@ inline Result run_attention(Device& device, const Problem& p, const Tensor& qkv,
   b.output_gradient = upstream.view();
   b.query_gradient = r.gradient.view(), b.key_gradient = r.gradient.view().columns_from(p.key());
   b.value_gradient = r.gradient.view().columns_from(p.value()), b.scratch = scratch.data();
-  device->attention_backward(*device.stream, b);
+  device.run(b);
   r.scratch_intact = scratch.intact();
   if (f.borders != nullptr && tested_attention() != GpuAttention::own) turn_log_sum_exp(p.shape, r.log_sum_exp);
   return r;

@@ -57,7 +57,7 @@ class Tensor {
 struct Device {
   explicit Device(int threads = 2, InstructionSet set = best_instruction_set(), Pieces pieces = Pieces::usual)
       : tested(open_tested(threads, set, pieces)), kernels(tested.kernels.get()), stream(tested.stream.get()) {}
-  Kernels* operator->() { return kernels; }
+  void run(const KernelArguments& call) { kernels->run(*stream, call); }
 
   Tested tested;
   Kernels* kernels;

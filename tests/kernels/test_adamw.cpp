@@ -69,7 +69,7 @@ TEST_CASE("AdamW follows the formula in double, decays where told and leaves pad
     State state(n);
     const State before = state;
     Device device;
-    device->adamw(*device.stream, arguments(state, gradient, dtype, n, runs, scalars));
+    device.run(arguments(state, gradient, dtype, n, runs, scalars));
     const Doubles p = before.p.values(), m = before.m.values(), v = before.v.values(), g = gradient.values();
     Doubles p_step(p.size()), step(p.size()), m_new = m, v_new = v;
     for (const DecayRun& run : runs) {
@@ -108,8 +108,8 @@ TEST_CASE("AdamW keeps moments in bf16 as its fp32 update of them, rounded by th
     from_doubles(narrow.v.values(), DType::fp32, wide.v.data());
     const Doubles m = narrow.m.values(), v = narrow.v.values();
     Device device;
-    device->adamw(*device.stream, arguments(narrow, gradient, dtype, n, runs, scalars));
-    device->adamw(*device.stream, arguments(wide, gradient, dtype, n, runs, scalars));
+    device.run(arguments(narrow, gradient, dtype, n, runs, scalars));
+    device.run(arguments(wide, gradient, dtype, n, runs, scalars));
     CHECK(narrow.p.same_bits(wide.p));
     const auto kept = [](float x, std::uint32_t random) {
       return static_cast<double>(std::bit_cast<float>(rounded_at_random(std::bit_cast<std::uint32_t>(x), random)));
@@ -146,7 +146,7 @@ TEST_CASE("AdamW: the same bits under any split, instruction set and number of t
         INFO(name_of(dtype) << " " << name_of(set) << " " << threads);
         Device device(threads, set);
         State whole(n, moments), split(n, moments);
-        device->adamw(*device.stream, arguments(whole, gradient, dtype, n, runs, scalars));
+        device.run(arguments(whole, gradient, dtype, n, runs, scalars));
         for (std::int64_t begin = 0; begin < n;) {
           const std::int64_t end = std::min(n, begin + 1 + static_cast<std::int64_t>(generator() % 5000));
           std::vector<DecayRun> part;
@@ -156,7 +156,7 @@ TEST_CASE("AdamW: the same bits under any split, instruction set and number of t
                                r.tensor,     r.first + from - r.begin};
             if (cut.begin < cut.end) part.push_back(cut);
           }
-          device->adamw(*device.stream, arguments(split, gradient, dtype, end - begin, part, scalars, begin));
+          device.run(arguments(split, gradient, dtype, end - begin, part, scalars, begin));
           begin = end;
         }
         if (!have_first) first = whole, have_first = true;
@@ -175,7 +175,7 @@ TEST_CASE("AdamW does nothing when the step is skipped", "[adamw]") {
   State state(100);
   const State before = state;
   Device device;
-  device->adamw(*device.stream, arguments(state, gradient, DType::fp32, 100, {&run, 1}, scalars));
+  device.run(arguments(state, gradient, DType::fp32, 100, {&run, 1}, scalars));
   CHECK(state.same_bits(before));
 }
 
@@ -200,16 +200,16 @@ TEST_CASE("AdamW's copy is the cast of the master that it leaves, with padding a
             return static_cast<std::byte*>(t.data()) + (from + i) * size_of(copy_dtype);
           };
           UpdateArguments a = arguments(alone, gradient, dtype, n - from, runs, scalars, from);
-          device->adamw(*device.stream, a);
+          device.run(a);
           a = arguments(copied, gradient, dtype, n - from, runs, scalars, from);
           a.copy = at(copy, 0), a.copy_dtype = copy_dtype;
-          device->adamw(*device.stream, a);
+          device.run(a);
           CHECK(copied.same_bits(alone));
           CHECK(copied.same_bits(before) == skips);
           for (const DecayRun& run : runs) {
             const float* const master = copied.p.floats() + from + run.begin;
             if (run.is_padding) CHECK(*master == before.p.floats()[from + run.begin]);
-            device->cast(*device.stream, master, DType::fp32, at(cast, run.begin), copy_dtype, run.end - run.begin);
+            device.run(Cast{{master, DType::fp32}, {at(cast, run.begin), copy_dtype}, run.end - run.begin});
           }
           CHECK(copy.same_bits(cast));  // between the runs, too: nothing is written there
           CHECK((copy.intact() && copied.p.intact() && copied.m.intact() && copied.v.intact()));

@@ -33,7 +33,7 @@ class SequencePieces {
     f.shape = whole_;
     f.query = qkv_.view(), f.key = qkv_.view().columns_from(out()), f.value = qkv_.view().columns_from(out() + kv());
     f.output = expected_.view(), f.log_sum_exp = log_sum_exp.floats();
-    device->attention_forward(*device.stream, f);
+    device.run(f);
   }
 
   /// Takes counts[b] more tokens of each sequence.
@@ -60,7 +60,7 @@ class SequencePieces {
     a.query = piece.view(), a.key = piece.view().columns_from(out()), a.value = piece.view().columns_from(out() + kv());
     a.key_cache = keys_.view(), a.value_cache = values_.view();
     a.output = output.view();
-    device->attention_cached(*device.stream, a);
+    device.run(a);
     CHECK((output.intact() && keys_.intact() && values_.intact()));
     for (std::int64_t b = 0; b < batch; ++b) {
       const std::int64_t count = counts[static_cast<std::size_t>(b)];

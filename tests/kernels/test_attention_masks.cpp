@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "kernels/attention_case.hpp"
-#include "tessera/kernels/kernel_cost.hpp"
+#include "tessera/kernels/kernel_call.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -183,7 +183,7 @@ TEST_CASE("attention's FLOPs are those of the keys that queries see", "[attentio
       double pairs = 0;
       for (std::int64_t query = 0; query < sequence; ++query)
         pairs += static_cast<double>(window == 0 ? query + 1 : std::min(query + 1, window));
-      CHECK(cost_of(a).flops == 2 * 2 * pairs * 3 * 4 * 8);  // two matmuls
+      CHECK(describe(a)->cost.flops == 2 * 2 * pairs * 3 * 4 * 8);  // two matmuls
     }
   }
 }

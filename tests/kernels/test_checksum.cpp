@@ -31,11 +31,11 @@ TEST_CASE("A checksum is the weighted sum of words, however it is split", "[chec
         if (!is_supported(set)) continue;
         Device device(3, set);
         std::uint64_t whole = 5, parts = 5;
-        device->checksum(*device.stream, x.floats() + 3, n, first, &whole);
+        device.run(ChecksumArguments{x.floats() + 3, n, first, &whole});
         CHECK(whole - 5 == expected);
         const std::int64_t half = n / 3;
-        device->checksum(*device.stream, x.floats() + 3 + half, n - half, first + half, &parts);
-        device->checksum(*device.stream, x.floats() + 3, half, first, &parts);
+        device.run(ChecksumArguments{x.floats() + 3 + half, n - half, first + half, &parts});
+        device.run(ChecksumArguments{x.floats() + 3, half, first, &parts});
         CHECK(parts == whole);
       }
     }
@@ -68,7 +68,7 @@ TEST_CASE("Checksums follow the state that an update changes, and a flipped bit 
   a.runs = runs, a.scalars = &scalars;
   a.gradient = static_cast<const std::byte*>(gradient.data()) + from * size_of(dtype), a.gradient_dtype = dtype;
   a.copy = static_cast<std::byte*>(copy.data()) + from * size_of(copied), a.copy_dtype = copied;
-  if (muon) a.direction = direction.floats() + from;
+  if (muon) a.rule = UpdateRule::muon, a.direction = direction.floats() + from;
   a.first = first;
   const auto sums_of_state = [&] {
     std::vector<std::uint64_t> sums{plain_checksum(a.master, n, first)};
@@ -77,7 +77,7 @@ TEST_CASE("Checksums follow the state that an update changes, and a flipped bit 
     return sums;
   };
   Device device(2);
-  const auto update = [&] { muon ? device->muon(*device.stream, a) : device->adamw(*device.stream, a); };
+  const auto update = [&] { device.run(a); };
   std::vector<std::uint64_t> sums = sums_of_state();
   const std::vector<std::uint64_t> before = sums;
   a.sums = sums.data();

@@ -13,7 +13,8 @@ Doubles mask_of(std::int64_t samples, const Dropout& dropout, int threads = 2) {
   Device device(threads);
   Tensor ones(samples * kSequence, kWidth, DType::fp32);
   from_doubles(Doubles(static_cast<std::size_t>(samples * kSequence * kWidth), 1.0), DType::fp32, ones.data());
-  device->dropout(*device.stream, ones.view(), ones.view(), samples * kSequence, kWidth, dropout);
+  device.run(DropoutArguments{
+      .rows = samples * kSequence, .columns = kWidth, .input = ones.view(), .output = ones.view(), .dropout = dropout});
   CHECK(ones.intact());
   return ones.values();
 }
@@ -70,13 +71,13 @@ TEST_CASE("dropout fused into a linear is the linear, then dropout, then the res
   Tensor plain(tokens, kWidth, DType::fp32), fused(tokens, kWidth, DType::fp32);
   LinearForward a;
   a.tokens = tokens, a.in = in, a.out = kWidth, a.input = x.view(), a.weight = w.view(), a.output = plain.view();
-  device->linear_forward(*device.stream, a);
+  device.run(a);
   a.output = fused.view(), a.residual = r.view();
   a.dropout = {0.5f, kSequence, 1, DropoutSite::attention_residual, &scalars};
-  device->linear_forward(*device.stream, a);
-  device->dropout(*device.stream, plain.view(), plain.view(), tokens, kWidth, a.dropout);
-  device->add(*device.stream, plain.data(), DType::fp32, r.data(), DType::fp32, plain.data(), DType::fp32,
-              tokens * kWidth);
+  device.run(a);
+  device.run(DropoutArguments{
+      .rows = tokens, .columns = kWidth, .input = plain.view(), .output = plain.view(), .dropout = a.dropout});
+  device.run(Add{{plain.data(), DType::fp32}, {r.data(), DType::fp32}, {plain.data(), DType::fp32}, tokens * kWidth});
   CHECK(fused.same_bits(plain));
 }
 
@@ -95,7 +96,7 @@ TEST_CASE("a linear whose input was dropped out adds its gradient with that mask
       a.tokens = tokens, a.in = kWidth, a.out = out, a.weight = w.view(), a.output_gradient = dy.view();
       a.input_gradient = dx.view(), a.input_adds = adds;
       a.input_dropout = {0.5f, kSequence, 1, DropoutSite::attention_residual, &scalars};
-      device->linear_backward(*device.stream, a);
+      device.run(a);
       const Doubles g = dy.values(), weight = w.values(), masks = mask_of(2, a.input_dropout);
       Doubles expected(masks.size());
       for (std::int64_t t = 0; t < tokens; ++t) {

@@ -52,9 +52,9 @@ TEST_CASE("cast rounds as the storage types do, on every instruction set", "[ele
     for (const DType dtype : kFloatTypes) {
       INFO(name_of(set) << " " << name_of(dtype));
       Tensor out(1, n, dtype), back(1, n, DType::fp32), same(1, n, dtype);
-      device->cast(*device.stream, values.data(), DType::fp32, out.data(), dtype, n);
-      device->cast(*device.stream, out.data(), dtype, back.data(), DType::fp32, n);
-      device->cast(*device.stream, out.data(), dtype, same.data(), dtype, n);
+      device.run(Cast{{values.data(), DType::fp32}, {out.data(), dtype}, n});
+      device.run(Cast{{out.data(), dtype}, {back.data(), DType::fp32}, n});
+      device.run(Cast{{out.data(), dtype}, {same.data(), dtype}, n});
       CHECK(same.same_bits(out));
       with_float_type(dtype, [&]<class T>() {
         for (std::int64_t i = 0; i < n; ++i) {
@@ -87,15 +87,15 @@ TEST_CASE("add and fill_zero: any length, any types, in place", "[elementwise]")
         for (std::size_t i = 0; i < x.size(); ++i)
           sums[i] = static_cast<double>(static_cast<float>(x[i]) + static_cast<float>(y[i]));
         from_doubles(sums, out_type, expected.data());
-        device->add(*device.stream, a.data(), a_type, b.data(), DType::fp32, out.data(), out_type, n);
+        device.run(Add{{a.data(), a_type}, {b.data(), DType::fp32}, {out.data(), out_type}, n});
         CHECK(out.same_bits(expected));
         CHECK(out.intact());
         if (a_type == out_type) {
           Tensor in_place = a;
-          device->add(*device.stream, in_place.data(), a_type, b.data(), DType::fp32, in_place.data(), out_type, n);
+          device.run(Add{{in_place.data(), a_type}, {b.data(), DType::fp32}, {in_place.data(), out_type}, n});
           CHECK(in_place.same_bits(expected));
         }
-        device->fill_zero(*device.stream, out.data(), n * size_of(out_type));
+        device.run(FillZero{out.data(), n * size_of(out_type)});
         for (const double v : out.values()) CHECK(v == 0);
         CHECK(out.intact());
       }
@@ -116,11 +116,11 @@ TEST_CASE("square_sum is right, and the same bits under any split at multiples o
         Device device(3, set);
         ExactSum whole, split;
         whole.clear(), split.clear();
-        device->square_sum(*device.stream, x.data(), dtype, n, &whole);
+        device.run(SquareSum{{x.data(), dtype}, n, &whole});
         for (std::int64_t begin = 0; begin < n;) {
           const std::int64_t end = std::min(n, begin + 64 * (1 + static_cast<std::int64_t>(generator() % 50)));
-          device->square_sum(*device.stream, static_cast<const std::byte*>(x.data()) + begin * size_of(dtype), dtype,
-                             end - begin, &split);
+          device.run(SquareSum{
+              {static_cast<const std::byte*>(x.data()) + begin * size_of(dtype), dtype}, end - begin, &split});
           begin = end;
         }
         if (std::isnan(first)) first = whole.value();
@@ -138,7 +138,7 @@ TEST_CASE("square_sum counts what is not finite", "[elementwise]") {
   ExactSum sum;
   sum.clear();
   x.floats()[999] = NAN, x.floats()[3] = HUGE_VALF;
-  device->square_sum(*device.stream, x.data(), DType::fp32, 1000, &sum);
+  device.run(SquareSum{{x.data(), DType::fp32}, 1000, &sum});
   CHECK(sum.non_finite == 2);
   CHECK(std::isnan(sum.value()));
 }

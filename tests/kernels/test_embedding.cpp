@@ -28,7 +28,7 @@ TEST_CASE("embedding forward adds the two tables' rows, one of them scaled, exac
     a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.tokens = tokens.data();
     a.token_table = table.view(), a.position_table = positions.view(), a.output = out.view();
     a.scale = dtype == DType::fp16 ? 1.0f : 2.0f;  // scaled exactly
-    device->embedding_forward(*device.stream, a);
+    device.run(a);
     Doubles sums;
     for (std::int64_t t = 0; t < batch * sequence; ++t) {
       for (std::int64_t i = 0; i < width; ++i) {
@@ -44,9 +44,9 @@ TEST_CASE("embedding forward adds the two tables' rows, one of them scaled, exac
     const std::vector<std::int32_t> bad(static_cast<std::size_t>(batch * sequence), 11);
     a.tokens = bad.data();
     if (tested_kind() == DeviceKind::cpu) {
-      CHECK_THROWS_AS(device->embedding_forward(*device.stream, a), InternalError);
+      CHECK_THROWS_AS(device.run(a), InternalError);
     } else {  // a GPU's kernel cannot throw
-      device->embedding_forward(*device.stream, a);
+      device.run(a);
       for (const double v : out.values()) CHECK(std::isnan(v));
     }
   }
@@ -71,7 +71,7 @@ TEST_CASE("embedding backward of many tokens, one of them most of the time", "[e
   a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.context = sequence;
   a.tokens = tokens.data(), a.output_gradient = dy.view(), a.scratch = scratch.data();
   a.token_gradient = gradient.gradient();
-  device->embedding_backward(*device.stream, a);
+  device.run(a);
   CHECK(relative_error(gradient.values(), expected) < tolerance(DType::fp32));
   CHECK((gradient.intact() && scratch.intact()));
 }
@@ -106,7 +106,7 @@ TEST_CASE("embedding backward sums repeated tokens, leaves the others alone, on 
           a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.context = context;
           a.tokens = tokens.data(), a.output_gradient = dy.view(), a.scratch = scratch.data();
           a.token_gradient = dt.gradient(adds), a.position_gradient = dp.gradient(adds), a.scale = scale;
-          device->embedding_backward(*device.stream, a);
+          device.run(a);
           CHECK(relative_error(dt.values(), token_sum) < tolerance(gradient));
           CHECK(relative_error(dp.values(), position_sum) < tolerance(gradient));
           CHECK(dt.same_bits(token_gradients.front()));
@@ -129,7 +129,7 @@ TEST_CASE("embedding forward adds the rows of given positions, exactly", "[embed
   a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.tokens = tokens.data();
   a.positions = positions.data(), a.token_table = table.view(), a.position_table = places.view();
   a.output = out.view();
-  device->embedding_forward(*device.stream, a);
+  device.run(a);
   Doubles sums;
   for (std::size_t t = 0; t < positions.size(); ++t) {
     for (std::int64_t i = 0; i < width; ++i)
@@ -159,7 +159,7 @@ TEST_CASE("embedding backward sums rows by the position in their document", "[em
     a.tokens = tokens.data(), a.positions = positions.data(), a.output_gradient = dy.view();
     a.scratch = scratch.data(), a.position_gradient = gradient.gradient(adds);
     a.token_gradient = of_token.gradient(), a.scale = 0.7f;
-    device->embedding_backward(*device.stream, a);
+    device.run(a);
     Doubles sum(static_cast<std::size_t>(width));
     for (std::int64_t i = 0; i < rows * width; ++i)
       sum[static_cast<std::size_t>(i % width)] +=

@@ -27,7 +27,7 @@ class Rounded {
     a.factor = factors_.as<float>(), a.largest = largest;
     if (lies || !packs()) a.output = copies_.emplace_back(whole(rows), whole(columns), dtype).view();
     if (turned && packs()) a.turned = copies_.emplace_back(whole(columns), whole(rows), dtype).view();
-    device->to_fp8(*device.stream, a);
+    device.run(a);
     operand_ = {a.output, a.turned, a.factor};
     for (const Tensor& copy : copies_) CHECK(copy.intact());
     CHECK(factors_.intact());
@@ -139,7 +139,7 @@ TEST_CASE("zeros have the scale 1, tiny numbers a finite one, and what is not fi
     x.floats()[4] = number;
     Guarded factors(2 * sizeof(float));
     Tensor copy = packs() ? Tensor(16, 16, DType::e4m3) : Tensor(2, 3, DType::fp32);
-    device->to_fp8(*device.stream, {2, 3, Fp8::e4m3, x.view(), copy.view(), {}, factors.as<float>()});
+    device.run(Fp8Arguments{2, 3, Fp8::e4m3, x.view(), copy.view(), {}, factors.as<float>()});
     return std::isnan(*factors.as<float>());
   };
   CHECK(is_none(std::numeric_limits<float>::infinity()));
@@ -152,15 +152,14 @@ TEST_CASE("the largest magnitude of numbers is that of what they become in anoth
   Device device(3);
   Guarded found(sizeof(std::int64_t));
   const auto largest_in = [&](const Tensor& x, std::int64_t first, std::int64_t end) {
-    device->largest_magnitude(*device.stream, x.view().columns_from(first).data, dtype, end - first, to,
-                              found.as<std::int64_t>());
+    device.run(LargestMagnitude{{x.view().columns_from(first).data, dtype}, end - first, to, found.as<std::int64_t>()});
     CHECK(found.intact());
     return *found.as<std::int64_t>();
   };
   for (const std::int64_t n : {1, 7, 1024, 1030, 50'000}) {
     const Tensor x = Tensor::random(1, n, dtype, 5);
     Tensor y(1, n, to);
-    device->cast(*device.stream, x.view().data, dtype, y.view().data, to, n);
+    device.run(Cast{{x.view().data, dtype}, {y.view().data, to}, n});
     float largest = 0;
     for (const double v : y.values()) largest = std::max(largest, static_cast<float>(std::abs(v)));
     const std::int64_t bits = std::bit_cast<std::uint32_t>(largest);
@@ -177,7 +176,7 @@ TEST_CASE("the largest magnitude of numbers is that of what they become in anoth
   Tensor x(1, 3, DType::fp32);
   x.floats()[1] = -std::numeric_limits<float>::quiet_NaN(), x.floats()[2] = std::numeric_limits<float>::infinity();
   *found.as<std::int64_t>() = 0;
-  device->largest_magnitude(*device.stream, x.floats(), DType::fp32, 3, to, found.as<std::int64_t>());
+  device.run(LargestMagnitude{{x.floats(), DType::fp32}, 3, to, found.as<std::int64_t>()});
   CHECK(*found.as<std::int64_t>() > 0x7f800000);
 }
 
@@ -190,11 +189,15 @@ TEST_CASE("codes of a weight's numbers are those of the operand that is made of 
     const std::int64_t n = rows * columns;
     const Tensor x = Tensor::random(1, n, dtype, 5);
     Tensor y(rows, columns, to), codes(1, n, DType::e4m3);
-    device->cast(*device.stream, x.view().data, dtype, y.view().data, to, n);
+    device.run(Cast{{x.view().data, dtype}, {y.view().data, to}, n});
     Guarded largest(sizeof(std::int64_t));
     *largest.as<std::int64_t>() = 0;
-    device->largest_magnitude(*device.stream, x.view().data, dtype, n, to, largest.as<std::int64_t>());
-    device->to_codes(*device.stream, x.view().data, dtype, n, to, largest.as<std::int64_t>(), codes.view().data);
+    device.run(LargestMagnitude{{x.view().data, dtype}, n, to, largest.as<std::int64_t>()});
+    device.run(ToCodes{.x = {x.view().data, dtype},
+                       .elements = n,
+                       .rounded_to = to,
+                       .largest = largest.as<std::int64_t>(),
+                       .codes = codes.view().data});
     CHECK(codes.intact());
     const Rounded expected(device, y.view(), rows, columns, Fp8::e4m3);
     CHECK(codes.values() == expected.numbers());
@@ -206,8 +209,7 @@ TEST_CASE("codes of a weight's numbers are those of the operand that is made of 
     }
     Guarded factors(2 * sizeof(float));
     if (packs()) {
-      device->to_fp8(*device.stream,
-                     {rows, columns, Fp8::e4m3, again, {}, {}, factors.as<float>(), largest.as<float>()});
+      device.run(Fp8Arguments{rows, columns, Fp8::e4m3, again, {}, {}, factors.as<float>(), largest.as<float>()});
       CHECK(*factors.as<float>() == expected.factor());
     }
   }
@@ -220,8 +222,8 @@ TEST_CASE("cores take numbers of e4m3 to their codes and back", "[fp8]") {
   Tensor codes(1, 256, DType::e4m3), numbers(1, 256, dtype), again(1, 256, DType::e4m3);
   auto* const all = static_cast<std::uint8_t*>(codes.view().data);
   for (int code = 0; code < 256; ++code) all[code] = static_cast<std::uint8_t>(code);
-  device->cast(*device.stream, all, DType::e4m3, numbers.view().data, dtype, 256);
-  device->cast(*device.stream, numbers.view().data, dtype, again.view().data, DType::e4m3, 256);
+  device.run(Cast{{all, DType::e4m3}, {numbers.view().data, dtype}, 256});
+  device.run(Cast{{numbers.view().data, dtype}, {again.view().data, DType::e4m3}, 256});
   const Doubles expected = codes.values(), got = numbers.values();
   for (std::size_t code = 0; code < 256; ++code) {
     INFO(code);
@@ -259,7 +261,7 @@ TEST_CASE("linears of fp8 operands multiply their numbers, and scale back", "[fp
   LinearForward f;
   f.tokens = tokens, f.in = in, f.out = out, f.layout = layout, f.bias = bias.view(), f.output = y.view();
   f.input = input.view(), f.weight = weight.view(), f.input8 = x.operand(), f.weight8 = w.operand(), f.scale = 0.5f;
-  device->linear_forward(*device.stream, f);
+  device.run(f);
   const Doubles shift = bias.values(), exact = gradient.values();
   Doubles expected = multiplied(x.values(), false, w.values(), turned, tokens, in, out);
   for (std::int64_t i = 0; i < tokens * out; ++i) {
@@ -274,7 +276,7 @@ TEST_CASE("linears of fp8 operands multiply their numbers, and scale back", "[fp
   b.input8 = x.operand(), b.weight8 = w.operand(), b.gradient8 = g.operand();
   b.input_gradient = dx.view(), b.weight_gradient = dw.gradient(true), b.bias_gradient = db.gradient();
   const Doubles before = dw.values();
-  device->linear_backward(*device.stream, b);
+  device.run(b);
   CHECK(relative_error(dx.values(), multiplied(g.values(), false, w.values(), !turned, tokens, out, in)) <
         backward_bound(dtype));
   const Doubles left = turned ? g.values() : x.values(), right = turned ? x.values() : g.values();

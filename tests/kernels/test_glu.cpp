@@ -40,10 +40,10 @@ GluBackward backward_arguments(std::int64_t tokens, std::int64_t width, const Te
 Result both(Device& device, std::int64_t tokens, std::int64_t width, DType dtype, const Tensor& gate, const Tensor& up,
             const Tensor& upstream, GateActivation activation) {
   Result r{Tensor(tokens, width, dtype), Tensor(tokens, width, dtype), Tensor(tokens, width, dtype)};
-  device->glu_forward(*device.stream, {tokens, width, gate.view(), up.view(), r.output.view(), activation});
+  device.run(GluForward{tokens, width, gate.view(), up.view(), r.output.view(), activation});
   GluBackward b = backward_arguments(tokens, width, gate, up, upstream, activation);
   b.gate_gradient = r.gate_gradient.view(), b.up_gradient = r.up_gradient.view();
-  device->glu_backward(*device.stream, b);
+  device.run(b);
   return r;
 }
 
@@ -71,16 +71,15 @@ TEST_CASE("glu and its gradients against double precision, and in place", "[glu]
           CHECK((r.output.intact() && r.gate_gradient.intact() && r.up_gradient.intact()));
 
           Tensor over_gate = gate, over_up = up, over_upstream = upstream;
-          device->glu_forward(*device.stream,
-                              {tokens, width, over_gate.view(), up.view(), over_gate.view(), activation});
+          device.run(GluForward{tokens, width, over_gate.view(), up.view(), over_gate.view(), activation});
           CHECK(over_gate.same_bits(r.output));
-          device->glu_forward(*device.stream, {tokens, width, gate.view(), over_up.view(), over_up.view(), activation});
+          device.run(GluForward{tokens, width, gate.view(), over_up.view(), over_up.view(), activation});
           CHECK(over_up.same_bits(r.output));
           over_up = up;
           GluBackward b = backward_arguments(tokens, width, gate, over_up, over_upstream, activation);
           Tensor again(tokens, width, dtype);
           b.gate_gradient = over_upstream.view(), b.up_gradient = over_up.view(), b.output = again.view();
-          device->glu_backward(*device.stream, b);
+          device.run(b);
           CHECK((over_upstream.same_bits(r.gate_gradient) && over_up.same_bits(r.up_gradient)));
           CHECK((again.same_bits(r.output) && again.intact()));
         }

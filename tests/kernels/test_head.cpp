@@ -119,7 +119,7 @@ Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = 
   HeadShape shape{p.tokens, p.width, p.vocab, p.table_rows, p.dtype, p.logits, p.gradient, false};
   Guarded forward_scratch(head_scratch_of_tested(shape, pieces));
   a.scratch = forward_scratch.data(), a.token_losses = r.token_losses.floats();
-  device->head(*device.stream, a);
+  device.run(a);
   a.token_losses = nullptr;
   r.sample_losses.assign(p.tokens % 10 == 0 ? 5 : 1, NAN);
   a.sample_losses = r.sample_losses.data(), a.samples = std::ssize(r.sample_losses);
@@ -130,7 +130,7 @@ Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = 
   a.table_gradient = r.dtable.gradient(adds);
   Guarded largest(sizeof(float));
   *largest.as<float>() = 0, a.gradient_largest = largest.as<float>();
-  device->head(*device.stream, a);
+  device.run(a);
   const Doubles dx = r.dx.values();
   const double most = std::transform_reduce(
       dx.begin(), dx.end(), 0.0, [](double x, double y) { return std::max(x, y); },

@@ -74,8 +74,7 @@ TEST_CASE("gates and their gradients find their largest magnitudes", "[glu][fp8]
       INFO(turn);
       const Tensor gate = input(turn);
       Tensor y(tokens, width, dtype), dg(tokens, width, dtype), du(tokens, width, dtype), again(tokens, width, dtype);
-      device->glu_forward(*device.stream,
-                          {tokens, width, gate.view(), up.view(), y.view(), activation, forward.number()});
+      device.run(GluForward{tokens, width, gate.view(), up.view(), y.view(), activation, forward.number()});
       forward.check(y, "output");
       GluBackward b{tokens,
                     width,
@@ -89,13 +88,13 @@ TEST_CASE("gates and their gradients find their largest magnitudes", "[glu][fp8]
                     gate_raised.number(),
                     up_raised.number(),
                     again_raised.number()};
-      device->glu_backward(*device.stream, b);
+      device.run(b);
       gate_raised.check(dg, "gate"), up_raised.check(du, "up"), again_raised.check(y, "output again");
       CHECK(again.same_bits(y));
       Tensor other(tokens, width, dtype);
       b.gate_gradient = other.view(), b.output = {}, b.gate_largest = alone.number();
       b.up_largest = b.output_largest = nullptr;
-      device->glu_backward(*device.stream, b);
+      device.run(b);
       alone.check(dg, "gate alone");
       CHECK(other.same_bits(dg));
     }
@@ -111,7 +110,8 @@ TEST_CASE("GELU finds the largest magnitude of its output", "[linear][fp8]") {
       INFO(turn);
       const Tensor x = input(turn);
       Tensor y(tokens, width, dtype);
-      device->gelu(*device.stream, x.view(), y.view(), tokens, width, raised.number());
+      device.run(GeluForward{
+          .rows = tokens, .columns = width, .input = x.view(), .output = y.view(), .largest = raised.number()});
       raised.check(y, "gelu");
       if (width > 100) continue;
       constexpr std::int64_t kOut = 600;
@@ -120,9 +120,9 @@ TEST_CASE("GELU finds the largest magnitude of its output", "[linear][fp8]") {
       LinearForward f;
       f.tokens = tokens, f.in = width, f.out = kOut, f.input = x.view(), f.weight = weight.view();
       f.bias = bias.view(), f.output = before.view(), f.activated = activated.view(), f.largest = of_linear.number();
-      device->linear_forward(*device.stream, f);
+      device.run(f);
       of_linear.check(activated, "linear");
-      device->gelu(*device.stream, before.view(), again.view(), tokens, kOut, nullptr);
+      device.run(GeluForward{tokens, kOut, before.view(), again.view()});
       CHECK((again.same_bits(activated) || turn == 5));
     }
   });
@@ -148,7 +148,7 @@ TEST_CASE("norms and their backward find the largest magnitudes of what they sto
       f.input = x.view(), f.gain = gain.view(), f.output = y.view(), f.reciprocal_deviation = deviation.floats();
       if (subtract_mean) f.bias = bias.view(), f.mean = mean.floats();
       f.largest = forward.number();
-      device->norm_forward(*device.stream, f);
+      device.run(f);
       forward.check(y, "output");
       const Tensor before = Tensor::random(tokens, width, dtype, 10);
       Tensor dx = before, again(tokens, width, dtype), dg(1, width, DType::fp32), other = before;
@@ -162,12 +162,12 @@ TEST_CASE("norms and their backward find the largest magnitudes of what they sto
       if (sums) b.input_gradient_sums = {of_rows.floats(), sum_rows};
       b.scratch = scratch.data();
       b.normalized_largest = normalized_raised.number(), b.gradient_largest = gradient_raised.number();
-      device->norm_backward(*device.stream, b);
+      device.run(b);
       normalized_raised.check(y, "output again"), gradient_raised.check(dx, "gradient");
       CHECK(again.same_bits(y));
       b.input_gradient = other.view(), b.normalized = {}, b.normalized_largest = nullptr;
       b.gradient_largest = alone.number();
-      device->norm_backward(*device.stream, b);
+      device.run(b);
       alone.check(dx, "gradient alone");
       CHECK((other.same_bits(dx) && scratch.intact()));
     }

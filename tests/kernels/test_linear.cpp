@@ -59,19 +59,19 @@ TEST_CASE("linear forward: bias, GELU and residual in any layout and type", "[li
 
         Tensor plain(s.tokens, s.out, dtype), activated(s.tokens, s.out, dtype);
         a.output = plain.view(), a.activated = activated.view();
-        device->linear_forward(*device.stream, a);
+        device.run(a);
         CHECK(relative_error(plain.values(), y) < tolerance(dtype));
         Doubles expected = plain.values();  // GELU of the stored values
         for (double& e : expected) e = gelu_new(e);
         CHECK(relative_error(activated.values(), expected) < tolerance(dtype));
 
         Tensor again(s.tokens, s.out, dtype);
-        device->gelu(*device.stream, plain.view(), again.view(), s.tokens, s.out, nullptr);
+        device.run(GeluForward{s.tokens, s.out, plain.view(), again.view()});
         CHECK(again.same_bits(activated));
 
         Tensor summed = r;  // the output may be the residual itself
         a.activated = {}, a.residual = summed.view(), a.output = summed.view();
-        device->linear_forward(*device.stream, a);
+        device.run(a);
         expected = r.values();
         for (std::size_t i = 0; i < y.size(); ++i) expected[i] += y[i];
         CHECK(relative_error(summed.values(), expected) < tolerance(dtype));
@@ -97,7 +97,7 @@ TEST_CASE("linear forward with GELU where nothing asks for determinism: of the s
         a.tokens = s.tokens, a.in = s.in, a.out = s.out, a.layout = layout;
         a.input = x.view(), a.weight = w.view(), a.bias = b.view();
         a.output = before.view(), a.activated = activated.view();
-        device->linear_forward(*device.stream, a);
+        device.run(a);
         CHECK(relative_error(before.values(), y) < tolerance(dtype));
         for (double& e : y) e = gelu_new(e);
         CHECK(relative_error(activated.values(), y) < tolerance(dtype));
@@ -147,7 +147,7 @@ TEST_CASE("linear backward: the three gradients, stored or added, through a GELU
             a.input = x.view(), a.weight = w.view(), a.output_gradient = dy.view();
             a.input_gradient = dx_out.view(), a.before_gelu = u.view();
             a.weight_gradient = dw.gradient(adds), a.bias_gradient = db.gradient(adds);
-            device->linear_backward(*device.stream, a);
+            device.run(a);
             CHECK(relative_error(dx_out.values(), dx) < tolerance(dtype));
             CHECK(relative_error(dw.values(), dw_expected) < tolerance(gradient_type));
             CHECK(relative_error(db.values(), db_expected) < tolerance(gradient_type));
@@ -161,7 +161,7 @@ TEST_CASE("linear backward: the three gradients, stored or added, through a GELU
             for (std::size_t i = 0; i < plain.size(); ++i) sum_expected[i] += plain[i];
             a.input_gradient = sum.view(), a.input_adds = true, a.before_gelu = {};
             a.weight_gradient = {}, a.bias_gradient = {};
-            device->linear_backward(*device.stream, a);
+            device.run(a);
             CHECK(relative_error(sum.values(), sum_expected) < tolerance(dtype));
             CHECK(sum.intact());
           }
@@ -187,7 +187,7 @@ TEST_CASE("linear backward: the bias's gradient alone, stored or added", "[linea
           LinearBackward a;
           a.tokens = s.tokens, a.in = s.in, a.out = s.out, a.output_gradient = dy.view();
           a.bias_gradient = db.gradient(adds);
-          device->linear_backward(*device.stream, a);
+          device.run(a);
           CHECK(relative_error(db.values(), expected) < tolerance(gradient_type));
           CHECK(db.intact());
         }
@@ -213,7 +213,7 @@ TEST_CASE("linear: what was chosen for one place of bias and GELU's input serves
     LinearForward f;
     f.tokens = s.tokens, f.in = s.in, f.out = s.out, f.input = x.view(), f.weight = w.view(), f.output = y.view();
     f.bias = biases.view().columns_from(8 * place);
-    device->linear_forward(*device.stream, f);
+    device.run(f);
     Doubles expected = plain;
     const Doubles b = biases.values();
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -224,7 +224,7 @@ TEST_CASE("linear: what was chosen for one place of bias and GELU's input serves
     LinearBackward g;
     g.tokens = s.tokens, g.in = s.in, g.out = s.out, g.weight = w.view(), g.output_gradient = dy.view();
     g.before_gelu = before.view().rows_from(place), g.input_gradient = dx.view();
-    device->linear_backward(*device.stream, g);
+    device.run(g);
     expected = of_input;
     const Doubles u = before.values();
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -253,7 +253,7 @@ TEST_CASE("GELU is right far from zero and passes NaN on", "[linear]") {
       const auto n = static_cast<std::int64_t>(points.size());
       Tensor in(1, n, dtype), out(1, n, dtype);
       from_doubles(points, dtype, in.data());
-      device->gelu(*device.stream, in.view(), out.view(), 1, n, nullptr);
+      device.run(GeluForward{1, n, in.view(), out.view()});
       const Doubles got = out.values(), stored = in.values();
       for (std::size_t i = 0; i < got.size(); ++i) {
         // x / (1 + exp(-2u)) in double: the tanh form loses all digits below -6.
@@ -265,7 +265,7 @@ TEST_CASE("GELU is right far from zero and passes NaN on", "[linear]") {
       }
       points[5] = NAN, points[6] = HUGE_VAL;
       from_doubles(points, dtype, in.data());
-      device->gelu(*device.stream, in.view(), out.view(), 1, n, nullptr);
+      device.run(GeluForward{1, n, in.view(), out.view()});
       CHECK(std::isnan(out.values()[5]));
       CHECK(out.values()[6] == HUGE_VAL);
     }
@@ -285,13 +285,13 @@ TEST_CASE("linear gives the same bits on any number of threads", "[linear]") {
     LinearForward f;
     f.tokens = s.tokens, f.in = s.in, f.out = s.out, f.input = x.view(), f.weight = w.view(),
     f.output = y.back().view();
-    device->linear_forward(*device.stream, f);
+    device.run(f);
     LinearBackward b;
     b.tokens = s.tokens, b.in = s.in, b.out = s.out, b.input = x.view(), b.weight = w.view(),
     b.output_gradient = dy.view();
     b.input_gradient = dx.back().view(), b.weight_gradient = dw.back().gradient(),
     b.bias_gradient = db.back().gradient();
-    device->linear_backward(*device.stream, b);
+    device.run(b);
     CHECK(y.back().same_bits(y.front()));
     CHECK(dx.back().same_bits(dx.front()));
     CHECK(dw.back().same_bits(dw.front()));
@@ -308,6 +308,6 @@ TEST_CASE("NaN in an operand reaches the matmuls that use it and no other", "[li
   Tensor y(s.tokens, s.out, DType::fp32);
   LinearForward f;
   f.tokens = s.tokens, f.in = s.in, f.out = s.out, f.input = x.view(), f.weight = w.view(), f.output = y.view();
-  device->linear_forward(*device.stream, f);
+  device.run(f);
   for (std::int64_t i = 0; i < s.tokens * s.out; ++i) CHECK(std::isnan(y.floats()[i]) == (i / s.out == 7));
 }

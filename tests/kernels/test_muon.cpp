@@ -43,7 +43,7 @@ TEST_CASE("Muon's direction follows the formula in double and leaves the state a
       DirectionArguments a;
       a.elements = n, a.state = state.floats(), a.gradient = gradient.data(), a.gradient_dtype = dtype;
       a.momentum = kMomentum, a.output = output.floats(), a.scalars = &scalars;
-      device->muon_direction(*device.stream, a);
+      device.run(a);
       const Doubles m = state.values(), g = gradient.values();
       Doubles wanted;
       for (std::size_t i = 0; i < m.size(); ++i) wanted.push_back(Formula(m[i], g[i], scalars).direction);
@@ -65,10 +65,11 @@ TEST_CASE("Muon's update follows the formula in double, by runs, with copies, an
     Device device;
     void* const states[] = {m.floats()};
     UpdateArguments a;
+    a.rule = UpdateRule::muon;
     a.elements = n, a.master = p.floats(), a.states = states, a.direction = direction.floats();
     a.gradient = gradient.data(), a.gradient_dtype = dtype, a.momentum = kMomentum, a.weight_decay = kDecay;
     a.runs = runs, a.scalars = &scalars, a.copy = copy.data(), a.copy_dtype = DType::bf16;
-    device->muon(*device.stream, a);
+    device.run(a);
     Doubles wanted_p = p0.values(), wanted_m = m0.values();
     const Doubles g = gradient.values(), o = direction.values();
     const auto rate = static_cast<double>(scalars.learning_rate);
@@ -82,7 +83,7 @@ TEST_CASE("Muon's update follows the formula in double, by runs, with copies, an
     }
     CHECK(relative_error(p.values(), wanted_p) < tolerance(DType::fp32));
     CHECK(relative_error(m.values(), wanted_m) < tolerance(DType::fp32));
-    device->cast(*device.stream, p.data(), DType::fp32, cast.data(), DType::bf16, n);
+    device.run(Cast{{p.data(), DType::fp32}, {cast.data(), DType::bf16}, n});
     const Doubles copied = copy.values(), casted = cast.values();
     for (const DecayRun& run : runs) {
       for (auto i = static_cast<std::size_t>(run.begin); i < static_cast<std::size_t>(run.end); ++i)
@@ -94,7 +95,7 @@ TEST_CASE("Muon's update follows the formula in double, by runs, with copies, an
     skip.skip = 1;
     a.scalars = &skip, a.copy = nullptr;
     const Tensor before = p, state = m;
-    device->muon(*device.stream, a);
+    device.run(a);
     CHECK((p.same_bits(before) && m.same_bits(state)));
   }
 }
@@ -110,10 +111,11 @@ TEST_CASE("Muon's update has the same bits for every split of the range", "[muon
     const DecayRun run{0, count, true, false, 1.5f};
     void* const states[] = {state.floats() + first};
     UpdateArguments a;
+    a.rule = UpdateRule::muon;
     a.elements = count, a.master = master.floats() + first, a.states = states;
     a.direction = direction.floats() + first, a.gradient = gradient.floats() + first;
     a.momentum = kMomentum, a.weight_decay = kDecay, a.runs = {&run, 1}, a.scalars = &scalars;
-    device->muon(*device.stream, a);
+    device.run(a);
   };
   update(whole, m, 0, n);
   update(parts, m_parts, 0, half);
@@ -135,13 +137,14 @@ TEST_CASE("Muon keeps its momentum in bf16 as its fp32 update of it, rounded by 
     DirectionArguments d;
     d.elements = n, d.state = state.data(), d.state_dtype = dtype, d.output = output.floats();
     d.gradient = gradient.data(), d.gradient_dtype = DType::bf16, d.scalars = &scalars;
-    device->muon_direction(*device.stream, d);
+    device.run(d);
     void* const states[] = {state.data()};
     UpdateArguments a;
+    a.rule = UpdateRule::muon;
     a.elements = n, a.master = master.floats(), a.states = states, a.states_dtype = dtype;
     a.direction = direction.floats(), a.gradient = gradient.data(), a.gradient_dtype = DType::bf16;
     a.momentum = kMomentum, a.weight_decay = kDecay, a.runs = runs, a.scalars = &scalars;
-    device->muon(*device.stream, a);
+    device.run(a);
   };
   Doubles wanted = m.values();
   update(p, m, made, DType::bf16);

@@ -94,7 +94,7 @@ void check_by_formula(Device& device, std::int64_t tokens, std::int64_t width, D
   f.input = x.view(), f.gain = gain.view(), f.gain_offset = kOffset, f.output = y.view(),
   f.reciprocal_deviation = rstd.floats();
   if (subtract_mean) f.bias = bias.view(), f.mean = mean.floats();
-  device->norm_forward(*device.stream, f);
+  device.run(f);
   CHECK(relative_error(rstd.values(), expected.rstds) < tolerance(DType::fp32));
 
   Tensor dx = adds ? Tensor::random(tokens, width, dtype, 5) : Tensor(tokens, width, dtype);
@@ -110,7 +110,7 @@ void check_by_formula(Device& device, std::int64_t tokens, std::int64_t width, D
   b.bias = f.bias, b.mean = f.mean, b.reciprocal_deviation = f.reciprocal_deviation, b.output_gradient = dy.view();
   b.input_gradient = dx.view(), b.input_adds = adds, b.normalized = again.view(), b.scratch = scratch.data();
   b.gain_gradient = dgain.gradient(), b.bias_gradient = dbias.gradient();
-  device->norm_backward(*device.stream, b);
+  device.run(b);
   CHECK(relative_error(dx.values(), expected.dx) < tolerance(dtype));
   CHECK(relative_error(dgain.values(), expected.dgain) < tolerance(DType::fp32));
   CHECK(relative_error(dbias.values(), expected.dbias) < tolerance(DType::fp32));
@@ -149,7 +149,7 @@ TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", 
           a.input = x.view(), a.gain = gain.view(), a.gain_offset = offset, a.output = out.view();
           if (subtract_mean) a.bias = bias.view(), a.mean = mean.floats();
           a.reciprocal_deviation = rstd.floats();
-          device->norm_forward(*device.stream, a);
+          device.run(a);
           CHECK(relative_error(out.values(), y) < tolerance(dtype));
           if (width > 1) CHECK(relative_error(rstd.values(), rstds) < tolerance(DType::fp32));
           for (std::size_t t = 0; t < means.size() && subtract_mean; ++t) {
@@ -167,7 +167,7 @@ TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", 
           from_doubles(sums, dtype, exact.data());
           NormForward adding = a;
           adding.output = sum.view(), adding.residual = adding.output, adding.bias = {};
-          device->norm_forward(*device.stream, adding);
+          device.run(adding);
           CHECK(relative_error(sum.values(), exact.values()) < tolerance(dtype) / (dtype == DType::fp32 ? 1 : 20));
           CHECK(sum.intact());
 
@@ -181,11 +181,11 @@ TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", 
           back.reciprocal_deviation = a.reciprocal_deviation, back.output_gradient = dy.view();
           back.input_gradient = dx.view(), back.gain_gradient = dg.gradient(), back.normalized = again.view();
           back.scratch = scratch.data();
-          device->norm_backward(*device.stream, back);
+          device.run(back);
           CHECK(again.same_bits(out));
           Tensor in_place = dy;
           back.input_gradient = in_place.view(), back.output_gradient = back.input_gradient;
-          device->norm_backward(*device.stream, back);
+          device.run(back);
           CHECK((in_place.same_bits(dx) && in_place.intact()));
           CHECK((again.intact() && dx.intact() && dg.intact() && scratch.intact()));
         }
@@ -215,7 +215,7 @@ TEST_CASE("norm backward against central differences of the double-precision nor
         NormForward f;
         f.tokens = tokens, f.width = width, f.epsilon = kEpsilon, f.subtract_mean = subtract_mean, f.input = x.view();
         f.gain = gain.view(), f.mean = mean.floats(), f.reciprocal_deviation = rstd.floats();
-        device->norm_forward(*device.stream, f);
+        device.run(f);
 
         Tensor dx_out = Tensor::random(tokens, width, dtype, 5), dg_out = Tensor::random(1, width, DType::fp32, 6);
         Tensor db_out = Tensor::random(1, width, DType::fp32, 7);
@@ -230,7 +230,7 @@ TEST_CASE("norm backward against central differences of the double-precision nor
         b.mean = subtract_mean ? mean.floats() : nullptr, b.reciprocal_deviation = rstd.floats();
         b.output_gradient = dy.view(), b.input_gradient = dx_out.view(), b.input_adds = adds;
         b.gain_gradient = dg_out.gradient(adds), b.bias_gradient = db_out.gradient(adds), b.scratch = scratch.data();
-        device->norm_backward(*device.stream, b);
+        device.run(b);
         CHECK(relative_error(dx_out.values(), dx) < tolerance(dtype));
         CHECK(relative_error(dg_out.values(), dg) < tolerance(DType::fp32));
         CHECK(relative_error(db_out.values(), db) < tolerance(DType::fp32));
@@ -257,14 +257,14 @@ TEST_CASE("norms give the same bits on every instruction set and number of threa
       f.tokens = tokens, f.width = width, f.epsilon = kEpsilon, f.input = x.view(), f.gain = gain.view(),
       f.bias = bias.view(), f.gain_offset = 1;
       f.output = y.back().view(), f.mean = mean.floats(), f.reciprocal_deviation = rstd.floats();
-      device->norm_forward(*device.stream, f);
+      device.run(f);
       Guarded scratch(kernel_needs(tested_kind()).norm_backward(tokens, width));
       NormBackward b;
       b.tokens = tokens, b.width = width, b.input = x.view(), b.gain = gain.view(), b.mean = mean.floats();
       b.gain_offset = f.gain_offset;
       b.reciprocal_deviation = rstd.floats(), b.output_gradient = dy.view(), b.input_gradient = dx.back().view();
       b.gain_gradient = dg.back().gradient(), b.bias_gradient = db.gradient(), b.scratch = scratch.data();
-      device->norm_backward(*device.stream, b);
+      device.run(b);
       CHECK(y.back().same_bits(y.front()));
       CHECK(dx.back().same_bits(dx.front()));
       CHECK(dg.back().same_bits(dg.front()));

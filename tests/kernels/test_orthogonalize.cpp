@@ -81,7 +81,7 @@ void check(Device& device, const Case& c, std::int64_t steps, bool in_place) {
   a.rows = c.rows, a.columns = c.columns, a.steps = steps, a.scratch = scratch.data();
   Tensor& result = in_place ? input : output;
   a.input = input.view().columns_from(c.first), a.output = result.view().columns_from(c.first);
-  device->orthogonalize(*device.stream, a);
+  device.run(a);
   Doubles got;
   const Doubles after = result.values();
   for (std::int64_t i = 0; i < c.rows; ++i) {
@@ -118,7 +118,7 @@ TEST_CASE("a matrix of several tiles, and one of zeros", "[orthogonalize]") {
   Guarded scratch(kernel_needs(tested_kind()).orthogonalize(6, 10));
   OrthogonalizeArguments a;
   a.rows = 6, a.columns = 10, a.input = zeros.view(), a.output = output.view(), a.scratch = scratch.data();
-  device->orthogonalize(*device.stream, a);
+  device.run(a);
   for (const double v : output.values()) CHECK(v == 0);
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("Newton-Schulz iterations have the same bits on any number of threads"
     Tensor& output = outputs.emplace_back(300, 130, DType::fp32);
     OrthogonalizeArguments a;
     a.rows = 300, a.columns = 130, a.input = input.view(), a.output = output.view(), a.scratch = scratch.data();
-    device->orthogonalize(*device.stream, a);
+    device.run(a);
     CHECK(output.same_bits(outputs.front()));
   }
 }

@@ -44,13 +44,13 @@ TEST_CASE("linear in pieces of rows gives what it gives at once", "[linear]") {
       f.tokens = tokens, f.in = in, f.out = out, f.layout = layout;
       f.input = x.view(), f.weight = w.view(), f.bias = b.view(), f.residual = r.view(), f.output = y.back().view();
       f.dropout = {0.25f, 65, 1, DropoutSite::mlp_residual, &scalars};
-      (*device)->linear_forward(*device->stream, f);
+      device->run(f);
       LinearBackward g;
       g.tokens = tokens, g.in = in, g.out = out, g.layout = layout;
       g.input = x.view(), g.weight = w.view(), g.output_gradient = dy.view(), g.before_gelu = before.view();
       g.input_dropout = {0.25f, 65, 2, DropoutSite::mlp_residual, &scalars};
       g.input_gradient = dx.back().view(), g.weight_gradient = dw.back().gradient();
-      (*device)->linear_backward(*device->stream, g);
+      device->run(g);
       CHECK((y.back().intact() && dx.back().intact() && dw.back().intact()));
     }
     CHECK(agree(y[0], y[1], DType::bf16));
@@ -72,25 +72,31 @@ TEST_CASE("casts, sums, dropout, AdamW and square sums have the plain CPU's bits
     const Tensor x = Tensor::random(1, n, dtype, 1, 0.3), y = Tensor::random(1, n, dtype, 2);
     for (const DType to : kFloatTypes) {
       Tensor a(1, n, to), b(1, n, to);
-      plain.kernels->cast(*plain.stream, x.data(), dtype, a.data(), to, n);
-      device->cast(*device.stream, x.data(), dtype, b.data(), to, n);
+      plain.kernels->run(*plain.stream, Cast{{x.data(), dtype}, {a.data(), to}, n});
+      device.run(Cast{{x.data(), dtype}, {b.data(), to}, n});
       CHECK(a.same_bits(b));
-      plain.kernels->add(*plain.stream, x.data(), dtype, y.data(), dtype, a.data(), to, n);
-      device->add(*device.stream, x.data(), dtype, y.data(), dtype, b.data(), to, n);
+      plain.kernels->run(*plain.stream, Add{{x.data(), dtype}, {y.data(), dtype}, {a.data(), to}, n});
+      device.run(Add{{x.data(), dtype}, {y.data(), dtype}, {b.data(), to}, n});
       CHECK(a.same_bits(b));
     }
     Tensor a(1, n, dtype), b(1, n, dtype);
     const Dropout dropout{0.1f, 10, 3, DropoutSite::embedding, &scalars};
-    plain.kernels->dropout(*plain.stream, View{const_cast<void*>(x.data()), dtype, 17}, View{a.data(), dtype, 17}, 588,
-                           17, dropout);
-    device->dropout(*device.stream, View{const_cast<void*>(x.data()), dtype, 17}, View{b.data(), dtype, 17}, 588, 17,
-                    dropout);
+    plain.kernels->run(*plain.stream, DropoutArguments{.rows = 588,
+                                                       .columns = 17,
+                                                       .input = View{const_cast<void*>(x.data()), dtype, 17},
+                                                       .output = View{a.data(), dtype, 17},
+                                                       .dropout = dropout});
+    device.run(DropoutArguments{.rows = 588,
+                                .columns = 17,
+                                .input = View{const_cast<void*>(x.data()), dtype, 17},
+                                .output = View{b.data(), dtype, 17},
+                                .dropout = dropout});
     CHECK(a.same_bits(b));
 
     ExactSum s, t;
     s.clear(), t.clear();
-    plain.kernels->square_sum(*plain.stream, x.data(), dtype, n, &s);
-    device->square_sum(*device.stream, x.data(), dtype, n, &t);
+    plain.kernels->run(*plain.stream, SquareSum{{x.data(), dtype}, n, &s});
+    device.run(SquareSum{{x.data(), dtype}, n, &t});
     CHECK(s.bins == t.bins);
 
     std::vector<Tensor> states[2];
@@ -107,11 +113,7 @@ TEST_CASE("casts, sums, dropout, AdamW and square sums have the plain CPU's bits
       adamw.gradient = x.data(), adamw.gradient_dtype = dtype;
       adamw.weight_decay = 0.1, adamw.runs = runs, adamw.scalars = &scalars;
       adamw.copy = state[3].data(), adamw.copy_dtype = dtype;
-      if (&state == &states[0]) {
-        plain.kernels->adamw(*plain.stream, adamw);
-      } else {
-        device->adamw(*device.stream, adamw);
-      }
+      &state == &states[0] ? plain.kernels->run(*plain.stream, adamw) : device.run(adamw);
     }
     for (std::size_t i = 0; i < 4; ++i) CHECK(states[0][i].same_bits(states[1][i]));
   }
@@ -140,7 +142,7 @@ TEST_CASE("attention with dropout is the plain CPU's, mask by mask", "[attention
       f.shape = shape, f.query = q.view(), f.key = k.view(), f.value = v.view(), f.output = r[0].view();
       f.log_sum_exp = r[1].floats();
       f.dropout = {0.3f, shape.sequence, 2, DropoutSite::attention, &scalars};
-      kernels.attention_forward(stream, f);
+      kernels.run(stream, f);
       Guarded scratch(
           kernel_needs(on_plain ? DeviceKind::cpu : tested_kind()).attention_backward(shape, dtype, GpuAttention::own));
       AttentionBackward b;
@@ -148,7 +150,7 @@ TEST_CASE("attention with dropout is the plain CPU's, mask by mask", "[attention
       b.log_sum_exp = f.log_sum_exp, b.output_gradient = up.view(), b.dropout = f.dropout;
       b.query_gradient = r[2].view(), b.key_gradient = r[3].view(), b.value_gradient = r[4].view();
       b.scratch = scratch.data();
-      kernels.attention_backward(stream, b);
+      kernels.run(stream, b);
       CHECK(scratch.intact());
     }
     for (std::size_t i = 0; i < results[0].size(); ++i) {

@@ -69,14 +69,14 @@ TEST_CASE("rotary rotates pairs as Hugging Face's rotate_half does, and back", "
         const Tensor input = Tensor::random(p.tokens(), p.stride, dtype, 1);
         Tensor output = input;  // memory between the heads stays
         RotaryArguments a = arguments(p, table, input.view(), output.view());
-        device->rotary(*device.stream, a);
+        device.run(a);
         CHECK(relative_error(output.values(), rotated(p, input.values(), table, 1)) < tolerance(dtype));
         Tensor in_place = input;
         a.input = in_place.view(), a.output = in_place.view();
-        device->rotary(*device.stream, a);
+        device.run(a);
         CHECK(in_place.same_bits(output));
         a.inverse = true;
-        device->rotary(*device.stream, a);
+        device.run(a);
         CHECK(relative_error(in_place.values(), input.values()) < 2 * tolerance(dtype));
         CHECK(relative_error(in_place.values(), rotated(p, output.values(), table, -1)) < tolerance(dtype));
         CHECK((output.intact() && in_place.intact()));
@@ -96,7 +96,7 @@ TEST_CASE("rotary has the same bits on all instruction sets and thread counts, a
       for (const int threads : {1, 3}) {
         Device device(threads, set);
         outputs.push_back(input);
-        device->rotary(*device.stream, arguments(p, table, input.view(), outputs.back().view()));
+        device.run(arguments(p, table, input.view(), outputs.back().view()));
         CHECK(outputs.back().same_bits(outputs.front()));
       }
     }
@@ -104,7 +104,7 @@ TEST_CASE("rotary has the same bits on all instruction sets and thread counts, a
   Device device;
   Tensor x = Tensor::random(p.tokens(), p.stride, DType::fp32, 1);
   x.floats()[5] = NAN;
-  device->rotary(*device.stream, arguments(p, table, x.view(), x.view()));
+  device.run(arguments(p, table, x.view(), x.view()));
   CHECK((std::isnan(x.floats()[5]) && std::isnan(x.floats()[5 + 19]) && std::isfinite(x.floats()[6])));
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("rotary by given positions rotates each row as a sequence that has it 
     Tensor output(p.tokens(), p.stride, dtype);
     RotaryArguments a = arguments(p, table, input.view(), output.view());
     a.positions = positions.data();
-    device->rotary(*device.stream, a);
+    device.run(a);
     for (std::int64_t t = 0; t < p.tokens(); ++t) {
       // The row alone, in a sequence of one whose table begins at its position.
       const std::int64_t position = positions[static_cast<std::size_t>(t)];

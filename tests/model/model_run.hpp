@@ -30,12 +30,12 @@ class ModelRun {
       }
       parameter_memory.emplace_back(elements * size_of(compute));
       gradient_memory.emplace_back(elements * size_of(gradient));
-      kernels->fill_zero(*stream, parameter_memory.back().data(), elements * size_of(compute));
+      kernels->run(*stream, FillZero{parameter_memory.back().data(), elements * size_of(compute)});
       parameters.push_back(t.follows ? end_of(parameters, t.follows, compute) : parameter_memory.back().data());
       gradients.push_back(t.follows ? end_of(gradients, t.follows, gradient) : gradient_memory.back().data());
       std::vector<float> values(static_cast<std::size_t>(t.elements));
       initialize_slice(t, id, seed, 0, values);
-      kernels->cast(*stream, values.data(), DType::fp32, parameters.back(), compute, t.elements);
+      kernels->run(*stream, Cast{{values.data(), DType::fp32}, {parameters.back(), compute}, t.elements});
     }
     const std::int64_t stream_bytes = model.residual_elements() * size_of(compute);
     for (const Part& part : model.parts) {

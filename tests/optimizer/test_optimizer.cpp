@@ -15,7 +15,7 @@ namespace {
 /// The host's and the kernels' side of one optimizer, on the CPU.
 struct Steps {
   explicit Steps(bool scales_loss) : optimizer({OptimOptions{}, 10, scales_loss}, 1) { sums.clear(); }
-  void clip() { kernels->clip(*stream, optimizer.clip_arguments(&sums, &optimizer.scalars())); }
+  void clip() { kernels->run(*stream, optimizer.clip_arguments(&sums, &optimizer.scalars())); }
   ThreadPool pool{1};
   std::unique_ptr<Kernels> kernels = make_cpu_kernels(pool);
   std::unique_ptr<Stream> stream = make_serial_stream("test");
@@ -100,7 +100,7 @@ TEST_CASE("the account of a step starts with its first micro-batch and knows whi
   StepScalars& scalars = steps.optimizer.scalars();
   const auto account = [&](double loss, bool starts) {
     scalars.micro_loss = loss;
-    steps.kernels->accumulate_loss(*steps.stream, {&scalars, &steps.sums, starts, {}});
+    steps.kernels->run(*steps.stream, AccountArguments{&scalars, &steps.sums, starts, {}});
   };
   steps.sums.loss.add(1e9);
   steps.sums.square_norm.add(3.0);

@@ -18,7 +18,8 @@ TEST_CASE("an optimizer keeps each kind of state once, the master first") {
   const OptimizerRules& rules = rules_of(OptimizerName::adamw);
   CHECK(rules.keeps.front() == StateKind::parameter);
   CHECK(std::set<StateKind>(rules.keeps.begin(), rules.keeps.end()).size() == rules.keeps.size());
-  CHECK(rules.update != nullptr);
+  CHECK(rules.update == UpdateRule::adamw);
+  CHECK(rules_of(OptimizerName::muon).update == UpdateRule::muon);
 }
 
 namespace {

@@ -29,7 +29,6 @@ struct BoundOperation {
   std::span<std::byte> workspace;  ///< of a sum; empty if it needs none
   // update
   struct Update {
-    void (Kernels::*kernel)(Stream& stream, const UpdateArguments& arguments) = nullptr;
     UpdateArguments arguments;
     std::vector<void*> states;
     std::vector<DecayRun> runs;

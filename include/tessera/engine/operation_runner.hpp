@@ -33,6 +33,7 @@ class OperationRunner {
   void run_part(const Operation& op, const BoundOperation& bound, Stream& stream);
   void accumulate(const Operation& op, Stream& stream);
   std::byte* at(ValueId value) const { return resources_.address(schedule_.value(value).storage); }
+  View row(ValueId value) const { return {at(value), schedule_.value(value).dtype()}; }
 
   const StepSchedule& schedule_;
   const BoundSchedule& bound_;

@@ -1,5 +1,6 @@
 #pragma once
-// The arguments of each kernel. Shapes are written as [rows, columns]; all matrices are row-major.
+// The calls of kernels, one struct for each: what it computes, on which sizes and memory. Shapes are written as [rows,
+// columns]; all matrices are row-major. Vectors are views of one row, whose stride nobody reads.
 //
 // Some kernels take a number `largest`, which may be null. They raise it to the largest magnitude of what they store,
 // so that no other pass has to look for it. Magnitudes are compared by their bits in fp32, where infinity and NaN are
@@ -9,6 +10,7 @@
 #include <span>
 
 #include "tessera/backend/device_kind.hpp"
+#include "tessera/base/exact_sum.hpp"
 #include "tessera/base/fp8.hpp"
 #include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/kernels/step_scalars.hpp"
@@ -97,6 +99,7 @@ struct NormBackward {
   float *normalized_largest = nullptr, *gradient_largest = nullptr;  ///< of normalized, of input_gradient
 };
 
+/// Rounds an operand of a linear; the same bits on any number of threads:
 /// output = what the input is in fp8: input * scale rounded to `type`, with the scale
 ///   s = largest_of(type) / max |input|, at most 2^126; 1 if all numbers are 0.
 /// The factor 1 / s takes sums back. It is NaN if one of the numbers is not finite, so that nothing hides that.
@@ -108,6 +111,24 @@ struct Fp8Arguments {
   View turned;                     ///< GPUs: [columns, rows], the same numbers transposed; may be empty
   float* factor = nullptr;         ///< stored, at an address that 16 divides; another number behind it is scratch
   const float* largest = nullptr;  ///< max |input| where that is known; null: it is found in a pass of its own
+};
+
+/// Raises *largest to the bits of max |x|, rounded to a type: as floats and as integers, magnitudes have one order.
+/// Those of NaN are above all others.
+struct LargestMagnitude {
+  ConstView x;  ///< [elements], at an address that 16 divides
+  std::int64_t elements = 0;
+  DType rounded_to = DType::fp32;
+  std::int64_t* largest = nullptr;
+};
+
+/// Makes the codes of e4m3 that Fp8Arguments make of x in `rounded_to`, where *largest is as above.
+struct ToCodes {
+  ConstView x;  ///< [elements], at an address that 16 divides
+  std::int64_t elements = 0;
+  DType rounded_to = DType::fp32;
+  const std::int64_t* largest = nullptr;
+  void* codes = nullptr;  ///< at an address that 8 divides
 };
 
 /// A linear's operand [rows, columns] in fp8. A GPU's matmuls add up along rows of both their operands, and each reads
@@ -159,6 +180,14 @@ struct LinearBackward {
   Dropout input_dropout = {};
 };
 
+/// output = gelu(input); the same bits as LinearForward::activated.
+struct GeluForward {
+  std::int64_t rows = 0, columns = 0;
+  ConstView input;           ///< [rows, columns]
+  View output;               ///< [rows, columns] in input's dtype
+  float* largest = nullptr;  ///< of output
+};
+
 /// Causal attention of `batch` sequences; query head h reads key/value head h / (heads / kv_heads). Query i sees keys
 /// i - window + 1 to i (Beltagy et al. 2020), or all up to i without a window.
 struct AttentionShape {
@@ -188,11 +217,13 @@ struct AttentionForward {
   const std::int32_t* borders = nullptr;
 };
 
-/// The same for the next tokens of sequences whose earlier keys and values lie in a cache. Sequence b brings counts[b]
-/// tokens, 0 to shape.sequence; the first is at position positions[b, 0]. Their keys and values are put into the cache.
-/// Then the query at position p reads the cache's positions up to p that its window holds. Rows of `output` beyond
-/// counts[b] become 0. A sequence's slots are a ring: position p lies in slot p % limit. Keys are read in the order of
-/// their positions, so that the bits do not depend on the limit.
+/// The same for the next tokens of sequences whose earlier keys and values lie in a cache, which it extends. Sequence b
+/// brings counts[b] tokens, 0 to shape.sequence; the first is at position positions[b, 0]. Their keys and values are
+/// put into the cache. Then the query at position p reads the cache's positions up to p that its window holds. Rows of
+/// `output` beyond counts[b] become 0. A sequence's slots are a ring: position p lies in slot p % limit. Keys are read
+/// in the order of their positions, so that the bits do not depend on the limit. On CPUs a query's tile of 64 positions
+/// has the same bits as in AttentionForward where the call has the whole tile. On GPUs a query's bits do not depend on
+/// the other rows of the call.
 struct AttentionCached {
   AttentionShape shape;  ///< `sequence`: rows that each sequence has in this call
   /// Slots of each sequence in the cache: as many as all its positions or, with a window, at least window +
@@ -253,6 +284,14 @@ struct GluBackward {
   float *gate_largest = nullptr, *up_largest = nullptr, *output_largest = nullptr;  ///< of the two gradients, of output
 };
 
+/// output = input with the mask of `dropout`, which must be on.
+struct DropoutArguments {
+  std::int64_t rows = 0, columns = 0;
+  ConstView input;  ///< [rows, columns]
+  View output;      ///< [rows, columns]; may be the input's own memory
+  Dropout dropout;
+};
+
 /// A target that the loss leaves out.
 inline constexpr std::int32_t kUncounted = -1;
 
@@ -268,7 +307,8 @@ struct HeadShape {
 };
 
 /// Final norm, vocabulary matmul and cross-entropy in one, in chunks of tokens: [tokens, vocab] never exists as a
-/// whole. Per token: loss = log(sum_v exp(logit_v)) - logit_target, of logits as they are stored.
+/// whole. The loss alone, or all gradients too where it is for training. Per token: loss = log(sum_v exp(logit_v)) -
+/// logit_target, of logits as they are stored.
 struct HeadArguments {
   std::int64_t tokens = 0, width = 0, vocab = 0;
   std::int64_t table_rows = 0;  ///< see HeadShape
@@ -300,9 +340,44 @@ struct HeadArguments {
   }
 };
 
+/// to[i] = from[i] in another type (or the same: a copy). Cores also take e4m3, whose numbers `from` has then.
+struct Cast {
+  ConstView from;
+  View to;
+  std::int64_t elements = 0;
+};
+
+struct FillZero {
+  void* data = nullptr;
+  std::int64_t bytes = 0;
+};
+
+/// out[i] = a[i] + b[i] in fp32, rounded once; out may be a or b.
+struct Add {
+  ConstView a, b;
+  View out;
+  std::int64_t elements = 0;
+};
+
+/// Adds the sum of squares of x to *sum. Chunks of 64 elements are summed in double in one fixed order, and the chunks
+/// exactly, so that the result is the same for every split of x at multiples of 64. A chunk with NaN or infinity counts
+/// as non_finite.
+struct SquareSum {
+  ConstView x;
+  std::int64_t elements = 0;
+  ExactSum* sum = nullptr;
+};
+
 /// The weight of word i of 32 bits in a checksum, which is the sum of word * weight mod 2^64. Weights are odd, so that
 /// one flipped bit always changes the sum; they differ, so that words cannot change places. A sum has no order.
 constexpr std::uint64_t checksum_weight(std::int64_t i) { return 2 * static_cast<std::uint64_t>(i) + 1; }
+
+/// Adds the checksum of `words` words of 32 bits, numbered from `first` on, to *sum.
+struct ChecksumArguments {
+  const void* data = nullptr;
+  std::int64_t words = 0, first = 0;
+  std::uint64_t* sum = nullptr;
+};
 
 /// Elements [begin, end) of an updated range, with or without weight decay.
 struct DecayRun {
@@ -314,8 +389,17 @@ struct DecayRun {
   std::int64_t first = 0;    ///< by which states are rounded (kernels/state_rounding.hpp)
 };
 
-/// The arrays that an optimizer's update reads and writes. Each kernel says which states it expects.
+/// With states, g = gradient * clip_coefficient:
+///   adamw   AdamW with decoupled decay (Loshchilov & Hutter 2019), in PyTorch's order, with states m and v:
+///     p -= lr wd p;  m += (1 - beta1)(g - m);  v = beta2 v + (1 - beta2) g^2;  p -= lr/bc1 * m / (sqrt(v / bc2) + eps)
+///   muon    Muon's update from an orthogonal direction o, with one state m:
+///     m += (1 - momentum)(g - m);  p -= lr wd p;  p -= lr scale o
+enum class UpdateRule : std::uint8_t { adamw, muon };
+
+/// An optimizer's update. Every split of the range gives the same bits. When scalars->skip is set, it only makes the
+/// copy, if one is wanted.
 struct UpdateArguments {
+  UpdateRule rule = UpdateRule::adamw;
   std::int64_t elements = 0;
   float* master = nullptr;           ///< [elements], updated in place, as are the states
   std::span<void* const> states;     ///< [elements] each; host memory, read when submitted
@@ -350,9 +434,11 @@ struct DirectionArguments {
   const StepScalars* scalars = nullptr;
 };
 
-/// A nearly orthogonal matrix by Newton-Schulz iterations (Jordan et al. 2024, as torch.optim.Muon has them).
+/// A nearly orthogonal matrix, the same bits on any number of threads, by Newton-Schulz iterations (Jordan et al. 2024,
+/// as torch.optim.Muon has them).
 ///   X = input / max(|input|, 1e-7) in the Frobenius norm. Then, `steps` times, with G = X X^T:
 ///   X = a X + (b G + c G G) X.
+/// A CPU's iterations are in fp32, a GPU's multiply in bf16 with fp32 sums.
 /// Here a, b, c are 3.4445, -4.7750 and 2.0315. With more rows than columns it is X = a X + X (b G + c G G) with G =
 /// X^T X, which is the same for the transposed matrix.
 struct OrthogonalizeArguments {

@@ -68,7 +68,7 @@ struct ConstantTensor {
 /// The cost of one direction of a part per micro-batch.
 struct PartCost {
   std::int64_t scratch_bytes = 0;         ///< private workspace while it runs
-  std::int64_t flops = 0;                 ///< of its kernel calls (kernels/kernel_cost.hpp)
+  std::int64_t flops = 0;                 ///< of its kernel calls (kernels/kernel_call.hpp)
   std::vector<std::int64_t> places = {};  ///< in the workspace, of its pieces; the decoder numbers them
 };
 

@@ -9,7 +9,7 @@
 
 #include "tessera/base/dtype.hpp"
 #include "tessera/config/enums.hpp"
-#include "tessera/kernels/kernels.hpp"
+#include "tessera/kernels/arguments.hpp"
 
 namespace tessera {
 
@@ -28,7 +28,7 @@ constexpr DType dtype_of(StateKind kind, DType moments) { return kind == StateKi
 struct OptimizerRules {
   std::span<const StateKind> keeps;  ///< of each element: the master, then the states
   std::string_view kept = {};        ///< what it keeps besides masters, in words
-  void (Kernels::*update)(Stream& stream, const UpdateArguments& arguments) = nullptr;
+  UpdateRule update = UpdateRule::adamw;
   /// The optimizer that updates all other elements, where this one wants whole matrices.
   OptimizerName others = OptimizerName::adamw;
   bool wants_matrices = false;

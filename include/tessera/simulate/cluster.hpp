@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tessera/backend/device_kind.hpp"
-#include "tessera/kernels/observed_kernels.hpp"
+#include "tessera/kernels/kernel_call.hpp"
 
 namespace tessera {
 

@@ -125,33 +125,32 @@ void with_gate(GateActivation activation, bool measures, const F& f) {
 
 }  // namespace
 
-void CudaKernels::gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
-                       float* largest) {
-  with_float_type(input.dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_of_places(rows, columns), dim3(kPlaceThreads), 0,
-           largest != nullptr ? gelu_kernel<T, true> : gelu_kernel<T, false>, rows_of<T>(input), rows_of<T>(output),
-           rows, columns, is_aligned(input) && is_aligned(output), bits_of(largest));
+void CudaKernels::enqueue(cudaStream_t stream, const GeluForward& a) {
+  with_float_type(a.input.dtype, [&]<class T>() {
+    launch(stream, blocks_of_places(a.rows, a.columns), dim3(kPlaceThreads), 0,
+           a.largest != nullptr ? gelu_kernel<T, true> : gelu_kernel<T, false>, rows_of<T>(a.input),
+           rows_of<T>(a.output), a.rows, a.columns, is_aligned(a.input) && is_aligned(a.output), bits_of(a.largest));
   });
 }
 
-void CudaKernels::glu_forward(Stream& stream, const GluForward& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const GluForward& a) {
   const bool aligned = is_aligned(a.gate) && is_aligned(a.up) && is_aligned(a.output);
   with_float_type(a.gate.dtype, [&]<class T>() {
     with_gate(a.activation, a.largest != nullptr, [&]<GateActivation Activation, bool Measures>() {
-      launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0,
+      launch(stream, blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0,
              glu_forward_kernel<T, Activation, Measures>, rows_of<T>(a.gate), rows_of<T>(a.up), rows_of<T>(a.output),
              a.tokens, a.width, aligned, bits_of(a.largest));
     });
   });
 }
 
-void CudaKernels::glu_backward(Stream& stream, const GluBackward& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const GluBackward& a) {
   const bool aligned = is_aligned(a.gate) && is_aligned(a.up) && is_aligned(a.output_gradient) &&
                        is_aligned(a.gate_gradient) && is_aligned(a.up_gradient) && is_aligned(a.output);
   with_float_type(a.gate.dtype, [&]<class T>() {
     const bool measures = a.gate_largest != nullptr || a.up_largest != nullptr || a.output_largest != nullptr;
     with_gate(a.activation, measures, [&]<GateActivation Activation, bool Measures>() {
-      launch(cuda_stream(stream), blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0,
+      launch(stream, blocks_of_places(a.tokens, a.width), dim3(kPlaceThreads), 0,
              glu_backward_kernel<T, Activation, Measures>, rows_of<T>(a.gate), rows_of<T>(a.up),
              rows_of<T>(a.output_gradient), rows_of<T>(a.gate_gradient), rows_of<T>(a.up_gradient),
              rows_of<T>(a.output), a.tokens, a.width, aligned, bits_of(a.gate_largest), bits_of(a.up_largest),
@@ -160,24 +159,23 @@ void CudaKernels::glu_backward(Stream& stream, const GluBackward& a) {
   });
 }
 
-void CudaKernels::dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
-                          const Dropout& dropout) {
-  const bool aligned = is_aligned(input) && is_aligned(output);
-  with_float_type(input.dtype, [&]<class From>() {
-    with_float_type(output.dtype, [&]<class To>() {
-      launch(cuda_stream(stream), blocks_of_places(rows, columns), dim3(kPlaceThreads), 0, dropout_kernel<From, To>,
-             rows_of<From>(input), rows_of<To>(output), rows, columns, DropoutSource(dropout), aligned);
+void CudaKernels::enqueue(cudaStream_t stream, const DropoutArguments& a) {
+  const bool aligned = is_aligned(a.input) && is_aligned(a.output);
+  with_float_type(a.input.dtype, [&]<class From>() {
+    with_float_type(a.output.dtype, [&]<class To>() {
+      launch(stream, blocks_of_places(a.rows, a.columns), dim3(kPlaceThreads), 0, dropout_kernel<From, To>,
+             rows_of<From>(a.input), rows_of<To>(a.output), a.rows, a.columns, DropoutSource(a.dropout), aligned);
     });
   });
 }
 
-void CudaKernels::rotary(Stream& stream, const RotaryArguments& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const RotaryArguments& a) {
   const std::int64_t rows = a.batch * a.sequence, half = a.head_width / 2;
   const bool whole_packs = is_aligned(a.input) && is_aligned(a.output) && is_aligned(a.table) && half % kPack == 0;
   with_float_type(a.input.dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_of_places(rows, a.heads * round_up(half, kPack)), dim3(kPlaceThreads), 0,
-           rotary_kernel<T>, rows_of<T>(a.input), rows_of<T>(a.output), a.table, a.positions, rows, a.heads, half,
-           a.sequence, a.inverse ? -1.0f : 1.0f, whole_packs);
+    launch(stream, blocks_of_places(rows, a.heads * round_up(half, kPack)), dim3(kPlaceThreads), 0, rotary_kernel<T>,
+           rows_of<T>(a.input), rows_of<T>(a.output), a.table, a.positions, rows, a.heads, half, a.sequence,
+           a.inverse ? -1.0f : 1.0f, whole_packs);
   });
 }
 

@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void CudaKernels::adamw(Stream& stream, const UpdateArguments& a) {
+void CudaKernels::adamw(cudaStream_t stream, const UpdateArguments& a) {
   const Constants constants{a.weight_decay, static_cast<float>(1.0 - a.beta1), static_cast<float>(a.beta2),
                             static_cast<float>(1.0 - a.beta2), static_cast<float>(a.epsilon)};
   const bool aligned = is_aligned(a.master) && is_aligned(a.states[0]) && is_aligned(a.states[1]) &&
@@ -151,9 +151,9 @@ void CudaKernels::adamw(Stream& stream, const UpdateArguments& a) {
         with_state_type(a.states_dtype, [&]<class S>() {
           const State<S> state{a.master, static_cast<S*>(a.states[0]), static_cast<S*>(a.states[1])};
           const auto kernel = a.sums != nullptr ? adamw_kernel<T, Copy, S, true> : adamw_kernel<T, Copy, S, false>;
-          launch(cuda_stream(stream), blocks_for(blocks, 1), dim3(kThreads), 0, kernel, state,
-                 static_cast<const T*>(a.gradient), static_cast<Copy*>(a.copy), runs, constants, a.scalars, aligned,
-                 a.first, reinterpret_cast<Checksum*>(a.sums));
+          launch(stream, blocks_for(blocks, 1), dim3(kThreads), 0, kernel, state, static_cast<const T*>(a.gradient),
+                 static_cast<Copy*>(a.copy), runs, constants, a.scalars, aligned, a.first,
+                 reinterpret_cast<Checksum*>(a.sums));
         });
       });
     });

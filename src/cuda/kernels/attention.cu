@@ -39,22 +39,22 @@ bool by_tensor_cores(const AttentionShape& shape, DType dtype) {
 
 }  // namespace
 
-void CudaKernels::attention_forward(Stream& stream, const AttentionForward& a) {
-  if (attention_.run(cuda_stream(stream), a)) return;
+void CudaKernels::enqueue(cudaStream_t stream, const AttentionForward& a) {
+  if (attention_.run(stream, a)) return;
   if (by_tensor_cores(a.shape, a.query.dtype)) {
-    attention_forward_by_tensor_cores(cuda_stream(stream), a);
+    attention_forward_by_tensor_cores(stream, a);
   } else {
-    attention_forward_plain(cuda_stream(stream), a);
+    attention_forward_plain(stream, a);
   }
 }
 
-void CudaKernels::attention_cached(Stream& stream, const AttentionCached& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const AttentionCached& a) {
   TESSERA_ASSERT(a.shape.head_width <= kWidestHead, "heads of {}", a.shape.head_width);
-  attention_over_cache(cuda_stream(stream), a);
+  attention_over_cache(stream, a);
 }
 
-void CudaKernels::attention_backward(Stream& stream, const AttentionBackward& a) {
-  if (attention_.run(cuda_stream(stream), a)) return;
+void CudaKernels::enqueue(cudaStream_t stream, const AttentionBackward& a) {
+  if (attention_.run(stream, a)) return;
   const AttentionShape& s = a.shape;
   ScratchLayout scratch(a.scratch, scratch_bytes_of<CudaAttentionBackwardLayout>(s));
   const CudaAttentionBackwardLayout layout(scratch, s);
@@ -66,14 +66,14 @@ void CudaKernels::attention_backward(Stream& stream, const AttentionBackward& a)
   const bool aligned =
       is_aligned(a.output) && is_aligned(a.output_gradient) && s.head_width * size_of(a.output.dtype) % 16 == 0;
   with_float_type(a.output.dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_for(units << log_lanes, kThreads), dim3(kThreads), 0, delta_kernel<T>,
-           rows_of<T>(a.output), rows_of<T>(a.output_gradient), layout.delta, static_cast<std::uint32_t>(units),
-           s.sequence, static_cast<std::uint32_t>(s.heads), s.head_width, log_lanes, aligned);
+    launch(stream, blocks_for(units << log_lanes, kThreads), dim3(kThreads), 0, delta_kernel<T>, rows_of<T>(a.output),
+           rows_of<T>(a.output_gradient), layout.delta, static_cast<std::uint32_t>(units), s.sequence,
+           static_cast<std::uint32_t>(s.heads), s.head_width, log_lanes, aligned);
   });
   if (by_tensor_cores(s, a.query.dtype)) {
-    attention_backward_by_tensor_cores(cuda_stream(stream), a, layout.delta);
+    attention_backward_by_tensor_cores(stream, a, layout.delta);
   } else {
-    attention_backward_plain(cuda_stream(stream), a, layout.delta);
+    attention_backward_plain(stream, a, layout.delta);
   }
 }
 

@@ -24,11 +24,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void CudaKernels::checksum(Stream& stream, const void* data, std::int64_t words, std::int64_t first,
-                           std::uint64_t* sum) {
-  if (words == 0) return;
-  launch(cuda_stream(stream), blocks_for(words, kThreads * kWordsOfThread), dim3(kThreads), 0, checksum_kernel,
-         static_cast<const std::uint32_t*>(data), words, first, reinterpret_cast<Checksum*>(sum));
+void CudaKernels::enqueue(cudaStream_t stream, const ChecksumArguments& a) {
+  if (a.words == 0) return;
+  launch(stream, blocks_for(a.words, kThreads * kWordsOfThread), dim3(kThreads), 0, checksum_kernel,
+         static_cast<const std::uint32_t*>(a.data), a.words, a.first, reinterpret_cast<Checksum*>(a.sum));
 }
 
 }  // namespace tessera

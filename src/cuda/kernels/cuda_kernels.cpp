@@ -2,6 +2,7 @@
 
 #include "tessera/base/refuse.hpp"
 #include "tessera/cuda/check.hpp"
+#include "tessera/cuda/launch.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
 #include "tessera/kernels/needs.hpp"
 
@@ -31,6 +32,14 @@ CudaKernels::CudaKernels(void* workspace, const Limits& limits, const CudaKernel
       fuses_gelu_(!settings.deterministic),
       attention_(settings, workspace_, limits.workspace_floats * static_cast<std::int64_t>(sizeof(float))) {
   if (settings.fp8) require_fp8();
+}
+
+void CudaKernels::run(Stream& stream, const KernelArguments& call) {
+  std::visit([&](const auto& a) { enqueue(cuda_stream(stream), a); }, call);
+}
+
+void CudaKernels::enqueue(cudaStream_t stream, const UpdateArguments& a) {
+  a.rule == UpdateRule::adamw ? adamw(stream, a) : muon(stream, a);
 }
 
 std::string CudaKernels::description() const {

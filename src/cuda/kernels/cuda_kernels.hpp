@@ -1,5 +1,6 @@
 #pragma once
-// The GPU's kernels. Methods launch on the stream and return; they are defined in one file per subject.
+// The GPU's kernels. The overloads of enqueue() launch on the stream and return; they are defined in one file per
+// subject.
 
 #include <string>
 
@@ -28,44 +29,42 @@ class CudaKernels final : public Kernels {
   /// `workspace`: limits.workspace_bytes() of device memory.
   CudaKernels(void* workspace, const Limits& limits, const CudaKernelSettings& settings = {});
 
-  void embedding_forward(Stream& stream, const EmbeddingForward& a) override;
-  void embedding_backward(Stream& stream, const EmbeddingBackward& a) override;
-  void norm_forward(Stream& stream, const NormForward& a) override;
-  void norm_backward(Stream& stream, const NormBackward& a) override;
-  void to_fp8(Stream& stream, const Fp8Arguments& a) override;
-  void largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
-                         std::int64_t* largest) override;
-  void to_codes(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
-                const std::int64_t* largest, void* codes) override;
-  void linear_forward(Stream& stream, const LinearForward& a) override;
-  void linear_backward(Stream& stream, const LinearBackward& a) override;
-  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
-            float* largest) override;
-  void attention_forward(Stream& stream, const AttentionForward& a) override;
-  void attention_backward(Stream& stream, const AttentionBackward& a) override;
-  void attention_cached(Stream& stream, const AttentionCached& a) override;
-  void rotary(Stream& stream, const RotaryArguments& a) override;
-  void glu_forward(Stream& stream, const GluForward& a) override;
-  void glu_backward(Stream& stream, const GluBackward& a) override;
-  void head(Stream& stream, const HeadArguments& a) override;
-  void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
-               const Dropout& dropout) override;
-  void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) override;
-  void fill_zero(Stream& stream, void* data, std::int64_t bytes) override;
-  void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
-           std::int64_t n) override;
-  void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override;
-  void checksum(Stream& stream, const void* data, std::int64_t words, std::int64_t first, std::uint64_t* sum) override;
-  void adamw(Stream& stream, const UpdateArguments& a) override;
-  void muon_direction(Stream& stream, const DirectionArguments& a) override;
-  void muon(Stream& stream, const UpdateArguments& a) override;
-  void orthogonalize(Stream& stream, const OrthogonalizeArguments& a) override;
-  void accumulate_loss(Stream& stream, const AccountArguments& a) override;
-  void clip(Stream& stream, const ClipArguments& a) override;
+  void run(Stream& stream, const KernelArguments& call) override;
   std::string description() const override;
 
  private:
   friend class CudaHead;
+
+  void enqueue(cudaStream_t stream, const EmbeddingForward& a);
+  void enqueue(cudaStream_t stream, const EmbeddingBackward& a);
+  void enqueue(cudaStream_t stream, const NormForward& a);
+  void enqueue(cudaStream_t stream, const NormBackward& a);
+  void enqueue(cudaStream_t stream, const Fp8Arguments& a);
+  void enqueue(cudaStream_t stream, const LargestMagnitude& a);
+  void enqueue(cudaStream_t stream, const ToCodes& a);
+  void enqueue(cudaStream_t stream, const LinearForward& a);
+  void enqueue(cudaStream_t stream, const LinearBackward& a);
+  void enqueue(cudaStream_t stream, const GeluForward& a);
+  void enqueue(cudaStream_t stream, const AttentionForward& a);
+  void enqueue(cudaStream_t stream, const AttentionBackward& a);
+  void enqueue(cudaStream_t stream, const AttentionCached& a);
+  void enqueue(cudaStream_t stream, const RotaryArguments& a);
+  void enqueue(cudaStream_t stream, const GluForward& a);
+  void enqueue(cudaStream_t stream, const GluBackward& a);
+  void enqueue(cudaStream_t stream, const HeadArguments& a);
+  void enqueue(cudaStream_t stream, const DropoutArguments& a);
+  void enqueue(cudaStream_t stream, const Cast& a);
+  void enqueue(cudaStream_t stream, const FillZero& a);
+  void enqueue(cudaStream_t stream, const Add& a);
+  void enqueue(cudaStream_t stream, const SquareSum& a);
+  void enqueue(cudaStream_t stream, const ChecksumArguments& a);
+  void enqueue(cudaStream_t stream, const UpdateArguments& a);
+  void enqueue(cudaStream_t stream, const DirectionArguments& a);
+  void enqueue(cudaStream_t stream, const OrthogonalizeArguments& a);
+  void enqueue(cudaStream_t stream, const AccountArguments& a);
+  void enqueue(cudaStream_t stream, const ClipArguments& a);
+  void adamw(cudaStream_t stream, const UpdateArguments& a);
+  void muon(cudaStream_t stream, const UpdateArguments& a);
 
   /// Computes p (whose c, d and epilogue are not used) into `workspace_`, rows by rows, and calls finish(FinishRows).
   template <class Finish>

@@ -109,48 +109,49 @@ __global__ void __launch_bounds__(kSquareWarps * 32)
 
 }  // namespace
 
-void CudaKernels::cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) {
-  if (n == 0) return;
-  if (src_dtype == dst_dtype) {
-    TESSERA_CHECK_CUDA(cudaMemcpyAsync(dst, src, static_cast<std::size_t>(n * size_of(src_dtype)),
-                                       cudaMemcpyDeviceToDevice, cuda_stream(stream)));
+void CudaKernels::enqueue(cudaStream_t stream, const Cast& a) {
+  if (a.elements == 0) return;
+  if (a.from.dtype == a.to.dtype) {
+    TESSERA_CHECK_CUDA(cudaMemcpyAsync(a.to.data, a.from.data,
+                                       static_cast<std::size_t>(a.elements * size_of(a.from.dtype)),
+                                       cudaMemcpyDeviceToDevice, stream));
     return;
   }
-  const bool aligned = is_aligned(src) && is_aligned(dst);
-  with_float_type(src_dtype, [&]<class From>() {
-    with_float_type(dst_dtype, [&]<class To>() {
-      launch(cuda_stream(stream), blocks_for(n, kThreads * kPack), dim3(kThreads), 0, cast_kernel<From, To>,
-             static_cast<const From*>(src), static_cast<To*>(dst), n, aligned);
+  const bool aligned = is_aligned(a.from.data) && is_aligned(a.to.data);
+  with_float_type(a.from.dtype, [&]<class From>() {
+    with_float_type(a.to.dtype, [&]<class To>() {
+      launch(stream, blocks_for(a.elements, kThreads * kPack), dim3(kThreads), 0, cast_kernel<From, To>,
+             static_cast<const From*>(a.from.data), static_cast<To*>(a.to.data), a.elements, aligned);
     });
   });
 }
 
-void CudaKernels::fill_zero(Stream& stream, void* data, std::int64_t bytes) {
-  if (bytes == 0) return;
-  TESSERA_CHECK_CUDA(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), cuda_stream(stream)));
+void CudaKernels::enqueue(cudaStream_t stream, const FillZero& a) {
+  if (a.bytes == 0) return;
+  TESSERA_CHECK_CUDA(cudaMemsetAsync(a.data, 0, static_cast<std::size_t>(a.bytes), stream));
 }
 
-void CudaKernels::add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out,
-                      DType out_dtype, std::int64_t n) {
-  const bool aligned = is_aligned(a) && is_aligned(b) && is_aligned(out);
-  with_float_type(a_dtype, [&]<class A>() {
-    with_float_type(b_dtype, [&]<class B>() {
-      with_float_type(out_dtype, [&]<class Out>() {
-        launch(cuda_stream(stream), blocks_for(n, kThreads * kPack), dim3(kThreads), 0, add_kernel<A, B, Out>,
-               static_cast<const A*>(a), static_cast<const B*>(b), static_cast<Out*>(out), n, aligned);
+void CudaKernels::enqueue(cudaStream_t stream, const Add& sum) {
+  const bool aligned = is_aligned(sum.a.data) && is_aligned(sum.b.data) && is_aligned(sum.out.data);
+  with_float_type(sum.a.dtype, [&]<class A>() {
+    with_float_type(sum.b.dtype, [&]<class B>() {
+      with_float_type(sum.out.dtype, [&]<class Out>() {
+        launch(stream, blocks_for(sum.elements, kThreads * kPack), dim3(kThreads), 0, add_kernel<A, B, Out>,
+               static_cast<const A*>(sum.a.data), static_cast<const B*>(sum.b.data), static_cast<Out*>(sum.out.data),
+               sum.elements, aligned);
       });
     });
   });
 }
 
-void CudaKernels::square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) {
+void CudaKernels::enqueue(cudaStream_t stream, const SquareSum& a) {
   static_assert(sizeof(ExactSum) == kSums * sizeof(unsigned long long));
   constexpr std::int64_t kMostBlocks = 1024;  // each adds its bins to the result once
-  with_float_type(dtype, [&]<class T>() {
-    dim3 grid = blocks_for(n, kSquareWarps * 32 * 64);
+  with_float_type(a.x.dtype, [&]<class T>() {
+    dim3 grid = blocks_for(a.elements, kSquareWarps * 32 * 64);
     grid.x = std::min<unsigned>(grid.x, kMostBlocks);
-    launch(cuda_stream(stream), grid, dim3(kSquareWarps * 32), 0, square_sum_kernel<T>, static_cast<const T*>(x), n,
-           reinterpret_cast<unsigned long long*>(sum), is_aligned(x));
+    launch(stream, grid, dim3(kSquareWarps * 32), 0, square_sum_kernel<T>, static_cast<const T*>(a.x.data), a.elements,
+           reinterpret_cast<unsigned long long*>(a.sum), is_aligned(a.x.data));
   });
 }
 

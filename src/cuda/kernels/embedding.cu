@@ -163,21 +163,20 @@ __global__ void __launch_bounds__(kPlaceThreads)
 
 }  // namespace
 
-void CudaKernels::embedding_forward(Stream& stream, const EmbeddingForward& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const EmbeddingForward& a) {
   const std::int64_t rows = a.batch * a.sequence;
   with_float_type(a.output.dtype, [&]<class T>() {
     const bool aligned = is_aligned(a.token_table) && is_aligned(a.position_table) && is_aligned(a.output);
-    launch(cuda_stream(stream), blocks_of_places(rows, a.width), dim3(kPlaceThreads), 0, embedding_forward_kernel<T>,
-           a.tokens, a.positions, rows_of<T>(a.token_table), rows_of<T>(a.position_table), rows_of<T>(a.output), rows,
-           a.sequence, a.width, a.vocab, a.scale, DropoutSource(a.dropout), aligned);
+    launch(stream, blocks_of_places(rows, a.width), dim3(kPlaceThreads), 0, embedding_forward_kernel<T>, a.tokens,
+           a.positions, rows_of<T>(a.token_table), rows_of<T>(a.position_table), rows_of<T>(a.output), rows, a.sequence,
+           a.width, a.vocab, a.scale, DropoutSource(a.dropout), aligned);
   });
 }
 
-void CudaKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const EmbeddingBackward& a) {
   const std::int64_t tokens = a.batch * a.sequence;
   ScratchLayout scratch(a.scratch, gpu_kernel_needs().embedding_backward(tokens));
   const CudaEmbeddingBackwardLayout layout(scratch, tokens);
-  const cudaStream_t s = cuda_stream(stream);
   with_float_type(a.output_gradient.dtype, [&]<class T>() {
     TokenRows<T> rows{nullptr,
                       rows_of<T>(a.output_gradient),
@@ -190,11 +189,11 @@ void CudaKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a)
     const auto sum_rows_of = [&](const std::int32_t* numbers, std::int64_t table_rows, const GradientView& sum,
                                  float scale) {
       const View& gradient = sum.view;
-      rows.keys = sort_tokens(s, numbers, tokens, layout.keys, layout.merged);
+      rows.keys = sort_tokens(stream, numbers, tokens, layout.keys, layout.merged);
       rows.vocab = table_rows, rows.scale = scale;
-      if (!sum.adds) fill_zero(stream, gradient.data, table_rows * a.width * size_of(gradient.dtype));
+      if (!sum.adds) enqueue(stream, FillZero{gradient.data, table_rows * a.width * size_of(gradient.dtype)});
       with_float_type(gradient.dtype, [&]<class G>() {
-        launch(s, blocks_for(tokens, kLanes, ceil_div(a.width, kLanes * kPack)), dim3(kLanes, kWarps), 0,
+        launch(stream, blocks_for(tokens, kLanes, ceil_div(a.width, kLanes * kPack)), dim3(kLanes, kWarps), 0,
                token_gradient_kernel<T, G>, rows, rows_of<G>(gradient), sum.adds, is_aligned(gradient));
       });
     };
@@ -204,8 +203,8 @@ void CudaKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a)
     } else if (a.position_gradient) {
       const View& gradient = a.position_gradient.view;
       with_float_type(gradient.dtype, [&]<class G>() {
-        launch(s, blocks_of_places(a.context, a.width), dim3(kPlaceThreads), 0, position_gradient_kernel<T, G>, rows,
-               a.sequence, a.context, rows_of<G>(gradient), a.position_gradient.adds, is_aligned(gradient));
+        launch(stream, blocks_of_places(a.context, a.width), dim3(kPlaceThreads), 0, position_gradient_kernel<T, G>,
+               rows, a.sequence, a.context, rows_of<G>(gradient), a.position_gradient.adds, is_aligned(gradient));
       });
     }
   });

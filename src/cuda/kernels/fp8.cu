@@ -221,24 +221,22 @@ void convert_to_fp8(cudaStream_t stream, const Fp8Arguments& a, const unsigned* 
 
 }  // namespace
 
-void CudaKernels::to_codes(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
-                           const std::int64_t* largest, void* codes) {
-  with_float_type(dtype, [&]<class T>() {
-    launch(cuda_stream(stream), blocks_for(ceil_div(n, kPack), kThreads), dim3(kThreads), 0, to_codes_kernel<T>,
-           static_cast<const T*>(x), n, rounded_to, reinterpret_cast<const unsigned*>(largest),
-           static_cast<std::uint8_t*>(codes));
+void CudaKernels::enqueue(cudaStream_t stream, const ToCodes& a) {
+  with_float_type(a.x.dtype, [&]<class T>() {
+    launch(stream, blocks_for(ceil_div(a.elements, kPack), kThreads), dim3(kThreads), 0, to_codes_kernel<T>,
+           static_cast<const T*>(a.x.data), a.elements, a.rounded_to, reinterpret_cast<const unsigned*>(a.largest),
+           static_cast<std::uint8_t*>(a.codes));
   });
 }
 
-void CudaKernels::largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
-                                    std::int64_t* largest) {
-  TESSERA_ASSERT(n < (std::int64_t{1} << 34), "a weight of {} elements in fp8", n);
+void CudaKernels::enqueue(cudaStream_t stream, const LargestMagnitude& a) {
+  TESSERA_ASSERT(a.elements < (std::int64_t{1} << 34), "a weight of {} elements in fp8", a.elements);
   // The lower half of an integer, in whose order magnitudes are.
-  find_largest(cuda_stream(stream), {x, dtype, n}, 1, n, rounded_to, reinterpret_cast<unsigned*>(largest));
+  find_largest(stream, {a.x.data, a.x.dtype, a.elements}, 1, a.elements, a.rounded_to,
+               reinterpret_cast<unsigned*>(a.largest));
 }
 
-void CudaKernels::to_fp8(Stream& stream, const Fp8Arguments& a) {
-  cudaStream_t s = cuda_stream(stream);
+void CudaKernels::enqueue(cudaStream_t stream, const Fp8Arguments& a) {
   TESSERA_ASSERT(is_aligned(a.factor) && is_aligned(a.output) && is_aligned(a.turned),
                  "fp8 copies of [{}, {}] at unaligned places", a.rows, a.columns);
   const std::int64_t packs = checked_multiply(a.rows, ceil_div(a.columns, kPack));
@@ -247,13 +245,13 @@ void CudaKernels::to_fp8(Stream& stream, const Fp8Arguments& a) {
   if (largest == nullptr) {
     auto* const found = reinterpret_cast<unsigned*>(a.factor + 1);
     largest = found;
-    fill_zero(stream, found, sizeof *found);
-    find_largest(s, a.input, a.rows, a.columns, a.input.dtype, found);
+    enqueue(stream, FillZero{found, sizeof *found});
+    find_largest(stream, a.input, a.rows, a.columns, a.input.dtype, found);
   }
   if (a.type == Fp8::e4m3)
-    convert_to_fp8<Fp8::e4m3>(s, a, largest);
+    convert_to_fp8<Fp8::e4m3>(stream, a, largest);
   else
-    convert_to_fp8<Fp8::e5m2>(s, a, largest);
+    convert_to_fp8<Fp8::e5m2>(stream, a, largest);
 }
 
 }  // namespace tessera

@@ -13,16 +13,15 @@ namespace tessera {
 /// One call of the head.
 class CudaHead {
  public:
-  CudaHead(CudaKernels& kernels, Stream& stream, const HeadArguments& a)
+  CudaHead(CudaKernels& kernels, cudaStream_t stream, const HeadArguments& a)
       : kernels_(kernels),
         stream_(stream),
-        cuda_stream_(cuda_stream(stream)),
         a_(a),
         scratch_(a.scratch, scratch_bytes_of<CudaHeadLayout>(a.shape(), kernels.limits_.head_bytes)),
         layout_(scratch_, a.shape(), kernels.limits_.head_bytes) {}
 
   void run() {
-    kernels_.norm_forward(stream_, final_norm(a_, layout_));
+    kernels_.enqueue(stream_, final_norm(a_, layout_));
     for (std::int64_t chunk = 0; chunk < layout_.chunks.count(); ++chunk) {
       const Tile tokens = layout_.chunks[chunk];
       make_logits(tokens);
@@ -31,10 +30,10 @@ class CudaHead {
       make_input_gradient(tokens);
       if (a_.table_gradient) make_table_gradient(tokens, chunk == 0, chunk == layout_.chunks.count() - 1);
     }
-    sum_losses(cuda_stream_, layout_.token_loss, 1, a_.tokens, a_.loss, a_.token_losses);
+    sum_losses(stream_, layout_.token_loss, 1, a_.tokens, a_.loss, a_.token_losses);
     if (a_.sample_losses != nullptr)
-      sum_losses(cuda_stream_, layout_.token_loss, a_.samples, a_.tokens / a_.samples, a_.sample_losses, nullptr);
-    if (a_.training()) kernels_.norm_backward(stream_, final_norm_backward(a_, layout_));
+      sum_losses(stream_, layout_.token_loss, a_.samples, a_.tokens / a_.samples, a_.sample_losses, nullptr);
+    if (a_.training()) kernels_.enqueue(stream_, final_norm_backward(a_, layout_));
   }
 
  private:
@@ -44,7 +43,7 @@ class CudaHead {
     p.a = {normalized(tokens), false};
     p.b = {a_.table, true};
     p.d = {layout_.logits, a_.logits, layout_.logits_stride};
-    kernels_.matmuls_.require(cuda_stream_, p);
+    kernels_.matmuls_.require(stream_, p);
   }
 
   void softmax(const Tile& tokens) {
@@ -55,7 +54,7 @@ class CudaHead {
     c.token_loss = layout_.token_loss + tokens.begin;
     c.gradient = layout_.logit_gradient;
     c.scalars = a_.training() ? a_.scalars : nullptr;
-    cross_entropy(cuda_stream_, c);
+    cross_entropy(stream_, c);
   }
 
   /// Computes d normalised = d logits table.
@@ -65,7 +64,7 @@ class CudaHead {
     p.a = {logit_gradient(), false};
     p.b = {a_.table, false};
     p.d = View{layout_.normalized_gradient, a_.input.dtype, a_.width}.rows_from(tokens.begin);
-    kernels_.matmuls_.require(cuda_stream_, p);
+    kernels_.matmuls_.require(stream_, p);
   }
 
   /// Computes d table = (d logits)^T normalised: summed over chunks in fp32, in the gradient itself where it is fp32.
@@ -76,8 +75,8 @@ class CudaHead {
     p.m = a_.table_rows, p.n = a_.width, p.k = tokens.size();
     p.a = {logit_gradient(), true};
     p.b = {normalized(tokens), false};
-    kernels_.store_gradient_matmul(cuda_stream_, p, {sum, !first_chunk || (!separate && a_.table_gradient.adds)});
-    if (separate && last_chunk) finish_gradient(cuda_stream_, {sum, 0, a_.table_rows, a_.width}, a_.table_gradient);
+    kernels_.store_gradient_matmul(stream_, p, {sum, !first_chunk || (!separate && a_.table_gradient.adds)});
+    if (separate && last_chunk) finish_gradient(stream_, {sum, 0, a_.table_rows, a_.width}, a_.table_gradient);
   }
 
   ConstView normalized(const Tile& tokens) const {
@@ -87,13 +86,12 @@ class CudaHead {
   ConstView logit_gradient() const { return {layout_.logit_gradient, a_.input.dtype, layout_.logits_stride}; }
 
   CudaKernels& kernels_;
-  Stream& stream_;
-  cudaStream_t cuda_stream_;
+  cudaStream_t stream_;
   const HeadArguments& a_;
   ScratchLayout scratch_;
   CudaHeadLayout layout_;
 };
 
-void CudaKernels::head(Stream& stream, const HeadArguments& a) { CudaHead(*this, stream, a).run(); }
+void CudaKernels::enqueue(cudaStream_t stream, const HeadArguments& a) { CudaHead(*this, stream, a).run(); }
 
 }  // namespace tessera

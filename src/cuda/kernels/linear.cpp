@@ -47,8 +47,7 @@ void CudaKernels::matmul_by_pieces(cudaStream_t stream, Matmul p, Finish finish)
   }
 }
 
-void CudaKernels::linear_forward(Stream& stream, const LinearForward& a) {
-  cudaStream_t s = cuda_stream(stream);
+void CudaKernels::enqueue(cudaStream_t stream, const LinearForward& a) {
   const View target = a.output ? a.output : a.activated;
   Matmul p;
   p.m = a.tokens, p.n = a.out, p.k = a.in;
@@ -66,15 +65,15 @@ void CudaKernels::linear_forward(Stream& stream, const LinearForward& a) {
       !a.dropout.on()) {
     Matmul fused = p;
     fused.epilogue = MatmulEpilogue::bias_gelu, fused.d = a.activated, fused.before_gelu = a.output;
-    if (matmuls_.run(s, fused)) return;
+    if (matmuls_.run(stream, fused)) return;
   }
-  if (a.dropout.on() || !matmuls_.run(s, p)) {
-    matmul_by_pieces(s, p, [&](const FinishRows& rows) {
-      finish_linear(s, rows, a.bias, rows_from(a.residual, rows.first_row), target.rows_from(rows.first_row),
+  if (a.dropout.on() || !matmuls_.run(stream, p)) {
+    matmul_by_pieces(stream, p, [&](const FinishRows& rows) {
+      finish_linear(stream, rows, a.bias, rows_from(a.residual, rows.first_row), target.rows_from(rows.first_row),
                     a.dropout);
     });
   }
-  if (a.activated) gelu(stream, target, a.activated, a.tokens, a.out, a.largest);
+  if (a.activated) enqueue(stream, GeluForward{a.tokens, a.out, target, a.activated, a.largest});
 }
 
 void CudaKernels::store_gradient_matmul(cudaStream_t stream, Matmul p, const GradientView& gradient) {
@@ -86,8 +85,7 @@ void CudaKernels::store_gradient_matmul(cudaStream_t stream, Matmul p, const Gra
   });
 }
 
-void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
-  cudaStream_t s = cuda_stream(stream);
+void CudaKernels::enqueue(cudaStream_t stream, const LinearBackward& a) {
   const bool in_out = a.layout == WeightLayout::in_out;
   if (a.input_gradient) {
     Matmul p;
@@ -101,9 +99,9 @@ void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
     p.d = a.input_gradient, p.scale = a.scale;
     if (a.before_gelu) p.epilogue = MatmulEpilogue::gelu_backward, p.operand = a.before_gelu;
     p.c = a.input_adds ? a.input_gradient : ConstView{};
-    if (a.input_dropout.on() || !matmuls_.run(s, p)) {
-      matmul_by_pieces(s, p, [&](const FinishRows& rows) {
-        finish_input_gradient(s, rows, rows_from(a.before_gelu, rows.first_row),
+    if (a.input_dropout.on() || !matmuls_.run(stream, p)) {
+      matmul_by_pieces(stream, p, [&](const FinishRows& rows) {
+        finish_input_gradient(stream, rows, rows_from(a.before_gelu, rows.first_row),
                               {a.input_gradient.rows_from(rows.first_row), a.input_adds}, a.input_dropout);
       });
     }
@@ -118,12 +116,12 @@ void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
       multiply_fp8(p, left.turned, left.factor, right.turned, right.factor);
     }
     p.scale = a.scale;
-    store_gradient_matmul(s, p, a.weight_gradient);
+    store_gradient_matmul(stream, p, a.weight_gradient);
   }
   if (a.bias_gradient && a.output_gradient_sums) {
-    sum_columns(s, a.output_gradient_sums.rows, a.out, {a.output_gradient_sums.data, a.bias_gradient});
+    sum_columns(stream, a.output_gradient_sums.rows, a.out, {a.output_gradient_sums.data, a.bias_gradient});
   } else if (a.bias_gradient) {
-    sum_rows(s, a.output_gradient, a.tokens, a.out, a.bias_gradient, workspace_, limits_.workspace_floats);
+    sum_rows(stream, a.output_gradient, a.tokens, a.out, a.bias_gradient, workspace_, limits_.workspace_floats);
   }
 }
 

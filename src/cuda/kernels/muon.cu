@@ -87,19 +87,19 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void CudaKernels::muon_direction(Stream& stream, const DirectionArguments& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const DirectionArguments& a) {
   if (a.elements == 0) return;
   const bool aligned = is_aligned(a.state) && is_aligned(a.gradient) && is_aligned(a.output);
   with_float_type(a.gradient_dtype, [&]<class T>() {
     with_state_type(a.state_dtype, [&]<class S>() {
-      launch(cuda_stream(stream), blocks_for(a.elements, kThreads * kPack), dim3(kThreads), 0, direction_kernel<T, S>,
+      launch(stream, blocks_for(a.elements, kThreads * kPack), dim3(kThreads), 0, direction_kernel<T, S>,
              static_cast<const S*>(a.state), static_cast<const T*>(a.gradient), a.output, a.elements,
              static_cast<float>(a.momentum), static_cast<float>(1.0 - a.momentum), a.scalars, aligned);
     });
   });
 }
 
-void CudaKernels::muon(Stream& stream, const UpdateArguments& a) {
+void CudaKernels::muon(cudaStream_t stream, const UpdateArguments& a) {
   for (DecayRun run : a.runs) {
     run.end = std::min(run.end, a.elements);
     if (run.begin >= run.end) continue;
@@ -113,10 +113,9 @@ void CudaKernels::muon(Stream& stream, const UpdateArguments& a) {
           const bool aligned = is_aligned(a.master + at) && is_aligned(state + at) && is_aligned(gradient + at) &&
                                is_aligned(a.direction + at) && (copy == nullptr || is_aligned(copy + at));
           const auto kernel = a.sums != nullptr ? muon_kernel<T, Copy, S, true> : muon_kernel<T, Copy, S, false>;
-          launch(cuda_stream(stream), blocks_for(run.end - run.begin, kThreads * kPack), dim3(kThreads), 0, kernel,
-                 a.master, state, gradient, a.direction, copy, run, a.weight_decay,
-                 static_cast<float>(1.0 - a.momentum), a.scalars, aligned, a.first,
-                 reinterpret_cast<Checksum*>(a.sums));
+          launch(stream, blocks_for(run.end - run.begin, kThreads * kPack), dim3(kThreads), 0, kernel, a.master, state,
+                 gradient, a.direction, copy, run, a.weight_decay, static_cast<float>(1.0 - a.momentum), a.scalars,
+                 aligned, a.first, reinterpret_cast<Checksum*>(a.sums));
         });
       });
     });

@@ -191,7 +191,7 @@ void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int6
 
 }  // namespace
 
-void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const NormBackward& a) {
   check_norm_width(a.width);
   TESSERA_ASSERT(a.tokens < std::int64_t{1} << 30, "a norm of {} rows in one launch", a.tokens);
   ScratchLayout scratch(a.scratch, gpu_kernel_needs().norm_backward(a.tokens, a.width));
@@ -220,17 +220,16 @@ void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
         a.input_adds,
         {bits_of(a.normalized_largest), bits_of(a.gradient_largest)}};
     const std::int64_t packs = ceil_div(a.width, kPack), groups = layout.groups.count();
-    const cudaStream_t s = cuda_stream(stream);
-    if (a.input_gradient_sums) return launch_backward<1, 3>(s, rows, groups, whole);
-    if (packs <= 256) return launch_backward<1, 2>(s, rows, groups, whole);
-    if (packs <= 1024) return launch_backward<2, 2>(s, rows, groups, whole);
-    launch_backward<4, 2>(s, rows, groups, whole);
+    if (a.input_gradient_sums) return launch_backward<1, 3>(stream, rows, groups, whole);
+    if (packs <= 256) return launch_backward<1, 2>(stream, rows, groups, whole);
+    if (packs <= 1024) return launch_backward<2, 2>(stream, rows, groups, whole);
+    launch_backward<4, 2>(stream, rows, groups, whole);
   });
   const ColumnSum gain{layout.gain_sums, a.gain_gradient}, bias{layout.bias_sums, a.bias_gradient};
   if (a.gain_gradient) {
-    sum_columns(cuda_stream(stream), layout.groups.count(), a.width, gain, a.bias_gradient ? bias : ColumnSum{});
+    sum_columns(stream, layout.groups.count(), a.width, gain, a.bias_gradient ? bias : ColumnSum{});
   } else if (a.bias_gradient) {
-    sum_columns(cuda_stream(stream), layout.groups.count(), a.width, bias);
+    sum_columns(stream, layout.groups.count(), a.width, bias);
   }
 }
 

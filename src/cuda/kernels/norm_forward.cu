@@ -127,7 +127,7 @@ void launch_forward(cudaStream_t stream, const ForwardRows<T>& rows) {
 
 }  // namespace
 
-void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const NormForward& a) {
   TESSERA_ASSERT(!a.bias || !a.residual, "a norm with a bias cannot be added to a residual");
   check_norm_width(a.width);
   with_float_type(a.input.dtype, [&]<class T>() {
@@ -147,18 +147,18 @@ void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
                               a.subtract_mean,
                               a.output ? bits_of(a.largest) : nullptr};
     const std::int64_t packs = ceil_div(a.width, kPack);
-    const cudaStream_t s = cuda_stream(stream);
     if (!whole)
-      return packs <= 256 ? launch_forward<T, 32, 8, false>(s, rows) : launch_forward<T, 256, 8, false>(s, rows);
-    if (packs <= 32) return launch_forward<T, 32, 1>(s, rows);
-    if (packs <= 64) return launch_forward<T, 32, 2>(s, rows);
-    if (packs <= 96) return launch_forward<T, 32, 3>(s, rows);
-    if (packs <= 128) return launch_forward<T, 32, 4>(s, rows);
-    if (packs <= 192) return launch_forward<T, 32, 6>(s, rows);
-    if (packs <= 256) return launch_forward<T, 32, 8>(s, rows);
-    if (packs <= 512) return launch_forward<T, 256, 2>(s, rows);
-    if (packs <= 1024) return launch_forward<T, 256, 4>(s, rows);
-    launch_forward<T, 256, 8>(s, rows);
+      return packs <= 256 ? launch_forward<T, 32, 8, false>(stream, rows)
+                          : launch_forward<T, 256, 8, false>(stream, rows);
+    if (packs <= 32) return launch_forward<T, 32, 1>(stream, rows);
+    if (packs <= 64) return launch_forward<T, 32, 2>(stream, rows);
+    if (packs <= 96) return launch_forward<T, 32, 3>(stream, rows);
+    if (packs <= 128) return launch_forward<T, 32, 4>(stream, rows);
+    if (packs <= 192) return launch_forward<T, 32, 6>(stream, rows);
+    if (packs <= 256) return launch_forward<T, 32, 8>(stream, rows);
+    if (packs <= 512) return launch_forward<T, 256, 2>(stream, rows);
+    if (packs <= 1024) return launch_forward<T, 256, 4>(stream, rows);
+    launch_forward<T, 256, 8>(stream, rows);
   });
 }
 

@@ -61,20 +61,19 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void CudaKernels::orthogonalize(Stream& stream, const OrthogonalizeArguments& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const OrthogonalizeArguments& a) {
   ScratchLayout memory(a.scratch, gpu_kernel_needs().orthogonalize(a.rows, a.columns));
   const CudaOrthogonalizeLayout layout(memory, a.rows, a.columns);
-  const cudaStream_t s = cuda_stream(stream);
   const auto* const input = static_cast<const float*>(a.input.data);
   View x{layout.x, DType::bf16, layout.stride}, next{layout.next, DType::bf16, layout.stride};
   if (a.input) {
     const std::int64_t count = std::min(a.rows, CudaOrthogonalizeLayout::kSums);
-    launch(s, blocks_for(count, 1), dim3(kThreads), 0, squares_kernel, input, a.input.stride, a.rows, a.columns,
+    launch(stream, blocks_for(count, 1), dim3(kThreads), 0, squares_kernel, input, a.input.stride, a.rows, a.columns,
            layout.sums);
-    launch(s, blocks_for(a.rows, 1), dim3(kThreads), 0, normalize_kernel, input, a.input.stride, a.columns, layout.sums,
-           static_cast<int>(count), kNewtonSchulzEpsilon, static_cast<bf16*>(x.data), x.stride);
+    launch(stream, blocks_for(a.rows, 1), dim3(kThreads), 0, normalize_kernel, input, a.input.stride, a.columns,
+           layout.sums, static_cast<int>(count), kNewtonSchulzEpsilon, static_cast<bf16*>(x.data), x.stride);
   }
-  const auto multiply = [&](const Matmul& p) { a.input ? matmuls_.require(s, p) : matmuls_.prepare(s, p); };
+  const auto multiply = [&](const Matmul& p) { a.input ? matmuls_.require(stream, p) : matmuls_.prepare(stream, p); };
   const bool wide = a.rows <= a.columns;
   const View gram{layout.gram, DType::bf16, layout.side_stride};
   const View polynomial{layout.polynomial, DType::bf16, layout.side_stride};
@@ -95,7 +94,7 @@ void CudaKernels::orthogonalize(Stream& stream, const OrthogonalizeArguments& a)
     std::swap(x, next);
   }
   if (!a.input) return;
-  launch(s, blocks_for(a.rows, 1), dim3(kThreads), 0, widen_kernel, static_cast<const bf16*>(x.data), x.stride,
+  launch(stream, blocks_for(a.rows, 1), dim3(kThreads), 0, widen_kernel, static_cast<const bf16*>(x.data), x.stride,
          a.columns, static_cast<float*>(a.output.data), a.output.stride);
 }
 

@@ -13,12 +13,12 @@ __global__ void __launch_bounds__(1) clip_kernel(const ClipArguments a) { clip_r
 
 }  // namespace
 
-void CudaKernels::accumulate_loss(Stream& stream, const AccountArguments& a) {
-  launch(cuda_stream(stream), dim3(1), dim3(1), 0, account_loss_kernel, a);
+void CudaKernels::enqueue(cudaStream_t stream, const AccountArguments& a) {
+  launch(stream, dim3(1), dim3(1), 0, account_loss_kernel, a);
 }
 
-void CudaKernels::clip(Stream& stream, const ClipArguments& a) {
-  launch(cuda_stream(stream), dim3(1), dim3(1), 0, clip_kernel, a);
+void CudaKernels::enqueue(cudaStream_t stream, const ClipArguments& a) {
+  launch(stream, dim3(1), dim3(1), 0, clip_kernel, a);
 }
 
 }  // namespace tessera

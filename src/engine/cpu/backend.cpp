@@ -31,7 +31,7 @@ class CpuCompute final : public RankCompute {
   Kernels& kernels(Queue queue) const override { return *kernels_of_[static_cast<std::size_t>(queue)]; }
   void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override {
     const DType word = bytes % size_of(DType::fp32) == 0 ? DType::fp32 : DType::byte;  // a cast to its own type copies
-    kernels(queue).cast(stream, from, word, to, word, bytes / size_of(word));
+    kernels(queue).run(stream, Cast{{from, word}, {to, word}, bytes / size_of(word)});
   }
   std::string description() const override { return kernels_->description(); }
 

@@ -32,7 +32,7 @@ const std::uint32_t* CpuKernels::rounding_words(const UpdateArguments& a, const 
   return words;
 }
 
-void CpuKernels::adamw(Stream&, const UpdateArguments& a) {
+void CpuKernels::adamw(const UpdateArguments& a) {
   const AdamWCoefficients with_decay = coefficients_of(a, true), without_decay = coefficients_of(a, false);
   const auto update = vector_.adamw[is_rounded(a) ? 1 : 0][storage_index(a.gradient_dtype)];
   update_runs(a, [&](const DecayRun& run, std::int64_t begin, std::int64_t end, const std::uint32_t* words) {

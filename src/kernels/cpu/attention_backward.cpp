@@ -144,7 +144,7 @@ class BackwardTask {
 
 }  // namespace
 
-void CpuKernels::attention_backward(Stream&, const AttentionBackward& a) {
+void CpuKernels::compute(const AttentionBackward& a) {
   check_documents(a.positions, a.shape);
   ScratchLayout scratch(a.scratch, scratch_bytes_of<AttentionBackwardLayout>(a.shape, a.query_gradient.dtype));
   const AttentionBackwardLayout layout(scratch, a.shape, a.query_gradient.dtype);

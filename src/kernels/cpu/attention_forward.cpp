@@ -113,7 +113,7 @@ class ForwardTask {
 
 }  // namespace
 
-void CpuKernels::attention_forward(Stream&, const AttentionForward& a) {
+void CpuKernels::compute(const AttentionForward& a) {
   check_documents(a.positions, a.shape);
   const Tiling query_tiles = Tiling::of_size(a.shape.sequence, kQueryTile);
   const std::int64_t heads = a.shape.batch * a.shape.heads;
@@ -142,7 +142,7 @@ void append(const AttentionCached& a, std::int64_t sequence, std::int64_t i) {
 
 }  // namespace
 
-void CpuKernels::attention_cached(Stream&, const AttentionCached& a) {
+void CpuKernels::compute(const AttentionCached& a) {
   const AttentionShape& shape = a.shape;
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     const std::int64_t first = a.positions[b * shape.sequence], count = a.counts[b];

@@ -6,13 +6,13 @@
 
 namespace tessera {
 
-void CpuKernels::checksum(Stream&, const void* data, std::int64_t words, std::int64_t first, std::uint64_t* sum) {
-  const Tiling tiles = Tiling::of_size(words, 1 << 16);
+void CpuKernels::compute(const ChecksumArguments& a) {
+  const Tiling tiles = Tiling::of_size(a.words, 1 << 16);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
     const Tile tile = tiles[task];
-    const std::uint64_t here = vector_.checksum(static_cast<const std::byte*>(data) + 4 * tile.begin, tile.size(),
-                                                checksum_weight(first + tile.begin));
-    std::atomic_ref(*sum).fetch_add(here, std::memory_order_relaxed);
+    const std::uint64_t here = vector_.checksum(static_cast<const std::byte*>(a.data) + 4 * tile.begin, tile.size(),
+                                                checksum_weight(a.first + tile.begin));
+    std::atomic_ref(*a.sum).fetch_add(here, std::memory_order_relaxed);
   });
 }
 

@@ -15,9 +15,15 @@ CpuKernels::CpuKernels(ThreadPool& pool, InstructionSet set)
 
 std::string CpuKernels::description() const { return fmt::format("{}, {}", name_of(set_), matrix_library_name()); }
 
-void CpuKernels::accumulate_loss(Stream&, const AccountArguments& a) { account_loss_rule(a); }
+void CpuKernels::run(Stream&, const KernelArguments& call) {
+  std::visit([this](const auto& a) { compute(a); }, call);
+}
 
-void CpuKernels::clip(Stream&, const ClipArguments& a) { clip_rule(a); }
+void CpuKernels::compute(const UpdateArguments& a) { a.rule == UpdateRule::adamw ? adamw(a) : muon(a); }
+
+void CpuKernels::compute(const AccountArguments& a) { account_loss_rule(a); }
+
+void CpuKernels::compute(const ClipArguments& a) { clip_rule(a); }
 
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set) {
   if (!is_supported(set)) {

@@ -1,6 +1,6 @@
 #pragma once
-// The CPU's kernels: loops over tasks on a ThreadPool, rows by VectorKernels, tiles of matmuls by oneDNN. The methods
-// are defined in one file per subject.
+// The CPU's kernels: loops over tasks on a ThreadPool, rows by VectorKernels, tiles of matmuls by oneDNN. The
+// overloads of compute() are defined in one file per subject.
 
 #include <algorithm>
 #include <vector>
@@ -22,43 +22,41 @@ class CpuKernels final : public Kernels {
  public:
   CpuKernels(ThreadPool& pool, InstructionSet set);
 
-  void embedding_forward(Stream& stream, const EmbeddingForward& a) override;
-  void embedding_backward(Stream& stream, const EmbeddingBackward& a) override;
-  void norm_forward(Stream& stream, const NormForward& a) override;
-  void norm_backward(Stream& stream, const NormBackward& a) override;
-  void to_fp8(Stream& stream, const Fp8Arguments& a) override;
-  void largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
-                         std::int64_t* largest) override;
-  void to_codes(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
-                const std::int64_t* largest, void* codes) override;
-  void linear_forward(Stream& stream, const LinearForward& a) override;
-  void linear_backward(Stream& stream, const LinearBackward& a) override;
-  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
-            float* largest) override;
-  void attention_forward(Stream& stream, const AttentionForward& a) override;
-  void attention_backward(Stream& stream, const AttentionBackward& a) override;
-  void attention_cached(Stream& stream, const AttentionCached& a) override;
-  void rotary(Stream& stream, const RotaryArguments& a) override;
-  void glu_forward(Stream& stream, const GluForward& a) override;
-  void glu_backward(Stream& stream, const GluBackward& a) override;
-  void head(Stream& stream, const HeadArguments& a) override;
-  void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
-               const Dropout& dropout) override;
-  void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) override;
-  void fill_zero(Stream& stream, void* data, std::int64_t bytes) override;
-  void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
-           std::int64_t n) override;
-  void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override;
-  void checksum(Stream& stream, const void* data, std::int64_t words, std::int64_t first, std::uint64_t* sum) override;
-  void adamw(Stream& stream, const UpdateArguments& a) override;
-  void muon_direction(Stream& stream, const DirectionArguments& a) override;
-  void muon(Stream& stream, const UpdateArguments& a) override;
-  void orthogonalize(Stream& stream, const OrthogonalizeArguments& a) override;
-  void accumulate_loss(Stream& stream, const AccountArguments& a) override;
-  void clip(Stream& stream, const ClipArguments& a) override;
+  void run(Stream& stream, const KernelArguments& call) override;
   std::string description() const override;
 
  private:
+  void compute(const EmbeddingForward& a);
+  void compute(const EmbeddingBackward& a);
+  void compute(const NormForward& a);
+  void compute(const NormBackward& a);
+  void compute(const Fp8Arguments& a);
+  void compute(const LargestMagnitude& a);
+  void compute(const ToCodes& a);
+  void compute(const LinearForward& a);
+  void compute(const LinearBackward& a);
+  void compute(const GeluForward& a);
+  void compute(const AttentionForward& a);
+  void compute(const AttentionBackward& a);
+  void compute(const AttentionCached& a);
+  void compute(const RotaryArguments& a);
+  void compute(const GluForward& a);
+  void compute(const GluBackward& a);
+  void compute(const HeadArguments& a);
+  void compute(const DropoutArguments& a);
+  void compute(const Cast& a);
+  void compute(const FillZero& a);
+  void compute(const Add& a);
+  void compute(const SquareSum& a);
+  void compute(const ChecksumArguments& a);
+  void compute(const UpdateArguments& a);
+  void compute(const DirectionArguments& a);
+  void compute(const OrthogonalizeArguments& a);
+  void compute(const AccountArguments& a);
+  void compute(const ClipArguments& a);
+  void adamw(const UpdateArguments& a);
+  void muon(const UpdateArguments& a);
+
   /// Whether states are bf16, rounded at random.
   static bool is_rounded(const UpdateArguments& a) { return a.states_dtype != DType::fp32; }
   /// Calls update(run, begin, end, words) for pieces of all runs that are to change, and makes the copies. Takes tiles

@@ -59,18 +59,17 @@ void DropoutMask::fill_row(std::int64_t row, std::int64_t width, std::int64_t co
   fill(row / dropout_.sequence, static_cast<std::uint64_t>((row % dropout_.sequence) * width + column), n, mask);
 }
 
-void CpuKernels::dropout(Stream&, ConstView input, View output, std::int64_t rows, std::int64_t columns,
-                         const Dropout& dropout) {
-  const DropoutMask dropout_mask(dropout);
-  const int from = storage_index(input.dtype), to = storage_index(output.dtype);
-  pool_.parallel_for(rows, [&](std::int64_t row, int worker) {
+void CpuKernels::compute(const DropoutArguments& a) {
+  const DropoutMask dropout_mask(a.dropout);
+  const int from = storage_index(a.input.dtype), to = storage_index(a.output.dtype);
+  pool_.parallel_for(a.rows, [&](std::int64_t row, int worker) {
     ScratchLayout scratch = scratch_of(worker);
-    auto* mask = scratch.take<float>(columns);
-    auto* values = scratch.take<float>(columns);
-    dropout_mask.fill_row(row, columns, 0, columns, mask);
-    vector_.to_float[from](input.at(row), values, columns);
-    vector_.multiply(values, mask, values, columns);
-    vector_.from_float[to](values, output.at(row), columns);
+    auto* mask = scratch.take<float>(a.columns);
+    auto* values = scratch.take<float>(a.columns);
+    dropout_mask.fill_row(row, a.columns, 0, a.columns, mask);
+    vector_.to_float[from](a.input.at(row), values, a.columns);
+    vector_.multiply(values, mask, values, a.columns);
+    vector_.from_float[to](values, a.output.at(row), a.columns);
   });
 }
 

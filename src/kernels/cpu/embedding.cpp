@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-void CpuKernels::embedding_forward(Stream&, const EmbeddingForward& a) {
+void CpuKernels::compute(const EmbeddingForward& a) {
   const int type = storage_index(a.output.dtype);
   const Tiling tiles = Tiling::of_size(a.batch * a.sequence, 32);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
@@ -86,7 +86,7 @@ void sort_rows(std::int32_t* order, std::int64_t rows, const Key& key) {
 
 }  // namespace
 
-void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) {
+void CpuKernels::compute(const EmbeddingBackward& a) {
   const std::int64_t tokens = a.batch * a.sequence;
   if (a.token_gradient) {
     // Positions of the micro-batch sorted by token: all positions of one token are a run, summed by one task in their
@@ -94,7 +94,7 @@ void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) 
     auto* order = static_cast<std::int32_t*>(a.scratch);
     sort_rows(order, tokens, [&](std::int32_t row) { return a.tokens[row]; });
     if (!a.token_gradient.adds) {
-      fill_zero(stream, a.token_gradient.view.data, a.vocab * a.width * size_of(a.token_gradient.view.dtype));
+      compute(FillZero{a.token_gradient.view.data, a.vocab * a.width * size_of(a.token_gradient.view.dtype)});
     }
     const auto token_at = [&](std::int64_t i) { return a.tokens[order[i]]; };
     const Tiling tiles = Tiling::of_size(tokens, 16);

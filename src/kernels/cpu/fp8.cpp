@@ -83,39 +83,37 @@ float CpuKernels::largest_in(const Fp8Arguments& a) {
   return largest;
 }
 
-void CpuKernels::largest_magnitude(Stream&, const void* x, DType dtype, std::int64_t n, DType rounded_to,
-                                   std::int64_t* largest) {
+void CpuKernels::compute(const LargestMagnitude& a) {
   Fp8Arguments rows;
-  rows.rows = n / kFp8Block, rows.columns = kFp8Block, rows.input = {x, dtype, kFp8Block};
+  rows.rows = a.elements / kFp8Block, rows.columns = kFp8Block, rows.input = {a.x.data, a.x.dtype, kFp8Block};
   Fp8Arguments rest = rows;
-  rest.rows = 1, rest.columns = n % kFp8Block, rest.input.data = rows.input.at(rows.rows, 0);
+  rest.rows = 1, rest.columns = a.elements % kFp8Block, rest.input.data = rows.input.at(rows.rows, 0);
   for (const Fp8Arguments& part : {rows, rest}) {
     float most = largest_in(part);
     alignas(float) std::byte rounded[sizeof most];
-    vector_.from_float[storage_index(rounded_to)](&most, rounded, 1);
-    vector_.to_float[storage_index(rounded_to)](rounded, &most, 1);
-    *largest = std::max(*largest, std::int64_t{std::bit_cast<std::uint32_t>(most)});
+    vector_.from_float[storage_index(a.rounded_to)](&most, rounded, 1);
+    vector_.to_float[storage_index(a.rounded_to)](rounded, &most, 1);
+    *a.largest = std::max(*a.largest, std::int64_t{std::bit_cast<std::uint32_t>(most)});
   }
 }
 
-void CpuKernels::to_codes(Stream&, const void* x, DType dtype, std::int64_t n, DType rounded_to,
-                          const std::int64_t* largest, void* codes) {
-  const float scale = scale_of(Fp8::e4m3, std::bit_cast<float>(static_cast<std::uint32_t>(*largest)));
-  const Tiling tiles = Tiling::of_size(n, 16 * kFp8Block);
+void CpuKernels::compute(const ToCodes& a) {
+  const float scale = scale_of(Fp8::e4m3, std::bit_cast<float>(static_cast<std::uint32_t>(*a.largest)));
+  const Tiling tiles = Tiling::of_size(a.elements, 16 * kFp8Block);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
     const Tile tile = tiles[task];
     alignas(64) std::byte rounded[kFp8Block * sizeof(float)];
-    const ConstView from{static_cast<const std::byte*>(x) + tile.begin * size_of(dtype), dtype, tile.size()};
-    for_blocks(vector_, from, tile.size(), [&](std::int64_t column, float* block, std::int64_t length) {
-      vector_.from_float[storage_index(rounded_to)](block, rounded, length);
-      vector_.to_float[storage_index(rounded_to)](rounded, block, length);
-      for (std::int64_t i = 0; i < length; ++i) block[i] = round_to_fp8(Fp8::e4m3, block[i] * scale);
-      e4m3_codes(block, static_cast<std::byte*>(codes) + tile.begin + column, length);
-    });
+    for_blocks(vector_, a.x.columns_from(tile.begin), tile.size(),
+               [&](std::int64_t column, float* block, std::int64_t length) {
+                 vector_.from_float[storage_index(a.rounded_to)](block, rounded, length);
+                 vector_.to_float[storage_index(a.rounded_to)](rounded, block, length);
+                 for (std::int64_t i = 0; i < length; ++i) block[i] = round_to_fp8(Fp8::e4m3, block[i] * scale);
+                 e4m3_codes(block, static_cast<std::byte*>(a.codes) + tile.begin + column, length);
+               });
   });
 }
 
-void CpuKernels::to_fp8(Stream&, const Fp8Arguments& a) {
+void CpuKernels::compute(const Fp8Arguments& a) {
   const Tiling tiles = Tiling::of_size(a.rows, 16);
   const float magnitude = a.largest != nullptr ? *a.largest : largest_in(a);
   const float scale = scale_of(a.type, magnitude);

@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-void CpuKernels::glu_forward(Stream&, const GluForward& a) {
+void CpuKernels::compute(const GluForward& a) {
   const int type = storage_index(a.gate.dtype), gate = static_cast<int>(a.activation);
   const Tiling tiles = Tiling::of_size(a.tokens, 16);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
@@ -15,7 +15,7 @@ void CpuKernels::glu_forward(Stream&, const GluForward& a) {
   });
 }
 
-void CpuKernels::glu_backward(Stream&, const GluBackward& a) {
+void CpuKernels::compute(const GluBackward& a) {
   const int type = storage_index(a.gate.dtype), gate = static_cast<int>(a.activation);
   const Tiling tiles = Tiling::of_size(a.tokens, 16);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {

@@ -202,10 +202,10 @@ void check_targets(const HeadArguments& a) {
 
 }  // namespace
 
-void CpuKernels::head(Stream& stream, const HeadArguments& a) {
+void CpuKernels::compute(const HeadArguments& a) {
   check_targets(a);
   const HeadLayout layout = layout_of(a);
-  norm_forward(stream, final_norm(a, layout));
+  compute(final_norm(a, layout));
   double loss = 0;
   if (a.sample_losses != nullptr) std::fill_n(a.sample_losses, a.samples, 0.0);
   for (std::int64_t i = 0; i < layout.chunks.count(); ++i) {
@@ -224,7 +224,7 @@ void CpuKernels::head(Stream& stream, const HeadArguments& a) {
                        [&](std::int64_t task, int worker) { chunk.make_table_gradient(task, scratch_of(worker)); });
   }
   *a.loss = loss;
-  if (a.training()) norm_backward(stream, final_norm_backward(a, layout));
+  if (a.training()) compute(final_norm_backward(a, layout));
 }
 
 }  // namespace tessera

@@ -150,7 +150,7 @@ class LinearBackwardTasks {
 
 }  // namespace
 
-void CpuKernels::linear_forward(Stream&, const LinearForward& a) {
+void CpuKernels::compute(const LinearForward& a) {
   const int type = storage_index(a.output ? a.output.dtype : a.activated.dtype);
   const ActivationTiles tiles(a.tokens, a.out, kFewestTiles);
   const float factor = factor_of(a.scale, a.input8, a.weight8);
@@ -174,18 +174,18 @@ void CpuKernels::linear_forward(Stream&, const LinearForward& a) {
   });
 }
 
-void CpuKernels::linear_backward(Stream&, const LinearBackward& a) {
+void CpuKernels::compute(const LinearBackward& a) {
   const LinearBackwardTasks tasks(vector_, a);
   pool_.parallel_for(tasks.count(), [&](std::int64_t task, int worker) { tasks.run(task, scratch_of(worker)); });
 }
 
-void CpuKernels::gelu(Stream&, ConstView input, View output, std::int64_t rows, std::int64_t columns, float* largest) {
-  const int type = storage_index(input.dtype);
-  const Tiling tiles = Tiling::of_size(rows, 16);
+void CpuKernels::compute(const GeluForward& a) {
+  const int type = storage_index(a.input.dtype);
+  const Tiling tiles = Tiling::of_size(a.rows, 16);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
     for (std::int64_t row = tiles[task].begin; row < tiles[task].end; ++row) {
-      vector_.gelu[type](input.at(row), output.at(row), columns);
-      raise(largest, output.rows_from(row), columns);
+      vector_.gelu[type](a.input.at(row), a.output.at(row), a.columns);
+      raise(a.largest, a.output.rows_from(row), a.columns);
     }
   });
 }

@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-void CpuKernels::norm_forward(Stream&, const NormForward& a) {
+void CpuKernels::compute(const NormForward& a) {
   TESSERA_ASSERT(!a.bias || !a.residual, "a norm with a bias cannot be added to a residual");
   const int type = storage_index(a.input.dtype);
   const Tiling tiles = Tiling::of_size(a.tokens, 32);
@@ -36,7 +36,7 @@ void finish_column_gradient(const VectorKernels& vector, const float* groups, st
 
 }  // namespace
 
-void CpuKernels::norm_backward(Stream&, const NormBackward& a) {
+void CpuKernels::compute(const NormBackward& a) {
   TESSERA_ASSERT(!a.input_gradient_sums, "norm backward on a CPU makes no sums of its input's gradient");
   const int type = storage_index(a.input.dtype);
   ScratchLayout scratch(a.scratch, cpu_kernel_needs().norm_backward(a.tokens, a.width));

@@ -33,7 +33,7 @@ void Replay::look(OperationId id) {
     const std::int64_t bytes = numbers_of(schedule_, value) * size_of(value.dtype());
     const std::int64_t words = bytes / kWord, rest = bytes % kWord;
     std::uint64_t* const sum = sums + (one - made.begin());
-    resources_.compute->kernels(Queue::compute).checksum(*stream_, data, words, 0, sum);
+    resources_.compute->kernels(Queue::compute).run(*stream_, ChecksumArguments{data, words, 0, sum});
     if (rest == 0) continue;
     stream_->synchronize();
     std::uint64_t with_rest = 0, last = 0;
@@ -51,7 +51,7 @@ void Replay::play(std::int64_t ahead, const TokenFeed& feed) {
     player_.play(schedule_.prologue, purpose);  // the play before has used up units that were gathered early
   std::byte* const sums = resources_.address(schedule_.reserved(Reserved::replay_sums));
   const auto bytes = static_cast<std::int64_t>(made_.size() * sizeof(std::uint64_t));
-  resources_.compute->kernels(Queue::compute).fill_zero(*stream_, sums, bytes);
+  resources_.compute->kernels(Queue::compute).run(*stream_, FillZero{sums, bytes});
   stream_->synchronize();
   std::function<void(OperationId)> watcher = player_.watch({});
   player_.watch([&](OperationId id) {

@@ -48,10 +48,10 @@ TEST_CASE("forward accumulates fast, and gradients do not") {
   Device device;
   EightBitLinear linear;
   static_cast<void>(emulator::take_fp8_launches());
-  device->linear_forward(*device.stream, linear.forward());
+  device.run(linear.forward());
   CHECK(emulator::take_fp8_launches() == std::array{0, 1});
   for (const double y : linear.y.values()) REQUIRE(y == 48.0 / 4);
-  device->linear_backward(*device.stream, linear.backward());
+  device.run(linear.backward());
   CHECK(emulator::take_fp8_launches() == std::array{2, 0});
   for (const double dx : linear.dx.values()) REQUIRE(dx == 64.0 / 4);
   for (const double dw : linear.dw.values()) REQUIRE(dw == 32.0 / 4);
@@ -60,5 +60,5 @@ TEST_CASE("forward accumulates fast, and gradients do not") {
 TEST_CASE("a factor that 16 does not divide is refused, as the library does") {
   Device device;
   EightBitLinear linear;
-  CHECK_THROWS_AS(device->linear_forward(*device.stream, linear.forward(1)), Error);
+  CHECK_THROWS_AS(device.run(linear.forward(1)), Error);
 }

@@ -21,8 +21,8 @@ TEST_CASE("the library's GELU is for runs that keep it or need not be determinis
     a.input = x.view(), a.weight = w.view(), a.bias = b.view();
     a.output = before.view(), a.activated = activated.view();
     a.is_kept = is_kept;
-    device->linear_forward(*device.stream, a);
-    device->gelu(*device.stream, before.view(), again.view(), 64, out, nullptr);
+    device.run(a);
+    device.run(GeluForward{64, out, before.view(), again.view()});
     return again.same_bits(activated);
   };
   for (const DType dtype : kFloatTypes) {

@@ -52,13 +52,13 @@ std::uint64_t norms(Device& device, DType dtype) {
     f.tokens = kTokens, f.width = kWidth, f.epsilon = 1e-5f, f.subtract_mean = subtract_mean, f.input = x.view();
     f.gain = gain.view(), f.bias = subtract_mean ? bias.view() : ConstView{}, f.output = y.view();
     f.mean = subtract_mean ? mean.floats() : nullptr, f.reciprocal_deviation = deviation.floats();
-    device->norm_forward(*device.stream, f);
+    device.run(f);
     Guarded scratch(kernel_needs(tested_kind()).norm_backward(kTokens, kWidth));
     NormBackward b;
     b.tokens = kTokens, b.width = kWidth, b.subtract_mean = subtract_mean, b.input = x.view(), b.gain = gain.view();
     b.mean = f.mean, b.reciprocal_deviation = deviation.floats(), b.output_gradient = upstream.view();
     b.input_gradient = dx.view(), b.gain_gradient = gain_gradient.gradient(), b.scratch = scratch.data();
-    device->norm_backward(*device.stream, b);
+    device.run(b);
     hash.add(y, kTokens, dtype), hash.add(dx, kTokens, dtype), hash.add(gain_gradient, 1, DType::fp32);
   }
   return hash.value();
@@ -69,25 +69,26 @@ std::uint64_t activations(Device& device, DType dtype) {
   const Tensor gate = drawn(kTokens, dtype, 5, 30), up = drawn(kTokens, dtype, 6), upstream = drawn(kTokens, dtype, 7);
   for (const GateActivation activation : {GateActivation::silu, GateActivation::gelu}) {
     Tensor y(kTokens, kWidth, dtype), gate_gradient(kTokens, kWidth, dtype), up_gradient(kTokens, kWidth, dtype);
-    device->glu_forward(*device.stream, {kTokens, kWidth, gate.view(), up.view(), y.view(), activation});
+    device.run(GluForward{kTokens, kWidth, gate.view(), up.view(), y.view(), activation});
     GluBackward b;
     b.tokens = kTokens, b.width = kWidth, b.gate = gate.view(), b.up = up.view(), b.output_gradient = upstream.view();
     b.gate_gradient = gate_gradient.view(), b.up_gradient = up_gradient.view(), b.activation = activation;
-    device->glu_backward(*device.stream, b);
+    device.run(b);
     for (const Tensor* t : {&y, &gate_gradient, &up_gradient}) hash.add(*t, kTokens, dtype);
   }
   Tensor y(kTokens, kWidth, dtype);
-  device->gelu(*device.stream, gate.view(), y.view(), kTokens, kWidth, nullptr);
+  device.run(GeluForward{kTokens, kWidth, gate.view(), y.view()});
   hash.add(y, kTokens, dtype);
   StepScalars scalars;
   scalars.seed = 7, scalars.step = 3;
   Dropout dropout;
   dropout.probability = 0.3f, dropout.sequence = 35, dropout.scalars = &scalars;
-  device->dropout(*device.stream, up.view(), y.view(), kTokens, kWidth, dropout);
+  device.run(
+      DropoutArguments{.rows = kTokens, .columns = kWidth, .input = up.view(), .output = y.view(), .dropout = dropout});
   hash.add(y, kTokens, dtype);
   float factor = 0;
   for (const Fp8 type : {Fp8::e4m3, Fp8::e5m2}) {
-    device->to_fp8(*device.stream, {kTokens, kWidth, type, gate.view(), y.view(), {}, &factor});
+    device.run(Fp8Arguments{kTokens, kWidth, type, gate.view(), y.view(), {}, &factor});
     hash.add(y, kTokens, dtype), hash.add(&factor, sizeof factor);
   }
   return hash.value();
@@ -109,10 +110,10 @@ std::uint64_t updates(Device& device, DType dtype) {
   UpdateArguments a;
   a.elements = elements, a.master = master.floats(), a.states = states, a.states_dtype = dtype, a.runs = runs;
   a.scalars = &scalars, a.gradient = gradient.data(), a.gradient_dtype = dtype;
-  device->adamw(*device.stream, a);
+  device.run(a);
   hash.add(master, kTokens, DType::fp32), hash.add(m, kTokens, dtype), hash.add(v, kTokens, dtype);
   ExactSum sum{};
-  device->square_sum(*device.stream, gradient.data(), dtype, elements, &sum);
+  device.run(SquareSum{{gradient.data(), dtype}, elements, &sum});
   const double squared = sum.value();
   hash.add(&squared, sizeof squared);
   return hash.value();

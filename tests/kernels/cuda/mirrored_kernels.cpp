@@ -27,6 +27,11 @@ class Mirror {
   T* write(T* host, std::int64_t bytes) {
     return static_cast<T*>(place(host, bytes, true));
   }
+  /// Returns the device's addresses of several arrays, which live as long as this.
+  std::span<void* const> write(std::span<void* const> arrays, std::int64_t bytes) {
+    for (void* const host : arrays) written_.push_back(write(host, bytes));
+    return written_;
+  }
   void in(ConstView& view, std::int64_t rows, std::int64_t columns) {
     view.data = read(view.data, bytes_of(view, rows, columns));
   }
@@ -95,305 +100,219 @@ class Mirror {
   tessera::Device& device_;
   Stream& stream_;
   std::deque<Copy> copies_;
+  std::vector<void*> written_;
 };
+
+/// Of a view or an operand in fp8.
+template <class Weight>
+void weight(Mirror& m, Weight& weight, WeightLayout layout, std::int64_t in, std::int64_t out) {
+  layout == WeightLayout::in_out ? m.in(weight, in, out) : m.in(weight, out, in);
+}
+
+void mirror(Mirror& m, EmbeddingForward& a) {
+  a.tokens = m.read(a.tokens, a.batch * a.sequence * 4);
+  m.in(a.token_table, a.vocab, a.width);
+  std::int64_t positions = a.sequence;
+  for (std::int64_t i = 0; a.positions != nullptr && i < a.batch * a.sequence; ++i)
+    positions = std::max<std::int64_t>(positions, a.positions[i] + 1);
+  m.in(a.position_table, positions, a.width);
+  a.positions = m.read(a.positions, a.batch * a.sequence * 4);
+  m.out(a.output, a.batch * a.sequence, a.width), m.in(a.dropout);
+}
+
+void mirror(Mirror& m, EmbeddingBackward& a) {
+  a.tokens = m.read(a.tokens, a.batch * a.sequence * 4);
+  a.positions = m.read(a.positions, a.batch * a.sequence * 4);
+  m.in(a.output_gradient, a.batch * a.sequence, a.width);
+  m.out(a.token_gradient, a.vocab, a.width), m.out(a.position_gradient, a.context, a.width), m.in(a.dropout);
+  a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).embedding_backward(a.batch * a.sequence));
+}
+
+void mirror(Mirror& m, NormForward& a) {
+  m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
+  m.in(a.residual, a.tokens, a.width), m.out(a.output, a.tokens, a.width);
+  a.mean = m.write(a.mean, a.tokens * 4);
+  a.reciprocal_deviation = m.write(a.reciprocal_deviation, a.tokens * 4);
+  a.largest = m.write(a.largest, sizeof(float));
+}
+
+void mirror(Mirror& m, NormBackward& a) {
+  m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
+  m.in(a.output_gradient, a.tokens, a.width), m.out(a.normalized, a.tokens, a.width);
+  a.mean = m.read(a.mean, a.tokens * 4);
+  a.reciprocal_deviation = m.read(a.reciprocal_deviation, a.tokens * 4);
+  m.out(a.input_gradient, a.tokens, a.width), m.out(a.input_gradient_sums, a.width);
+  m.out(a.gain_gradient, 1, a.width), m.out(a.bias_gradient, 1, a.width);
+  a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).norm_backward(a.tokens, a.width));
+  a.normalized_largest = m.write(a.normalized_largest, sizeof(float));
+  a.gradient_largest = m.write(a.gradient_largest, sizeof(float));
+}
+
+void mirror(Mirror& m, Fp8Arguments& a) {
+  m.in(a.input, a.rows, a.columns);
+  m.out(a.output, round_up(a.rows, kFp8Pad), a.output.stride);
+  m.out(a.turned, round_up(a.columns, kFp8Pad), a.turned.stride);
+  a.factor = m.write(a.factor, 2 * sizeof(float)), a.largest = m.read(a.largest, sizeof(float));
+}
+
+void mirror(Mirror& m, LargestMagnitude& a) {
+  m.in(a.x, 1, a.elements), a.largest = m.write(a.largest, sizeof *a.largest);
+}
+
+void mirror(Mirror& m, ToCodes& a) {
+  m.in(a.x, 1, a.elements), a.largest = m.read(a.largest, sizeof *a.largest), a.codes = m.write(a.codes, a.elements);
+}
+
+void mirror(Mirror& m, LinearForward& a) {
+  m.in(a.input, a.tokens, a.in), weight(m, a.weight, a.layout, a.in, a.out), m.in(a.bias, 1, a.out);
+  m.in(a.residual, a.tokens, a.out), m.out(a.output, a.tokens, a.out), m.out(a.activated, a.tokens, a.out);
+  m.in(a.dropout);
+  m.in(a.input8, a.tokens, a.in), weight(m, a.weight8, a.layout, a.in, a.out);
+  a.largest = m.write(a.largest, sizeof(float));
+}
+
+void mirror(Mirror& m, LinearBackward& a) {
+  const bool in_out = a.layout == WeightLayout::in_out;
+  m.in(a.input, a.tokens, a.in), weight(m, a.weight, a.layout, a.in, a.out);
+  m.in(a.output_gradient, a.tokens, a.out), m.in(a.before_gelu, a.tokens, a.in);
+  m.out(a.input_gradient, a.tokens, a.in), m.out(a.output_gradient_sums, a.out);
+  m.out(a.weight_gradient, in_out ? a.in : a.out, in_out ? a.out : a.in), m.out(a.bias_gradient, 1, a.out);
+  m.in(a.input8, a.tokens, a.in), weight(m, a.weight8, a.layout, a.in, a.out);
+  m.in(a.gradient8, a.tokens, a.out);
+}
+
+void mirror(Mirror& m, GeluForward& a) {
+  m.in(a.input, a.rows, a.columns), m.out(a.output, a.rows, a.columns), a.largest = m.write(a.largest, sizeof(float));
+}
+
+void mirror(Mirror& m, AttentionForward& a) {
+  const AttentionShape& s = a.shape;
+  const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
+  m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.out(a.output, rows, width);
+  a.log_sum_exp = m.write(a.log_sum_exp, rows * s.heads * 4);
+  a.positions = m.read(a.positions, rows * 4), a.borders = m.read(a.borders, (s.documents + 1) * 4);
+  m.in(a.dropout);
+}
+
+void mirror(Mirror& m, AttentionBackward& a) {
+  const AttentionShape& s = a.shape;
+  const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
+  m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.in(a.output, rows, width);
+  a.log_sum_exp = m.read(a.log_sum_exp, rows * s.heads * 4);
+  a.positions = m.read(a.positions, rows * 4), a.borders = m.read(a.borders, (s.documents + 1) * 4);
+  m.in(a.output_gradient, rows, width);
+  m.out(a.query_gradient, rows, width), m.out(a.key_gradient, rows, kv), m.out(a.value_gradient, rows, kv);
+  m.in(a.dropout);
+  a.scratch =
+      m.write(a.scratch, kernel_needs(DeviceKind::cuda).attention_backward(s, a.query.dtype, tested_attention()));
+}
+
+void mirror(Mirror& m, AttentionCached& a) {
+  const AttentionShape& s = a.shape;
+  const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
+  a.positions = m.read(a.positions, rows * 4), a.counts = m.read(a.counts, s.batch * 4);
+  m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.out(a.output, rows, width);
+  m.out(a.key_cache, s.batch * a.limit, kv), m.out(a.value_cache, s.batch * a.limit, kv);
+}
+
+void mirror(Mirror& m, RotaryArguments& a) {
+  std::int64_t positions = a.sequence;
+  for (std::int64_t i = 0; a.positions != nullptr && i < a.batch * a.sequence; ++i)
+    positions = std::max<std::int64_t>(positions, a.positions[i] + 1);
+  a.table = m.read(a.table, positions * a.head_width * 4);
+  a.positions = m.read(a.positions, a.batch * a.sequence * 4);
+  m.in(a.input, a.batch * a.sequence, a.heads * a.head_width);
+  m.out(a.output, a.batch * a.sequence, a.heads * a.head_width);
+}
+
+void mirror(Mirror& m, GluForward& a) {
+  m.in(a.gate, a.tokens, a.width), m.in(a.up, a.tokens, a.width), m.out(a.output, a.tokens, a.width);
+  a.largest = m.write(a.largest, sizeof(float));
+}
+
+void mirror(Mirror& m, GluBackward& a) {
+  m.in(a.gate, a.tokens, a.width), m.in(a.up, a.tokens, a.width), m.in(a.output_gradient, a.tokens, a.width);
+  m.out(a.gate_gradient, a.tokens, a.width), m.out(a.up_gradient, a.tokens, a.width);
+  m.out(a.output, a.tokens, a.width);
+  for (float** const largest : {&a.gate_largest, &a.up_largest, &a.output_largest})
+    *largest = m.write(*largest, sizeof(float));
+}
+
+void mirror(Mirror& m, HeadArguments& a) {
+  m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
+  m.in(a.table, a.table_rows, a.width);
+  a.targets = m.read(a.targets, a.tokens * 4), a.loss = m.write(a.loss, sizeof(double));
+  a.token_losses = m.write(a.token_losses, a.tokens * 4);
+  a.sample_losses = m.write(a.sample_losses, a.samples * std::int64_t{sizeof(double)});
+  a.scratch = m.write(a.scratch, 0);  // always in a Block
+  if (a.training()) {
+    m.out(a.input_gradient, a.tokens, a.width), m.out(a.gain_gradient, 1, a.width);
+    m.out(a.bias_gradient, 1, a.width), m.out(a.table_gradient, a.table_rows, a.width);
+    a.scalars = m.read(a.scalars, sizeof(StepScalars));
+    a.gradient_largest = m.write(a.gradient_largest, sizeof(float));
+  }
+}
+
+void mirror(Mirror& m, DropoutArguments& a) {
+  m.in(a.input, a.rows, a.columns), m.out(a.output, a.rows, a.columns), m.in(a.dropout);
+}
+
+void mirror(Mirror& m, Cast& a) { m.in(a.from, 1, a.elements), m.out(a.to, 1, a.elements); }
+
+void mirror(Mirror& m, FillZero& a) { a.data = m.write(a.data, a.bytes); }
+
+void mirror(Mirror& m, Add& sum) {
+  m.in(sum.a, 1, sum.elements), m.in(sum.b, 1, sum.elements), m.out(sum.out, 1, sum.elements);
+}
+
+void mirror(Mirror& m, SquareSum& a) { m.in(a.x, 1, a.elements), a.sum = m.write(a.sum, sizeof(ExactSum)); }
+
+void mirror(Mirror& m, ChecksumArguments& a) {
+  a.data = m.read(a.data, 4 * a.words), a.sum = m.write(a.sum, sizeof *a.sum);
+}
+
+void mirror(Mirror& m, UpdateArguments& a) {
+  a.master = m.write(a.master, a.elements * 4);
+  a.states = m.write(a.states, a.elements * size_of(a.states_dtype));
+  a.direction = m.read(a.direction, a.elements * 4);
+  a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
+  if (a.copy != nullptr) a.copy = m.write(a.copy, a.elements * size_of(a.copy_dtype));
+  a.scalars = m.read(a.scalars, sizeof(StepScalars));
+  a.sums = m.write(a.sums, std::ssize(a.states) * 8 + 8);
+}
+
+void mirror(Mirror& m, DirectionArguments& a) {
+  a.state = m.read(a.state, a.elements * size_of(a.state_dtype)), a.output = m.write(a.output, a.elements * 4);
+  a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
+  a.scalars = m.read(a.scalars, sizeof(StepScalars));
+}
+
+void mirror(Mirror& m, OrthogonalizeArguments& a) {
+  m.in(a.input, a.rows, a.columns), m.out(a.output, a.rows, a.columns);
+  a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).orthogonalize(a.rows, a.columns));
+}
+
+void mirror(Mirror& m, AccountArguments& a) {
+  a.scalars = m.read(a.scalars, sizeof(StepScalars)), a.reduced = m.write(a.reduced, sizeof(ReducedScalars));
+}
+
+void mirror(Mirror& m, ClipArguments& a) {
+  a.reduced = m.read(a.reduced, sizeof(ReducedScalars)), a.scalars = m.write(a.scalars, sizeof(StepScalars));
+}
 
 class MirroredKernels final : public Kernels {
  public:
   MirroredKernels(tessera::Device& device, Kernels& kernels) : device_(device), kernels_(kernels) {}
-
-  void embedding_forward(Stream& stream, const EmbeddingForward& arguments) override {
+  void run(Stream& stream, const KernelArguments& call) override {
     Mirror m(device_, stream);
-    EmbeddingForward a = arguments;
-    a.tokens = m.read(a.tokens, a.batch * a.sequence * 4);
-    m.in(a.token_table, a.vocab, a.width);
-    std::int64_t positions = a.sequence;
-    for (std::int64_t i = 0; a.positions != nullptr && i < a.batch * a.sequence; ++i)
-      positions = std::max<std::int64_t>(positions, a.positions[i] + 1);
-    m.in(a.position_table, positions, a.width);
-    a.positions = m.read(a.positions, a.batch * a.sequence * 4);
-    m.out(a.output, a.batch * a.sequence, a.width), m.in(a.dropout);
-    kernels_.embedding_forward(stream, a);
-    m.finish();
-  }
-  void embedding_backward(Stream& stream, const EmbeddingBackward& arguments) override {
-    Mirror m(device_, stream);
-    EmbeddingBackward a = arguments;
-    a.tokens = m.read(a.tokens, a.batch * a.sequence * 4);
-    a.positions = m.read(a.positions, a.batch * a.sequence * 4);
-    m.in(a.output_gradient, a.batch * a.sequence, a.width);
-    m.out(a.token_gradient, a.vocab, a.width), m.out(a.position_gradient, a.context, a.width), m.in(a.dropout);
-    a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).embedding_backward(a.batch * a.sequence));
-    kernels_.embedding_backward(stream, a);
-    m.finish();
-  }
-  void norm_forward(Stream& stream, const NormForward& arguments) override {
-    Mirror m(device_, stream);
-    NormForward a = arguments;
-    m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
-    m.in(a.residual, a.tokens, a.width), m.out(a.output, a.tokens, a.width);
-    a.mean = m.write(a.mean, a.tokens * 4);
-    a.reciprocal_deviation = m.write(a.reciprocal_deviation, a.tokens * 4);
-    a.largest = m.write(a.largest, sizeof(float));
-    kernels_.norm_forward(stream, a);
-    m.finish();
-  }
-  void norm_backward(Stream& stream, const NormBackward& arguments) override {
-    Mirror m(device_, stream);
-    NormBackward a = arguments;
-    m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
-    m.in(a.output_gradient, a.tokens, a.width), m.out(a.normalized, a.tokens, a.width);
-    a.mean = m.read(a.mean, a.tokens * 4);
-    a.reciprocal_deviation = m.read(a.reciprocal_deviation, a.tokens * 4);
-    m.out(a.input_gradient, a.tokens, a.width), m.out(a.input_gradient_sums, a.width);
-    m.out(a.gain_gradient, 1, a.width), m.out(a.bias_gradient, 1, a.width);
-    a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).norm_backward(a.tokens, a.width));
-    a.normalized_largest = m.write(a.normalized_largest, sizeof(float));
-    a.gradient_largest = m.write(a.gradient_largest, sizeof(float));
-    kernels_.norm_backward(stream, a);
-    m.finish();
-  }
-  void to_fp8(Stream& stream, const Fp8Arguments& arguments) override {
-    Mirror m(device_, stream);
-    Fp8Arguments a = arguments;
-    m.in(a.input, a.rows, a.columns);
-    m.out(a.output, round_up(a.rows, kFp8Pad), a.output.stride);
-    m.out(a.turned, round_up(a.columns, kFp8Pad), a.turned.stride);
-    a.factor = m.write(a.factor, 2 * sizeof(float)), a.largest = m.read(a.largest, sizeof(float));
-    kernels_.to_fp8(stream, a);
-    m.finish();
-  }
-  void largest_magnitude(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
-                         std::int64_t* largest) override {
-    Mirror m(device_, stream);
-    x = m.read(x, n * size_of(dtype)), largest = m.write(largest, sizeof *largest);
-    kernels_.largest_magnitude(stream, x, dtype, n, rounded_to, largest);
-    m.finish();
-  }
-  void to_codes(Stream& stream, const void* x, DType dtype, std::int64_t n, DType rounded_to,
-                const std::int64_t* largest, void* codes) override {
-    Mirror m(device_, stream);
-    x = m.read(x, n * size_of(dtype)), largest = m.read(largest, sizeof *largest), codes = m.write(codes, n);
-    kernels_.to_codes(stream, x, dtype, n, rounded_to, largest, codes);
-    m.finish();
-  }
-  void linear_forward(Stream& stream, const LinearForward& arguments) override {
-    Mirror m(device_, stream);
-    LinearForward a = arguments;
-    m.in(a.input, a.tokens, a.in), weight(m, a.weight, a.layout, a.in, a.out), m.in(a.bias, 1, a.out);
-    m.in(a.residual, a.tokens, a.out), m.out(a.output, a.tokens, a.out), m.out(a.activated, a.tokens, a.out);
-    m.in(a.dropout);
-    m.in(a.input8, a.tokens, a.in), weight(m, a.weight8, a.layout, a.in, a.out);
-    a.largest = m.write(a.largest, sizeof(float));
-    kernels_.linear_forward(stream, a);
-    m.finish();
-  }
-  void linear_backward(Stream& stream, const LinearBackward& arguments) override {
-    Mirror m(device_, stream);
-    LinearBackward a = arguments;
-    const bool in_out = a.layout == WeightLayout::in_out;
-    m.in(a.input, a.tokens, a.in), weight(m, a.weight, a.layout, a.in, a.out);
-    m.in(a.output_gradient, a.tokens, a.out), m.in(a.before_gelu, a.tokens, a.in);
-    m.out(a.input_gradient, a.tokens, a.in), m.out(a.output_gradient_sums, a.out);
-    m.out(a.weight_gradient, in_out ? a.in : a.out, in_out ? a.out : a.in), m.out(a.bias_gradient, 1, a.out);
-    m.in(a.input8, a.tokens, a.in), weight(m, a.weight8, a.layout, a.in, a.out);
-    m.in(a.gradient8, a.tokens, a.out);
-    kernels_.linear_backward(stream, a);
-    m.finish();
-  }
-  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
-            float* largest) override {
-    Mirror m(device_, stream);
-    m.in(input, rows, columns), m.out(output, rows, columns);
-    kernels_.gelu(stream, input, output, rows, columns, m.write(largest, sizeof(float)));
-    m.finish();
-  }
-  void attention_forward(Stream& stream, const AttentionForward& arguments) override {
-    Mirror m(device_, stream);
-    AttentionForward a = arguments;
-    const AttentionShape& s = a.shape;
-    const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
-    m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.out(a.output, rows, width);
-    a.log_sum_exp = m.write(a.log_sum_exp, rows * s.heads * 4);
-    a.positions = m.read(a.positions, rows * 4), a.borders = m.read(a.borders, (s.documents + 1) * 4);
-    m.in(a.dropout);
-    kernels_.attention_forward(stream, a);
-    m.finish();
-  }
-  void attention_backward(Stream& stream, const AttentionBackward& arguments) override {
-    Mirror m(device_, stream);
-    AttentionBackward a = arguments;
-    const AttentionShape& s = a.shape;
-    const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
-    m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.in(a.output, rows, width);
-    a.log_sum_exp = m.read(a.log_sum_exp, rows * s.heads * 4);
-    a.positions = m.read(a.positions, rows * 4), a.borders = m.read(a.borders, (s.documents + 1) * 4);
-    m.in(a.output_gradient, rows, width);
-    m.out(a.query_gradient, rows, width), m.out(a.key_gradient, rows, kv), m.out(a.value_gradient, rows, kv);
-    m.in(a.dropout);
-    a.scratch =
-        m.write(a.scratch, kernel_needs(DeviceKind::cuda).attention_backward(s, a.query.dtype, tested_attention()));
-    kernels_.attention_backward(stream, a);
-    m.finish();
-  }
-  void attention_cached(Stream& stream, const AttentionCached& arguments) override {
-    Mirror m(device_, stream);
-    AttentionCached a = arguments;
-    const AttentionShape& s = a.shape;
-    const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
-    a.positions = m.read(a.positions, rows * 4), a.counts = m.read(a.counts, s.batch * 4);
-    m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.out(a.output, rows, width);
-    m.out(a.key_cache, s.batch * a.limit, kv), m.out(a.value_cache, s.batch * a.limit, kv);
-    kernels_.attention_cached(stream, a);
-    m.finish();
-  }
-  void rotary(Stream& stream, const RotaryArguments& arguments) override {
-    Mirror m(device_, stream);
-    RotaryArguments a = arguments;
-    std::int64_t positions = a.sequence;
-    for (std::int64_t i = 0; a.positions != nullptr && i < a.batch * a.sequence; ++i)
-      positions = std::max<std::int64_t>(positions, a.positions[i] + 1);
-    a.table = m.read(a.table, positions * a.head_width * 4);
-    a.positions = m.read(a.positions, a.batch * a.sequence * 4);
-    m.in(a.input, a.batch * a.sequence, a.heads * a.head_width);
-    m.out(a.output, a.batch * a.sequence, a.heads * a.head_width);
-    kernels_.rotary(stream, a);
-    m.finish();
-  }
-  void glu_forward(Stream& stream, const GluForward& arguments) override {
-    Mirror m(device_, stream);
-    GluForward a = arguments;
-    m.in(a.gate, a.tokens, a.width), m.in(a.up, a.tokens, a.width), m.out(a.output, a.tokens, a.width);
-    a.largest = m.write(a.largest, sizeof(float));
-    kernels_.glu_forward(stream, a);
-    m.finish();
-  }
-  void glu_backward(Stream& stream, const GluBackward& arguments) override {
-    Mirror m(device_, stream);
-    GluBackward a = arguments;
-    m.in(a.gate, a.tokens, a.width), m.in(a.up, a.tokens, a.width), m.in(a.output_gradient, a.tokens, a.width);
-    m.out(a.gate_gradient, a.tokens, a.width), m.out(a.up_gradient, a.tokens, a.width);
-    m.out(a.output, a.tokens, a.width);
-    for (float** const largest : {&a.gate_largest, &a.up_largest, &a.output_largest})
-      *largest = m.write(*largest, sizeof(float));
-    kernels_.glu_backward(stream, a);
-    m.finish();
-  }
-  void head(Stream& stream, const HeadArguments& arguments) override {
-    Mirror m(device_, stream);
-    HeadArguments a = arguments;
-    m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
-    m.in(a.table, a.table_rows, a.width);
-    a.targets = m.read(a.targets, a.tokens * 4), a.loss = m.write(a.loss, sizeof(double));
-    a.token_losses = m.write(a.token_losses, a.tokens * 4);
-    a.sample_losses = m.write(a.sample_losses, a.samples * std::int64_t{sizeof(double)});
-    a.scratch = m.write(a.scratch, 0);  // always in a Block
-    if (a.training()) {
-      m.out(a.input_gradient, a.tokens, a.width), m.out(a.gain_gradient, 1, a.width);
-      m.out(a.bias_gradient, 1, a.width), m.out(a.table_gradient, a.table_rows, a.width);
-      a.scalars = m.read(a.scalars, sizeof(StepScalars));
-      a.gradient_largest = m.write(a.gradient_largest, sizeof(float));
-    }
-    kernels_.head(stream, a);
-    m.finish();
-  }
-  void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
-               const Dropout& dropout) override {
-    Mirror m(device_, stream);
-    Dropout d = dropout;
-    m.in(input, rows, columns), m.out(output, rows, columns), m.in(d);
-    kernels_.dropout(stream, input, output, rows, columns, d);
-    m.finish();
-  }
-  void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) override {
-    Mirror m(device_, stream);
-    src = m.read(src, n * size_of(src_dtype)), dst = m.write(dst, n * size_of(dst_dtype));
-    kernels_.cast(stream, src, src_dtype, dst, dst_dtype, n);
-    m.finish();
-  }
-  void fill_zero(Stream& stream, void* data, std::int64_t bytes) override {
-    Mirror m(device_, stream);
-    kernels_.fill_zero(stream, m.write(data, bytes), bytes);
-    m.finish();
-  }
-  void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
-           std::int64_t n) override {
-    Mirror m(device_, stream);
-    a = m.read(a, n * size_of(a_dtype)), b = m.read(b, n * size_of(b_dtype)),
-    out = m.write(out, n * size_of(out_dtype));
-    kernels_.add(stream, a, a_dtype, b, b_dtype, out, out_dtype, n);
-    m.finish();
-  }
-  void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override {
-    Mirror m(device_, stream);
-    x = m.read(x, n * size_of(dtype)), sum = m.write(sum, sizeof(ExactSum));
-    kernels_.square_sum(stream, x, dtype, n, sum);
-    m.finish();
-  }
-  void checksum(Stream& stream, const void* data, std::int64_t words, std::int64_t first, std::uint64_t* sum) override {
-    Mirror m(device_, stream);
-    const void* const mirrored = m.read(data, 4 * words);
-    kernels_.checksum(stream, mirrored, words, first, m.write(sum, sizeof *sum));
-    m.finish();
-  }
-  void adamw(Stream& stream, const UpdateArguments& arguments) override { update(stream, arguments, &Kernels::adamw); }
-  void muon_direction(Stream& stream, const DirectionArguments& arguments) override {
-    Mirror m(device_, stream);
-    DirectionArguments a = arguments;
-    a.state = m.read(a.state, a.elements * size_of(a.state_dtype)), a.output = m.write(a.output, a.elements * 4);
-    a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
-    a.scalars = m.read(a.scalars, sizeof(StepScalars));
-    kernels_.muon_direction(stream, a);
-    m.finish();
-  }
-  void muon(Stream& stream, const UpdateArguments& arguments) override { update(stream, arguments, &Kernels::muon); }
-  void orthogonalize(Stream& stream, const OrthogonalizeArguments& arguments) override {
-    Mirror m(device_, stream);
-    OrthogonalizeArguments a = arguments;
-    m.in(a.input, a.rows, a.columns), m.out(a.output, a.rows, a.columns);
-    a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).orthogonalize(a.rows, a.columns));
-    kernels_.orthogonalize(stream, a);
-    m.finish();
-  }
-  void accumulate_loss(Stream& stream, const AccountArguments& arguments) override {
-    Mirror m(device_, stream);
-    AccountArguments a = arguments;
-    a.scalars = m.read(a.scalars, sizeof(StepScalars)), a.reduced = m.write(a.reduced, sizeof(ReducedScalars));
-    kernels_.accumulate_loss(stream, a);
-    m.finish();
-  }
-  void clip(Stream& stream, const ClipArguments& arguments) override {
-    Mirror m(device_, stream);
-    ClipArguments a = arguments;
-    a.reduced = m.read(a.reduced, sizeof(ReducedScalars)), a.scalars = m.write(a.scalars, sizeof(StepScalars));
-    kernels_.clip(stream, a);
+    KernelArguments mirrored = call;
+    std::visit([&](auto& a) { mirror(m, a); }, mirrored);
+    kernels_.run(stream, mirrored);
     m.finish();
   }
   std::string description() const override { return kernels_.description(); }
 
  private:
-  void update(Stream& stream, const UpdateArguments& arguments,
-              void (Kernels::*kernel)(Stream&, const UpdateArguments&)) {
-    Mirror m(device_, stream);
-    UpdateArguments a = arguments;
-    a.master = m.write(a.master, a.elements * 4);
-    std::vector<void*> states;
-    for (void* const state : a.states) states.push_back(m.write(state, a.elements * size_of(a.states_dtype)));
-    a.states = states;
-    a.direction = m.read(a.direction, a.elements * 4);
-    a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
-    if (a.copy != nullptr) a.copy = m.write(a.copy, a.elements * size_of(a.copy_dtype));
-    a.scalars = m.read(a.scalars, sizeof(StepScalars));
-    a.sums = m.write(a.sums, std::ssize(states) * 8 + 8);
-    (kernels_.*kernel)(stream, a);
-    m.finish();
-  }
-
-  /// Of a view or an operand in fp8.
-  template <class Weight>
-  static void weight(Mirror& m, Weight& weight, WeightLayout layout, std::int64_t in, std::int64_t out) {
-    layout == WeightLayout::in_out ? m.in(weight, in, out) : m.in(weight, out, in);
-  }
-
   tessera::Device& device_;
   Kernels& kernels_;
 };
