@@ -156,53 +156,39 @@ void KernelLadder::add_activations(DType t, std::int64_t elements) {
   const auto* const tokens = as<std::int32_t>(tokens_);
   const auto r = [=, this](std::int64_t rows) { return read(t, rows, w); };
   const auto o = [=, this](std::int64_t rows) { return write(t, rows, w); };
-  add([=] {
-    EmbeddingForward a;
+  add<EmbeddingForward>([=](auto& a) {
     a.batch = b, a.sequence = s, a.width = w, a.vocab = kVocab, a.tokens = tokens, a.token_table = r(kVocab);
     a.position_table = r(s), a.output = o(n);
-    return a;
   });
-  add([=, this, &needs] {
-    EmbeddingBackward a;
+  add<EmbeddingBackward>([=, this, &needs](auto& a) {
     a.batch = b, a.sequence = s, a.width = w, a.vocab = kVocab, a.context = s, a.tokens = tokens;
     a.output_gradient = r(n), a.token_gradient = {o(kVocab), true}, a.position_gradient = {o(s)};
     a.scratch = need(needs.embedding_backward(n));
-    return a;
   });
-  add([=, this] {
-    NormForward a;
+  add<NormForward>([=, this](auto& a) {
     a.tokens = n, a.width = w, a.epsilon = 1e-5f, a.input = r(n), a.gain = r(1), a.bias = r(1), a.output = o(n);
     a.mean = floats(to_, n), a.reciprocal_deviation = floats(to_, n);
-    return a;
   });
-  add([=, this, &needs] {
-    NormBackward a;
+  add<NormBackward>([=, this, &needs](auto& a) {
     a.tokens = n, a.width = w, a.input = r(n), a.gain = r(1), a.bias = r(1), a.mean = floats(from_, n);
     a.reciprocal_deviation = floats(from_, n), a.output_gradient = r(n), a.input_gradient = o(n);
     a.input_adds = true, a.gain_gradient = {o(1)}, a.bias_gradient = {o(1)};
     a.scratch = need(needs.norm_backward(n, w));
-    return a;
   });
   add([=] { return GeluForward{n, w, r(n), o(n)}; });
   if (device_.multiplies_fp8())
-    add([=, this] {
-      Fp8Arguments a;
+    add<Fp8Arguments>([=, this](auto& a) {
       a.rows = n, a.columns = w, a.input = r(n), a.output = write(type_in_fp8(t), n, w);
       a.factor = floats(to_, 2);
-      return a;
     });
-  add([=, this] {
-    RotaryArguments a;
+  add<RotaryArguments>([=, this](auto& a) {
     a.batch = b, a.sequence = s, a.heads = w / 64, a.head_width = 64, a.table = floats(from_, s * 64);
     a.input = r(n), a.output = o(n);
-    return a;
   });
   add([=] { return GluForward{.tokens = n, .width = w, .gate = r(n), .up = r(n), .output = o(n)}; });
-  add([=] {
-    GluBackward a;
+  add<GluBackward>([=](auto& a) {
     a.tokens = n, a.width = w, a.gate = r(n), a.up = r(n), a.output_gradient = r(n), a.gate_gradient = o(n);
     a.up_gradient = o(n);
-    return a;
   });
   add([=, this] {
     const Dropout dropout{.probability = 0.1f, .sequence = s, .scalars = as<StepScalars>(scalars_)};
@@ -237,11 +223,9 @@ void KernelLadder::add_elements(DType t, std::int64_t n) {
     a.direction = floats(from_, n);
     return a;
   });
-  add_stored([=, this] {
-    DirectionArguments a;
+  add_stored<DirectionArguments>([=, this](auto& a) {
     a.elements = n, a.state = floats(from_, n), a.gradient = r().data, a.gradient_dtype = t;
     a.output = floats(to_, n), a.scalars = as<StepScalars>(scalars_);
-    return a;
   });
 }
 
@@ -249,22 +233,18 @@ void KernelLadder::add_linear(DType t, std::int64_t n, std::int64_t in, std::int
   const auto r = [=, this](std::int64_t rows, std::int64_t columns) { return read(t, rows, columns); };
   const auto o = [=, this](std::int64_t rows, std::int64_t columns) { return write(t, rows, columns); };
   for (const bool gelu : {false, true}) {
-    add([=] {
+    add<LinearForward>([=](auto& a) {
       // As in models: a projection that does not widen its rows adds the residual stream.
       const bool adds = !gelu && out <= in;
-      LinearForward a;
       a.tokens = n, a.in = in, a.out = out, a.input = r(n, in), a.weight = r(in, out), a.bias = r(1, out);
       a.residual = adds ? r(n, out) : ConstView(), a.output = o(n, out), a.activated = gelu ? o(n, out) : View();
       a.input8 = in_fp8.input, a.weight8 = in_fp8.weight;
-      return a;
     });
-    add([=] {
-      LinearBackward a;
+    add<LinearBackward>([=](auto& a) {
       a.tokens = n, a.in = in, a.out = out, a.input = r(n, in), a.weight = r(in, out);
       a.output_gradient = r(n, out), a.input_gradient = o(n, in), a.before_gelu = gelu ? r(n, in) : ConstView();
       a.weight_gradient = {o(in, out)}, a.bias_gradient = {o(1, out)}, a.input8 = in_fp8.input;
       a.weight8 = in_fp8.weight, a.gradient8 = in_fp8.gradient;
-      return a;
     });
   }
 }
@@ -281,26 +261,21 @@ void KernelLadder::add_attention(DType t, const AttentionShape& shape) {
   const std::int64_t tokens = shape.sequence, width = shape.heads * shape.head_width, rows = shape.heads * tokens;
   const auto r = [=, this] { return read(t, tokens, width); };
   const auto o = [=, this] { return write(t, tokens, width); };
-  add([=, this] {
-    AttentionForward a;
+  add<AttentionForward>([=, this](auto& a) {
     a.shape = shape, a.query = r(), a.key = r(), a.value = r(), a.output = o();
     a.log_sum_exp = floats(to_, rows);
-    return a;
   });
-  add([=, this] {
+  add<AttentionBackward>([=, this](auto& a) {
     const GpuAttention by = possible_attention(GpuAttention::cudnn, shape, t);
-    AttentionBackward a;
     a.shape = shape, a.query = r(), a.key = r(), a.value = r(), a.output = r();
     a.log_sum_exp = floats(from_, rows), a.output_gradient = r(), a.query_gradient = o(), a.key_gradient = o();
     a.value_gradient = o(), a.scratch = need(kernel_needs(device_.kind()).attention_backward(shape, t, by));
-    return a;
   });
 }
 
 void KernelLadder::add_head(DType t, std::int64_t tokens, std::int64_t width, std::int64_t vocab) {
   for (const bool training : {true, false}) {
-    add([=, this] {
-      HeadArguments a;
+    add<HeadArguments>([=, this](auto& a) {
       a.tokens = tokens, a.width = width, a.vocab = a.table_rows = vocab, a.logits = t, a.epsilon = 1e-5f;
       a.input = read(t, tokens, width), a.gain = read(t, 1, width), a.bias = read(t, 1, width);
       a.table = read(t, vocab, width), a.targets = as<std::int32_t>(few_tokens_);
@@ -310,18 +285,15 @@ void KernelLadder::add_head(DType t, std::int64_t tokens, std::int64_t width, st
         a.gain_gradient = {write(t, 1, width)}, a.bias_gradient = {write(t, 1, width)};
       }
       a.scratch = need(kernel_needs(device_.kind()).head(a.shape()));
-      return a;
     });
   }
 }
 
 void KernelLadder::add_matrix(std::int64_t side) {
-  add_stored([=, this] {
-    OrthogonalizeArguments a;
+  add_stored<OrthogonalizeArguments>([=, this](auto& a) {
     a.rows = side, a.columns = side, a.input = read(DType::fp32, side, side);
     a.output = write(DType::fp32, side, side);
     a.scratch = need(kernel_needs(device_.kind()).orthogonalize(side, side));
-    return a;
   });
 }
 

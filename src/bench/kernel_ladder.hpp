@@ -52,6 +52,23 @@ class KernelLadder {
   /// The same for a call that finds its data in a cache if they fit there, because the operation before it wrote or
   /// read them: it is made twice at the same place, and timed the second time.
   void add(const Call& call);
+  /// Both for a call that `fill` completes.
+  template <class Arguments, class Fill>
+  void add(const Fill& fill) {
+    add(made<Arguments>(fill));
+  }
+  template <class Arguments, class Fill>
+  void add_stored(const Fill& fill) {
+    add_stored(made<Arguments>(fill));
+  }
+  template <class Arguments, class Fill>
+  static Call made(const Fill& fill) {
+    return [fill] {
+      Arguments a;
+      fill(a);
+      return a;
+    };
+  }
 
   std::vector<PricedCalls> take() {
     prefix_.clear();

@@ -12,27 +12,6 @@ namespace tessera {
 
 namespace {
 
-/// Gives out timed kernels of the device.
-class TimedCompute final : public RankCompute {
- public:
-  TimedCompute(std::unique_ptr<RankCompute> inner, StreamClock& clock, KernelTimes& times)
-      : RankCompute(1, 1), inner_(std::move(inner)), timed_(inner_->kernels(Queue::compute), clock, times) {}
-
-  Kernels& kernels(Queue queue) const override {
-    Kernels& kernels = inner_->kernels(queue);
-    return &kernels == &inner_->kernels(Queue::compute) ? timed_ : kernels;  // a GPU's host has its own
-  }
-  void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override {
-    inner_->copy(queue, stream, to, from, bytes);
-  }
-  std::string description() const override { return inner_->description(); }
-  std::string gemm_algorithms() const override { return inner_->gemm_algorithms(); }
-
- private:
-  std::unique_ptr<RankCompute> inner_;
-  mutable TimedKernels timed_;
-};
-
 ResourceSettings settings_of(const Options& options, const MachineShape& machine) {
   ResourceSettings settings = resource_settings(options, machine);
   settings.queue_mode = QueueMode::serial;
@@ -54,7 +33,7 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
       kernels_(resources_.compute->kernels(Queue::compute)),
       optimizer_(optimizer_of(run_.schedule, options.optim), static_cast<std::uint64_t>(options.run.seed)),
       bound_(bind(run_.schedule, resources_, optimizer_)),
-      runner_(run_.schedule, bound_, resources_, optimizer_, 0),
+      runner_(run_.schedule, bound_, resources_, 0),
       operations_(counted_operations(run_.schedule, run_.schedule.step)),
       clock_(device(), *stream_) {
   set_constants(run_.schedule, resources_);
@@ -67,10 +46,9 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
   // Untimed, because a clock that knows a stretch plays its graph instead of the call. An evaluation has matmuls of its
   // own, whose algorithms are chosen by this.
   for (const auto* plays : {&run_.schedule.prologue, &run_.schedule.evaluation}) {
-    for (const CountedOperation& one : counted_operations(run_.schedule, *plays)) play(one.operation);
+    for (const CountedOperation& one : counted_operations(run_.schedule, *plays)) play(one.operation, false);
   }
   stream_->synchronize();
-  resources_.compute = std::make_unique<TimedCompute>(std::move(resources_.compute), clock_, times_);
 }
 
 void KernelPlayer::set_weights(std::uint64_t seed) {
@@ -121,17 +99,20 @@ std::string KernelPlayer::description() const {
 }
 
 void KernelPlayer::play() {
-  for (const CountedOperation& one : operations_) times_.set_count(one.count), play(one.operation);
+  for (const CountedOperation& one : operations_) times_.set_count(one.count), play(one.operation, true);
   if (auto* const transport = resources_.communicators->transport())
     transport->watch_until_done(*stream_, "the kernels of a step");
 }
 
-void KernelPlayer::play(OperationId id) {
+void KernelPlayer::play(OperationId id, bool is_timed) {
   const Operation& op = schedule().operation(id);
   if (takes_input(op)) return;
   const bool is_host = op.queue == Queue::host && traits_of(device().kind()).has_own_memory;
   if (is_host) stream_->synchronize();
-  runner_.run(id, *stream_);
+  if (is_host || !is_timed) return runner_.run(id, *stream_);
+  Kernels& kernels = resources_.compute->kernels(op.queue);
+  for (const KernelArguments& call : bound_[id].kernels) times_.run(clock_, kernels, *stream_, call);
+  runner_.transfer(id, *stream_);
 }
 
 }  // namespace tessera

@@ -36,7 +36,7 @@ class KernelPlayer {
  private:
   void set_weights(std::uint64_t seed);
   void set_tokens(std::uint64_t seed);
-  void play(OperationId id);
+  void play(OperationId id, bool is_timed);
 
   PlannedRun run_;
   Resources resources_;

@@ -7,11 +7,11 @@
 
 namespace tessera {
 
-void TimedKernels::run(Stream& stream, const KernelArguments& call) {
+void KernelTimes::run(StreamClock& clock, Kernels& kernels, Stream& stream, const KernelArguments& call) {
   const auto known = describe(call);
-  if (!known) return inner_.run(stream, call);
-  clock_.time([&] { inner_.run(stream, call); });
-  times_.add(*known);
+  if (!known) return kernels.run(stream, call);
+  clock.time([&] { kernels.run(stream, call); });
+  add(*known);
 }
 
 void KernelTimes::add(const KernelCall& call) {

@@ -22,6 +22,8 @@ struct KernelRow {
 /// Adds calls up, repetition by repetition.
 class KernelTimes {
  public:
+  /// Runs a call as a stretch of the clock, and adds it; one that only handles a few numbers is run alone.
+  void run(StreamClock& clock, Kernels& kernels, Stream& stream, const KernelArguments& call);
   /// Later calls stand for `count` calls of a step.
   void set_count(std::int64_t count) { count_ = static_cast<double>(count); }
   void add(const KernelCall& call);
@@ -45,19 +47,6 @@ class KernelTimes {
   std::vector<Pending> pending_;  ///< calls of this repetition
   std::size_t repetitions_ = 0;
   double count_ = 1;
-};
-
-/// Kernels of which every call is a stretch of a clock, and added to times. All three must outlive them.
-class TimedKernels final : public Kernels {
- public:
-  TimedKernels(Kernels& inner, StreamClock& clock, KernelTimes& times) : inner_(inner), clock_(clock), times_(times) {}
-  void run(Stream& stream, const KernelArguments& call) override;
-  std::string description() const override { return inner_.description(); }
-
- private:
-  Kernels& inner_;
-  StreamClock& clock_;
-  KernelTimes& times_;
 };
 
 }  // namespace tessera

@@ -44,18 +44,20 @@ void check(const PartCall& call, bool backward) {
 
 }  // namespace
 
-void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
-                  const PartBuffers& buffers) {
-  const PartCall call{kernels, stream, model, part, buffers};
+std::vector<KernelArguments> part_forward(const ModelParts& model, const Part& part, const PartBuffers& buffers) {
+  std::vector<KernelArguments> kernels;
+  const PartCall call{model, part, buffers, kernels};
   check(call, false);
-  run_forward(call, PartScratch(buffers.scratch, part.forward.places));
+  add_forward(call, PartScratch(buffers.scratch, part.forward.places));
+  return kernels;
 }
 
-void part_backward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
-                   const PartBuffers& buffers) {
-  const PartCall call{kernels, stream, model, part, buffers};
+std::vector<KernelArguments> part_backward(const ModelParts& model, const Part& part, const PartBuffers& buffers) {
+  std::vector<KernelArguments> kernels;
+  const PartCall call{model, part, buffers, kernels};
   check(call, true);
-  run_backward(call, PartScratch(buffers.scratch, part.backward.places));
+  add_backward(call, PartScratch(buffers.scratch, part.backward.places));
+  return kernels;
 }
 
 }  // namespace tessera

@@ -91,7 +91,7 @@ void LayerCall::start_maxima() const {
   const auto is_measured = [](const Matrix& m) { return m.is_measured || m.is_gradient_measured; };
   if (std::ranges::none_of(part.matrices, is_measured)) return;
   const std::size_t bytes = 2 * part.matrices.size() * sizeof(float);
-  run(FillZero{maxima(MatrixId(0)), static_cast<std::int64_t>(bytes)});
+  add(FillZero{maxima(MatrixId(0)), static_cast<std::int64_t>(bytes)});
 }
 
 PartialSums LayerCall::residual_gradient_sums() const {
@@ -108,7 +108,7 @@ float* LayerCall::residual_gradient_largest() const {
 
 float* LayerCall::restart_residual_gradient_largest() const {
   float* const largest = residual_gradient_largest();
-  if (largest != nullptr) run(FillZero{largest, sizeof *largest});
+  if (largest != nullptr) add(FillZero{largest, sizeof *largest});
   return largest;
 }
 
@@ -143,7 +143,7 @@ Dropout LayerCall::adapter_dropout() const {
           .scalars = buffers.scalars};
 }
 
-void run_forward(const PartCall& call, PartScratch scratch) {
+void add_forward(const PartCall& call, PartScratch scratch) {
   scratch.begin_turn();
   LayerCall{call, scratch, call.part.layers.front()}.start_maxima();
   for (const Layer& layer : call.part.layers) {
@@ -153,7 +153,7 @@ void run_forward(const PartCall& call, PartScratch scratch) {
   }
 }
 
-void run_backward(const PartCall& call, PartScratch scratch) {
+void add_backward(const PartCall& call, PartScratch scratch) {
   scratch.begin_turn();
   LayerCall{call, scratch, call.part.layers.front()}.start_maxima();
   for (const BackwardTurn& turn : call.part.backward_turns) {

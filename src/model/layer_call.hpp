@@ -54,13 +54,12 @@ inline void* nowhere() { return reinterpret_cast<void*>(std::uintptr_t{4096}); }
 
 /// The arguments of part_forward and part_backward.
 struct PartCall {
-  Kernels& kernels;
-  Stream& stream;
   const ModelParts& model;
   const Part& part;
   const PartBuffers& buffers;
+  std::vector<KernelArguments>& kernels;  ///< that are called, in order
 
-  void run(const KernelArguments& kernel) const { kernels.run(stream, kernel); }
+  void add(const KernelArguments& kernel) const { kernels.push_back(kernel); }
   /// Returns the type of the parameter at a place in Part::tensors.
   DType parameter_type(std::size_t place) const {
     return !buffers.codes.empty() && buffers.codes[place] ? DType::e4m3 : model.compute;
@@ -158,8 +157,8 @@ void head_forward(const LayerCall& call);
 /// Forward and backward in one.
 void head_backward(const LayerCall& call, BackwardTurn::Half);
 
-/// Run all layers of a part in one direction, without checks.
-void run_forward(const PartCall& call, PartScratch scratch);
-void run_backward(const PartCall& call, PartScratch scratch);
+/// Add the kernels of all layers of a part in one direction, without checks.
+void add_forward(const PartCall& call, PartScratch scratch);
+void add_backward(const PartCall& call, PartScratch scratch);
 
 }  // namespace tessera

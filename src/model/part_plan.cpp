@@ -125,15 +125,6 @@ std::vector<BackwardTurn> backward_turns(const Part& part) {
   return turns;
 }
 
-/// Adds up the FLOPs of calls that are not run.
-struct FlopCount final : Kernels {
-  void run(Stream&, const KernelArguments& call) override {
-    if (const auto known = describe(call)) flops += known->cost.flops;
-  }
-  std::string description() const override { return "counted"; }
-  double flops = 0;
-};
-
 /// Finds places for pieces: those that are in use at the same time do not overlap. Large ones first, each as low as it
 /// can be.
 void place(const std::vector<ScratchPiece>& pieces, PartCost& cost) {
@@ -158,7 +149,7 @@ void place(const std::vector<ScratchPiece>& pieces, PartCost& cost) {
   }
 }
 
-/// Runs a part without memory in every direction, to see what its layers call and touch.
+/// Looks at a part without memory in every direction, to see what its layers call and touch.
 void dry_run(const ModelParts& model, Part& part) {
   const std::vector<void*> memory(part.tensors.size() + part.saved.size() + part.constants.size(), nowhere());
   const std::vector<const void*> read_memory(memory.begin(), memory.end());
@@ -169,22 +160,25 @@ void dry_run(const ModelParts& model, Part& part) {
   b.logits = static_cast<float*>(nowhere());
   b.saved = memory, b.gradients = gradients, b.parameters = read_memory, b.constants = read_memory;
   b.gradient_dtype = model.gradient;
-  const auto stream = make_serial_stream("dry run");
   const auto run = [&](auto& direction) {
-    FlopCount count;
+    std::vector<KernelArguments> kernels;
     std::vector<ScratchPiece> pieces(scratch_pieces(part));
-    direction({count, *stream, model, part, b}, PartScratch(pieces));
-    if (count.flops >= 0x1p63) throw refusal("{} has {:.3g} FLOPs", part.name, count.flops).use("smaller sizes");
+    direction({model, part, b, kernels}, PartScratch(pieces));
+    double flops = 0;
+    for (const KernelArguments& kernel : kernels) {
+      if (const auto call = describe(kernel)) flops += call->cost.flops;
+    }
+    if (flops >= 0x1p63) throw refusal("{} has {:.3g} FLOPs", part.name, flops).use("smaller sizes");
     PartCost cost;
-    cost.flops = static_cast<std::int64_t>(count.flops);
+    cost.flops = static_cast<std::int64_t>(flops);
     place(pieces, cost);
     return cost;
   };
-  part.recompute.flops = run(run_forward).flops;
+  part.recompute.flops = run(add_forward).flops;
   b.output = nowhere();
-  part.forward = run(run_forward);
+  part.forward = run(add_forward);
   part.recompute.scratch_bytes = part.forward.scratch_bytes;  // it may make the output as well
-  if (!model.generates()) part.backward = run(run_backward);
+  if (!model.generates()) part.backward = run(add_backward);
 }
 
 }  // namespace

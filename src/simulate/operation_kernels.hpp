@@ -10,8 +10,7 @@
 
 namespace tessera {
 
-/// Binds the schedule to rank 0 as the engine does, with addresses but without memory, and runs each operation over
-/// kernels that only note what they are asked for.
+/// Binds the schedule to rank 0 as the engine does, with addresses but without memory, and looks at the calls.
 IndexedVector<OperationId, std::vector<KernelCall>> kernels_of(const StepSchedule& schedule, const MemoryPlan& plan,
                                                                const Options& options);
 

@@ -22,7 +22,7 @@ from modules import declared_modules
 
 SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".inc"}
 DEVICE_CHECKS_ALLOWED = 8  # run.device resolved, two factories, defaults; the rest asks backend/device_kind.hpp
-POSITIONAL_ALLOWED = 207  # initializers; it only falls: name the fields of new ones
+POSITIONAL_ALLOWED = 188  # initializers; it only falls: name the fields of new ones
 DEVICE_CHECK = re.compile(r"DeviceKind::(cpu|cuda)|host_reaches_memory\(\)|captures_collectives\(\)")
 BACKENDS = re.compile(r"^(src/cuda/|src/backend/|include/tessera/(cuda|backend)/|src/\w+/(cpu|gpu)/|src/config/choices\.cpp)")
 TABLES = {  # name: (pattern, the table's files)
@@ -75,7 +75,7 @@ MOST_LINES = 300
 LONG = {  # tables, which read well in one piece
     "include/tessera/config/options.hpp", "include/tessera/kernels/arguments.hpp", "src/config/option_table.cpp",
     # still to be divided, or shortened
-    "src/engine/bound_schedule.cpp", "src/text/json_documents.cpp",
+    "src/text/json_documents.cpp",
 }
 
 

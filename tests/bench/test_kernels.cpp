@@ -164,16 +164,16 @@ TEST_CASE("timed kernels report every call, weighed by its count") {
   const auto stream = device->make_caller_stream("bench");
   StreamClock clock(*device, *stream);
   KernelTimes times;
-  TimedKernels timed(*kernels, clock, times);
   const std::vector<float> source{1, 2, 3, 4};
   std::vector<float> copy(4);
   for (int repetition = 0; repetition < 3; ++repetition) {
     times.set_count(5);
-    timed.run(*stream, Cast{{source.data(), DType::fp32}, {copy.data(), DType::fp32}, 4});
+    times.run(clock, *kernels, *stream, Cast{{source.data(), DType::fp32}, {copy.data(), DType::fp32}, 4});
     times.set_count(2);
-    timed.run(*stream, Cast{{source.data(), DType::fp32}, {copy.data(), DType::fp32}, 3});
-    timed.run(*stream, Add{{source.data(), DType::fp32}, {source.data(), DType::fp32}, {copy.data(), DType::fp32}, 1});
-    timed.run(*stream, FillZero{copy.data() + 1, 4});  // padding
+    times.run(clock, *kernels, *stream, Cast{{source.data(), DType::fp32}, {copy.data(), DType::fp32}, 3});
+    times.run(clock, *kernels, *stream,
+              Add{{source.data(), DType::fp32}, {source.data(), DType::fp32}, {copy.data(), DType::fp32}, 1});
+    times.run(clock, *kernels, *stream, FillZero{copy.data() + 1, 4});  // padding
     times.finish_repetition({1.0 + repetition, 10, 100});
   }
   CHECK(copy == std::vector<float>{2, 0, 3, 4});

@@ -95,8 +95,8 @@ class ModelRun {
     b.scratch = scratch.data();
     b.loss = &loss;
     b.scalars = &scalars;
-    const auto call = direction == Direction::backward ? part_backward : part_forward;
-    call(*kernels, *stream, model, part, b);
+    const auto calls = direction == Direction::backward ? part_backward : part_forward;
+    for (const KernelArguments& call : calls(model, part, b)) kernels->run(*stream, call);
     scratch_intact = scratch_intact && scratch.intact();
   }
 

@@ -222,7 +222,7 @@ TEST_CASE("a part refuses buffers that do not match its declaration", "[decoder]
   ModelRun run(small(1, 1, 4, 5), 1, 3, DType::fp32, DType::fp32, 1);
   prepare(run);
   PartBuffers b;
-  CHECK_THROWS_AS(part_forward(*run.kernels, *run.stream, run.model, run.model.parts[PartId(1)], b), InternalError);
+  CHECK_THROWS_AS(part_forward(run.model, run.model.parts[PartId(1)], b), InternalError);
 }
 
 TEST_CASE("a part refuses queries, keys and values with a gap between them", "[decoder]") {

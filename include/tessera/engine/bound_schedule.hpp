@@ -14,37 +14,14 @@
 namespace tessera {
 
 struct BoundOperation {
-  std::string name;  ///< "gather h.3"
-  // compute
-  const ModelParts* model = nullptr;  ///< in the segment's shapes
-  PartBuffers buffers;
-  std::vector<void*> saved, gradients;
-  std::vector<const void*> parameters, constants;
-  std::vector<const float*> magnitudes;
-  std::unique_ptr<bool[]> codes;
-  std::unique_ptr<bool[]> gradient_adds;
-  std::vector<std::pair<std::byte*, std::int64_t>> gaps;  ///< padding of freshly written gradients: address, bytes
-  bool clears_sums = false;                               ///< the step's first contribution to its sums
+  std::string name;                      ///< "gather h.3"
+  std::vector<KernelArguments> kernels;  ///< that it calls, in order; before collectives and copies
+  // updates: what their arguments point to
+  std::vector<std::vector<void*>> states;
+  std::vector<std::vector<DecayRun>> runs;
   // collectives
   std::span<std::byte> workspace;  ///< of a sum; empty if it needs none
-  // update
-  struct Update {
-    UpdateArguments arguments;
-    std::vector<void*> states;
-    std::vector<DecayRun> runs;
-  };
-  std::vector<Update> updates;  ///< of matrices, and of other elements
-  DirectionArguments direction;
-  std::vector<OrthogonalizeArguments> matrices;
-  // magnitudes; gather and cast to codes
-  struct Range {
-    const std::byte* from = nullptr;
-    std::int64_t elements = 0;
-    std::int64_t* largest = nullptr;
-    std::byte* codes = nullptr;
-  };
-  std::vector<Range> ranges;  ///< of the weights, as far as this rank has them
-  // load, store; cast and slice, without a number of bytes
+  // load, store, norm
   struct Copy {
     const void* from = nullptr;
     void* to = nullptr;

@@ -9,8 +9,8 @@ class OperationRunner {
  public:
   /// All must outlive the runner.
   OperationRunner(const StepSchedule& schedule, const BoundSchedule& bound, const Resources& resources,
-                  const Optimizer& optimizer, std::uint64_t chaos_seed)
-      : schedule_(schedule), bound_(bound), resources_(resources), optimizer_(optimizer), chaos_seed_(chaos_seed) {}
+                  std::uint64_t chaos_seed)
+      : schedule_(schedule), bound_(bound), resources_(resources), chaos_seed_(chaos_seed) {}
 
   /// Counts the segments played, on which delays depend.
   void begin_segment() { ++plays_; }
@@ -19,26 +19,17 @@ class OperationRunner {
 
   /// Runs an operation as work of the stream (Task). Loads are not run here, because they need a feed.
   void run(OperationId id, Stream& stream);
+  /// Runs what follows an operation's kernels: a collective, or copies.
+  void transfer(OperationId id, Stream& stream);
 
  private:
-  void dispatch(const Operation& op, const BoundOperation& bound, Stream& stream);
   Communicator& summing_communicator(const Operation& op, const BoundOperation& bound);
-  void gather(const Operation& op, const BoundOperation& bound, Stream& stream);
   void copy(const Operation& op, const BoundOperation& bound, Stream& stream);
-  void find_magnitudes(const Operation& op, const BoundOperation& bound, Stream& stream);
-  /// Converts what an operation reads, at `from`, to the type of `made` at `to`: to codes with known magnitudes.
-  void convert(const Operation& op, const BoundOperation& bound, Stream& stream, const void* from, void* to, DType type,
-               std::int64_t elements);
-  void cast(const Operation& op, const BoundOperation& bound, Stream& stream);
-  void run_part(const Operation& op, const BoundOperation& bound, Stream& stream);
-  void accumulate(const Operation& op, Stream& stream);
   std::byte* at(ValueId value) const { return resources_.address(schedule_.value(value).storage); }
-  View row(ValueId value) const { return {at(value), schedule_.value(value).dtype()}; }
 
   const StepSchedule& schedule_;
   const BoundSchedule& bound_;
   const Resources& resources_;
-  const Optimizer& optimizer_;
   std::uint64_t chaos_seed_;
   std::int64_t plays_ = 0;
 };

@@ -52,7 +52,7 @@ class Player {
         optimizer_(optimizer),
         settings_(settings),
         bound_(bind(schedule, resources, optimizer)),
-        runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
+        runner_(schedule, bound_, resources, settings.chaos_seed),
         log_(schedule, settings.trace, settings.flight) {}
   virtual ~Player() = default;
   Player(const Player&) = delete;

@@ -1,9 +1,10 @@
 #pragma once
-// A decoder, part by part: the functions that the engine calls for a schedule's forward, recompute or backward of a
-// part. They launch kernels on a stream and touch only the given buffers.
+// A decoder, part by part: the kernel calls of a schedule's forward, recompute or backward of a part. They touch only
+// the given buffers, at whose addresses nothing is read when the calls are made.
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "tessera/kernels/kernels.hpp"
 #include "tessera/model/parts.hpp"
@@ -44,13 +45,11 @@ struct PartBuffers {
   const StepScalars* scalars = nullptr;
 };
 
-/// Writes output, unless it is null, and saved values: a recompute makes the same bits again. Head: loss only
-/// (evaluation), or logits (generation).
-void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
-                  const PartBuffers& buffers);
-/// Writes gradients and turns residual_gradient from d output into d input. Head: loss, forward and backward in one.
-/// Embedding leaves residual_gradient as it is.
-void part_backward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
-                   const PartBuffers& buffers);
+/// Returns calls that write output, unless it is null, and saved values: a recompute makes the same bits again. Head:
+/// loss only (evaluation), or logits (generation).
+std::vector<KernelArguments> part_forward(const ModelParts& model, const Part& part, const PartBuffers& buffers);
+/// Returns calls that write gradients and turn residual_gradient from d output into d input. Head: loss, forward and
+/// backward in one. Embedding leaves residual_gradient as it is.
+std::vector<KernelArguments> part_backward(const ModelParts& model, const Part& part, const PartBuffers& buffers);
 
 }  // namespace tessera

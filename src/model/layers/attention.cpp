@@ -23,7 +23,7 @@ void cached_attention(const LayerCall& call) {
   c.limit = call.layer.cache, c.counts = call.buffers.counts;
   c.key_cache = keys, c.value_cache = keys.rows_from(call.model.batch * c.limit);
   c.output = call.view(call.layer.outputs[0]);
-  call.run(c);
+  call.add(c);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ void attention_forward(const LayerCall& call) {
   f.output = call.view(call.layer.outputs[0]);
   f.log_sum_exp = call.floats(call.layer.outputs[1]);
   f.dropout = call.dropout(), f.borders = call.buffers.borders;
-  call.run(f);
+  call.add(f);
 }
 
 void attention_backward(const LayerCall& call, BackwardTurn::Half) {
@@ -50,7 +50,7 @@ void attention_backward(const LayerCall& call, BackwardTurn::Half) {
     const GpuAttention by = possible_attention(call.model.attention, b.shape, call.model.compute);
     return kernel_needs(call.model.device).attention_backward(b.shape, call.model.compute, by);
   });
-  call.run(b);
+  call.add(b);
 }
 
 }  // namespace tessera

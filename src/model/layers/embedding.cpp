@@ -25,7 +25,7 @@ void embedding_forward(const LayerCall& call) {
   e.position_table = call.parameter(layer.weight, e.width);
   if (!layer.inputs.empty()) e.token_table = call.view(layer.inputs[0]), e.tokens = call.buffers.rows;
   e.output = call.view(layer.outputs[0]);
-  call.run(e);
+  call.add(e);
 }
 
 void embedding_backward(const LayerCall& call, BackwardTurn::Half) {
@@ -35,7 +35,7 @@ void embedding_backward(const LayerCall& call, BackwardTurn::Half) {
   e.token_gradient = call.parameter_gradient(call.layer.table, e.width);
   e.position_gradient = call.parameter_gradient(call.layer.weight, e.width);
   e.scratch = call.kernel_scratch([&] { return kernel_needs(call.model.device).embedding_backward(call.layer.rows); });
-  call.run(e);
+  call.add(e);
 }
 
 }  // namespace tessera

@@ -9,7 +9,7 @@ void glu_forward(const LayerCall& call) {
   f.tokens = layer.rows, f.width = layer.in;
   f.gate = call.view(layer.inputs[0]), f.up = call.view(layer.inputs[1]);
   f.output = call.view(layer.outputs[0]), f.largest = call.largest(layer.outputs[0]);
-  call.run(f);
+  call.add(f);
 }
 
 void glu_backward(const LayerCall& call, BackwardTurn::Half) {
@@ -24,7 +24,7 @@ void glu_backward(const LayerCall& call, BackwardTurn::Half) {
   const MatrixSlice& output = layer.outputs[0];
   if (call.matrix_of(output).feeds_gradient && !call.is_saved(output))
     b.output = call.view(output), b.output_largest = call.largest(output);
-  call.run(b);
+  call.add(b);
 }
 
 }  // namespace tessera

@@ -30,7 +30,7 @@ void run(const LayerCall& call, bool trains) {
     TESSERA_ASSERT(h.training(), "the head's backward has no memory for its input's gradient");
   }
   h.scratch = call.kernel_scratch([&] { return kernel_needs(call.model.device).head(h.shape()); });
-  call.run(h);
+  call.add(h);
 }
 
 }  // namespace

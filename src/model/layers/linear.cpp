@@ -28,7 +28,7 @@ ConstView branch_gradient(const LayerCall& call, BackwardTurn::Half half) {
   if (!dropout.on()) return gradient;
   const View masked{call.masked_gradient(), gradient.dtype, gradient.stride};
   if (half != BackwardTurn::Half::weights)
-    call.run(DropoutArguments{
+    call.add(DropoutArguments{
         .rows = call.layer.rows, .columns = call.layer.out, .input = gradient, .output = masked, .dropout = dropout});
   return masked;
 }
@@ -40,7 +40,7 @@ ConstView dropped_input(const LayerCall& call, const Dropout& dropout) {
   const Layer& layer = call.layer;
   const View dropped{call.kernel_scratch([&] { return layer.rows * layer.in * size_of(call.model.compute); }),
                      call.model.compute, layer.in};
-  call.run(
+  call.add(
       DropoutArguments{.rows = layer.rows, .columns = layer.in, .input = input, .output = dropped, .dropout = dropout});
   return dropped;
 }
@@ -101,11 +101,11 @@ void take_to_fp8(const LayerCall& call, std::size_t piece, std::initializer_list
   const std::int64_t bytes = for_each({}, [](const Operand&, const Fp8Arguments&) {});
   void* const memory = bytes > 0 ? call.scratch.piece(piece, [&] { return bytes; }) : nullptr;
   for_each({memory, bytes}, [&](const Operand& o, const Fp8Arguments& a) {
-    if (!o.is_there) call.run(a);
+    if (!o.is_there) call.add(a);
     if (o.saved && !packs) {
       View from = a.output, to = o.saved->codes;
       if (o.is_there) std::swap(from, to);
-      call.run(Cast{from, to, o.rows * o.columns});
+      call.add(Cast{from, to, o.rows * o.columns});
     }
     *o.to = {a.output || !o.lies ? ConstView(a.output) : o.from, a.turned, a.factor};
   });
@@ -136,7 +136,7 @@ void linear_forward(const LayerCall& call) {
   if (layer.outputs[0].matrix == kPartOutput) l.residual = call.view({kPartInput, 0, layer.out});
   if (layer.adds_output) l.residual = l.output;
   l.dropout = call.dropout();
-  call.run(l);
+  call.add(l);
 }
 
 void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
@@ -156,7 +156,7 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
       const View before_gelu = call.view({from.gradient_with, input.offset, input.stride});
       if (layer.ends_gradient) l.before_gelu = before_gelu;
       if (!layer.adds_gradient && from.feeds_gradient && !call.is_saved(input))
-        call.run(GeluForward{.rows = layer.rows,
+        call.add(GeluForward{.rows = layer.rows,
                              .columns = layer.in,
                              .input = before_gelu,
                              .output = call.view(input),
@@ -181,7 +181,7 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
     take_to_fp8(call, call.kernel_piece(),
                 {gradient, weight_operand(call, is_second ? ConstView() : l.weight, l.weight8, WeightLayout::in_out)});
   }
-  call.run(l);
+  call.add(l);
 }
 
 }  // namespace tessera

@@ -27,7 +27,7 @@ void norm_forward(const LayerCall& call) {
   const MatrixSlice& output = call.layer.outputs[0];
   if (call.is_wanted(output)) n.output = call.view(output), n.largest = call.largest(output);
   if (call.is_wanted(output) && output.matrix == kPartOutput) n.residual = call.view({kPartInput, 0, n.width});
-  call.run(n);
+  call.add(n);
 }
 
 void norm_backward(const LayerCall& call, BackwardTurn::Half) {
@@ -45,7 +45,7 @@ void norm_backward(const LayerCall& call, BackwardTurn::Half) {
   n.gain_gradient = call.parameter_gradient(layer.weight, n.width);
   n.bias_gradient = call.parameter_gradient(layer.bias, n.width);
   n.scratch = call.kernel_scratch([&] { return kernel_needs(call.model.device).norm_backward(n.tokens, n.width); });
-  call.run(n);
+  call.add(n);
 }
 
 }  // namespace tessera

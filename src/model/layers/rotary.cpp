@@ -14,7 +14,7 @@ void rotate(const LayerCall& call, const View& rows, bool inverse) {
   r.positions = call.buffers.positions;
   r.inverse = inverse;
   r.input = rows, r.output = rows;
-  call.run(r);
+  call.add(r);
 }
 
 }  // namespace
