@@ -78,7 +78,7 @@ void set_parameters(const StepSchedule& schedule, const Resources& resources, co
   std::vector<Piece> pieces;
   divide(slice, values.data(), pieces);
   fill(resources.compute->pool(), source, pieces);
-  if (schedule.unit(unit).is_fp8) {
+  if (schedule.unit(unit).is_fp8()) {
     make_codes(schedule, resources, slice, values, stored.data());
   } else {
     convert(values.data(), DType::fp32, stored.data(), schedule.policy.compute, slice.count);

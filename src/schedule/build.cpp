@@ -8,7 +8,7 @@
 #include "schedule/passes/compute.hpp"
 #include "schedule/passes/state.hpp"
 #include "tessera/base/refuse.hpp"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/account.hpp"
 #include "tessera/kernels/needs.hpp"
 #include "tessera/schedule/made_values.hpp"
 

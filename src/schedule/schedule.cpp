@@ -79,7 +79,7 @@ std::uint64_t StepSchedule::hash() const {
   if (generation_parts) add_shape(generation_parts->prefill), add_shape(generation_parts->decode);
   f.add_list(model.tensors, [&](const ParameterTensor& tensor) { f.add(tensor.elements); });
   f.add_list(layout.units, [&](const Unit& unit) {
-    f.add(unit.padded, unit.trains, unit.is_fp8);
+    f.add(unit.padded, unit.trains, unit.is_fp8());
     f.add_list(unit.tensors, [&](const TensorPlace& place) { f.add(place.tensor, place.offset); });
   });
   f.add_list(storages,

@@ -18,7 +18,7 @@ struct Piece {
   int block = -1;
   bool stands_alone = false;
   bool trains = true;
-  bool is_fp8 = false;
+  bool is_fp8 = false, is_rest = false;  ///< weights in fp8; what blocks have next to these
 };
 
 std::string short_name(const std::string& tensor) {
@@ -154,10 +154,11 @@ bool are_vectors(const ModelParts& model, const std::vector<Piece>& pieces) {
   });
 }
 
-/// Returns the pieces merged into units, what trains apart from what does not, and weights in fp8 where they are apart,
-/// in the order of their first tensors. Of weights in fp8, the gains and biases are one unit over all blocks, because
-/// they take few bytes and would make as many messages as the weights.
-std::vector<Piece> merged(const ModelParts& model, Wrap wrap, std::int64_t min_params, const Tensors& in_fp8) {
+/// Returns the pieces merged into units, what trains apart from what does not, and weights in fp8 apart from the rest,
+/// in the order of their first tensors. Where the rest of all blocks is gains and biases, it is one unit, because it
+/// takes few bytes and would make as many messages as the weights.
+std::vector<Piece> merged(const ModelParts& model, Wrap wrap, std::int64_t min_params) {
+  const Tensors in_fp8 = fp8_tensors(model);
   const std::vector<Piece> pieces = pieces_of(model, in_fp8);
   IndexedVector<TensorId, std::int64_t> order(model.tensors.size(), 0);
   std::int64_t next = 0;
@@ -178,6 +179,7 @@ std::vector<Piece> merged(const ModelParts& model, Wrap wrap, std::int64_t min_p
     for (Piece& unit : alike) {
       if (joins_blocks && unit.block == 0) unit.name = "h";
       unit.trains = i >= 2, unit.is_fp8 = i % 2 == 1;
+      unit.is_rest = any_fp8 && unit.block >= 0 && !unit.is_fp8;
     }
     std::ranges::move(alike, std::back_inserter(units));
   }
@@ -191,12 +193,11 @@ void note_fp8_weights(const ModelParts& model, UnitLayout& layout) {
       if (!layer.is_fp8) continue;
       const TensorId tensor = part.tensors[static_cast<std::size_t>(layer.weight)];
       std::vector<Fp8Weight>& weights = layout.units[layout.unit_of[tensor]].fp8_weights;
-      weights.push_back({tensor, layout.offset_of[tensor], layer.in * layer.out});
+      weights.push_back({.tensor = tensor, .offset = layout.offset_of[tensor]});
     }
   }
   for (Unit& unit : layout.units) {
     std::ranges::sort(unit.fp8_weights, {}, &Fp8Weight::offset);
-    if (!unit.is_fp8) continue;
     std::int64_t end = unit.padded;
     for (Fp8Weight& weight : unit.fp8_weights | std::views::reverse)
       weight.elements = std::exchange(end, weight.offset) - weight.offset;
@@ -232,16 +233,12 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
   layout.unit_of.assign(model.tensors.size(), {});
   layout.offset_of.assign(model.tensors.size(), -1);
   const auto is_matrix = [&](TensorId id) { return matrices_first && model.tensors[id].is_block_matrix(); };
-  const Tensors in_fp8 = fp8_tensors(model);
-  const bool any_fp8 = std::ranges::find(in_fp8, true) != in_fp8.end();
-  for (Piece& piece : merged(model, wrap, min_params, in_fp8)) {
+  for (Piece& piece : merged(model, wrap, min_params)) {
     std::ranges::stable_partition(piece.tensors, is_matrix);
     const ParameterTensor& first = model.tensors[piece.tensors.front()];
     Unit unit;
-    const bool is_rest = any_fp8 && piece.block >= 0 && !piece.is_fp8;
-    unit.name = piece.name + (first.is_adapter ? ".lora" : is_rest ? ".rest" : "");
-    unit.is_block = piece.block >= 0 && !first.is_adapter && !is_rest;
-    unit.is_fp8 = piece.is_fp8;
+    unit.name = piece.name + (first.is_adapter ? ".lora" : piece.is_rest ? ".rest" : "");
+    unit.is_block = piece.block >= 0 && !first.is_adapter && !piece.is_rest;
     unit.trains = first.trains;
     std::int64_t end = 0;
     for (const TensorId id : piece.tensors) {

@@ -114,7 +114,7 @@ TEST_CASE("weights in fp8 that do not train are kept as codes, with their larges
     REQUIRE(verify_schedule(right).empty());
     int kept = 0;
     for (const UnitId id : right.layout.units.ids()) {
-      if (!right.unit(id).is_fp8) continue;
+      if (!right.unit(id).is_fp8()) continue;
       const UnitState& state = right.state[id];
       CHECK(right.storage(state.master).bytes == state.elements);
       CHECK(right.storage(state.magnitudes).bytes == std::ssize(right.unit(id).fp8_weights) * size_of(DType::int64));
@@ -123,7 +123,7 @@ TEST_CASE("weights in fp8 that do not train are kept as codes, with their larges
     CHECK(kept > 1);
     for (const Operation& op : right.operations) {
       CHECK(op.kind != OperationKind::magnitudes);
-      if (op.kind == OperationKind::cast) CHECK_FALSE(right.unit(op.unit).is_fp8);
+      if (op.kind == OperationKind::cast) CHECK_FALSE(right.unit(op.unit).is_fp8());
     }
     StepSchedule mutant = right;
     const auto reader = std::ranges::find_if(mutant.operations, [&](const Operation& op) {

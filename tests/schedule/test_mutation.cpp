@@ -335,7 +335,7 @@ TEST_CASE("magnitudes of other parameters than a part reads are rejected") {
   const auto first =
       *std::ranges::find_if(right.layout.units.ids(), [&](UnitId id) { return !right.unit(id).fp8_weights.empty(); });
   const UnitId second = first + 1;
-  CHECK((right.unit(first).is_fp8 && right.unit(first).fp8_weights.size() == 4));
+  CHECK((right.unit(first).is_fp8() && right.unit(first).fp8_weights.size() == 4));
   const OperationId found = of_kind(OperationKind::magnitudes, first);
   const auto reject = [&](const char* problem, auto change) {
     StepSchedule mutant = right;

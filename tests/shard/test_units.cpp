@@ -149,20 +149,18 @@ TEST_CASE("weights of linears in fp8 are units of their own, and what is left of
   const PartChoices choices{.fp8 = Fp8Linears{}};
   const ModelParts model = declare_parts(a, 1, 4, DType::bf16, DType::fp32, DeviceKind::cpu, choices);
   using Names = std::vector<std::string>;
-  const std::pair<Wrap, Names> expected[] = {
-      {Wrap::block, {"embed_tokens", "h.rest", "h.0", "h.1", "norm"}},
-      {Wrap::model, {"model.rest", "model"}}};
+  const std::pair<Wrap, Names> expected[] = {{Wrap::block, {"embed_tokens", "h.rest", "h.0", "h.1", "norm"}},
+                                             {Wrap::model, {"model.rest", "model"}}};
   for (const auto& [wrap, names] : expected) {
     const UnitLayout layout = divide_into_units(model, wrap, 0, 4);
     check_layout(model, layout);
     Names found;
     for (const Unit& unit : layout.units) {
       found.push_back(unit.name);
-      CHECK(unit.is_fp8 == !unit.fp8_weights.empty());
-      CHECK(unit.is_block == unit.is_fp8);
+      CHECK(unit.is_block == unit.is_fp8());
       std::int64_t elements = 0;
       for (const Fp8Weight& weight : unit.fp8_weights) elements += weight.elements;
-      if (unit.is_fp8) CHECK((elements == unit.padded && unit.fp8_weights[0].offset == 0));
+      if (unit.is_fp8()) CHECK((elements == unit.padded && unit.fp8_weights[0].offset == 0));
     }
     CHECK(found == names);
   }

@@ -130,7 +130,7 @@ TEST_CASE("weights of linears in fp8 are gathered as a byte each") {
   const Architecture architecture = small_model(Family::qwen2);
   const PlannedRun planned = plan_run(options, architecture, 2, 2);
   std::int64_t weights = 0;
-  for (const Unit& unit : planned.schedule.layout.units) weights += unit.is_fp8 ? unit.padded : 0;
+  for (const Unit& unit : planned.schedule.layout.units) weights += unit.is_fp8() ? unit.padded : 0;
   const std::vector<FormulaTerm> terms = formula_terms(planned.schedule);
   const auto of_weights = std::ranges::find(terms, "gathers of weights in fp8", &FormulaTerm::name);
   REQUIRE(of_weights != terms.end());
@@ -139,7 +139,7 @@ TEST_CASE("weights of linears in fp8 are gathered as a byte each") {
   CHECK(run.bytes_sent == run.bytes_planned);
   for (const Value& value : planned.schedule.values) {
     const bool is_full = value.kind == ValueKind::parameter && value.placement.shard.empty();
-    if (is_full && planned.schedule.unit(value.unit).is_fp8) REQUIRE(value.bytes() == value.elements);
+    if (is_full && planned.schedule.unit(value.unit).is_fp8()) REQUIRE(value.bytes() == value.elements);
   }
 }
 

@@ -48,7 +48,7 @@ enum class OperationKind : std::uint8_t {
   magnitudes  ///< of weights that linears read in fp8: the largest ones of this rank's slice
 };
 inline constexpr int kOperationKinds = 19;
-/// What runs in order, next to the other queues.
+/// A queue runs its operations in order, next to the other queues.
 enum class Queue : std::uint8_t {
   compute,  ///< kernels, and casts and sums within a rank
   gather,   ///< all-gathers of parameters, under the computation before

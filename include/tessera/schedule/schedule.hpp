@@ -20,7 +20,7 @@
 
 namespace tessera {
 
-/// Checksums of a unit's state on this rank (kernels/arguments.hpp), by kind. Updates keep them.
+/// Checksums of a unit's state on this rank (kernels/arguments/elements.hpp), by kind. Updates keep them.
 using StateSums = std::array<std::uint64_t, kStateKinds>;
 /// The same as found in memory, and of the full parameters at rest next to the master.
 struct FoundSums {
@@ -45,7 +45,7 @@ enum class Reserved : std::uint8_t {
   kernel_workspace,  ///< what kernels keep for themselves
   scalars,           ///< StepScalars (kernels/step_scalars.hpp); none if the run only generates text
   unit_sums,         ///< with metrics.layer_norms: the squared norm after each unit
-  sample_losses,     ///< of a mixture: SampleLosses (kernels/arguments.hpp)
+  sample_losses,     ///< of a mixture: SampleLosses (kernels/arguments/account.hpp)
   state_sums,        ///< with run.check_every: a StateSums for each unit, then a FoundSums for each
   host_state_sums,   ///< if state is offloaded, on the host: a StateSums for each unit
   replay_sums,       ///< with run.replay_every: a checksum for each made value of a micro-step
@@ -113,7 +113,7 @@ struct StepSchedule {
   }
   bool is_offloaded(UnitId id) const { return offloaded_from && id >= offloaded_from && unit(id).trains; }
   /// Returns the type of a unit's full parameters: codes of what linears read in fp8.
-  DType gathered_type(UnitId id) const { return unit(id).is_fp8 ? DType::e4m3 : policy.compute; }
+  DType gathered_type(UnitId id) const { return unit(id).is_fp8() ? DType::e4m3 : policy.compute; }
   /// Returns the most integers that any segment loads at once.
   std::int64_t most_input_integers() const {
     std::int64_t most = model.input_integers();

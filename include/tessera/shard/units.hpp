@@ -28,7 +28,7 @@ struct TensorPlace {
 struct Fp8Weight {
   TensorId tensor;            ///< the first one
   std::int64_t offset = 0;    ///< elements, in its unit
-  std::int64_t elements = 0;  ///< in a unit of nothing else, with the padding up to the next one
+  std::int64_t elements = 0;  ///< with the padding up to the next one
 };
 
 struct Unit {
@@ -39,9 +39,9 @@ struct Unit {
   std::int64_t matrices_end = 0;     ///< elements before this are matrices of blocks, where these come first; else 0
   bool is_block = false;  ///< holds block tensors: counts in shard.limit_all_gathers and in prefetch distances
   bool trains = true;     ///< as all of its tensors do, or none. If not, only the parameters are kept of it
-  std::vector<Fp8Weight> fp8_weights = {};  ///< ascending offsets
-  bool is_fp8 = false;                      ///< it has nothing else
+  std::vector<Fp8Weight> fp8_weights = {};  ///< ascending offsets; where there are some, the unit has nothing else
 
+  bool is_fp8() const { return !fp8_weights.empty(); }
   /// Elements of one member's share of a group of `members` ranks that divides the world.
   std::int64_t share(std::int64_t members) const { return padded / members; }
 };

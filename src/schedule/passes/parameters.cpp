@@ -32,7 +32,7 @@ Parameters::Parameters(Writer& writer)
       const RegionKind region = is_full(of) ? RegionKind::private_ : RegionKind::shared;
       of.for_a_step = w_.add(tessera::carried(name, Category::gathered_units, region), value);
     }
-    if (s.unit(unit).is_fp8)
+    if (s.unit(unit).is_fp8())
       w_.state(unit).magnitudes =
           w_.add(at_rest("magnitudes " + s.unit(unit).name, Category::communication), magnitudes_of(unit));
     units_.push_back(of);

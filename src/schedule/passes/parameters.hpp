@@ -31,7 +31,7 @@ class Parameters {
   OperationId slice(UnitId unit);
   /// Returns the full parameters that compute reads.
   ValueId full(UnitId unit);
-  /// Returns the largest magnitudes of a unit's weights in fp8; none if it has none, or if nothing trains.
+  /// Returns the largest magnitudes of a unit's weights in fp8; nothing if it has no such weights.
   ValueId magnitudes(UnitId unit) {
     const StorageId kept = w_.state(unit).magnitudes;
     return kept ? w_.current(kept) : ValueId();

@@ -211,6 +211,7 @@ void Interpreter::gather(const Operation& op) {
   }
   write(op.writes[0], std::move(full));
 }
+
 /// Casts what one rank has; on the host a bucket of a master to the type that is loaded, before the first step.
 void Interpreter::cast(const Operation& op) {
   if (op.queue != Queue::host) return gather(op);

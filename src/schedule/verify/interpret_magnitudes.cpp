@@ -41,7 +41,7 @@ bool Interpreter::need_codes(const Operation& op, const State& source) {
 }
 
 void Interpreter::need_magnitudes(const Operation& op, UnitId unit) {
-  if (!schedule_.unit(unit).is_fp8) return;
+  if (!schedule_.unit(unit).is_fp8()) return;
   const State* state = find_read(op, ValueKind::magnitudes, unit);
   const std::string& name = schedule_.unit(unit).name;
   if (state == nullptr) return complain(fmt::format("reads {} without its largest magnitudes", name));
