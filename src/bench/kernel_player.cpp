@@ -30,7 +30,6 @@ KernelPlayer::KernelPlayer(RankContext& context, const Options& options, const M
     : run_(with_one_block(std::move(schedule))),
       resources_(backend_of(options), context, run_.schedule, run_.plan, settings_of(options, machine)),
       stream_(device().make_caller_stream("bench")),
-      kernels_(resources_.compute->kernels(Queue::compute)),
       optimizer_(optimizer_of(run_.schedule, options.optim), static_cast<std::uint64_t>(options.run.seed)),
       bound_(bind(run_.schedule, resources_, optimizer_)),
       runner_(run_.schedule, bound_, resources_, 0),
@@ -110,9 +109,8 @@ void KernelPlayer::play(OperationId id, bool is_timed) {
   const bool is_host = op.queue == Queue::host && traits_of(device().kind()).has_own_memory;
   if (is_host) stream_->synchronize();
   if (is_host || !is_timed) return runner_.run(id, *stream_);
-  Kernels& kernels = resources_.compute->kernels(op.queue);
-  for (const KernelArguments& call : bound_[id].kernels) times_.run(clock_, kernels, *stream_, call);
-  runner_.transfer(id, *stream_);
+  runner_.run(id, *stream_,
+              [&](Kernels& kernels, const KernelArguments& call) { times_.run(clock_, kernels, *stream_, call); });
 }
 
 }  // namespace tessera

@@ -28,8 +28,7 @@ class KernelPlayer {
   const Resources& resources() const { return resources_; }
   Device& device() const { return *resources_.device; }
   Stream& stream() const { return *stream_; }
-  /// Returns kernels that are not timed.
-  Kernels& kernels() const { return kernels_; }
+  Kernels& kernels() const { return resources_.compute->kernels(Queue::compute); }
   /// Returns "AVX-512, oneDNN 2.6.3, threads: 2", "NVIDIA H200, ...".
   std::string description() const;
 
@@ -41,7 +40,6 @@ class KernelPlayer {
   PlannedRun run_;
   Resources resources_;
   std::unique_ptr<Stream> stream_;
-  Kernels& kernels_;
   Optimizer optimizer_;
   BoundSchedule bound_;
   OperationRunner runner_;

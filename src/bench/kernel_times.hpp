@@ -26,7 +26,6 @@ class KernelTimes {
   void run(StreamClock& clock, Kernels& kernels, Stream& stream, const KernelArguments& call);
   /// Later calls stand for `count` calls of a step.
   void set_count(std::int64_t count) { count_ = static_cast<double>(count); }
-  void add(const KernelCall& call);
   /// Ends a repetition of the step; `seconds` are those of its calls, in order.
   void finish_repetition(const std::vector<double>& seconds);
   /// Forgets everything (after warming up).
@@ -43,6 +42,8 @@ class KernelTimes {
     std::size_t entry = 0;
     double count = 1;
   };
+  void add(const KernelCall& call);
+
   std::vector<Entry> entries_;
   std::vector<Pending> pending_;  ///< calls of this repetition
   std::size_t repetitions_ = 0;

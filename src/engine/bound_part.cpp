@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <memory>
+
+#include "engine/addresses.hpp"
+#include "tessera/model/decoder.hpp"
 
 namespace tessera {
 
@@ -13,14 +17,12 @@ bool holds(const std::vector<T>& all, T one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-class PartBinder {
+class PartBinder : Addresses {
  public:
-  explicit PartBinder(const PartOperation& o)
-      : schedule_(o.schedule),
-        resources_(o.resources),
-        bound_(o.bound),
-        op_(o.op),
-        model_(schedule_.model_of(o.role)),
+  PartBinder(const StepSchedule& schedule, const Resources& resources, SegmentRole role, const Operation& op)
+      : Addresses(schedule, resources),
+        op_(op),
+        model_(schedule_.model_of(role)),
         part_(model_.parts[op_.part]),
         saved_(part_.saved.size()),
         gradients_(part_.tensors.size()),
@@ -30,10 +32,10 @@ class PartBinder {
         codes_(std::make_unique<bool[]>(part_.tensors.size())),
         gradient_adds_(std::make_unique<bool[]>(part_.tensors.size())) {
     PartBuffers& b = buffers_;
-    b.evaluation = o.role == SegmentRole::evaluation || generates(o.role);
-    b.scalars = bound_.scalars;
-    if (bound_.scalars != nullptr) b.loss = &bound_.scalars->micro_loss;
-    if (bound_.sample_losses.data != nullptr && !b.evaluation) b.sample_losses = bound_.sample_losses.last();
+    b.evaluation = role == SegmentRole::evaluation || generates(role);
+    b.scalars = scalars_;
+    if (scalars_ != nullptr) b.loss = &scalars_->micro_loss;
+    if (losses_.data != nullptr && !b.evaluation) b.sample_losses = losses_.last();
     b.gradient_dtype = schedule_.policy.reduce;
     b.saved = saved_, b.gradients = gradients_, b.parameters = parameters_;
     b.constants = constants_, b.magnitudes = magnitudes_;
@@ -52,15 +54,14 @@ class PartBinder {
     const auto& kernels_of = op_.kind == OperationKind::backward ? part_backward : part_forward;
     std::ranges::copy(kernels_of(model_, part_, buffers_), std::back_inserter(kernels_));
     if (part_.kind == PartKind::head && !model_.generates()) {
-      const SampleLosses losses = buffers_.sample_losses != nullptr ? bound_.sample_losses : SampleLosses();
-      kernels_.emplace_back(AccountArguments{bound_.scalars, bound_.reduced, clears_sums, losses});
+      const SampleLosses losses = buffers_.sample_losses != nullptr ? losses_ : SampleLosses();
+      kernels_.emplace_back(
+          AccountArguments{scalars_, address_of<ReducedScalars>(Reserved::sums), clears_sums, losses});
     }
     return std::move(kernels_);
   }
 
  private:
-  std::byte* at(ValueId value) const { return resources_.address(schedule_.value(value).storage); }
-
   void bind_tokens(std::int32_t* tokens) {
     buffers_.tokens = tokens;
     if (!model_.generates()) {
@@ -167,12 +168,11 @@ class PartBinder {
     add_gap(unit.padded);
   }
 
-  const StepSchedule& schedule_;
-  const Resources& resources_;
-  const BoundSchedule& bound_;
   const Operation& op_;
   const ModelParts& model_;  ///< in the segment's shapes
   const Part& part_;
+  StepScalars* const scalars_ = address_of<StepScalars>(Reserved::scalars);
+  const SampleLosses losses_{address_of<double>(Reserved::sample_losses), schedule_.model.batch};
   PartBuffers buffers_;
   std::vector<void*> saved_, gradients_;
   std::vector<const void*> parameters_, constants_;
@@ -183,6 +183,9 @@ class PartBinder {
 
 }  // namespace
 
-std::vector<KernelArguments> part_kernels(const PartOperation& operation) { return PartBinder(operation).kernels(); }
+std::vector<KernelArguments> part_kernels(const StepSchedule& schedule, const Resources& resources, SegmentRole role,
+                                          const Operation& op) {
+  return PartBinder(schedule, resources, role, op).kernels();
+}
 
 }  // namespace tessera

@@ -3,18 +3,13 @@
 
 #include <vector>
 
-#include "tessera/engine/bound_schedule.hpp"
+#include "tessera/engine/resources.hpp"
+#include "tessera/kernels/kernels.hpp"
 
 namespace tessera {
 
-struct PartOperation {
-  const StepSchedule& schedule;
-  const Resources& resources;
-  const BoundSchedule& bound;  ///< for its scalars and sums
-  SegmentRole role;
-  const Operation& op;
-};
-
-std::vector<KernelArguments> part_kernels(const PartOperation& operation);
+/// Returns those of an operation in a segment of that role.
+std::vector<KernelArguments> part_kernels(const StepSchedule& schedule, const Resources& resources, SegmentRole role,
+                                          const Operation& op);
 
 }  // namespace tessera

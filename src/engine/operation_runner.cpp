@@ -15,15 +15,6 @@ void OperationRunner::delay(OperationId id) const {
   if (bits[0] % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(bits[1] % 300));
 }
 
-void OperationRunner::run(OperationId id, Stream& stream) {
-  const Operation& op = schedule_.operation(id);
-  const BoundOperation& bound = bound_[id];
-  resources_.device->begin_range(bound.name.c_str());
-  for (const KernelArguments& kernel : bound.kernels) resources_.compute->kernels(op.queue).run(stream, kernel);
-  transfer(id, stream);
-  resources_.device->end_range();
-}
-
 void OperationRunner::transfer(OperationId id, Stream& stream) {
   const Operation& op = schedule_.operation(id);
   const BoundOperation& bound = bound_[id];

@@ -30,8 +30,8 @@ class PretendedRank final : public RankContext {
 IndexedVector<OperationId, std::vector<KernelCall>> kernels_of(const StepSchedule& schedule, const MemoryPlan& plan,
                                                                const Options& options) {
   PretendedRank rank(schedule.grid);
-  const Resources resources(rank, schedule.grid, make_cpu_device(), std::make_unique<RankMemory>(schedule, plan),
-                            nullptr, nullptr);
+  const Resources resources(rank, schedule.grid, nullptr, std::make_unique<RankMemory>(schedule, plan), nullptr,
+                            nullptr);
   const Optimizer optimizer({options.optim, 1, schedule.policy.compute == DType::fp16}, 1);
   const BoundSchedule bound = bind(schedule, resources, optimizer);
   IndexedVector<OperationId, std::vector<KernelCall>> kernels(schedule.operations.size());

@@ -1,19 +1,22 @@
 #pragma once
 // A schedule's operations bound to addresses on one rank. Made once, so that playing allocates nothing.
 
-#include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tessera/engine/resources.hpp"
-#include "tessera/model/decoder.hpp"
+#include "tessera/kernels/kernels.hpp"
 #include "tessera/optimizer/optimizer.hpp"
 
 namespace tessera {
 
+/// Kernels point into the vectors next to them, so that it moves but is not copied.
 struct BoundOperation {
+  BoundOperation() = default;
+  BoundOperation(BoundOperation&&) = default;
+  BoundOperation& operator=(BoundOperation&&) = default;
+
   std::string name;                      ///< "gather h.3"
   std::vector<KernelArguments> kernels;  ///< that it calls, in order; before collectives and copies
   // updates: what their arguments point to
@@ -34,9 +37,7 @@ struct BoundSchedule {
   IndexedVector<OperationId, BoundOperation> operations;  ///< in list order
   ReducedScalars* reduced = nullptr;                      ///< on the device, as scalars
   StepScalars* scalars = nullptr;
-  StepWish* wish = nullptr;       ///< of a step of several micro-steps
-  ExactSum* unit_sums = nullptr;  ///< the sums that norms leave after each unit; null: they are not kept
-  SampleLosses sample_losses;     ///< of training
+  StepWish* wish = nullptr;  ///< of a step of several micro-steps
 
   const BoundOperation& operator[](OperationId id) const { return operations[id]; }
 };

@@ -18,11 +18,22 @@ class OperationRunner {
   void delay(OperationId id) const;
 
   /// Runs an operation as work of the stream (Task). Loads are not run here, because they need a feed.
-  void run(OperationId id, Stream& stream);
-  /// Runs what follows an operation's kernels: a collective, or copies.
-  void transfer(OperationId id, Stream& stream);
+  void run(OperationId id, Stream& stream) {
+    run(id, stream, [&](Kernels& kernels, const KernelArguments& call) { kernels.run(stream, call); });
+  }
+  /// The same, with kernels run by call(Kernels&, arguments).
+  template <class Call>
+  void run(OperationId id, Stream& stream, Call&& call) {
+    Kernels& kernels = resources_.compute->kernels(schedule_.operation(id).queue);
+    resources_.device->begin_range(bound_[id].name.c_str());
+    for (const KernelArguments& kernel : bound_[id].kernels) call(kernels, kernel);
+    transfer(id, stream);
+    resources_.device->end_range();
+  }
 
  private:
+  /// Runs what follows an operation's kernels: a collective, or copies.
+  void transfer(OperationId id, Stream& stream);
   Communicator& summing_communicator(const Operation& op, const BoundOperation& bound);
   void copy(const Operation& op, const BoundOperation& bound, Stream& stream);
   std::byte* at(ValueId value) const { return resources_.address(schedule_.value(value).storage); }

@@ -44,8 +44,8 @@ struct Resources {
   Resources(const Backend& backend, RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan,
             const ResourceSettings& settings);
 
-  /// Takes parts that are already there. A schedule that is only looked at has addresses without memory, and nothing
-  /// that computes or communicates.
+  /// Takes parts that are already there. A schedule that is only looked at has addresses without memory, and no device,
+  /// nor anything that computes or communicates.
   Resources(RankContext& context, const ProcessGrid& grid, std::unique_ptr<Device> device,
             std::unique_ptr<RankMemory> memory, std::unique_ptr<RankCompute> compute,
             std::unique_ptr<Communicators> communicators);
