@@ -1,7 +1,8 @@
 #pragma once
 // The norm in front of the vocabulary, as a backend's head calls it. `Layout` is how that backend divides its scratch.
 
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/head.hpp"
+#include "tessera/kernels/arguments/norm.hpp"
 
 namespace tessera {
 

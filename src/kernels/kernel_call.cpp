@@ -256,10 +256,10 @@ KernelCall call_of(const ChecksumArguments& a) {
 }
 
 KernelCall call_of(const UpdateArguments& a) {
-  const bool is_muon = a.rule == UpdateRule::muon, copies = a.copy != nullptr;
-  const std::string copy = copies && !is_muon ? fmt::format(", {} copy", name_of(a.copy_dtype)) : "";
+  const bool copies = a.copy != nullptr;
+  const std::string copy = copies ? fmt::format(", {} copy", name_of(a.copy_dtype)) : "";
   // Master and states, read and written; Muon's direction, read.
-  return other(is_muon ? "muon" : "adamw", fmt::format("{} gradients{}", name_of(a.gradient_dtype), copy),
+  return other(name_of(a.rule), fmt::format("{} gradients{}", name_of(a.gradient_dtype), copy),
                bytes_of((a.direction != nullptr ? 3 : 2) * a.elements, DType::fp32) +
                    bytes_of(2 * std::ssize(a.states) * a.elements, a.states_dtype) +
                    bytes_of(a.elements, a.gradient_dtype) + (copies ? bytes_of(a.elements, a.copy_dtype) : 0),

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tessera/base/host_device.hpp"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/account.hpp"
 
 namespace tessera {
 

@@ -52,7 +52,7 @@ struct SavedFp8 {
 /// An address that is not null, for dry runs.
 inline void* nowhere() { return reinterpret_cast<void*>(std::uintptr_t{4096}); }
 
-/// The arguments of part_forward and part_backward.
+/// The arguments of part_forward and part_backward, and the list that they fill.
 struct PartCall {
   const ModelParts& model;
   const Part& part;

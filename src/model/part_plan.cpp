@@ -6,7 +6,6 @@
 
 #include "model/blocks.hpp"
 #include "model/layer_call.hpp"
-#include "tessera/backend/stream.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/kernels/kernel_call.hpp"
 #include "tessera/kernels/scratch_layout.hpp"

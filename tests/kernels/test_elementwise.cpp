@@ -74,7 +74,7 @@ TEST_CASE("cast rounds as the storage types do, on every instruction set", "[ele
   }
 }
 
-TEST_CASE("add and fill_zero: any length, any types, in place", "[elementwise]") {
+TEST_CASE("add and zeros: any length, any types, in place", "[elementwise]") {
   Device device;
   for (const std::int64_t n : kLengths) {
     for (const DType a_type : kFloatTypes) {
@@ -103,7 +103,7 @@ TEST_CASE("add and fill_zero: any length, any types, in place", "[elementwise]")
   }
 }
 
-TEST_CASE("square_sum is right, and the same bits under any split at multiples of 64", "[elementwise]") {
+TEST_CASE("a sum of squares is right, and the same bits under any split at multiples of 64", "[elementwise]") {
   std::mt19937 generator(5);
   for (const DType dtype : kFloatTypes) {
     for (const std::int64_t n : kLengths) {
@@ -132,7 +132,7 @@ TEST_CASE("square_sum is right, and the same bits under any split at multiples o
   }
 }
 
-TEST_CASE("square_sum counts what is not finite", "[elementwise]") {
+TEST_CASE("a sum of squares counts what is not finite", "[elementwise]") {
   Device device;
   Tensor x = Tensor::random(1, 1000, DType::fp32, 1);
   ExactSum sum;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/attention.hpp"
 
 namespace tessera {
 

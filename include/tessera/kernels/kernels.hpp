@@ -6,7 +6,7 @@
 // Contract of all of them:
 //   - Storage may be fp32, bf16 or fp16; arithmetic is fp32, and a value is rounded (nearest even) when it is stored.
 //   - The same inputs, shapes, dtypes and instruction set give the same bits: on any number of threads, in any process.
-//   - Nothing is allocated; memory that grows with the problem comes in as `scratch` (sizes: kernels/arguments.hpp).
+//   - Nothing is allocated; memory that grows with the problem comes in as `scratch` (sizes: kernels/needs.hpp).
 //   - Buffers do not overlap unless an argument says that they may.
 
 #include <memory>

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/linear.hpp"
 #include "tessera/model/architecture.hpp"
 
 namespace tessera {

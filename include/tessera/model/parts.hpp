@@ -1,7 +1,7 @@
 #pragma once
 // The model as the schedule sees it: parts in forward order. Each is a run of layers (model/layer.hpp), from which
-// follow the tensors it reads, the values it saves for backward, scratch and FLOPs. Nothing here computes;
-// model/decoder.hpp does.
+// follow the tensors it reads, the values it saves for backward, scratch and FLOPs. model/decoder.hpp makes the calls
+// that compute it.
 
 #include <cstdint>
 #include <functional>

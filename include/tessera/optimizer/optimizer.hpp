@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "tessera/config/options.hpp"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/account.hpp"
 #include "tessera/optimizer/run_length.hpp"
 
 namespace tessera {
@@ -38,7 +38,7 @@ struct OptimizerSettings {
 };
 
 /// The host's side of the step's scalars: its decisions before a step, and the results that it reads after one. In
-/// between, the clip kernel moves them (kernels/arguments.hpp).
+/// between, the clip kernel moves them (kernels/arguments/account.hpp).
 class Optimizer {
  public:
   Optimizer(const OptimizerSettings& settings, std::uint64_t seed);

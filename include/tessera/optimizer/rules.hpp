@@ -9,7 +9,7 @@
 
 #include "tessera/base/dtype.hpp"
 #include "tessera/config/enums.hpp"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/update.hpp"
 
 namespace tessera {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "cuda/kernels/intrinsics.cuh"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/activation.hpp"
 
 namespace tessera {
 

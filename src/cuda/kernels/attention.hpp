@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/attention.hpp"
 
 namespace tessera {
 

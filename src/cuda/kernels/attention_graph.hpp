@@ -6,7 +6,7 @@
 #include <array>
 
 #include "cuda/kernels/cudnn.hpp"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/attention.hpp"
 
 namespace tessera {
 

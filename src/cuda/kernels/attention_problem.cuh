@@ -7,7 +7,8 @@
 #include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/packs.cuh"
 #include "kernels/attention_mask.hpp"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/attention.hpp"
+#include "tessera/kernels/arguments/dropout.hpp"
 
 namespace tessera {
 

@@ -1,10 +1,10 @@
 #pragma once
-// Checksums (kernels/arguments.hpp) in blocks of threads.
+// Checksums (kernels/arguments/elements.hpp) in blocks of threads.
 
 #include <cstdint>
 
 #include "cuda/kernels/intrinsics.cuh"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/elements.hpp"
 
 namespace tessera {
 

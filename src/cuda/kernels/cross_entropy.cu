@@ -2,7 +2,7 @@
 #include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/packs.cuh"
 #include "tessera/cuda/launch.hpp"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/head.hpp"
 
 namespace tessera {
 

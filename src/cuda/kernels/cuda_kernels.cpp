@@ -39,7 +39,12 @@ void CudaKernels::run(Stream& stream, const KernelArguments& call) {
 }
 
 void CudaKernels::enqueue(cudaStream_t stream, const UpdateArguments& a) {
-  a.rule == UpdateRule::adamw ? adamw(stream, a) : muon(stream, a);
+  switch (a.rule) {
+    case UpdateRule::adamw:
+      return adamw(stream, a);
+    case UpdateRule::muon:
+      return muon(stream, a);
+  }
 }
 
 std::string CudaKernels::description() const {

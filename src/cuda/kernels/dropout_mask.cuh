@@ -6,7 +6,7 @@
 
 #include "cuda/kernels/packs.cuh"
 #include "cuda/kernels/philox.cuh"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/dropout.hpp"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/dropout.hpp"
 
 namespace tessera {
 
@@ -20,8 +20,8 @@ struct FinishRows {
 /// first_row.
 void finish_linear(cudaStream_t stream, const FinishRows& r, const ConstView& bias, const ConstView& residual,
                    const View& output, const Dropout& dropout);
-/// Computes gradient = (mask * matmul, with what it adds to) * gelu'(before), or without that factor if `before` is empty,
-/// and without the mask where there is no dropout. Views start at first_row.
+/// Computes gradient = (mask * matmul, with what it adds to) * gelu'(before), or without that factor if `before` is
+/// empty, and without the mask where there is no dropout. Views start at first_row.
 void finish_input_gradient(cudaStream_t stream, const FinishRows& r, const ConstView& before,
                            const GradientView& gradient, const Dropout& dropout);
 /// Computes gradient = or += matmul. The view starts at first_row.

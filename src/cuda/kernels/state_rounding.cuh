@@ -5,7 +5,7 @@
 
 #include "cuda/kernels/intrinsics.cuh"
 #include "cuda/kernels/philox.cuh"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/update.hpp"
 #include "tessera/kernels/state_rounding.hpp"
 
 namespace tessera {

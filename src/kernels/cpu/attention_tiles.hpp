@@ -7,7 +7,7 @@
 #include "kernels/cpu/storage.hpp"
 #include "kernels/cpu/tile_matmul.hpp"
 #include "kernels/tiling.hpp"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/attention.hpp"
 
 namespace tessera {
 

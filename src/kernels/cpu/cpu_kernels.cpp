@@ -19,7 +19,14 @@ void CpuKernels::run(Stream&, const KernelArguments& call) {
   std::visit([this](const auto& a) { compute(a); }, call);
 }
 
-void CpuKernels::compute(const UpdateArguments& a) { a.rule == UpdateRule::adamw ? adamw(a) : muon(a); }
+void CpuKernels::compute(const UpdateArguments& a) {
+  switch (a.rule) {
+    case UpdateRule::adamw:
+      return adamw(a);
+    case UpdateRule::muon:
+      return muon(a);
+  }
+}
 
 void CpuKernels::compute(const AccountArguments& a) { account_loss_rule(a); }
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/arguments/dropout.hpp"
 
 namespace tessera {
 

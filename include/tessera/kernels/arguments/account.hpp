@@ -1,5 +1,5 @@
 #pragma once
-// A step's account: its losses, and the decision of its sums.
+// The account of a step: its losses, and the decision that its sums make.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What is done to elements, whatever they are: casts, sums, checksums.
+// Calls on elements of any meaning: casts, sums and checksums.
 
 #include <cstdint>
 

@@ -25,6 +25,15 @@ struct DecayRun {
 ///   muon    Muon's update from an orthogonal direction o, with one state m:
 ///     m += (1 - momentum)(g - m);  p -= lr wd p;  p -= lr scale o
 enum class UpdateRule : std::uint8_t { adamw, muon };
+constexpr const char* name_of(UpdateRule rule) {
+  switch (rule) {
+    case UpdateRule::adamw:
+      return "adamw";
+    case UpdateRule::muon:
+      return "muon";
+  }
+  return "";
+}
 
 /// An optimizer's update. Every split of the range gives the same bits. When scalars->skip is set, it only makes the
 /// copy, if one is wanted.
