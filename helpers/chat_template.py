@@ -1,6 +1,7 @@
 """A chat template, compiled for a sandbox of Jinja2."""
 
 import datetime
+import functools
 import json
 
 import jinja2.ext
@@ -103,6 +104,10 @@ class Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
             kwargs.pop(meant_for_context, None)
         return Namespace(*args, **kwargs)
 
+    def asked(self, context, called, **private):
+        """Returns what calls `called`, after it is looked at."""
+        return functools.partial(self.call, context, called, **private)
+
 
 class Template:
     """A compiled template."""
@@ -126,7 +131,7 @@ class Template:
         self.template.globals = {}  # which are in `always`
 
     def render(self, messages, others, prompts=False):
-        """Returns the text of messages, with the generation prompt if `prompts`. `others`: the context beside them."""
+        """Returns the text of messages, with the generation prompt if `prompts`. `others`: the rest of the context."""
         values = {**self.always, **others, "messages": messages, "add_generation_prompt": prompts}
         # One context serves all texts: to make one costs as much as a short text.
         context, self.context = self.context or self.template.new_context(values, shared=True), None

@@ -17,7 +17,7 @@ class Together(BaseException):
     """The template asks for what all messages say together. (Jinja and templates catch no more than Exception.)"""
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None)
 def leaves_nothing_behind(tree):
     """Returns whether the loops of a template have no effect on what follows them but their text."""
     if any(name.name in ("cycler", "joiner") for name in tree.find_all(nodes.Name)):

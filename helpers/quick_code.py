@@ -32,8 +32,9 @@ class QuickCode(ast.NodeTransformer):
     def visit_For(self, loop):
         head = re.match(r"for .*, (l_\d+_loop) in LoopContext\((.*), undefined\):\n(?s:(.*))", ast.unparse(loop))
         uses = head and re.findall(rf"environment\.getattr\({head[1]}, '(\w+)'\)|\b{head[1]}\b", head[3])
-        if not uses or not all(use in OF_TURN for use in uses):
-            return self.generic_visit(loop)
+        functions = [ast.unparse(inner) for inner in ast.walk(loop) if isinstance(inner, ast.FunctionDef)]
+        if not uses or not all(use in OF_TURN for use in uses) or any(head[1] in code for code in functions):
+            return self.generic_visit(loop)  # a macro may be called after the loop
         loop.target.elts.reverse()
         loop.iter = expression(f"enumerate({head[2]})")
         self.numbers.add(head[1])
@@ -44,8 +45,10 @@ class QuickCode(ast.NodeTransformer):
     def visit_Call(self, call):
         if asks(call, "getattr"):
             return self.value(call, call.args[1].value)
-        if asks(call, "call") and asks(call.args[1], "getattr") and call.args[1].args[1].value in OF_TEXT:
-            return self.method(call, *call.args[1].args)
+        if asks(call, "call") and asks(call.args[1], "getattr"):
+            of, name = call.args[1].args
+            if name.value in OF_TEXT and ast.unparse(of) not in self.numbers:
+                return self.method(call, of, name.value)
         return self.generic_visit(call)
 
     def value(self, call, name):
@@ -59,13 +62,14 @@ class QuickCode(ast.NodeTransformer):
         return expression(f"{quick} else environment.getattr(it, {name!r})")
 
     def method(self, call, of, name):
-        name, call.args[1] = name.value, of
+        call.args[1] = of
         self.generic_visit(call)
-        quick = expression(f"it.{name}() if type(it := {ast.unparse(call.args[1])}) is str else it")
-        quick.body.args = call.args[2:]
-        quick.body.keywords = [given for given in call.keywords if given.arg not in ("_loop_vars", "_block_vars")]
-        call.args[1] = expression(f"environment.getattr(it, {name!r})")
-        quick.orelse = call
+        asked = f"environment.asked(context, environment.getattr(it, {name!r}))"
+        quick = expression(f"(it.{name} if type(it := {ast.unparse(call.args[1])}) is str else {asked})()")
+        quick.args = call.args[2:]
+        for given in call.keywords:
+            is_private = given.arg in ("_loop_vars", "_block_vars")
+            (quick.func.orelse if is_private else quick).keywords.append(given)
         return quick
 
 

@@ -75,14 +75,14 @@ def read_messages(conversation):
         if not isinstance(system, str):
             raise Problem('"system" is not a text')
         if any(message["role"] == "system" for message in messages):
-            raise Problem('"system" stands beside a message of the role system')
+            raise Problem('"system" stands next to a message of the role system')
         messages.insert(0, {"role": "system", "content": system})
         read_only += 1 if read_only else 0
     return messages, read_only
 
 
 def read_context(conversation):
-    """Returns what a template gets beside the messages: tools, and what is meant for it alone."""
+    """Returns what a template gets apart from the messages: tools, and what is meant for it alone."""
 
     def field(key):
         value = conversation.get(key)

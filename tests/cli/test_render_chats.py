@@ -1,4 +1,5 @@
 """helpers/render_chats.py: what it says without rendering the first messages anew is what their renderings say."""
+import ast
 import random
 import re
 import sys
@@ -11,6 +12,7 @@ sys.path[:0] = [str(ROOT / "helpers"), str(ROOT / "tests/reference")]
 
 import chat_template  # noqa: E402
 import jinja2  # noqa: E402
+import quick_code  # noqa: E402
 import render_chats  # noqa: E402
 from chat_templates import SHAPES  # noqa: E402
 
@@ -95,6 +97,11 @@ ASKED = [
     "{% block one scoped %}{{ m.role }}{{ loop.index0 }}{% endblock %}", "{{ 'l_1_loop' }}{{ loop.index0 }}", "{{ it }}{{ m.role.strip() }}",
     "{{ dict(a=m.role).a }}{{ dict.fromkeys('ab').b }}{{ m.words | map('upper') | join }}{{ [m] | map(attribute='role') | first }}",
     "{% if loop.index0 > 0 and messages[loop.index0 - 1].role == 'user' %}{% break %}{% endif %}{% continue %}",
+    "{% set ns = namespace() %}{% for word in m.words %}{% macro turn() %}{{ loop.index }}{{ loop.first }}{% endmacro %}{% set ns.turn = turn %}{{ turn() }}"
+    "{% endfor %}{{ ns.turn() }}",
+    "{% set ns = namespace() %}{% for word in m.words %}{{ loop.index0 }}{% call(x) m.role.strip() %}{{ loop.first }}{% endcall %}{% endfor %}",
+    "{{ loop.index() }}", "{% set ns = namespace() %}{% set ns._a = 1 %}{{ ns._a }}",
+    "{{ " + "m.role.replace('s', " * 12 + "'x'" + ".strip())" * 12 + " }}",
 ]
 
 
@@ -126,9 +133,19 @@ class RenderChats(Case):
                         found.append(f"{type(error).__name__}: {error}")
             found = [re.sub("0x[0-9a-f]+", "", one) for one in found]
             texts += not re.match(r"\w+Error: ", found[0])
-            # Jinja itself does not refuse names that begin with an underscore.
-            self.assertTrue("namespace(_a" in asked or found == [found[0]] * 4, (asked, found))
+            if "_a=1" in asked or "._a = 1" in asked:  # which Jinja itself does not refuse
+                self.assertIn("SecurityError: a namespace cannot have the attribute '_a'", found[0], asked)
+            else:
+                self.assertEqual(found, [found[0]] * 4, asked)
         self.assertGreater(texts, 30)
+
+    def test_short_ways_are_taken(self):
+        source = "{% for m in messages %}{{ loop.index }}{{ m.role }}{{ m.content.strip() }}{% endfor %}"
+        code = chat_template.Environment().compile(source, raw=True)
+        written = ast.unparse(quick_code.quick_code(code))
+        for short in ("enumerate(", " is dict", " is str"):
+            self.assertIn(short, written)
+        self.assertNotIn("LoopContext(", written)
 
     def answers(self, source, tokens, conversations, few):
         """The answers where more than `few` turns are looked at in one rendering, and how often a template rendered."""
