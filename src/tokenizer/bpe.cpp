@@ -109,10 +109,10 @@ std::uint64_t hash_of(const BpeDescription& description) {
 
 class Bpe final : public Tokenizer {
  public:
-  Bpe(const BpeDescription& description, std::optional<NamedToken> end)
+  explicit Bpe(const BpeDescription& description)
       : file_(description.file),
         tables_(description),
-        end_(std::move(end)),
+        end_(description.end_of_text),
         before_text_(description.before_text),
         named_tokens_(description.named),
         byte_level_(description.byte_level),
@@ -194,8 +194,6 @@ BpeTables::BpeTables(const BpeDescription& description)
       mark(description.mark),
       begins_with_mark(puts_mark_first(description)) {}
 
-std::unique_ptr<Tokenizer> make_bpe(const BpeDescription& description, std::optional<NamedToken> end) {
-  return std::make_unique<Bpe>(description, std::move(end));
-}
+std::unique_ptr<Tokenizer> make_bpe(const BpeDescription& description) { return std::make_unique<Bpe>(description); }
 
 }  // namespace tessera

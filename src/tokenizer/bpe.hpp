@@ -2,12 +2,10 @@
 // BPE as a tokenizer: a description, made ready to encode.
 
 #include <memory>
-#include <optional>
 
 #include "tessera/tokenizer/tokenizer.hpp"
 #include "tokenizer/added_matcher.hpp"
 #include "tokenizer/bpe_description.hpp"
-#include "tokenizer/end_of_text.hpp"
 #include "tokenizer/merge_table.hpp"
 #include "tokenizer/vocabulary.hpp"
 #include "tokenizer/word_splitter.hpp"
@@ -38,8 +36,8 @@ struct BpeTables {
   bool begins_with_mark;  ///< one is put before a text
 };
 
-/// Makes a tokenizer of a description. `end` is the end of text that the folder names.
-std::unique_ptr<Tokenizer> make_bpe(const BpeDescription& description, std::optional<NamedToken> end);
+/// Makes a tokenizer of a description.
+std::unique_ptr<Tokenizer> make_bpe(const BpeDescription& description);
 
 /// Returns where texts have places where they may be cut.
 Cuts cuts_of(const BpeDescription& description);

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tokenizer/end_of_text.hpp"
 
 namespace tessera {
 
@@ -68,6 +71,7 @@ struct BpeDescription {
   std::string mark;            ///< what a space is written as; empty: itself
   std::vector<std::int32_t> before_text;                   ///< ids that the file's template puts before a text
   std::vector<std::pair<std::string, std::string>> named;  ///< tokens with a name, such as bos_token
+  std::optional<NamedToken> end_of_text;                   ///< which the folder names
 };
 
 /// Tables by id are as long as the largest one, whatever a file says. The largest vocabularies have a million.

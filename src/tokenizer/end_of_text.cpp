@@ -5,9 +5,9 @@
 
 namespace tessera {
 
-std::optional<NamedToken> named_end_of_text(const std::filesystem::path& folder) {
-  const FolderFiles files(folder);
-  const std::string config = (folder / "tokenizer_config.json").string(), model = (folder / "config.json").string();
+std::optional<NamedToken> named_end_of_text(const FolderFiles& files) {
+  const std::string config = (files.folder / "tokenizer_config.json").string();
+  const std::string model = (files.folder / "config.json").string();
   nlohmann::ordered_json token = files.config.value("eos_token", nlohmann::ordered_json());
   if (token.is_object() && token.contains("content")) token = token["content"];
   if (token.is_string()) return NamedToken{config + ": eos_token", token.get<std::string>()};

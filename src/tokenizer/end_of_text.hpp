@@ -2,11 +2,12 @@
 // The token that a folder of Hugging Face's names as the end of a text.
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 
 namespace tessera {
+
+struct FolderFiles;
 
 /// A token by content or by id, and who says so.
 struct NamedToken {
@@ -16,7 +17,7 @@ struct NamedToken {
 };
 
 /// Returns eos_token of tokenizer_config.json, else eos_token_id of config.json (the first of a list); nothing if
-/// neither names one. UsageError for files that are not JSON objects.
-std::optional<NamedToken> named_end_of_text(const std::filesystem::path& folder);
+/// neither names one. UsageError where they name what is no token.
+std::optional<NamedToken> named_end_of_text(const FolderFiles& files);
 
 }  // namespace tessera

@@ -43,8 +43,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path) {
   std::error_code ignored;  // path_exists has asked
   const bool is_folder = std::filesystem::is_directory(path, ignored);
   const std::filesystem::path folder = is_folder ? tokenizer_in(path) : path.parent_path();
-  const BpeDescription description = read_description(path, folder, is_folder);
-  return make_bpe(description, named_end_of_text(folder));
+  return make_bpe(read_description(path, folder, is_folder));
 }
 
 std::unique_ptr<Tokenizer> readable_tokenizer(const std::filesystem::path& folder) try {

@@ -183,6 +183,7 @@ BpeDescription describe(nlohmann::json json, const std::string& file, const Fold
     for (const AddedToken& token : listed) added.add(token);
   description.named = add_folder_tokens(files, which, listed, added);
   description.added = added.take();
+  description.end_of_text = named_end_of_text(files);
   const bool splits = files.config.value("split_special_tokens", nlohmann::ordered_json()) == true;
   for (AddedToken& token : description.added) token.ignored = splits && token.special;
   return description;
