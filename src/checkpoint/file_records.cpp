@@ -95,6 +95,7 @@ void check_runs(const Manifest& manifest, const std::string& where) {
       throw IoError("{}: element {} of {} is in no shard", where, done, shown(manifest.tensors[tensor].name));
   }
 }
+
 std::string file_record_text(const FileRecord& record) { return file_json(record).dump(); }
 
 FileRecord parse_file_record(const std::string& text) {

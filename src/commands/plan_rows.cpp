@@ -66,7 +66,7 @@ std::int64_t saved_by_freezing(const RunShape& shape, const PlannedRun& planned)
 }
 
 std::vector<RecomputationRow> recomputation_rows(const RunShape& shape) {
-  std::vector<Recomputation> all{{}, {.attention = true, .listed = {}}, {.mlp = true, .listed = {}}, Recomputation::all_blocks()};
+  std::vector<Recomputation> all{{}, {.attention = true}, {.mlp = true}, Recomputation::all_blocks()};
   const Recomputation& chosen = shape.policy.recomputation;
   if (std::ranges::find(all, chosen) == all.end()) all.push_back(chosen);
   std::vector<RecomputationRow> rows;

@@ -50,6 +50,7 @@ std::vector<std::int64_t> shape_of(const Hdf5Dataset& dataset) {
   if (rank > 0) hdf5_check(H5Sget_simple_extent_dims(space.id(), sizes.data(), nullptr), what);
   return {sizes.begin(), sizes.end()};
 }
+
 Hdf5Dataset create_growing(hid_t parent, const std::string& name, hid_t type, const std::vector<hsize_t>& chunk) {
   hdf5_quiet();
   const std::string what = creating(parent, name);
@@ -80,6 +81,7 @@ void flush_dataset(const Hdf5Dataset& dataset) {
   hdf5_quiet();
   hdf5_check(H5Dflush(dataset.id()), fmt::format("cannot write {}", hdf5_name(dataset.id())));
 }
+
 void hdf5_require_room(hid_t parent, const std::string& name, std::int64_t elements) {
   const std::string what = fmt::format("cannot read {} in {}", name, hdf5_name(parent));
   const Hdf5Handle<&H5Fclose> file(hdf5_check_id(H5Iget_file_id(parent), what));

@@ -51,6 +51,7 @@ void decide_by_memory(ResolvedRun& run, const ResolveSite& site) {
   const FitLimits limits = limits_of_least(run, site);
   run.options = with_fit_decided(run.options, run.architecture, run.world, run.ranks_per_node, limits);
 }
+
 void plan_schedule(ResolvedRun& run, const ResolveSite& site) {
   run.shape = with_copies_kept(run_shape(run.options, run.architecture, run.world, run.ranks_per_node), run.options,
                                [&] { return limits_of_least(run, site); });
@@ -61,6 +62,7 @@ void plan_schedule(ResolvedRun& run, const ResolveSite& site) {
       throw Error(ExitCode::stopped_early, why + " before the first step, so that nothing was written");
   });
 }
+
 void require_memory(ResolvedRun& run, const ResolveSite& site) {
   const StepSchedule& schedule = run.planned.schedule;
   const MemoryPlan& plan = run.planned.plan;

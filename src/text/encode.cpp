@@ -119,7 +119,7 @@ class Chats {
 void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Chats& chats,
                Encoded& out) {
   std::int64_t number = piece.first_line;
-  const auto take = [&](JsonFinding&& found) {
+  const TakeFinding take = [&](JsonFinding&& found) {
     if (found.kind == FindingKind::chat) return chats.add(std::move(found.text), number);
     chats.flush();
     if (found.kind == FindingKind::document)

@@ -1,6 +1,8 @@
 #pragma once
 // The events of a JSON text, followed up to documents and conversations.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -39,7 +41,6 @@ class JsonEcho {
     json_ += value;
   }
   void close(char bracket) { json_ += bracket; }
-  bool empty() const { return json_.empty(); }
   /// Returns the values, which were those of keys, as an object.
   std::string take() { return "{" + std::exchange(json_, {}) + "}"; }
 
@@ -48,6 +49,7 @@ class JsonEcho {
 
   std::string json_;
 };
+
 /// Follows the events of a text up to the objects that hold documents: the top one, or an array's elements.
 class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
  public:

@@ -1,4 +1,4 @@
-// What a preparation is to do, and the key by which a cache knows it.
+// The job of a preparation: its sources and options, and the key by which a cache knows it.
 #include <fmt/ranges.h>
 #include <xxhash.h>
 
@@ -25,6 +25,7 @@ fs::path absolute_path(const fs::path& path) {
   if (error) throw IoError("{}: the working folder is not known ({})", path.string(), error.message());
   return absolute.lexically_normal();
 }
+
 std::int64_t PrepareJob::source_bytes() const {
   return std::accumulate(sources.files.begin(), sources.files.end(), std::int64_t{0},
                          [](std::int64_t sum, const SourceFile& file) { return sum + file.state.size; });

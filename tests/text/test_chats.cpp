@@ -128,7 +128,7 @@ TEST_CASE("Strange templates and messages are refused in words of their own") {
   CHECK_THAT(rendered("{{ raise_exception('no user.') }}", kAsked), EndsWith("no user"));
 }
 
-TEST_CASE("What stands beside the messages reaches the template") {
+TEST_CASE("What stands next to the messages reaches the template") {
   const char* source = "{% for m in messages %}{{ m.role }} {{ m.content }};{% endfor %}{{ deep }}{{ bos_token }}";
   const auto text = [&](const std::string& fields) {
     return rendered(source, R"({"conversations": [{"from": "human", "value": "hi"}])" + fields + "}");
@@ -141,7 +141,7 @@ TEST_CASE("What stands beside the messages reaches the template") {
   CHECK_THAT(text(R"(, "chat_template_kwargs": [1])"), Contains("\"chat_template_kwargs\" is not an object"));
   CHECK_THAT(text(R"(, "system": 3)"), Contains("\"system\" is not a text"));
   CHECK_THAT(rendered(source, R"({"system": "S", "messages": [{"role": "system", "content": "T"}]})"),
-             Contains("\"system\" stands beside a message of the role system"));
+             Contains("\"system\" stands next to a message of the role system"));
 }
 
 TEST_CASE("A template's marks count whatever it calls the role that answers") {

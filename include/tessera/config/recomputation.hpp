@@ -11,9 +11,9 @@ struct MemoryOptions;
 
 /// Halves of blocks whose saved values are recomputed.
 struct Recomputation {
-  bool attention = false, mlp = false;  ///< halves of the blocks below; neither: nothing is recomputed
-  std::int64_t share = 1, of = 1;       ///< `share` of every `of` blocks, evenly spread
-  std::vector<std::int64_t> listed;     ///< these blocks instead, ascending; empty: by share
+  bool attention = false, mlp = false;    ///< halves of the blocks below; neither: nothing is recomputed
+  std::int64_t share = 1, of = 1;         ///< `share` of every `of` blocks, evenly spread
+  std::vector<std::int64_t> listed = {};  ///< these blocks instead, ascending; empty: by share
 
   /// Both halves of every block.
   static Recomputation all_blocks() { return {true, true, 1, 1, {}}; }
