@@ -2,7 +2,7 @@
 """Checks that what Markdown links to is there: check_links.py ROOT. Prints a line per violation and exits 1 if there is one.
 
 A link to a file of the repository needs that file, and one with #HEADING that heading. A page of docs/ that a source, a
-script or a message names by its path must be there too.
+script or a message names by its path must be there too, and no merge may have left its marks.
 """
 
 import re
@@ -12,6 +12,7 @@ from pathlib import Path
 from count_house import SOURCES, files
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+MARK = re.compile(r"^(?:<{7}|>{7}) .*", re.MULTILINE)  # of a merge that is not done
 PAGE = re.compile(r"(?<![\w/.])docs/[\w/-]+\.md\b")
 NAMING = {*SOURCES, ".md", ".py", ".sh", ".sbatch", ".cmake", ".txt", ".html", ".ini"}
 
@@ -30,6 +31,7 @@ def anchors(text):
 def check_page(root, name):
     page, problems = root / name, []
     text = page.read_text(encoding="utf-8")
+    problems += [f"{name}: {mark}" for mark in MARK.findall(text)]
     for link in LINK.findall(without_code(text)):
         path, _, heading = link.partition("#")
         target = page.parent / path if path else page

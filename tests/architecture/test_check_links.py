@@ -29,6 +29,8 @@ class CheckLinks(unittest.TestCase):
         for link in ("none.md", "docs/none.md", "docs/manual/page.md#no-heading", "docs#page", "#none"):
             self.assertEqual(len([line for line in self.problems(f"[text]({link})") if f": {link} " in line]), 1, link)
         self.assertEqual(self.problems('"see docs/none.md"', "src/a.cpp"), ["src/a.cpp: docs/none.md is not there"])
+        for mark in ("<" * 7, ">" * 7):
+            self.assertEqual(self.problems(f"text\n{mark} main\n"), [f"README.md: {mark} main"])
 
 
 if __name__ == "__main__":
