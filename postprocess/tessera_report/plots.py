@@ -16,7 +16,7 @@ from .html.panels.communication import volume
 from .html.panels.memory import at_the_peak, over_batch
 from .html.panels.overlap import traced_overlap
 from .html.panels.panel import Panel
-from .html.panels.predictions import planned_beside_measured, points
+from .html.panels.predictions import planned_and_measured, points
 from .html.panels.progress import progress
 from .html.panels.throughput import throughput
 from .html.panels.timeline import timelines
@@ -44,7 +44,7 @@ FILES: dict[str, Callable[[Study], Optional[Figure]]] = {
     "timeline": _file(lambda study: next(iter(timelines(study)), None)), "trace": _file(_trace), "overlap": traced_overlap,
     "bandwidth": _file(bandwidth), "progress": _file(progress),
     "batch": _file(over_batch), "communication": _file(volume), "mfu": _file(model_flops),
-    "predicted": _file(planned_beside_measured), "accuracy": _file(points)
+    "predicted": _file(planned_and_measured), "accuracy": _file(points)
 }
 
 

@@ -1,4 +1,4 @@
-"""Predicted times beside measured ones on the terminal: of few rows by class, of many how far off they are."""
+"""Predicted and measured times on the terminal: of few rows by class, of many how far off they are."""
 from __future__ import annotations
 
 import html
@@ -21,7 +21,7 @@ def predictions_text(rows: list[Row], baseline: Optional[Row], width: int, warmu
     if len(predicted) > FEW:
         return _together(study, width)
     size = max(len("row"), *(len(row.name) for row in predicted))
-    lines = ["predicted beside measured: seconds a step on rank 0, medians; +-: as the prices state",
+    lines = ["predicted and measured: seconds a step on rank 0, medians; +-: as the prices state",
              f"{'row':<{size}}  {'time':<22}  {'predicted':>9}   +-  {'measured':>9}  ratio"]
     lines.append("-" * len(lines[1]))
     said = []

@@ -146,7 +146,7 @@ void add_data(Rows& rows) {
             "empty: the cache")
       .only_by(kData);
   data.choice("data.token_bytes", &S::token_bytes,
-              "bytes of a number in .bin files without a header; auto: 2, but a file that looks like 4 or more is "
+              "bytes of a number in .bin files without a header; auto: 2, but a file whose numbers seem to be wider is "
               "refused")
       .also_by(kEval | kData);
   data.integer("data.synthetic_tokens", &S::synthetic_tokens, 2, kAnyCount, "tokens in the synthetic corpus")
@@ -165,8 +165,9 @@ void add_data(Rows& rows) {
       .also_by(kEval);
   data.integer(
           "data.most_documents", &S::most_documents, 0, kAnyCount,
-          "largest number of documents in one sample, for which cuDNN's attention reserves memory; 0, or less than "
-          "there are: counted in the data; with 0 tessera plan, which reads none, assumes one per 128 tokens")
+          "largest number of documents in one sample, for which cuDNN's attention reserves memory. Training raises it "
+          "to what it counts in the data; tessera plan reads no data, and assumes one document per 128 tokens if it is "
+          "0")
       .also_by(kPlan | kEval);
   data.choice("data.order", &S::order, "order of samples within an epoch");
   data.number("data.val_fraction", &S::val_fraction, {0.0, 1.0, false, true},
@@ -220,7 +221,7 @@ void add_optim(Rows& rows) {
   optim.number("optim.lr", &S::lr, {0.0, 1e6},
                "learning rate after the warm-up, the highest; with model.from 2e-05 by default");
   optim.number("optim.min_lr", &S::min_lr, {0.0, 1e6},
-               "learning rate at the end of the schedule, which is one step after the last");
+               "learning rate at which the schedule ends, one step after the last");
   optim.choice("optim.name", &S::name,
                "what updates the parameters; muon: the matrices of blocks by Muon, all else by AdamW");
   optim.choice(
@@ -365,8 +366,8 @@ void add_resources(Rows& rows) {
   memory
       .choice(
           "memory.keep_activated", &MemoryOptions::keep_activated,
-          "outputs of the MLP's activation are kept for backward instead of made again; auto: false on CPUs; true on "
-          "GPUs, but not of gated MLPs that are all recomputed, and with run.deterministic = false only if they fit")
+          "outputs of the MLP's activation are kept for backward instead of made again; auto: false on CPUs. On GPUs "
+          "true, except for gated MLPs if all of them are recomputed; with run.deterministic = false, only if they fit")
       .also_by(kEval);
   memory.value<read_emulation>(
       "memory.emulate_copies", &MemoryOptions::emulate_copies, "none, or latency,bandwidth such as 1ms,2GB/s",

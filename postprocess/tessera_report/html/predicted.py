@@ -1,4 +1,4 @@
-"""Predicted times beside measured ones: of a row by class, and of all rows together."""
+"""Predicted and measured times: of a row by class, and of all rows together."""
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from .measured import measured_timelines
 from .memory import at_the_peak, over_batch, over_ranks
 from .overlap import exposed_over_batch, exposed_over_prefetch
 from .panel import Panel
-from .predictions import planned_beside_measured, points
+from .predictions import planned_and_measured, points
 from .progress import progress
 from .scaling import strong, weak
 from .throughput import throughput
@@ -31,7 +31,7 @@ PANELS: list[tuple[str, Callable[[Study], Optional[Panel]], str]] = [
     ("Loss over tokens and time", progress, "two rows that validated twice, with different losses"),
     ("Memory at the peak", at_the_peak, "a row whose plan is a twentieth of what was measured or more"),
     ("Time of a step", breakdown, "a row whose operations were timed"),
-    ("Planned beside measured", planned_beside_measured, "a run with plan.cluster"),
+    ("Planned and measured", planned_and_measured, "a run with plan.cluster"),
     ("Predicted against measured", points, "two runs with plan.cluster"),
     ("Communication", volume, "a row on several ranks that counts its bytes"),
     ("Training state over ranks", over_ranks, "rows that differ in their number of ranks only"),

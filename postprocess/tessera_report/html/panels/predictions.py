@@ -1,4 +1,4 @@
-"""Predicted times beside measured ones: stacked by class, and of all rows as points."""
+"""Predicted and measured times: stacked by class, and of all rows as points."""
 from __future__ import annotations
 
 from typing import Optional
@@ -17,7 +17,7 @@ MOST = 8  # rows with bars
 LOOKS = {**TIMES, "host": ("#FFFFFF", "....")}
 
 
-def planned_beside_measured(study: Study) -> Optional[Panel]:
+def planned_and_measured(study: Study) -> Optional[Panel]:
     """Two bars for each row, of many rows those with the largest errors."""
     rows = predicted_rows(study)
     if not rows:
@@ -47,7 +47,7 @@ def planned_beside_measured(study: Study) -> Optional[Panel]:
               optional(one.measured, duration)] for row in shown for one in (step_of(row), *of_rows[row.name].values())]
     caption = text("The step as predicted before the run, and the medians measured, by class. Hatched: compute waits for "
                    "communication.{most}", most=" The rows with the largest errors." if len(rows) > MOST else "")
-    return drawn(figure, "predicted", "Planned beside measured", caption, ["row", "time", "predicted", "measured"], cells)
+    return drawn(figure, "predicted", "Planned and measured", caption, ["row", "time", "predicted", "measured"], cells)
 
 
 def points(study: Study) -> Optional[Panel]:
