@@ -8,6 +8,7 @@
 #include "tessera/base/math.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/fit/search.hpp"
+#include "tessera/schedule/formula.hpp"
 
 namespace tessera {
 

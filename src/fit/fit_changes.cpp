@@ -7,6 +7,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/fit/search.hpp"
 #include "tessera/kernels/needs.hpp"
+#include "tessera/schedule/formula.hpp"
 
 namespace tessera {
 

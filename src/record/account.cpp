@@ -11,6 +11,7 @@
 #include "tessera/data/reader.hpp"
 #include "tessera/engine/host_update.hpp"
 #include "tessera/record/prediction.hpp"
+#include "tessera/schedule/formula.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {

@@ -10,6 +10,7 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/kernels/arguments/account.hpp"
 #include "tessera/kernels/needs.hpp"
+#include "tessera/schedule/formula.hpp"
 #include "tessera/schedule/made_values.hpp"
 
 namespace tessera {

@@ -9,6 +9,8 @@
 #include "tessera/config/data_sources.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/formula.hpp"
 
 namespace tessera {
 

@@ -12,6 +12,7 @@
 #include "tessera/config/describe.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/schedule/build.hpp"
+#include "tessera/schedule/formula.hpp"
 #include "toy_model.hpp"
 
 using namespace tessera;

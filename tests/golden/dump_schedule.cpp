@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/formula.hpp"
 
 namespace tessera::testing {
 

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "sanitized.hpp"
-#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/schedule.hpp"
 #include "toy_model.hpp"
 
 namespace tessera::testing {

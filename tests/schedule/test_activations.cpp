@@ -4,6 +4,8 @@
 #include "mutants.hpp"
 #include "schedule/liveness.hpp"
 #include "tessera/fit/decide_fit.hpp"
+#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/formula.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/planned_run.hpp"
 #include "tessera/schedule/print.hpp"

@@ -5,6 +5,8 @@
 
 #include "all_policies.hpp"
 #include "tessera/kernels/reduced_scalars.hpp"
+#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/formula.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/verify.hpp"
 

@@ -6,6 +6,7 @@
 
 #include "all_policies.hpp"
 #include "mutants.hpp"
+#include "tessera/schedule/build.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/verify.hpp"
 

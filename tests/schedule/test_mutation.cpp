@@ -8,6 +8,7 @@
 #include "mutants.hpp"
 #include "sanitized.hpp"
 #include "schedule/order.hpp"
+#include "tessera/schedule/build.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/verify.hpp"
 

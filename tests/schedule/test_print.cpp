@@ -6,6 +6,8 @@
 #include "all_policies.hpp"
 #include "json_case.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/formula.hpp"
 #include "tessera/schedule/print.hpp"
 #include "tessera/schedule/verify.hpp"
 

@@ -8,6 +8,8 @@
 #include "json_case.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/config/choices.hpp"
+#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/formula.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;

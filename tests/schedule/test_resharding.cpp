@@ -7,6 +7,7 @@
 #include "examine_fit.hpp"
 #include "mutants.hpp"
 #include "tessera/schedule/build.hpp"
+#include "tessera/schedule/formula.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/print.hpp"
 #include "tessera/schedule/verify.hpp"

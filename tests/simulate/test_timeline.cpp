@@ -5,6 +5,7 @@
 
 #include "schedule/all_policies.hpp"
 #include "tessera/engine/operation_log.hpp"
+#include "tessera/schedule/build.hpp"
 #include "tessera/simulate/timeline.hpp"
 
 using namespace tessera;

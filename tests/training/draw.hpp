@@ -11,6 +11,7 @@
 #include "session_case.hpp"
 #include "tessera/config/choices.hpp"
 #include "tessera/config/recomputation.hpp"
+#include "tessera/schedule/formula.hpp"
 
 namespace tessera::testing {
 

@@ -5,7 +5,7 @@
 
 #include "golden_case.hpp"
 #include "tessera/base/math.hpp"
-#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/formula.hpp"
 #include "training/bad_step_case.hpp"
 #include "training/checkpoint_case.hpp"
 #include "training/draw.hpp"

@@ -7,6 +7,7 @@
 #include "plan_run.hpp"
 #include "sanitized.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/schedule/formula.hpp"
 #include "tessera/schedule/verify.hpp"
 
 using namespace tessera;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "tessera/schedule/build.hpp"
 #include "tessera/schedule/memory_plan.hpp"
+#include "tessera/schedule/schedule.hpp"
 
 namespace tessera {
 

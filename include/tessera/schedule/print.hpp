@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/schedule/build.hpp"
 #include "tessera/schedule/memory_plan.hpp"
+#include "tessera/schedule/schedule.hpp"
 
 namespace tessera {
 

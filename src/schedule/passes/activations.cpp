@@ -84,28 +84,4 @@ ValueId InputCopies::load(const Trip& trip, OperationId after) {
   return back;
 }
 
-std::int64_t inputs_to_offload(const Recomputation& recomputation, std::int64_t layers, std::int64_t first) {
-  if (!recomputation.is_any()) return 0;
-  std::int64_t inputs = 0;
-  for (std::int64_t block = first; block < layers; ++block) {
-    const bool stays = block == layers - 1 && recomputation.mlp;  // without it, the MLP's backward comes before its use
-    if (recomputation.has_block(block) && !stays) ++inputs;
-  }
-  return inputs;
-}
-
-std::vector<FormulaTerm> input_copy_terms(const StepSchedule& schedule) {
-  const std::int64_t times = schedule.offloaded_inputs * schedule.policy.accumulation;
-  if (times == 0) return {};
-  const std::int64_t elements = schedule.model.residual_elements();
-  std::vector<FormulaTerm> terms;
-  for (const std::string_view name : {"inputs of blocks to the host", "inputs of blocks to the device"})
-    terms.push_back({name, times, Group::self, elements, schedule.policy.compute, times * bytes_of_input(schedule)});
-  return terms;
-}
-
-std::int64_t bytes_of_input(const StepSchedule& schedule) {
-  return schedule.model.residual_elements() * size_of(schedule.policy.compute);
-}
-
 }  // namespace tessera

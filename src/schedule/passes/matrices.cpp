@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tessera/kernels/needs.hpp"
-#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/formula.hpp"
 
 namespace tessera {
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "schedule/liveness.hpp"
+#include "tessera/schedule/formula.hpp"
 
 namespace tessera {
 

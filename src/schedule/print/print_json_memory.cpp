@@ -1,6 +1,7 @@
 // Memory, the comparison of strategies and the changes that would fit, as JSON.
 #include <nlohmann/json.hpp>
 
+#include "tessera/schedule/formula.hpp"
 #include "tessera/schedule/print_json.hpp"
 
 namespace tessera {

@@ -5,6 +5,7 @@
 
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
+#include "tessera/schedule/formula.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {

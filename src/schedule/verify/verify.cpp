@@ -8,7 +8,7 @@
 #include "schedule/order.hpp"
 #include "schedule/verify/interpreter.hpp"
 #include "schedule/verify/limits.hpp"
-#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/formula.hpp"
 
 namespace tessera {
 
