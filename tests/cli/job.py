@@ -71,16 +71,18 @@ class Case(unittest.TestCase):
     def job(self, *arguments, ranks=0, timeout=TIMEOUT):
         return Job(arguments, ranks, self.folder, timeout)
 
-    def train(self, *arguments, ranks=0, code=0, timeout=TIMEOUT):
-        """A training run that must end with `code`."""
-        job = self.job("train", *arguments, ranks=ranks, timeout=timeout)
+    def do(self, *arguments, ranks=0, code=0, timeout=TIMEOUT):
+        """A run that must end with `code`."""
+        job = self.job(*arguments, ranks=ranks, timeout=timeout)
         self.assertEqual(job.code, code, job.everything())
         return job
 
+    def train(self, *arguments, ranks=0, code=0, timeout=TIMEOUT):
+        return self.do("train", *arguments, ranks=ranks, code=code, timeout=timeout)
+
     def refused(self, *arguments, says, ranks=0, code=2, run="run"):
         """The job ends with `code` and one line that matches `says` (a regular expression); no run folder is left."""
-        job = self.job(*arguments, ranks=ranks)
-        self.assertEqual(job.code, code, job.everything())
+        job = self.do(*arguments, ranks=ranks, code=code)
         self.assertEqual(len(job.errors), 1, job.everything())
         self.assertRegex(job.errors[0], says, job.everything())
         self.assertNotIn("terminate called", job.err)

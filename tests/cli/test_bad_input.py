@@ -237,16 +237,13 @@ class Launchers(Case):
 
     def test_the_doctor_finds_it_before(self):
         model = [word for word in TINY if word.startswith("--model.")]
-        job = self.job("doctor", *model, "--run.dir=runs/a", ranks=2)
-        self.assertEqual(job.code, 0, job.everything())
+        job = self.do("doctor", *model, "--run.dir=runs/a", ranks=2)
         for subject in ("ranks +fine +2 ranks", "memory", "MPI", "run folder +fine", "step +fine"):
             self.assertRegex(job.out, f"(?m)^{subject}")
         self.assertEqual(list(self.folder.iterdir()), [])
-        job = self.job("doctor", *model, "--train.micro_batch=1000000", ranks=2)
-        self.assertEqual(job.code, 2, job.everything())
+        job = self.do("doctor", *model, "--train.micro_batch=1000000", ranks=2, code=2)
         self.assertRegex(job.out, r"(?m)^step +refused .* is too little")
-        job = self.job("doctor", *model, "--model.heads=3", "--run.dir=/proc/a", ranks=2)
-        self.assertEqual(job.code, 2, job.everything())
+        job = self.do("doctor", *model, "--model.heads=3", "--run.dir=/proc/a", ranks=2, code=2)
         self.assertRegex(job.out, r"(?m)^run folder refused +/proc \(unknown\) on \S+ takes no files")
         self.assertRegex(job.out, r"(?m)^step +refused +model\.width = 32 is not a multiple of model\.heads = 3")
 

@@ -12,8 +12,7 @@ SMALL = [*TINY, *SHORT, "--bench.steps=2", "--bench.warmup=1", "--data.val_fract
 class Bench(Case):
     def bench(self, *arguments, ranks=2):
         """Returns the output of a bench, and its file."""
-        job = self.job("bench", *arguments, "--bench.output=out.h5", ranks=ranks)
-        self.assertEqual(job.code, 0, job.everything())
+        job = self.do("bench", *arguments, "--bench.output=out.h5", ranks=ranks)
         file = h5py.File(self.folder / "out.h5", "r")
         self.addCleanup(file.close)
         self.assertEqual([path.name for path in self.folder.iterdir()], ["out.h5"])

@@ -117,8 +117,7 @@ class Stopping(Case):
 
     def test_as_often_as_loses_least_time(self):
         """With failures every millisecond, each step has a checkpoint."""
-        job = self.job("train", *RUN, "--checkpoint.every=auto", "--checkpoint.mtbf=1ms", "--train.steps=4")
-        self.assertEqual(job.code, 0, job.everything())
+        job = self.train(*RUN, "--checkpoint.every=auto", "--checkpoint.mtbf=1ms", "--train.steps=4")
         self.assertIn("checkpoints every 1 ms (checkpoint.every = auto: one is assumed to take", job.out)
         self.assertEqual(checkpoints(self.folder / "run"), [f"step-{step:08}" for step in (2, 3, 4)], job.out)
 
@@ -156,8 +155,7 @@ class Faults(Case):
         self.run_folder = self.folder / "run"
 
     def resume(self, *arguments, says, code=0, ranks=2, errors=True):
-        job = self.job("train", *RUN, "--train.steps=22", *arguments, ranks=ranks)
-        self.assertEqual(job.code, code, job.everything())
+        job = self.train(*RUN, "--train.steps=22", *arguments, ranks=ranks, code=code)
         self.assertRegex(job.err if code else job.out, says, job.everything())
         self.assertNotIn("terminate called", job.err)
         if code and errors:
@@ -231,8 +229,7 @@ class Faults(Case):
     def test_other_ranks_make_the_same_global_batch(self):
         words = ["run/config.ini", "--run.dir=run", "--checkpoint.resume=auto", "--train.steps=22"]
         config = (self.run_folder / "config.ini").read_bytes()
-        refused = self.job("train", *words, "--train.accumulation=1")
-        self.assertEqual(refused.code, 2, refused.everything())
+        refused = self.train(*words, "--train.accumulation=1", code=2)
         self.assertRegex(refused.err, r"\(4 then, 2 now\)\. Give --train.accumulation=2 for the same, or use checkpoint.allow")
         self.assertRegex(self.job("train", *words, "--train.micro_batch=3").err,
                          r"Give --train.micro_batch=2 --train.accumulation=2 for the same")
@@ -275,8 +272,7 @@ class Faults(Case):
         for free, steps, lost in ((48, 20, "without metrics"), (48, 1000, "without metrics, log.jsonl lacks lines")):
             with self.subTest(lost):
                 (place / "filler").write_bytes(bytes((1024 - free) << 10))
-                job = self.job("train", *RUN, f"--train.steps={steps}", f"--run.dir={place}/run", "--metrics.swmr=false")
-                self.assertEqual(job.code, 0, job.everything())
+                job = self.train(*RUN, f"--train.steps={steps}", f"--run.dir={place}/run", "--metrics.swmr=false")
                 self.assertRegex(job.err, r"warning: cannot \S+ .*\(HDF5: No space left on device\): the run goes on without")
                 self.assertLess(max(map(len, job.err.splitlines())), 250)
                 last = job.out[job.out.index("\nwritten "):]
@@ -293,9 +289,8 @@ class Faults(Case):
         # Whether it is written while steps go on or within a step, the end is the same.
         said = []
         for beside, steps in (("true", 1000), ("false", 20)):
-            job = self.job("train", *run, f"--train.steps={steps}", f"--checkpoint.async={beside}", "--checkpoint.every=10",
-                           "--checkpoint.keep=0", "--checkpoint.resume=auto", ranks=2)
-            self.assertEqual(job.code, 4, job.everything())
+            job = self.train(*run, f"--train.steps={steps}", f"--checkpoint.async={beside}", "--checkpoint.every=10",
+                             "--checkpoint.keep=0", "--checkpoint.resume=auto", ranks=2, code=4)
             self.assertEqual(len(job.errors), 1, job.everything())
             said.append(re.sub(r"rank \d|shard-\d+", "", job.errors[0]))  # either rank may be the first
             self.assertRegex(said[-1], "No space left on device")
@@ -306,12 +301,10 @@ class Faults(Case):
             self.assertEqual(list((place / "run" / "checkpoints").glob("*.tmp")), [])
         self.assertEqual(*said)
         self.assertEqual(subprocess.run(["mount", "-o", "remount,ro", place], capture_output=True).returncode, 0)
-        job = self.job("train", *run, "--checkpoint.resume=auto", ranks=2)
-        self.assertEqual(job.code, 4, job.everything())
+        job = self.train(*run, "--checkpoint.resume=auto", ranks=2, code=4)
         self.assertRegex(job.err, "Read-only file system")
-        job = self.job("train", *RUN, "--train.steps=12", f"--checkpoint.resume={place}/run", "--run.dir=other",
-                       ranks=2)
-        self.assertEqual(job.code, 0, job.everything())
+        self.train(*RUN, "--train.steps=12", f"--checkpoint.resume={place}/run", "--run.dir=other",
+                   ranks=2)
 
 
 if __name__ == "__main__":

@@ -50,11 +50,6 @@ def bare(name):
 
 
 class Convert(Case):
-    def do(self, *arguments, code=0):
-        job = self.job(*arguments)
-        self.assertEqual(job.code, code, job.everything())
-        return job
-
     def same_weights(self, a, b):
         b = {bare(name): value for name, value in b.items()}
         for name, value in a.items():
@@ -275,7 +270,7 @@ class Convert(Case):
             self.assertRegex(said, r"is neither a checkpoint nor a run with checkpoints, because it has no manifest\.json\. Name RUN or")
             self.assertNotIn("checkpoint.resume", said)
         for path, says in (("gpt2", "names of the Hugging Face hub are not"), (REFERENCE / "clipped" / "config.json", "is a file")):
-            self.assertRegex(self.do("train", f"--model.from={path}", code=2).err, says)
+            self.assertRegex(self.train(f"--model.from={path}", code=2).err, says)
 
 
 if __name__ == "__main__":

@@ -80,10 +80,8 @@ def prepared(cache):
 class Commands(Case):
     """tessera data prepare and inspect."""
 
-    def data(self, *arguments, code=0):
-        job = self.job("data", *arguments)
-        self.assertEqual(job.code, code, job.everything())
-        return job
+    def data(self, *arguments):
+        return self.do("data", *arguments)
 
     def test_the_sample_data_becomes_its_documents(self):
         documents = [text.encode() for text in sample_documents()]
@@ -169,8 +167,7 @@ class Commands(Case):
         job = self.train(*arguments, "--train.steps=6", "--checkpoint.resume=auto")
         self.assertIn(" 540 tokens for training", job.out)
         self.assertIn("token_bytes = 4\n", (self.folder / "run" / "config.ini").read_text())
-        job = self.job("eval", "run")
-        self.assertEqual(job.code, 0, job.everything())
+        self.do("eval", "run")
 
     def test_what_is_refused(self):
         (self.folder / "a.bin").write_bytes(bytes(400))
@@ -252,11 +249,9 @@ class Conversations(Case):
         self.train(*TRAIN, "--model.vocab=1024", *taken, "--checkpoint.every=4", "--run.dir=run")
         (self.folder / "chat.jinja").unlink()
         words = ["--generate.chat", "--generate.prompt=hi", "--generate.max_tokens=1", "--generate.format=json"]
-        job = self.job("generate", "run", *words)
-        self.assertEqual(job.code, 0, job.everything())
+        job = self.do("generate", "run", *words)
         self.assertEqual(json.loads(job.out)["prompt"], "<user>hi</user><assistant>")
-        job = self.job("export", "run", "exported")
-        self.assertEqual(job.code, 0, job.everything())
+        self.do("export", "run", "exported")
         self.assertEqual((self.folder / "exported" / "chat_template.jinja").read_text(), self.TEMPLATE)
         self.assertEqual(json.loads((self.folder / "exported" / "tokenizer_config.json").read_text())["a"], 1)
         self.assertNotIn("{{ messages }}", (self.folder / "exported" / "tokenizer_config.json").read_text())
@@ -313,8 +308,7 @@ class Tokenized(Case):
         end = write_tokenizer(self.folder / "tokenizer")
         (self.folder / "a.jsonl").write_text('{"text": "the then"}\n{"text": "\u00e9th"}\n')
         arguments = ["--data.source=a.jsonl", "--data.tokenizer=tokenizer", "--data.cache=cache"]
-        job = self.job("data", "prepare", *arguments)
-        self.assertEqual(job.code, 0, job.everything())
+        self.do("data", "prepare", *arguments)
         folder = prepared(self.folder / "cache")
         the, th = end - 1, end - 2
         self.assertEqual(read_tokens(folder / "tokens.bin"),
@@ -336,9 +330,8 @@ class Tokenized(Case):
         cut = int(len(text) * 0.9)
         for name, part, tokens in (("train", text[:cut], 301966), ("val", text[cut:], 36059)):
             (self.folder / f"{name}.txt").write_text(part)
-            job = self.job("data", "prepare", f"--data.source={name}.txt", f"--data.tokenizer={data / 'gpt2-tokenizer'}",
-                           "--data.separator=none", f"--data.output={name}.bin")
-            self.assertEqual(job.code, 0, job.everything())
+            self.do("data", "prepare", f"--data.source={name}.txt", f"--data.tokenizer={data / 'gpt2-tokenizer'}",
+                    "--data.separator=none", f"--data.output={name}.bin")
             self.assertEqual(len(read_tokens(self.folder / f"{name}.bin")), tokens)
 
 
@@ -394,8 +387,7 @@ class Training(Case):
         arguments = [*TRAIN, "--data.source=texts", "--run.dir=run", "--checkpoint.every=2", "--checkpoint.resume=auto"]
         self.train(*arguments)
         (self.folder / "texts" / "b.txt").rename(self.folder / "texts" / ".b.txt")  # as if it had been read then
-        job = self.job("train", *arguments, "--train.steps=6")
-        self.assertEqual(job.code, 2, job.everything())
+        job = self.train(*arguments, "--train.steps=6", code=2)
         self.assertIn("read what folders leave out now (hidden: 1 (.b.txt))", job.errors[0])
 
     def test_a_read_only_corpus(self):
@@ -419,8 +411,7 @@ class Kills(Case):
             for number in range(100000 if "TESSERA_LONG" in os.environ else 12000):
                 file.write(json.dumps({"id": number, "text": " ".join(draw.choices(words, k=90))}) + "\n")
         self.prepare = ["data", "prepare", "--data.source=a.jsonl", "--data.separator=|", "--run.threads=1"]
-        job = self.job(*self.prepare, "--data.output=whole.bin")
-        self.assertEqual(job.code, 0, job.everything())
+        job = self.do(*self.prepare, "--data.output=whole.bin")
         self.seconds = job.seconds
 
     def check(self, cache):
@@ -441,8 +432,7 @@ class Kills(Case):
                     os.kill(running.process.pid, signal.SIGKILL)
                     killed += 1
                 running.end()
-            job = self.job(*self.prepare, f"--data.cache={cache}")
-            self.assertEqual(job.code, 0, job.everything())
+            job = self.do(*self.prepare, f"--data.cache={cache}")
             resumed += "going on" in job.out
             self.check(self.folder / cache)
         print(f"{killed} kills, {resumed} went on in the end", flush=True)

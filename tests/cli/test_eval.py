@@ -189,14 +189,12 @@ class Best(Case):
         self.assertLess(max(best), 48, "the loss does not rise again")
         self.assertLess(losses[best[0]], losses[4])
         self.assertEqual(checkpoints(run), [f"step-{step:08}" for step in sorted({*best, 48})])
-        listed = self.job("inspect", run)
-        self.assertEqual(listed.code, 0, listed.everything())
+        listed = self.do("inspect", run)
         self.assertRegex(listed.out, rf"kept +step-{best[0]:08}: validation loss {losses[best[0]]:.4f}, the best\n")
         self.assertEqual(listed.out.count("the best"), 1, listed.out)
         one = self.job("inspect", run / "checkpoints" / f"step-{best[0]:08}")
         self.assertRegex(one.out, rf"evaluated +validation loss near {losses[best[0]]:.4f} .*; the best of 3 evaluated checkpoints")
-        found = self.job("eval", run / "checkpoints" / f"step-{best[1]:08}", "--eval.format=json", "--run.threads=1")
-        self.assertEqual(found.code, 0, found.everything())
+        found = self.do("eval", run / "checkpoints" / f"step-{best[1]:08}", "--eval.format=json", "--run.threads=1")
         self.assertEqual(json.loads(found.out.splitlines()[0])["loss"], losses[best[1]])
 
     def test_intervals_that_do_not_meet_are_refused(self):

@@ -29,11 +29,6 @@ def ini(run: Path) -> dict[str, str]:
 
 
 class FineTuning(Case):
-    def do(self, *arguments, code=0, ranks=0):
-        job = self.job(*arguments, ranks=ranks)
-        self.assertEqual(job.code, code, job.everything())
-        return job
-
     def export(self, what, folder):
         """The names of the files of an export, whose weights have all bits of the run's."""
         self.do("export", what, folder, "--export.dtype=fp32")

@@ -171,12 +171,10 @@ class Exports(Folder):
         (self.folder / "empty").mkdir()
         (self.folder / "link").symlink_to("empty")
         for target in ("file", "link"):
-            job = self.job("export", "run", target)
-            self.assertEqual(job.code, 2, job.everything())
+            job = self.do("export", "run", target, code=2)
             self.assertRegex(job.err, f"{target} exists\\. Name a f")
         for target in ("hf", "empty"):
-            job = self.job("export", "run", target)
-            self.assertEqual(job.code, 0, job.everything())
+            self.do("export", "run", target)
         self.assertEqual((self.folder / "hf.tmp" / "thesis").read_text(), "years of work")
         self.assertEqual({p.name for p in self.folder.iterdir()}, {"run", "hf.tmp", "hf", "file", "empty", "link"})
 
@@ -227,8 +225,7 @@ class Index(Folder):
             del file["parameter/transformer.ln_f.weight"]
         for damage in (lambda: None, (newest / "tensors.h5").unlink):
             damage()
-            job = self.job("verify", "other")
-            self.assertEqual(job.code, 0, job.everything())
+            job = self.do("verify", "other")
             self.assertRegex(job.err, r"warning: .*tensors\.h5.*; nothing is loaded from it\. Make it again with "
                                       r"tessera index \S*other/checkpoints/step-00000002\n")
         for command in (["generate", "other", "--generate.prompt=a", "--generate.max_tokens=2", "--data.tokenizer=bytes"], ["export", "other", "hf"]):

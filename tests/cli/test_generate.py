@@ -36,9 +36,7 @@ class Generate(Case):
 
     def generate(self, model, *arguments, ranks=0):
         """The output of a run that succeeds."""
-        job = self.job("generate", model, "--run.threads=1", *arguments, ranks=ranks)
-        self.assertEqual(job.code, 0, job.everything())
-        return job.out
+        return self.do("generate", model, "--run.threads=1", *arguments, ranks=ranks).out
 
     def objects(self, *arguments, ranks=0):
         """The objects of --generate.format=json, without their times."""
@@ -65,8 +63,7 @@ class Generate(Case):
         said = self.greedy()
         checkpoint = self.run_folder / "checkpoints" / "step-00000040"
         self.assertEqual(self.greedy(model=checkpoint), said)
-        exported = self.job("export", checkpoint, "exported")
-        self.assertEqual(exported.code, 0, exported.everything())
+        self.do("export", checkpoint, "exported")
         self.assertEqual(self.greedy(model=self.folder / "exported"), said)
 
     def test_several_prompts(self):

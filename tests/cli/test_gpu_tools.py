@@ -67,8 +67,7 @@ class Tools(Case):
                 (self.folder / "run").rename(self.folder / f"done-{dumped}")
 
     def test_a_bench_tells_clock_power_and_tokens_a_joule(self):
-        job = self.job("bench", "step", *RUN[:-2], "--bench.steps=2", "--bench.warmup=1", "--bench.output=step.h5")
-        self.assertEqual(job.code, 0, job.everything())
+        job = self.do("bench", "step", *RUN[:-2], "--bench.steps=2", "--bench.warmup=1", "--bench.output=step.h5")
         text = job.out
         self.assertRegex(text, r"matmuls \(fp32\) reach .*, .* when held: [\d.]+%")
         self.assertRegex(text, r"\npower      clock 1\.41 GHz in the mean, [\d.]+ W, [\d.]+K? tokens/J\n")
@@ -112,9 +111,7 @@ class Tools(Case):
         self.assertRegex(self.doctor(2, 0, "--run.share_gpu=true"), r"GPUs +warning +ranks")
 
     def doctor(self, ranks, code, *options):
-        job = self.job("doctor", "--run.device=cuda", "--run.threads=1", *options, ranks=ranks)
-        self.assertEqual(job.code, code, job.everything())
-        return job.out
+        return self.do("doctor", "--run.device=cuda", "--run.threads=1", *options, ranks=ranks, code=code).out
 
     def test_other_processes_on_the_gpu_are_counted(self):
         os.environ["NVML_SPY_PROCESSES"] = "4"

@@ -41,19 +41,14 @@ class Lora(Case):
                 f"--lora.targets={MODULES[family]}", "--optim.lr=0.01", "--optim.schedule=constant",
                 "--optim.warmup_steps=0", "--metrics.every=1"]
 
-    def do(self, *arguments, ranks=0):
-        job = self.job(*arguments, ranks=ranks)
-        self.assertEqual(job.code, 0, job.everything())
-        return job.out
-
     def loss(self, model, *arguments):
         out = self.do("eval", model, "--data.val_source=text", "--data.cache=cache", "--eval.format=json", "--run.threads=1",
-                      "--train.seq_len=16", "--train.eval_batches=3", "--train.micro_batch=2", *arguments)
+                      "--train.seq_len=16", "--train.eval_batches=3", "--train.micro_batch=2", *arguments).out
         return json.loads(out)["loss"]
 
     def text(self, model, *arguments):
         return self.do("generate", model, "--generate.prompt=The", "--generate.max_tokens=9", "--generate.temperature=0",
-                       "--run.threads=1", *arguments)
+                       "--run.threads=1", *arguments).out
 
     def test_a_run_of_adapters_is_resumed_evaluated_exported_and_merged(self):
         for family in MODULES:
@@ -84,7 +79,7 @@ class Lora(Case):
                 self.assertTrue(all(".lora_" in tensor["name"] for tensor in manifest["tensors"]))
                 self.assertEqual(manifest["options"]["model.from"], str(self.folder / "base"))
                 self.do("verify", "run")
-                self.assertIn("adapters   rank 4, alpha 6", self.do("inspect", "run"))
+                self.assertIn("adapters   rank 4, alpha 6", self.do("inspect", "run").out)
                 self.do("export", "run", "peft")
                 self.do("export", "run", "merged", "--export.merged=true", "--export.dtype=fp32")
                 self.assertEqual({path.name for path in (self.folder / "peft").iterdir()},
@@ -134,8 +129,7 @@ class Lora(Case):
         on = logged(self.folder / "on")
         self.assertEqual(on, {step: loss for step, loss in logged(self.folder / "run").items() if step in on})
         self.assertEqual(list(on), [3, 4])
-        said = self.job("eval", "run", "--run.threads=1")
-        self.assertEqual(said.code, 0, said.everything())
+        self.do("eval", "run", "--run.threads=1")
 
     def test_what_does_not_fit_is_refused(self):
         self.base()
@@ -175,8 +169,7 @@ class Lora(Case):
                         ["generate", "run", "--generate.prompt=a", "--generate.max_tokens=3"]):
             self.refused(*command, run="out", says="the adapters belong to other weights than those in .*base")
         self.refused("train", "run/config.ini", "--run.dir=other", run="other", says="lora.base_hash asks for [0-9a-f]{16}")
-        job = self.job("train", *words, "--run.dir=run", "--train.steps=3", "--checkpoint.resume=auto")
-        self.assertEqual(job.code, 2, job.everything())
+        job = self.train(*words, "--run.dir=run", "--train.steps=3", "--checkpoint.resume=auto", code=2)
         self.assertRegex(job.err, "belong to other weights than those of model.from")
         shutil.rmtree(self.folder / "base")
         self.refused("generate", "run", "--generate.prompt=a", "--generate.max_tokens=3", run="out",
@@ -184,10 +177,10 @@ class Lora(Case):
 
     def test_plan_says_what_freezing_saves(self):
         words = ["plan", "--model.preset=llama-1b", "--plan.ranks=4", "--train.seq_len=128", "--precision.compute=bf16"]
-        with_adapters = json.loads(self.do(*words, "--lora.rank=16", "--plan.format=json"))
-        without = json.loads(self.do(*words, "--plan.format=json"))
+        with_adapters = json.loads(self.do(*words, "--lora.rank=16", "--plan.format=json").out)
+        without = json.loads(self.do(*words, "--plan.format=json").out)
         chosen = [[row for row in plan["strategies"] if row["chosen"]][0] for plan in (with_adapters, without)]
-        said = self.do(*words, "--lora.rank=16")
+        said = self.do(*words, "--lora.rank=16").out
         self.assertRegex(said, r"adapters: rank 16, alpha 32, on .*; 11.27M of 1.247B parameters train; \d+ bytes per rank")
         saved = int(re.search(r"(\d+) less than where all weights train", said)[1])
         self.assertEqual(with_adapters["adapters"]["saved_by_freezing"], saved)

@@ -52,8 +52,7 @@ class Masks(Case):
             (self.folder / f"one{number}.jsonl").write_text(json.dumps(pair) + "\n")
             names.append(f"n{number}:one{number}.jsonl")
         (self.folder / "all.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in self.pairs[:7]))
-        job = self.job("eval", "parts", "--eval.format=json", "--data.val_source=" + ",".join([*names, "all:all.jsonl"]))
-        self.assertEqual(job.code, 0, job.everything())
+        job = self.do("eval", "parts", "--eval.format=json", "--data.val_source=" + ",".join([*names, "all:all.jsonl"]))
         *each, both = [json.loads(line) for line in job.out.splitlines() if line.startswith("{")]
         tokens = sum(one["tokens"] for one in each)
         self.assertEqual(both["tokens"], tokens)
@@ -64,16 +63,13 @@ class Masks(Case):
                      "--checkpoint.resume=auto", "--run.dir=parts", says=refusal)
         self.train(*TRAIN, "--data.source=pairs.jsonl", "--data.document_mask=false", "--checkpoint.every=2",
                    "--run.dir=stream")
-        job = self.job("eval", "stream", "--data.packing=documents", "--data.val_source=pairs.jsonl")
-        self.assertEqual(job.code, 0, job.everything())
+        self.do("eval", "stream", "--data.packing=documents", "--data.val_source=pairs.jsonl")
         more = [word if "train.steps" not in word else "--train.steps=6" for word in TRAIN]
-        job = self.job("train", *more, *pack, "--checkpoint.resume=auto", "--checkpoint.allow=data", "--run.dir=stream")
-        self.assertEqual(job.code, 0, job.everything())
+        self.train(*more, *pack, "--checkpoint.resume=auto", "--checkpoint.allow=data", "--run.dir=stream")
         self.assertIn("document_mask = true", (self.folder / "stream" / "config.ini").read_text())
 
     def test_every_way_to_the_same_losses(self):
-        job = self.job("data", "prepare", "--data.source=pairs.jsonl", "--data.output=pairs.bin")
-        self.assertEqual(job.code, 0, job.everything())
+        job = self.do("data", "prepare", "--data.source=pairs.jsonl", "--data.output=pairs.bin")
         prompts = [len(pair["prompt"]) for pair in self.pairs if "prompt" in pair]
         mask = (self.folder / "pairs.bin.mask").read_bytes()
         self.assertEqual(struct.unpack_from("<8sIIQ", mask), (b"TESSERAM", 1, 16, len(prompts)))
@@ -108,8 +104,7 @@ class Masks(Case):
             had, other = ("true", "false") if given == "auto" else ("false", "true")
             self.assertIn(f"document_mask = {had}\n", (self.folder / given / "config.ini").read_text())
             onward = [*arguments, "--train.steps=6", "--checkpoint.resume=auto"]
-            job = self.job("train", *onward, f"--data.document_mask={other}")
-            self.assertEqual(job.code, 2, job.everything())
+            job = self.train(*onward, f"--data.document_mask={other}", code=2)
             self.assertRegex(job.errors[0], "checkpoint.allow")
             self.train(*onward)  # keeps what it had
             self.assertIn(f"document_mask = {had}\n", (self.folder / given / "config.ini").read_text())

@@ -61,14 +61,12 @@ class OldFiles(Case):
             self.assertAlmostEqual(loss, expected[step], delta=2e-5 * loss, msg=f"step {step}")
 
     def test_other_commands_read_its_run(self):
-        evaluated = self.job("eval", "run/checkpoints/step-00000004", "--data.val_source=text/sums.jsonl", "--eval.format=json")
-        self.assertEqual(evaluated.code, 0, evaluated.everything())
+        evaluated = self.do("eval", "run/checkpoints/step-00000004", "--data.val_source=text/sums.jsonl", "--eval.format=json")
         self.assertGreater(json.loads(evaluated.out.splitlines()[-1])["loss"], 5)
         for words in (["verify", "run/checkpoints/step-00000004"], ["inspect", "run/checkpoints/step-00000004"],
                       ["export", "run/checkpoints/step-00000004", "exported"],
                       ["generate", "run", "--generate.prompt=What is", "--generate.max_tokens=5"]):
-            job = self.job(*words)
-            self.assertEqual(job.code, 0, job.everything())
+            self.do(*words)
         self.assertTrue((self.folder / "exported/model.safetensors").exists())
 
     def test_its_prepared_tokens_train(self):
@@ -79,8 +77,7 @@ class OldFiles(Case):
             self.assertIn("loss       over 54% of the tokens", job.out)
 
     def test_its_sweep_goes_on_and_is_reported(self):
-        job = self.job("sweep", "study.ini", "--sweep.dir=study", "--sweep.action=run")
-        self.assertEqual(job.code, 0, job.everything())
+        job = self.do("sweep", "study.ini", "--sweep.dir=study", "--sweep.action=run")
         self.assertIn("1 of 2 rows to run", job.out)
         report = subprocess.run([sys.executable, REPORT, "study", "run", "--html", "page.html", "--json", "rows.json"], cwd=self.folder,
                                 capture_output=True, text=True)
@@ -90,9 +87,8 @@ class OldFiles(Case):
         self.assertEqual(rows["1-ddp"]["final_loss"], rows["1-zero3"]["final_loss"])
 
     def test_its_prices_predict_the_same(self):
-        job = self.job("plan", "--model.preset=gpt2-124m", "--plan.ranks=2", "--plan.cluster=h100.ini", "--precision.compute=bf16",
-                       "--precision.reduce=bf16", "--plan.format=json")
-        self.assertEqual(job.code, 0, job.everything())
+        job = self.do("plan", "--model.preset=gpt2-124m", "--plan.ranks=2", "--plan.cluster=h100.ini", "--precision.compute=bf16",
+                      "--precision.reduce=bf16", "--plan.format=json")
         plan, expected = json.loads(job.out), json.loads((self.folder / "plan.json").read_text())
         self.assertAlmostEqual(plan["prediction"]["step_seconds"], expected["prediction"]["step_seconds"], delta=1e-9)
         self.assertLessEqual(plan["memory"]["to_allocate"], expected["memory"]["to_allocate"])

@@ -81,9 +81,8 @@ class Record(Case):
                 planned = {category: file[f"memory/{category.replace(' ', '_')}/planned"][0]
                            for category in schedule["memory"]["categories"]}
                 sent = sum(file[f"comm/{kind}/bytes"][-1] for kind in ("all_gather", "reduce_scatter"))
-            job = self.job("plan", *RUN[:5], f"--plan.ranks={ranks}", f"--shard.strategy={strategy}", *RUN[-1:],
-                           f"--train.accumulation={4 // ranks}", "--plan.format=json")
-            self.assertEqual(job.code, 0, job.everything())
+            job = self.do("plan", *RUN[:5], f"--plan.ranks={ranks}", f"--shard.strategy={strategy}", *RUN[-1:],
+                          f"--train.accumulation={4 // ranks}", "--plan.format=json")
             of_plan = json.loads(job.out)
             for key in ("model", "strategies", "reductions", "recomputations", "fit", "length", "prediction"):
                 del of_plan[key]
@@ -96,8 +95,7 @@ class Record(Case):
         job = self.job("plan", "run", "--plan.format=json")
         self.assertEqual((job.code, job.err), (0, ""))
         self.assertEqual(json.loads(job.out)["ranks"], 2)  # nothing else is printed
-        job = self.job("plan", "run", "--plan.format=json", "--plan.memory=1kB")
-        self.assertEqual(job.code, 6, job.everything())
+        job = self.do("plan", "run", "--plan.format=json", "--plan.memory=1kB", code=6)
         self.assertFalse(json.loads(job.out)["fit"]["fits"])
         self.assertRegex(job.err, r"plan\.memory = 1\.00 kB .*too much")
 

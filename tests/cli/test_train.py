@@ -304,8 +304,8 @@ class Starts(Case):
         self.assertGreater(len(skipped), 0)
 
     def test_an_overflow_of_fp16_names_the_type_that_has_the_range(self):
-        job = self.job("train", *TINY, *SHORT, "--run.dir=run", "--precision.compute=fp16", "--optim.lr=1e6", "--optim.clip=0")
-        self.assertEqual(job.code, 3, job.everything())
+        job = self.train(*TINY, *SHORT, "--run.dir=run", "--precision.compute=fp16", "--optim.lr=1e6", "--optim.clip=0",
+                         code=3)
         self.assertRegex(job.everything(), r"numerical failure\)\. Try precision\.compute = bf16")
 
 

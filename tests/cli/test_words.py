@@ -11,9 +11,8 @@ SECTIONS = ["run", "model", "data", "train", "optim", "shard", "lora", "precisio
 
 class Words(Case):
     def test_options_between_the_words_of_a_command(self):
-        job = self.job("bench", "--bench.steps=1", "step", "--bench.warmup=0", "--model.layers=1", "--model.width=32",
-                       "--model.heads=2", "--model.context=32", "--data.val_fraction=0")
-        self.assertEqual(job.code, 0, job.everything())
+        self.do("bench", "--bench.steps=1", "step", "--bench.warmup=0", "--model.layers=1", "--model.width=32",
+                "--model.heads=2", "--model.context=32", "--data.val_fraction=0")
         self.refused("bench", "--bench.steps=1", says=r"bench needs to know what to do\. Use one of step, comm")
 
     def test_usage(self):
@@ -52,8 +51,7 @@ class Words(Case):
     def test_several_ranks_speak_once(self):
         for words in (["--help"], ["help", "plan"], ["--version"]):
             with self.subTest(words):
-                job = self.job(*words, ranks=2)
-                self.assertEqual(job.code, 0, job.everything())
+                job = self.do(*words, ranks=2)
                 self.assertTrue(said_once(job.out, r"tessera COMMAND \[|tessera plan \[|(?m:^version )"), job.everything())
         self.refused("frobnicate", ranks=2, says=r"unknown command 'frobnicate'")
 
@@ -85,8 +83,7 @@ class Words(Case):
         for strategy in ("ddp", "zero1", "zero2", "zero3"):
             self.assertRegex(job.out, rf"\b{strategy}\b")
         for view in ("units", "schedule"):
-            job = self.job("plan", *TINY, "--plan.ranks=2", f"--plan.view={view}")
-            self.assertEqual(job.code, 0, job.everything())
+            job = self.do("plan", *TINY, "--plan.ranks=2", f"--plan.view={view}")
             self.assertRegex(job.out, "wte")
 
     def test_words_of_the_views_are_explained_below_them(self):
@@ -104,8 +101,7 @@ class Words(Case):
         self.assertRegex(done.stderr, "cannot write to the standard output")
 
     def test_a_run_folder_that_may_not_be_made(self):
-        job = self.job("train", *TINY, "--run.dir=/sys/tessera-test")
-        self.assertEqual(job.code, 4, job.everything())
+        job = self.train(*TINY, "--run.dir=/sys/tessera-test", code=4)
         self.assertRegex(job.err, "run.dir = /sys/tessera-test cannot be created")
 
 
