@@ -124,7 +124,8 @@ void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::En
     chats.flush();
     if (found.kind == FindingKind::document)
       return add_document(found.prompt, found.text, {piece.file, number}, settings, encoder, out);
-    const auto effect = found.kind == FindingKind::mended ? BadPlace::Effect::mended : BadPlace::Effect::left_out;
+    const bool is_read = found.kind == FindingKind::mended || found.kind == FindingKind::chosen;
+    const auto effect = is_read ? BadPlace::Effect::mended : BadPlace::Effect::left_out;
     note_bad(out, {piece.file, number, found.text, effect});
   };
   const std::string_view all = piece.bytes;

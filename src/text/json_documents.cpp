@@ -83,13 +83,17 @@ void read_json_line(std::string_view line, const std::string& key, const TakeFin
     line = rewritten;
   }
   std::optional<JsonFinding> found;  // the last: a fault after the object refuses the line with it
-  const TakeFinding keep = [&](JsonFinding&& one) { found = std::move(one); };
+  std::optional<JsonFinding> chosen;
+  const TakeFinding keep = [&](JsonFinding&& one) {
+    (one.kind == FindingKind::chosen ? chosen : found) = std::move(one);
+  };
   JsonHandler handler(key, false, keep);
   nlohmann::json::sax_parse(line.begin(), line.end(), &handler);
   TESSERA_ASSERT(found, "a line of JSON has a text or a fault");
   if (found->kind == FindingKind::fault) found->kind = FindingKind::problem;
   if (found->kind != FindingKind::problem && python.surrogates() > 0)
     take({FindingKind::mended, about_surrogates(python.surrogates())});
+  if (found->kind != FindingKind::problem && chosen) take(std::move(*chosen));
   take(std::move(*found));
 }
 

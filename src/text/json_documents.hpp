@@ -17,7 +17,8 @@ enum class FindingKind : std::uint8_t {
             ///< "completion" as arrays, and of "system", "tools" and "chat_template_kwargs"
   problem,  ///< of an element
   fault,    ///< of syntax: nothing after it is read
-  mended    ///< surrogates without their other half became U+FFFD
+  mended,   ///< surrogates without their other half became U+FFFD
+  chosen    ///< the next object is documents of several kinds, one of which is taken
 };
 
 /// What a reader of JSON found.

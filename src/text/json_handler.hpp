@@ -41,6 +41,8 @@ class JsonEcho {
     json_ += value;
   }
   void close(char bracket) { json_ += bracket; }
+  /// Returns whether the last key's value is an empty list.
+  bool ends_empty() const { return json_.ends_with(":[]"); }
   /// Returns the values, which were those of keys, as an object.
   std::string take() { return "{" + std::exchange(json_, {}) + "}"; }
 
@@ -85,7 +87,8 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   bool start_object(std::size_t /*elements*/) override {
     if (!is_echoed_ && depth_ == document_depth()) {
       wanted_ = nullptr;
-      for (Field& field : fields_) field.found = field.is_list = field.was_null = false, field.problem.clear();
+      for (Field& field : fields_)
+        field.found = field.is_list = field.was_null = field.is_empty = false, field.problem.clear();
       key_count_ = 0;
       echo_.take();
       return deeper();
@@ -142,6 +145,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     std::string key;
     Takes takes;
     bool found = false, is_list = false, was_null = false;  ///< null is as if it were not there
+    bool is_empty = false;                                  ///< of a list
     std::string text = {}, problem = {};                    ///< the first problem
     std::string quoted() const { return fmt::format("\"{}\"", shown(key)); }
     bool is_there() const { return found || !problem.empty(); }
@@ -166,7 +170,8 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     } else if (wanted_ != nullptr && !wanted_->found && may_begin(*wanted_, bracket)) {
       wanted_->found = wanted_->is_list = is_echoed_ = true;
       echoed_depth_ = depth_;
-      echo_.key(std::exchange(wanted_, nullptr)->key);
+      echoed_ = std::exchange(wanted_, nullptr);
+      echo_.key(echoed_->key);
       echo_.add(bracket);
     } else if (!value(what)) {
       return false;
@@ -179,7 +184,9 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   void end(char bracket) {
     --depth_;
     if (is_echoed_) echo_.close(bracket);
-    if (is_echoed_ && depth_ == echoed_depth_) is_echoed_ = false;
+    if (!is_echoed_ || depth_ > echoed_depth_) return;
+    is_echoed_ = false;
+    echoed_->is_empty = echo_.ends_empty();
   }
 
   /// Takes a value that is not a wanted text.
@@ -202,9 +209,15 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     saw_object_ = true;
     Field &prompt = fields_[1], &completion = fields_[2];
     if (!text().problem.empty()) return take_({FindingKind::problem, text().problem});
-    if (text().found) {
+    const bool is_pair = prompt.is_text() && completion.is_text();
+    const Field *const turns = turns_of_chat(), *const other = turns != nullptr ? turns : is_pair ? &prompt : nullptr;
+    const bool is_text = text().found && (!text().text.empty() || other == nullptr);
+    const Field* const taken = is_text ? &text() : is_pair ? &prompt : other;
+    if (other != nullptr && taken != other)
+      take_({FindingKind::chosen, fmt::format("{} is taken, and not {} next to it", taken->quoted(), other->quoted())});
+    if (is_text) {
       take_({FindingKind::document, std::move(text().text)});
-    } else if (prompt.is_text() && completion.is_text()) {
+    } else if (is_pair) {
       take_({FindingKind::document, std::move(completion.text), std::move(prompt.text)});
     } else if (const std::string why = why_no_chat(); !why.empty()) {
       take_({FindingKind::problem, why});
@@ -212,6 +225,13 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
       take_({FindingKind::chat, echo_.take()});
     }
     for (Field& field : fields_) field.text.clear();
+  }
+
+  /// Returns the list of a conversation, which is not empty; nothing if there is none.
+  const Field* turns_of_chat() const {
+    for (const Field& field : std::span(fields_).subspan(3, 2))
+      if (field.found && !field.is_empty) return &field;
+    return fields_[1].is_list && fields_[2].is_list ? &fields_[1] : nullptr;
   }
 
   /// Returns why the object is not a conversation, nor another document; empty if it is.
@@ -259,6 +279,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   JsonEcho echo_;            ///< the document's conversation
   bool is_echoed_ = false;   ///< what comes is part of it
   int echoed_depth_ = 0;     ///< around its value
+  Field* echoed_ = nullptr;  ///< whose value it is
   bool may_be_array_;
   const TakeFinding& take_;
   int depth_ = 0;

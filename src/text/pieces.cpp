@@ -198,6 +198,8 @@ class FilePieces {
           return pass_full(piece.bad.size() >= 1000);
         case FindingKind::fault:
           return piece.bad.push_back({index_, line, found.text, Effect::ends_file});
+        case FindingKind::chosen:
+          return piece.bad.push_back({index_, line, found.text, Effect::mended});
         case FindingKind::mended:
           return piece.bad.push_back({index_, 0, found.text, Effect::mended});
       }

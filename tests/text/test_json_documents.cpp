@@ -16,11 +16,9 @@ using Events = std::vector<std::string>;
 
 TakeFinding noted(Events& out) {
   return [&](JsonFinding&& found) {
-    static const std::map<FindingKind, std::string> marks{{FindingKind::document, ""},
-                                                          {FindingKind::chat, "="},
-                                                          {FindingKind::problem, "!"},
-                                                          {FindingKind::fault, "!!"},
-                                                          {FindingKind::mended, "~"}};
+    static const std::map<FindingKind, std::string> marks{{FindingKind::document, ""}, {FindingKind::chat, "="},
+                                                          {FindingKind::problem, "!"}, {FindingKind::fault, "!!"},
+                                                          {FindingKind::mended, "~"},  {FindingKind::chosen, "?"}};
     const std::string prompt = found.prompt.empty() ? "" : found.prompt + " -> ";
     out.push_back(marks.at(found.kind) + prompt + found.text);
   };
@@ -316,6 +314,27 @@ TEST_CASE("Whether a file called .json holds lines is known from its first line 
     }
     CHECK(known.value_or(false) == expected);
   }
+}
+
+TEST_CASE("Of an object that is several documents one is taken, which is said") {
+  const std::string chat = R"("messages": [{"a": "[]"}])", list = R"("prompt": [1], "completion": [2])";
+  const auto both = [](const std::string& fields) { return file("{" + fields + "}"); };
+  CHECK(both(R"("text": "t", )" + chat) == Events{R"(?"text" is taken, and not "messages" next to it)", "t"});
+  CHECK(both(R"("text": "t", )" + list) == Events{R"(?"text" is taken, and not "prompt" next to it)", "t"});
+  CHECK(both(R"("text": "t", "prompt": "p", "completion": "c")")[0] ==
+        R"(?"text" is taken, and not "prompt" next to it)");
+  CHECK(both(chat + R"(, "prompt": "p", "completion": "c")") ==
+        Events{R"(?"prompt" is taken, and not "messages" next to it)", "p -> c"});
+  // What is empty is as if it were not there.
+  CHECK(both(R"("text": "", "messages": [1])") == Events{R"(={"messages":[1]})"});
+  CHECK(both(R"("text": "", "prompt": "p", "completion": "c")") == Events{"p -> c"});
+  CHECK(both(R"("text": "t", "messages": [], "conversations": [])") == Events{"t"});
+  CHECK(both(R"("text": "", "messages": [])") == Events{""});
+  CHECK(both(R"("text": "t", "conversations": [[]])")[0].starts_with("?"));
+  Events of_line;
+  read_json_line(R"({"text": "t", "messages": [1]})", "text", noted(of_line));
+  CHECK(of_line == both(R"("text": "t", "messages": [1])"));
+  CHECK_THAT(line(R"({"text": "t", "messages": [1]} x)")[0], Contains("not JSON"));
 }
 
 TEST_CASE("A document of another form says which, and what to do") {

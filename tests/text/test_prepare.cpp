@@ -304,16 +304,16 @@ TEST_CASE("What is mended is read, counted and shown, and hides no bad line behi
   std::string lines;
   for (int i = 0; i < 9; ++i) lines += "{\"text\": \"\\ud83d\"}\n";
   folder.write("texts/a.jsonl", lines);
-  folder.write("texts/b.json", "[{\"text\": \"\\ud83d\"}, {\"text\": \"b\"}]");
+  folder.write("texts/b.json", "[{\"text\": \"\\ud83d\"},\n {\"text\": \"b\", \"messages\": [1]}]");
   folder.write("texts/c.txt.gz", gzipped("text") + "garbage");
   const auto job = job_of(folder / "texts");
   const auto made = prepared_folder(job, folder / "cache");
   const auto info = nlohmann::json::parse(bytes_of_file(made / "info.json"));
   CHECK(info["documents"] == 12);
-  CHECK(info["bad_places"] == 11);
+  CHECK(info["bad_places"] == 12);
   CHECK_THAT(std::string(info["first_bad_places"][0]), Contains("a.jsonl:1: 1 surrogate without the other half"));
-  CHECK_THAT(std::string(info["first_bad_places"][3]), Contains("b.json: 1 surrogate"));
-  CHECK_THAT(std::string(info["first_bad_places"][4]), Contains("c.txt.gz: 7 bytes after the end of its gzip data"));
+  CHECK_THAT(std::string(info["first_bad_places"][3]), Contains("b.json:2: \"text\" is taken, and not \"messages\""));
+  CHECK_THAT(std::string(info["first_bad_places"][4]), Contains("b.json: 1 surrogate"));
   folder.write("texts/a.jsonl", lines + "bad\n");
   CHECK_THAT(error_of([&] { prepared_folder(job_of(folder / "texts"), folder / "cache"); }),
              Contains("a.jsonl:10: this is not JSON"));
