@@ -25,6 +25,12 @@ void prepare_one(const Options& options, const std::string& option, const Corpus
   settings.say(fmt::format("cached     {}", prepare_in_cache(options, option, settings).string()));
 }
 
+/// Says so where options of conversations serve for nothing. A validation set may have some.
+void say_idle(const Options& options, const TokenSource& tokens) {
+  const std::string idle = idle_chat_options(options, tokens.counted_share().conversations > 0);
+  if (!idle.empty() && options.data.val_source.empty()) Log(0, 1).warn(idle);
+}
+
 }  // namespace
 
 int run_data_prepare(const Options& options) {
@@ -40,6 +46,7 @@ int run_data_prepare(const Options& options) {
     const bool has_mask = path_exists(mask_beside(data.output));
     settings.say(fmt::format("written    {0} (tokens), {0}.idx (documents){1}", data.output,
                              has_mask ? fmt::format(", {}.mask (tokens that the loss leaves out)", data.output) : ""));
+    say_idle(options, *open_tokens(data.output, {}));
     return 0;
   }
   for (const Options& one : each_source(options)) prepare_one(one, "data.source", settings);
@@ -48,6 +55,7 @@ int run_data_prepare(const Options& options) {
     one.data.val_source = set.source;
     prepare_one(one, "data.val_source", settings);
   }
+  if (!idle_chat_options(options, false).empty()) say_idle(options, *open_corpus(options, kAnyVocabulary));
   return 0;
 }
 

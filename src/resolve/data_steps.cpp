@@ -85,7 +85,11 @@ void open_data(ResolvedRun& run, const ResolveSite& site) {
   if (tells_borders(run.options)) data.most_documents = std::max(data.most_documents, run.data->most_documents());
   if (data.token_bytes == TokenBytes::automatic && reads_raw_tokens(run.options)) data.token_bytes = TokenBytes::two;
   if (site.ranks->rank() != 0) return;
-  if (const std::string shared = shared_validation(run.options); !shared.empty()) Log(0, 1).warn(shared);
+  const auto has_chats = [](const ValidationSet& set) { return set.source->counted_share().conversations > 0; };
+  const bool any_chats =
+      run.data->source().counted_share().conversations > 0 || std::ranges::any_of(run.data->validation(), has_chats);
+  for (const std::string& said : {shared_validation(run.options), idle_chat_options(run.options, any_chats)})
+    if (!said.empty()) Log(0, 1).warn(said);
 }
 
 }  // namespace tessera

@@ -245,6 +245,13 @@ std::string shared_validation(const Options& options) {
   return {};
 }
 
+std::string idle_chat_options(const Options& options, bool has_conversations) {
+  std::string given;
+  for (const char* name : {"data.chat_template", "data.chat_turns", "data.chat_counts"})
+    if (!has_conversations && options.is_given(name)) given += fmt::format("{}{}", given.empty() ? "" : ", ", name);
+  return given.empty() ? "" : "no conversation is in the text, so that these options have no effect: " + given;
+}
+
 Dataset open_dataset(const Options& options, std::int64_t vocab, std::int64_t seq_len, const CorpusSettings& settings) {
   DataSources sources = mix_sources(open_sources(options, vocab, settings));
   sources.validation = open_validation(options, vocab, settings);

@@ -239,6 +239,15 @@ class Conversations(Case):
         job = self.train(*TRAIN, "--data.source=all.bin", "--data.tokenizer=bytes", "--run.dir=all")
         self.assertRegex(" ".join(job.out.split()), r"resolved [^:]*data\.document_mask = true")
 
+    def test_without_any_their_options_are_said_to_have_no_effect(self):
+        last = "--data.chat_turns=last"
+        says = "no conversation is in the text, so that these options have no effect: data.chat_template, data.chat_turns\n"
+        for name, row in ("plain", {"text": "plain text"}), ("talk", ["hi", "ho"]):
+            self.write(*[row] * 90)
+            for job in (self.prepare(last), self.prepare(last, f"--data.output={name}.bin"),
+                        self.train(*TRAIN, "--data.source=chats.jsonl", *self.BYTES, last, f"--run.dir={name}")):
+                self.assertEqual(says in job.everything(), name == "plain", job.everything())
+
     def test_a_run_keeps_its_template(self):
         tokenizer = REFERENCE / "tokenizers" / "qwen2" / "tokenizer.json"
         (self.folder / "model").mkdir()

@@ -43,6 +43,9 @@ std::vector<NamedSource> open_validation(const Options& options, std::int64_t vo
 /// Says which file is both trained on and a validation set's; empty if none is.
 std::string shared_validation(const Options& options);
 
+/// Says which options of conversations are given; empty if none is, or the text has conversations.
+std::string idle_chat_options(const Options& options, bool has_conversations);
+
 /// Opens data.source and data.val_source as the data of a run. UsageError also when one is shorter than a sample.
 Dataset open_dataset(const Options& options, std::int64_t vocab, std::int64_t seq_len,
                      const CorpusSettings& settings = {});
