@@ -13,6 +13,7 @@
 
 #include "tessera/base/shown.hpp"
 #include "text/json_documents.hpp"
+#include "text/python_json.hpp"
 
 namespace tessera {
 
@@ -71,7 +72,9 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool value) override { return scalar(value ? "true" : "false", "true or false"); }
   bool number_integer(std::int64_t value) override { return scalar(std::to_string(value), "a number"); }
   bool number_unsigned(std::uint64_t value) override { return scalar(std::to_string(value), "a number"); }
-  bool number_float(double /*value*/, const std::string& text) override { return scalar(text, "a number"); }
+  bool number_float(double /*value*/, const std::string& text) override {
+    return scalar(PythonJson::original(text), "a number");
+  }
   bool binary(binary_t& /*value*/) override { return scalar("null", "binary"); }
   bool string(std::string& text) override {
     if (is_echoed_) return echo_.text(text), true;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <iterator>
+#include <utility>
 
 namespace tessera {
 
@@ -22,17 +24,26 @@ unsigned unit_of(std::string_view text) {
 bool is_high(unsigned unit) { return unit >= 0xd800 && unit < 0xdc00; }
 bool is_low(unsigned unit) { return unit >= 0xdc00 && unit < 0xe000; }
 
-/// Returns the length of the constant with which `text` begins; 0 if it is none, or part of something else.
-std::size_t constant_at(std::string_view text, char before) {
+/// Constants of Python, and the numbers in their place.
+constexpr std::pair<std::string_view, std::string_view> kConstants[] = {
+    {"NaN", "0E7"}, {"Infinity", "0E000007"}, {"-Infinity", "-0E000007"}};
+
+/// Returns what stands for the constant with which `text` begins; nothing if it is none, or part of something else.
+std::string_view stand_in_at(std::string_view text, char before) {
   const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.'; };
-  for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+  for (const auto& [word, number] : kConstants) {
     if (!text.starts_with(word) || is_part(before)) continue;
-    if (text.size() == word.size() || !is_part(text[word.size()])) return word.size();
+    if (text.size() == word.size() || !is_part(text[word.size()])) return number;
   }
-  return 0;
+  return {};
 }
 
 }  // namespace
+
+std::string_view PythonJson::original(std::string_view number) {
+  const auto found = std::ranges::find(kConstants, number, [](const auto& one) { return one.second; });
+  return found == std::end(kConstants) ? number : found->first;
+}
 
 bool PythonJson::may_need(std::string_view text) {
   const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
@@ -46,11 +57,9 @@ std::size_t PythonJson::rewrite(std::span<char> text, bool ended) {
     const bool is_escape = in_string_ && rest[0] == '\\';
     if (is_escape || (!in_string_ && (rest[0] == 'N' || rest[0] == 'I' || rest[0] == '-'))) {
       if (rest.size() < kDecides && !ended) break;
-      const std::size_t length = is_escape ? rewrite_escape(text.subspan(at)) : constant_at(rest, before_);
-      if (!is_escape && length > 0) {
-        std::ranges::fill(text.subspan(at, length), ' ');
-        text[at] = '0';
-      }
+      const std::string_view stand_in = is_escape ? "" : stand_in_at(rest, before_);
+      std::ranges::copy(stand_in, text.begin() + static_cast<std::ptrdiff_t>(at));
+      const std::size_t length = is_escape ? rewrite_escape(text.subspan(at)) : stand_in.size();
       if (length > 0) {
         before_ = '0';
         at += length;

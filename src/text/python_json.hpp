@@ -8,10 +8,12 @@
 
 namespace tessera {
 
-/// Rewrites text that comes in parts so that it is JSON, and keeps its length: NaN, Infinity and -Infinity become 0 and
-/// blanks, and the escape of a surrogate without its other half becomes that of U+FFFD.
+/// Rewrites text that comes in parts so that it is JSON, and keeps its length: NaN, Infinity and -Infinity become zeros
+/// that nobody writes, and the escape of a surrogate without its other half becomes that of U+FFFD.
 class PythonJson {
  public:
+  /// Returns a number as it stood before.
+  static std::string_view original(std::string_view number);
   /// Returns whether a whole text may need it, which is rare.
   static bool may_need(std::string_view text);
   /// Rewrites `text` up to the returned position. What lies behind it has to come again, with what follows, unless the

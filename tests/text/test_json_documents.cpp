@@ -337,6 +337,14 @@ TEST_CASE("Of an object that is several documents one is taken, which is said") 
   CHECK_THAT(line(R"({"text": "t", "messages": [1]} x)")[0], Contains("not JSON"));
 }
 
+TEST_CASE("A conversation keeps constants that Python writes") {
+  for (const char* word : {"NaN", "Infinity", "-Infinity"}) {
+    const std::string list = fmt::format(R"({{"messages":[{{"x":{0}}},-0E1,{0}]}})", word);
+    CHECK(line(list) == Events{"=" + list});
+    CHECK(file("[" + list + "]") == Events{"=" + list});
+  }
+}
+
 TEST_CASE("A document of another form says which, and what to do") {
   CHECK_THAT(line(R"({"messages": "hi"})")[0], Contains("!\"messages\" is a string instead of an array"));
   CHECK_THAT(line(R"({"prompt": [{"role": "user"}], "completion": ""})")[0],
