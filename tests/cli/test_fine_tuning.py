@@ -171,6 +171,7 @@ class FromChatsToAModel(Case):
         self.assertRegex(said[2], r"(?m)^ *zero3 ")
         before, after = (float(re.search(r"loss +([\d.]+)", said[at])[1]) for at in (3, 6))
         self.assertLess(after, before)
+        self.assertEqual(*(re.search(r"all [\d,]+ tokens \(\d+ windows", said[at])[0] for at in (3, 6)))
         self.assertRegex(said[4], r"packing +200 documents in \d+ samples")
         self.assertIn("<html", (self.folder / "runs/tuned.html").read_text())
         self.assertEqual({path.name for path in (self.folder / "tuned_folder").iterdir()},
