@@ -2,9 +2,11 @@
 // Every combination of policies on a toy model, for property tests.
 
 #include <functional>
+#include <optional>
 
 #include "sanitized.hpp"
-#include "tessera/schedule/schedule.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/schedule/build.hpp"
 #include "toy_model.hpp"
 
 namespace tessera::testing {
@@ -30,6 +32,13 @@ struct PolicyCase {
     return with_frozen_units(std::move(model), policy, [this](UnitId unit, std::size_t) {
       return frozen_every > 0 && (unit.number() + 1) % frozen_every == 0;
     });
+  }
+  /// Returns the schedule of a toy in the policy's type; nothing where the case is not possible.
+  std::optional<StepSchedule> schedule_of(ToyShape shape = {}) const try {
+    shape.compute = policy.compute;
+    return build_schedule(toy_model(shape), grid, policy);
+  } catch (const UsageError&) {
+    return std::nullopt;
   }
   std::string describe() const {
     return fmt::format(

@@ -56,14 +56,10 @@ TEST_CASE("the heavy set is never above the heaviest found by trying them all, a
     if (++draw % (kSanitized ? 15 : 5) != 0 || c.policy.accumulation > 2) return;
     ToyShape shape;
     shape.layers = 1 + draw % 3;
-    shape.compute = c.policy.compute;
     INFO(c.describe());
-    StepSchedule schedule;
-    try {
-      schedule = build_schedule(toy_model(shape), c.grid, c.policy);
-    } catch (const UsageError&) {
-      return;
-    }
+    const auto made = c.schedule_of(shape);
+    if (!made) return;
+    const StepSchedule& schedule = *made;
     const Conflicts conflicts = find_conflicts(schedule, view_segments(schedule));
     HeaviestSet set(schedule, conflicts);
     for (const RegionKind region : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {

@@ -105,13 +105,9 @@ TEST_CASE("a local search pays where the first orders leave gaps, and is as repr
     if (c.grid.world() != 8 || c.policy.accumulation > 3) return;
     ToyShape shape;
     shape.layers = 3;
-    shape.compute = c.policy.compute;
-    StepSchedule schedule;
-    try {
-      schedule = build_schedule(toy_model(shape), c.grid, c.policy);
-    } catch (const UsageError&) {
-      return;
-    }
+    const auto made = c.schedule_of(shape);
+    if (!made) return;
+    const StepSchedule& schedule = *made;
     const MemoryPlan before = plan_memory(schedule, {true, 0}), after = plan_memory(schedule, {true, 200'000});
     INFO(c.describe());
     REQUIRE(after.total() <= before.total());

@@ -33,25 +33,19 @@ TEST_CASE("the schedule is printed an operation a line, in order, each once") {
   for_each_policy([](const PolicyCase& c) {
     static int draw = 0;
     if (++draw % 37 != 0) return;
-    ToyShape shape;
-    shape.compute = c.policy.compute;
     INFO(c.describe());
-    StepSchedule schedule;
-    try {
-      schedule = build_schedule(toy_model(shape), c.grid, c.policy);
-    } catch (const UsageError&) {
-      return;
-    }
+    const auto schedule = c.schedule_of();
+    if (!schedule) return;
     int next = 0;
     const std::regex operation(R"(^ *(\d+)  (compute|gather|reduce|replica|load|store|host) .*->.*)");
-    for (const std::string& line : lines_of(schedule_text(schedule))) {
+    for (const std::string& line : lines_of(schedule_text(*schedule))) {
       std::smatch match;
       if (!std::regex_match(line, match, operation)) continue;
       REQUIRE(match[1].str() == std::to_string(next));
       REQUIRE(line.back() != ' ');
       ++next;
     }
-    REQUIRE(next == static_cast<int>(schedule.operations.size()));
+    REQUIRE(next == static_cast<int>(schedule->operations.size()));
   });
 }
 
@@ -119,46 +113,6 @@ TEST_CASE("the longest preset prints an operation a line and no endless lines") 
   const auto model = declare_parts(preset("gpt2-124m"), 4, 1024, DType::fp32);
   const StepSchedule schedule = build_schedule(model, grid_for(Strategy::zero3, 8, 8, 0), policy);
   for (const std::string& line : lines_of(schedule_text(schedule))) REQUIRE(line.size() < 200);
-}
-
-TEST_CASE("units are printed with elements, padding and share") {
-  const StepSchedule schedule = toy(Strategy::zero3);
-  const auto lines = lines_of(print_units(schedule));
-  REQUIRE(lines.size() == 4 + schedule.layout.units.size());  // the last two explain the columns
-  for (std::size_t i = 0; i < schedule.layout.units.size(); ++i) {
-    const Unit& unit = schedule.layout.units[UnitId(i)];
-    std::istringstream in(lines[i + 2]);
-    std::string name, block;
-    std::int64_t tensors = 0, elements = 0, padding = 0, share = 0;
-    in >> name >> tensors >> elements >> padding >> share >> block;
-    REQUIRE(name == unit.name);
-    REQUIRE(tensors == static_cast<std::int64_t>(unit.tensors.size()));
-    REQUIRE(elements + padding == unit.padded);
-    REQUIRE(share * 4 == unit.padded);
-    REQUIRE((block == "yes") == unit.is_block);
-  }
-}
-
-TEST_CASE("the account of memory and bytes shows what the plan and the formula say") {
-  for (const StrategyRules& rules : all_strategies()) {
-    const Strategy strategy = rules.strategy;
-    const StepSchedule schedule = toy(strategy, 4);
-    const MemoryPlan plan = plan_memory(schedule);
-    const SpacePlan& device = plan.at(MemorySpace::device);
-    const std::string text = print_memory(schedule, plan);
-    INFO(text);
-    for (std::size_t c = 0; c < kCategories; ++c) {
-      const std::string row = fmt::format("{} +{} +{}\n", name_of(static_cast<Category>(c)),
-                                          format_bytes(device.at_peak[c]), format_bytes(device.own_peak[c]));
-      REQUIRE(std::regex_search(text, std::regex(row)));
-    }
-    REQUIRE(std::regex_search(text, std::regex("to allocate +" + format_bytes(plan.total()))));
-    REQUIRE(std::regex_search(text, std::regex("in all +" + format_bytes(schedule.wire_bytes_per_step()) + "\n")));
-    REQUIRE(std::regex_search(text, std::regex(fmt::format("formula of {} +{}\n", name_of(strategy),
-                                                           format_bytes(formula_wire_bytes(schedule))))));
-    REQUIRE(contains(text, "accumulation over 4 micro-steps keeps " + format_bytes(accumulator_bytes(schedule))));
-    REQUIRE(contains(text, "2 a unit"));  // log2 4 sums
-  }
 }
 
 TEST_CASE("accumulators are log2 of the micro-steps, rounded down") {

@@ -99,9 +99,9 @@ TEST_CASE("text and JSON agree on units and on memory") {
     INFO(units << memory);
     for (const Json& unit : p.json.at("units")) {
       const std::int64_t elements = unit.at("elements"), padded = unit.at("padded");
-      const std::string row =
-          fmt::format("\n *{} +{} +{} +{} +{}", unit.at("name").get<std::string>(), unit.at("tensors").get<int>(),
-                      elements, padded - elements, unit.at("share").get<std::int64_t>());
+      const std::string row = fmt::format(
+          "\n *{} +{} +{} +{} +{}{} *\n", unit.at("name").get<std::string>(), unit.at("tensors").get<int>(), elements,
+          padded - elements, unit.at("share").get<std::int64_t>(), unit.at("block").get<bool>() ? " +yes" : "");
       REQUIRE(std::regex_search(units, std::regex(row)));
       REQUIRE_FALSE(unit.at("parts").empty());
     }
@@ -115,6 +115,8 @@ TEST_CASE("text and JSON agree on units and on memory") {
                               collective.at("ranks").get<int>(), collective.at("calls").get<int>(),
                               format_bytes(collective.at("bytes").get<std::int64_t>()))));
     }
+    REQUIRE(has("to allocate +" + format_bytes(p.json.at("memory").at("to_allocate").get<std::int64_t>()) + " *\n"));
+    REQUIRE(has("2 a unit"));  // log2 of 4 micro-steps
     REQUIRE(has("keeps " + format_bytes(p.json.at("memory").at("accumulators").get<std::int64_t>())));
     REQUIRE(memory.find("the peak is at " + p.json.at("memory").at("peak").get<std::string>() + "\n") !=
             std::string::npos);

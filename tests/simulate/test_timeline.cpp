@@ -71,12 +71,9 @@ TEST_CASE("A timeline keeps the order of every schedule, and accounts for the wh
   int draw = 0;
   for_each_policy([&](const PolicyCase& c) {
     if (++draw % 7 != 0) return;
-    StepSchedule s;
-    try {
-      s = build_schedule(toy_model(), c.grid, c.policy);
-    } catch (const UsageError&) {
-      return;
-    }
+    const auto made = c.schedule_of();
+    if (!made) return;
+    const StepSchedule& s = *made;
     INFO(c.describe());
     for (const bool runs_ahead : {false, true}) {
       QueueRules rules = parallel(runs_ahead);
