@@ -61,6 +61,48 @@ class Job:
         return f"{self}\nexit code {self.code}\n{self.out}\n{self.err}"
 
 
+class Running:
+    """A job that goes on until something ends it."""
+
+    def __init__(self, arguments, ranks, cwd, before=(), **environment):
+        self.launch([*before, *command(arguments, ranks)], cwd, **environment)
+
+    def launch(self, words, cwd, **environment):
+        # A file instead of a pipe, because a pipe is not read while the job runs, and a full one stops it.
+        self.output = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=self.output,
+                                        stderr=subprocess.STDOUT, start_new_session=True,
+                                        env={**os.environ, **environment})
+
+    def said(self):
+        self.output.seek(0)
+        return self.output.read().decode()
+
+    def wait_for(self, ready, what, timeout=TIMEOUT):
+        deadline = time.monotonic() + timeout
+        while not ready():
+            if self.process.poll() is not None:
+                raise AssertionError(f"ended before {what}: {self.said()}")
+            if time.monotonic() > deadline:
+                self.remove()
+                raise AssertionError(f"no {what}")
+            time.sleep(0.01)
+
+    def end(self, timeout=TIMEOUT):
+        """Exit code and output."""
+        try:
+            self.process.wait(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.remove()
+            raise AssertionError("hangs") from None
+        return self.process.returncode, self.said()
+
+    def remove(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
 class Case(unittest.TestCase):
     """A test with its own folder, self.folder, in which its jobs run."""
 
@@ -70,6 +112,12 @@ class Case(unittest.TestCase):
 
     def job(self, *arguments, ranks=0, timeout=TIMEOUT):
         return Job(arguments, ranks, self.folder, timeout)
+
+    def running(self, arguments, ranks, before=(), **environment):
+        """A run that something ends, the end of the test at the latest."""
+        running = Running(arguments, ranks, self.folder, before, **environment)
+        self.addCleanup(running.remove)
+        return running
 
     def do(self, *arguments, ranks=0, code=0, timeout=TIMEOUT):
         """A run that must end with `code`."""

@@ -1,16 +1,9 @@
-"""Runs in the middle of which something happens: started, watched, signalled, killed."""
+"""Runs in the middle of which something happens: their processes, and what they have written so far."""
 import json
-import os
 import re
-import signal
-import subprocess
-import tempfile
-import time
 from pathlib import Path
 
 import h5py
-
-from job import TIMEOUT, command
 
 
 def ranks_of(process):
@@ -64,45 +57,3 @@ def history(run, group="steps", column="loss"):
 def checkpoints(run):
     folder = Path(run) / "checkpoints"
     return sorted(p.name for p in folder.iterdir() if re.fullmatch(r"step-\d+", p.name)) if folder.exists() else []
-
-
-class Running:
-    """A job that goes on until something ends it."""
-
-    def __init__(self, arguments, ranks, cwd, before=(), **environment):
-        self.launch([*before, *command(arguments, ranks)], cwd, **environment)
-
-    def launch(self, words, cwd, **environment):
-        # A file instead of a pipe, because a pipe is not read while the job runs, and a full one stops it.
-        self.output = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=self.output,
-                                        stderr=subprocess.STDOUT, start_new_session=True,
-                                        env={**os.environ, **environment})
-
-    def said(self):
-        self.output.seek(0)
-        return self.output.read().decode()
-
-    def wait_for(self, ready, what, timeout=TIMEOUT):
-        deadline = time.monotonic() + timeout
-        while not ready():
-            if self.process.poll() is not None:
-                raise AssertionError(f"ended before {what}: {self.said()}")
-            if time.monotonic() > deadline:
-                self.remove()
-                raise AssertionError(f"no {what}")
-            time.sleep(0.01)
-
-    def end(self, timeout=TIMEOUT):
-        """Exit code and output."""
-        try:
-            self.process.wait(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            self.remove()
-            raise AssertionError("hangs") from None
-        return self.process.returncode, self.said()
-
-    def remove(self):
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()

@@ -4,7 +4,6 @@ import os
 import struct
 
 from job import SHORT, TINY, Case, main, write_text
-from running import Running
 
 TRAIN = ["train", "--run.dir=run"] + TINY
 
@@ -228,8 +227,7 @@ class Launchers(Case):
     """Processes that MPI cannot bring together. (tests/slurm has the same with a real srun.)"""
 
     def alone(self, **environment):
-        running = Running(["train", *TINY, "--run.dir=run"], 0, self.folder, **environment)
-        self.addCleanup(running.remove)
+        running = self.running(["train", *TINY, "--run.dir=run"], 0, **environment)
         code, said = running.end()
         self.assertEqual(code, 2, said)
         self.assertFalse((self.folder / "run").exists())
@@ -258,8 +256,7 @@ class Launchers(Case):
         shell.update(SLURM_JOB_ID="7", SLURM_NODELIST="here", SLURM_JOB_NODELIST="here", SLURM_NTASKS="1")
         for size, words in (("1", ["train", *TINY, *SHORT, "--checkpoint.every=3", "--run.dir=run"]), ("1", ["eval", "run"]),
                             ("4", ["plan", "--plan.ranks=2"]), ("4", ["train", "--help"])):
-            running = Running(words, 0, self.folder, SLURM_STEP_NUM_TASKS=size, **shell)
-            self.addCleanup(running.remove)
+            running = self.running(words, 0, SLURM_STEP_NUM_TASKS=size, **shell)
             code, said = running.end()
             self.assertEqual(code, 0, f"{words}\n{said}")
 
@@ -268,9 +265,8 @@ class Launchers(Case):
         scontrol = self.folder / "scontrol"
         scontrol.write_text('#!/bin/sh\n[ "$*" = "show step 8.0" ] && echo "Job step 8.0 not found" >&2 && exit 1\n')
         scontrol.chmod(0o755)
-        running = Running(["train", *TINY, *SHORT, "--run.dir=run"], 0, self.folder, SLURM_JOB_ID="8", SLURM_STEP_ID="0",
-                          SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="0", PATH=f"{self.folder}:{os.environ['PATH']}")
-        self.addCleanup(running.remove)
+        running = self.running(["train", *TINY, *SHORT, "--run.dir=run"], 0, SLURM_JOB_ID="8", SLURM_STEP_ID="0",
+                               SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="0", PATH=f"{self.folder}:{os.environ['PATH']}")
         code, said = running.end()
         self.assertEqual(code, 0, said)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from job import SHORT, TINY, Case, main, status
-from running import Running, checkpoints, logged, ranks_of
+from job import SHORT, TINY, Case, Running, main, status
+from running import checkpoints, logged, ranks_of
 
 RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
     "--run.dir=run", "--metrics.every=1", "--optim.schedule=constant", "--data.val_fraction=0"]
@@ -21,8 +21,7 @@ ENDLESS = ["train"] + RUN + ["--train.steps=1000000"]
 
 class Stopping(Case):
     def start(self, *arguments, ranks=2, steps=20, **environment):
-        running = Running(ENDLESS + list(arguments), ranks, self.folder, **environment)
-        self.addCleanup(running.remove)
+        running = self.running(ENDLESS + list(arguments), ranks, **environment)
         running.wait_for(lambda: (self.folder / "run" / "metrics.h5").exists(), "metrics")
         running.wait_for(lambda: len(logged(self.folder / "run")) >= steps, "steps")
         return running
@@ -106,8 +105,7 @@ class Stopping(Case):
         """However few steps there is time for."""
         ends = {"SLURM_JOB_END_TIME": str(int(time.time() + 7))}
         for says, options, environment in (("run.walltime", ["--run.walltime=3s"], {}), ("SLURM_JOB_END_TIME", [], ends)):
-            running = Running([*ENDLESS, *options], 1, self.folder, **environment)
-            self.addCleanup(running.remove)
+            running = self.running([*ENDLESS, *options], 1, **environment)
             self.check_stopped(running, says)
             shutil.rmtree(self.folder / "run")
 
@@ -250,8 +248,7 @@ class Faults(Case):
         self.assertRegex((self.run_folder / "config.ini").read_text(), r"\ndropout = 0.1\n")
 
     def test_two_jobs_on_one_folder(self):
-        running = Running(ENDLESS + ["--checkpoint.resume=auto"], 2, self.folder)
-        self.addCleanup(running.remove)
+        running = self.running(ENDLESS + ["--checkpoint.resume=auto"], 2)
         running.wait_for(lambda: len(logged(self.run_folder)) > 25, "steps")
         self.resume("--checkpoint.resume=auto", says=r"run.dir = run is in use", code=2)
         os.kill(running.process.pid, signal.SIGUSR1)

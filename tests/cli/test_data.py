@@ -12,8 +12,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from job import REFERENCE, TINY, Case, Job, command, main
-from running import Running, logged, ranks_of
+from job import REFERENCE, TINY, Case, Job, Running, command, main
+from running import logged, ranks_of
 
 SAMPLE = Path(__file__).resolve().parents[2] / "inputs" / "sample_data"
 KILLS = 60 if "TESSERA_LONG" in os.environ else 6
@@ -434,8 +434,7 @@ class Kills(Case):
         for number in range(KILLS):
             cache = f"cache-{number}"
             for _ in range(3):
-                running = Running([*self.prepare, f"--data.cache={cache}"], 0, self.folder)
-                self.addCleanup(running.remove)
+                running = self.running([*self.prepare, f"--data.cache={cache}"], 0)
                 time.sleep(draw.random() * self.seconds)
                 if running.process.poll() is None:
                     os.kill(running.process.pid, signal.SIGKILL)

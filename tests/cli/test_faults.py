@@ -8,7 +8,6 @@ import h5py
 import numpy as np
 
 from job import TIMEOUT, TINY, Case, command, main, status
-from running import Running
 
 ENDLESS = ["train", "--run.dir=run"] + TINY + ["--train.steps=1000000", "--metrics.every=1", "--train.eval_every=50"]
 DIVERGES = TINY + ["--train.steps=50", "--optim.lr=1e6", "--optim.weight_decay=1e6", "--optim.clip=0"]
@@ -18,8 +17,7 @@ class Killed(Case):
     """A job that is ended from outside. (tests/faults kills single ranks.)"""
 
     def start(self, ranks):
-        running = Running(ENDLESS, ranks, self.folder)
-        self.addCleanup(running.remove)
+        running = self.running(ENDLESS, ranks)
         running.wait_for(lambda: self.rows_written() >= 100, "steps")
         return running
 

@@ -6,7 +6,7 @@ import time
 import unittest
 
 from job import TINY, Case, main
-from running import Running, logged, ranks_of
+from running import logged, ranks_of
 
 TIMEOUT = 4  # run.timeout, before an operation is late (5 s)
 GRACE = 10   # of the ranks that failed, for one that does not answer
@@ -18,8 +18,7 @@ STUCK = os.environ.get("TESSERA_STUCK", "")
 
 class Flight(Case):
     def start(self, *options, ranks=2, steps=2, **how):
-        running = Running([*ENDLESS, *options], ranks, self.folder, **how)
-        self.addCleanup(running.remove)
+        running = self.running([*ENDLESS, *options], ranks, **how)
         running.wait_for(lambda: len(logged(self.folder / "run")) >= steps, "steps")
         return running
 

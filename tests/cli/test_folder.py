@@ -11,8 +11,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from job import SHORT, TINY, Case, main, status
-from running import Running, checkpoints
+from job import SHORT, TINY, Case, Running, main, status
+from running import checkpoints
 
 sys.path.insert(0, str(Path(os.environ["TESSERA_REFERENCE"]).parent.parent / "postprocess"))
 import checkpoint as reader  # noqa: E402  postprocess/checkpoint.py
@@ -33,9 +33,8 @@ class Folder(Case):
         self.place = self.folder / "run" / "checkpoints"
 
     def go(self, steps, every, *arguments, resume="auto", says=None, code=0, ranks=0, **environment):
-        running = Running(["train", *RUN, f"--train.steps={steps}", f"--checkpoint.every={every}",
-                           f"--checkpoint.resume={resume}", *arguments], ranks, self.folder, **environment)
-        self.addCleanup(running.remove)
+        running = self.running(["train", *RUN, f"--train.steps={steps}", f"--checkpoint.every={every}",
+                                f"--checkpoint.resume={resume}", *arguments], ranks, **environment)
         got, out = running.end()
         self.assertEqual(got, code, out)
         if says:
@@ -181,8 +180,7 @@ class Exports(Folder):
     def test_an_export_is_there_when_it_is_whole(self):
         self.go(1, 1)
         log = self.folder / "calls"
-        running = Running(["export", "run", "hf", "--export.optimizer=true"], 0, self.folder, **spied(log=log))
-        self.addCleanup(running.remove)
+        running = self.running(["export", "run", "hf", "--export.optimizer=true"], 0, **spied(log=log))
         self.assertEqual(running.end()[0], 0)
         calls = log.read_text().splitlines()
         named = next(i for i, call in enumerate(calls) if re.fullmatch(r"rename hf\.\S+ hf", call))

@@ -7,8 +7,8 @@ import shutil
 import signal
 from pathlib import Path
 
-from job import SHORT, TINY, Case, main, status, write_text
-from running import Running, checkpoints, logged
+from job import SHORT, TINY, Case, Running, main, status, write_text
+from running import checkpoints, logged
 
 SOURCE = Path(__file__).resolve().parents[2]
 

@@ -7,7 +7,7 @@ import signal
 import time
 
 from job import SHORT, TINY, Case, main
-from running import Running, checkpoints, history, logged, ranks_of
+from running import checkpoints, history, logged, ranks_of
 
 KILLS = 200 if "TESSERA_LONG" in os.environ else 6
 RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
@@ -30,11 +30,9 @@ class Kills(Case):
             there_was_one = bool(checkpoints(run))
             everybody, victim, beside = draw.random() < 0.5, draw.randrange(2), draw.random() < 0.5
             swmr, every = draw.random() < 0.5, draw.choice([1, 1, 2])
-            running = Running(["train", *RUN, "--train.steps=1000000", f"--checkpoint.every={every}",
-                               "--checkpoint.resume=auto", "--shard.strategy=" + draw.choice(["zero3", "ddp"]),
-                               f"--checkpoint.async={str(beside).lower()}", f"--metrics.swmr={str(swmr).lower()}"], 2,
-                              self.folder)
-            self.addCleanup(running.remove)
+            running = self.running(["train", *RUN, "--train.steps=1000000", f"--checkpoint.every={every}",
+                                    "--checkpoint.resume=auto", "--shard.strategy=" + draw.choice(["zero3", "ddp"]),
+                                    f"--checkpoint.async={str(beside).lower()}", f"--metrics.swmr={str(swmr).lower()}"], 2)
             seen = last
             running.wait_for(lambda: max(logged(run), default=0) > seen, "step after a restart")
             ranks = ranks_of(running.process)

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from job import SHORT, TINY, Case, Job, main
-from running import Running, checkpoints, logged, ranks_of
+from running import checkpoints, logged, ranks_of
 
 RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
     "--run.dir=run", "--metrics.every=1", "--data.val_fraction=0", "--checkpoint.resume=auto"]
@@ -21,8 +21,7 @@ class Near(Case):
         return near
 
     def test_a_stopped_run_goes_on_from_memory_and_a_finished_one_leaves_nothing(self):
-        running = Running(["train", *RUN, AUTO, "--train.steps=100000", "--optim.schedule=constant"], 2, self.folder)
-        self.addCleanup(running.remove)
+        running = self.running(["train", *RUN, AUTO, "--train.steps=100000", "--optim.schedule=constant"], 2)
         running.wait_for(lambda: max(logged(self.folder / "run"), default=0) >= 5, "step 5")
         os.kill(running.process.pid, signal.SIGUSR1)
         code, said = running.end()
@@ -40,8 +39,7 @@ class Near(Case):
         self.assertEqual(logged(self.folder / "run"), logged(self.folder / "whole"))
 
     def test_a_killed_run_keeps_its_copy(self):
-        running = Running(["train", *RUN, AUTO, "--train.steps=100000", "--checkpoint.every=2"], 2, self.folder)
-        self.addCleanup(running.remove)
+        running = self.running(["train", *RUN, AUTO, "--train.steps=100000", "--checkpoint.every=2"], 2)
         running.wait_for(lambda: len(checkpoints(self.folder / "run")) >= 2, "second checkpoint")
         for rank in ranks_of(running.process).values():
             os.kill(rank, signal.SIGKILL)

@@ -7,8 +7,8 @@ import subprocess
 
 import h5py
 
-from job import SHORT, TIMEOUT, TINY, Case, command, main, said_once, status
-from running import Running, checkpoints, history
+from job import SHORT, TIMEOUT, TINY, Case, Running, command, main, said_once, status
+from running import checkpoints, history
 
 RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
     "--run.dir=run", "--metrics.every=1", "--optim.schedule=constant", "--data.val_fraction=0"]
@@ -27,9 +27,8 @@ class Record(Case):
         for name in ("status.json", "metrics.h5.copy.tmp"):
             self.obstacle(name)
         (self.run_folder / "log.jsonl").symlink_to("/dev/full")
-        running = Running(["train", *RUN, "--train.steps=1000000", "--checkpoint.every=5", "--checkpoint.resume=auto",
-                           "--metrics.swmr=false"], 2, self.folder)
-        self.addCleanup(running.remove)
+        running = self.running(["train", *RUN, "--train.steps=1000000", "--checkpoint.every=5", "--checkpoint.resume=auto",
+                                "--metrics.swmr=false"], 2)
         running.wait_for(lambda: max(checkpoints(self.run_folder), default="") >= "step-00000020", "checkpoint")
         shutil.rmtree(self.run_folder / "status.json")
         running.wait_for((self.run_folder / "status.json").exists, "another try")
@@ -128,8 +127,7 @@ class Record(Case):
         self.assertEqual((status(self.run_folder)["state"], status(self.run_folder)["code"]), ("failed", 2))
 
     def test_auto_in_a_job_that_was_stopped_before_it_had_a_folder(self):
-        running = Running(["train", *RUN, "--train.steps=2", "--checkpoint.resume=auto"], 0, self.folder, SLURM_RESTART_COUNT="1")
-        self.addCleanup(running.remove)
+        running = self.running(["train", *RUN, "--train.steps=2", "--checkpoint.resume=auto"], 0, SLURM_RESTART_COUNT="1")
         code, out = running.end()
         self.assertEqual(code, 0, out)
         self.assertIn("a fresh start", out)

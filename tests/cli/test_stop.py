@@ -7,8 +7,8 @@ import time
 import unittest
 from pathlib import Path
 
-from job import TIMEOUT, TINY, Case, command, main, said_once, status
-from running import Running, checkpoints, logged, ranks_of
+from job import TIMEOUT, TINY, Case, Running, command, main, said_once, status
+from running import checkpoints, logged, ranks_of
 
 ENDLESS = ["train", "--run.dir=run"] + TINY + ["--train.steps=1000000", "--data.synthetic_tokens=5000",
                                               "--data.val_fraction=0", "--metrics.every=1"]
@@ -18,8 +18,7 @@ with_stuck_calls = unittest.skipUnless(STUCK["LD_PRELOAD"], "a sanitizer's own l
 
 class Stop(Case):
     def start(self, *options, ranks=0, **how):
-        running = Running(ENDLESS + list(options), ranks, self.folder, **how)
-        self.addCleanup(running.remove)
+        running = self.running(ENDLESS + list(options), ranks, **how)
         running.wait_for(lambda: len(logged(self.folder / "run")) >= 2, "steps")
         return running
 
@@ -117,8 +116,7 @@ class Steps(Stop):
         self.assertEqual(status(self.folder / "run")["step"], int(announced[1]))
 
     def test_a_long_first_step_is_given_up(self):
-        running = Running(self.MANY, 2, self.folder)
-        self.addCleanup(running.remove)
+        running = self.running(self.MANY, 2)
         running.wait_for(lambda: "kernels  " in running.said(), "the first step")
         running.process.send_signal(signal.SIGUSR1)
         code, said = running.end()
@@ -130,8 +128,7 @@ class Steps(Stop):
         self.do(*ENDLESS, "--checkpoint.resume=auto", "--train.steps=3")
 
     def test_the_proof_of_a_long_schedule_answers(self):
-        running = Running(ENDLESS + ["--train.accumulation=1048576"], 0, self.folder)
-        self.addCleanup(running.remove)
+        running = self.running(ENDLESS + ["--train.accumulation=1048576"], 0)
         caught = 1 << (signal.SIGUSR1 - 1)
         about = Path(f"/proc/{running.process.pid}/status")
         running.wait_for(lambda: int(re.search(r"SigCgt:\s*(\w+)", about.read_text())[1], 16) & caught, "a handler")
@@ -212,10 +209,9 @@ class Clocks(Case):
 @with_stuck_calls
 class Silence(Case):
     def test_a_disk_that_never_answers(self):
-        running = Running(["train", "--run.dir=run"] + TINY + ["--train.steps=4", "--checkpoint.every=2",
-                                                              "--checkpoint.timeout=5"],
-                          2, self.folder, STUCK_FSYNC="1", **STUCK)
-        self.addCleanup(running.remove)
+        running = self.running(["train", "--run.dir=run"] + TINY + ["--train.steps=4", "--checkpoint.every=2",
+                                                                   "--checkpoint.timeout=5"],
+                               2, STUCK_FSYNC="1", **STUCK)
         code, said = running.end()
         self.assertEqual(code, 5, said)
         self.assertTrue(said_once(said, r"tessera: rank 0: rank 1 \(\S+\) did not answer within 5 s "

@@ -13,8 +13,8 @@ import unittest
 from fnmatch import fnmatch
 from pathlib import Path
 
-from job import Case, command, main, status
-from running import Running, history, logged
+from job import Case, Running, command, main, status
+from running import history, logged
 
 ROOT = Path(__file__).parents[2]
 REPORT = ROOT / "postprocess" / "report.py"

@@ -18,8 +18,8 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
-from job import SHORT, TINY, Case, run_test  # noqa: E402
-from running import Running, checkpoints, history, logged, ranks_of  # noqa: E402
+from job import SHORT, TINY, Case, Running, run_test  # noqa: E402
+from running import checkpoints, history, logged, ranks_of  # noqa: E402
 
 TIMEOUT, GRACE = 3, 10  # run.timeout; what ranks that failed wait for one that does not answer
 DEADLINE = TIMEOUT + GRACE + 10  # seconds after a fault, on a busy machine

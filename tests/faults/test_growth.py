@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
-from job import SHORT, TINY, Case, main, status  # noqa: E402
-from running import Running, ranks_of  # noqa: E402
+from job import SHORT, TINY, Case, Running, main, status  # noqa: E402
+from running import ranks_of  # noqa: E402
 
 STEPS = 10000 if "TESSERA_LONG" in os.environ else 400
 START = STEPS // 10 if STEPS > 1000 else 150
