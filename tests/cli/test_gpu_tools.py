@@ -41,6 +41,11 @@ class Tools(Case):
             for name in ("time/forward", "time/exposed_gather"):  # the report after an untimed step has no time
                 self.assertEqual([value == value for value in file[f"ranks/{name}"][:, 0]], (timed == 1).tolist())
 
+    def test_ranks_that_nccl_cannot_serve_leave_no_folder(self):
+        for said, *options in (("ranks 0 and 1 share a GPU .* which NCCL refuses",),
+                               ("comm.emulate slows down", "--comm.emulate=10us,1GB/s")):
+            self.refused("train", *RUN, "--run.share_gpu=true", *options, says=said, ranks=2)
+
     def test_collectives_have_names(self):
         opened = self.ranges("--shard.strategy=zero3", "--run.share_gpu=true", "--comm.backend=staged", ranks=2)
         for name in ("gather h.0", "gather h.1", "reduce-scatter h.0", "reduce-scatter wte"):

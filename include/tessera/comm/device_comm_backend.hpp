@@ -64,9 +64,12 @@ class DeviceCommBackend {
   virtual std::int64_t device_bytes() const = 0;
 };
 
-/// Collective over the world. comm.backend = auto means NCCL. UsageError when NCCL cannot be loaded, is too old, or
-/// when ranks share a GPU. Staged communicators are never chosen silently, because their speed differs.
-/// `context` and `device` must outlive the result.
+/// UsageError when NCCL cannot serve these ranks: it cannot be loaded or is too old, ranks share a GPU, or a slow
+/// network is to be emulated. Collective over the world.
+void require_nccl(RankContext& context, const Device& device, const CommOptions& options);
+
+/// Collective over the world. comm.backend = auto means NCCL, which is required as above. Staged communicators are
+/// never chosen silently, because their speed differs. `context` and `device` must outlive the result.
 std::unique_ptr<DeviceCommBackend> make_device_comm_backend(RankContext& context, Device& device,
                                                             const DeviceCommSettings& settings);
 

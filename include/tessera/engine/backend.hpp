@@ -41,6 +41,7 @@ class Backend {
                                               const PlayerSettings& settings = {}) const = 0;
 
   /// Returns the device memory that a rank's plan may take, before any of it is taken. Collective over the world.
+  /// Throws UsageError if the ranks cannot open their devices, or communicators between them.
   virtual UsableMemory usable_memory(RankContext& context, const Options& options, const StepSchedule& schedule,
                                      int machine_ranks) const = 0;
 };

@@ -1,6 +1,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "cuda/comm/nccl/nccl_api.hpp"
 #include "cuda/comm/nccl/nccl_backend.hpp"
 #include "cuda/comm/staged/staged_backend.hpp"
 #include "tessera/base/refuse.hpp"
@@ -28,16 +29,23 @@ std::pair<std::int64_t, std::int64_t> ranks_that_share(RankContext& context, con
 
 }  // namespace
 
-std::unique_ptr<DeviceCommBackend> make_device_comm_backend(RankContext& context, Device& device,
-                                                            const DeviceCommSettings& settings) {
-  if (settings.comm.backend == CommBackend::staged) {
-    return std::make_unique<StagedBackend>(context, device, settings);
-  }
+void require_nccl(RankContext& context, const Device& device, const CommOptions& options) {
+  if (options.emulate.on())
+    throw refusal("comm.emulate slows down the host's collectives, but not NCCL's").use("comm.backend = staged");
   const auto [first, second] = ranks_that_share(context, device);
   if (first >= 0 && !nccl_may_share()) {
     throw refusal("ranks {} and {} share a GPU ({}), which NCCL refuses", first, second, device.identity())
         .use("comm.backend = staged, a GPU for each rank, or NCCL 2.30 with NCCL_MULTI_RANK_GPU_ENABLE=1");
   }
+  nccl_api();
+}
+
+std::unique_ptr<DeviceCommBackend> make_device_comm_backend(RankContext& context, Device& device,
+                                                            const DeviceCommSettings& settings) {
+  if (settings.comm.backend == CommBackend::staged) {
+    return std::make_unique<StagedBackend>(context, device, settings);
+  }
+  require_nccl(context, device, settings.comm);
   return std::make_unique<NcclBackend>(context, device, settings);
 }
 

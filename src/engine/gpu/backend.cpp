@@ -129,6 +129,8 @@ class GpuBackend final : public Backend {
   UsableMemory usable_memory(RankContext& context, const Options& options, const StepSchedule& schedule,
                              int) const override {
     const auto device = open_device(context, options.run.share_gpu);
+    if (options.comm.backend != CommBackend::staged && !wanted_communicators(schedule).empty())
+      require_nccl(context, *device, options.comm);
     const std::vector<std::string> all = context.control().all_gather(device->identity());
     const std::int64_t ranks = std::count(all.begin(), all.end(), device->identity());
     const std::int64_t kept = kept_free_bytes(schedule, options.comm.backend, device->total_memory() / ranks);

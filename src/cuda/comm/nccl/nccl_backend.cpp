@@ -27,9 +27,6 @@ NcclBackend::NcclBackend(RankContext& context, Device& device, const DeviceCommS
     std::string set = set_environment(name, value);
     if (!set.empty()) environment_.push_back(std::move(set));
   }
-  if (settings.comm.emulate.on()) {
-    throw refusal("comm.emulate slows down the host's collectives, but not NCCL's").use("comm.backend = staged");
-  }
   watchdog_ = std::make_unique<NcclWatchdog>(context, device, settings.timeout_seconds);
   context_.context = &context;
   context_.device = &device;
