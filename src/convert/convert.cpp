@@ -151,12 +151,14 @@ void write_peft(const std::filesystem::path& path, const CheckpointReader& check
   const Manifest& manifest = checkpoint.manifest();
   FreshFolder folder(path);
   TensorStream adapters = stream_of(checkpoint);
-  for (TensorRecord& tensor : adapters.tensors) tensor.name.insert(0, kPeftPrefix);
+  const bool sees_pictures = base_sees_pictures(checkpoint.folder(), manifest);
+  for (TensorRecord& tensor : adapters.tensors) tensor.name = peft_name(tensor.name, sees_pictures);
   WeightFile file;
   file.name = kPeftWeights;
   for (std::size_t i = 0; i < adapters.tensors.size(); ++i) file.tensors.push_back(i);
   write_weights(folder.beside(), adapters, file, dtype);
-  const nlohmann::ordered_json config = peft_config(manifest.architecture, manifest.option("model.from"));
+  const nlohmann::ordered_json config =
+      peft_config(manifest.architecture, manifest.option("model.from"), sees_pictures);
   write_text_atomically(folder.beside() / kPeftConfig, config.dump(2) + "\n");
   folder.finish();
 }

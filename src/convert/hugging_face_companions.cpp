@@ -145,6 +145,14 @@ std::filesystem::path companions_of(const std::filesystem::path& checkpoint, con
   return from.empty() ? std::filesystem::path() : companions_at(from);
 }
 
+bool base_sees_pictures(const std::filesystem::path& checkpoint, const Manifest& manifest) {
+  // A run, whose companions may tell of pictures, holds the text model alone.
+  const std::filesystem::path base = manifest.option("model.from");
+  const std::filesystem::path folder = path_exists(base) ? base : companions_of(checkpoint, manifest);
+  if (folder.empty() || !is_file(folder / "config.json")) return false;
+  return read_json_object(folder / "config.json", kLargestConfig).contains("text_config");
+}
+
 void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to, const std::string& tokenizer) {
   std::error_code unseen;
   const bool is_named = !tokenizer.empty() && tokenizer != "bytes" && std::filesystem::exists(tokenizer, unseen);

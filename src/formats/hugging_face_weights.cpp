@@ -42,14 +42,6 @@ bool is_skipped(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with("rotary_emb.inv_freq");
 }
 
-/// Returns a tensor's name without any prefix. Of a model that sees pictures, too, the text's have one more:
-/// model.language_model. or language_model.model.
-std::string_view bare(std::string_view name) {
-  constexpr std::string_view text = "language_model.";
-  const auto without_text = [&](std::string_view one) { return one.starts_with(text) ? one.substr(text.size()) : one; };
-  return without_text(without_prefix(without_text(name)));
-}
-
 /// Reads weight_map of an index: each tensor's file.
 std::map<std::string, std::string> read_index(const std::filesystem::path& path) {
   const nlohmann::json index = read_json_object(path, kLargestIndex);
@@ -94,6 +86,12 @@ Refusal refuse_tensor(const std::string& where, const std::string& name, const s
 
 }  // namespace
 
+std::string_view bare_name(std::string_view name) {
+  constexpr std::string_view text = "language_model.";
+  const auto without_text = [&](std::string_view one) { return one.starts_with(text) ? one.substr(text.size()) : one; };
+  return without_text(without_prefix(without_text(name)));
+}
+
 std::vector<HuggingFaceWeights::Source> HuggingFaceWeights::open_files(const std::filesystem::path& folder) {
   std::vector<Source> tensors;
   const auto single = folder / "model.safetensors";
@@ -133,10 +131,10 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
   const std::vector<Source> tensors = open_files(folder);
   for (const Source& source : tensors) {
     const SafetensorsFile& file = files_[source.file];
-    const auto place = wanted.find(bare(source.name));
+    const auto place = wanted.find(bare_name(source.name));
     if (place == wanted.end()) {
       if (is_skipped(source.name)) continue;
-      if (bare(source.name) != kHeadName) {
+      if (bare_name(source.name) != kHeadName) {
         std::string prefix;
         for (const Source& one : tensors) prefix = std::max(prefix, prefix_before(expected[table], one.name));
         throw refuse_tensor(file.path().string(), source.name, prefix);

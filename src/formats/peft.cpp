@@ -10,6 +10,7 @@
 #include "tessera/base/shown.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/json_file.hpp"
+#include "tessera/formats/hugging_face.hpp"
 #include "tessera/model/adapters.hpp"
 
 namespace tessera {
@@ -135,7 +136,7 @@ void PeftFolder::find_tensors(const Architecture& base) {
   for (const SafetensorsEntry& entry : file_.entries()) {
     std::string_view name = entry.name;
     if (name.starts_with(kPeftPrefix)) name.remove_prefix(kPeftPrefix.size());
-    const auto place = known.find(std::string(without_prefix(name)));
+    const auto place = known.find(std::string(bare_name(name)));
     if (place == known.end()) {
       throw refusal("{} has a tensor {}, which belongs to no linear in a block of this model, or is none of LoRA's",
                     file_.path().string(), shown(entry.name))
@@ -175,8 +176,16 @@ void PeftFolder::read(const ParameterTensor& tensor, std::int64_t first, std::sp
   throw refusal("tensor {} of {} holds numbers that are not finite", shown(name), file_.path().string());
 }
 
-nlohmann::ordered_json peft_config(const Architecture& architecture, const std::string& base) {
+std::string peft_name(std::string_view tensor, bool sees_pictures) {
+  if (!sees_pictures) return fmt::format("{}{}", kPeftPrefix, tensor);
+  return fmt::format("{}model.language_model.{}", kPeftPrefix, without_prefix(tensor));
+}
+
+nlohmann::ordered_json peft_config(const Architecture& architecture, const std::string& base, bool sees_pictures) {
   const Adapters& adapters = architecture.adapters;
+  Json targets = short_names(architecture, adapters.targets);
+  if (sees_pictures)  // what reads pictures has modules of the same names
+    targets = fmt::format(R"(.*\.language_model\..*\.({}))", fmt::join(targets.get<std::vector<std::string>>(), "|"));
   return {{"peft_type", "LORA"},
           {"task_type", "CAUSAL_LM"},
           {"base_model_name_or_path", base},
@@ -184,7 +193,7 @@ nlohmann::ordered_json peft_config(const Architecture& architecture, const std::
           {"r", adapters.rank},
           {"lora_alpha", adapters.alpha},
           {"lora_dropout", adapters.dropout},
-          {"target_modules", short_names(architecture, adapters.targets)},
+          {"target_modules", targets},
           {"fan_in_fan_out", rules_of(architecture.family).weight_layout == WeightLayout::in_out},
           {"bias", "none"},
           {"use_rslora", adapters.is_rank_stabilized},

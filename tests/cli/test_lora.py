@@ -6,7 +6,7 @@ import shutil
 import struct
 from array import array
 
-from hub_folder import hugging_face_folder
+from hub_folder import REFERENCE, VOCAB, hugging_face_folder, widen
 from job import SHORT, TINY, Case, main, write_text
 from running import checkpoints, logged
 
@@ -120,6 +120,30 @@ class Lora(Case):
                 self.assertTrue(math.isclose(values[at], expected, rel_tol=1e-5, abs_tol=1e-6), (name, at))
         config = json.loads((self.folder / "peft" / "adapter_config.json").read_text())
         self.assertEqual((config["r"], config["lora_alpha"], ",".join(config["target_modules"])), (4, 6, MODULES[family]))
+
+    def test_the_text_model_of_one_that_sees_pictures(self):
+        """PEFT finds its modules in a part of the whole model, next to modules of the same names."""
+        source, base = REFERENCE / "gemma3", self.folder / "base"
+        base.mkdir()
+        text = json.loads((source / "config.json").read_text()) | {"vocab_size": VOCAB}
+        (base / "config.json").write_text(json.dumps({"model_type": "gemma3", "text_config": text}))
+        widen(source / "model.safetensors", base / "model.safetensors", VOCAB)
+        words = [*self.words(), "--lora.targets=q_proj,down_proj", "--data.tokenizer=bytes"]
+        self.train(*words, "--train.steps=2", "--checkpoint.every=2")
+        self.do("export", "run", "peft")
+        names = tensors_of(self.folder / "peft" / "adapter_model.safetensors")
+        self.assertEqual({name.split(".layers.")[0] for name in names}, {"base_model.model.model.language_model"})
+        targets = json.loads((self.folder / "peft" / "adapter_config.json").read_text())["target_modules"]
+        for module, is_adapted in (("model.language_model.layers.0.self_attn.q_proj", True), ("model.language_model.layers.0.mlp.up_proj", False),
+                                   ("model.vision_tower.encoder.layers.0.self_attn.q_proj", False)):
+            self.assertEqual(re.fullmatch(targets, module) is not None, is_adapted)
+        losses = [self.loss("run"), self.loss("base", "--lora.from=peft", "--data.tokenizer=bytes")]
+        self.assertEqual(*losses)
+        # What is trained on the text model alone is of that.
+        self.do("export", "run", "merged", "--export.merged=true")
+        self.train(*words, "--model.from=merged", "--train.steps=1", "--checkpoint.every=1", "--run.dir=onward")
+        self.do("export", "onward", "onward-peft")
+        self.assertIn("base_model.model.model.layers.0.", str(list(tensors_of(self.folder / "onward-peft" / "adapter_model.safetensors"))))
 
     def test_next_to_random_weights_on_synthetic_text(self):
         """They are made again from the seed, on other ranks too."""

@@ -24,6 +24,9 @@ std::filesystem::path companions_at(const std::filesystem::path& path);
 /// The same for a checkpoint, its run, or the folder that its options name with model.from.
 std::filesystem::path companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest);
 
+/// Returns whether the weights that a checkpoint's adapters adapt are the text model of one that sees pictures, too.
+bool base_sees_pictures(const std::filesystem::path& checkpoint, const Manifest& manifest);
+
 /// Returns "bfloat16" for bf16: how config.json calls a type of weights.
 const char* torch_name_of(DType dtype);
 

@@ -21,6 +21,10 @@ namespace tessera {
 ///   odd places, attention scaled by layer, capped scores and logits
 Architecture read_config(const std::filesystem::path& folder);
 
+/// Returns a tensor's name without any prefix. Of a model that sees pictures, too, the text's have one more:
+/// model.language_model. or language_model.model.
+std::string_view bare_name(std::string_view name);
+
 /// The weights of a folder: model.safetensors, or the files that model.safetensors.index.json names (only plain names
 /// inside the folder). Reading is thread-safe.
 class HuggingFaceWeights {

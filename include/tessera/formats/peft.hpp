@@ -15,7 +15,7 @@ namespace tessera {
 
 inline constexpr const char* kPeftConfig = "adapter_config.json";
 inline constexpr const char* kPeftWeights = "adapter_model.safetensors";
-/// PEFT's name of a tensor is this and its name here.
+/// What PEFT's names of tensors begin with.
 inline constexpr std::string_view kPeftPrefix = "base_model.model.";
 
 /// The adapters of a folder. Reading is thread-safe.
@@ -41,7 +41,10 @@ class PeftFolder {
   std::map<std::string, std::string> names_;  ///< in the file, by ours
 };
 
+/// Returns PEFT's name of a tensor. Of a model that `sees_pictures`, too, the text model is a part.
+std::string peft_name(std::string_view tensor, bool sees_pictures);
+
 /// Returns adapter_config.json for adapters of the model in `base`, which may be empty.
-nlohmann::ordered_json peft_config(const Architecture& architecture, const std::string& base);
+nlohmann::ordered_json peft_config(const Architecture& architecture, const std::string& base, bool sees_pictures);
 
 }  // namespace tessera
