@@ -136,7 +136,7 @@ Fp8Operand KernelLadder::rounded(DType t, std::int64_t rows, std::int64_t column
   const std::int64_t bytes = rows * columns * size_of(type_in_fp8(t));
   std::byte* const at = rounded_.emplace_back(device_.allocate(MemoryKind::device, 2 * bytes + 64))->data();
   const View lying{at, type_in_fp8(t), columns}, turned{at + bytes, type_in_fp8(t), rows};
-  Fp8Arguments a;
+  ToFp8 a;
   a.rows = rows, a.columns = columns, a.input = read(t, rows, columns), a.output = lying, a.turned = turned;
   a.factor = reinterpret_cast<float*>(at + 2 * bytes);
   kernels_.run(*stream_, a), stream_->synchronize();
@@ -177,11 +177,11 @@ void KernelLadder::add_activations(DType t, std::int64_t elements) {
   });
   add([=] { return GeluForward{n, w, r(n), o(n)}; });
   if (device_.multiplies_fp8())
-    add<Fp8Arguments>([=, this](auto& a) {
+    add<ToFp8>([=, this](auto& a) {
       a.rows = n, a.columns = w, a.input = r(n), a.output = write(type_in_fp8(t), n, w);
       a.factor = floats(to_, 2);
     });
-  add<RotaryArguments>([=, this](auto& a) {
+  add<Rotate>([=, this](auto& a) {
     a.batch = b, a.sequence = s, a.heads = w / 64, a.head_width = 64, a.table = floats(from_, s * 64);
     a.input = r(n), a.output = o(n);
   });
@@ -192,12 +192,12 @@ void KernelLadder::add_activations(DType t, std::int64_t elements) {
   });
   add([=, this] {
     const Dropout dropout{.probability = 0.1f, .sequence = s, .scalars = as<StepScalars>(scalars_)};
-    return DropoutArguments{.rows = n, .columns = w, .input = r(n), .output = o(n), .dropout = dropout};
+    return ApplyDropout{.rows = n, .columns = w, .input = r(n), .output = o(n), .dropout = dropout};
   });
 }
 
-UpdateArguments KernelLadder::update(DType t, std::int64_t n, UpdateRule rule) {
-  UpdateArguments a;
+ParameterUpdate KernelLadder::update(DType t, std::int64_t n, UpdateRule rule) {
+  ParameterUpdate a;
   a.rule = rule;
   a.elements = n, a.master = floats(state_, n);
   states_ = {floats(state_, n), floats(squares_, n)};
@@ -219,11 +219,11 @@ void KernelLadder::add_elements(DType t, std::int64_t n) {
   add_stored([=, this] { return Add{r(), r(), write(t, 1, n), n}; });
   add_stored([=, this] { return SquareSum{r(), n, reinterpret_cast<ExactSum*>(sum_->data())}; });
   add_stored([=, this] {
-    UpdateArguments a = update(t, n, UpdateRule::muon);
+    ParameterUpdate a = update(t, n, UpdateRule::muon);
     a.direction = floats(from_, n);
     return a;
   });
-  add_stored<DirectionArguments>([=, this](auto& a) {
+  add_stored<MuonDirection>([=, this](auto& a) {
     a.elements = n, a.state = floats(from_, n), a.gradient = r().data, a.gradient_dtype = t;
     a.output = floats(to_, n), a.scalars = as<StepScalars>(scalars_);
   });
@@ -275,7 +275,7 @@ void KernelLadder::add_attention(DType t, const AttentionShape& shape) {
 
 void KernelLadder::add_head(DType t, std::int64_t tokens, std::int64_t width, std::int64_t vocab) {
   for (const bool training : {true, false}) {
-    add<HeadArguments>([=, this](auto& a) {
+    add<HeadLoss>([=, this](auto& a) {
       a.tokens = tokens, a.width = width, a.vocab = a.table_rows = vocab, a.logits = t, a.epsilon = 1e-5f;
       a.input = read(t, tokens, width), a.gain = read(t, 1, width), a.bias = read(t, 1, width);
       a.table = read(t, vocab, width), a.targets = as<std::int32_t>(few_tokens_);
@@ -290,7 +290,7 @@ void KernelLadder::add_head(DType t, std::int64_t tokens, std::int64_t width, st
 }
 
 void KernelLadder::add_matrix(std::int64_t side) {
-  add_stored<OrthogonalizeArguments>([=, this](auto& a) {
+  add_stored<Orthogonalize>([=, this](auto& a) {
     a.rows = side, a.columns = side, a.input = read(DType::fp32, side, side);
     a.output = write(DType::fp32, side, side);
     a.scratch = need(kernel_needs(device_.kind()).orthogonalize(side, side));

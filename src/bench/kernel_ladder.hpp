@@ -102,7 +102,7 @@ class KernelLadder {
   void add_attention(DType t, const AttentionShape& shape);
   void add_head(DType t, std::int64_t tokens, std::int64_t width, std::int64_t vocab);
   void add_matrix(std::int64_t side);
-  UpdateArguments update(DType t, std::int64_t elements, UpdateRule rule);
+  ParameterUpdate update(DType t, std::int64_t elements, UpdateRule rule);
 
   Device& device_;
   Kernels& kernels_;

@@ -55,8 +55,7 @@ class PartBinder : Addresses {
     std::ranges::copy(kernels_of(model_, part_, buffers_), std::back_inserter(kernels_));
     if (part_.kind == PartKind::head && !model_.generates()) {
       const SampleLosses losses = buffers_.sample_losses != nullptr ? losses_ : SampleLosses();
-      kernels_.emplace_back(
-          AccountArguments{scalars_, address_of<ReducedScalars>(Reserved::sums), clears_sums, losses});
+      kernels_.emplace_back(AddLoss{scalars_, address_of<ReducedScalars>(Reserved::sums), clears_sums, losses});
     }
     return std::move(kernels_);
   }

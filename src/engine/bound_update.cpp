@@ -28,7 +28,7 @@ class UpdateBinder : Addresses {
 
   void bind_direction() {
     const StateSlice slice = state_slice(schedule_, resources_, op_.unit);
-    DirectionArguments a;
+    MuonDirection a;
     a.elements = std::clamp<std::int64_t>(schedule_.unit(op_.unit).matrices_end - slice.first, 0, slice.count);
     a.state = slice.vectors[1].data, a.state_dtype = slice.vectors[1].dtype;
     a.momentum = optimizer_.settings().options.muon_momentum;
@@ -49,7 +49,7 @@ class UpdateBinder : Addresses {
     for (const OwnedTensor& owned : schedule_.owners[op_.unit].tensors) {
       const std::int64_t start = is_shared ? owned.offset : schedule_.layout.offset_of[owned.tensor];
       for (const TensorMatrix& m : matrices_of(schedule_.model.tensors[owned.tensor], schedule_.model.architecture)) {
-        OrthogonalizeArguments a;
+        Orthogonalize a;
         a.rows = m.rows, a.columns = m.columns, a.steps = optimizer_.settings().options.muon_steps;
         a.scratch = at(scratch_of(schedule_, op_));
         if (owned.owner == me) {
@@ -64,7 +64,7 @@ class UpdateBinder : Addresses {
  private:
   /// Adds the update of the elements of `part`, all by one optimizer.
   void add_update(const StateSlice& slice, const Bucket& part, const OptimizerRules& rules) {
-    UpdateArguments a = update_arguments(optimizer_.settings().options);
+    ParameterUpdate a = update_arguments(optimizer_.settings().options);
     std::vector<void*>& states = bound_.states.emplace_back();
     std::vector<DecayRun>& runs = bound_.runs.emplace_back();
     a.rule = rules.update;

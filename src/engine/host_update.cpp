@@ -35,7 +35,7 @@ double host_update_rate(Kernels& kernels, std::int64_t elements, DType compute_t
   const DecayRun all{0, bucket, true};
   StepScalars scalars;
   scalars.learning_rate = 1e-3F;
-  UpdateArguments a;
+  ParameterUpdate a;
   a.rule = rules.update;
   a.elements = bucket;
   a.gradient = gradient.data();

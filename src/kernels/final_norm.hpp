@@ -8,7 +8,7 @@ namespace tessera {
 
 /// Returns the arguments of the forward of the final norm.
 template <class Layout>
-NormForward final_norm(const HeadArguments& a, const Layout& layout) {
+NormForward final_norm(const HeadLoss& a, const Layout& layout) {
   NormForward norm;
   norm.tokens = a.tokens, norm.width = a.width;
   norm.epsilon = a.epsilon, norm.gain_offset = a.gain_offset, norm.subtract_mean = a.subtract_mean;
@@ -20,7 +20,7 @@ NormForward final_norm(const HeadArguments& a, const Layout& layout) {
 
 /// Returns the arguments of its backward.
 template <class Layout>
-NormBackward final_norm_backward(const HeadArguments& a, const Layout& layout) {
+NormBackward final_norm_backward(const HeadLoss& a, const Layout& layout) {
   NormBackward norm;
   norm.tokens = a.tokens, norm.width = a.width, norm.subtract_mean = a.subtract_mean;
   norm.input = a.input, norm.gain = a.gain, norm.gain_offset = a.gain_offset;

@@ -102,7 +102,7 @@ KernelCall call_of(const NormBackward& a) {
       a.input.dtype);
 }
 
-KernelCall call_of(const Fp8Arguments& a) {
+KernelCall call_of(const ToFp8& a) {
   const std::int64_t n = a.output || a.turned ? a.rows * a.columns : 0;
   double bytes = bytes_of(a.largest != nullptr ? n : 2 * n, a.input.dtype);  // twice where that is to be found
   if (a.output) bytes += bytes_of(n, a.output.dtype);
@@ -200,7 +200,7 @@ KernelCall call_of(const AttentionCached& a) {
                    a.query.dtype);
 }
 
-KernelCall call_of(const RotaryArguments& a) {
+KernelCall call_of(const Rotate& a) {
   const std::int64_t tokens = a.batch * a.sequence, width = a.heads * a.head_width;
   return other(a.inverse ? "rotary backward" : "rotary", matrix(tokens, width),
                bytes_of(2 * tokens * width, a.input.dtype), a.input.dtype);
@@ -217,7 +217,7 @@ KernelCall call_of(const GluForward& a) { return gate("swiglu", a, 3); }
 KernelCall call_of(const GluBackward& a) { return gate("swiglu backward", a, a.output ? 6 : 5); }
 
 /// Counts one matmul, or three with gradients, and counts the logits as if they never left the chip.
-KernelCall call_of(const HeadArguments& a) {
+KernelCall call_of(const HeadLoss& a) {
   const double one = matmul_flops(a.tokens, a.width, a.vocab);  // without the table's padding rows of zeros
   KernelCost cost{one, bytes_of(a.input, a.tokens, a.width) + bytes_of(a.table, a.vocab, a.width)};
   if (a.training()) {
@@ -232,7 +232,7 @@ KernelCall call_of(const HeadArguments& a) {
           .sizes = {a.tokens, a.width, a.vocab}};
 }
 
-KernelCall call_of(const DropoutArguments& a) {
+KernelCall call_of(const ApplyDropout& a) {
   return other("dropout", matrix(a.rows, a.columns), bytes_of(2 * a.rows * a.columns, a.input.dtype), a.input.dtype);
 }
 
@@ -251,11 +251,11 @@ KernelCall call_of(const Add& sum) {
 
 KernelCall call_of(const SquareSum& a) { return other("square sum", bytes_of(a.elements, a.x.dtype), a.x.dtype); }
 
-KernelCall call_of(const ChecksumArguments& a) {
+KernelCall call_of(const AddChecksum& a) {
   return other("checksum", "words", bytes_of(a.words, DType::fp32), DType::fp32);
 }
 
-KernelCall call_of(const UpdateArguments& a) {
+KernelCall call_of(const ParameterUpdate& a) {
   const bool copies = a.copy != nullptr;
   const std::string copy = copies ? fmt::format(", {} copy", name_of(a.copy_dtype)) : "";
   // Master and states, read and written; Muon's direction, read.
@@ -266,14 +266,14 @@ KernelCall call_of(const UpdateArguments& a) {
                a.gradient_dtype);
 }
 
-KernelCall call_of(const DirectionArguments& a) {
+KernelCall call_of(const MuonDirection& a) {
   return other(
       "muon direction",
       bytes_of(a.elements, DType::fp32) + bytes_of(a.elements, a.state_dtype) + bytes_of(a.elements, a.gradient_dtype),
       a.gradient_dtype);
 }
 
-std::optional<KernelCall> call_of(const OrthogonalizeArguments& a) {
+std::optional<KernelCall> call_of(const Orthogonalize& a) {
   if (!a.input) return {};  // another rank's
   const std::int64_t side = std::min(a.rows, a.columns), depth = std::max(a.rows, a.columns);
   const double step = 2 * matmul_flops(side, depth, side) + matmul_flops(side, side, side);
@@ -285,8 +285,8 @@ std::optional<KernelCall> call_of(const OrthogonalizeArguments& a) {
 
 // A few hundred operations on numbers, and zeros in padding: too short to measure.
 std::optional<KernelCall> call_of(const FillZero&) { return {}; }
-std::optional<KernelCall> call_of(const AccountArguments&) { return {}; }
-std::optional<KernelCall> call_of(const ClipArguments&) { return {}; }
+std::optional<KernelCall> call_of(const AddLoss&) { return {}; }
+std::optional<KernelCall> call_of(const Clip&) { return {}; }
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 #pragma once
-// The numbers of Muon's Newton-Schulz iterations (OrthogonalizeArguments), for both kinds of kernels.
+// The numbers of Muon's Newton-Schulz iterations (Orthogonalize), for both kinds of kernels.
 
 namespace tessera {
 

@@ -14,7 +14,7 @@ inline constexpr std::int64_t kGoodStepsToGrow = 2000;
 // torch.nn.utils.clip_grad_norm_ divides by norm + 1e-6, which is kept so that clipped runs can be compared.
 inline constexpr double kClipEpsilon = 1e-6;
 
-TESSERA_HOST_DEVICE inline void account_loss_rule(const AccountArguments& a) {
+TESSERA_HOST_DEVICE inline void account_loss_rule(const AddLoss& a) {
   if (a.starts) a.reduced->clear();
   if (a.scalars->counts_loss != 0) a.reduced->loss.add(a.scalars->micro_loss);
   if (a.losses.data == nullptr) return;
@@ -26,7 +26,7 @@ TESSERA_HOST_DEVICE inline void account_loss_rule(const AccountArguments& a) {
 /// Returns whether a number is neither infinite nor NaN.
 TESSERA_HOST_DEVICE inline bool is_finite(double x) { return x - x == 0; }
 
-TESSERA_HOST_DEVICE inline void clip_rule(const ClipArguments& a) {
+TESSERA_HOST_DEVICE inline void clip_rule(const Clip& a) {
   StepScalars& s = *a.scalars;
   StepOutcome& o = s.outcome;
   const double scale = s.loss_scale;

@@ -49,8 +49,8 @@ void Optimizer::begin_step(std::int64_t step, const RateProgress& progress, std:
   scalars_.learning_rate = static_cast<float>(tessera::learning_rate(settings_.options, progress));
 }
 
-ClipArguments Optimizer::clip_arguments(const ReducedScalars* reduced, StepScalars* scalars) const {
-  ClipArguments a;
+Clip Optimizer::clip_arguments(const ReducedScalars* reduced, StepScalars* scalars) const {
+  Clip a;
   a.reduced = reduced;
   a.scalars = scalars;
   a.clip = settings_.options.clip;

@@ -18,8 +18,8 @@ constexpr std::array kRules{OptimizerRules{kAdamWKeeps, "both moments", UpdateRu
 
 const OptimizerRules& rules_of(OptimizerName name) { return kRules.at(static_cast<std::size_t>(name)); }
 
-UpdateArguments update_arguments(const OptimOptions& options) {
-  UpdateArguments arguments;
+ParameterUpdate update_arguments(const OptimOptions& options) {
+  ParameterUpdate arguments;
   arguments.beta1 = options.beta1;
   arguments.beta2 = options.beta2;
   arguments.epsilon = options.eps;

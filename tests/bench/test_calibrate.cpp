@@ -51,13 +51,13 @@ std::vector<std::string> every_kernel() {
   forward.activated = view;
   LinearBackward backward;
   backward.before_gelu = view;
-  RotaryArguments rotary;
+  Rotate rotary;
   rotary.inverse = true;
-  HeadArguments head;
+  HeadLoss head;
   head.input_gradient = view;
-  UpdateArguments muon;
+  ParameterUpdate muon;
   muon.rule = UpdateRule::muon;
-  OrthogonalizeArguments matrix;
+  Orthogonalize matrix;
   matrix.input = view;
   calls.insert(calls.end(), {forward, backward, rotary, head, muon, matrix});
   // Generation, checks and weights in fp8 have no prices of their own.

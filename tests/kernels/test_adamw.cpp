@@ -44,12 +44,12 @@ std::uint32_t word_of(const StepScalars& scalars, const DecayRun& run, std::int6
   return philox(scalars.seed, RandomUse::rounding, run.tensor, block).at(static_cast<std::size_t>(element % 4));
 }
 
-UpdateArguments arguments(State& state, const Tensor& gradient, DType dtype, std::int64_t n,
+ParameterUpdate arguments(State& state, const Tensor& gradient, DType dtype, std::int64_t n,
                           std::span<const DecayRun> runs, const StepScalars& scalars, std::int64_t from = 0) {
   const std::int64_t skipped = from * size_of(state.moments);
   state.addresses = {static_cast<std::byte*>(state.m.data()) + skipped,
                      static_cast<std::byte*>(state.v.data()) + skipped};
-  UpdateArguments a;
+  ParameterUpdate a;
   a.elements = n;
   a.master = state.p.floats() + from, a.states = state.addresses, a.states_dtype = state.moments;
   a.gradient = static_cast<const std::byte*>(gradient.data()) + from * size_of(dtype), a.gradient_dtype = dtype;
@@ -199,7 +199,7 @@ TEST_CASE("AdamW's copy is the cast of the master that it leaves, with padding a
           const auto at = [&](Tensor& t, std::int64_t i) {
             return static_cast<std::byte*>(t.data()) + (from + i) * size_of(copy_dtype);
           };
-          UpdateArguments a = arguments(alone, gradient, dtype, n - from, runs, scalars, from);
+          ParameterUpdate a = arguments(alone, gradient, dtype, n - from, runs, scalars, from);
           device.run(a);
           a = arguments(copied, gradient, dtype, n - from, runs, scalars, from);
           a.copy = at(copy, 0), a.copy_dtype = copy_dtype;

@@ -31,11 +31,11 @@ TEST_CASE("A checksum is the weighted sum of words, however it is split", "[chec
         if (!is_supported(set)) continue;
         Device device(3, set);
         std::uint64_t whole = 5, parts = 5;
-        device.run(ChecksumArguments{x.floats() + 3, n, first, &whole});
+        device.run(AddChecksum{x.floats() + 3, n, first, &whole});
         CHECK(whole - 5 == expected);
         const std::int64_t half = n / 3;
-        device.run(ChecksumArguments{x.floats() + 3 + half, n - half, first + half, &parts});
-        device.run(ChecksumArguments{x.floats() + 3, half, first, &parts});
+        device.run(AddChecksum{x.floats() + 3 + half, n - half, first + half, &parts});
+        device.run(AddChecksum{x.floats() + 3, half, first, &parts});
         CHECK(parts == whole);
       }
     }
@@ -63,7 +63,7 @@ TEST_CASE("Checksums follow the state that an update changes, and a flipped bit 
   const std::vector<DecayRun> runs = {{0, 101, true}, {101, 128, false, true}, {128, 5001, false}, {5002, 9000, true}};
   std::vector<void*> states{at(state[1])};
   if (!muon) states.push_back(at(state[2]));
-  UpdateArguments a;
+  ParameterUpdate a;
   a.elements = n, a.master = state[0].floats() + from, a.states = states, a.states_dtype = moments;
   a.runs = runs, a.scalars = &scalars;
   a.gradient = static_cast<const std::byte*>(gradient.data()) + from * size_of(dtype), a.gradient_dtype = dtype;

@@ -13,7 +13,7 @@ Doubles mask_of(std::int64_t samples, const Dropout& dropout, int threads = 2) {
   Device device(threads);
   Tensor ones(samples * kSequence, kWidth, DType::fp32);
   from_doubles(Doubles(static_cast<std::size_t>(samples * kSequence * kWidth), 1.0), DType::fp32, ones.data());
-  device.run(DropoutArguments{
+  device.run(ApplyDropout{
       .rows = samples * kSequence, .columns = kWidth, .input = ones.view(), .output = ones.view(), .dropout = dropout});
   CHECK(ones.intact());
   return ones.values();
@@ -75,7 +75,7 @@ TEST_CASE("dropout fused into a linear is the linear, then dropout, then the res
   a.output = fused.view(), a.residual = r.view();
   a.dropout = {0.5f, kSequence, 1, DropoutSite::attention_residual, &scalars};
   device.run(a);
-  device.run(DropoutArguments{
+  device.run(ApplyDropout{
       .rows = tokens, .columns = kWidth, .input = plain.view(), .output = plain.view(), .dropout = a.dropout});
   device.run(Add{{plain.data(), DType::fp32}, {r.data(), DType::fp32}, {plain.data(), DType::fp32}, tokens * kWidth});
   CHECK(fused.same_bits(plain));

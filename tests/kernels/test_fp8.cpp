@@ -23,7 +23,7 @@ class Rounded {
       : factors_(2 * sizeof(float)) {
     const DType dtype = packs() ? dtype_of(type) : wide.value_or(from.dtype);
     const auto whole = [](std::int64_t n) { return packs() ? round_up(n, kFp8Pad) : n; };
-    Fp8Arguments a{rows, columns, type, from, {}, {}};
+    ToFp8 a{rows, columns, type, from, {}, {}};
     a.factor = factors_.as<float>(), a.largest = largest;
     if (lies || !packs()) a.output = copies_.emplace_back(whole(rows), whole(columns), dtype).view();
     if (turned && packs()) a.turned = copies_.emplace_back(whole(columns), whole(rows), dtype).view();
@@ -139,7 +139,7 @@ TEST_CASE("zeros have the scale 1, tiny numbers a finite one, and what is not fi
     x.floats()[4] = number;
     Guarded factors(2 * sizeof(float));
     Tensor copy = packs() ? Tensor(16, 16, DType::e4m3) : Tensor(2, 3, DType::fp32);
-    device.run(Fp8Arguments{2, 3, Fp8::e4m3, x.view(), copy.view(), {}, factors.as<float>()});
+    device.run(ToFp8{2, 3, Fp8::e4m3, x.view(), copy.view(), {}, factors.as<float>()});
     return std::isnan(*factors.as<float>());
   };
   CHECK(is_none(std::numeric_limits<float>::infinity()));
@@ -209,7 +209,7 @@ TEST_CASE("codes of a weight's numbers are those of the operand that is made of 
     }
     Guarded factors(2 * sizeof(float));
     if (packs()) {
-      device.run(Fp8Arguments{rows, columns, Fp8::e4m3, again, {}, {}, factors.as<float>(), largest.as<float>()});
+      device.run(ToFp8{rows, columns, Fp8::e4m3, again, {}, {}, factors.as<float>(), largest.as<float>()});
       CHECK(*factors.as<float>() == expected.factor());
     }
   }

@@ -111,7 +111,7 @@ struct Result {
 
 Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = false, Pieces pieces = Pieces::usual) {
   Result r(p);
-  HeadArguments a;
+  HeadLoss a;
   a.tokens = p.tokens, a.width = p.width, a.vocab = p.vocab, a.epsilon = kEpsilon;
   a.table_rows = p.table_rows, a.logits = p.logits, a.gain_offset = p.gain_offset;
   a.input = in.x.view(), a.gain = in.gain.view(), a.bias = in.bias.view(), a.table = in.table.view();

@@ -40,7 +40,7 @@ TEST_CASE("Muon's direction follows the formula in double and leaves the state a
       const Tensor state = Tensor::random(1, n, DType::fp32, 1, 0.1), gradient = Tensor::random(1, n, dtype, 2);
       Tensor output(1, n, DType::fp32);
       Device device;
-      DirectionArguments a;
+      MuonDirection a;
       a.elements = n, a.state = state.floats(), a.gradient = gradient.data(), a.gradient_dtype = dtype;
       a.momentum = kMomentum, a.output = output.floats(), a.scalars = &scalars;
       device.run(a);
@@ -64,7 +64,7 @@ TEST_CASE("Muon's update follows the formula in double, by runs, with copies, an
     Tensor p = p0, m = m0, copy(1, n, DType::bf16), cast(1, n, DType::bf16);
     Device device;
     void* const states[] = {m.floats()};
-    UpdateArguments a;
+    ParameterUpdate a;
     a.rule = UpdateRule::muon;
     a.elements = n, a.master = p.floats(), a.states = states, a.direction = direction.floats();
     a.gradient = gradient.data(), a.gradient_dtype = dtype, a.momentum = kMomentum, a.weight_decay = kDecay;
@@ -110,7 +110,7 @@ TEST_CASE("Muon's update has the same bits for every split of the range", "[muon
   const auto update = [&](Tensor& master, Tensor& state, std::int64_t first, std::int64_t count) {
     const DecayRun run{0, count, true, false, 1.5f};
     void* const states[] = {state.floats() + first};
-    UpdateArguments a;
+    ParameterUpdate a;
     a.rule = UpdateRule::muon;
     a.elements = count, a.master = master.floats() + first, a.states = states;
     a.direction = direction.floats() + first, a.gradient = gradient.floats() + first;
@@ -134,12 +134,12 @@ TEST_CASE("Muon keeps its momentum in bf16 as its fp32 update of it, rounded by 
   from_doubles(m.values(), DType::fp32, m_wide.data());
   Device device;
   const auto update = [&](Tensor& master, Tensor& state, Tensor& output, DType dtype) {
-    DirectionArguments d;
+    MuonDirection d;
     d.elements = n, d.state = state.data(), d.state_dtype = dtype, d.output = output.floats();
     d.gradient = gradient.data(), d.gradient_dtype = DType::bf16, d.scalars = &scalars;
     device.run(d);
     void* const states[] = {state.data()};
-    UpdateArguments a;
+    ParameterUpdate a;
     a.rule = UpdateRule::muon;
     a.elements = n, a.master = master.floats(), a.states = states, a.states_dtype = dtype;
     a.direction = direction.floats(), a.gradient = gradient.data(), a.gradient_dtype = DType::bf16;

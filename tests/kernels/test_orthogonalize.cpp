@@ -77,7 +77,7 @@ void check(Device& device, const Case& c, std::int64_t steps, bool in_place) {
   }
   wanted = orthogonalized(wanted, steps);
   Guarded scratch(kernel_needs(tested_kind()).orthogonalize(c.rows, c.columns));
-  OrthogonalizeArguments a;
+  Orthogonalize a;
   a.rows = c.rows, a.columns = c.columns, a.steps = steps, a.scratch = scratch.data();
   Tensor& result = in_place ? input : output;
   a.input = input.view().columns_from(c.first), a.output = result.view().columns_from(c.first);
@@ -116,7 +116,7 @@ TEST_CASE("a matrix of several tiles, and one of zeros", "[orthogonalize]") {
   if (tested_kind() == DeviceKind::cpu) check(device, {300, 420}, 5, false);
   Tensor zeros = Tensor::random(6, 10, DType::fp32, 1, 0.0), output(6, 10, DType::fp32);
   Guarded scratch(kernel_needs(tested_kind()).orthogonalize(6, 10));
-  OrthogonalizeArguments a;
+  Orthogonalize a;
   a.rows = 6, a.columns = 10, a.input = zeros.view(), a.output = output.view(), a.scratch = scratch.data();
   device.run(a);
   for (const double v : output.values()) CHECK(v == 0);
@@ -130,7 +130,7 @@ TEST_CASE("Newton-Schulz iterations have the same bits on any number of threads"
     Device device(threads);
     Guarded scratch(kernel_needs(tested_kind()).orthogonalize(300, 130));
     Tensor& output = outputs.emplace_back(300, 130, DType::fp32);
-    OrthogonalizeArguments a;
+    Orthogonalize a;
     a.rows = 300, a.columns = 130, a.input = input.view(), a.output = output.view(), a.scratch = scratch.data();
     device.run(a);
     CHECK(output.same_bits(outputs.front()));

@@ -81,16 +81,16 @@ TEST_CASE("casts, sums, dropout, AdamW and square sums have the plain CPU's bits
     }
     Tensor a(1, n, dtype), b(1, n, dtype);
     const Dropout dropout{0.1f, 10, 3, DropoutSite::embedding, &scalars};
-    plain.kernels->run(*plain.stream, DropoutArguments{.rows = 588,
-                                                       .columns = 17,
-                                                       .input = View{const_cast<void*>(x.data()), dtype, 17},
-                                                       .output = View{a.data(), dtype, 17},
-                                                       .dropout = dropout});
-    device.run(DropoutArguments{.rows = 588,
-                                .columns = 17,
-                                .input = View{const_cast<void*>(x.data()), dtype, 17},
-                                .output = View{b.data(), dtype, 17},
-                                .dropout = dropout});
+    plain.kernels->run(*plain.stream, ApplyDropout{.rows = 588,
+                                                   .columns = 17,
+                                                   .input = View{const_cast<void*>(x.data()), dtype, 17},
+                                                   .output = View{a.data(), dtype, 17},
+                                                   .dropout = dropout});
+    device.run(ApplyDropout{.rows = 588,
+                            .columns = 17,
+                            .input = View{const_cast<void*>(x.data()), dtype, 17},
+                            .output = View{b.data(), dtype, 17},
+                            .dropout = dropout});
     CHECK(a.same_bits(b));
 
     ExactSum s, t;
@@ -107,7 +107,7 @@ TEST_CASE("casts, sums, dropout, AdamW and square sums have the plain CPU's bits
       Doubles squares = state[2].values();
       for (double& square : squares) square = std::abs(square);
       from_doubles(squares, kept, state[2].data());
-      UpdateArguments adamw;
+      ParameterUpdate adamw;
       void* const moments[] = {state[1].data(), state[2].data()};
       adamw.elements = n, adamw.master = state[0].floats(), adamw.states = moments, adamw.states_dtype = kept;
       adamw.gradient = x.data(), adamw.gradient_dtype = dtype;

@@ -44,8 +44,8 @@ Doubles rotated(const Problem& p, const Doubles& x, const std::vector<float>& ta
   return out;
 }
 
-RotaryArguments arguments(const Problem& p, const std::vector<float>& table, ConstView input, View output) {
-  RotaryArguments a;
+Rotate arguments(const Problem& p, const std::vector<float>& table, ConstView input, View output) {
+  Rotate a;
   a.batch = p.batch, a.sequence = p.sequence, a.heads = p.heads, a.head_width = p.head_width;
   a.table = table.data(), a.input = input, a.output = output;
   return a;
@@ -68,7 +68,7 @@ TEST_CASE("rotary rotates pairs as Hugging Face's rotate_half does, and back", "
         const std::vector<float> table = random_table(p);
         const Tensor input = Tensor::random(p.tokens(), p.stride, dtype, 1);
         Tensor output = input;  // memory between the heads stays
-        RotaryArguments a = arguments(p, table, input.view(), output.view());
+        Rotate a = arguments(p, table, input.view(), output.view());
         device.run(a);
         CHECK(relative_error(output.values(), rotated(p, input.values(), table, 1)) < tolerance(dtype));
         Tensor in_place = input;
@@ -116,7 +116,7 @@ TEST_CASE("rotary by given positions rotates each row as a sequence that has it 
   for (const DType dtype : kFloatTypes) {
     const Tensor input = Tensor::random(p.tokens(), p.stride, dtype, 1);
     Tensor output(p.tokens(), p.stride, dtype);
-    RotaryArguments a = arguments(p, table, input.view(), output.view());
+    Rotate a = arguments(p, table, input.view(), output.view());
     a.positions = positions.data();
     device.run(a);
     for (std::int64_t t = 0; t < p.tokens(); ++t) {

@@ -100,7 +100,7 @@ TEST_CASE("the account of a step starts with its first micro-batch and knows whi
   StepScalars& scalars = steps.optimizer.scalars();
   const auto account = [&](double loss, bool starts) {
     scalars.micro_loss = loss;
-    steps.kernels->run(*steps.stream, AccountArguments{&scalars, &steps.sums, starts, {}});
+    steps.kernels->run(*steps.stream, AddLoss{&scalars, &steps.sums, starts, {}});
   };
   steps.sums.loss.add(1e9);
   steps.sums.square_norm.add(3.0);

@@ -22,11 +22,10 @@ class Stream;
 class ThreadPool;
 
 using KernelArguments =
-    std::variant<EmbeddingForward, EmbeddingBackward, NormForward, NormBackward, Fp8Arguments, LargestMagnitude,
-                 ToCodes, LinearForward, LinearBackward, GeluForward, AttentionForward, AttentionBackward,
-                 AttentionCached, RotaryArguments, GluForward, GluBackward, HeadArguments, DropoutArguments, Cast,
-                 FillZero, Add, SquareSum, ChecksumArguments, UpdateArguments, DirectionArguments,
-                 OrthogonalizeArguments, AccountArguments, ClipArguments>;
+    std::variant<EmbeddingForward, EmbeddingBackward, NormForward, NormBackward, ToFp8, LargestMagnitude, ToCodes,
+                 LinearForward, LinearBackward, GeluForward, AttentionForward, AttentionBackward, AttentionCached,
+                 Rotate, GluForward, GluBackward, HeadLoss, ApplyDropout, Cast, FillZero, Add, SquareSum, AddChecksum,
+                 ParameterUpdate, MuonDirection, Orthogonalize, AddLoss, Clip>;
 
 class Kernels {
  public:

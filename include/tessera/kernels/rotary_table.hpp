@@ -1,5 +1,5 @@
 #pragma once
-// The table of cosines and sines that RotaryArguments reads.
+// The table of cosines and sines that Rotate reads.
 
 #include <cstdint>
 #include <vector>

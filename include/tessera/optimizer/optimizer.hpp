@@ -47,7 +47,7 @@ class Optimizer {
   /// loss and gradient 0; moments and weight decay still move weights.
   void begin_step(std::int64_t step, const RateProgress& progress, std::int64_t counted_tokens);
   /// Returns the arguments of the schedule's clip operation on scalars and sums at these addresses.
-  ClipArguments clip_arguments(const ReducedScalars* reduced, StepScalars* scalars) const;
+  Clip clip_arguments(const ReducedScalars* reduced, StepScalars* scalars) const;
 
   /// Returns what a checkpoint keeps between two steps; restore goes on from it.
   OptimizerRecord record() const;

@@ -39,6 +39,6 @@ struct OptimizerRules {
 const OptimizerRules& rules_of(OptimizerName name);
 
 /// Returns the arguments of an update that the options determine: no elements, no memory.
-UpdateArguments update_arguments(const OptimOptions& options);
+ParameterUpdate update_arguments(const OptimOptions& options);
 
 }  // namespace tessera

@@ -37,8 +37,7 @@ std::vector<NamedSource> open_sources(const Options& options, std::int64_t vocab
 std::vector<Options> each_source(const Options& options);
 
 /// Opens the corpora of data.val_source, as open_corpus does; none if it is empty.
-std::vector<NamedSource> open_validation(const Options& options, std::int64_t vocab,
-                                         const CorpusSettings& settings);
+std::vector<NamedSource> open_validation(const Options& options, std::int64_t vocab, const CorpusSettings& settings);
 
 /// Says which file is both trained on and a validation set's; empty if none is.
 std::string shared_validation(const Options& options);

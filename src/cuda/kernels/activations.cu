@@ -159,7 +159,7 @@ void CudaKernels::enqueue(cudaStream_t stream, const GluBackward& a) {
   });
 }
 
-void CudaKernels::enqueue(cudaStream_t stream, const DropoutArguments& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const ApplyDropout& a) {
   const bool aligned = is_aligned(a.input) && is_aligned(a.output);
   with_float_type(a.input.dtype, [&]<class From>() {
     with_float_type(a.output.dtype, [&]<class To>() {
@@ -169,7 +169,7 @@ void CudaKernels::enqueue(cudaStream_t stream, const DropoutArguments& a) {
   });
 }
 
-void CudaKernels::enqueue(cudaStream_t stream, const RotaryArguments& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const Rotate& a) {
   const std::int64_t rows = a.batch * a.sequence, half = a.head_width / 2;
   const bool whole_packs = is_aligned(a.input) && is_aligned(a.output) && is_aligned(a.table) && half % kPack == 0;
   with_float_type(a.input.dtype, [&]<class T>() {

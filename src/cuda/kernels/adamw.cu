@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void CudaKernels::adamw(cudaStream_t stream, const UpdateArguments& a) {
+void CudaKernels::adamw(cudaStream_t stream, const ParameterUpdate& a) {
   const Constants constants{a.weight_decay, static_cast<float>(1.0 - a.beta1), static_cast<float>(a.beta2),
                             static_cast<float>(1.0 - a.beta2), static_cast<float>(a.epsilon)};
   const bool aligned = is_aligned(a.master) && is_aligned(a.states[0]) && is_aligned(a.states[1]) &&

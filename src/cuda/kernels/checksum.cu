@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void CudaKernels::enqueue(cudaStream_t stream, const ChecksumArguments& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const AddChecksum& a) {
   if (a.words == 0) return;
   launch(stream, blocks_for(a.words, kThreads * kWordsOfThread), dim3(kThreads), 0, checksum_kernel,
          static_cast<const std::uint32_t*>(a.data), a.words, a.first, reinterpret_cast<Checksum*>(a.sum));

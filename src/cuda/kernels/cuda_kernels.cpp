@@ -38,7 +38,7 @@ void CudaKernels::run(Stream& stream, const KernelArguments& call) {
   std::visit([&](const auto& a) { enqueue(cuda_stream(stream), a); }, call);
 }
 
-void CudaKernels::enqueue(cudaStream_t stream, const UpdateArguments& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const ParameterUpdate& a) {
   switch (a.rule) {
     case UpdateRule::adamw:
       return adamw(stream, a);

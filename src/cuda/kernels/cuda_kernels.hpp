@@ -39,7 +39,7 @@ class CudaKernels final : public Kernels {
   void enqueue(cudaStream_t stream, const EmbeddingBackward& a);
   void enqueue(cudaStream_t stream, const NormForward& a);
   void enqueue(cudaStream_t stream, const NormBackward& a);
-  void enqueue(cudaStream_t stream, const Fp8Arguments& a);
+  void enqueue(cudaStream_t stream, const ToFp8& a);
   void enqueue(cudaStream_t stream, const LargestMagnitude& a);
   void enqueue(cudaStream_t stream, const ToCodes& a);
   void enqueue(cudaStream_t stream, const LinearForward& a);
@@ -48,23 +48,23 @@ class CudaKernels final : public Kernels {
   void enqueue(cudaStream_t stream, const AttentionForward& a);
   void enqueue(cudaStream_t stream, const AttentionBackward& a);
   void enqueue(cudaStream_t stream, const AttentionCached& a);
-  void enqueue(cudaStream_t stream, const RotaryArguments& a);
+  void enqueue(cudaStream_t stream, const Rotate& a);
   void enqueue(cudaStream_t stream, const GluForward& a);
   void enqueue(cudaStream_t stream, const GluBackward& a);
-  void enqueue(cudaStream_t stream, const HeadArguments& a);
-  void enqueue(cudaStream_t stream, const DropoutArguments& a);
+  void enqueue(cudaStream_t stream, const HeadLoss& a);
+  void enqueue(cudaStream_t stream, const ApplyDropout& a);
   void enqueue(cudaStream_t stream, const Cast& a);
   void enqueue(cudaStream_t stream, const FillZero& a);
   void enqueue(cudaStream_t stream, const Add& a);
   void enqueue(cudaStream_t stream, const SquareSum& a);
-  void enqueue(cudaStream_t stream, const ChecksumArguments& a);
-  void enqueue(cudaStream_t stream, const UpdateArguments& a);
-  void enqueue(cudaStream_t stream, const DirectionArguments& a);
-  void enqueue(cudaStream_t stream, const OrthogonalizeArguments& a);
-  void enqueue(cudaStream_t stream, const AccountArguments& a);
-  void enqueue(cudaStream_t stream, const ClipArguments& a);
-  void adamw(cudaStream_t stream, const UpdateArguments& a);
-  void muon(cudaStream_t stream, const UpdateArguments& a);
+  void enqueue(cudaStream_t stream, const AddChecksum& a);
+  void enqueue(cudaStream_t stream, const ParameterUpdate& a);
+  void enqueue(cudaStream_t stream, const MuonDirection& a);
+  void enqueue(cudaStream_t stream, const Orthogonalize& a);
+  void enqueue(cudaStream_t stream, const AddLoss& a);
+  void enqueue(cudaStream_t stream, const Clip& a);
+  void adamw(cudaStream_t stream, const ParameterUpdate& a);
+  void muon(cudaStream_t stream, const ParameterUpdate& a);
 
   /// Computes p (whose c, d and epilogue are not used) into `workspace_`, rows by rows, and calls finish(FinishRows).
   template <class Finish>

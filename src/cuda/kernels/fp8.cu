@@ -205,7 +205,7 @@ void find_largest(cudaStream_t stream, const ConstView& input, std::int64_t rows
 }
 
 template <Fp8 Type>
-void convert_to_fp8(cudaStream_t stream, const Fp8Arguments& a, const unsigned* largest) {
+void convert_to_fp8(cudaStream_t stream, const ToFp8& a, const unsigned* largest) {
   const bool copies = a.output || a.turned;  // or is it the factor alone
   const std::int64_t tiles = copies ? ceil_div(a.rows, kSide) * ceil_div(a.columns, kSide) : 1;
   const auto convert = [&]<class T>() {
@@ -236,7 +236,7 @@ void CudaKernels::enqueue(cudaStream_t stream, const LargestMagnitude& a) {
                reinterpret_cast<unsigned*>(a.largest));
 }
 
-void CudaKernels::enqueue(cudaStream_t stream, const Fp8Arguments& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const ToFp8& a) {
   TESSERA_ASSERT(is_aligned(a.factor) && is_aligned(a.output) && is_aligned(a.turned),
                  "fp8 copies of [{}, {}] at unaligned places", a.rows, a.columns);
   const std::int64_t packs = checked_multiply(a.rows, ceil_div(a.columns, kPack));

@@ -13,7 +13,7 @@ namespace tessera {
 /// One call of the head.
 class CudaHead {
  public:
-  CudaHead(CudaKernels& kernels, cudaStream_t stream, const HeadArguments& a)
+  CudaHead(CudaKernels& kernels, cudaStream_t stream, const HeadLoss& a)
       : kernels_(kernels),
         stream_(stream),
         a_(a),
@@ -87,11 +87,11 @@ class CudaHead {
 
   CudaKernels& kernels_;
   cudaStream_t stream_;
-  const HeadArguments& a_;
+  const HeadLoss& a_;
   ScratchLayout scratch_;
   CudaHeadLayout layout_;
 };
 
-void CudaKernels::enqueue(cudaStream_t stream, const HeadArguments& a) { CudaHead(*this, stream, a).run(); }
+void CudaKernels::enqueue(cudaStream_t stream, const HeadLoss& a) { CudaHead(*this, stream, a).run(); }
 
 }  // namespace tessera

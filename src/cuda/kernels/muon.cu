@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void CudaKernels::enqueue(cudaStream_t stream, const DirectionArguments& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const MuonDirection& a) {
   if (a.elements == 0) return;
   const bool aligned = is_aligned(a.state) && is_aligned(a.gradient) && is_aligned(a.output);
   with_float_type(a.gradient_dtype, [&]<class T>() {
@@ -99,7 +99,7 @@ void CudaKernels::enqueue(cudaStream_t stream, const DirectionArguments& a) {
   });
 }
 
-void CudaKernels::muon(cudaStream_t stream, const UpdateArguments& a) {
+void CudaKernels::muon(cudaStream_t stream, const ParameterUpdate& a) {
   for (DecayRun run : a.runs) {
     run.end = std::min(run.end, a.elements);
     if (run.begin >= run.end) continue;

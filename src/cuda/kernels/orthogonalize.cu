@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void CudaKernels::enqueue(cudaStream_t stream, const OrthogonalizeArguments& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const Orthogonalize& a) {
   ScratchLayout memory(a.scratch, gpu_kernel_needs().orthogonalize(a.rows, a.columns));
   const CudaOrthogonalizeLayout layout(memory, a.rows, a.columns);
   const auto* const input = static_cast<const float*>(a.input.data);

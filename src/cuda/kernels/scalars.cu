@@ -7,18 +7,16 @@ namespace tessera {
 
 namespace {
 
-__global__ void __launch_bounds__(1) account_loss_kernel(const AccountArguments a) { account_loss_rule(a); }
+__global__ void __launch_bounds__(1) account_loss_kernel(const AddLoss a) { account_loss_rule(a); }
 
-__global__ void __launch_bounds__(1) clip_kernel(const ClipArguments a) { clip_rule(a); }
+__global__ void __launch_bounds__(1) clip_kernel(const Clip a) { clip_rule(a); }
 
 }  // namespace
 
-void CudaKernels::enqueue(cudaStream_t stream, const AccountArguments& a) {
+void CudaKernels::enqueue(cudaStream_t stream, const AddLoss& a) {
   launch(stream, dim3(1), dim3(1), 0, account_loss_kernel, a);
 }
 
-void CudaKernels::enqueue(cudaStream_t stream, const ClipArguments& a) {
-  launch(stream, dim3(1), dim3(1), 0, clip_kernel, a);
-}
+void CudaKernels::enqueue(cudaStream_t stream, const Clip& a) { launch(stream, dim3(1), dim3(1), 0, clip_kernel, a); }
 
 }  // namespace tessera

@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-AdamWCoefficients coefficients_of(const UpdateArguments& a, bool decays) {
+AdamWCoefficients coefficients_of(const ParameterUpdate& a, bool decays) {
   const StepScalars& s = *a.scalars;
   AdamWCoefficients k;
   k.clip = s.clip_coefficient;
@@ -22,7 +22,7 @@ AdamWCoefficients coefficients_of(const UpdateArguments& a, bool decays) {
 
 }  // namespace
 
-const std::uint32_t* CpuKernels::rounding_words(const UpdateArguments& a, const DecayRun& run, std::int64_t begin,
+const std::uint32_t* CpuKernels::rounding_words(const ParameterUpdate& a, const DecayRun& run, std::int64_t begin,
                                                 std::int64_t end, int worker) {
   if (!is_rounded(a)) return nullptr;
   const auto count = static_cast<std::size_t>(end - begin);
@@ -32,7 +32,7 @@ const std::uint32_t* CpuKernels::rounding_words(const UpdateArguments& a, const 
   return words;
 }
 
-void CpuKernels::adamw(const UpdateArguments& a) {
+void CpuKernels::adamw(const ParameterUpdate& a) {
   const AdamWCoefficients with_decay = coefficients_of(a, true), without_decay = coefficients_of(a, false);
   const auto update = vector_.adamw[is_rounded(a) ? 1 : 0][storage_index(a.gradient_dtype)];
   update_runs(a, [&](const DecayRun& run, std::int64_t begin, std::int64_t end, const std::uint32_t* words) {

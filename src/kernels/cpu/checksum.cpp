@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-void CpuKernels::compute(const ChecksumArguments& a) {
+void CpuKernels::compute(const AddChecksum& a) {
   const Tiling tiles = Tiling::of_size(a.words, 1 << 16);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
     const Tile tile = tiles[task];
@@ -16,7 +16,7 @@ void CpuKernels::compute(const ChecksumArguments& a) {
   });
 }
 
-void CpuKernels::add_to_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, std::uint64_t sign) const {
+void CpuKernels::add_to_sums(const ParameterUpdate& a, std::int64_t begin, std::int64_t end, std::uint64_t sign) const {
   const auto add = [&](std::uint64_t* sum, const void* state, DType dtype) {
     // Two elements of 16 bits are a word. Pieces begin at whole words; behind an odd end lies padding, which stays.
     const std::int64_t each = 4 / size_of(dtype), first = begin / each, words = ceil_div(end, each) - first;

@@ -19,7 +19,7 @@ void CpuKernels::run(Stream&, const KernelArguments& call) {
   std::visit([this](const auto& a) { compute(a); }, call);
 }
 
-void CpuKernels::compute(const UpdateArguments& a) {
+void CpuKernels::compute(const ParameterUpdate& a) {
   switch (a.rule) {
     case UpdateRule::adamw:
       return adamw(a);
@@ -28,9 +28,9 @@ void CpuKernels::compute(const UpdateArguments& a) {
   }
 }
 
-void CpuKernels::compute(const AccountArguments& a) { account_loss_rule(a); }
+void CpuKernels::compute(const AddLoss& a) { account_loss_rule(a); }
 
-void CpuKernels::compute(const ClipArguments& a) { clip_rule(a); }
+void CpuKernels::compute(const Clip& a) { clip_rule(a); }
 
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set) {
   if (!is_supported(set)) {

@@ -30,7 +30,7 @@ class CpuKernels final : public Kernels {
   void compute(const EmbeddingBackward& a);
   void compute(const NormForward& a);
   void compute(const NormBackward& a);
-  void compute(const Fp8Arguments& a);
+  void compute(const ToFp8& a);
   void compute(const LargestMagnitude& a);
   void compute(const ToCodes& a);
   void compute(const LinearForward& a);
@@ -39,31 +39,31 @@ class CpuKernels final : public Kernels {
   void compute(const AttentionForward& a);
   void compute(const AttentionBackward& a);
   void compute(const AttentionCached& a);
-  void compute(const RotaryArguments& a);
+  void compute(const Rotate& a);
   void compute(const GluForward& a);
   void compute(const GluBackward& a);
-  void compute(const HeadArguments& a);
-  void compute(const DropoutArguments& a);
+  void compute(const HeadLoss& a);
+  void compute(const ApplyDropout& a);
   void compute(const Cast& a);
   void compute(const FillZero& a);
   void compute(const Add& a);
   void compute(const SquareSum& a);
-  void compute(const ChecksumArguments& a);
-  void compute(const UpdateArguments& a);
-  void compute(const DirectionArguments& a);
-  void compute(const OrthogonalizeArguments& a);
-  void compute(const AccountArguments& a);
-  void compute(const ClipArguments& a);
-  void adamw(const UpdateArguments& a);
-  void muon(const UpdateArguments& a);
+  void compute(const AddChecksum& a);
+  void compute(const ParameterUpdate& a);
+  void compute(const MuonDirection& a);
+  void compute(const Orthogonalize& a);
+  void compute(const AddLoss& a);
+  void compute(const Clip& a);
+  void adamw(const ParameterUpdate& a);
+  void muon(const ParameterUpdate& a);
 
   /// Whether states are bf16, rounded at random.
-  static bool is_rounded(const UpdateArguments& a) { return a.states_dtype != DType::fp32; }
+  static bool is_rounded(const ParameterUpdate& a) { return a.states_dtype != DType::fp32; }
   /// Calls update(run, begin, end, words) for pieces of all runs that are to change, and makes the copies. Takes tiles
   /// that caches hold, and keeps the update's checksums, if it has any. `words`: of the piece's elements, if states are
   /// rounded.
   template <class Update>
-  void update_runs(const UpdateArguments& a, const Update& update) {
+  void update_runs(const ParameterUpdate& a, const Update& update) {
     const bool skips = a.scalars->skip != 0;
     if (skips && a.copy == nullptr) return;
     const Tiling tiles = Tiling::of_size(a.elements, kUpdateGrain);
@@ -85,12 +85,12 @@ class CpuKernels final : public Kernels {
     });
   }
   /// Returns the random words of elements [begin, end) of a run, in the worker's scratch; null if none are needed.
-  const std::uint32_t* rounding_words(const UpdateArguments& a, const DecayRun& run, std::int64_t begin,
+  const std::uint32_t* rounding_words(const ParameterUpdate& a, const DecayRun& run, std::int64_t begin,
                                       std::int64_t end, int worker);
   /// Adds sign * the checksums of elements [begin, end) to those of an update.
-  void add_to_sums(const UpdateArguments& a, std::int64_t begin, std::int64_t end, std::uint64_t sign) const;
+  void add_to_sums(const ParameterUpdate& a, std::int64_t begin, std::int64_t end, std::uint64_t sign) const;
   /// Returns the largest magnitude of an operand.
-  float largest_in(const Fp8Arguments& a);
+  float largest_in(const ToFp8& a);
   /// Raises *largest to the largest magnitude of a row, unless it is null. Tasks may do so at the same time.
   void raise(float* largest, const ConstView& row, std::int64_t columns) const;
   static constexpr std::int64_t kUpdateGrain = 16384;  ///< elements of a tile of an update

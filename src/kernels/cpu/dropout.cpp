@@ -59,7 +59,7 @@ void DropoutMask::fill_row(std::int64_t row, std::int64_t width, std::int64_t co
   fill(row / dropout_.sequence, static_cast<std::uint64_t>((row % dropout_.sequence) * width + column), n, mask);
 }
 
-void CpuKernels::compute(const DropoutArguments& a) {
+void CpuKernels::compute(const ApplyDropout& a) {
   const DropoutMask dropout_mask(a.dropout);
   const int from = storage_index(a.input.dtype), to = storage_index(a.output.dtype);
   pool_.parallel_for(a.rows, [&](std::int64_t row, int worker) {

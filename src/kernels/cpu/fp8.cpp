@@ -73,7 +73,7 @@ void CpuKernels::raise(float* largest, const ConstView& row, std::int64_t column
   }
 }
 
-float CpuKernels::largest_in(const Fp8Arguments& a) {
+float CpuKernels::largest_in(const ToFp8& a) {
   const Tiling tiles = Tiling::of_size(a.rows, 16);
   float largest = 0;
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
@@ -84,11 +84,11 @@ float CpuKernels::largest_in(const Fp8Arguments& a) {
 }
 
 void CpuKernels::compute(const LargestMagnitude& a) {
-  Fp8Arguments rows;
+  ToFp8 rows;
   rows.rows = a.elements / kFp8Block, rows.columns = kFp8Block, rows.input = {a.x.data, a.x.dtype, kFp8Block};
-  Fp8Arguments rest = rows;
+  ToFp8 rest = rows;
   rest.rows = 1, rest.columns = a.elements % kFp8Block, rest.input.data = rows.input.at(rows.rows, 0);
-  for (const Fp8Arguments& part : {rows, rest}) {
+  for (const ToFp8& part : {rows, rest}) {
     float most = largest_in(part);
     alignas(float) std::byte rounded[sizeof most];
     vector_.from_float[storage_index(a.rounded_to)](&most, rounded, 1);
@@ -113,7 +113,7 @@ void CpuKernels::compute(const ToCodes& a) {
   });
 }
 
-void CpuKernels::compute(const Fp8Arguments& a) {
+void CpuKernels::compute(const ToFp8& a) {
   const Tiling tiles = Tiling::of_size(a.rows, 16);
   const float magnitude = a.largest != nullptr ? *a.largest : largest_in(a);
   const float scale = scale_of(a.type, magnitude);

@@ -19,7 +19,7 @@ namespace {
 
 class HeadChunk {
  public:
-  HeadChunk(const VectorKernels& vector, const HeadArguments& a, const HeadLayout& layout, std::int64_t chunk)
+  HeadChunk(const VectorKernels& vector, const HeadLoss& a, const HeadLayout& layout, std::int64_t chunk)
       : vector_(vector),
         a_(a),
         layout_(layout),
@@ -179,7 +179,7 @@ class HeadChunk {
   View normalized_gradient() const { return {layout_.normalized_gradient, a_.input.dtype, a_.width}; }
 
   const VectorKernels& vector_;
-  const HeadArguments& a_;
+  const HeadLoss& a_;
   const HeadLayout& layout_;
   Tile tokens_;
   bool first_, last_;
@@ -187,12 +187,12 @@ class HeadChunk {
   Tiling logit_rows_, matmul_rows_, width_tiles_, table_rows_;
 };
 
-HeadLayout layout_of(const HeadArguments& a) {
+HeadLayout layout_of(const HeadLoss& a) {
   ScratchLayout scratch(a.scratch, cpu_kernel_needs().head(a.shape()));
   return HeadLayout(scratch, a.shape());
 }
 
-void check_targets(const HeadArguments& a) {
+void check_targets(const HeadLoss& a) {
   for (std::int64_t t = 0; t < a.tokens; ++t) {
     const bool good = a.targets[t] == kUncounted || (a.targets[t] >= 0 && a.targets[t] < a.vocab);
     TESSERA_ASSERT(good, "target {} at place {} of the micro-batch: 0 to {}, or {}", a.targets[t], t, a.vocab - 1,
@@ -202,7 +202,7 @@ void check_targets(const HeadArguments& a) {
 
 }  // namespace
 
-void CpuKernels::compute(const HeadArguments& a) {
+void CpuKernels::compute(const HeadLoss& a) {
   check_targets(a);
   const HeadLayout layout = layout_of(a);
   compute(final_norm(a, layout));

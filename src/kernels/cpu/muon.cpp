@@ -22,7 +22,7 @@ S as_state(float x, const std::uint32_t* words, std::int64_t i) {
 
 }  // namespace
 
-void CpuKernels::compute(const DirectionArguments& a) {
+void CpuKernels::compute(const MuonDirection& a) {
   const float clip = a.scalars->clip_coefficient, momentum = static_cast<float>(a.momentum);
   const auto rest = static_cast<float>(1.0 - a.momentum);
   const Tiling tiles = Tiling::of_size(a.elements, kUpdateGrain);
@@ -40,7 +40,7 @@ void CpuKernels::compute(const DirectionArguments& a) {
   });
 }
 
-void CpuKernels::muon(const UpdateArguments& a) {
+void CpuKernels::muon(const ParameterUpdate& a) {
   const float clip = a.scalars->clip_coefficient, rate = a.scalars->learning_rate;
   const auto rest = static_cast<float>(1.0 - a.momentum);
   const auto decay = static_cast<float>(static_cast<double>(rate) * a.weight_decay);

@@ -22,7 +22,7 @@ struct ScaledMatmul {
 
 }  // namespace
 
-void CpuKernels::compute(const OrthogonalizeArguments& a) {
+void CpuKernels::compute(const Orthogonalize& a) {
   if (!a.input) return;
   ScratchLayout memory(a.scratch, cpu_kernel_needs().orthogonalize(a.rows, a.columns));
   const OrthogonalizeLayout layout(memory, a.rows, a.columns);

@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-void CpuKernels::compute(const RotaryArguments& a) {
+void CpuKernels::compute(const Rotate& a) {
   TESSERA_ASSERT(a.head_width % 2 == 0, "rotary positions rotate pairs; a head has {} elements", a.head_width);
   const int type = storage_index(a.input.dtype);
   const std::int64_t half = a.head_width / 2;

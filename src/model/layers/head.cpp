@@ -7,7 +7,7 @@ namespace {
 
 void run(const LayerCall& call, bool trains) {
   const Layer& layer = call.layer;
-  HeadArguments h;
+  HeadLoss h;
   h.tokens = layer.rows, h.width = layer.in, h.vocab = layer.out;
   h.table_rows = layer.table_rows;
   h.logits = call.model.logits;

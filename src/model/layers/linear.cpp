@@ -28,7 +28,7 @@ ConstView branch_gradient(const LayerCall& call, BackwardTurn::Half half) {
   if (!dropout.on()) return gradient;
   const View masked{call.masked_gradient(), gradient.dtype, gradient.stride};
   if (half != BackwardTurn::Half::weights)
-    call.add(DropoutArguments{
+    call.add(ApplyDropout{
         .rows = call.layer.rows, .columns = call.layer.out, .input = gradient, .output = masked, .dropout = dropout});
   return masked;
 }
@@ -41,7 +41,7 @@ ConstView dropped_input(const LayerCall& call, const Dropout& dropout) {
   const View dropped{call.kernel_scratch([&] { return layer.rows * layer.in * size_of(call.model.compute); }),
                      call.model.compute, layer.in};
   call.add(
-      DropoutArguments{.rows = layer.rows, .columns = layer.in, .input = input, .output = dropped, .dropout = dropout});
+      ApplyDropout{.rows = layer.rows, .columns = layer.in, .input = input, .output = dropped, .dropout = dropout});
   return dropped;
 }
 
@@ -87,7 +87,7 @@ void take_to_fp8(const LayerCall& call, std::size_t piece, std::initializer_list
         const DType dtype = packs ? dtype_of(o.type) : call.model.compute;
         return {scratch.take_matrix(rows, columns, dtype), dtype, columns};
       };
-      Fp8Arguments a{o.rows, o.columns, o.type, o.from, {}, {}};
+      ToFp8 a{o.rows, o.columns, o.type, o.from, {}, {}};
       a.largest = o.largest;
       // Codes without gaps are read where they lie.
       const bool in_place = packs && o.from.dtype == dtype_of(o.type) && (o.rows | o.columns) % kFp8Pad == 0;
@@ -98,9 +98,9 @@ void take_to_fp8(const LayerCall& call, std::size_t piece, std::initializer_list
     }
     return scratch.used();
   };
-  const std::int64_t bytes = for_each({}, [](const Operand&, const Fp8Arguments&) {});
+  const std::int64_t bytes = for_each({}, [](const Operand&, const ToFp8&) {});
   void* const memory = bytes > 0 ? call.scratch.piece(piece, [&] { return bytes; }) : nullptr;
-  for_each({memory, bytes}, [&](const Operand& o, const Fp8Arguments& a) {
+  for_each({memory, bytes}, [&](const Operand& o, const ToFp8& a) {
     if (!o.is_there) call.add(a);
     if (o.saved && !packs) {
       View from = a.output, to = o.saved->codes;

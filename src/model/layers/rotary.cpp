@@ -7,7 +7,7 @@ namespace {
 /// Rotates heads of each row in place.
 void rotate(const LayerCall& call, const View& rows, bool inverse) {
   const Layer& layer = call.layer;
-  RotaryArguments r;
+  Rotate r;
   r.batch = call.model.batch, r.sequence = call.model.sequence;
   r.heads = layer.heads, r.head_width = layer.head_width;
   r.table = static_cast<const float*>(call.buffers.constants[static_cast<std::size_t>(layer.constant)]);

@@ -33,7 +33,7 @@ void Replay::look(OperationId id) {
     const std::int64_t bytes = numbers_of(schedule_, value) * size_of(value.dtype());
     const std::int64_t words = bytes / kWord, rest = bytes % kWord;
     std::uint64_t* const sum = sums + (one - made.begin());
-    resources_.compute->kernels(Queue::compute).run(*stream_, ChecksumArguments{data, words, 0, sum});
+    resources_.compute->kernels(Queue::compute).run(*stream_, AddChecksum{data, words, 0, sum});
     if (rest == 0) continue;
     stream_->synchronize();
     std::uint64_t with_rest = 0, last = 0;

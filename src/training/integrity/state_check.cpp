@@ -139,12 +139,12 @@ void StateCheck::sum_up() {
   kernels.run(*stream_, FillZero{found, static_cast<std::int64_t>(units * sizeof(FoundSums))});
   for (const UnitId unit : schedule_.layout.units.ids()) {
     if (const ValueId copy = copies_[unit])
-      kernels.run(*stream_, ChecksumArguments{resources_.address(schedule_.value(copy).storage),
-                                              schedule_.value(copy).bytes() / 4, 0, &found[unit.number()].copy});
+      kernels.run(*stream_, AddChecksum{resources_.address(schedule_.value(copy).storage),
+                                        schedule_.value(copy).bytes() / 4, 0, &found[unit.number()].copy});
     if (schedule_.is_offloaded(unit) || !schedule_.unit(unit).trains) continue;
     for (const StateVector& vector : state_slice(schedule_, resources_, unit).vectors)
-      kernels.run(*stream_, ChecksumArguments{vector.data, words(vector.count, vector), words(vector.first, vector),
-                                              &found[unit.number()].state[static_cast<std::size_t>(vector.kind)]});
+      kernels.run(*stream_, AddChecksum{vector.data, words(vector.count, vector), words(vector.first, vector),
+                                        &found[unit.number()].state[static_cast<std::size_t>(vector.kind)]});
   }
   stream_->synchronize();
   std::vector<FoundSums> read(units);
@@ -157,8 +157,8 @@ void StateCheck::sum_up() {
     if (!schedule_.is_offloaded(unit)) continue;
     for (const StateVector& vector : state_slice(schedule_, resources_, unit).vectors)
       resources_.compute->kernels(Queue::host)
-          .run(*stream_, ChecksumArguments{vector.data, words(vector.count, vector), words(vector.first, vector),
-                                           &sums.found.state[static_cast<std::size_t>(vector.kind)]});
+          .run(*stream_, AddChecksum{vector.data, words(vector.count, vector), words(vector.first, vector),
+                                     &sums.found.state[static_cast<std::size_t>(vector.kind)]});
   }
 }
 

@@ -84,11 +84,11 @@ std::uint64_t activations(Device& device, DType dtype) {
   Dropout dropout;
   dropout.probability = 0.3f, dropout.sequence = 35, dropout.scalars = &scalars;
   device.run(
-      DropoutArguments{.rows = kTokens, .columns = kWidth, .input = up.view(), .output = y.view(), .dropout = dropout});
+      ApplyDropout{.rows = kTokens, .columns = kWidth, .input = up.view(), .output = y.view(), .dropout = dropout});
   hash.add(y, kTokens, dtype);
   float factor = 0;
   for (const Fp8 type : {Fp8::e4m3, Fp8::e5m2}) {
-    device.run(Fp8Arguments{kTokens, kWidth, type, gate.view(), y.view(), {}, &factor});
+    device.run(ToFp8{kTokens, kWidth, type, gate.view(), y.view(), {}, &factor});
     hash.add(y, kTokens, dtype), hash.add(&factor, sizeof factor);
   }
   return hash.value();
@@ -107,7 +107,7 @@ std::uint64_t updates(Device& device, DType dtype) {
   const std::int64_t elements = kTokens * kWidth;
   const std::vector<DecayRun> runs = {{0, 1001, true}, {1001, elements, false}};
   const std::vector<void*> states{m.data(), v.data()};
-  UpdateArguments a;
+  ParameterUpdate a;
   a.elements = elements, a.master = master.floats(), a.states = states, a.states_dtype = dtype, a.runs = runs;
   a.scalars = &scalars, a.gradient = gradient.data(), a.gradient_dtype = dtype;
   device.run(a);

@@ -148,7 +148,7 @@ void mirror(Mirror& m, NormBackward& a) {
   a.gradient_largest = m.write(a.gradient_largest, sizeof(float));
 }
 
-void mirror(Mirror& m, Fp8Arguments& a) {
+void mirror(Mirror& m, ToFp8& a) {
   m.in(a.input, a.rows, a.columns);
   m.out(a.output, round_up(a.rows, kFp8Pad), a.output.stride);
   m.out(a.turned, round_up(a.columns, kFp8Pad), a.turned.stride);
@@ -215,7 +215,7 @@ void mirror(Mirror& m, AttentionCached& a) {
   m.out(a.key_cache, s.batch * a.limit, kv), m.out(a.value_cache, s.batch * a.limit, kv);
 }
 
-void mirror(Mirror& m, RotaryArguments& a) {
+void mirror(Mirror& m, Rotate& a) {
   std::int64_t positions = a.sequence;
   for (std::int64_t i = 0; a.positions != nullptr && i < a.batch * a.sequence; ++i)
     positions = std::max<std::int64_t>(positions, a.positions[i] + 1);
@@ -238,7 +238,7 @@ void mirror(Mirror& m, GluBackward& a) {
     *largest = m.write(*largest, sizeof(float));
 }
 
-void mirror(Mirror& m, HeadArguments& a) {
+void mirror(Mirror& m, HeadLoss& a) {
   m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
   m.in(a.table, a.table_rows, a.width);
   a.targets = m.read(a.targets, a.tokens * 4), a.loss = m.write(a.loss, sizeof(double));
@@ -253,7 +253,7 @@ void mirror(Mirror& m, HeadArguments& a) {
   }
 }
 
-void mirror(Mirror& m, DropoutArguments& a) {
+void mirror(Mirror& m, ApplyDropout& a) {
   m.in(a.input, a.rows, a.columns), m.out(a.output, a.rows, a.columns), m.in(a.dropout);
 }
 
@@ -267,11 +267,9 @@ void mirror(Mirror& m, Add& sum) {
 
 void mirror(Mirror& m, SquareSum& a) { m.in(a.x, 1, a.elements), a.sum = m.write(a.sum, sizeof(ExactSum)); }
 
-void mirror(Mirror& m, ChecksumArguments& a) {
-  a.data = m.read(a.data, 4 * a.words), a.sum = m.write(a.sum, sizeof *a.sum);
-}
+void mirror(Mirror& m, AddChecksum& a) { a.data = m.read(a.data, 4 * a.words), a.sum = m.write(a.sum, sizeof *a.sum); }
 
-void mirror(Mirror& m, UpdateArguments& a) {
+void mirror(Mirror& m, ParameterUpdate& a) {
   a.master = m.write(a.master, a.elements * 4);
   a.states = m.write(a.states, a.elements * size_of(a.states_dtype));
   a.direction = m.read(a.direction, a.elements * 4);
@@ -281,22 +279,22 @@ void mirror(Mirror& m, UpdateArguments& a) {
   a.sums = m.write(a.sums, std::ssize(a.states) * 8 + 8);
 }
 
-void mirror(Mirror& m, DirectionArguments& a) {
+void mirror(Mirror& m, MuonDirection& a) {
   a.state = m.read(a.state, a.elements * size_of(a.state_dtype)), a.output = m.write(a.output, a.elements * 4);
   a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
   a.scalars = m.read(a.scalars, sizeof(StepScalars));
 }
 
-void mirror(Mirror& m, OrthogonalizeArguments& a) {
+void mirror(Mirror& m, Orthogonalize& a) {
   m.in(a.input, a.rows, a.columns), m.out(a.output, a.rows, a.columns);
   a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).orthogonalize(a.rows, a.columns));
 }
 
-void mirror(Mirror& m, AccountArguments& a) {
+void mirror(Mirror& m, AddLoss& a) {
   a.scalars = m.read(a.scalars, sizeof(StepScalars)), a.reduced = m.write(a.reduced, sizeof(ReducedScalars));
 }
 
-void mirror(Mirror& m, ClipArguments& a) {
+void mirror(Mirror& m, Clip& a) {
   a.reduced = m.read(a.reduced, sizeof(ReducedScalars)), a.scalars = m.write(a.scalars, sizeof(StepScalars));
 }
 

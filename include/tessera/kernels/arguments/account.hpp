@@ -22,7 +22,7 @@ struct SampleLosses {
 };
 
 /// Adds a micro-batch's loss to the step's sums: scalars->micro_loss to the reduced scalars if scalars->counts_loss.
-struct AccountArguments {
+struct AddLoss {
   const StepScalars* scalars = nullptr;
   ReducedScalars* reduced = nullptr;
   bool starts = false;  ///< the step's first: clears the reduced scalars
@@ -32,7 +32,7 @@ struct AccountArguments {
 /// The step's decision, from sums that are complete over all ranks: outcome, skip, clip coefficient, Adam's step and
 /// bias corrections, and the next loss scale. With scales_loss, the scale is halved on overflow and doubled after 2000
 /// good steps (Micikevicius et al. 2018).
-struct ClipArguments {
+struct Clip {
   const ReducedScalars* reduced = nullptr;
   StepScalars* scalars = nullptr;
   double clip = 0;  ///< largest norm; 0: no clipping

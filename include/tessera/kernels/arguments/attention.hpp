@@ -74,7 +74,7 @@ struct AttentionBackward {
 /// Rotary positions (Su et al. 2021) in the half-split form of Llama and Qwen. With i < head_width / 2 and position p
 /// = positions[row], the angle has (cos, sin) = table[p, i]. It rotates the pair (x[i], x[i + head_width / 2]) of
 /// each head. `inverse` rotates back, which is the backward of a rotation. May be in place.
-struct RotaryArguments {
+struct Rotate {
   std::int64_t batch = 0, sequence = 0, heads = 0, head_width = 0;
   const float* table = nullptr;             ///< [> every position, head_width / 2, 2]: cosine, sine
   const std::int32_t* positions = nullptr;  ///< [batch, sequence]; null: row mod sequence

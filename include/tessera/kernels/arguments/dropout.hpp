@@ -24,7 +24,7 @@ struct Dropout {
 };
 
 /// output = input with the mask of `dropout`, which must be on.
-struct DropoutArguments {
+struct ApplyDropout {
   std::int64_t rows = 0, columns = 0;
   ConstView input;  ///< [rows, columns]
   View output;      ///< [rows, columns]; may be the input's own memory

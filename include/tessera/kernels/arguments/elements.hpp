@@ -41,7 +41,7 @@ struct SquareSum {
 constexpr std::uint64_t checksum_weight(std::int64_t i) { return 2 * static_cast<std::uint64_t>(i) + 1; }
 
 /// Adds the checksum of `words` words of 32 bits, numbered from `first` on, to *sum.
-struct ChecksumArguments {
+struct AddChecksum {
   const void* data = nullptr;
   std::int64_t words = 0, first = 0;
   std::uint64_t* sum = nullptr;

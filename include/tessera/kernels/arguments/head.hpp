@@ -25,7 +25,7 @@ struct HeadShape {
 /// Final norm, vocabulary matmul and cross-entropy in one, in chunks of tokens: [tokens, vocab] never exists as a
 /// whole. The loss alone, or all gradients too where it is for training. Per token: loss = log(sum_v exp(logit_v)) -
 /// logit_target, of logits as they are stored.
-struct HeadArguments {
+struct HeadLoss {
   std::int64_t tokens = 0, width = 0, vocab = 0;
   std::int64_t table_rows = 0;  ///< see HeadShape
   DType logits = DType::fp32;   ///< see HeadShape

@@ -16,7 +16,7 @@ enum class WeightLayout : std::uint8_t { in_out, out_in };
 /// output = what the input is in fp8: input * scale rounded to `type`, with the scale
 ///   s = largest_of(type) / max |input|, at most 2^126; 1 if all numbers are 0.
 /// The factor 1 / s takes sums back. It is NaN if one of the numbers is not finite, so that nothing hides that.
-struct Fp8Arguments {
+struct ToFp8 {
   std::int64_t rows = 0, columns = 0;
   Fp8 type = Fp8::e4m3;
   ConstView input;                 ///< [rows, columns]; of e4m3: codes, which stay what they are, with `largest`
@@ -35,7 +35,7 @@ struct LargestMagnitude {
   std::int64_t* largest = nullptr;
 };
 
-/// Makes the codes of e4m3 that Fp8Arguments make of x in `rounded_to`, where *largest is as above.
+/// Makes the codes of e4m3 that ToFp8 make of x in `rounded_to`, where *largest is as above.
 struct ToCodes {
   ConstView x;  ///< [elements], at an address that 16 divides
   std::int64_t elements = 0;

@@ -37,7 +37,7 @@ constexpr const char* name_of(UpdateRule rule) {
 
 /// An optimizer's update. Every split of the range gives the same bits. When scalars->skip is set, it only makes the
 /// copy, if one is wanted.
-struct UpdateArguments {
+struct ParameterUpdate {
   UpdateRule rule = UpdateRule::adamw;
   std::int64_t elements = 0;
   float* master = nullptr;           ///< [elements], updated in place, as are the states
@@ -62,7 +62,7 @@ struct UpdateArguments {
 /// The direction that Muon makes orthogonal, with the momentum that its update will leave behind (Nesterov). With g =
 /// gradient * clip_coefficient, and m the momentum:
 ///   m' = m + (1 - momentum)(g - m);  output = g + momentum (m' - g)
-struct DirectionArguments {
+struct MuonDirection {
   std::int64_t elements = 0;
   const void* state = nullptr;  ///< [elements]: m, which stays as it is
   DType state_dtype = DType::fp32;
@@ -80,7 +80,7 @@ struct DirectionArguments {
 /// A CPU's iterations are in fp32, a GPU's multiply in bf16 with fp32 sums.
 /// Here a, b, c are 3.4445, -4.7750 and 2.0315. With more rows than columns it is X = a X + X (b G + c G G) with G =
 /// X^T X, which is the same for the transposed matrix.
-struct OrthogonalizeArguments {
+struct Orthogonalize {
   std::int64_t rows = 0, columns = 0;
   /// fp32 [rows, columns]. Empty: another rank's matrix. Nothing is computed, but the ranks agree on its algorithms.
   ConstView input;
