@@ -59,6 +59,7 @@ def _strategy(row: Row) -> Optional[str]:
 def _measure(row: Row) -> None:
     """Fills the values of a row that has metrics, but for what needs other rows: speed-up and utilization."""
     _facts(row)
+    _starts(row)
     _speed(row)
     _losses(row)
     _memory(row)
@@ -131,6 +132,12 @@ def _speed(row: Row) -> None:
         row.put("step_seconds", step)
         row.put("batch_seconds", step / parts if parts else None)
         row.put("epoch_seconds", step * epoch if epoch and epoch.value else None)
+
+
+def _starts(row: Row) -> None:
+    """Says so where steps of the run are not timed."""
+    if not all(metrics.is_of_one_shape for metrics in row.repeats):
+        row.notes.append("its starts were on other numbers of ranks or tokens a step: only those like the last one are timed")
 
 
 def _prediction(row: Row) -> None:

@@ -26,6 +26,7 @@ class Metrics:
     steps: pd.DataFrame
     evals: pd.DataFrame
     lengths: list[int] = field(default_factory=list)  # steps of each attempt, those that were done again included
+    shapes: list[Any] = field(default_factory=list)  # ranks and tokens a step of each attempt, on which speeds depend
     memory: dict[str, np.ndarray] = field(default_factory=dict)  # "activations/planned": [rank], of the last attempt
     ranks: list[dict[str, np.ndarray]] = field(default_factory=list)  # an attempt each
     comm: list[dict[str, np.ndarray]] = field(default_factory=list)  # "all_gather/bytes": [step], one per attempt
@@ -72,13 +73,21 @@ class Metrics:
         return train.join(self.evals.add_prefix("eval/"), how="outer")
 
     def timed(self, warmup: Optional[int] = None) -> pd.DataFrame:
-        """The steps after warm-up: of each attempt all but the first `warmup`, by default a fifth of them, 1 to 10."""
+        """The steps after warm-up: of each attempt all but the first `warmup`, by default a fifth of them, 1 to 10. Of
+        attempts on as many ranks as the last one, with as many tokens a step: others have other speeds."""
         if self.steps.empty:
             return self.steps
-        counts = self.steps["attempt"].map(dict(enumerate(self.lengths)))
+        alike = [attempt for attempt, shape in enumerate(self.shapes) if shape == self.shapes[-1]]
+        steps = self.steps[self.steps["attempt"].isin(alike)]
+        counts = steps["attempt"].map(dict(enumerate(self.lengths)))
         skipped = (counts // 5).clip(1, MOST_WARMUP_STEPS) if warmup is None else warmup
-        warm = self.steps[self.steps["place"] >= skipped]
-        return self.steps if warm.empty else warm
+        warm = steps[steps["place"] >= skipped]
+        return steps if warm.empty else warm
+
+    @property
+    def is_of_one_shape(self) -> bool:
+        """Whether all attempts that did steps were on as many ranks, with as many tokens a step."""
+        return len({shape for shape, length in zip(self.shapes, self.lengths) if length}) < 2
 
 
 def metrics_files(folder: Path) -> list[Path]:
@@ -124,7 +133,9 @@ def merge(sources: list[Source]) -> Metrics:
         if source.evals:
             evals.append(pd.DataFrame(source.evals).set_index("step"))
     lengths = [len(source.steps.get("step", ())) for source in sources]
-    metrics = Metrics(_last_of_each(steps), _last_of_each(evals), lengths)
+    shapes = [(source.memory.get("process/planned", np.array([])).size, source.attributes["model"].get("tokens_per_step"))
+              for source in sources]
+    metrics = Metrics(_last_of_each(steps), _last_of_each(evals), lengths, shapes)
     metrics.ranks = [source.ranks for source in sources]
     metrics.comm = [source.comm for source in sources]
     metrics.schedule = next((source.schedule for source in reversed(sources) if source.schedule), None)

@@ -32,6 +32,7 @@ class Trace:
     path: Path
     steps: tuple[int, int]
     ranks: int
+    queues: str = ""  # run.queues, resolved
     measured: dict[tuple[int, int], list[Span]] = field(default_factory=dict)  # by rank and step
     planned: dict[int, list[Span]] = field(default_factory=dict)  # by step
     memory: dict[int, list[tuple[float, dict[str, int]]]] = field(default_factory=dict)  # by rank: seconds, bytes
@@ -61,7 +62,7 @@ def read_trace(path: Path) -> Trace:
 
 def _parse(path: Path, document: dict[str, Any]) -> Trace:
     facts = document["otherData"]
-    trace = Trace(path, (facts["steps"][0], facts["steps"][1]), facts["ranks"])
+    trace = Trace(path, (facts["steps"][0], facts["steps"][1]), facts["ranks"], facts.get("queues", ""))
     queues = {(event["pid"], event["tid"]): event["args"]["name"]
               for event in document["traceEvents"] if event["name"] == "thread_name"}
     for event in document["traceEvents"]:

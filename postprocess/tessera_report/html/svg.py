@@ -17,6 +17,7 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LINES = ["-", "--", "-.", ":"]
 WIDTH = 4.9  # inches: an SVG that fills a phone of 400 pixels has letters of 10 pixels
 LETTER = 0.074  # inches of a letter in a legend
+MOST_LETTERS = 32  # of a row's name on an axis
 INK, FAINT, GRID = "#1c2733", "#5b6770", "#dfe4e8"
 BASELINE, OTHERS = "#5b6770", "#3b8dc4"
 STYLE: dict[str, Any] = {
@@ -47,6 +48,8 @@ STYLE: dict[str, Any] = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
 }
+if "text.parse_math" in matplotlib.rcParams:  # since 3.6: a name may hold $
+    STYLE["text.parse_math"] = False
 
 
 def figure(height: float, columns: int = 1, lines: int = 1, width: float = WIDTH, **options: Any) -> tuple[Figure, Any]:
@@ -55,10 +58,15 @@ def figure(height: float, columns: int = 1, lines: int = 1, width: float = WIDTH
     return made, made.subplots(lines, columns, **options)
 
 
+def short_name(name: str) -> str:
+    """The begin and the end of a long name, so that the picture has room for more than names."""
+    return name if len(name) <= MOST_LETTERS else f"{name[:MOST_LETTERS // 2 - 1]}\N{HORIZONTAL ELLIPSIS}{name[-MOST_LETTERS // 2:]}"
+
+
 def bar_axes(names: list[str], extra: float = 0.8) -> tuple[Figure, Axes]:
     """Horizontal bars, a line for each name, the first on top."""
     made, axes = figure(extra + 0.27 * len(names))
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [short_name(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
@@ -105,7 +113,7 @@ def inline(made: Figure, key: str, title: str) -> str:
     text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.S)
     text = _own_ids(text.replace("xlink:href", "href"), key)
     text = re.sub(r"font: (?:bold )?([\d.]+)px [^;\"]*", r"font-size: \1px", text)  # the page's own letters
-    text = re.sub(r"-?\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}", text)
+    text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"-?\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}", tag[0]), text)
     text = re.sub(r"\n\s*", "\n", text)
     view = re.search(r'viewBox="([^"]*)"', text)[1]
     label = html.escape(title)

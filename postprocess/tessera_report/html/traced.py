@@ -160,14 +160,16 @@ class Traced:
         path = "device/utilization"
         reports = [attempt[path] for m in self.row.repeats for attempt in m.ranks if path in attempt]
         reports = [report.astype(np.float64) for report in reports if report.ndim == 2 and np.isfinite(report).any()]
-        return np.concatenate(reports) if reports else None
+        ranks = max((report.shape[1] for report in reports), default=0)
+        wide = [np.pad(report, ((0, 0), (0, ranks - report.shape[1])), constant_values=np.nan) for report in reports]
+        return np.concatenate(wide) if wide else None
 
     def utilization(self) -> Optional[np.ndarray]:
-        """The mean of each rank."""
+        """The mean of each rank; NaN where the driver did not measure it."""
         reports = self._utilization()
         if reports is None:
             return None
-        return np.array([rank[np.isfinite(rank)].mean() for rank in reports.T if np.isfinite(rank).any()])
+        return np.array([rank[np.isfinite(rank)].mean() if np.isfinite(rank).any() else np.nan for rank in reports.T])
 
     def mean_utilization(self) -> Optional[Quantity]:
         """The mean over all reports and ranks."""

@@ -16,9 +16,19 @@ REST = {"color": "#c5cdd3", "linestyle": "-", "linewidth": 0.7, "zorder": 1}
 
 
 def by_seeds(rows: list[Traced]) -> list[list[Traced]]:
-    """Rows that differ in their seeds only are one curve; rows that differ in nothing are not."""
+    """Rows that differ in their seeds only are one curve; rows that differ in nothing are not, nor rows of other steps."""
     found = groups(rows, {*SEEDS}, "ranks")
-    return [part for group in found for part in ([group] if seeds_of(group) == len(group) else [[row] for row in group])]
+    return [part for group in found
+            for part in ([group] if seeds_of(group) == len(group) and _have_equal_steps(group) else [[row] for row in group])]
+
+
+def _have_equal_steps(group: list[Traced]) -> bool:
+    """Whether rows were measured and evaluated after the same steps, as far as all of them came."""
+    for tables in ([row.row.metrics.steps.index for row in group], [row.row.metrics.evals.index for row in group]):
+        length = min(map(len, tables))
+        if any(list(steps[:length]) != list(tables[0][:length]) for steps in tables):
+            return False
+    return True
 
 
 def label_of(group: list[Traced]) -> str:
@@ -35,7 +45,7 @@ def styles(last: list[float], names: list[str]) -> list[dict[str, Any]]:
     for place, own in enumerate(names):
         if place in shown:
             width = 2.6 if place == 0 < len(names) - 1 else 1.2
-            found.append({"linewidth": width, "label": own, **svg.style_of(colour)})
+            found.append({"linewidth": width, "label": f" {own}" if own.startswith("_") else own, **svg.style_of(colour)})
             colour += 1
         else:
             found.append({**REST, "label": f"{len(last) - len(shown)} more" if place == grey else None})

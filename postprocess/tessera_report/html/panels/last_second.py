@@ -31,7 +31,8 @@ def last_seconds(study: Study) -> tuple[list[Panel], list[str]]:
             continue
         caption = text("The second before the last operation of any rank of {row} began, on the first ranks. An operation that "
                        "never ended reaches to the right, outlined in red: a rank without one there that others wait in never "
-                       "arrived. tessera postmortem says what it did.", row=name(row.name))
+                       "arrived{live}. tessera postmortem says what it did.", row=name(row.name),
+                       live=", unless the run still goes on, which its status does not rule out" if row.row.goes_on else "")
         panels.append(drawn(draw_flights(flights), f"last-second-{len(panels) + 1}", f"The last second: {row.name}", caption,
                             wide=True))
     return panels, problems

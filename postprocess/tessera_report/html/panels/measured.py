@@ -22,6 +22,8 @@ WAIT = "#d62728"
 MOST = 4  # pictures in a report
 LABEL = 0.0085  # of the picture's width for a letter
 PLAN = "plan"
+GAPS = "In gaps compute neither runs nor waits for an operation: other processes have its core."
+GAPS_OF_ONE_THREAD = "One thread plays all queues (run.queues = serial), so that compute waits in its gaps for the operations of others."
 MEMORY = {"parameters": "#009E73", "gradients": "#0072B2", "optimizer state": "#bba9da", "gathered units": "#56B4E9",
           "activations": "#E69F00", "communication": "#D55E00", "workspace": "#999999"}
 
@@ -47,9 +49,8 @@ def measured_timelines(study: Study) -> tuple[list[Panel], list[str]]:
             continue
         caption = text(
             "The last step of the newest trace of {row}, on the first ranks. Red: compute waits. The plan above has each "
-            "operation as early as its queue and its waits allow, as long as on the rank where it was shortest. In gaps compute "
-            "neither runs nor waits for an operation: other processes have its core. Below: bytes in use on the first rank, as "
-            "planned.", row=name(row.name))
+            "operation as early as its queue and its waits allow, as long as on the rank where it was shortest. {gaps} Below: bytes "
+            "in use on the first rank, as planned.", row=name(row.name), gaps=GAPS_OF_ONE_THREAD if trace.queues == "serial" else GAPS)
         panels.append(drawn(draw_trace(trace), f"trace-{len(panels) + 1}", f"A step as measured: {row.name}", caption, wide=True))
     return panels, problems
 

@@ -98,6 +98,25 @@ def over_ranks(study: Study) -> Optional[Panel]:
                  ["row", "ranks", "state", "parameters", "gradients", "optimizer state"], cells)
 
 
+def _label(group: list[Traced], found: list[list[Traced]]) -> str:
+    """The strategy, with the ranks where another of the lines has that strategy too; a row's name where that is not enough."""
+    same = [other for other in found if other[0].strategy == group[0].strategy]
+    if len(same) == 1:
+        return group[0].strategy
+    ranks, own = [other[0].values["ranks"] for other in same], group[0].values["ranks"]
+    return f"{group[0].strategy}, {own} rank{'s' if own > 1 else ''}" if len(set(ranks)) == len(ranks) else group[0].name
+
+
+def _apart(every: list[float]) -> list[float]:
+    """Those of ascending numbers whose labels have room next to each other on a logarithmic axis."""
+    least = np.log2(every[-1] / every[0]) / 9
+    shown = every[:1]
+    for number in every[1:]:
+        if np.log2(number / shown[-1]) >= least:
+            shown.append(number)
+    return shown
+
+
 def over_batch(study: Study) -> Optional[Panel]:
     """Tokens/s and memory against the tokens per step; a line for each strategy and accumulation."""
     rows = [row for row in study.trained if row.tokens_per_step and row.micro_steps and row.values["memory_peak"] is not None]
@@ -109,7 +128,7 @@ def over_batch(study: Study) -> Optional[Panel]:
         several = len({row.micro_steps.value for row in group}) > 1 and len({row.option("train.micro_batch") for row in group}) > 1
         for row in sorted(group, key=lambda row: (row.micro_steps.value, row.values["tokens_per_step"])):
             steps = f", K = {row.micro_steps.value:.0f}" if several else ""
-            lines.setdefault(f"{label_of(group, found)}{steps}", []).append(row)
+            lines.setdefault(f"{_label(group, found)}{steps}", []).append(row)
     unit, scale = unit_of(max(row.values["memory_peak"] for line in lines.values() for row in line))
     figure, (above, below) = svg.figure(3.7, lines=2, sharex=True)
     cells: list[list[Html]] = []
@@ -126,12 +145,13 @@ def over_batch(study: Study) -> Optional[Panel]:
         ] for row in line]
     for axes, label in ((above, "tokens/s"), (below, f"{unit}, peak of a rank")):
         axes.set_ylabel(label)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.06 * axes.dataLim.y1)
         axes.grid()
     above.yaxis.set_major_formatter(lambda value, _: tick(value))
     every = sorted({row.values["tokens_per_step"] for line in lines.values() for row in line})
     below.set_xscale("log", base=2)
-    below.set_xticks(every, [tick(tokens) if tokens < 1e4 else short(tokens) for tokens in every])
+    shown = _apart(every)
+    below.set_xticks(shown, [tick(tokens) if tokens < 1e4 else short(tokens) for tokens in shown])
     below.minorticks_off()
     below.set_xlabel("tokens a step, all ranks")
     svg.legend(figure, above)

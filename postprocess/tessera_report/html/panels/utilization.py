@@ -16,7 +16,7 @@ from .panel import Panel, drawn
 def model_flops(study: Study) -> Optional[Panel]:
     """MFU, a cell for each micro-batch and accumulation; a map for each group of rows that differ in nothing else."""
     maps = []
-    for group in groups([row for row in study.trained if row.key("mfu")], BATCH | {"shard.reduce"}, "ranks"):
+    for group in groups([row for row in study.trained if row.key("mfu") and row.micro_steps], BATCH | {"shard.reduce"}, "ranks"):
         sizes = sorted({_whole(row, "train.micro_batch") for row in group})
         counts = sorted({round(row.micro_steps.value) for row in group})
         if len(sizes) > 1 and len(counts) > 1:

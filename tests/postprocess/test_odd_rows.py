@@ -1,0 +1,76 @@
+"""tessera-report of rows with odd names, and of runs whose attempts, seeds or ranks differ."""
+import unittest
+
+import h5py
+import numpy as np
+
+from html_case import Html, study_of
+from made_sweep import Made, run
+from reporting import Report
+
+from tessera_report.html.panels.curves import by_seeds
+from tessera_report.html.panels.memory import over_batch
+from tessera_report.html.panels.utilization import device
+from tessera_report.html.svg import MOST_LETTERS
+
+
+class OddRows(Html):
+    def test_names_are_drawn_as_they_are(self):
+        made = Made(self.folder, baseline="lr-0.00030")
+        long = "ninety" * 5 + "-" + "letters" * 8
+        names = ["lr-0.00030", "lr-0.00061", "a$x$b", r"c$\frac$d", "_under"]
+        for rate, name in enumerate([*names, long], start=1000):
+            made.add(name, rate=rate)
+        page = self.page()
+        for name in names:
+            self.assertRegex(page, rf"<text [^>]*> ?{name.translate(str.maketrans({'$': '[$]', chr(92): chr(92) * 2}))}</text>")
+        self.assertIn(f">{long[:MOST_LETTERS // 2 - 1]}\N{HORIZONTAL ELLIPSIS}{long[-MOST_LETTERS // 2:]}</text>", page)
+        report = Report(self.folder, "--plots", self.folder / "plots")
+        self.assertEqual((report.code, report.err), (0, ""))
+
+    def test_attempts_on_other_ranks_are_not_timed(self):
+        folder = self.folder / "run"
+        run(self.folder / "before", ranks=4, rate=4000)
+        run(folder, ranks=1, rate=1000)
+        (folder / "metrics.h5").rename(folder / "metrics.1.h5")
+        (self.folder / "before/metrics.h5").rename(folder / "metrics.h5")
+        with h5py.File(folder / "metrics.1.h5", "a") as file:
+            file["steps/step"][...] += 20
+        report = Report(folder, json_file=self.folder / "rows.json")
+        row = report.rows["run"]
+        self.assertEqual((row["ranks"], row["steps"], row["timed_steps"]), (1, 50, 24))
+        self.assertAlmostEqual(row["tokens_per_second"] / 1000, 1, places=2)
+        self.assertIn("only those like the last one are timed", " ".join(report.out.split()))
+
+    def test_ranks_that_the_driver_does_not_measure_keep_their_columns(self):
+        made = Made(self.folder)
+        folder = made.add("a", ranks=3)
+        with h5py.File(folder / "metrics.h5", "a") as file:
+            file["ranks/device/utilization"] = [[np.nan, 0.7, 0.5]] * 2
+        row, = study_of(self.folder).trained
+        np.testing.assert_array_equal(row.utilization(), [np.nan, 0.7, 0.5])
+        first, = row.row.repeats
+        first.ranks.append({"device/utilization": np.array([[0.3, 0.9]])})
+        np.testing.assert_allclose(row.utilization(), [0.3, (0.7 * 2 + 0.9) / 3, 0.5])
+        self.assertIsNotNone(device(study_of(self.folder)))
+
+    def test_seeds_that_were_evaluated_after_other_steps_are_curves_of_their_own(self):
+        made = Made(self.folder)
+        for seed, validation in ("1", [3.0, 2.5, 2.2]), ("2", [3.1, 2.6, 2.1]), ("3", [3.0, 2.0]):
+            made.add(f"seed-{seed}", config={"run.seed": seed}, validation=validation)
+        rows = study_of(self.folder).trained
+        self.assertEqual([len(group) for group in by_seeds(rows[:2])], [2])
+        self.assertEqual([len(group) for group in by_seeds(rows)], [1, 1, 1])
+
+    def test_lines_over_the_batch_are_named_by_what_their_rows_have_in_common(self):
+        made = Made(self.folder)
+        for ranks in (1, 2):
+            for batch in (1, 2, 3, 4, 5, 6, 7, 8):
+                made.add(f"{ranks}-{batch}", ranks=ranks, config={"train.micro_batch": str(batch)})
+        above, below = over_batch(study_of(self.folder)).figure.axes
+        self.assertEqual([line.get_label() for line in above.lines[::2]], ["zero3, 1 rank", "zero3, 2 ranks"])
+        self.assertLess(len(below.get_xticks()), 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
