@@ -233,7 +233,7 @@ def _write(path: Path, text: str) -> None:
     if path.exists() and not path.is_file():
         new = path  # /dev/stdout, a pipe
     try:
-        new.write_text(text, encoding="utf-8")
+        new.write_text(text, encoding="utf-8", errors="backslashreplace")  # of file names that are not UTF-8
         if new is not path:
             new.replace(path.resolve())
     except OSError as error:

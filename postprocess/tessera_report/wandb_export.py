@@ -34,7 +34,9 @@ def export(name: str, path: Path) -> Path:
 
 
 def _value(text: Any) -> Any:
-    """Options are texts in metrics files; W&B sorts and filters by numbers."""
+    """Options are texts in metrics files, if not in metrics.json; W&B sorts and filters by numbers."""
+    if not isinstance(text, str):
+        return text
     for kind in (int, float):
         try:
             return kind(text)

@@ -13,8 +13,8 @@ from .traced import Traced, link_text, starts_late
 LINK = "comm.emulate"
 REPEATS = 4  # more tell no more
 RULES = [
-    "A row is eligible if it fitted, ended, kept finite losses, and trained as the baseline does: its model, its data, its optimizer and its "
-    "batch, in sequences as long, from the first step on and not fewer steps, over collectives that comm.emulate slowed no more and no less.",
+    "A row is eligible if it fitted, ended, kept finite losses, and trained as the baseline does: its model, its data, its optimizer and, "
+    "where it is given, its train.global_batch, in sequences as long, from the first step on and not fewer steps, over collectives that comm.emulate slowed no more and no less.",
     "Its speed must be reliable: no more threads than cores, no other work on its cores when it began (the load average, without what rows "
     "before it left), no other row at the same time on its host, and quartiles of tokens/s at most a fifth of the median apart.",
     "Nothing is decided where a row that is only too noisy, or was not alone, might be the fastest: where its upper quartile "

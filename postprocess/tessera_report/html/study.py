@@ -14,6 +14,7 @@ from .traced import Traced
 # Options that follow from the number of ranks where the global batch is fixed.
 OF_RANKS = {"train.accumulation", "train.global_batch", "shard.group_size", "shard.reduce"}
 SEEDS = ("run.seed", "data.seed")
+MOST_NAMES = 3  # of the paths that a study without a name is called by
 BATCH = {"train.micro_batch", "train.accumulation", "train.global_batch"}
 
 
@@ -110,7 +111,10 @@ def seeds_of(rows: Sequence[Traced]) -> int:
 def make_study(rows: list[Row], baseline: Optional[Row], paths: Sequence[Path], warmup: Optional[int]) -> Study:
     traced = [Traced(row) for row in rows]
     first = next((one for one in traced if one.row is baseline), None)
-    study = Study(traced, first, ", ".join(path.resolve().name for path in paths), warmup=warmup)
+    named = [path.resolve().name for path in paths[:MOST_NAMES]]
+    if len(paths) > MOST_NAMES:
+        named.append(f"{len(paths) - MOST_NAMES} more")
+    study = Study(traced, first, ", ".join(named), warmup=warmup)
     sweep = paths[0] / "sweep.json" if len(paths) == 1 else None
     if sweep is not None and sweep.exists():
         asked = json.loads(sweep.read_text(encoding="utf-8"))

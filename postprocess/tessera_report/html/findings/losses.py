@@ -65,7 +65,7 @@ def _apart_text(where: str, apart: list[tuple[Traced, Quantity]]) -> Optional[Ht
 def same_tokens(study: Study, base: Optional[Traced] = None) -> list[Traced]:
     """Rows that learn as the baseline does, with its batch, and share steps with `base` (the baseline itself by default)."""
     base = base or study.baseline
-    if base is None or not base.row.metrics or "loss" not in base.row.metrics.steps:
+    if base is None or not base.row.metrics or "loss" not in base.row.metrics.steps or "nan" in base.values["flags"]:
         return []
     return [
         row for row in study.alike
