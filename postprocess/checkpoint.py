@@ -153,17 +153,30 @@ def list_tensors(path):
                 print(f"{shown(kind)}/{shown(name):<48} {' x '.join(map(str, data.shape)):>16} {data.dtype}")
 
 
+def rows_of(text):
+    """Returns rows as an index: 3, or 2:5 as a slice."""
+    try:
+        if ":" not in text:
+            return int(text)
+        first, last = text.split(":")
+        return slice(int(first) if first else None, int(last) if last else None)
+    except ValueError:
+        raise SystemExit(f"{text} names no rows: give a number, or FIRST:LAST") from None
+
+
 def print_slice(path, name, rows):
     with Tensors(path) as tensors:
         kind, _, bare = name.partition("/") if "/" in name else (tensors.kinds()[0], "", name)
         kind = kind if "/" in name else next((k for k in ("parameter", "weights") if k in tensors.kinds()), kind)
-        first, _, last = rows.partition(":")
-        chosen = slice(int(first) if first else None, int(last) if last else None) if ":" in rows else int(rows)
+        chosen = rows_of(rows)
         names = tensors.names(kind) if kind in tensors.kinds() else []
         if bare not in names:
             close = difflib.get_close_matches(bare, names, 3)
             raise SystemExit(f"{path} has no {kind}/{bare}: " + (" or ".join(map(shown, close)) if close else "list shows the names"))
-        print(tensors[kind, bare][chosen])
+        try:
+            print(tensors[kind, bare][chosen])
+        except IndexError as error:
+            raise SystemExit(f"{kind}/{bare} has no such row: {error}") from None
 
 
 def main():

@@ -218,8 +218,8 @@ std::string packing_line(const Sampler& samples, TooLong rule) {
                      counted(packing.samples(), "sample"), counted(packing.seq_len(), "token"),
                      format_percent(packing.padding()));
   if (packing.too_long() > 0)
-    line += fmt::format("; {} longer than a sample {}", packing.too_long(),
-                        rule == TooLong::cut ? "are cut" : "are left out");
+    line += fmt::format("; {} longer than a sample {} {}", packing.too_long(),
+                        packing.too_long() == 1 ? "is" : "are", rule == TooLong::cut ? "cut" : "left out");
   return line;
 }
 
