@@ -11,7 +11,7 @@
 # export SBATCH_MEM_PER_NODE=64G      # `tessera plan` says what a run needs
 
 # The folder of this file: a job runs a copy of its script and does not know where that came from.
-TESSERA_JOBS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+TESSERA_JOBS=$(unset CDPATH; cd -- "$(dirname -- "${BASH_SOURCE[0]:-$0}")" && pwd)  # also in zsh
 export TESSERA_JOBS
 
 # --- The executable: of the build beside jobs/, else of an installation (PREFIX/bin, PREFIX/share/tessera/jobs).

@@ -124,7 +124,7 @@ for stage in "${stages[@]}"; do
   fi
   rm -rf "$work/ctest"
   mkdir "$work/ctest" && touch "$work/ctest/names"
-  echo "include($here/stages.cmake)" >"$work/ctest/CTestTestfile.cmake"
+  echo "include(\"$here/stages.cmake\")" >"$work/ctest/CTestTestfile.cmake"
   end=$(($(date +%s) + left))
   # The stop time is one of a day, and CTest knows no time zones of half an hour.
   TZ=UTC0 "$binaries/ctest" --test-dir "$work/ctest" -V -L "^$stage\$" -j "$jobs" --stop-time "$(date -u -d "@$end" +%T)" \
