@@ -101,6 +101,14 @@ def read_context(conversation):
     return {**(given or {}), "tools": tools}
 
 
+def weight_of(message, place):
+    """Returns whether an answer counts, by the key that OpenAI's files have."""
+    weight = message.get("weight", 1)
+    if weight not in (0, 1):
+        raise Problem(f'the "weight" of message {place + 1} is neither 0 nor 1')
+    return weight
+
+
 class Renderer:
     """Renders conversations, and says what of them counts."""
 
@@ -134,8 +142,14 @@ class Renderer:
 
     def ranges(self, template, text, marks, messages, context, read_only):
         """Returns the ranges of characters in `text` that count."""
-        turns = [i for i in range(read_only, len(messages)) if messages[i]["role"] == "assistant"]
+        answers = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+        unweighed = {i for i in answers if weight_of(messages[i], i) == 0}
+        turns = [i for i in answers if i >= read_only]
         if template.marks.is_used:
+            if unweighed:
+                if len(marks) != len(answers):
+                    raise Problem(f'the template marks {len(marks)} texts of {len(answers)} answers, one of which has "weight": 0')
+                marks = [mark for mark, answer in zip(marks, answers) if answer not in unweighed]
             before = read_only
             if self.turns == "last":  # whatever the template calls the role that answers
                 before = turns[-1] if turns else len(messages) - 1
@@ -143,6 +157,7 @@ class Renderer:
             return [(*mark, True) for mark in marks if mark[0] >= begin]
         if self.turns == "last":
             turns = turns[-1:]
+        turns = [i for i in turns if i not in unweighed]
         known = {}
         if len(turns) > self.few_turns:
             known = beginnings(template, text, messages, context, turns[-1])

@@ -147,6 +147,23 @@ class RenderChats(Case):
             self.assertIn(short, written)
         self.assertNotIn("LoopContext(", written)
 
+    def test_answers_of_weight_0_do_not_count(self):
+        conversation = {"messages": [{"role": role, "content": content, **more} for role, content, more in (
+            ("user", "a", {}), ("assistant", "b", {"weight": 0}), ("user", "c", {}), ("assistant", "d", {"weight": 1}), ("user", "e", {}),
+            ("assistant", "f", {}))]}
+        marked = "{% for m in messages %}{{ m.role }}:{% generation %}{{ m.content }}{% endgeneration %};{% endfor %}"
+        answered = "{% for m in messages %}{{ m.role }}:{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}" \
+                   "{% else %}{{ m.content }}{% endif %};{% endfor %}"
+        for source in (LOOP + ANSWER, answered):
+            for few in (0, 10**9):
+                (answer,), _ = self.answers(source, {}, [conversation], few)
+                self.assertEqual([answer["text"][begin:end].replace("</>", "") for begin, end, *_ in answer["counts"]], ["d", "f"])
+        for source, changed, said in ((marked, {}, "marks 6 texts of 3 answers"), (answered, {"weight": 0.5}, "message 6 is neither 0 nor 1"),
+                                      (answered, {"weight": "0"}, "message 6 is neither 0 nor 1")):
+            conversation["messages"][-1].update(changed)
+            (answer,), _ = self.answers(source, {}, [conversation], 0)
+            self.assertIn(said, answer)
+
     def answers(self, source, tokens, conversations, few):
         """The answers where more than `few` turns are looked at in one rendering, and how often a template rendered."""
         renderer = render_chats.Renderer({"templates": {"default": source}, "tokens": tokens})
