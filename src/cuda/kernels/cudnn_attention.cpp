@@ -10,6 +10,7 @@
 #include "kernels/gpu/layouts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/cuda/check.hpp"
 #include "tessera/kernels/gpu_attention.hpp"
 
 namespace tessera {
@@ -38,6 +39,20 @@ std::string own_obstacle(const AttentionProblem& p) {
   const bool are_alike = p.output_gradient == p.output && p.query_gradient == p.query && p.key_gradient == p.key &&
                          p.value_gradient == p.value;
   return is_forward || are_alike ? "" : "gradients lie in other rows than what they are of";
+}
+
+/// Returns why samples of several documents are not given to the library; empty if they are. Until 9.17 it leaves
+/// numbers of its workspace, perhaps NaN, in gradients (TransformerEngine #2186). On GPUs of compute capability 8 and
+/// 12 its frontend forbids a backward whose log-sum-exp is as ragged as the samples, although the library has plans for
+/// it.
+std::string documents_obstacle(std::size_t version) {
+  if (version < 91800) return "samples of several documents need 9.18";
+  int device = 0, major = 0;
+  TESSERA_CHECK_CUDA(cudaGetDevice(&device));
+  TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  if (major == 9 || major == 10) return "";
+  return fmt::format("samples of several documents need a GPU of compute capability 9 or 10, and this one has {}",
+                     major);
 }
 
 /// Names and addresses for a variant pack.
@@ -149,6 +164,7 @@ const CudnnAttention::Entry& CudnnAttention::entry(Plans& plans, MakeGraph* make
   if (const auto found = plans.find(key); found != plans.end()) return found->second;
   Entry made;
   made.obstacle = own_obstacle(p);
+  if (made.obstacle.empty() && p.shape.documents > 0) made.obstacle = documents_obstacle(library_.version());
   if (made.obstacle.empty()) {
     try {
       const CudnnTarget target{handle_.get(), nullptr};
