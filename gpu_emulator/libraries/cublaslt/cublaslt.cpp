@@ -140,7 +140,7 @@ bool takes_fp8(const Description& with, const Layout& a, const Layout& b, const 
   };
   return is_fp8(a.type) && is_fp8(b.type) && (a.type == CUDA_R_8F_E4M3 || b.type == CUDA_R_8F_E4M3) &&
          !is_fp8(d.type) && with.transpose_a == CUBLAS_OP_T && with.transpose_b == CUBLAS_OP_N &&
-         vectors(a.rows, a.type) && vectors(a.stride, a.type) && vectors(b.stride, b.type) && vectors(d.rows, d.type) &&
+         vectors(a.rows, a.type) && vectors(a.stride, a.type) && vectors(b.stride, b.type) && d.rows % 16 == 0 &&
          vectors(d.stride, d.type) && std::ranges::all_of(alignment, [](std::uint32_t one) { return one >= 16; }) &&
          is_multiple(with.a_scale, 16) && is_multiple(with.b_scale, 16);
 }
