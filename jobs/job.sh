@@ -15,7 +15,7 @@ choose_launcher() {
   read -ra launcher <<<"$TESSERA_LAUNCHER"
   if [[ $TESSERA_LAUNCHER == auto ]]; then
     local mpi=pmix
-    ! ldd "$TESSERA" 2>/dev/null | grep -q libmpich || mpi=pmi2  # Debian's MPICH knows nothing of PMIx
+    ! needs_mpich || mpi=pmi2  # Debian's MPICH knows nothing of PMIx
     if srun --mpi=list 2>&1 | grep -qw "$mpi"; then
       launcher=(srun "--mpi=$mpi")
     elif [[ $mpi == pmix ]] && command -v mpirun >/dev/null; then

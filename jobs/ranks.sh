@@ -9,6 +9,13 @@ refuse() {
   exit 2
 }
 
+# needs_mpich: whether the executable is of a build with MPICH. A bundle's is a script next to its programs.
+needs_mpich() {
+  local program=$TESSERA
+  [[ $(head -c 2 "$program" 2>/dev/null | tr -d '\0') != '#!' ]] || program=$(dirname "$(readlink -f "$program")")/../programs/tessera
+  ldd "$program" 2>/dev/null | grep -q libmpich
+}
+
 # given NAME WORDS...: whether the words have the option --NAME.
 given() {
   local name=$1 word

@@ -117,6 +117,8 @@ mkdir -p "$root"/share/tessera/{jobs,docs}
 cp -r "$here/../../inputs" "$root/share/tessera/inputs"
 cp -r "$here/../../docs/manual" "$root/share/tessera/docs/manual"
 cp -r "$here/../../helpers" "$root/share/tessera/helpers"
+cp -r "$here/../../postprocess" "$root/share/tessera/postprocess"
+find "$root/share/tessera" -name __pycache__ -prune -exec rm -r {} +
 install -m 755 "$here"/../../jobs/{*.{sbatch,pbs},debian_text.sh} "$root/share/tessera/jobs/"
 install -m 644 "$here"/../../jobs/{job.sh,own_job.sh,ranks.sh,site.sh,README.md} "$root/share/tessera/jobs/"
 cat >>"$root/share/tessera/jobs/site.sh" <<'END'
