@@ -20,7 +20,7 @@ std::unique_ptr<Device> make_cuda_device(int) {
       .use("run.device = cpu, or a build with TESSERA_CUDA=ON");
 }
 
-void require_nccl(RankContext&, const Device&, const CommOptions&) {}  // there is no device to ask about
+void require_nccl(RankContext&, const Device&, const CommOptions&) {}  // nobody has a device here
 
 std::unique_ptr<DeviceCommBackend> make_device_comm_backend(RankContext&, Device&, const DeviceCommSettings&) {
   throw refusal("GPUs cannot talk to each other").because("this build has no CUDA").use("a build with TESSERA_CUDA=ON");

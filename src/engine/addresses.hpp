@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// What binds operations derives from this.
+/// The base class of those that bind operations.
 class Addresses {
  protected:
   Addresses(const StepSchedule& schedule, const Resources& resources) : schedule_(schedule), resources_(resources) {}

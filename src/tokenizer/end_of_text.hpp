@@ -17,7 +17,7 @@ struct NamedToken {
 };
 
 /// Returns eos_token of tokenizer_config.json, else eos_token_id of config.json (the first of a list); nothing if
-/// neither names one. UsageError where they name what is no token.
+/// neither names one. Throws UsageError if what they name is not a token.
 std::optional<NamedToken> named_end_of_text(const FolderFiles& files);
 
 }  // namespace tessera

@@ -15,7 +15,7 @@ namespace tessera {
 
 inline constexpr const char* kPeftConfig = "adapter_config.json";
 inline constexpr const char* kPeftWeights = "adapter_model.safetensors";
-/// What PEFT's names of tensors begin with.
+/// The prefix of PEFT's names of tensors.
 inline constexpr std::string_view kPeftPrefix = "base_model.model.";
 
 /// The adapters of a folder. Reading is thread-safe.

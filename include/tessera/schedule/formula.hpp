@@ -1,5 +1,5 @@
 #pragma once
-// What a strategy costs by its formula (README.md, Strategies): bytes sent, and bytes copied and kept on the host.
+// The costs of a strategy by its formula (README.md, Strategies): bytes sent, and bytes copied to or kept on the host.
 // Plans print it, and the verifier holds schedules to it.
 
 #include <cstdint>
@@ -31,7 +31,7 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule);
 /// Returns their sum: the bytes that each rank sends per step by the formula, before savings.
 std::int64_t formula_wire_bytes(const StepSchedule& schedule);
 
-/// What offloading moves, by the formula.
+/// The bytes that offloading moves, by the formula.
 struct OffloadAccount {
   std::int64_t elements = 0, of = 0;  ///< of a rank's slices: those whose state is kept on the host; those of all units
   std::int64_t on_host = 0;           ///< bytes kept there: masters and moments, and the 16-bit copy that is loaded
