@@ -86,6 +86,23 @@ TEST_CASE("messages larger than a chunk and a staging block") {
   }));
 }
 
+TEST_CASE("slices of more messages than the window has") {
+  const auto stream = make_serial_stream("test");
+  constexpr std::int64_t chunk = std::int64_t{1} << 20, elements = 16 * chunk + 1;  // of fp32: 16 messages and one more
+  REQUIRE_NOTHROW(with_world(2, true, bytes_needed(2, elements) / 2, 20, [&](auto&, auto& group, auto& region) {
+    auto* const base = reinterpret_cast<float*>(region.data());
+    const auto each = [&](std::int64_t member, auto&& visit) {  // of both ends of every message
+      for (std::int64_t at = member * elements, end = at + elements; at < end; at += chunk) {
+        visit(at);
+        visit(std::min(at + chunk, end) - 1);
+      }
+    };
+    each(group.rank(), [&](std::int64_t at) { base[at] = static_cast<float>(at); });
+    group.all_gather(*stream, base, elements, DType::fp32);
+    each(1 - group.rank(), [&](std::int64_t at) { require(base[at] == static_cast<float>(at), "gathered"); });
+  }));
+}
+
 TEST_CASE("shard and replica groups on nodes of any shape") {
   struct Shape {
     std::int64_t world, per_node, group;

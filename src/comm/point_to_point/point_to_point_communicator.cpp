@@ -98,6 +98,18 @@ void PointToPointCommunicator::receive(std::int64_t peer, void* data, std::int64
   } while (begin < bytes);
 }
 
+/// Receives and sends in turn: a window full of receives alone would leave no rank a message to wait for.
+void PointToPointCommunicator::trade(std::int64_t from, void* received, std::int64_t to, const void* sent,
+                                     std::int64_t bytes) {
+  std::int64_t begin = 0;
+  do {
+    const std::int64_t now = std::min(kChunk, bytes - begin);
+    receive(from, static_cast<std::byte*>(received) + begin, now);
+    send(to, static_cast<const std::byte*>(sent) + begin, now);
+    begin += now;
+  } while (begin < bytes);
+}
+
 /// Waits until `messages` more fit into the window.
 void PointToPointCommunicator::make_room(std::size_t messages) {
   for (PollPause wait(notice_); under_way_ + messages > kWindow;) {
@@ -141,8 +153,7 @@ void PointToPointCommunicator::all_gather(Stream&, void* whole, std::int64_t ele
   call(shape, [&] {
     for (std::int64_t step = 1; step < size_; ++step) {
       const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
-      receive(from, base + from * bytes, bytes);
-      send(to, base + index_ * bytes, bytes);
+      trade(from, base + from * bytes, to, base + index_ * bytes, bytes);
     }
   });
 }
@@ -165,8 +176,7 @@ void PointToPointCommunicator::reduce_scatter(Stream&, const void* contribution,
         const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
         std::byte* const staged = staging_.data() + from * staged_bytes;
         sources_[static_cast<std::size_t>(from)] = staged;
-        receive(from, staged, now * element);
-        send(to, slice(to, begin), now * element);
+        trade(from, staged, to, slice(to, begin), now * element);
       }
       sources_[static_cast<std::size_t>(index_)] = slice(index_, begin);
       finish_all();

@@ -47,6 +47,8 @@ class PointToPointCommunicator final : public GroupCommunicator {
   void compare_with_neighbour();
   void send(std::int64_t peer, const void* data, std::int64_t bytes);
   void receive(std::int64_t peer, void* data, std::int64_t bytes);
+  /// Receives `bytes` from one member and sends as many to another, of any length.
+  void trade(std::int64_t from, void* received, std::int64_t to, const void* sent, std::int64_t bytes);
   /// Returns the bytes of each member's contribution that are added at a time. InternalError if the workspace is too
   /// small.
   std::int64_t block() const;
