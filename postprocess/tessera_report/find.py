@@ -35,6 +35,7 @@ class Entry:
     quiet_seconds: Optional[float] = None  # how long a "running" run has said nothing
     progress: dict[str, Any] = field(default_factory=dict)  # status.json of the run itself, of repeats the last one's
     of_sweep: bool = False
+    ends: list[Optional[int]] = field(default_factory=list)  # the step at which each of `runs` ended, by its status.json
     times: list[tuple[float, float]] = field(default_factory=list)  # when its runs began and ended: Unix seconds
     host: Optional[str] = None  # by the sweep; the metrics know all
 
@@ -74,6 +75,7 @@ def _run(path: Path) -> Entry:
     status = _status(entry, path / "status.json")
     entry.status = STATUS_OF_STATE.get(status.get("state"))
     _follow(entry, status)
+    entry.ends = [_end(status)]
     entry.config = _config(path / "config.ini")
     entry.times = _times(status, "started_unix", "updated_unix")
     return entry
@@ -84,6 +86,12 @@ def _follow(entry: Entry, status: dict[str, Any]) -> None:
     entry.progress, updated = status, status.get("updated_unix")
     if entry.status == status.get("state") == "running" and isinstance(updated, (int, float)):
         entry.quiet_seconds = max(0.0, time.time() - updated)
+
+
+def _end(status: dict[str, Any]) -> Optional[int]:
+    """The last step of a process that ended."""
+    step = status.get("step")
+    return step if isinstance(step, int) and status.get("state") != "running" else None
 
 
 def _times(status: dict[str, Any], begin: str, end: str) -> list[tuple[float, float]]:
@@ -149,7 +157,8 @@ def _sweep_row(name: str, path: Path, row: dict[str, Any]) -> Entry:
     status = own.get("state", own.get("status"))  # by earlier versions, which also had other names for times
     entry.status = status if isinstance(status, str) else None if entry.problems else "pending"
     entry.config = _config(path / "config.ini")
-    of_runs = [_status(Entry(name, run), run / "status.json") for _, run in sorted(repeats.items())]
+    statuses = {run: _status(Entry(name, run), run / "status.json") for _, run in sorted(repeats.items())}
+    of_runs, entry.ends = list(statuses.values()), [_end(statuses[run]) for run in entry.runs]
     _follow(entry, next((of_run for of_run in reversed(of_runs) if of_run), {}))
     entry.times = [times for of_run in of_runs for times in _times(of_run, "started_unix", "updated_unix")]
     entry.times = entry.times or _times(own, "started_unix", "updated_unix") or _times(own, "started", "ended")

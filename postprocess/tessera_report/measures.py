@@ -22,10 +22,11 @@ def make_row(entry: Entry, warmup: Optional[int] = None) -> Row:
                       flags=[])
     if entry.ranks is not None:
         row.put("ranks", call(entry.ranks, "ranks_asked", row.name), entry.ranks)
-    for run in entry.runs:
+    for place, run in enumerate(entry.runs):
         try:
             row.repeats.append(read_metrics(run))
             entry.problems += row.repeats[-1].problems
+            _flag_lost(row, entry.ends[place] if entry.ends else None)
         except Unreadable as error:
             entry.problems.append(str(error))
     for problem in entry.problems:
@@ -40,6 +41,15 @@ def make_row(entry: Entry, warmup: Optional[int] = None) -> Row:
         row.flag("quiet", f"runs by its status, but has written nothing for {quiet / 60:.0f} min: killed?")
     row.values = {key: _finite(row.values[key]) for key in KEYS}
     return row
+
+
+def _flag_lost(row: Row, end: Optional[int]) -> None:
+    """Says so where the newest repeat's metrics end before its run did, as on a full disk."""
+    steps = row.repeats[-1].steps.index
+    last = int(steps[-1]) if len(steps) else 0
+    if end is not None and last < end:
+        after = f" after step {last}" if last else ""
+        row.flag("lost", f"metrics.h5 has no rows{after}, but the run came to step {end}: the report knows nothing of the steps that are missing")
 
 
 def _finite(value: Any) -> Any:
@@ -135,7 +145,9 @@ def _speed(row: Row) -> None:
 
 
 def _starts(row: Row) -> None:
-    """Says so where steps of the run are not timed."""
+    """Says so where steps of the run are not timed, or none is."""
+    if row.timed.empty and any(len(metrics.steps) for metrics in row.repeats):
+        row.notes.append("no step is left after warm-up, so it has no speed" + ("" if row.warmup == [0] else ": see --warmup"))
     if not all(metrics.is_of_one_shape for metrics in row.repeats):
         row.notes.append("its starts were on other numbers of ranks or tokens a step: only those like the last one are timed")
 

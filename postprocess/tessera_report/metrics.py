@@ -73,16 +73,18 @@ class Metrics:
         return train.join(self.evals.add_prefix("eval/"), how="outer")
 
     def timed(self, warmup: Optional[int] = None) -> pd.DataFrame:
-        """The steps after warm-up: of each attempt all but the first `warmup`, by default a fifth of them, 1 to 10. Of
-        attempts on as many ranks as the last one, with as many tokens a step: others have other speeds."""
+        """The steps after warm-up of the attempts that are `alike`: all but the first `warmup` of each, by default a fifth of
+        them, 1 to 10."""
         if self.steps.empty:
             return self.steps
-        alike = [attempt for attempt, shape in enumerate(self.shapes) if shape == self.shapes[-1]]
-        steps = self.steps[self.steps["attempt"].isin(alike)]
+        steps = self.steps[self.steps["attempt"].isin(self.alike)]
         counts = steps["attempt"].map(dict(enumerate(self.lengths)))
-        skipped = (counts // 5).clip(1, MOST_WARMUP_STEPS) if warmup is None else warmup
-        warm = steps[steps["place"] >= skipped]
-        return steps if warm.empty else warm
+        return steps[steps["place"] >= ((counts // 5).clip(1, MOST_WARMUP_STEPS) if warmup is None else warmup)]
+
+    @property
+    def alike(self) -> list[int]:
+        """Attempts on as many ranks as the last one, with as many tokens a step: others have other speeds, and send other bytes."""
+        return [attempt for attempt, shape in enumerate(self.shapes) if shape == self.shapes[-1]]
 
     @property
     def is_of_one_shape(self) -> bool:

@@ -205,8 +205,8 @@ def _named_losses(rows: list[Row]) -> list[str]:
 
 
 def _failure(row: Row) -> list[str]:
-    """Why a row has no result, in its own words."""
-    if row.values["status"] in (None, "done", "running", "pending") or not row.values["message"]:
+    """Why a row has no result, or what one that is done lacks, in its own words."""
+    if row.values["status"] in (None, "running", "pending") or not row.values["message"]:
         return []
     code = row.values["code"]
     return [f"{row.values['status']}{f' with code {code}' if code else ''}: {row.values['message']}"]

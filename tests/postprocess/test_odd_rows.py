@@ -1,13 +1,16 @@
 """tessera-report of rows with odd names, and of runs whose attempts, seeds or ranks differ."""
+import json
 import unittest
 
 import h5py
 import numpy as np
 
-from html_case import Html, study_of
+from html_case import Html, plain, study_of
 from made_sweep import Made, run
 from reporting import Report
+from trace import Sweep
 
+from tessera_report.html.findings import resources
 from tessera_report.html.panels.curves import by_seeds
 from tessera_report.html.panels.memory import over_batch
 from tessera_report.html.panels.utilization import device
@@ -41,6 +44,46 @@ class OddRows(Html):
         self.assertEqual((row["ranks"], row["steps"], row["timed_steps"]), (1, 50, 24))
         self.assertAlmostEqual(row["tokens_per_second"] / 1000, 1, places=2)
         self.assertIn("only those like the last one are timed", " ".join(report.out.split()))
+
+    def test_bytes_are_counted_on_as_many_ranks_as_the_last_attempt(self):
+        made = Made(self.folder)
+        folder = made.add("a", ranks=2)
+        run(self.folder / "before", ranks=4, parameters=40_000, strategy="ddp")
+        (folder / "metrics.h5").rename(folder / "metrics.1.h5")
+        (self.folder / "before/metrics.h5").rename(folder / "metrics.h5")
+        row, = study_of(self.folder).trained
+        self.assertEqual(row.sent().value - 8, row.planned("wire_bytes_per_step").value)
+        self.assertEqual(Sweep(self.folder).evaluate(row.sent().source), row.sent().value)
+        self.assertIn("each sent exactly the bytes", self.found(resources.volume))
+
+    def test_columns_without_rows_are_not_known(self):
+        made = Made(self.folder)
+        with h5py.File(made.add("a") / "metrics.h5", "a") as file:
+            file["comm/broadcast/bytes"] = np.zeros(0)
+        row, = study_of(self.folder).trained
+        self.assertIsNone(row.sent())
+        self.assertEqual(row.sent("all_reduce").value, 8)
+        self.page("--plots", self.folder / "plots")
+
+    def test_rows_that_a_full_disk_cost_are_missed(self):
+        made = Made(self.folder)
+        for name, steps in ("whole", 30), ("cut", 2000):
+            (made.add(name) / "status.json").write_text(json.dumps({"state": "finished", "step": steps, "steps": steps}))
+        whole, cut = study_of(self.folder).rows
+        self.assertEqual((whole.values["flags"], cut.values["flags"]), ([], ["lost"]))
+        self.assertIn("cut: metrics.h5 has no rows after step 30, but the run came to step 2000", plain(self.page()))
+        alone = self.folder / "cut/run"
+        (alone / "status.json").write_text(json.dumps({"state": "finished", "step": 30, "message": "metrics lack rows"}))
+        self.assertIn("run: done: metrics lack rows", Report(alone, "--html", self.folder / "page.html").out)
+        self.assertIn("run is done (metrics lack rows)", plain((self.folder / "page.html").read_text()))
+
+    def test_a_warm_up_that_leaves_no_step_leaves_no_speed(self):
+        run(self.folder / "a", validation=(3.0, 2.5))
+        report = Report(self.folder / "a", "--warmup", "30", "--html", self.folder / "page.html", json_file=self.folder / "rows.json")
+        self.assertEqual((report.rows["a"]["tokens_per_second"], report.rows["a"]["timed_steps"]), (None, 0))
+        self.assertIn("a: no step is left after warm-up, so it has no speed", report.out)
+        self.assertIn('id="panel-losses"', (self.folder / "page.html").read_text())
+        self.assertEqual(Report(self.folder / "a", "--warmup", "29", json_file=self.folder / "rows.json").rows["a"]["timed_steps"], 1)
 
     def test_ranks_that_the_driver_does_not_measure_keep_their_columns(self):
         made = Made(self.folder)

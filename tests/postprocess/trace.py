@@ -178,7 +178,9 @@ class Sweep:
         return len(self.files(row)[0])
 
     def bytes_a_step(self, row, paths):
-        return sum(np.median(np.concatenate([file[path][...] for file in self.files(row)[0]])) for path in paths)
+        files, last = self.files(row)[0], self.last_file(row)
+        alike = [file for file in files if shape_of(file) == shape_of(last)]
+        return sum(np.median(np.concatenate([file[path][...] for file in alike])) for path in paths)
 
     def bench(self, row, file, path, place):
         with h5py.File(self.folder / row / file) as tables:
@@ -272,6 +274,10 @@ class Sweep:
         if len(blocks) > 4:
             shown = [column for column in shown if column <= ends[1] or column >= begins[-2]]
         return shown if len(shown) <= 20 else shown[:10] + shown[-10:]
+
+
+def shape_of(file):
+    return file["memory/process/planned"].size, file["model"].attrs["tokens_per_step"]
 
 
 def shifted(phase):

@@ -128,14 +128,16 @@ class Traced:
         return bytes_each / self.ranks if self.option("shard.strategy") in ("zero2", "zero3") else bytes_each
 
     def sent(self, *kinds: str) -> Optional[Quantity]:
-        """Bytes that rank 0 sent per step: the median."""
-        paths = [f"/comm/{kind}/bytes" for kind in kinds or COLLECTIVES]
-        columns = [[attempt[path[6:]] for attempt in self.row.metrics.comm if path[6:] in attempt] for path in paths] if self.row.metrics else []
-        columns = [np.concatenate(found).astype(np.float64) for found in columns if found]
-        paths = [path for path in paths if any(path[6:] in attempt for attempt in self.row.metrics.comm)] if self.row.metrics else []
-        if not columns or not len(columns[0]):
+        """Bytes that rank 0 sent per step: the median of attempts like the last one. None where a column has no rows, as a full
+        disk leaves it: its bytes are not known."""
+        metrics = self.row.metrics
+        attempts = [metrics.comm[place] for place in metrics.alike] if metrics else []
+        found = {path: [attempt[path[6:]] for attempt in attempts if path[6:] in attempt]
+                 for path in (f"/comm/{kind}/bytes" for kind in kinds or COLLECTIVES)}
+        columns = {path: np.concatenate(parts).astype(np.float64) for path, parts in found.items() if parts}
+        if not columns or not all(map(len, columns.values())):
             return None
-        return call(sum(float(np.median(column)) for column in columns), "bytes_a_step", self.name, paths)
+        return call(sum(float(np.median(column)) for column in columns.values()), "bytes_a_step", self.name, list(columns))
 
     def times(self, column: str) -> Optional[Quantity]:
         """Mean seconds of a timed step by category: "forward", "exposed_gather"."""

@@ -45,7 +45,7 @@ def state(row: Traced) -> Html:
         words = {"done": "is done", "pending": "has not begun", None: "has left metrics"}.get(status, f"did not end: {status}")
         message = row.values["message"]
         start = text("{row} {words}{message}", row=name(row.name), words=words,
-                     message=text(" ({message})", message=name(message.rstrip("."))) if message and status != "done" else "")
+                     message=text(" ({message})", message=name(message.rstrip("."))) if message else "")
     parts = [part for part in parts if part]
     return text("{start}{parts}.", start=start, parts=text(": {parts}", parts=join(parts, ", ")) if parts else "")
 

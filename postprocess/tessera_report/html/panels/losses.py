@@ -29,7 +29,7 @@ def marks_of(rows: list[Row]) -> dict[str, tuple[str, str]]:
 
 def losses(study: Study) -> Optional[Panel]:
     """Training losses as lines and validation losses as circles. Curves with the same bits are drawn once."""
-    rows = [row for row in study.trained if row.row.metrics and len(finite_column(row.row.metrics.steps, "loss")) > 1]
+    rows = [row for row in study.ordered if row.row.metrics and len(finite_column(row.row.metrics.steps, "loss")) > 1]
     if not rows:
         return None
     together: dict[tuple, list[list[Traced]]] = {}

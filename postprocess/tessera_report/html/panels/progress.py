@@ -16,7 +16,7 @@ from .panel import Panel, drawn, tick
 
 def progress(study: Study) -> Optional[Panel]:
     """Two pictures side by side with one axis of losses. Rows whose losses are equal are one curve too few to compare."""
-    rows = [row for row in study.trained if _has_curve(row)]
+    rows = [row for row in study.ordered if _has_curve(row)]
     if len({_losses(row).tobytes() for row in rows}) < 2:
         return None
     figure, (tokens, time) = svg.figure(2.8, 2, sharey=True)
