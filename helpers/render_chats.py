@@ -54,7 +54,8 @@ def read_message(message, place):
     if not isinstance(role, str):
         raise Problem(f"{place} has " + ("no role" if role is None else "a role that is not a text"))
     if "role" not in message:
-        message = {"role": ROLES.get(role, role), **({"content": message["value"]} if "value" in message else {})}
+        rest = {key: value for key, value in message.items() if key not in ("from", "value")}
+        message = {"role": ROLES.get(role, role), **({"content": message["value"]} if "value" in message else {}), **rest}
     if message.keys().isdisjoint(THOUGHTS):
         return message
     thought = next(message[key] for key in THOUGHTS if key in message)

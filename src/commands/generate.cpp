@@ -107,7 +107,7 @@ class Rounds {
 /// Names a prompt, by its file if it comes from one.
 std::string place_of_prompt(const GenerateOptions& options, std::ptrdiff_t index) {
   if (options.prompts.empty()) return "generate.prompt";
-  return options.prompts.ends_with(".json") ? options.prompts : fmt::format("{}:{}", options.prompts, index + 1);
+  return options.prompts.ends_with(".json") ? options.prompts : fmt::format("{}, prompt {}", options.prompts, index + 1);
 }
 
 /// Returns conversations as the chat template asks for an answer to them.

@@ -53,10 +53,10 @@ Item weighted_item_of(const std::string& text) {
 std::vector<Item> named_items(const std::string& what, const std::vector<std::string>& texts, std::string_view allowed,
                               Item (*read)(const std::string&)) {
   std::vector<Item> items;
-  for (const std::string& text : texts) {
-    const Item item = read(text);
+  for (const std::string& text : texts) {  // blanks belong to the path that a comma cuts
+    const Item item = read(text.substr(std::min(text.find_first_not_of(' '), text.size())));
     if (item.name.empty()) {
-      if (items.empty()) throw refusal("{} has {} before the first name", what, text).use("{}", allowed);
+      if (items.empty()) throw refusal("{} has {} before the first name", what, trimmed(text)).use("{}", allowed);
       items.back().path += "," + text;
       continue;
     }
@@ -69,13 +69,13 @@ std::vector<Item> named_items(const std::string& what, const std::vector<std::st
     if (item.path.empty()) throw refusal("{} has no path for {}", what, item.name).use("{}", allowed);
     items.push_back(item);
   }
+  for (Item& item : items) item.path = trimmed(item.path);
   return items;
 }
 
 std::vector<std::string> list_of(const std::string& text) {
-  std::vector<std::string> items;
-  for (const std::string_view item : items_of(text)) items.emplace_back(trimmed(item));
-  return items;
+  const std::vector<std::string_view> items = items_of(text);
+  return {items.begin(), items.end()};
 }
 
 constexpr std::string_view kMixture = "NAME:WEIGHT:PATH,NAME:WEIGHT:PATH, or paths alone";
@@ -97,10 +97,19 @@ std::vector<ValidationSource> validation_sources(const std::string& val_source) 
   if (val_source.empty()) return {};
   const std::vector<std::string> texts = list_of(val_source);
   // Without a name it is one list, which may be a single path with commas.
-  if (std::ranges::all_of(texts, [](const auto& text) { return name_in(text).empty(); })) return {{"", val_source}};
+  const auto is_path = [](const std::string& text) { return name_in(std::string(trimmed(text))).empty(); };
+  if (std::ranges::all_of(texts, is_path)) return {{"", val_source}};
   std::vector<ValidationSource> sets;
-  for (const Item& item : named_items("data.val_source = " + val_source, texts, kAllowed, item_of))
+  const std::string what = "data.val_source = " + val_source;
+  for (const Item& item : named_items(what, texts, kAllowed, item_of)) {
+    const Item weighted = weighted_item_of(item.name + ":" + item.path);
+    std::error_code error;
+    if (!weighted.weight.empty() && !std::filesystem::exists(item.path, error))
+      throw refusal("{} gives {} a weight", what, item.name)
+          .because("each set is evaluated by itself")
+          .use("NAME:PATH,NAME:PATH");
     sets.push_back({item.name, item.path});
+  }
   return sets;
 }
 
@@ -108,8 +117,9 @@ std::vector<TrainingSource> training_sources(const std::string& source) {
   const std::string what = "data.source = " + source;
   const std::vector<std::string> texts = list_of(source);
   std::error_code error;
-  if (std::filesystem::exists(source, error) ||
-      std::ranges::all_of(texts, [](const auto& text) { return weighted_item_of(text).weight.empty(); }))
+  if (std::filesystem::exists(source, error) || std::ranges::all_of(texts, [](const auto& text) {
+        return weighted_item_of(std::string(trimmed(text))).weight.empty();
+      }))
     return {{"", source, 1}};
   std::vector<TrainingSource> sources;
   for (const Item& item : named_items(what, texts, kMixture, weighted_item_of))

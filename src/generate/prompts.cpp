@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
@@ -36,7 +37,8 @@ std::string users_turn(const std::string& text) {
 }
 
 /// Returns the prompt of a JSON text, or of an object with "prompt"; with `chats` as a conversation, which it may be.
-std::string prompt_in_json(const std::string& text, bool chats) {
+/// Nothing if it is none.
+std::optional<std::string> prompt_in_json(const std::string& text, bool chats) {
   using Json = nlohmann::json;
   const Json given = parse_json(text);
   if (chats) {
@@ -48,20 +50,28 @@ std::string prompt_in_json(const std::string& text, bool chats) {
     const auto has_list = [&](const char* key) { return given.is_object() && given.value(key, Json()).is_array(); };
     if (has_list("messages") || has_list("conversations") || has_list("prompt")) return line;
   }
-  const auto prompt = (given.is_object() ? given.at("prompt") : given).get<std::string>();
-  return chats ? users_turn(prompt) : prompt;
+  const Json prompt = given.is_object() ? given.value("prompt", Json()) : given;
+  if (!prompt.is_string()) return {};
+  return chats ? users_turn(prompt) : prompt.get<std::string>();
 }
 
 /// Returns the prompts of texts, most often lines, so that prompts can span lines.
 std::vector<std::string> prompts_in_json(const std::string& file, const std::vector<std::string>& lines, bool chats) {
   std::vector<std::string> prompts;
   for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].find_first_not_of(" \t\r") == std::string::npos) continue;
+    std::optional<std::string> prompt;
+    std::string why = "it has no text";
     try {
-      prompts.push_back(prompt_in_json(lines[i], chats));
+      prompt = prompt_in_json(lines[i], chats);
     } catch (const nlohmann::json::exception& error) {
-      throw refusal("{}:{}: this is not a prompt ({})", file, i + 1, shown(error.what()))
-          .use("a JSON text, or {{\"prompt\": ...}}{}", chats ? ", or {\"messages\": ...}" : "");
+      why = shown(error.what());
     }
+    if (!prompt) {
+      throw refusal("{}:{}: this is not a prompt ({})", file, i + 1, why)
+          .use("a JSON text, or {{\"prompt\": ...}}, or {{\"messages\": ...}} with generate.chat");
+    }
+    prompts.push_back(std::move(*prompt));
   }
   return prompts;
 }
@@ -89,7 +99,12 @@ std::vector<std::string> read_prompts(const Options& options) {
     throw refusal("there is no text to go on with").hint("Give generate.prompt, or generate.prompts, a file of them");
   std::string text = read_text_file(generate.prompts, kLargestFile);
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
-  const bool is_whole = generate.chat && generate.prompts.ends_with(".json");
+  if (const std::size_t end = valid_utf8_end(text); end < text.size()) {
+    throw refusal("{}:{}: this is not UTF-8", generate.prompts,
+                  1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n'))
+        .use("a text file in UTF-8, unpacked");
+  }
+  const bool is_whole = generate.prompts.ends_with(".json");
   std::vector<std::string> prompts = is_whole ? std::vector{text} : lines_of(text);
   if (is_whole || generate.prompts.ends_with(".jsonl")) {
     prompts = prompts_in_json(generate.prompts, prompts, generate.chat);

@@ -17,10 +17,10 @@ namespace {
 
 /// What decides the bits of an evaluation, apart from its data; the run's folder is for the cache next to it.
 constexpr std::array<std::string_view, 4> kCompute{"train.micro_batch", "precision.compute", "run.dir", "run.name"};
-/// How text becomes tokens, apart from the tokenizer.
-constexpr std::array<std::string_view, 8> kReading{"data.text_key",   "data.separator",  "data.begin",
-                                                   "data.on_error",   "data.cache",      "data.chat_template",
-                                                   "data.chat_turns", "data.chat_counts"};
+/// How text becomes tokens, apart from the tokenizer and its template.
+constexpr std::array<std::string_view, 7> kReading{"data.text_key",   "data.separator", "data.begin",
+                                                   "data.on_error",   "data.cache",     "data.chat_turns",
+                                                   "data.chat_counts"};
 
 /// Returns whether other data are evaluated than the run's own, or another part of them.
 bool names_data(const Options& given) {

@@ -19,6 +19,7 @@
 #include "tessera/resolve/adapters.hpp"
 #include "tessera/resolve/architecture.hpp"
 #include "tessera/resolve/evaluated_run.hpp"
+#include "tessera/resolve/model_tokenizer.hpp"
 #include "tessera/resolve/origin.hpp"
 
 namespace tessera {
@@ -146,7 +147,10 @@ void write_sizes(ResolvedRun& run, const ResolveSite&) {
 
 void take_evaluated_run(ResolvedRun& run, const ResolveSite&) {
   const CheckpointReader* checkpoint = run.weights->checkpoint();
+  const bool reads_text = run.options.eval.choices.empty();
+  const std::string chat_template = reads_text ? chat_template_for(run.options, *run.weights) : "";
   run.options = evaluation_options(run.options, checkpoint != nullptr ? checkpoint->manifest().options : NamedTexts());
+  run.options.data.chat_template = chat_template;
 }
 
 void take_linears(ResolvedRun& run, const ResolveSite&) {

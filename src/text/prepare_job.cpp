@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kChatFormat = 3;  ///< as kPreparedFormat, of conversations
+constexpr int kChatFormat = 4;  ///< as kPreparedFormat, of conversations
 
 }  // namespace
 

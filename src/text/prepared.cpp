@@ -144,9 +144,12 @@ class MaskedTokens final : public TokenDecorator {
 std::unique_ptr<TokenSource> with_documents(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& index) {
   if (!path_exists(index)) {
     throw refusal(
-        "data.document_mask = true, as auto is with prompts, needs an index of documents for {}, but {} is missing",
+        "documents are to be kept apart (data.document_mask = true, as auto is with prompts and with data.packing = "
+        "documents), which needs an index of documents for {}, but {} is missing",
         tokens->describe(), index.string())
-        .hint("Run tessera data prepare, which writes both, or set data.document_mask = false");
+        .hint(
+            "Run tessera data prepare, which writes both, or set data.document_mask = false, with data.packing = "
+            "stream");
   }
   return std::make_unique<DocumentTokens>(std::move(tokens), index);
 }

@@ -191,7 +191,9 @@ void add_folder(const fs::path& folder, bool is_match, Found& out) {
 std::vector<std::string> matches_of(const std::string& pattern) {
   glob_t found{};
   // NOLINTNEXTLINE(concurrency-mt-unsafe): called before there are other threads, which do not change the environment
-  const int code = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &found);
+  const int code = ::glob(
+      pattern.c_str(), GLOB_NOSORT, [](const char*, int why) { return why == ENOENT || why == ENOTDIR ? 0 : 1; },
+      &found);
   std::vector<std::string> paths;
   if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);

@@ -97,10 +97,11 @@ void read_merges(const JsonAt& list, const Spellings& spellings, BpeDescription&
 
 Spellings read_model(const JsonAt& model, BpeDescription& description) {
   model.require_object();
-  model.require_keys({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
-                      "byte_fallback", "ignore_merges", "vocab", "merges"});
+  model.require_object();
   const JsonAt type = model.key("type");  // older files have none
   if (!type.is_null() && type.text() != "BPE") type.refuse_unsupported("only BPE is supported");
+  model.require_keys({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+                      "byte_fallback", "ignore_merges", "vocab", "merges"});
   require_off(model.key("dropout"));
   require_off(model.key("continuing_subword_prefix"));
   require_off(model.key("end_of_word_suffix"));

@@ -260,6 +260,7 @@ class Conversations(Case):
         words = ["--generate.chat", "--generate.prompt=hi", "--generate.max_tokens=1", "--generate.format=json"]
         job = self.do("generate", "run", *words)
         self.assertEqual(json.loads(job.out)["prompt"], "<user>hi</user><assistant>")
+        self.assertIn("9", self.do("eval", "run").out)
         self.do("export", "run", "exported")
         self.assertEqual((self.folder / "exported" / "chat_template.jinja").read_text(), self.TEMPLATE)
         self.assertEqual(json.loads((self.folder / "exported" / "tokenizer_config.json").read_text())["a"], 1)

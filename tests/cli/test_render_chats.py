@@ -155,8 +155,10 @@ class RenderChats(Case):
         answered = "{% for m in messages %}{{ m.role }}:{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}" \
                    "{% else %}{{ m.content }}{% endif %};{% endfor %}"
         for source in (LOOP + ANSWER, answered):
-            for few in (0, 10**9):
-                (answer,), _ = self.answers(source, {}, [conversation], few)
+            shared = {"conversations": [{"from": {"user": "human", "assistant": "gpt"}[one.pop("role")], "value": one.pop("content"), **one}
+                                        for one in map(dict, conversation["messages"])]}
+            for few, asked in ((0, conversation), (10**9, conversation), (0, shared)):
+                (answer,), _ = self.answers(source, {}, [asked], few)
                 self.assertEqual([answer["text"][begin:end].replace("</>", "") for begin, end, *_ in answer["counts"]], ["d", "f"])
         for source, changed, said in ((marked, {}, "marks 6 texts of 3 answers"), (answered, {"weight": 0.5}, "message 6 is neither 0 nor 1"),
                                       (answered, {"weight": "0"}, "message 6 is neither 0 nor 1")):

@@ -28,7 +28,13 @@ TEST_CASE("prompts are one text, or the lines of a file") {
   CHECK(prompts_in("one\r\n\r\ntwo") == Texts{"one", "", "two"});
   CHECK(prompts_in("\xef\xbb\xbfone\n") == Texts{"one"});
   CHECK(prompts_in("\"a\\nb\"\n{\"id\": 1, \"prompt\": \"c\"}\n", "p.jsonl") == Texts{"a\nb", "c"});
+  CHECK(prompts_in("\"a\"\r\n \r\n\"b\"\n", "p.jsonl") == Texts{"a", "b"});
+  CHECK(prompts_in("{\n\"prompt\": \"a\"\n}", "p.json") == Texts{"a"});
   CHECK_THROWS_WITH(prompts_in("\"a\"\n{}\n", "p.jsonl"), Catch::Contains("p.jsonl:2: this is not a prompt"));
+  for (const char* chat : {"[{\"role\": \"user\", \"content\": \"a\"}]", "{\"messages\": []}"})
+    CHECK_THROWS_WITH(prompts_in(chat, "p.json"), Catch::Contains("or {\"messages\": ...} with generate.chat"));
+  for (const char* bytes : {"a\nb\xff\n", "a\n\x1f\x8b\x08"})
+    CHECK_THROWS_WITH(prompts_in(bytes), Catch::Contains("prompts.txt:2: this is not UTF-8"));
   const auto chats_in = [&](const std::string& text, const std::string& name) {
     const TemporaryFolder folder;
     return read_prompts(

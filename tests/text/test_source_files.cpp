@@ -125,6 +125,8 @@ TEST_CASE("A source is a list of files, folders and globs, in this order") {
   const auto error = [&](const std::string& given) { return usage_message([&] { listed(folder, given); }); };
   CHECK_THAT(error("@b.txt,@9.bin"), Contains("9.bin holds tokens") && Contains("b.txt holds text"));
   CHECK_THAT(error("@none*"), Contains("nothing matches"));
+  CHECK_THAT(error("@none/*.txt"), Contains("nothing matches"));
+  CHECK_THAT(error("@b.txt/*.txt"), Contains("nothing matches"));
   CHECK_THAT(error("@*.md"), Contains("nothing matches but of unknown kind: 1 ("));
   CHECK_THAT(error("@b.txt,,@9.bin"), Contains("an empty name"));
   CHECK_THAT(error("@other"), Contains("no .txt, .json, .jsonl or .parquet file in it") && Contains("Name .bin files"));

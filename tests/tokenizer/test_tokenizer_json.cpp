@@ -98,6 +98,8 @@ TEST_CASE("what a file asks for and is not supported is refused by its path") {
   CHECK_THAT(refused("/version", "2.0"), Contains("version is \"2.0\", but only 1.0"));
   CHECK_THAT(refused("/more", 1), Contains("more is 1, but this key is not supported"));
   CHECK_THAT(refused("/model/type", "Unigram"), Contains("model.type is \"Unigram\", but only BPE"));
+  CHECK_THAT(refused("/model", json{{"type", "WordPiece"}, {"max_input_chars_per_word", 100}}),
+             Contains("model.type is \"WordPiece\"") && Contains("Prepare a token file (.bin)"));
   CHECK_THAT(refused("/model/dropout", 0.1), Contains("model.dropout is 0.1"));
   CHECK_THAT(refused("/model/continuing_subword_prefix", "##"), Contains("model.continuing_subword_prefix"));
   CHECK_THAT(refused("/model/end_of_word_suffix", "</w>"), Contains("model.end_of_word_suffix"));
