@@ -114,7 +114,7 @@ class Masks(Case):
         (self.folder / "pairs.bin.idx").unlink()
         mask = "--data.document_mask=true"
         for arguments, says in (
-                (["--data.source=pairs.bin"], r"as auto is with prompts, needs an index of documents .*set data\.document_mask = false"),
+                (["--data.source=pairs.bin"], r"as auto is with prompts .*needs an index of documents .*set data\.document_mask = false"),
                 (["--data.source=pairs.bin", mask], r"needs an index of documents for .*pairs\.bin, but .*pairs\.bin\.idx is missing"),
                 ([mask], r"data\.document_mask = 'true' has no effect, because data\.source = synthetic")):
             with self.subTest(arguments):
