@@ -189,11 +189,11 @@ std::vector<std::string> ControlPlane::gather(const std::string& text) {
   return all;
 }
 
-std::vector<std::string> ControlPlane::all_gather(const std::string& text) {
+std::vector<std::string> ControlPlane::broadcast(const std::vector<std::string>& texts, int root) {
   // Joins all texts in one: "length:bytes" each.
   std::string joined;
-  for (const std::string& part : gather(text)) joined += fmt::format("{}:", part.size()) + part;
-  joined = broadcast(joined);
+  for (const std::string& part : texts) joined += fmt::format("{}:", part.size()) + part;
+  joined = broadcast(joined, root);
   std::vector<std::string> all;
   for (std::size_t at = 0; at < joined.size();) {
     const std::size_t colon = joined.find(':', at);

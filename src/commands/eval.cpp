@@ -1,6 +1,5 @@
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "commands/choices.hpp"
@@ -183,7 +182,7 @@ class EndingLosses {
 
   /// Returns the sum of the ending's losses of each row, on rank 0. Collective.
   std::vector<double> of(const std::vector<EndingRow>& rows) {
-    std::string mine;
+    std::vector<Sum> mine;
     const std::int64_t batch = schedule_.model.batch, count = std::ssize(rows);
     const std::int64_t rounds = ceil_div(ceil_div(count, batch), world_.size());
     for (std::int64_t round = 0; round < rounds; ++round) {
@@ -191,13 +190,8 @@ class EndingLosses {
       play(rows, first, std::min(count, first + batch), mine);
     }
     std::vector<double> sums(rows.size());
-    for (const std::string& of_rank : world_.control().gather(mine)) {
-      for (std::size_t at = 0; at < of_rank.size(); at += sizeof(Sum)) {
-        Sum sum;
-        std::memcpy(&sum, of_rank.data() + at, sizeof sum);
-        sums.at(sum.row) = sum.loss;
-      }
-    }
+    for (const std::vector<Sum>& of_rank : world_.control().gather(mine))
+      for (const Sum& sum : of_rank) sums.at(sum.row) = sum.loss;
     return sums;
   }
 
@@ -207,7 +201,7 @@ class EndingLosses {
     double loss = 0;
   };
 
-  void play(const std::vector<EndingRow>& rows, std::int64_t first, std::int64_t end, std::string& out) {
+  void play(const std::vector<EndingRow>& rows, std::int64_t first, std::int64_t end, std::vector<Sum>& out) {
     const std::int64_t sequence = schedule_.model.sequence;
     model_.player().send_inputs();
     model_.player().play(schedule_.evaluation, PlayPurpose::aside, [&](std::int32_t* tokens, std::int32_t* targets) {
@@ -226,7 +220,7 @@ class EndingLosses {
       Sum sum{static_cast<std::uint64_t>(row), 0};
       const float* losses = losses_ + (row - first) * sequence + one.ending - 1;  // of each token's prediction
       for (std::int64_t i = 0; i < one.ending_tokens(); ++i) sum.loss += static_cast<double>(losses[i]);
-      out.append(reinterpret_cast<const char*>(&sum), sizeof sum);
+      out.push_back(sum);
     }
   }
 

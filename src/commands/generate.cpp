@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "commands/generate_text.hpp"
 #include "commands/loaded_model.hpp"
@@ -23,12 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 /// Tokens of each prompt that one play takes: whole tiles of attention, and enough rows for fast matmuls.
 constexpr std::int64_t kChunk = 128;
-
-/// Sends rank 0's texts to all.
-std::vector<std::string> broadcast(ControlPlane& control, const std::vector<std::string>& mine) {
-  const std::vector<std::uint8_t> packed = nlohmann::json::to_msgpack(mine);  // may hold any bytes
-  return nlohmann::json::from_msgpack(control.broadcast(std::string(packed.begin(), packed.end())));
-}
 
 /// Returns sizes that depend only on prompts and options. Matmuls of other shapes round differently, and the text must
 /// be the same on any number of ranks.
@@ -149,7 +142,7 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   std::vector<std::int32_t> begin;
   if (!options.generate.chat) begin = begin_of(*tokenizer, begin_for(run.options, *run.weights));
   if (options.generate.chat && world.rank() == 0) texts = as_asked(run, *tokenizer, named, texts);
-  texts = broadcast(world.control(), texts);
+  texts = world.control().broadcast(texts);
   const std::vector<GenerationPrompt> prompts = encode_prompts(*tokenizer, texts, begin, architecture.vocab);
   const GenerationShape sizes = sizes_of(run.options, architecture, prompts);
   const PlannedRun planned =

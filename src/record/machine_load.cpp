@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
-#include <sstream>
 
 #include "tessera/telemetry/provenance.hpp"
 
@@ -33,16 +31,11 @@ MachineLoad load_of_all(const std::vector<LoadOfRank>& ranks) {
 }
 
 MachineLoad machine_load(World& world, const Device& device, DeviceMonitor* monitor) {
-  const std::string mine =
-      fmt::format("{} {} {}", load_average(), monitor != nullptr ? monitor->processes() : -1, device.identity());
+  const auto loads = world.control().gather(std::vector{load_average()});
+  const auto processes = world.control().gather(std::vector{monitor != nullptr ? monitor->processes() : -1});
+  const std::vector<std::string> gpus = world.control().gather(device.identity());
   std::vector<LoadOfRank> ranks;
-  for (const std::string& text : world.control().gather(mine)) {
-    std::istringstream words(text);
-    std::string load;  // streams cannot read "nan"
-    LoadOfRank& rank = ranks.emplace_back();
-    words >> load >> rank.processes >> rank.gpu;
-    rank.load_average = std::strtod(load.c_str(), nullptr);
-  }
+  for (std::size_t i = 0; i < gpus.size(); ++i) ranks.push_back({loads[i][0], processes[i][0], gpus[i]});
   return load_of_all(ranks);
 }
 

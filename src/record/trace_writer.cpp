@@ -115,7 +115,7 @@ std::filesystem::path write_trace(RankContext& context, const StepSchedule& sche
   ControlPlane& control = context.control();
   const std::vector<RankClock> clocks = compare_clocks(context);
   const std::vector<std::string> hosts = control.gather(context.host());
-  const std::vector<std::string> begins = control.gather(std::to_string(first_begin(mine)));
+  const auto begins = control.gather(std::vector{first_begin(mine)});
   if (context.rank() != 0) {
     control.send(0, std::as_bytes(mine));
     return {};
@@ -139,7 +139,7 @@ std::filesystem::path write_trace(RankContext& context, const StepSchedule& sche
   });
   std::int64_t origin = first_begin(mine);
   for (std::size_t rank = 0; rank < begins.size(); ++rank)
-    origin = std::min<std::int64_t>(origin, std::stoll(begins[rank]) + clocks[rank].offset);
+    origin = std::min(origin, begins[rank][0] + clocks[rank].offset);
   TraceEvents events(schedule, steps.first, steps.last, origin, [&](std::string_view event) { file->event(event); });
   for (std::int64_t rank = 0; rank < context.size(); ++rank) {
     std::vector<TraceSpan> spans = receive_spans(context, mine, rank, clocks[static_cast<std::size_t>(rank)]);

@@ -77,14 +77,10 @@ void compare_options(ControlPlane& control, const Options& options) {
 /// Returns how many cores the ranks of this machine may use together, since each may be bound to its own. They share a
 /// quota of time.
 int cores_of_machine(World& world) {
-  std::string mine;
-  for (const int core : allowed_core_numbers()) mine += fmt::format("{} ", core);
-  const std::vector<std::string> all = world.control().all_gather(mine);
+  const std::vector<std::vector<int>> all = world.control().all_gather(allowed_core_numbers());
   std::set<int> cores;
-  for (const std::int64_t rank : world.machine_members()) {
-    std::istringstream numbers(all[static_cast<std::size_t>(rank)]);
-    for (int core = 0; numbers >> core;) cores.insert(core);
-  }
+  for (const std::int64_t rank : world.machine_members())
+    cores.insert(all[static_cast<std::size_t>(rank)].begin(), all[static_cast<std::size_t>(rank)].end());
   const auto count = static_cast<double>(cores.size());
   return static_cast<int>(std::max(1.0, std::min(count, cpu_quota().value_or(count))));
 }

@@ -1,7 +1,6 @@
 #include "tessera/resolve/model_weights.hpp"
 
 #include <algorithm>
-#include <sstream>
 
 #include "tessera/base/refuse.hpp"
 #include "tessera/checkpoint/manifest.hpp"
@@ -74,13 +73,12 @@ void ModelWeights::open(const std::vector<ParameterTensor>& expected) {
 
 std::string ModelWeights::base_hash() const {
   const ReadTensor read = [this](auto... what) { read_base(what...); };
-  std::string mine;
+  std::vector<std::uint64_t> mine;
   for (TensorId id(context_.rank()); id < first_adapter_; id = id + context_.size())
-    mine += fmt::format("{} ", tensor_hash(read, id, expected_[id].elements));
-  std::vector<std::istringstream> of_ranks;
-  for (const std::string& one : context_.control().all_gather(mine)) of_ranks.emplace_back(one);
+    mine.push_back(tensor_hash(read, id, expected_[id].elements));
+  const std::vector<std::vector<std::uint64_t>> of_ranks = context_.control().all_gather(mine);
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(first_adapter_.number()));
-  for (std::size_t i = 0; i < hashes.size(); ++i) of_ranks[i % of_ranks.size()] >> hashes[i];
+  for (std::size_t i = 0; i < hashes.size(); ++i) hashes[i] = of_ranks[i % of_ranks.size()][i / of_ranks.size()];
   return model_hash(hashes);
 }
 

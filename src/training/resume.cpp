@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sstream>
 #include <thread>
 
 #include "tessera/base/clock.hpp"
@@ -115,15 +114,13 @@ Verdict tried(RankContext& context, const std::function<void()>& load) {
 
 /// Returns rank 0's candidates on every rank.
 std::vector<std::filesystem::path> common_candidates(RankContext& context, const ResumeSettings& settings) {
-  std::string list;
+  std::vector<std::string> list;
   if (context.rank() == 0) {
     for (const auto& path : resume_candidates(settings.options.checkpoint.resume, settings.run))
-      list += path.string() + "\n";
+      list.push_back(path.string());
   }
-  std::istringstream lines(context.control().broadcast(list));
-  std::vector<std::filesystem::path> paths;
-  for (std::string line; std::getline(lines, line);) paths.emplace_back(line);
-  return paths;
+  list = context.control().broadcast(list);
+  return {list.begin(), list.end()};
 }
 
 /// The point at which a run continues, the settings that changed, and what was read.

@@ -160,12 +160,10 @@ std::vector<SourceLoss> TrainingSession::source_losses() {
   const StepSchedule& schedule = planned_.schedule;
   const StorageId storage = schedule.reserved(Reserved::sample_losses);
   if (!storage) return {};
-  std::string mine(static_cast<std::size_t>(schedule.storage(storage).bytes), '\0');
-  resources_->device->copy(mine.data(), resources_->address(storage), std::ssize(mine));
+  std::vector<double> mine(static_cast<std::size_t>(schedule.storage(storage).bytes) / sizeof(double));
+  resources_->device->copy(mine.data(), resources_->address(storage), schedule.storage(storage).bytes);
   std::vector<ExactSum> sums(counted_.size());
-  for (std::int64_t rank = 0; const std::string& text : context_.control().gather(mine)) {
-    std::vector<double> numbers(text.size() / sizeof(double));
-    std::memcpy(numbers.data(), text.data(), text.size());
+  for (std::int64_t rank = 0; std::vector<double> & numbers : context_.control().gather(mine)) {
     const SampleLosses losses{numbers.data(), schedule.model.batch};
     for (std::int64_t k = 0; k < schedule.policy.accumulation; ++k)
       for (std::int64_t i = 0; i < losses.samples; ++i)

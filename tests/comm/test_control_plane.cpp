@@ -34,6 +34,13 @@ TEST_CASE("the control plane gathers, broadcasts and sums over any number of ran
         CHECK_RANK(everywhere[i] == std::string(i * 3, static_cast<char>('0' + i % 10)));
       }
       CHECK_RANK(rank == 0 ? first == everywhere : first.empty());
+      const std::vector<double> values(static_cast<std::size_t>(rank), 0.5 * static_cast<double>(rank));
+      const auto all_values = plane.all_gather(values), first_values = plane.gather(values);
+      for (std::size_t i = 0; i < all_values.size(); ++i)
+        CHECK_RANK(all_values[i] == std::vector(i, 0.5 * static_cast<double>(i)));
+      CHECK_RANK(std::ssize(all_values) == ranks && (rank == 0 ? first_values == all_values : first_values.empty()));
+      const std::vector<std::string> texts{"two\nlines", "", "1:a"};
+      CHECK_RANK(plane.broadcast(rank == ranks - 1 ? texts : std::vector<std::string>{}, plane.size() - 1) == texts);
       plane.barrier();
     }));
   }

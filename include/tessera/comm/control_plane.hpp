@@ -1,11 +1,13 @@
 #pragma once
 // Messages between ranks outside of the step: start-up, agreeing on hashes and errors, collecting dumps.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tessera/comm/notice.hpp"
@@ -63,9 +65,22 @@ class ControlPlane {
   std::string broadcast(const std::string& text, int root = 0);
   /// Replaces all ranks' bytes by root's; sizes must be equal.
   void broadcast(std::span<std::byte> block, int root = 0);
+  /// Sends root's texts to all ranks.
+  std::vector<std::string> broadcast(const std::vector<std::string>& texts, int root = 0);
   /// Collects all ranks' texts in rank order, on rank 0 only (elsewhere empty) or everywhere.
   std::vector<std::string> gather(const std::string& text);
-  std::vector<std::string> all_gather(const std::string& text);
+  std::vector<std::string> all_gather(const std::string& text) { return broadcast(gather(text)); }
+  /// The same for a vector of values, of any length on each rank. Ranks run the same program, so that values go between
+  /// them as they lie in memory.
+  template <class Values>
+  requires std::is_trivially_copyable_v<typename Values::value_type> std::vector<Values> gather(const Values& values) {
+    return from_texts<Values>(gather(as_text(values)));
+  }
+  template <class Values>
+  requires std::is_trivially_copyable_v<typename Values::value_type> std::vector<Values> all_gather(
+      const Values& values) {
+    return from_texts<Values>(all_gather(as_text(values)));
+  }
   std::int64_t sum(std::int64_t value);
   std::int64_t maximum(std::int64_t value);
   /// Adds doubles in a fixed order: the same bits at every call with the same world size.
@@ -80,6 +95,20 @@ class ControlPlane {
   void send_bytes(int to, const void* data, std::int64_t bytes);
   void receive_bytes(int from, void* data, std::int64_t bytes);
   std::int64_t receive_length(int from);
+  template <class Values>
+  static std::string as_text(const Values& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  template <class Values>
+  static std::vector<Values> from_texts(const std::vector<std::string>& texts) {
+    std::vector<Values> all;
+    for (const std::string& text : texts) {
+      Values& values = all.emplace_back(text.size() / sizeof(typename Values::value_type));
+      std::ranges::copy(text, reinterpret_cast<char*>(values.data()));
+    }
+    return all;
+  }
   template <class T, class F>
   T reduce(T value, F&& combine);
 

@@ -1,7 +1,6 @@
 #include "training/integrity/replay.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "tessera/schedule/print.hpp"
 
@@ -69,30 +68,24 @@ void Replay::play(std::int64_t ahead, const TokenFeed& feed) {
 std::string Replay::difference(const std::function<void()>& play_third) {
   ControlPlane& control = resources_.context.control();
   const auto world = static_cast<std::int64_t>(hosts_.size());
-  const auto bytes = [](const Sums& sums) {
-    return std::string(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(std::uint64_t));
-  };
   const auto total = [](const Sums& sums) {
     std::uint64_t all = 0;
     for (std::size_t i = 0; i < sums.size(); ++i) all += sums[i] * checksum_weight(static_cast<std::int64_t>(i));
     return all;
   };
-  const std::vector<std::string> totals = control.all_gather(bytes({total(played_[0]), total(played_[1])}));
+  const std::vector<Sums> totals = control.all_gather(Sums{total(played_[0]), total(played_[1])});
   std::vector<std::int64_t> owners;  // of micro-batches of which two ranks made different things
   for (std::int64_t rank = 0; rank < world; ++rank) {
-    const std::string& own = totals[static_cast<std::size_t>(rank)];
-    const std::string& before = totals[static_cast<std::size_t>((rank + world - 1) % world)];
-    if (own.substr(0, sizeof(std::uint64_t)) != before.substr(sizeof(std::uint64_t))) owners.push_back(rank);
+    const Sums& own = totals[static_cast<std::size_t>(rank)];
+    const Sums& before = totals[static_cast<std::size_t>((rank + world - 1) % world)];
+    if (own[0] != before[1]) owners.push_back(rank);
   }
   if (owners.empty()) return {};
   play_third();
   std::vector<std::vector<Sums>> of_ranks(hosts_.size());
   for (const Sums& mine : played_) {
-    const std::vector<std::string> all = control.all_gather(bytes(mine));
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      Sums& theirs = of_ranks[rank].emplace_back(made_.size());
-      std::memcpy(theirs.data(), all[rank].data(), all[rank].size());
-    }
+    const std::vector<Sums> all = control.all_gather(mine);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) of_ranks[rank].push_back(all[rank]);
   }
   std::string text;
   for (const std::int64_t owner : owners) text += (text.empty() ? "" : "; ") + describe(owner, of_ranks);

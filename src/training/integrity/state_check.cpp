@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <map>
 
 #include "tessera/base/format.hpp"
@@ -63,14 +62,6 @@ RankSums total_of(const RankSums& sums) {
     total[UnitId(0)].first = sums[unit].first;
   }
   return total;
-}
-
-std::vector<RankSums> of_all_ranks(RankContext& context, const RankSums& mine) {
-  const std::string bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(UnitSums));
-  std::vector<RankSums> all;
-  for (const std::string& theirs : context.control().all_gather(bytes))
-    std::memcpy(all.emplace_back(mine.size()).data(), theirs.data(), bytes.size());
-  return all;
 }
 
 }  // namespace
@@ -164,10 +155,11 @@ void StateCheck::sum_up() {
 
 std::vector<std::string> StateCheck::differences() {
   sum_up();
-  if (tessera::differences({"all units"}, of_all_ranks(resources_.context, total_of(sums_)), hosts_).empty()) return {};
+  if (tessera::differences({"all units"}, resources_.context.control().all_gather(total_of(sums_)), hosts_).empty())
+    return {};
   std::vector<std::string> names;
   for (const Unit& unit : schedule_.layout.units) names.push_back(unit.name);
-  return tessera::differences(names, of_all_ranks(resources_.context, sums_), hosts_);
+  return tessera::differences(names, resources_.context.control().all_gather(sums_), hosts_);
 }
 
 }  // namespace tessera
