@@ -9,6 +9,7 @@
 #include "tessera/base/math.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/commands/commands.hpp"
+#include "tessera/engine/peers.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
 #include "tessera/text/corpus.hpp"
@@ -53,11 +54,7 @@ Corpora open_corpora(World& world, const Options& options, std::int64_t vocab, s
   });
   std::string mine;
   for (const ValidationSet& set : corpora.sets) mine += fmt::format("{:016x} ", fingerprint(*set.source));
-  const std::vector<std::string> all = world.control().all_gather(mine);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] != all[0])
-      throw refusal("rank {} finds other validation sets than rank 0", rank).use("the same files on all nodes");
-  }
+  require_equal(world, {{"validation sets", mine}});
   return corpora;
 }
 

@@ -3,6 +3,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/hub_name.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/engine/peers.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/schedule/print.hpp"
@@ -26,22 +27,14 @@ void require_memory(World& world, const Options& options, const PlannedRun& plan
       use.name, format_bytes(needed), format_bytes(usable), mine.of, use.smaller);
 }
 
-void require_same_plan(World& world, const PlannedRun& planned) {
-  const std::string mine = fmt::format("{:016x} {}", planned.schedule.hash(), name_of(best_instruction_set()));
-  const std::vector<std::string> all = world.control().all_gather(mine);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] != all[0])
-      throw refusal("rank {} differs from rank 0", rank).use("the same build and kind of processor for all ranks");
-  }
-}
-
 }  // namespace
 
 LoadedModel::LoadedModel(World& world, const ResolvedRun& run, const PlannedRun& planned, const ModelUse& use) {
   const Options& options = run.options;
   const StepSchedule& schedule = planned.schedule;
   require_verified(schedule, planned.plan);
-  require_same_plan(world, planned);
+  require_equal(world, {{"schedule", fmt::format("{:016x}", schedule.hash())},
+                        {"instruction set", name_of(best_instruction_set())}});
   require_memory(world, options, planned, run.machine, use);
   const Backend& backend = backend_of(schedule.model.device);
   resources_ =

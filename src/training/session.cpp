@@ -1,8 +1,6 @@
 #include "tessera/training/session.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <numeric>
 
 #include "tessera/base/error.hpp"
@@ -22,24 +20,6 @@ std::int64_t steps_between_timed(const Options& options, DeviceKind device, std:
 }
 
 namespace {
-
-/// UsageError, on every rank, if a rank would compute something different from rank 0. Collective.
-void require_equal_plans(RankContext& context, const Options& options, const PlannedRun& planned, const Dataset& data) {
-  const std::array<std::pair<const char*, std::string>, 4> facts{{
-      {"options", write_ini(options)},
-      {"schedule", fmt::format("{:016x}", planned.schedule.hash())},
-      {"data", fmt::format("{:016x}", data.fingerprint())},
-      {"instruction set", name_of(best_instruction_set())},
-  }};
-  for (const auto& [what, mine] : facts) {
-    const std::vector<std::string> all = context.control().all_gather(mine);
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-      if (all[rank] == all[0]) continue;
-      throw refusal("rank {} differs from rank 0 in its {}", rank, what)
-          .hint("All ranks must start with the same options, data, build and kind of processor");
-    }
-  }
-}
 
 PlayerSettings player_settings(const Options& options, const MachineShape& machine, DeviceKind device,
                                std::int64_t steps) {
@@ -63,7 +43,10 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
                                  const Dataset& data, const MachineShape& machine, const TensorSource& weights,
                                  const StateLoader& load, FlightRecorder* flight)
     : options_(options), planned_(planned), data_(data), context_(context), flight_(flight) {
-  require_equal_plans(context, options, planned, data);
+  require_equal(context, {{"options", write_ini(options)},
+                          {"schedule", fmt::format("{:016x}", planned.schedule.hash())},
+                          {"data", fmt::format("{:016x}", data.fingerprint())},
+                          {"instruction set", name_of(best_instruction_set())}});
   const StepSchedule& schedule = planned.schedule;
   const std::int64_t micro_batches = schedule.grid.world() * schedule.policy.accumulation;
   TESSERA_ASSERT(!schedule.model.documents || data.source().has_documents(), "{} has no documents",

@@ -26,3 +26,16 @@ TEST_CASE("a rank that differs from rank 0 is named on every rank, with what bot
     for (const std::string& text : said) CHECK(text == expected);
   }
 }
+
+TEST_CASE("the first fact in which a rank differs is named on every rank") {
+  std::vector<std::string> said(3);
+  run_ranks(3, 3, [&](RankContext& context) {
+    const std::string own = context.rank() == 2 ? "b" : "a";
+    try {
+      require_equal(context, {{"schedule", "a"}, {"data", own}, {"options", own}});
+    } catch (const UsageError& error) {
+      said[static_cast<std::size_t>(context.rank())] = error.what();
+    }
+  });
+  for (const std::string& text : said) CHECK(text.starts_with("rank 2 differs from rank 0 in its data. "));
+}
