@@ -4,11 +4,10 @@
 #include <chrono>
 #include <memory>
 
-#include "bench/median.hpp"
 #include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
+#include "bench/median.hpp"
 #include "tessera/base/refuse.hpp"
-#include "tessera/record/reports.hpp"
 
 namespace tessera {
 
@@ -136,8 +135,6 @@ double time_repetition(Trial& trial, std::int64_t calls) {
 }
 
 }  // namespace
-
-std::string_view name_of(Collective collective) { return kCollectiveNames.at(static_cast<std::size_t>(collective)); }
 
 std::vector<std::int64_t> message_sizes(std::int64_t max_bytes) {
   constexpr std::int64_t kSmallest = 1024;

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tessera/backend/device.hpp"
@@ -12,8 +11,6 @@
 #include "tessera/comm/rank_context.hpp"
 
 namespace tessera {
-
-std::string_view name_of(Collective collective);
 
 /// A communicator to measure, the device whose memory it works on, and its buffer (of buffer_bytes) in its own memory.
 struct Contender {

@@ -61,7 +61,7 @@ std::string rank_list(std::span<const std::int64_t> ranks) {
 
 CommunicationCount CallCounters::get(Collective collective) const {
   const Counter& counter = counters_[static_cast<std::size_t>(collective)];
-  return {counter.calls.load(), counter.bytes.load(), counter.nanoseconds.load()};
+  return {counter.calls.load(), counter.bytes.load(), static_cast<double>(counter.nanoseconds.load()) * 1e-9};
 }
 
 void CallCounters::add(Collective collective, std::int64_t bytes, std::int64_t nanoseconds) {

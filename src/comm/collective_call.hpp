@@ -51,7 +51,7 @@ class CallCounters {
   struct Counter {
     std::atomic<std::int64_t> calls{0}, bytes{0}, nanoseconds{0};
   };
-  std::array<Counter, kCollectives> counters_;
+  std::array<Counter, kCollectiveNames.size()> counters_;
 };
 
 /// Returns the bytes that one rank of `size` sends: (n-1)/n of the collective's size, twice for an all-reduce

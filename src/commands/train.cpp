@@ -224,8 +224,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
   }
   const auto start = Clock::now();
   const WaitPhase training(waits, "the run trained", options.run.timeout, "run.timeout");
-  RankReports reports(world, session.schedule(), session.resources(), session.optimizer(), memory_before,
-                      monitor.get());
+  RankReports reports(world, session.schedule(), session.resources(), memory_before, monitor.get());
   std::optional<SampleWriter> samples = sample_writer(world, session, run);
   Recorder silent;
   const TrainEnd ended =

@@ -41,24 +41,17 @@ std::span<std::byte> Communicators::host_shared() const {
 }
 
 CommunicationCounts Communicators::counts() const {
+  const bool is_timed = transport_ == nullptr || transport_->backend() != CommBackend::nccl;
   CommunicationCounts sums = replayed_;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     for (const auto& [key, communicator] : all_) sums[i] += communicator->count(static_cast<Collective>(i));
+    if (!is_timed) sums[i].seconds = std::numeric_limits<double>::quiet_NaN();
   }
   return sums;
 }
 
-double Communicators::seconds_between(const CommunicationCount& before, const CommunicationCount& after) const {
-  if (transport_ != nullptr && transport_->backend() == CommBackend::nccl)
-    return std::numeric_limits<double>::quiet_NaN();
-  return static_cast<double>(after.nanoseconds - before.nanoseconds) * 1e-9;
-}
-
 void Communicators::count_replay(const CommunicationCounts& sent) {
-  for (std::size_t i = 0; i < sent.size(); ++i) {
-    replayed_[i].calls += sent[i].calls;
-    replayed_[i].bytes += sent[i].bytes;
-  }
+  for (std::size_t i = 0; i < sent.size(); ++i) replayed_[i] += sent[i];
 }
 
 }  // namespace tessera

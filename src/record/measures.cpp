@@ -34,12 +34,12 @@ void add_communication(Measures<Row>& measures, const Text& group) {
     const auto of = [i](auto member) { return [=](const Row& row) { return row.communication[i].*member; }; };
     measures.insert(
         measures.end(),
-        {{whole(kind + "/calls", "", "", "collectives"), of(&CommunicationRow::calls)},
+        {{whole(kind + "/calls", "", "", "collectives"), of(&CommunicationCount::calls)},
          {whole(kind + "/bytes", "bytes", "", "sent in them; of an `exchange` those of the rank that sends most"),
-          of(&CommunicationRow::bytes)},
+          of(&CommunicationCount::bytes)},
          {real(kind + "/seconds", "s", "",
                "their time, hidden or not, waiting for peers included; NaN over NCCL, whose calls return at once"),
-          of(&CommunicationRow::seconds)}});
+          of(&CommunicationCount::seconds)}});
   }
 }
 

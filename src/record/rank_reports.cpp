@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <type_traits>
 
 #include "tessera/telemetry/process_memory.hpp"
 
@@ -15,39 +13,16 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kCheapness = 200;
 
-// Ranks run the same program, so that values go between them as they lie in memory.
-static_assert(std::is_trivially_copyable_v<RankValues>);
-static_assert(std::is_trivially_copyable_v<OverlapTimes>);
-
-/// Lays values and the times of each timed step end to end.
-std::string text_of(const RankValues& values, const std::vector<OverlapTimes>& overlap) {
-  std::string text(sizeof values + overlap.size() * sizeof(OverlapTimes), '\0');
-  std::memcpy(text.data(), &values, sizeof values);
-  if (!overlap.empty()) std::memcpy(text.data() + sizeof values, overlap.data(), overlap.size() * sizeof(OverlapTimes));
-  return text;
-}
-
-/// Returns the times that follow the values of so many timed steps.
-std::vector<OverlapTimes> overlap_of(const std::string& text, std::size_t steps) {
-  TESSERA_ASSERT(text.size() == sizeof(RankValues) + steps * sizeof(OverlapTimes),
-                 "a rank's report of {} timed steps has {} bytes", steps, text.size());
-  std::vector<OverlapTimes> overlap(steps);
-  if (steps > 0) std::memcpy(overlap.data(), text.data() + sizeof(RankValues), steps * sizeof(OverlapTimes));
-  return overlap;
-}
-
 /// Adds up each rank's steps, names the rank that is slowing the others down, and spreads each step over the ranks.
-void add_overlap(const std::vector<std::string>& texts, const std::vector<std::int64_t>& steps, RankRow& row) {
-  std::vector<std::vector<OverlapTimes>> ranks;
-  std::vector<OverlapTimes> sums(texts.size());
-  for (const std::string& text : texts) {
-    ranks.push_back(overlap_of(text, steps.size()));
-    for (const OverlapTimes& times : ranks.back()) sums[ranks.size() - 1] += times;
-  }
+void add_overlap(const std::vector<std::vector<OverlapTimes>>& ranks, const std::vector<std::int64_t>& steps,
+                 RankRow& row) {
+  std::vector<OverlapTimes> sums(ranks.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    for (const OverlapTimes& times : ranks[rank]) sums[rank] += times;
   row.straggler = find_straggler(sums);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::vector<OverlapTimes> of_step;
-    for (const std::vector<OverlapTimes>& rank : ranks) of_step.push_back(rank[i]);
+    for (const std::vector<OverlapTimes>& rank : ranks) of_step.push_back(rank.at(i));
     OverlapRow one{steps[i], find_straggler(of_step), {}};
     for (std::size_t kind = 0; kind < kOverlapKinds; ++kind) {
       std::vector<double> values;
@@ -87,40 +62,33 @@ void MemorySamples::clear() {
 }
 
 RankReports::RankReports(World& world, const StepSchedule& schedule, const Resources& resources,
-                         const Optimizer& optimizer, std::int64_t memory_before, DeviceMonitor* monitor)
+                         std::int64_t memory_before, DeviceMonitor* monitor)
     : world_(world),
       schedule_(schedule),
       resources_(resources),
-      optimizer_(optimizer),
       monitor_(monitor),
       memory_(*resources.device, memory_before) {}
 
-void RankReports::add(std::int64_t step, const StepTimeTotals& times, const CommunicationRows& communication) {
+void RankReports::add(const StepReport& report) {
   ++steps_;
-  for (std::size_t i = 0; i < communication.size(); ++i) {
-    communication_[i].calls += communication[i].calls;
-    communication_[i].bytes += communication[i].bytes;
-    communication_[i].seconds += communication[i].seconds;
-  }
-  if (!times.measured) return;
+  loss_scale_ = report.result.loss_scale;
+  for (std::size_t i = 0; i < communication_.size(); ++i) communication_[i] += report.communication[i];
+  if (!report.times.measured) return;
   ++timed_steps_;
-  for (std::size_t i = 0; i < nanoseconds_.size(); ++i) nanoseconds_[i] += times.nanoseconds[i];
-  overlap_steps_.push_back(step);
-  overlap_.push_back(overlap_of(times));
+  for (std::size_t i = 0; i < nanoseconds_.size(); ++i) nanoseconds_[i] += report.times.nanoseconds[i];
+  overlap_steps_.push_back(report.step);
+  overlap_.push_back(overlap_of(report.times));
 }
 
 /// Returns the norm of each unit's gradient in the last step, on rank 0. Each element was counted on one rank, in a sum
 /// of integers that every norm operation copied, so that two copies differ by exactly what one unit added.
 std::vector<double> RankReports::gather_layer_norms() const {
   std::vector<ExactSum> sums(schedule_.layout.units.size());
-  std::string text(sums.size() * sizeof(ExactSum), '\0');
-  resources_.device->copy(text.data(), resources_.address(schedule_.reserved(Reserved::unit_sums)),
-                          static_cast<std::int64_t>(text.size()));
-  for (const std::string& of_rank : world_.control().gather(text)) {
-    std::vector<ExactSum> more(sums.size());
-    std::memcpy(more.data(), of_rank.data(), of_rank.size());
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i].add(more[i]);
-  }
+  std::vector<ExactSum> mine(sums.size());
+  resources_.device->copy(mine.data(), resources_.address(schedule_.reserved(Reserved::unit_sums)),
+                          static_cast<std::int64_t>(mine.size() * sizeof(ExactSum)));
+  for (const std::vector<ExactSum>& of_rank : world_.control().gather(mine))
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i].add(of_rank[i]);
   std::vector<double> norms(sums.size());
   ExactSum before{};
   for (const Play& play : schedule_.step) {
@@ -131,7 +99,7 @@ std::vector<double> RankReports::gather_layer_norms() const {
       ExactSum added = sums[unit];
       for (std::size_t i = 0; i < ExactSum::kBins; ++i) added.bins[i] -= before.bins[i];
       added.non_finite -= before.non_finite;
-      norms[unit] = std::sqrt(added.value()) / optimizer_.result().loss_scale;
+      norms[unit] = std::sqrt(added.value()) / loss_scale_;
       before = sums[unit];
     }
   }
@@ -153,9 +121,9 @@ std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
   nanoseconds_ = {};
   communication_ = {};
   memory_.clear();
-  const std::vector<std::string> texts = world_.control().gather(text_of(mine, overlap_));
-  if (!texts.empty()) add_overlap(texts, overlap_steps_, row);
-  for (const std::string& text : texts) std::memcpy(&row.ranks.emplace_back(), text.data(), sizeof(RankValues));
+  for (const auto& values : world_.control().gather(std::vector{mine})) row.ranks.push_back(values[0]);
+  if (const auto overlap = world_.control().gather(overlap_); !overlap.empty())
+    add_overlap(overlap, overlap_steps_, row);
   if (schedule_.reserved(Reserved::unit_sums)) row.layer_norms = gather_layer_norms();
   overlap_steps_.clear();
   overlap_.clear();

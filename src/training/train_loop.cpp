@@ -21,7 +21,6 @@ class TrainLoop {
   void announce();
   void run_steps();
   std::optional<DoneStep> play(std::int64_t step);
-  CommunicationRows communication_since(const CommunicationCounts& before) const;
   void stop_before(std::int64_t step);
   void stop(const std::string& where);
   void begin_progress(std::int64_t step);
@@ -133,23 +132,11 @@ std::optional<DoneStep> TrainLoop::play(std::int64_t step) {
                  result,
                  step_seconds_,
                  session_.player().times().take(),
-                 communication_since(before),
+                 difference(session_.resources().communicators->counts(), before),
                  session_.source_losses()};
-  state_.reports.add(step, done.report.times, done.report.communication);
+  state_.reports.add(done.report);
   done.reports_are_full = state_.reports.is_full();
   return done;
-}
-
-CommunicationRows TrainLoop::communication_since(const CommunicationCounts& before) const {
-  const Communicators& communicators = *session_.resources().communicators;
-  const CommunicationCounts after = communicators.counts();
-  CommunicationRows rows;
-  static_assert(kCollectiveNames.size() == kCollectives, "a row in /comm for each");
-  for (std::size_t i = 0; i < after.size(); ++i) {
-    rows[i] = {after[i].calls - before[i].calls, after[i].bytes - before[i].bytes,
-               communicators.seconds_between(before[i], after[i])};
-  }
-  return rows;
 }
 
 /// Ends the run at a step that was given up or never begun: the state is that of the previous step.

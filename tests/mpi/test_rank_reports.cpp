@@ -19,16 +19,17 @@ TEST_CASE("a report has every rank's sums since the report before, on rank 0 alo
   const Dataset data = open_dataset(options, testing::small_gpt2().vocab, planned.schedule.model.sequence);
   TrainingSession session(world(), options, planned, data);
   const std::int64_t rank = world().rank();
-  RankReports reports(world(), session.schedule(), session.resources(), session.optimizer(), 0, nullptr);
-  CommunicationRows calls;
-  calls[1] = {1, 10 * (rank + 1), 0.25};
-  std::int64_t step = 4;
-  StepTimeTotals times;
+  RankReports reports(world(), session.schedule(), session.resources(), 0, nullptr);
+  StepReport report;
+  report.communication[1] = {1, 10 * (rank + 1), 0.25};
+  report.step = 4;
+  StepTimeTotals& times = report.times;
   times.nanoseconds[3] = 1'000'000'000 * (rank + 1);
   for (const bool timed : {true, false, true}) {
     times.measured = timed;
     times.nanoseconds[5] = 1'000'000'000 * (world().size() - rank);  // exposed gathers
-    reports.add(++step, times, calls);
+    ++report.step;
+    reports.add(report);
   }
   const auto first = reports.gather(7, true);
   REQUIRE_ALL(first.has_value() == (rank == 0));

@@ -9,9 +9,11 @@
 // Buffers named `whole`, `contribution` and `sent` must lie in the caller's shared region (SharedRegion), at the same
 // offset on all ranks: the memory plan guarantees it.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "tessera/backend/stream.hpp"
 #include "tessera/base/dtype.hpp"
@@ -23,16 +25,32 @@ namespace tessera {
 struct CommunicationCount {
   std::int64_t calls = 0;
   std::int64_t bytes = 0;  ///< sent, as formulas count: (n-1)/n of the collective's size; exchange: the busiest rank's
-  std::int64_t nanoseconds = 0;  ///< spent inside, waiting for peers included
+  double seconds = 0;      ///< spent inside, waiting for peers included
 
   CommunicationCount& operator+=(const CommunicationCount& other) {
-    calls += other.calls, bytes += other.bytes, nanoseconds += other.nanoseconds;
+    calls += other.calls, bytes += other.bytes, seconds += other.seconds;
+    return *this;
+  }
+  CommunicationCount& operator-=(const CommunicationCount& other) {
+    calls -= other.calls, bytes -= other.bytes, seconds -= other.seconds;
     return *this;
   }
 };
 
 enum class Collective { all_gather, reduce_scatter, all_reduce, broadcast, exchange };
-inline constexpr int kCollectives = 5;
+/// In the order of the enumeration; also the groups in /comm of metrics.h5.
+inline constexpr std::array<const char*, 5> kCollectiveNames = {"all_gather", "reduce_scatter", "all_reduce",
+                                                                "broadcast", "exchange"};
+inline std::string_view name_of(Collective collective) {
+  return kCollectiveNames.at(static_cast<std::size_t>(collective));
+}
+/// By kind of collective, in the order of the enumeration.
+using CommunicationCounts = std::array<CommunicationCount, kCollectiveNames.size()>;
+/// Returns what came between two counts.
+inline CommunicationCounts difference(CommunicationCounts after, const CommunicationCounts& before) {
+  for (std::size_t i = 0; i < after.size(); ++i) after[i] -= before[i];
+  return after;
+}
 
 /// How an all_reduce combines its values: it adds them up, perhaps wrapping around on the way to a sum that fits, or
 /// takes the largest.

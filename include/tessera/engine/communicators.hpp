@@ -15,9 +15,6 @@
 
 namespace tessera {
 
-/// By kind of collective, in the order of the enumeration.
-using CommunicationCounts = std::array<CommunicationCount, kCollectives>;
-
 /// A queue and the group that its collectives run over.
 using QueueGroup = std::pair<Queue, Group>;
 /// Returns the pairs that have collectives, ordered so that they are opened in the same order on all ranks.
@@ -39,10 +36,8 @@ class Communicators {
   std::span<std::byte> device_shared() const;
   std::span<std::byte> host_shared() const;
 
-  /// Returns what this rank has sent so far, by kind of collective.
+  /// Returns what this rank has sent so far. Its seconds are NaN over NCCL, whose calls return before their work ends.
   CommunicationCounts counts() const;
-  /// Returns how long collectives took between two counts; NaN over NCCL, whose calls return before their work ends.
-  double seconds_between(const CommunicationCount& before, const CommunicationCount& after) const;
   /// Adds what a captured graph sends when it is replayed: communicators count only calls that go through them.
   void count_replay(const CommunicationCounts& sent);
 

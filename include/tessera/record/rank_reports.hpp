@@ -40,11 +40,11 @@ class MemorySamples {
 class RankReports {
  public:
   /// `monitor` observes this rank's GPU; may be null. References must outlive the object.
-  RankReports(World& world, const StepSchedule& schedule, const Resources& resources, const Optimizer& optimizer,
-              std::int64_t memory_before, DeviceMonitor* monitor);
+  RankReports(World& world, const StepSchedule& schedule, const Resources& resources, std::int64_t memory_before,
+              DeviceMonitor* monitor);
 
   /// Adds the values of one step.
-  void add(std::int64_t step, const StepTimeTotals& times, const CommunicationRows& communication);
+  void add(const StepReport& report);
   /// Returns whether a report is due only because many steps were timed since the last one, which takes memory. The
   /// same on every rank.
   bool is_full() const { return overlap_.size() >= kMostTimedSteps; }
@@ -59,12 +59,12 @@ class RankReports {
   World& world_;
   const StepSchedule& schedule_;
   const Resources& resources_;
-  const Optimizer& optimizer_;
   DeviceMonitor* monitor_;
   MemorySamples memory_;
   std::int64_t steps_ = 0, timed_steps_ = 0;
   std::array<std::int64_t, kTimeCategories> nanoseconds_{};
-  CommunicationRows communication_;
+  CommunicationCounts communication_;
+  double loss_scale_ = 1;                    ///< of the last step
   std::vector<std::int64_t> overlap_steps_;  ///< the timed steps
   std::vector<OverlapTimes> overlap_;        ///< of each of them
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/backend/device_monitor.hpp"
+#include "tessera/comm/communicator.hpp"
 #include "tessera/data/evaluation.hpp"
 #include "tessera/optimizer/optimizer.hpp"
 #include "tessera/telemetry/overlap.hpp"
@@ -17,25 +18,13 @@
 
 namespace tessera {
 
-/// The groups in /comm, in the order of Collective in comm/communicator.hpp.
-inline constexpr std::array<const char*, 5> kCollectiveNames = {"all_gather", "reduce_scatter", "all_reduce",
-                                                                "broadcast", "exchange"};
-
-/// One kind of collective in one step, or in several.
-struct CommunicationRow {
-  std::int64_t calls = 0;
-  std::int64_t bytes = 0;  ///< sent by this rank
-  double seconds = 0.0;
-};
-using CommunicationRows = std::array<CommunicationRow, kCollectiveNames.size()>;
-
 /// One step on this rank.
 struct StepReport {
   std::int64_t step = 0;
   StepResult result;
   double seconds = 0;
   StepTimeTotals times;
-  CommunicationRows communication;    ///< of this step
+  CommunicationCounts communication;  ///< of this step
   std::vector<SourceLoss> sources{};  ///< of a mixture
   // RunRecorder adds:
   double tokens_per_second = 0, unix_time = 0;
@@ -65,7 +54,7 @@ struct CheckpointReport {
 struct RankValues {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   std::array<double, kTimeCategories> times{};  ///< seconds in timed steps; NaN: none was timed
-  CommunicationRows communication;
+  CommunicationCounts communication;
   std::int64_t process = -1;                                        ///< bytes; -1: not measured
   double memory_peak = kUnknown;                                    ///< bytes, since the start
   double memory_average = kUnknown;                                 ///< bytes

@@ -7,14 +7,6 @@ namespace tessera {
 
 namespace {
 
-CommunicationCounts difference(CommunicationCounts counts, const CommunicationCounts& before) {
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    counts[i].calls -= before[i].calls;
-    counts[i].bytes -= before[i].bytes;
-  }
-  return counts;
-}
-
 bool captures_all(const DeviceCommBackend* transport) {
   return transport == nullptr || transport->backend() == CommBackend::nccl;
 }

@@ -107,7 +107,7 @@ TEST_CASE("comm.emulate needs the staged backend") {
     group.broadcast(stream, nullptr, 0, 0);
     stream.synchronize();
     backend.check();
-    CHECK(group.count(Collective::broadcast).nanoseconds >= 1'000'000);
+    CHECK(group.count(Collective::broadcast).seconds >= 1e-3);
   });
 }
 
