@@ -1,12 +1,19 @@
 #pragma once
 // Other load on the machines of a run.
 
+#include <limits>
+
 #include "tessera/backend/device.hpp"
 #include "tessera/backend/device_monitor.hpp"
 #include "tessera/comm/world.hpp"
-#include "tessera/record/recorder.hpp"
 
 namespace tessera {
+
+/// How busy the machines are; NaN if that is not known.
+struct MachineLoad {
+  double load_average = std::numeric_limits<double>::quiet_NaN();           ///< of the busiest machine
+  double gpu_foreign_processes = std::numeric_limits<double>::quiet_NaN();  ///< on the GPUs of all ranks
+};
 
 /// Returns the load average of the busiest machine, and the number of foreign processes that compute on the ranks'
 /// GPUs, with each GPU counted once. `monitor` observes `device` if that is a GPU; may be null. Only rank 0 has the

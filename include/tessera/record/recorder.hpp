@@ -13,6 +13,7 @@
 #include <string>
 
 #include "tessera/files/io_thread.hpp"
+#include "tessera/record/machine_load.hpp"
 #include "tessera/record/measures.hpp"
 #include "tessera/record/prediction.hpp"
 #include "tessera/record/run_facts.hpp"
@@ -26,12 +27,6 @@
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
-
-/// How busy the machines are; NaN if that is not known.
-struct MachineLoad {
-  double load_average = std::numeric_limits<double>::quiet_NaN();           ///< of the busiest machine
-  double gpu_foreign_processes = std::numeric_limits<double>::quiet_NaN();  ///< on the GPUs of all ranks
-};
 
 /// The contents of metrics.h5 apart from its rows.
 struct RunAccount {
