@@ -19,11 +19,7 @@ constexpr std::int64_t kByteVocabulary = 256;
 
 /// Returns an option of the run that wrote a checkpoint; empty if it is not known.
 std::string option_of_run(const ModelWeights& weights, const std::string& name) {
-  if (weights.checkpoint() == nullptr) return {};
-  for (const auto& [key, value] : weights.checkpoint()->manifest().options) {
-    if (key == name) return value;
-  }
-  return {};
+  return weights.checkpoint() == nullptr ? "" : weights.checkpoint()->manifest().option(name);
 }
 
 /// Returns whether data.source is already tokens, whose files do not say which tokenizer made them.
