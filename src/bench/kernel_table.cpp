@@ -24,11 +24,11 @@ struct Sitting {
 };
 
 StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node, bool evaluates) {
-  RunShape shape = run_shape(options, resolve_architecture(options.model), world, ranks_per_node);
+  RunShape shape = run_shape(options, {resolve_architecture(options.model), world, ranks_per_node});
   shape = with_copies_kept(shape, options, [] { return FitLimits(); });
   shape.policy.evaluation = evaluates, shape.policy.snapshot = false;
   shape.policy.generation.reset();
-  return plan_shape(shape, {false, 0}).schedule;
+  return plan_shape(shape, kQuickPlan).schedule;
 }
 
 /// Plays the step again and again. `before` is done before each time.

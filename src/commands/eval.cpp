@@ -146,8 +146,8 @@ void evaluate_sets(World& world, const ResolvedRun& run) {
   const std::int64_t sequence = sequence_length(options, architecture);
   const Corpora corpora = open_corpora(world, options, architecture.vocab, sequence);
   if (tells_borders(options)) options.data.most_documents = most_documents(corpora.sets);
-  const PlannedRun planned =
-      plan_shape(evaluation_shape(options, architecture, world.size(), world.ranks_per_node(), corpora.window, false));
+  const PlannedRun planned = plan_shape(
+      evaluation_shape(options, {architecture, world.size(), world.ranks_per_node()}, corpora.window, false));
   LoadedModel model(world, run, planned, {"evaluation", "train.seq_len"});
   const Results results(world, options, *run.weights, planned);
   if (world.rank() == 0 && sequence < architecture.context) {
@@ -240,7 +240,7 @@ void evaluate_choices(World& world, const ResolvedRun& run) {
                        architecture.vocab, architecture.context, file);
   std::size_t longest = 0, tokens = 0;
   for (const EndingRow& row : rows) longest = std::max(longest, row.tokens.size()), tokens += row.tokens.size() - 1;
-  const PlannedRun planned = plan_shape(evaluation_shape(options, architecture, world.size(), world.ranks_per_node(),
+  const PlannedRun planned = plan_shape(evaluation_shape(options, {architecture, world.size(), world.ranks_per_node()},
                                                          static_cast<std::int64_t>(longest) - 1, true));
   LoadedModel model(world, run, planned, {"evaluation", "shorter questions"});
   const Results results(world, options, *run.weights, planned);

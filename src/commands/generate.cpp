@@ -146,7 +146,7 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   const std::vector<GenerationPrompt> prompts = encode_prompts(*tokenizer, texts, begin, architecture.vocab);
   const GenerationShape sizes = sizes_of(run.options, architecture, prompts);
   const PlannedRun planned =
-      plan_shape(generation_shape(run.options, architecture, world.size(), world.ranks_per_node(), sizes));
+      plan_shape(generation_shape(run.options, {architecture, world.size(), world.ranks_per_node()}, sizes));
   LoadedModel loaded(world, run, planned, {"generation", "generate.max_tokens"});
   const SamplingRules rules{options.generate.temperature, options.generate.top_k, options.generate.top_p,
                             static_cast<std::uint64_t>(options.generate.seed)};

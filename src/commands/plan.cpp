@@ -177,7 +177,7 @@ struct Planning {
     if (asked.train.seq_len != kFittingLength) return {};
     Options options = asked;
     options.run.device = run.options.run.device;
-    return longest_sequences(options, run.architecture, run.world, run.ranks_per_node, limits_of(asked));
+    return longest_sequences(options, run, limits_of(asked));
   }
   /// Returns whether the run itself must fit plan.memory, and not what a view finds instead.
   bool is_judged() const { return asked.plan.view != PlanView::fit && asked.plan.view != PlanView::largest; }

@@ -14,13 +14,10 @@ namespace tessera {
 
 namespace {
 
-/// Plans quickly, without the search for the last percent, so that what fits also fits with the full plan.
-PlannedRun quickly_planned(const RunShape& shape) { return plan_shape(shape, {false, 0}); }
-
 bool fits(RunShape shape, const Recomputation& recomputation, const FitLimits& limits) {
   shape.policy.recomputation = recomputation;
   try {
-    const PlannedRun run = quickly_planned(shape);
+    const PlannedRun run = plan_shape(shape, kQuickPlan);
     return limited_bytes(run.schedule, run.plan) <= limits.device &&
            (limits.machine == 0 || machine_bytes(run.schedule, run.plan) <= limits.machine);
   } catch (const UsageError&) {  // impossible with the other options
@@ -66,7 +63,7 @@ Recomputation fitting_recomputation(const RunShape& shape, const FitLimits& limi
     if (!fewest) continue;
     RunShape with = shape;
     with.policy.recomputation = *fewest;
-    const std::int64_t flops = recomputed_flops(quickly_planned(with).schedule);
+    const std::int64_t flops = recomputed_flops(plan_shape(with, kQuickPlan).schedule);
     if (least && *least <= flops) continue;
     least = flops;
     best = *fewest;
@@ -76,7 +73,7 @@ Recomputation fitting_recomputation(const RunShape& shape, const FitLimits& limi
 
 double least_offload(RunShape shape, std::int64_t allowed) {
   shape.policy.offload_fraction = 0;
-  const PlannedRun none = quickly_planned(shape);
+  const PlannedRun none = plan_shape(shape, kQuickPlan);
   if (limited_bytes(none.schedule, none.plan) <= allowed) return 0;
   const UnitLayout& layout = none.schedule.layout;
   const auto fraction_of = [&](std::int64_t units) {
@@ -87,7 +84,7 @@ double least_offload(RunShape shape, std::int64_t allowed) {
   };
   return fraction_of(last_that_fits(std::ssize(layout.units), 0, [&](std::int64_t units) {
     shape.policy.offload_fraction = fraction_of(units);
-    const PlannedRun run = quickly_planned(shape);
+    const PlannedRun run = plan_shape(shape, kQuickPlan);
     return limited_bytes(run.schedule, run.plan) <= allowed;
   }));
 }
@@ -113,14 +110,13 @@ bool may_offload_inputs(const Options& options, const Architecture& architecture
          inputs_to_offload(Recomputation::all_blocks(), architecture.layers) > 0;
 }
 
-Options with_values_of_fit(Options options, const Architecture& architecture, std::int64_t world,
-                           std::int64_t ranks_per_node, const FitLimits& limits) {
+Options with_values_of_fit(Options options, const RunSite& site, const FitLimits& limits) {
   if (!has_fit(options)) return options;
   require_limit(options.shard.offload_fraction.fits ? "shard.offload_fraction" : "memory.checkpoint", limits);
   const bool fits_recomputation = options.memory.checkpoint == ActivationCheckpointing::fit;
-  const bool may_offload = may_offload_inputs(options, architecture);
+  const bool may_offload = may_offload_inputs(options, site.architecture);
   if (fits_recomputation) options.memory.checkpoint = ActivationCheckpointing::none;
-  const auto shape = [&] { return run_shape(options, architecture, world, ranks_per_node); };
+  const auto shape = [&] { return run_shape(options, site); };
   if (std::exchange(options.shard.offload_fraction.fits, false))
     options.shard.offload_fraction.value = least_offload(shape(), limits.device);
   if (fits_recomputation) {
@@ -132,7 +128,7 @@ Options with_values_of_fit(Options options, const Architecture& architecture, st
       if (options.memory.offload_activations) fitting = offloading;
     }
     options.memory = options_of(fitting, options.memory);
-    if (inputs_to_offload(fitting, architecture.layers) == 0) options.memory.offload_activations = false;
+    if (inputs_to_offload(fitting, site.architecture.layers) == 0) options.memory.offload_activations = false;
   }
   return options;
 }
@@ -150,23 +146,22 @@ Options least_options(Options options, const Architecture& architecture) {
   return options;
 }
 
-std::int64_t longest_sequence(const Options& options, const Architecture& architecture, std::int64_t world,
-                              std::int64_t ranks_per_node, const FitLimits& limits) {
+std::int64_t longest_sequence(const Options& options, const RunSite& site, const FitLimits& limits) {
   require_limit("train.seq_len", limits);
   constexpr std::int64_t kStep = 64;
-  const auto length = [&](std::int64_t steps) { return std::min(steps * kStep, architecture.context); };
-  const bool may_offload = may_offload_inputs(options, architecture);
+  const auto length = [&](std::int64_t steps) { return std::min(steps * kStep, site.architecture.context); };
+  const bool may_offload = may_offload_inputs(options, site.architecture);
   const auto fits_with = [&](std::int64_t steps) {
-    Options least = least_options(options, architecture);
+    Options least = least_options(options, site.architecture);
     least.train.seq_len = length(steps);
     const auto fits_now = [&] {
-      const RunShape shape = run_shape(least, architecture, world, ranks_per_node);
+      const RunShape shape = run_shape(least, site);
       return fits(shape, shape.policy.recomputation, limits);
     };
     return fits_now() || (may_offload && (least.memory.offload_activations = true) && fits_now());
   };
-  const std::int64_t most = ceil_div(architecture.context, kStep);
-  if (fits_with(most)) return architecture.context;
+  const std::int64_t most = ceil_div(site.architecture.context, kStep);
+  if (fits_with(most)) return site.architecture.context;
   return length(std::max<std::int64_t>(1, last_that_fits(0, most, fits_with)));
 }
 
@@ -177,14 +172,13 @@ bool has_fit(const Options& options) {
 
 bool is_decided_by_memory(const Options& options) { return has_fit(options) || may_drop_activated(options); }
 
-Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
-                         std::int64_t ranks_per_node, const FitLimits& limits) {
-  if (!may_drop_activated(options)) return with_values_of_fit(options, architecture, world, ranks_per_node, limits);
+Options with_fit_decided(Options options, const RunSite& site, const FitLimits& limits) {
+  if (!may_drop_activated(options)) return with_values_of_fit(options, site, limits);
   options.memory.keep_activated = Tristate::no;
-  options = with_values_of_fit(options, architecture, world, ranks_per_node, limits);
+  options = with_values_of_fit(options, site, limits);
   Options keeping = options;
   keeping.memory.keep_activated = Tristate::automatic;
-  const RunShape shape = run_shape(keeping, architecture, world, ranks_per_node);
+  const RunShape shape = run_shape(keeping, site);
   if (limits.device <= 0 || !shape.policy.keeps_activated) return keeping;
   keeping.memory.keep_activated = Tristate::yes;  // so that a restart does not decide again
   return fits(shape, shape.policy.recomputation, limits) ? keeping : options;

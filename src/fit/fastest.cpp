@@ -55,10 +55,9 @@ void fill(FitRow& row, const RunShape& own, const Cluster& cluster, std::int64_t
   validate(row.options);
   validate_for_world(row.options, own.world, own.ranks_per_node);
   const FitLimits limits{allowed};
-  const Options options = with_fit_decided(row.options, own.architecture, own.world, own.ranks_per_node, limits);
-  const RunShape shape = with_copies_kept(run_shape(options, own.architecture, own.world, own.ranks_per_node), options,
-                                          [&] { return limits; });
-  const auto [schedule, plan] = plan_shape(shape, {false, 0});  // most of the time would go into the last percent
+  const Options options = with_fit_decided(row.options, own, limits);
+  const RunShape shape = with_copies_kept(run_shape(options, own), options, [&] { return limits; });
+  const auto [schedule, plan] = plan_shape(shape, kQuickPlan);  // most of the time would go into the last percent
   row.bytes = limited_bytes(schedule, plan);
   if (row.bytes > allowed && plan.at(MemorySpace::device).lower_bound() <= allowed) {
     const PlannedRun planned = plan_shape(shape);

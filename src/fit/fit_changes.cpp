@@ -13,9 +13,8 @@ namespace tessera {
 
 namespace {
 
-/// Plans quickly, without the search for the last percent, so that its promise also holds for the full plan.
 std::int64_t bytes_needed(const RunShape& shape) {
-  const PlannedRun planned = plan_shape(shape, {false, 0});
+  const PlannedRun planned = plan_shape(shape, kQuickPlan);
   return limited_bytes(planned.schedule, planned.plan);
 }
 

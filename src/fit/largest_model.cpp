@@ -54,7 +54,7 @@ std::int64_t stepped(double value, std::int64_t step) {
 /// Returns the run with as little memory as the options allow, where memory decides.
 RunShape least_shape(const RunShape& run, Options asked) {
   asked.run.device = run.device, asked.train.seq_len = run.sequence;
-  return run_shape(least_options(asked, run.architecture), run.architecture, run.world, run.ranks_per_node);
+  return run_shape(least_options(asked, run.architecture), run);
 }
 
 LargestRow largest(const RunShape& shape, Strategy strategy, const std::vector<Architecture>& models,

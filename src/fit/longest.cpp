@@ -10,14 +10,13 @@ namespace tessera {
 
 namespace {
 
-LongestRow longest(Options options, Strategy strategy, const Architecture& architecture, std::int64_t world,
-                   std::int64_t ranks_per_node, const FitLimits& limits) try {
+LongestRow longest(Options options, Strategy strategy, const RunSite& site, const FitLimits& limits) try {
   options.shard.strategy = strategy;
   if (rules_of(strategy).life != ParameterLife::phase) options.shard.reshard_after_forward = {};
-  options.train.seq_len = longest_sequence(options, architecture, world, ranks_per_node, limits);
-  options = with_fit_decided(options, architecture, world, ranks_per_node, limits);
-  const RunShape shape = run_shape(options, architecture, world, ranks_per_node);
-  const auto [schedule, plan] = plan_shape(shape, {false, 0});
+  options.train.seq_len = longest_sequence(options, site, limits);
+  options = with_fit_decided(options, site, limits);
+  const RunShape shape = run_shape(options, site);
+  const auto [schedule, plan] = plan_shape(shape, kQuickPlan);
   LongestRow row{strategy, shape.sequence, limited_bytes(schedule, plan), shape.policy.recomputation,
                  shape.policy.offload_activations};
   if (row.bytes > limits.device)
@@ -29,11 +28,9 @@ LongestRow longest(Options options, Strategy strategy, const Architecture& archi
 
 }  // namespace
 
-std::vector<LongestRow> longest_sequences(const Options& asked, const Architecture& architecture, std::int64_t world,
-                                          std::int64_t ranks_per_node, const FitLimits& limits) {
+std::vector<LongestRow> longest_sequences(const Options& asked, const RunSite& site, const FitLimits& limits) {
   std::vector<LongestRow> rows;
-  for (const StrategyRules& rules : all_strategies())
-    rows.push_back(longest(asked, rules.strategy, architecture, world, ranks_per_node, limits));
+  for (const StrategyRules& rules : all_strategies()) rows.push_back(longest(asked, rules.strategy, site, limits));
   return rows;
 }
 

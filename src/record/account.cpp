@@ -141,7 +141,7 @@ std::string cost_of_fixed_order(const Options& options, const PlannedRun& planne
   Options fixed = options;
   fixed.run.deterministic = Tristate::yes;
   const PlannedRun other =
-      plan_shape(run_shape(fixed, s.model.architecture, s.grid.world(), s.grid.ranks_per_node()), {false, 0});
+      plan_shape(run_shape(fixed, {s.model.architecture, s.grid.world(), s.grid.ranks_per_node()}), kQuickPlan);
   const std::int64_t more = limited_bytes(other.schedule, other.plan) - limited_bytes(s, planned.plan);
   std::string cost = fmt::format("{} {}", format_bytes(std::abs(more)), more < 0 ? "less" : "more");
   try {

@@ -28,7 +28,7 @@ StepSchedule least_schedule(const ResolvedRun& run) {
   Options least = least_options(run.options, run.architecture);
   if (least.train.seq_len == kFittingLength) least.train.seq_len = 1;
   least.memory.offload_activations = false;  // a single block may have nothing to copy out
-  return plan_shape(run_shape(least, run.architecture, run.world, run.ranks_per_node), {false, 0}).schedule;
+  return plan_shape(run_shape(least, run), kQuickPlan).schedule;
 }
 
 FitLimits limits_of_least(const ResolvedRun& run, const ResolveSite& site) {
@@ -43,18 +43,17 @@ void decide_length(ResolvedRun& run, const ResolveSite& site) {
   if (run.options.train.seq_len != kFittingLength) return;
   FitLimits limits = limits_of_least(run, site);
   if (run.options.plan.memory == 0) limits.device -= limits.device / 50;  // it is measured again when data are open
-  run.options.train.seq_len = longest_sequence(run.options, run.architecture, run.world, run.ranks_per_node, limits);
+  run.options.train.seq_len = longest_sequence(run.options, run, limits);
 }
 
 void decide_by_memory(ResolvedRun& run, const ResolveSite& site) {
   if (!is_decided_by_memory(run.options)) return;
   const FitLimits limits = limits_of_least(run, site);
-  run.options = with_fit_decided(run.options, run.architecture, run.world, run.ranks_per_node, limits);
+  run.options = with_fit_decided(run.options, run, limits);
 }
 
 void plan_schedule(ResolvedRun& run, const ResolveSite& site) {
-  run.shape = with_copies_kept(run_shape(run.options, run.architecture, run.world, run.ranks_per_node), run.options,
-                               [&] { return limits_of_least(run, site); });
+  run.shape = with_copies_kept(run_shape(run.options, run), run.options, [&] { return limits_of_least(run, site); });
   run.planned = plan_shape(run.shape, site.effort);
   if (site.purpose == Purpose::sweep) return;  // its process verifies it
   require_verified(run.planned.schedule, run.planned.plan, [&] {

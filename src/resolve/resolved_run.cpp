@@ -25,11 +25,9 @@ void note_changes(const Options& before, const Options& after, std::string_view 
 }  // namespace
 
 ResolvedRun::ResolvedRun(const Options& given, const ResolveSite& site)
-    : options(given), asked(given), world(site.planned_ranks), machine(site.machine) {
-  if (site.ranks != nullptr) {
-    world = site.ranks->size();
-    ranks_per_node = site.ranks->ranks_per_node();
-  }
+    : options(given), asked(given), machine(site.machine) {
+  world = site.ranks != nullptr ? site.ranks->size() : site.planned_ranks;
+  if (site.ranks != nullptr) ranks_per_node = site.ranks->ranks_per_node();
   for (const ResolveStep& step : resolve_steps()) {
     if (!has(step.purposes, site.purpose)) continue;
     const Options before = options;

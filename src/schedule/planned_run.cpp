@@ -97,12 +97,9 @@ bool wants_library_attention(const Options& options) {
 }
 
 /// Returns what the options say of every run.
-RunShape common_shape(const Options& options, const Architecture& architecture, std::int64_t world,
-                      std::int64_t ranks_per_node) {
+RunShape common_shape(const Options& options, const RunSite& site) {
   RunShape shape;
-  shape.architecture = architecture;
-  shape.world = world;
-  shape.ranks_per_node = ranks_per_node;
+  static_cast<RunSite&>(shape) = site;
   shape.group_size = options.shard.group_size;
   shape.policy = policy_from(options);
   shape.device = device_of(options.run);
@@ -122,21 +119,20 @@ std::int64_t most_documents_of(const DataOptions& options, std::int64_t sequence
   return options.most_documents > 0 ? options.most_documents : ceil_div(sequence, kAssumedTokens);
 }
 
-RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
-                   std::int64_t ranks_per_node) {
-  RunShape shape = common_shape(options, architecture, world, ranks_per_node);
+RunShape run_shape(const Options& options, const RunSite& site) {
+  RunShape shape = common_shape(options, site);
   shape.micro_batch = options.train.micro_batch;
-  shape.sequence = sequence_length(options, architecture);
+  shape.sequence = sequence_length(options, site.architecture);
   shape.documents = has_document_mask(options.data);
   shape.most_documents = most_documents_of(options.data, shape.sequence);
   shape.reshard_ranks = options.shard.reshard_after_forward.ranks;
   // It costs more to make a gated unit's output in the recomputation than to make it on the way in backward.
-  if (options.memory.keep_activated == Tristate::automatic && architecture.is_gated() &&
+  if (options.memory.keep_activated == Tristate::automatic && site.architecture.is_gated() &&
       shape.policy.recomputation.has_all_mlps())
     shape.policy.keeps_activated = false;
-  require_inputs_to_offload(shape.policy, architecture);
-  shape.policy.accumulation = accumulation_of(options.train, world);
-  if (options.train.sample_every > 0) shape.policy.generation = sample_shape(options, architecture);
+  require_inputs_to_offload(shape.policy, site.architecture);
+  shape.policy.accumulation = accumulation_of(options.train, site.world);
+  if (options.train.sample_every > 0) shape.policy.generation = sample_shape(options, site.architecture);
   shape.reduce_by_strategy = options.shard.reduce == ReduceWhen::by_strategy;
   return shape;
 }
@@ -144,9 +140,8 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
 namespace {
 
 /// Returns a shape without training, and without segments.
-RunShape shape_at_rest(const Options& options, const Architecture& architecture, std::int64_t world,
-                       std::int64_t ranks_per_node) {
-  RunShape shape = common_shape(options, architecture, world, ranks_per_node);
+RunShape shape_at_rest(const Options& options, const RunSite& site) {
+  RunShape shape = common_shape(options, site);
   shape.policy.accumulation = 1;
   shape.trains = [](const ParameterTensor&) { return false; };
   shape.policy.evaluation = shape.policy.snapshot = false;
@@ -157,16 +152,14 @@ RunShape shape_at_rest(const Options& options, const Architecture& architecture,
 
 }  // namespace
 
-RunShape generation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
-                          std::int64_t ranks_per_node, const GenerationShape& generation) {
-  RunShape shape = shape_at_rest(options, architecture, world, ranks_per_node);
+RunShape generation_shape(const Options& options, const RunSite& site, const GenerationShape& generation) {
+  RunShape shape = shape_at_rest(options, site);
   shape.policy.generation = generation;
   return shape;
 }
 
-RunShape evaluation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
-                          std::int64_t ranks_per_node, std::int64_t sequence, bool token_losses) {
-  RunShape shape = shape_at_rest(options, architecture, world, ranks_per_node);
+RunShape evaluation_shape(const Options& options, const RunSite& site, std::int64_t sequence, bool token_losses) {
+  RunShape shape = shape_at_rest(options, site);
   shape.micro_batch = options.train.micro_batch;
   shape.sequence = sequence;
   shape.policy.evaluation = true;

@@ -17,7 +17,7 @@ ExpectedTime expected_of(const SweepRow& row, const Cluster& cluster) try {
   if (!row.trains()) return {.missing = "another program"};
   const Options options = on_cluster(row.options, cluster, row.ranks);
   ResolveSite site(Purpose::sweep, row.ranks, {options.plan.memory, 0, cluster.file});
-  site.effort = {false, 0};  // addresses do not change the time
+  site.effort = kQuickPlan;  // addresses do not change the time
   const ResolvedRun run(options, site);
   const std::optional<std::int64_t> steps = planned_steps(run.options, run.planned.schedule);
   if (!steps) return {.missing = "train.epochs and the data decide its steps"};

@@ -20,7 +20,7 @@ using namespace tessera::test;
 namespace {
 
 StepSchedule schedule_of(const Options& options, std::int64_t world) {
-  return plan_shape(run_shape(options, resolve_architecture(options.model), world, world), {false, 0}).schedule;
+  return plan_shape(run_shape(options, {resolve_architecture(options.model), world, world}), {false, 0}).schedule;
 }
 
 /// The operations of a step on one block, counted.

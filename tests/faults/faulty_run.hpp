@@ -111,7 +111,7 @@ class FaultyRun {
  public:
   FaultyRun(const Drawn& drawn, const std::filesystem::path& folder, const Strike& strike)
       : drawn_(drawn), folder_(folder), strike_(strike), link_(strike, drawn.world) {
-    RunShape shape = run_shape(drawn.options, small_model(drawn.family), drawn.world, drawn.ranks_per_node);
+    RunShape shape = run_shape(drawn.options, {small_model(drawn.family), drawn.world, drawn.ranks_per_node});
     shape.policy.offload_bucket = drawn.bucket;
     planned_ = plan_shape(shape);
     require_verified(planned_.schedule, planned_.plan);

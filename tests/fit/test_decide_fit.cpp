@@ -102,7 +102,7 @@ TEST_CASE("fit is decided in the options, for a limit") {
   Options options = parse_arguments({"--model.preset=nano", "--train.micro_batch=8", "--memory.checkpoint=fit"});
   const Architecture architecture = preset("nano");
   const auto decided = [&](std::int64_t allowed) {
-    return with_fit_decided(options, architecture, 2, 2, {allowed, 0}).memory;
+    return with_fit_decided(options, {architecture, 2, 2}, {allowed, 0}).memory;
   };
   CHECK(decided(std::int64_t{1} << 40) == MemoryOptions());
   CHECK(decided(1).checkpoint == ActivationCheckpointing::block);
@@ -118,13 +118,13 @@ TEST_CASE("what fits before anything is recomputed decides whether a GPU keeps w
   const auto bytes_with = [&](Tristate keep) {
     Options with = options;
     with.memory.checkpoint = ActivationCheckpointing::none, with.memory.keep_activated = keep;
-    const PlannedRun run = plan_shape(run_shape(with, architecture, 2, 2), {false, 0});
+    const PlannedRun run = plan_shape(run_shape(with, {architecture, 2, 2}), {false, 0});
     return limited_bytes(run.schedule, run.plan);
   };
   const std::int64_t kept = bytes_with(Tristate::yes), again = bytes_with(Tristate::no);
   REQUIRE(again < kept);
   const auto decided = [&](std::int64_t allowed) {
-    return with_fit_decided(options, architecture, 2, 2, {allowed, 0}).memory;
+    return with_fit_decided(options, {architecture, 2, 2}, {allowed, 0}).memory;
   };
   REQUIRE(is_decided_by_memory(options));
   CHECK(decided(kept).keep_activated == Tristate::yes);
@@ -140,18 +140,18 @@ TEST_CASE("what fits before anything is recomputed decides whether a GPU keeps w
   options.run.deterministic = Tristate::yes;                // it changes bits, so memory may not decide
   CHECK_FALSE(is_decided_by_memory(options));
   CHECK(decided(kept - 1).keep_activated == Tristate::automatic);
-  const FitAnswer answer = examine_fit(run_shape(options, architecture, 2, 2), kept - 1);
+  const FitAnswer answer = examine_fit(run_shape(options, {architecture, 2, 2}), kept - 1);
   REQUIRE_FALSE(answer.fits());
   CHECK(describe_fit(answer).find("memory.keep_activated=false") != std::string::npos);
 
   Architecture gated = architecture;
   gated.mlp = MlpKind::swiglu;
   options.run.deterministic = Tristate::no;
-  CHECK(run_shape(options, gated, 2, 2).policy.keeps_activated);
+  CHECK(run_shape(options, {gated, 2, 2}).policy.keeps_activated);
   options.memory.checkpoint = ActivationCheckpointing::block;
-  CHECK(run_shape(options, architecture, 2, 2).policy.keeps_activated);
-  CHECK_FALSE(run_shape(options, gated, 2, 2).policy.keeps_activated);
-  CHECK(with_fit_decided(options, gated, 2, 2, {kept, 0}).memory.keep_activated == Tristate::automatic);
+  CHECK(run_shape(options, {architecture, 2, 2}).policy.keeps_activated);
+  CHECK_FALSE(run_shape(options, {gated, 2, 2}).policy.keeps_activated);
+  CHECK(with_fit_decided(options, {gated, 2, 2}, {kept, 0}).memory.keep_activated == Tristate::automatic);
 
   options.run.device = DeviceKind::cpu;
   CHECK_FALSE(keeps_activated(options));
@@ -178,7 +178,7 @@ TEST_CASE("Fewer blocks fit where the inputs of all are more than the machine ha
 TEST_CASE("A rank that has all state keeps its 16-bit parameters, unless it is to drop them or they do not fit") {
   const auto kept = [](const std::vector<std::string>& words, std::int64_t allowed = 0) {
     const Options options = parse_arguments(words);
-    const RunShape shape = run_shape(options, preset("nano"), 1, 1);
+    const RunShape shape = run_shape(options, {preset("nano"), 1, 1});
     return with_copies_kept(shape, options, [&] { return FitLimits{allowed}; }).policy.keeps_copies;
   };
   const std::string bf16 = "--precision.compute=bf16";
@@ -194,8 +194,8 @@ TEST_CASE("the longest samples fit, and longer ones do not, whatever else memory
   architecture.context = 1000;
   const auto bytes_at = [&](Options options, std::int64_t tokens, std::int64_t limit) {
     options.train.seq_len = tokens;
-    const Options decided = with_fit_decided(options, architecture, 2, 2, {limit, 0});
-    const PlannedRun run = plan_shape(run_shape(decided, architecture, 2, 2), {false, 0});
+    const Options decided = with_fit_decided(options, {architecture, 2, 2}, {limit, 0});
+    const PlannedRun run = plan_shape(run_shape(decided, {architecture, 2, 2}), {false, 0});
     return limited_bytes(run.schedule, run.plan);
   };
   std::int64_t before = 0, allowed = 0;  // what 128 tokens need where nothing is recomputed
@@ -203,7 +203,9 @@ TEST_CASE("the longest samples fit, and longer ones do not, whatever else memory
     Options options = parse_arguments({"--model.preset=nano", "--train.seq_len=fit", "--train.micro_batch=8",
                                        fmt::format("--memory.checkpoint={}", checkpoint)});
     options.run.device = DeviceKind::cuda;
-    const auto longest = [&](std::int64_t limit) { return longest_sequence(options, architecture, 2, 2, {limit, 0}); };
+    const auto longest = [&](std::int64_t limit) {
+      return longest_sequence(options, {architecture, 2, 2}, {limit, 0});
+    };
     CHECK(longest(std::int64_t{1} << 40) == architecture.context);
     CHECK(longest(1) == 64);
     CHECK_THROWS_WITH(longest(0), Catch::Contains("plan.memory"));
@@ -224,12 +226,12 @@ TEST_CASE("fit sends the inputs of recomputed blocks to the host where nothing e
   options.run.deterministic = Tristate::yes;
   const Architecture architecture = preset("nano");
   const auto decided = [&](std::int64_t allowed) {
-    return with_fit_decided(options, architecture, 2, 2, {allowed, 0}).memory;
+    return with_fit_decided(options, {architecture, 2, 2}, {allowed, 0}).memory;
   };
   const auto bytes_with = [&](bool offloads) {
     Options with = options;
     with.memory.checkpoint = ActivationCheckpointing::block, with.memory.offload_activations = offloads;
-    const PlannedRun run = plan_shape(run_shape(with, architecture, 2, 2), {false, 0});
+    const PlannedRun run = plan_shape(run_shape(with, {architecture, 2, 2}), {false, 0});
     return limited_bytes(run.schedule, run.plan);
   };
   const std::int64_t on_device = bytes_with(false), on_host = bytes_with(true);

@@ -77,7 +77,7 @@ using GenerationBody = std::function<void(RankContext&, Generator&, const StepSc
 
 inline void with_generator(const GenerationCase& c, const GenerationBody& body) {
   const PlannedRun planned =
-      plan_shape(generation_shape(c.options, c.architecture, c.world, c.ranks_per_node, c.shape));
+      plan_shape(generation_shape(c.options, {c.architecture, c.world, c.ranks_per_node}, c.shape));
   require_verified(planned.schedule, planned.plan);
   run_ranks(c.world, c.ranks_per_node, [&](RankContext& context) {
     const Backend& backend = backend_of(planned.schedule.model.device);

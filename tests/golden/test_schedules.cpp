@@ -22,7 +22,7 @@ constexpr std::size_t kConfigurations = 315;
 std::string dump_of(const DrawnArguments& drawn) {
   try {
     const Options options = parse_arguments(drawn.arguments);
-    const RunShape shape = run_shape(options, resolve_architecture(options.model), drawn.world, drawn.ranks_per_node);
+    const RunShape shape = run_shape(options, {resolve_architecture(options.model), drawn.world, drawn.ranks_per_node});
     const PlannedRun run = plan_shape(shape);
     return dump_schedule(run.schedule, run.plan);
   } catch (const UsageError&) {

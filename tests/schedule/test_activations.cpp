@@ -184,16 +184,16 @@ TEST_CASE("options that ask for inputs where none can go out are refused, and fi
                                      "--memory.offload_activations=true", "--train.seq_len=32"});
   const Architecture nano = preset("nano");
   REQUIRE(nano.layers == 4);
-  REQUIRE_THROWS_WITH(run_shape(options, nano, 1, 1),
+  REQUIRE_THROWS_WITH(run_shape(options, {nano, 1, 1}),
                       Catch::Contains("offloads nothing when the recomputation is attention and mlp of "
                                       "blocks 3, because the input of the last of 4 blocks"));
   options.memory.recomputed_halves = "attention";  // wanted after the MLP's backward
-  CHECK(run_shape(options, nano, 1, 1).policy.offload_activations);
+  CHECK(run_shape(options, {nano, 1, 1}).policy.offload_activations);
 
   options.memory = MemoryOptions{};
   options.memory.checkpoint = ActivationCheckpointing::fit;
   options.memory.offload_activations = true;
-  const auto decided = [&](std::int64_t device) { return with_fit_decided(options, nano, 1, 1, {device, 0}).memory; };
+  const auto decided = [&](std::int64_t device) { return with_fit_decided(options, {nano, 1, 1}, {device, 0}).memory; };
   CHECK_FALSE(decided(std::int64_t{1} << 40).offload_activations);  // everything fits
   CHECK(decided(1).offload_activations);                            // all blocks are recomputed
 }

@@ -103,7 +103,7 @@ Predicted predicted(const MeasuredStep& step) {
     if (lacks(std::string(option, std::string_view(option).find('=')).c_str())) words.emplace_back(option);
   }
   const Options options = parse_arguments(words);
-  PlannedRun run = plan_shape(run_shape(options, preset(step.preset), 1, 1), {false, 0});
+  PlannedRun run = plan_shape(run_shape(options, {preset(step.preset), 1, 1}), {false, 0});
   const std::string file = fmt::format("{}/../../{}", TESSERA_REFERENCE_DIR, step.prices);
   Prediction prediction = predict(run.schedule, run.plan, options, read_cluster(file));
   return {std::move(run), std::move(prediction)};

@@ -28,7 +28,7 @@ double tokens_per_rank(const Cluster& cluster, const Architecture& architecture,
     words.emplace_back(word);
   const Options options = parse_arguments(words);
   const PlannedRun run =
-      plan_shape(run_shape(options, architecture, ranks, std::min<std::int64_t>(ranks, 8)), {false, 0});
+      plan_shape(run_shape(options, {architecture, ranks, std::min<std::int64_t>(ranks, 8)}), {false, 0});
   return predict(run.schedule, run.plan, options, cluster).tokens_per_second / static_cast<double>(ranks);
 }
 

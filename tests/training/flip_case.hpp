@@ -80,7 +80,7 @@ inline void flip(const TrainingSession& session, std::uint64_t seed, Flip& flip)
 inline std::vector<std::string> train_with_flip(const Drawn& drawn, std::uint64_t seed, Flip* planted = nullptr,
                                                 const Architecture* small = nullptr) {
   const Architecture architecture = small != nullptr ? *small : small_model(drawn.family);
-  RunShape shape = run_shape(drawn.options, architecture, drawn.world, drawn.ranks_per_node);
+  RunShape shape = run_shape(drawn.options, {architecture, drawn.world, drawn.ranks_per_node});
   shape.policy.offload_bucket = drawn.bucket;
   const PlannedRun planned = plan_shape(shape);
   require_verified(planned.schedule, planned.plan);

@@ -62,7 +62,7 @@ class Flipper {
 inline std::vector<std::string> train_with_wrong_result(const Drawn& drawn, std::uint64_t seed, WrongResult& fault,
                                                         const Architecture* small = nullptr, bool in_any_step = false) {
   const Architecture architecture = small != nullptr ? *small : small_model(drawn.family);
-  RunShape shape = run_shape(drawn.options, architecture, drawn.world, drawn.ranks_per_node);
+  RunShape shape = run_shape(drawn.options, {architecture, drawn.world, drawn.ranks_per_node});
   shape.policy.offload_bucket = drawn.bucket;
   const PlannedRun planned = plan_shape(shape);
   require_verified(planned.schedule, planned.plan);

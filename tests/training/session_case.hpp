@@ -171,7 +171,7 @@ inline RunOutcome train_locally(const Options& options, const Architecture& arch
                                 const TensorSource& weights = {}, std::int64_t bucket = kOffloadBucket,
                                 const std::function<bool(const ParameterTensor&)>& trains = {}) {
   std::mutex mutex;
-  RunShape shape = run_shape(options, architecture, world, ranks_per_node);
+  RunShape shape = run_shape(options, {architecture, world, ranks_per_node});
   shape.policy.offload_bucket = bucket;
   shape.trains = trains;
   shape = with_copies_kept(shape, options, [] { return FitLimits(); });

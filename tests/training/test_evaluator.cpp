@@ -39,7 +39,7 @@ Evaluated evaluate(const Options& options, Family family, std::int64_t world, st
                    std::int64_t micro_batches, bool token_losses = false, std::int64_t whole = 0) {
   const Architecture architecture = small_model(family);
   const PlannedRun planned =
-      plan_shape(evaluation_shape(options, architecture, world, ranks_per_node, options.train.seq_len, token_losses));
+      plan_shape(evaluation_shape(options, {architecture, world, ranks_per_node}, options.train.seq_len, token_losses));
   const StepSchedule& schedule = planned.schedule;
   require_verified(schedule, planned.plan);
   Evaluated out;

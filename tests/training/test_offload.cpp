@@ -94,7 +94,7 @@ TEST_CASE("a host's queue that fails ends every rank with its message, whoever w
   for (const QueueMode mode : {QueueMode::serial, QueueMode::parallel, QueueMode::chaos}) {
     Options options = offloading(base_options(), Offload::optimizer);
     options.run.queues = mode;
-    RunShape shape = run_shape(options, small_gpt2(), 2, 2);
+    RunShape shape = run_shape(options, {small_gpt2(), 2, 2});
     shape.policy.offload_bucket = 256;
     PlannedRun planned = plan_shape(shape);
     require_verified(planned.schedule, planned.plan);
@@ -128,7 +128,7 @@ TEST_CASE("a host's queue that fails ends every rank with its message, whoever w
 TEST_CASE("the host's regions are as large as planned, and a step uses all of the buffers") {
   Options options = offloading(base_options(), Offload::optimizer);
   options.precision.compute = DType::bf16;
-  RunShape shape = run_shape(options, small_gpt2(), 2, 2);
+  RunShape shape = run_shape(options, {small_gpt2(), 2, 2});
   shape.policy.offload_bucket = 1024;
   const PlannedRun planned = plan_shape(shape);
   run_ranks(2, 2, [&](RankContext& context) {
@@ -200,7 +200,7 @@ TEST_CASE("emulated copies take their time, and leave no trace") {
   options.run.queues = QueueMode::parallel;
   const RunOutcome plain = train_locally(options, small_gpt2(), 1, 1, {}, {}, 1024);
   options.memory.emulate_copies = {.latency = 0.004, .bandwidth = 1e8};
-  RunShape shape = run_shape(options, small_gpt2(), 1, 1);
+  RunShape shape = run_shape(options, {small_gpt2(), 1, 1});
   shape.policy.offload_bucket = 1024;
   const PlannedRun planned = plan_shape(shape);
   double down = 0;
@@ -250,7 +250,7 @@ TEST_CASE("inputs of blocks that wait on the host leave no trace, whoever else i
 
 TEST_CASE("inputs of blocks take the host's memory that is planned, to the byte") {
   const Options options = taking_inputs_out(base_options());
-  const PlannedRun planned = plan_shape(run_shape(options, five_blocks(), 1, 1));
+  const PlannedRun planned = plan_shape(run_shape(options, {five_blocks(), 1, 1}));
   require_verified(planned.schedule, planned.plan);
   const std::int64_t each = planned.schedule.model.residual_elements() * size_of(DType::fp32);
   const std::int64_t aligned = round_up(each, kStorageAlignment);

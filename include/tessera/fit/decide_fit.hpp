@@ -26,8 +26,7 @@ Options least_options(Options options, const Architecture& architecture);
 
 /// Returns the longest train.seq_len with which the run can fit, by what the other options leave to memory: the model's
 /// context, or a multiple of 64 (that one even if it does not fit). UsageError if the device's limit is not known.
-std::int64_t longest_sequence(const Options& options, const Architecture& architecture, std::int64_t world,
-                              std::int64_t ranks_per_node, const FitLimits& limits);
+std::int64_t longest_sequence(const Options& options, const RunSite& site, const FitLimits& limits);
 
 /// Returns whether an option's value is `fit`, so that a limit is needed.
 bool has_fit(const Options& options);
@@ -41,8 +40,7 @@ bool is_decided_by_memory(const Options& options);
 /// else makes the run fit). Throws UsageError for these if the device's limit is not known. The memory that is left
 /// decides whether memory.keep_activated = auto becomes true or false. train.seq_len is decided before
 /// (longest_sequence).
-Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
-                         std::int64_t ranks_per_node, const FitLimits& limits);
+Options with_fit_decided(Options options, const RunSite& site, const FitLimits& limits);
 
 /// Lets a rank that has all state keep its parameters in 16 bits from step to step, as under ddp, where a gather would
 /// only be a cast: if they fit or the device's limit is not known, and the options do not ask for it to drop them. The

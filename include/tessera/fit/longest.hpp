@@ -20,8 +20,7 @@ struct LongestRow {
 };
 
 /// Finds them. `asked`: the options before memory decided any.
-std::vector<LongestRow> longest_sequences(const Options& asked, const Architecture& architecture, std::int64_t world,
-                                          std::int64_t ranks_per_node, const FitLimits& limits);
+std::vector<LongestRow> longest_sequences(const Options& asked, const RunSite& site, const FitLimits& limits);
 
 /// Returns the rows as a table.
 std::string longest_text(const std::vector<LongestRow>& rows, std::int64_t allowed);

@@ -67,7 +67,7 @@ struct Decision {
 };
 
 /// A run, resolved and planned, before its session is opened.
-struct ResolvedRun {
+struct ResolvedRun : RunSite {
   /// Goes through the steps of the site's purpose. UsageError if options, model, data or memory do not fit together.
   /// Collective where there are ranks.
   ResolvedRun(const Options& given, const ResolveSite& site);
@@ -78,9 +78,7 @@ struct ResolvedRun {
   /// grid.ranks_per_node stays as given, because it overrides the machine's value.
   Options options;
   Options asked;  ///< before the defaults of fine-tuning
-  std::int64_t world = 1, ranks_per_node = 1;
   MachineShape machine;
-  Architecture architecture;
   std::unique_ptr<ModelWeights> weights;  ///< if there are ranks
   std::unique_ptr<Dataset> data;          ///< of a training run
   RunShape shape;                         ///< of a training run, also if it is only planned; as `planned`

@@ -57,6 +57,8 @@ struct MemoryPlanOptions {
   /// is not measured in seconds because all ranks must come to the same addresses.
   std::int64_t search_effort = 4'000'000;
 };
+/// Without the search for the last percent: what fits with it also fits with the full plan.
+inline constexpr MemoryPlanOptions kQuickPlan{false, 0};
 
 /// Plans all storages of a schedule.
 MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& options = {});

@@ -22,15 +22,19 @@ std::int64_t sequence_length(const Options& options, const Architecture& archite
 /// Returns the sizes of train.sample_every's samples: one text, with prompt and continuation as long as the context.
 GenerationShape sample_shape(const Options& options, const Architecture& architecture);
 
-/// Everything about a run that decides its memory.
-struct RunShape {
+/// A model on ranks.
+struct RunSite {
   Architecture architecture;
+  std::int64_t world = 1, ranks_per_node = 1;
+};
+
+/// Everything about a run that decides its memory.
+struct RunShape : RunSite {
   std::int64_t micro_batch = 1, sequence = 1;
   bool documents = false;                                   ///< data.document_mask
   std::int64_t most_documents = 0;                          ///< of a sample, with `documents`
   std::function<bool(const ParameterTensor&)> trains = {};  ///< as in PartChoices
-  std::int64_t world = 1, ranks_per_node = 1;
-  std::int64_t group_size = 0;     ///< shard.group_size; 0 = the ranks of a node
+  std::int64_t group_size = 0;                              ///< shard.group_size; 0 = the ranks of a node
   std::int64_t reshard_ranks = 0;  ///< the ranks over which slices of units stay after forward; 0 = none do
   SchedulePolicy policy;
   DeviceKind device = DeviceKind::cpu;         ///< whose kernels the scratch is for
@@ -45,17 +49,14 @@ bool tells_borders(const Options& options);
 std::int64_t most_documents_of(const DataOptions& options, std::int64_t sequence);
 
 /// Returns the shape that resolved options ask for; run.device = auto counts as cpu (resolved by device_choice.hpp).
-RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
-                   std::int64_t ranks_per_node);
+RunShape run_shape(const Options& options, const RunSite& site);
 
 /// Returns the shape of a run that only generates text.
-RunShape generation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
-                          std::int64_t ranks_per_node, const GenerationShape& generation);
+RunShape generation_shape(const Options& options, const RunSite& site, const GenerationShape& generation);
 
 /// Returns the shape of a run that only evaluates micro-batches of `sequence` tokens per sample, with each token's loss
 /// on the host if `token_losses` is set.
-RunShape evaluation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
-                          std::int64_t ranks_per_node, std::int64_t sequence, bool token_losses);
+RunShape evaluation_shape(const Options& options, const RunSite& site, std::int64_t sequence, bool token_losses);
 
 /// The schedule and the memory plan of a run, before anything is allocated.
 struct PlannedRun {

@@ -136,7 +136,7 @@ TEST_CASE("bench kernels computes the same loss on a GPU as on cores, however of
     run_ranks(1, 1, [&](RankContext& context) {
       const Options options = tiny_run(device, "gpt2");
       KernelPlayer player(context, options, {},
-                          plan_shape(run_shape(options, resolve_architecture(options.model), 1, 1)).schedule);
+                          plan_shape(run_shape(options, {resolve_architecture(options.model), 1, 1})).schedule);
       for (int repetition = 0; repetition < 5; ++repetition) {
         player.play();
         player.clock().take();

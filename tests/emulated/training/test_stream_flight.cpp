@@ -22,7 +22,7 @@ constexpr auto kSegments = static_cast<std::size_t>(kFlightRings) - 1;
 template <class Before>
 void train_recorded(const TemporaryFolder& folder, const Options& options, Before&& before) {
   const GpuCount gpus(kRanks);
-  const PlannedRun planned = plan_shape(run_shape(options, tiny_gpt2(), kRanks, kRanks));
+  const PlannedRun planned = plan_shape(run_shape(options, {tiny_gpt2(), kRanks, kRanks}));
   run_ranks(kRanks, kRanks, [&](RankContext& context) {
     FlightRecorder flight({folder.path(), false}, context.rank(), kRanks, "a", planned.schedule.hash(),
                           flight_operations(planned.schedule));
@@ -64,7 +64,7 @@ Options two_micro_steps() {
 
 TEST_CASE("streams count the same collectives eagerly and in graphs, staged and by NCCL, in parallel and in turn") {
   Options options = two_micro_steps();
-  const PlannedRun planned = plan_shape(run_shape(options, tiny_gpt2(), kRanks, kRanks));
+  const PlannedRun planned = plan_shape(run_shape(options, {tiny_gpt2(), kRanks, kRanks}));
   const StepSchedule& s = planned.schedule;
   std::uint64_t expected = 0;
   const auto count = [&](const std::vector<Play>& plays, std::int64_t times) {
