@@ -4,10 +4,10 @@
 #include <iterator>
 #include <numeric>
 
-#include "bench/median.hpp"
 #include "bench/stream_clock.hpp"
 #include "bench/transports.hpp"
 #include "tessera/base/clock.hpp"
+#include "tessera/base/quantile.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera {

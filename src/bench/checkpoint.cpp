@@ -6,11 +6,11 @@
 #include <random>
 #include <system_error>
 
-#include "bench/median.hpp"
 #include "tessera/base/clock.hpp"
 #include "tessera/base/file_descriptor.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/quantile.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/bench/commands.hpp"
 #include "tessera/checkpoint/manifest.hpp"

@@ -6,7 +6,7 @@
 
 #include "tessera/base/clock.hpp"
 #include "tessera/base/error.hpp"
-#include "bench/median.hpp"
+#include "tessera/base/quantile.hpp"
 #include "tessera/base/refuse.hpp"
 
 namespace tessera {

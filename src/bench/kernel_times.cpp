@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "bench/median.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/quantile.hpp"
 
 namespace tessera {
 

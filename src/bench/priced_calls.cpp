@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <span>
 
-#include "bench/median.hpp"
 #include "bench/stream_clock.hpp"
 #include "tessera/base/clock.hpp"
 #include "tessera/base/counter_rng.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/quantile.hpp"
 
 namespace tessera {
 

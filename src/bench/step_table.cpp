@@ -2,11 +2,11 @@
 #include <chrono>
 #include <cmath>
 
-#include "bench/median.hpp"
 #include "bench/power_meter.hpp"
 #include "bench/tables.hpp"
 #include "tessera/base/clock.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/quantile.hpp"
 #include "tessera/record/account.hpp"
 #include "tessera/record/prediction.hpp"
 #include "tessera/simulate/flops.hpp"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/quantile.hpp"
 
 namespace tessera {
 
@@ -63,10 +64,8 @@ OverlapTimes overlap_of(const StepTimeTotals& step) {
 
 Spread spread_of(std::vector<double> values) {
   TESSERA_ASSERT(!values.empty(), "a spread is of at least one value");
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  const double median = values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
-  return {values.front(), median, values.back()};
+  const auto [least, most] = std::ranges::minmax(values);
+  return {least, median(std::move(values)), most};
 }
 
 Straggler find_straggler(std::span<const OverlapTimes> ranks) {

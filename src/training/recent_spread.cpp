@@ -1,18 +1,11 @@
 #include "tessera/training/recent_spread.hpp"
 
 #include <algorithm>
+#include <vector>
+
+#include "tessera/base/quantile.hpp"
 
 namespace tessera {
-
-namespace {
-
-double median_of(std::array<double, RecentSpread::kSteps> values) {
-  const auto middle = values.begin() + values.size() / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-}  // namespace
 
 double RecentSpread::distance(double value) {
   constexpr double kNormal = 1.4826, kLeast = 0.01;
@@ -20,10 +13,10 @@ double RecentSpread::distance(double value) {
   if (!std::isfinite(logarithm)) return 0;
   double deviations = 0;
   if (taken_ >= kSteps) {
-    median_ = median_of(logarithms_);
-    std::array<double, kSteps> distances = logarithms_;
+    std::vector<double> distances(logarithms_.begin(), logarithms_.end());
+    median_ = tessera::median(distances);
     for (double& each : distances) each = std::abs(each - median_);
-    deviations = std::abs(logarithm - median_) / std::max(kNormal * median_of(distances), kLeast);
+    deviations = std::abs(logarithm - median_) / std::max(kNormal * tessera::median(std::move(distances)), kLeast);
   }
   logarithms_[static_cast<std::size_t>(taken_++ % kSteps)] = logarithm;
   return deviations;

@@ -4,9 +4,9 @@
 
 #include "bench/bench_options.hpp"
 #include "bench/collective_times.hpp"
-#include "bench/median.hpp"
 #include "bench/tables.hpp"
 #include "local_world/local_world.hpp"
+#include "tessera/base/quantile.hpp"
 #include "tessera/comm/make_communicator.hpp"
 
 using namespace tessera;

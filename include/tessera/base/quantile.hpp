@@ -1,5 +1,5 @@
 #pragma once
-// The median and the quartiles of a few measurements.
+// Quantiles of a few numbers.
 
 #include <algorithm>
 #include <utility>
