@@ -81,11 +81,9 @@ class Writer {
   std::int64_t wire_bytes(std::int64_t elements, DType dtype, Group group) const;
 
   /// Notes communication that the strategy's formula counts but the schedule avoids.
-  void add_saving(std::string name, std::int64_t bytes) { schedule_.savings.push_back({std::move(name), bytes}); }
+  void add_saving(Saving saving) { schedule_.savings.push_back(std::move(saving)); }
   /// Does the same for loads of parameters, which copy_terms() counts.
-  void add_copy_saving(std::string name, std::int64_t bytes) {
-    schedule_.copy_savings.push_back({std::move(name), bytes});
-  }
+  void add_copy_saving(Saving saving) { schedule_.copy_savings.push_back(std::move(saving)); }
   /// Adds memory that lives as long as the run, unless it has no bytes.
   StorageId reserve(Reserved which, std::int64_t bytes);
   /// Adds the sums of a step, which hold `entry` when a segment begins.

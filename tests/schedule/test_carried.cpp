@@ -105,7 +105,7 @@ TEST_CASE("a micro-step gathers for the next one while it computes; the last one
   }
   std::int64_t saved = 0;
   for (const Saving& saving : s.savings) {
-    if (saving.name == "h.0: kept from micro-step to micro-step") saved += saving.bytes;
+    if (saving.name() == "h.0: kept from micro-step to micro-step") saved += saving.bytes;
   }
   CHECK(saved == 2 * s.unit(UnitId(2)).padded / 4 * 3 * 4);
 }

@@ -55,10 +55,13 @@ enum class Reserved : std::uint8_t {
 };
 inline constexpr int kReserved = 12;
 
-/// Communication that the formula counts but the schedule avoids, by name.
+/// Communication that the formula counts but the schedule avoids.
 struct Saving {
-  std::string name;
+  std::string reason;
   std::int64_t bytes = 0;  ///< per step and rank
+  std::string unit = {};   ///< empty: all units
+  /// Returns "h.11: kept from forward to backward", or the reason alone.
+  std::string name() const { return unit.empty() ? reason : unit + ": " + reason; }
 };
 
 /// The model as generation plays it: the same tensors and parts, in other shapes.

@@ -129,10 +129,10 @@ void Compute::note_savings(const GatherPlan& plan) {
   const auto note = [&](UnitId unit, const char* why, Group group, std::int64_t times) {
     const std::int64_t padded = s.unit(unit).padded;
     const std::int64_t bytes = w_.wire_bytes(padded, s.gathered_type(unit), group) * times;
-    const std::string name = fmt::format("{}: {}", s.unit(unit).name, why);
-    if (bytes > 0) w_.add_saving(name, bytes);
+    const std::string& name = s.unit(unit).name;
+    if (bytes > 0) w_.add_saving({why, bytes, name});
     if (s.policy.offload == Offload::params && s.is_offloaded(unit) && group != Group::sub)
-      w_.add_copy_saving(name, padded / s.grid.size(sharded) * size_of(s.policy.compute) * times);
+      w_.add_copy_saving({why, padded / s.grid.size(sharded) * size_of(s.policy.compute) * times, name});
   };
   // The gather that a micro-step leaves out is one for backward: of slices, if slices stay.
   const Group group = s.grid.size(Group::sub) > 1 ? Group::sub : sharded;

@@ -252,8 +252,8 @@ void Gradients::note_savings() const {
   const StepSchedule& s = w_.schedule();
   const Group inner = rules_of(s.policy.strategy).inner;
   if (s.grid.size(inner) == 1 || !updated_.shard.empty() || !s.policy.reduce_each_micro_step || !accumulates()) return;
-  w_.add_saving("gradients stay split between micro-steps",
-                w_.wire_bytes(s.layout.trained_elements(), s.policy.reduce, inner) * (s.policy.accumulation - 1));
+  w_.add_saving({"gradients stay split between micro-steps",
+                 w_.wire_bytes(s.layout.trained_elements(), s.policy.reduce, inner) * (s.policy.accumulation - 1)});
 }
 
 }  // namespace tessera

@@ -93,8 +93,8 @@ void Matrices::note_saving() const {
   for (const FormulaTerm& term : formula_terms(w_.schedule())) {
     if (term.name != kMatricesTerm) continue;
     const std::int64_t saved = term.bytes - sent_;
-    w_.add_saving(saved > 0 ? "owners hold much of their matrices" : "matrices are whole, so members send unevenly",
-                  saved);
+    w_.add_saving(
+        {saved > 0 ? "owners hold much of their matrices" : "matrices are whole, so members send unevenly", saved});
   }
 }
 

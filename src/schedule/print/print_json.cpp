@@ -111,7 +111,7 @@ Json units_json(const StepSchedule& s) {
 void add_communication(const StepSchedule& s, Json& json) {
   json["wire_bytes_per_step"] = s.wire_bytes_per_step();
   json["savings"] = Json::array();
-  for (const Saving& saving : s.savings) json["savings"].push_back({{"name", saving.name}, {"bytes", saving.bytes}});
+  for (const Saving& saving : s.savings) json["savings"].push_back({{"name", saving.name()}, {"bytes", saving.bytes}});
   Json terms = Json::array();
   for (const FormulaTerm& term : formula_terms(s)) {
     terms.push_back({{"name", term.name},

@@ -69,10 +69,9 @@ void add_savings(const StepSchedule& s, TextTable& table) {
   };
   std::map<std::string, Reason> reasons;
   for (const Saving& saving : s.savings) {
-    const auto colon = saving.name.find(": ");
-    Reason& reason = reasons[colon == std::string::npos ? saving.name : saving.name.substr(colon + 2)];
+    Reason& reason = reasons[saving.reason];
     reason.bytes += saving.bytes;
-    if (colon != std::string::npos) reason.units.push_back(saving.name.substr(0, colon));
+    if (!saving.unit.empty()) reason.units.push_back(saving.unit);
   }
   for (const auto& [name, reason] : reasons) {
     std::string units;
@@ -157,7 +156,7 @@ std::string print_offload(const StepSchedule& s) {
       table.row({fmt::format("{}, {} x {} bytes an element", term.name, term.times, size_of(term.dtype)),
                  format_bytes(term.bytes)});
   }
-  for (const Saving& saving : s.copy_savings) table.row({"saved: " + saving.name, format_bytes(-saving.bytes)});
+  for (const Saving& saving : s.copy_savings) table.row({"saved: " + saving.name(), format_bytes(-saving.bytes)});
   table.row({"in all", format_bytes(s.copied_bytes_per_step())});
   return what + table.text();
 }
