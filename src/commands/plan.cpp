@@ -263,11 +263,6 @@ std::string output_of(const Planning& planning, const std::optional<FitAnswer>& 
 
 }  // namespace
 
-std::string plan_text(const Options& options) {
-  const Planning planning(options);
-  return output_of(planning, fit_of(planning.run));
-}
-
 int run_plan(Options options, const std::filesystem::path& input) {
   const auto ranks = options.is_given("plan.ranks") ? std::nullopt : ranks_of_run(input);
   if (ranks) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "commands/plan_text.hpp"
 #include "sanitized.hpp"
 #include "simulate/simulated_run.hpp"
 #include "temporary_folder.hpp"
@@ -17,6 +18,7 @@
 #include "tessera/training/session.hpp"
 
 using namespace tessera;
+using test::plan_text;
 using namespace tessera::testing;
 
 namespace {

@@ -3,14 +3,15 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "commands/plan_text.hpp"
 #include "simulate/simulated_run.hpp"
 #include "temporary_folder.hpp"
-#include "tessera/commands/commands.hpp"
 #include "tessera/fit/fastest.hpp"
 #include "tessera/fit/fit.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 
 using namespace tessera;
+using test::plan_text;
 using namespace tessera::testing;
 using Catch::Contains;
 

@@ -3,12 +3,13 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "tessera/commands/commands.hpp"
+#include "commands/plan_text.hpp"
 #include "tessera/fit/largest_model.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 
 using namespace tessera;
 using Catch::Contains;
+using test::plan_text;
 
 namespace {
 

@@ -27,12 +27,10 @@ int run_doctor(World& world, const Options& options, bool has_model);
 /// Options that are not given are as the checkpoint's run had them, so that its own evaluation is repeated.
 int run_eval(World& world, Options options, const std::filesystem::path& model);
 
-/// Returns a headline and plan.view for plan.ranks ranks, for every model family, or a JSON document of everything if
-/// plan.format says so. Needs no ranks and allocates no run. Throws UsageError for impossible options, as train does.
-std::string plan_text(const Options& options);
-
-/// `tessera plan`: prints plan_text. With plan.memory, throws DoesNotFit (after the text) if the run does not fit. If
-/// `input` is the config.ini of a run, the run is planned for the ranks that it had, unless others are given.
+/// `tessera plan`: prints a headline and plan.view for plan.ranks ranks, for every model family, or a JSON document of
+/// everything if plan.format says so. Needs no ranks and allocates no run. Throws UsageError for impossible options, as
+/// train does, and with plan.memory DoesNotFit (after the text) if the run does not fit. If `input` is the config.ini
+/// of a run, the run is planned for the ranks that it had, unless others are given.
 int run_plan(Options options, const std::filesystem::path& input);
 
 /// `tessera postmortem`: prints what the ranks of a run do or did last, and who holds the others up, from the files in
