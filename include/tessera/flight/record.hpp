@@ -1,7 +1,8 @@
 #pragma once
 // The file in which a rank leaves what it does: a header, the table of its operations, and a ring of records for each
 // of its streams. It is mapped and written in place, so that it can be read while the rank runs, and after SIGKILL.
-// Numbers are those of the machine that wrote it (little-endian); postprocess/tessera_report/flight.py reads it too.
+// Numbers are those of the machine that wrote it (little-endian); postprocess/tessera_report/flight_file.py reads it
+// too.
 
 #include <array>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Memory, the comparison of strategies and the changes that would fit, as JSON.
+// Memory and the comparison of strategies, as JSON.
 #include <nlohmann/json.hpp>
 
 #include "tessera/schedule/formula.hpp"
