@@ -25,7 +25,7 @@ void prepare_one(const Options& options, const std::string& option, const Corpus
   settings.say(fmt::format("cached     {}", prepare_in_cache(options, option, settings).string()));
 }
 
-/// Says so where options of conversations serve for nothing. A validation set may have some.
+/// Says so where options of conversations have no effect. A validation set may have some.
 void say_idle(const Options& options, const TokenSource& tokens) {
   const std::string idle = idle_chat_options(options, tokens.counted_share().conversations > 0);
   if (!idle.empty() && options.data.val_source.empty()) Log(0, 1).warn(idle);

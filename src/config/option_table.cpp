@@ -67,7 +67,7 @@ void add_run(Rows& rows) {
               "memory and replicas are compared with them, to find bits that flipped; 0: none")
       .also_by(kPlan);
   run.integer("run.replay_every", &S::replay_every, 0, kAnyCount,
-              "every so many steps two ranks play each micro-batch of the first micro-step, and what they make is "
+              "every so many steps two ranks play each micro-batch of the first micro-step, and their results are "
               "compared, to find a processor that computes wrongly; needs run.check_every and run.deterministic; 0: "
               "never")
       .also_by(kPlan);
