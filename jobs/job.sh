@@ -90,6 +90,14 @@ put_back() (
   exec scontrol requeue "$1"
 )
 
+# back_in_queue: whether Slurm has put the job back into the queue by itself, to make room for another one or because
+# somebody called `scontrol requeue`. It ends the script as `scancel` does, but has counted the restart.
+back_in_queue() {
+  local restarts
+  restarts=$(job_fact Restarts)
+  ((${restarts:-0} > ${SLURM_RESTART_COUNT:-0}))
+}
+
 # until_slurm_ends_it: waits for the end that Slurm gives a script whose job is back in the queue; it may have come.
 until_slurm_ends_it() {
   trap 'exit 75' TERM
@@ -110,7 +118,9 @@ requeue() {
   echo "$job $restart $step" >>"$run/requeues"
   local stopped="stopped at step $step with a checkpoint"
   ((step > 0)) || stopped="stopped before a step was finished, so that there is no checkpoint"
-  if [[ -n $cancelled || $(job_fact JobState) != RUNNING ]]; then
+  if back_in_queue; then
+    say "$stopped; Slurm has put the job back into the queue itself: goes on in restart $((restart + 1))"
+  elif [[ -n $cancelled || $(job_fact JobState) != RUNNING ]]; then
     say "$stopped; Slurm ends the job: not requeued"
   elif grep -qs '"message": ".*(the file .*/stop)' "$run/status.json"; then
     say "$stopped, as $run/stop asked: not requeued"
@@ -160,12 +170,12 @@ train_job() {
 # row_status FILE: the state of a row, as its status.json says.
 row_status() { sed -n 's/^ *"state": "\(.*\)",$/\1/p' "$1"; }
 
-# row_stays FILE WORDS...: the row is not started again, whatever its status says.
-row_stays() {
-  local file=$1
-  shift
-  sed -E -i -e 's/^( *"(state|status)": ).*/\1"stopped",/' -e "s/^( *\"message\": ).*/\\1\"$*\",/" "$file"
-  say "$*: not requeued"
+# row_becomes STATE FILE WORDS...: whatever the row's status says, it is started again (pending), or not (stopped).
+row_becomes() {
+  local state=$1 file=$2
+  shift 2
+  sed -E -i -e "s/^( *\"(state|status)\": ).*/\\1\"$state\",/" -e "s/^( *\"message\": ).*/\\1\"$*\",/" "$file"
+  say "$*"
 }
 
 sweep_job() {
@@ -184,18 +194,20 @@ sweep_job() {
   # row is to be started again.
   run_ranks "$TESSERA" sweep "$dir/$row/row.ini" "--sweep.dir=$dir" --sweep.action=row \
     "--sweep.launcher=${launcher[*]} ${TESSERA_WRAP:-}"
-  if ((code != 75)); then
+  if ((code != 0)) && back_in_queue; then
+    row_becomes pending "$status" "stopped, and Slurm has put the job back into the queue itself"
+  elif ((code != 75)); then
     explain "$code"
     postmortem "$dir/$row/run" "$code"
   elif [[ $(row_status "$status") != pending ]]; then
     say "stopped, and not requeued: $status says why"
   elif [[ -n $cancelled || $(job_fact JobState) != RUNNING ]]; then
-    row_stays "$status" "stopped, and Slurm ended the job"
+    row_becomes stopped "$status" "stopped, and Slurm ended the job: not requeued"
   elif put_back "$(this_job)"; then
     say "stopped before its limit: requeued"
     until_slurm_ends_it
   else
-    row_stays "$status" "stopped, and Slurm does not requeue the job"
+    row_becomes stopped "$status" "stopped, and Slurm does not requeue the job"
   fi
   exit "$code"
 }

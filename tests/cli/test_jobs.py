@@ -54,6 +54,27 @@ class Scripts(Case):
         self.assertEqual((code, (self.folder / "requeued").exists()), (75, True), said)
         self.assertIn("job 7: stopped at step 6 with a checkpoint: requeued, restart 1 of at most 3", said)
 
+    def test_a_job_that_slurm_requeues_itself_goes_on(self):
+        """Preempted, or put back by hand: the job is COMPLETING as after scancel, but its restart is counted."""
+        row = self.folder / "sweep/row"
+        row.mkdir(parents=True)
+        (self.folder / "run").mkdir()
+        (self.folder / "list").write_text("row\n")
+        (row / "row.ini").touch()
+        of_row = ("own_variables() { :; }; choose_launcher() { launcher=(x); }; site_setup() { :; }; TESSERA_LAUNCHER=x; "
+                  "TESSERA=/bin/true; run_ranks() { code=75; cancelled=1; }; (sweep_job list sweep) || :")
+        task = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_NTASKS": "1", "SLURM_JOB_NODELIST": "n"}
+        for restarts, ended, state in ((1, "Slurm has put the job back into the queue itself", "pending"),
+                                       (0, "Slurm ended the job: not requeued", "stopped")):
+            self.program("scontrol", f"echo JobState=COMPLETING Restarts={restarts}\n")
+            said = self.of_job_sh("cancelled=1; requeue run 0")
+            self.assertRegex(said, "itself: goes on in restart 1\n" if restarts else "Slurm ends the job: not requeued\n")
+            for before in ("pending", "stopped") if restarts else ("pending",):  # a sweep that gets TERM writes "stopped"
+                (row / "status.json").write_text(f'{{\n  "state": "{before}",\n  "message": "",\n  "code": 75\n}}\n')
+                said = self.of_job_sh(of_row, **task)
+                self.assertIn(ended, said)
+                self.assertEqual(status(row)["state"], state, said)
+
     def test_a_checkpoint_every_half_hour_unless_something_is_said(self):
         """In the words, or in an option file among them."""
         said = {"a.ini": "[checkpoint]\nevery = 5\n", "b.ini": "; x\n[ checkpoint ]\nkeep=1\n every_minutes=0 ; none\n[run]\n"}
