@@ -1,6 +1,8 @@
 #pragma once
 // The actions of `tessera sweep`, one function per action. Each returns the exit code.
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "sweep/folder.hpp"
@@ -32,5 +34,8 @@ int exit_code_of(const std::vector<RowStatus>& statuses);
 
 /// Throws UsageError if jobs of an earlier submission have not ended, because their rows would run twice.
 void require_none_queued(const SweepFolder& folder);
+
+/// Returns the jobs of pending rows that have left Slurm's queue, as after scancel: nothing will start these rows.
+std::set<std::string> lost_jobs(const SweepFolder& folder, const std::vector<SweepRow>& rows);
 
 }  // namespace tessera

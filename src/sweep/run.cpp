@@ -123,8 +123,10 @@ int retry_rows(const Sweep& sweep) {
     // Jobs in the queue read their rows' files, which are then made anew.
     if (how == Started::by_slurm && !folder.has_same_files()) require_none_queued(folder);
     folder.prepare(sweep.rows, how);
+    const std::set<std::string> lost = lost_jobs(folder, sweep.chosen);
     for (const SweepRow& row : sweep.chosen) {
-      if (!folder.status(row).has_failed()) continue;
+      const RowStatus before = folder.status(row);
+      if (!before.has_failed() && !(before.state == RowState::pending && lost.contains(before.job))) continue;
       const RunLock of_row(folder.row(row), 0, sweep_lock());
       RowStatus status = folder.status(row);
       status.state = RowState::pending;

@@ -64,12 +64,15 @@ int print_sweep(const Sweep& sweep) {
 int show_status(const Sweep& sweep) {
   const SweepFolder folder(sweep.file);
   folder.require_started();
+  const std::set<std::string> lost = lost_jobs(folder, sweep.chosen);
   TextTable table({"row", ">ranks", "status", ">step", ">attempts", ""});
   for (const SweepRow& row : sweep.chosen) {
     const RowStatus status = folder.status(row);
     const std::int64_t repeat = std::min(status.repeats + 1, sweep.file.sweep.repeat);
     std::string note = status.message;
     if (status.state == RowState::failed) note += fmt::format(" (code {})", status.code);
+    if (status.state == RowState::pending && lost.contains(status.job))
+      note += fmt::format("; squeue has no job {} any more: --sweep.action=retry submits the row again", status.job);
     if (!path_exists(folder.row(row))) note = "its folder is missing: was it renamed?";
     table.row({row.name, std::to_string(row.ranks), std::string(name_of(status.state)),
                progress_of(folder.run(row, repeat)), std::to_string(status.attempts), note});

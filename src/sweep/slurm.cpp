@@ -1,5 +1,6 @@
 #include "sweep/slurm.hpp"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,6 +111,21 @@ std::string submit_job(const std::filesystem::path& jobs, const std::vector<std:
 bool is_queued(const std::string& job) {
   const auto [code, text] = output_of({"squeue", "--noheader", "--jobs=" + job});
   return code == 0 && !text.empty();
+}
+
+std::set<std::string> ended_jobs(const std::set<std::string>& jobs) {
+  if (jobs.empty()) return {};
+  std::set<std::string> arrays;
+  for (const std::string& job : jobs) arrays.insert(job.substr(0, job.find('_')));
+  // One that Slurm has forgotten is an error if nothing else is asked for: squeue gets a name twice.
+  const std::vector<std::string> words = {"squeue", "--noheader", "--array", "--format=%i",
+                                          fmt::format("--jobs={},{}", *arrays.begin(), fmt::join(arrays, ","))};
+  const auto [code, text] = output_of(words);
+  if (code != 0) return {};
+  std::set<std::string> ended = jobs;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) ended.erase(line);
+  return ended;
 }
 
 bool cancel_jobs(const std::vector<std::string>& jobs) {

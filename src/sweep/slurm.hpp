@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ std::string submit_job(const std::filesystem::path& jobs, const std::vector<std:
 
 /// Returns whether the job waits or runs, as far as Slurm knows.
 bool is_queued(const std::string& job);
+
+/// Returns those of the jobs (JOB, or ARRAY_TASK) that neither wait nor run; none where squeue gives no answer.
+std::set<std::string> ended_jobs(const std::set<std::string>& jobs);
 
 /// Returns whether Slurm cancels the jobs.
 bool cancel_jobs(const std::vector<std::string>& jobs);

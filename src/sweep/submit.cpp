@@ -188,6 +188,15 @@ void submit_arrays(Submission& submission, const Arrays& arrays, bool in_chain, 
 
 }  // namespace
 
+std::set<std::string> lost_jobs(const SweepFolder& folder, const std::vector<SweepRow>& rows) {
+  std::set<std::string> jobs;
+  for (const SweepRow& row : rows) {
+    const RowStatus status = folder.status(row);
+    if (status.state == RowState::pending && !status.job.empty()) jobs.insert(status.job);
+  }
+  return ended_jobs(jobs);
+}
+
 void require_none_queued(const SweepFolder& folder) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "slurm", error)) {

@@ -123,6 +123,23 @@ TEST_CASE("Rows are submitted again only when their jobs have ended, and only th
   CHECK(c.call(5).empty());
 }
 
+TEST_CASE("A pending row whose job has left the queue is named by status, and submitted again by retry") {
+  const SubmitCase c("[sweep.row a]\n[sweep.row b]\n[sweep.row c]\n");
+  c.submit();
+  RowStatus status = c.status(2);
+  status.state = RowState::failed;
+  c.folder.write_status(c.sweep.rows[2], status);
+  const auto shown = [&] { return printed_to(1, [&] { show_status(c.sweep); }); };
+  c.programs.folder().write("squeue", "#!/bin/sh\nexit 1\n");  // Slurm's controller does not answer
+  CHECK_THAT(shown(), !Contains("any more"));
+  c.programs.folder().write("squeue",
+                            "#!/bin/sh\n[ \"$*\" = '--noheader --array --format=%i --jobs=101,101' ] && echo 101_2\n");
+  CHECK_THAT(shown(), Contains("submitted as job 101_1; squeue has no job 101_1 any more: --sweep.action=retry") &&
+                          !Contains("job 101_2 any more") && !Contains("job 101_3 any more"));
+  CHECK(printed_to(1, [&] { retry_rows(c.sweep); }).starts_with("job 103: 2 rows on 1 rank\n"));
+  CHECK(read_file(c.dir / "slurm/submit-2-1-ranks-1.rows") == "a\nc\n");
+}
+
 TEST_CASE("Exclusive rows run one after the other, each alone on its nodes, whatever their shapes") {
   const SubmitCase c(kThreeShapes + "[sweep]\nexclusive = true\nsbatch = --mem=1G\n");
   CHECK_THAT(c.submit(), Contains("job 102: 2 rows on 1 rank, a GPU each, after job 101\n"
