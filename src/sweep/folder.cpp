@@ -65,7 +65,9 @@ void SweepFolder::require_own() const {
   const auto json = read_json(path_ / "sweep.json");
   if (!json) return;
   const std::string there = json->value("file", ""), mine = whole_name(file_.path);
-  if (there != mine) {
+  // A file that was moved, with the folders around it, keeps its own name.
+  const bool was_moved = Path(there).filename() == Path(mine).filename() && !path_exists(there);
+  if (there != mine && !was_moved) {
     throw refusal("sweep.dir = {} is the folder of {}", path_.string(), there).use("another folder for {}", mine);
   }
 }

@@ -113,6 +113,16 @@ TEST_CASE("A folder of another file is refused, the same file under another name
   c.file.path = own.parent_path() / "other.ini";
   CHECK_THAT(c.refused(),
              Contains("is the folder of " + std::filesystem::canonical(own).string()) && Contains("other.ini"));
+  // Moved: of the same name, and the old one is gone.
+  c.file.path = c.c.folder().write("moved/demo.ini", c.file.text);
+  CHECK_THAT(c.refused(), Contains("is the folder of "));
+  std::filesystem::remove(own);
+  CHECK_NOTHROW(c.folder.prepare(c.rows, Started::here));
+  CHECK(Json::parse(read_file(c.folder.path() / "sweep.json")).at("file") ==
+        std::filesystem::canonical(c.file.path).string());
+  std::filesystem::remove(c.file.path);
+  c.file.path = c.c.folder().write("moved/other.ini", c.file.text);
+  CHECK_THAT(c.refused(), Contains("is the folder of "));
   CHECK_THROWS_AS(c.folder.started(), UsageError);
 }
 
