@@ -35,9 +35,6 @@ bool takes_minutes(const Options& options) {
 
 void require_named_data(const Options& options, bool is_job) {
   if (!options.is_open("data.source") || !options.is_open("data.synthetic_tokens")) return;
-  const auto names_model = [](const std::string& option) { return option.starts_with("model."); };
-  const bool has_model =
-      std::ranges::any_of(options.given, names_model) || std::ranges::any_of(options.repeated, names_model);
   constexpr const char* what = "data.source = FILES_OR_FOLDER, or data.source = synthetic for text that is made up";
   const std::string& resume = options.checkpoint.resume;
   const bool goes_on = resume != "none" && resume != "auto";
@@ -47,8 +44,7 @@ void require_named_data(const Options& options, bool is_job) {
         .because("nothing names the text to train on")
         .use(what);
   }
-  if (is_job && !has_model && !goes_on)
-    throw refusal("this job names neither a model nor the text to train on").use("an input file, and {}", what);
+  if (is_job && !goes_on) throw refusal("this job does not name the text to train on").use(what);
 }
 
 Options with_fine_tuning(Options options) {

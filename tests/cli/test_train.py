@@ -256,7 +256,7 @@ class Starts(Case):
         self.train(*TINY, *SHORT, "--run.dir=base", "--checkpoint.every=3")
         self.refused("train", "--model.from=base", ranks=2, says=r"model\.from = base does not work, because nothing names the text")
         with mock.patch.dict(os.environ, TESSERA_JOB_SCRIPT="train"):
-            self.refused("train", "--train.steps=3", ranks=2, says=r"this job names neither a model nor the text to train on")
+            self.refused("train", *TINY, ranks=2, says=r"this job does not name the text to train on")
             self.train(*TINY, *SHORT, "--run.dir=named")
         self.train("--model.from=base", "--data.source=synthetic", "--train.steps=1", "--run.dir=tuned")
 

@@ -87,7 +87,7 @@ TEST_CASE("each default of a fine-tuning is said, and nothing that was given") {
   CHECK(describe_fine_tuning(scratch, scratch, 64, 5).empty());
 }
 
-TEST_CASE("a fine-tuning, or a job without a model, must name its data; a model from scratch need not") {
+TEST_CASE("a fine-tuning, or a job, must name its data; a model from scratch need not") {
   const auto message = [](const std::vector<std::string>& words, bool is_job) {
     return usage_message([&] { require_named_data(parse_arguments(words), is_job); });
   };
@@ -97,11 +97,13 @@ TEST_CASE("a fine-tuning, or a job without a model, must name its data; a model 
     CHECK_THAT(message({"--model.from=folder", "--data.val_fraction=0"}, is_job), Contains("model.from = folder"));
     for (const char* data : {"--data.source=synthetic", "--data.source=texts", "--data.synthetic_tokens=5000"})
       CHECK(message({"--model.from=folder", data}, is_job).empty());
-    for (const char* model : {"--model.preset=nano", "--model.layers=2"}) CHECK(message({model}, is_job).empty());
-    CHECK(message({"--train.steps=5"}, is_job).empty() == !is_job);
+    for (const char* other : {"--model.preset=nano", "--model.layers=2", "--train.steps=5"})
+      CHECK(message({other}, is_job).empty() == !is_job);
+    CHECK(message({"--model.layers=2", "--data.source=synthetic"}, is_job).empty());
+    CHECK(message({"--model.layers=2", "--checkpoint.resume=runs/a"}, is_job).empty());
   }
   CHECK(message({}, false).empty());
-  CHECK_THAT(message({}, true), Contains("this job names neither a model nor the text"));
+  CHECK_THAT(message({}, true), Contains("this job does not name the text to train on"));
   // What a run's config.ini repeats was asked for once.
   const Options again =
       parse_text(run_config(parse_arguments({"--model.from=x", "--data.source=synthetic"}), 1), "config.ini");

@@ -15,8 +15,8 @@ inline constexpr std::int64_t kFineTuningSequence = 1024;
 /// Returns whether a run fine-tunes: it starts from a Hugging Face folder, a checkpoint or a run.
 inline bool is_fine_tuning(const Options& options) { return !options.model.from.empty(); }
 
-/// UsageError where a training would take synthetic text although nobody asked for that: a fine-tuning without data, or
-/// a job of the job scripts without data and without a model. A model from scratch may be tried on synthetic text.
+/// UsageError where a training would take synthetic text although nobody asked for that: a fine-tuning, or a job of the
+/// job scripts, without data. Elsewhere a model from scratch may be tried on synthetic text.
 void require_named_data(const Options& options, bool is_job);
 
 /// Fills in the defaults that need neither model nor data: optim.lr = 2e-5, train.epochs = 1, and a checkpoint every
