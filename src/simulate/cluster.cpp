@@ -215,7 +215,12 @@ const PriceTable& Cluster::price(std::string_view price_name) const {
   std::vector<std::string_view> names;
   for (const auto& [known, table] : prices) names.push_back(known);
   auto error = refusal("{} has no price for {}", file, in_quotes(price_name));
-  if (const auto near = closest(price_name, names); !near.empty()) error.hint("Its nearest is [{}]", near);
+  const std::string in_bf16 = fmt::format("{}.bf16", price_name.substr(0, price_name.rfind('.')));
+  if (prices.contains(in_bf16)) {
+    error.hint("It has [{}]: use precision.compute = bf16", in_bf16);
+  } else if (const auto near = closest(price_name, names); !near.empty()) {
+    error.hint("Its nearest is [{}]", near);
+  }
   throw error.hint("`tessera bench calibrate` measures the prices of a machine");
 }
 

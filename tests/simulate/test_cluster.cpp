@@ -135,8 +135,9 @@ TEST_CASE("a price that a cluster lacks is refused with the nearest that it has"
   Cluster c = example();
   c.file = "h100.ini";
   CHECK_THROWS_WITH(c.price("linear forward.fp32"), Contains("h100.ini has no price for 'linear forward.fp32'") &&
-                                                        Contains("[linear forward.bf16]") &&
+                                                        Contains("use precision.compute = bf16") &&
                                                         Contains("tessera bench calibrate"));
+  CHECK_THROWS_WITH(c.price("linear forwards.fp32"), Contains("Its nearest is [linear forward.bf16]"));
 }
 
 TEST_CASE("A cluster knows the hash of its file's bytes") {
