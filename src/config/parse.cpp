@@ -87,6 +87,8 @@ Refusal unknown_option(const Setting& setting) {
   const auto near = closest_option(setting.name);
   const std::string value = setting.value.empty() ? "" : " = " + in_quotes(setting.value);
   const auto unknown = fmt::format("{}: unknown option {}{}", setting.place, in_quotes(setting.name), value);
+  if (setting.section == "sweep.vary" || setting.section.starts_with("sweep.row "))
+    return refusal("{}: [{}] is of a sweep", setting.place, setting.section).hint("Give the file to tessera sweep");
   for (const auto& [name, instead] : kNotOptions)
     if (setting.name.find(name) != std::string::npos) return refusal("{}", unknown).hint("{}", instead);
   if (near.empty()) return refusal("{}", unknown).hint("All options are listed by tessera help options");

@@ -50,20 +50,20 @@ std::string slurm_job() {
 bool is_rule(const std::string& line) { return line.size() > 20 && line.find_first_not_of('-') == std::string::npos; }
 
 /// Returns why the process ended, in its own words: the last line that begins with "tessera:". Otherwise a launcher's
-/// text between its first two rules, or else the last line.
+/// text between its first two rules, or else the last line. (Open MPI first says that it has ended the job, then why.)
 std::string last_words(const std::string& output) {
   std::string last, error, notice;
-  int rules = 0;
+  int rules = 0, first = 1;
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
     const std::size_t begin = line.find_first_not_of(" \t");
     if (begin == std::string::npos) continue;
     if (is_rule(line)) {
-      ++rules;
+      if (++rules == first + 2 && notice.starts_with("Primary job")) notice.clear(), first = rules;
       continue;
     }
     if (line.starts_with(kSaid)) error = line.substr(kSaid.size());
-    if (rules == 1) notice += (notice.empty() ? "" : " ") + line.substr(begin);
+    if (rules == first) notice += (notice.empty() ? "" : " ") + line.substr(begin);
     last = line;
   }
   const std::string& words = !error.empty() ? error : notice.empty() ? last : notice;

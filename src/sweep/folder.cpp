@@ -186,7 +186,7 @@ RowStatus SweepFolder::status(const SweepRow& row) const {
     if (status.state == RowState::running) {
       status.state = RowState::failed;
       status.code = static_cast<int>(ExitCode::communication);
-      status.message = "what ran it was killed";
+      status.message = "what ran it was killed, or could not write here (a full disk)";
       status.was_killed = true;
     }
   }

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
+#include "tessera/base/closest.hpp"
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
@@ -78,6 +80,9 @@ void read_vary(const IniFile& ini, SweepFile& out) {
   for (const Setting& setting : ini.settings) {
     if (setting.section != kVary) continue;
     const Varied varied{setting.key(), setting.place, setting.list};
+    constexpr std::array<std::string_view, 1> not_an_option = {"ranks"};
+    if (varied.name != "ranks" && !closest(varied.name, not_an_option).empty())
+      throw refusal("{}: {} cannot be varied: did you mean ranks?", varied.place, in_quotes(varied.name));
     for (const std::string& value : varied.values) {
       if (varied.name == "ranks") {
         read_ranks(value, varied.place);

@@ -211,6 +211,7 @@ memory = 20MB
                 ("[sweep]\nnam = x\n" + vary, r"demo\.ini:2: unknown option 'sweep\.nam'.*did you mean sweep\.name\?"),
                 ("[sweep.vary]\nshard.strateg = ddp\n", r"demo\.ini:2: unknown option 'shard\.strateg'.*did you mean shard\.strategy\?"),
                 ("[sweep.vary]\nshard.strategy = ddp, zero4\n", r"demo\.ini:2: shard\.strategy = 'zero4' .*ddp\|zero1"),
+                ("[sweep.vary]\nrank = 1, 2\n", r"demo\.ini:2: 'rank' cannot be varied: did you mean ranks\?"),
                 ("[sweep.vary]\nranks = 1, 0\n", r"demo\.ini:2: ranks = '0' .*whole number, 1 to"),
                 ("[sweep.vary]\nranks = 1,, 2\n", r"demo\.ini:2: a value of the list is missing"),
                 ("[sweep.vary]\nranks = 1, 1\nrun.seed = 1\n[sweep.row 1-1]\n", r"two rows are called '1-1'"),

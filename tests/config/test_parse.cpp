@@ -104,6 +104,10 @@ TEST_CASE("Unknown and abbreviated names are refused with the closest name") {
   CHECK_THAT(error_of({"--shrad.wrap=block"}), Contains("did you mean shard.wrap?"));
   CHECK_THAT(file_error("\n[train]\nstesp = 3\n"),
              Contains("a.ini:3") && Contains("'train.stesp' = '3'") && Contains("train.steps"));
+  CHECK_THAT(file_error("[sweep.vary]\nranks = 1, 2\n"),
+             Contains("[sweep.vary] is of a sweep. Give the file to tessera sweep"));
+  CHECK_THAT(file_error("[sweep.row a]\nranks = 1\n"),
+             Contains("[sweep.row a] is of a sweep. Give the file to tessera sweep"));
   for (const auto& [given, near] :
        std::vector<std::pair<std::string, std::string>>{{"train.max_steps", "train.steps"},
                                                         {"optim.learning_rate", "optim.lr"},

@@ -92,6 +92,9 @@ TEST_CASE("A command's exit code, result and last words make the state of its ro
            {"sh -c 'echo tessera: no luck >&2; echo last; exit 9'", RowState::failed, 9, "no luck"},
            {"sh -c 'echo " + kRule + "; echo a rank; echo died; echo " + kRule + "; echo last; exit 9'",
             RowState::failed, 9, "a rank died"},
+           {"sh -c 'echo " + kRule + "; echo Primary job terminated; echo " + kRule + "; echo " + kRule +
+                "; echo rank 1 exited on signal 9; echo " + kRule + "; exit 9'",
+            RowState::failed, 9, "rank 1 exited on signal 9"},
            {"sh -c 'echo tessera: no luck; kill -KILL $$'", RowState::failed, 137,
             "ended by signal 9 (Killed): no luck"},
            {"/nowhere/program", RowState::failed, 127,

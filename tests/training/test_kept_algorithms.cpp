@@ -18,6 +18,13 @@ TEST_CASE("a run's algorithms are kept in gemm_algorithms.txt and found by its n
   CHECK_THROWS_AS(keep_algorithms(run / "none", "a"), IoError);
 }
 
+TEST_CASE("that the file may be deleted is said where it is the trouble, not of a folder whose name is too long") {
+  const TemporaryFolder run;
+  std::filesystem::create_directory(run / "gemm_algorithms.txt");
+  CHECK_THAT(message_of<IoError>([&] { kept_algorithms(run.path()); }), Catch::Contains("Delete it"));
+  CHECK_THAT(message_of<IoError>([&] { kept_algorithms(run / std::string(300, 'x')); }), !Catch::Contains("Delete it"));
+}
+
 TEST_CASE("what is in the file already is not written again") {
   const TemporaryFolder run;
   keep_algorithms(run.path(), "a");
