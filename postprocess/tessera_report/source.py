@@ -94,13 +94,19 @@ def _reason(error: Exception) -> str:
 
 
 def _one_length(path: Path, group: str, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Cuts the columns to the shortest (a crash may leave one a row ahead) and numbers the steps where they are not."""
+    """Cuts the columns to the shortest (a crash may leave one a row ahead) and numbers the steps where they are not.
+
+    A full disk may leave rows without their step: it reads as -1, in files of earlier versions as 0.
+    """
     for name, values in columns.items():
         if values.ndim != 1 or values.dtype.kind not in "iuf":
             raise Unreadable(f"{path}: /{group}/{name} is no list of numbers")
     if len(columns.get("step", ())) and columns["step"].dtype.kind == "f":
         raise Unreadable(f"{path}: /{group}/step is no list of whole numbers")
     rows = min((len(values) for values in columns.values()), default=0)
+    if "step" in columns:
+        unwritten = columns["step"][:rows] < (1 if group == "steps" else 0)
+        rows = int(unwritten.argmax()) if unwritten.any() else rows
     cut = {name: values[:rows] for name, values in columns.items()}
     if cut and "step" not in cut:
         cut["step"] = np.arange(1, rows + 1)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/files/hdf5_data.hpp"
@@ -51,12 +53,27 @@ std::vector<std::int64_t> shape_of(const Hdf5Dataset& dataset) {
   return {sizes.begin(), sizes.end()};
 }
 
+namespace {
+
+/// On a full disk rows may be there whose values never were: they read as NaN or -1, not as a measured 0.
+void set_fill_value(hid_t properties, hid_t type, const std::string& what) {
+  const double unknown_real = std::numeric_limits<double>::quiet_NaN();
+  const std::int64_t unknown_integer = -1;
+  if (H5Tget_class(type) == H5T_FLOAT)
+    hdf5_check(H5Pset_fill_value(properties, H5T_NATIVE_DOUBLE, &unknown_real), what);
+  if (H5Tget_class(type) == H5T_INTEGER)
+    hdf5_check(H5Pset_fill_value(properties, H5T_NATIVE_INT64, &unknown_integer), what);
+}
+
+}  // namespace
+
 Hdf5Dataset create_growing(hid_t parent, const std::string& name, hid_t type, const std::vector<hsize_t>& chunk) {
   hdf5_quiet();
   const std::string what = creating(parent, name);
   const int rank = static_cast<int>(chunk.size());
   const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), what));
   hdf5_check(H5Pset_chunk(properties.id(), rank, chunk.data()), what);
+  set_fill_value(properties.id(), type, what);
   std::vector<hsize_t> none = chunk, unlimited = chunk;
   none[0] = 0, unlimited[0] = H5S_UNLIMITED;
   const Hdf5Space space(hdf5_check_id(H5Screate_simple(rank, none.data(), unlimited.data()), what));

@@ -82,7 +82,11 @@ class KeptRows {
       const bool is_steps = std::string_view(table) == "steps" && hdf5_has(file.id(), "comm");
       if (is_steps) there = std::min(there, shortest(hdf5_open_group(file.id(), "comm").id()));
       there = std::min(there, static_cast<std::int64_t>(steps.size()));
-      const auto end = std::find_if(steps.begin(), steps.begin() + there, [&](auto step) { return step > last_step; });
+      // On a full disk rows may be left without their step, which reads as -1.
+      const auto unwritten = std::find_if(steps.begin(), steps.begin() + there, [](auto step) { return step < 0; });
+      has_unwritten_rows_ = has_unwritten_rows_ || unwritten < steps.begin() + there;
+      there = unwritten - steps.begin();
+      const auto end = std::find_if(steps.begin(), unwritten, [&](auto step) { return step > last_step; });
       rows_[table] = end - steps.begin();
       if (is_steps) rows_["comm"] = rows_[table];
       loses_rows_ = loses_rows_ || rows_[table] < there;
@@ -94,10 +98,11 @@ class KeptRows {
     return found == rows_.end() ? std::nullopt : std::optional(found->second);
   }
   bool loses_rows() const { return loses_rows_; }
+  bool has_unwritten_rows() const { return has_unwritten_rows_; }
 
  private:
   std::map<std::string, std::int64_t> rows_;
-  bool loses_rows_ = false;
+  bool loses_rows_ = false, has_unwritten_rows_ = false;
 };
 
 void copy_attributes(hid_t from, hid_t to) {
@@ -197,7 +202,7 @@ void end_file_after(const std::filesystem::path& path, std::int64_t step) {
     file = Hdf5File::open(path, true);
   }
   const KeptRows kept(file, step);
-  if (is_closed && !kept.loses_rows()) return;
+  if (is_closed && !kept.loses_rows() && !kept.has_unwritten_rows()) return;
   const std::filesystem::path beside = path.string() + ".tmp";
   Hdf5File shorter = Hdf5File::create(beside, Hdf5File::Create::truncate);
   copy_group(file.id(), shorter.id(), std::nullopt, &kept);
@@ -230,7 +235,7 @@ std::optional<std::int64_t> last_checkpoint_in(const std::filesystem::path& metr
   const Hdf5File file = Hdf5File::open(metrics, true);
   if (!hdf5_has(file.id(), "checkpoints")) return std::nullopt;
   const auto steps = hdf5_read<std::int64_t>(hdf5_open_group(file.id(), "checkpoints").id(), "step");
-  return steps.empty() ? std::nullopt : std::optional(steps.back());
+  return steps.empty() || steps.back() < 0 ? std::nullopt : std::optional(steps.back());
 } catch (const std::exception&) {  // a damaged file may claim any lengths
   return std::nullopt;
 }

@@ -53,6 +53,17 @@ class Damage(Case):
         self.assertEqual((report.code, [line.split("/")[-1] for line in report.err.splitlines()]),
                          (4, ["x does not exist", "y does not exist"]))
 
+    def test_rows_that_a_full_disk_left_without_their_step_count_for_nothing(self):
+        write_metrics(self.folder / "full/metrics.h5", {"step": [1, 2, -1], "loss": [3.0, 2.0, math.nan]},
+                      groups={"eval/step": [2, -1], "eval/loss": [2.5, math.nan]})
+        write_metrics(self.folder / "earlier/metrics.h5", {"step": [0, 0], "loss": [0.0, 0.0]})
+        write_metrics(self.folder / "earlier/metrics.1.h5", GOOD)
+        report = Report(self.folder / "full", self.folder / "earlier", json_file=self.folder / "out.json")
+        self.assertEqual(report.code, 0, report.err)
+        full, earlier = report.rows["full"], report.rows["earlier"]
+        self.assertEqual((full["final_loss"], full["final_validation_loss"], full["steps"]), (2.0, 2.5, 2))
+        self.assertEqual((earlier["best_loss"] if "best_loss" in earlier else earlier["final_loss"], earlier["steps"]), (1.0, 3))
+
     def test_no_hdf5(self):
         self.check(self.file("nothing", b""), "the file is empty")
         self.check(self.file("text", b"step,loss\n1,2\n"), "no HDF5 file")

@@ -1,12 +1,14 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "metrics_case.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/hdf5_data.hpp"
 #include "tessera/run/metrics_file.hpp"
+#include "tessera/run/metrics_history.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -157,6 +159,52 @@ TEST_CASE("a full disk surfaces at the next call and at close, and does not end 
   REQUIRE(::waitpid(writer, &status, 0) == writer);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("values that a full disk did not take are unknown, not 0, and rows without a step are dropped") {
+  const auto room = static_cast<rlim_t>(GENERATE(0, 10'000, 40'000, 160'000));  // for some of the columns
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.h5";
+  const pid_t writer = ::fork();
+  REQUIRE(writer >= 0);
+  if (writer == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    try {
+      IoThread io;
+      MetricsFile metrics(io, folder.path(), layout());
+      const rlim_t size = std::filesystem::file_size(path) + room;
+      const rlimit limit{size, size};
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+      for (int i = 1; i <= 3; ++i) metrics.append(kSteps, row(i));
+      metrics.flush();
+    } catch (const IoError&) {
+      std::exit(0);
+    }
+    std::exit(1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(writer, &status, 0) == writer);
+  REQUIRE(status == 0);
+  std::filesystem::resize_file(path, 1 << 20);  // as HDF5 does on a full disk; it takes no space
+  const auto steps = [&] {
+    const Hdf5File file = Hdf5File::open(path, true);
+    const auto read = [&]<class T>(const std::string& name, std::size_t column, T unknown) {
+      auto values = hdf5_read<T>(file.id(), name);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto written = static_cast<T>(row(static_cast<std::int64_t>(i) + 1).values[column]);
+        CHECK((values[i] == written || values[i] == unknown || std::isnan(static_cast<double>(values[i]))));
+      }
+      return values;
+    };
+    read("steps/loss", 3, std::nan(""));
+    read("steps/time/backward", 10, std::nan(""));
+    read("comm/exchange/bytes", 24, std::int64_t{-1});
+    return read("steps/step", 0, std::int64_t{-1});
+  };
+  CHECK(steps().size() <= 3);
+  IoThread io;
+  CHECK(io.run([&] { return end_history_after(folder.path(), 100); }).empty());
+  CHECK(std::ranges::count(steps(), -1) == 0);
 }
 
 TEST_CASE("rows reach the file by themselves after a while") {
