@@ -214,7 +214,13 @@ KernelCall gate(const char* name, const Glu& a, int matrices) {
                a.gate.dtype);
 }
 KernelCall call_of(const GluForward& a) { return gate("swiglu", a, 3); }
-KernelCall call_of(const GluBackward& a) { return gate("swiglu backward", a, a.output ? 6 : 5); }
+KernelCall call_of(const GluBackward& a) {
+  if (!a.gate_gradient8) return gate("swiglu backward", a, a.output ? 6 : 5);
+  KernelCall call = gate("swiglu backward", a, 6);  // reads all twice
+  call.shape += ", fp8";
+  call.cost.bytes += bytes_of((a.output8 ? 5 : 4) * a.tokens * a.width, DType::e4m3);
+  return call;
+}
 
 /// Counts one matmul, or three with gradients, and counts the logits as if they never left the chip.
 KernelCall call_of(const HeadLoss& a) {

@@ -55,6 +55,34 @@ std::optional<SavedFp8> LayerCall::saved_input() const {
   return SavedFp8(memory, model, matrix_of(layer.inputs[0]));
 }
 
+std::optional<SavedFp8> LayerCall::again_in_fp8(const MatrixSlice& slice) const {
+  const Matrix& m = matrix_of(slice);
+  if (!m.is_again_in_fp8) return {};
+  ScratchLayout sizes;
+  const SavedFp8 dry(sizes, model, m);
+  ScratchLayout memory(scratch.piece(2 * static_cast<std::size_t>(slice.matrix.number()), [&] { return sizes.used(); }),
+                       sizes.used());
+  return SavedFp8(memory, model, m);
+}
+
+Fp8Output LayerCall::gradient_in_fp8(const MatrixSlice& slice) const {
+  const Matrix& m = matrix_of(slice);
+  if (!m.is_gradient_in_fp8) return {};
+  const std::int64_t rows = round_up(m.rows, kFp8Pad), columns = round_up(m.columns, kFp8Pad);
+  Fp8Output made;
+  made.type = model.fp8->gradients;
+  const DType dtype = dtype_of(made.type);
+  const auto lay_out = [&](ScratchLayout memory) {
+    made.output = {memory.take_matrix(rows, columns, dtype), dtype, columns};
+    made.turned = {memory.take_matrix(columns, rows, dtype), dtype, rows};
+    made.factor = memory.take<float>(2);
+    return memory.used();
+  };
+  const std::int64_t bytes = lay_out({});
+  lay_out({scratch.piece(2 * static_cast<std::size_t>(slice.matrix.number()) + 1, [&] { return bytes; }), bytes});
+  return made;
+}
+
 View LayerCall::in_scratch(const MatrixSlice& slice, std::size_t piece) const {
   const Matrix& m = matrix_of(slice);
   const std::int64_t stride = std::max(m.columns, m.scratch_stride);

@@ -80,6 +80,10 @@ struct LayerCall : PartCall {
   bool makes_output() const;
   /// Returns the copy in fp8 of a linear's input that forward leaves for backward, if that is what is saved of it.
   std::optional<SavedFp8> saved_input() const;
+  /// Returns the copy that backward makes again, if that is what it makes.
+  std::optional<SavedFp8> again_in_fp8(const MatrixSlice& slice) const;
+  /// Returns the copies of a matrix's gradient, if the layer that makes it makes these.
+  Fp8Output gradient_in_fp8(const MatrixSlice& slice) const;
   View view(const MatrixSlice& slice) const;
   /// Returns a matrix of fp32 numbers without gaps.
   float* floats(const MatrixSlice& slice) const { return static_cast<float*>(view(slice).data); }
@@ -151,7 +155,8 @@ void rotary_backward(const LayerCall& call, BackwardTurn::Half);
 void attention_forward(const LayerCall& call);
 void attention_backward(const LayerCall& call, BackwardTurn::Half);
 void glu_forward(const LayerCall& call);
-/// Turns d output into d gate, in place, and d up; makes the output again on the way unless it was saved.
+/// Turns d output into d gate, in place, and d up, or into both in fp8; makes the output again on the way unless it was
+/// saved.
 void glu_backward(const LayerCall& call, BackwardTurn::Half);
 void head_forward(const LayerCall& call);
 /// Forward and backward in one.

@@ -94,6 +94,32 @@ void place_matrices(const ModelParts& model, Part& part) {
   }
 }
 
+/// Decides which gates make fp8 themselves in backward: those of which nothing is read but by linears in fp8 whose
+/// weights train.
+void find_made_in_fp8(const ModelParts& model, Part& part) {
+  const auto trains = [&](std::int32_t place) {
+    return place >= 0 && model.tensors[part.tensors[static_cast<std::size_t>(place)]].trains;
+  };
+  const auto is_gradient_read_in_fp8 = [&](const MatrixSlice& slice) {
+    return part.matrices[slice.matrix].is_gradient_measured &&
+           std::ranges::all_of(part.layers, [&](const Layer& layer) {
+             return layer.outputs.empty() || layer.outputs[0].matrix != slice.matrix ||
+                    (layer.is_fp8 && trains(layer.weight) && !trains(layer.bias));
+           });
+  };
+  for (const Layer& layer : part.layers) {
+    if (layer.kind != LayerKind::glu || !kernel_needs(model.device).packs_fp8()) continue;
+    const MatrixId id = layer.outputs[0].matrix;
+    Matrix& output = part.matrices[id];
+    const bool comes_again = output.feeds_gradient && output.slot < 0;
+    if (!std::ranges::all_of(layer.inputs, is_gradient_read_in_fp8)) continue;
+    if (comes_again && trained_readers(model, part, id, true) < trained_readers(model, part, id, false)) continue;
+    for (const MatrixSlice& input : layer.inputs) part.matrices[input.matrix].is_gradient_in_fp8 = true;
+    output.is_again_in_fp8 = comes_again;
+    output.gradient_with = id;  // it is not replaced
+  }
+}
+
 /// Orders backward: the layers from the last to the first. Linears that read one matrix add to its gradient in the
 /// order of forward. Where the layer that made the matrix makes it again, their weights' gradients come after that.
 std::vector<BackwardTurn> backward_turns(const Part& part) {
@@ -189,6 +215,7 @@ void plan_parts(ModelParts& model) {
   for (Part& part : model.parts) find_measured(model, part);
   for (Part& part : model.parts) {
     place_matrices(model, part);
+    find_made_in_fp8(model, part);
     part.backward_turns = backward_turns(part);
     // Parts of equal layers cost the same.
     const auto alike = std::ranges::find_if(model.parts, [&](const Part& other) {

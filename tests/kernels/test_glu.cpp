@@ -1,6 +1,9 @@
 #include <catch2/catch.hpp>
+#include <deque>
 
 #include "kernels/tensors.hpp"
+#include "tessera/base/math.hpp"
+#include "tessera/kernels/needs.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -124,6 +127,80 @@ TEST_CASE("glu of gates that overflow exp is finite, and NaN is passed on", "[gl
       CHECK(std::abs(t->floats()[1]) < (activation == GateActivation::silu ? 1e-30f : 1e-20f));
       CHECK(std::isnan(t->floats()[2]));
       CHECK(std::isfinite(t->floats()[3]));
+    }
+  }
+}
+
+TEST_CASE("a gate's backward makes the copies in fp8 of the gradients that it would store", "[fp8][glu]") {
+  if (!kernel_needs(tested_kind()).packs_fp8() || !tested_has_fp8()) return;
+  const DType dtype = GENERATE(DType::fp32, DType::bf16, DType::fp16);
+  const auto activation = GENERATE(GateActivation::silu, GateActivation::gelu);
+  const Fp8 type = GENERATE(Fp8::e4m3, Fp8::e5m2);
+  Device device(3);
+  struct Made {
+    Made(std::int64_t rows, std::int64_t columns, Fp8 of)
+        : output(rows, columns, dtype_of(of)),
+          turned(columns, rows, dtype_of(of)),
+          numbers(2 * sizeof(float)),
+          type(of) {
+      largest() = 0;
+    }
+    float& factor() { return numbers.as<float>()[0]; }
+    float& largest() { return *found.as<float>(); }
+    Tensor output, turned;
+    Guarded numbers, found{sizeof(float)};
+    Fp8 type;
+  };
+  for (const auto& [rows, columns] : {std::pair{1, 1}, {3, 15}, {130, 7}, {65, 530}, {144, 288}}) {
+    for (const bool finite : {true, false}) {
+      INFO(rows << " x " << columns << ", finite: " << finite);
+      const std::int64_t whole_rows = round_up(rows, kFp8Pad), whole_columns = round_up(columns, kFp8Pad);
+      const std::int64_t shift = columns == 530 ? 3 : 0;  // rows that are not aligned
+      Tensor gate = Tensor::random(rows, columns + shift, dtype, 1, 3);
+      const Tensor up = Tensor::random(rows, columns + shift, dtype, 2),
+                   d = Tensor::random(rows, columns, dtype, 3, 0.01);
+      if (!finite) {
+        Doubles values = gate.values();
+        values.back() = std::numeric_limits<double>::quiet_NaN();
+        from_doubles(values, dtype, gate.data());
+      }
+      GluBackward b;
+      b.tokens = rows, b.width = columns;
+      b.gate = gate.view().columns_from(shift), b.up = up.view().columns_from(shift), b.output_gradient = d.view();
+      b.activation = activation;
+      std::deque<Made> apart, at_once;
+      std::deque<Tensor> stored;
+      for (const Fp8 of : {type, type, Fp8::e4m3}) {
+        apart.emplace_back(whole_rows, whole_columns, of), at_once.emplace_back(whole_rows, whole_columns, of);
+        stored.emplace_back(rows, columns, dtype);
+      }
+      GluBackward numbers = b;
+      numbers.gate_gradient = stored[0].view(), numbers.up_gradient = stored[1].view();
+      numbers.output = stored[2].view();
+      numbers.gate_largest = &apart[0].largest(), numbers.up_largest = &apart[1].largest();
+      numbers.output_largest = &apart[2].largest();
+      device.run(numbers);
+      for (std::size_t i = 0; i < 3; ++i) {
+        Made& to = apart[i];
+        device.run(ToFp8{rows, columns, to.type, stored[i].view(), to.output.view(), to.turned.view(), &to.factor(),
+                         &to.largest()});
+      }
+      const auto wanted = [](Made& to, bool lies) {
+        return Fp8Output{to.type, lies ? to.output.view() : View(), to.turned.view(), &to.factor()};
+      };
+      b.gate_gradient8 = wanted(at_once[0], true), b.up_gradient8 = wanted(at_once[1], true);
+      b.gate_largest = &at_once[0].largest(), b.up_largest = &at_once[1].largest();
+      for (const bool again : {false, true}) {
+        if (again) b.output8 = wanted(at_once[2], false), b.output_largest = &at_once[2].largest();
+        device.run(b);
+        for (std::size_t i = 0; i < (again ? 3 : 2); ++i) {
+          INFO("matrix " << i);
+          CHECK((i == 2 || at_once[i].output.same_bits(apart[i].output)));
+          CHECK(at_once[i].turned.same_bits(apart[i].turned));
+          CHECK((at_once[i].factor() == apart[i].factor() || (!finite && std::isnan(at_once[i].factor()))));
+          CHECK((at_once[i].output.intact() && at_once[i].turned.intact() && at_once[i].numbers.intact()));
+        }
+      }
     }
   }
 }

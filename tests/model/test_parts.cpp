@@ -122,6 +122,37 @@ TEST_CASE("what linears in fp8 alone read in backward is saved as their codes", 
   CHECK(saved({.trains = all, .fp8 = Fp8Linears{}}, DeviceKind::cpu, "activated") == kept);
 }
 
+TEST_CASE("a GPU's gate makes its gradients in fp8 where nothing else reads them", "[parts]") {
+  using Names = std::set<std::string>;
+  const auto in_fp8 = [](DeviceKind device, const PartChoices& choices, bool has_bias = false, int rank = 0) {
+    Architecture a = preset("qwen3-0.6b");
+    a.layers = 1, a.heads = a.kv_heads = 1, a.head_dim = 8, a.width = 24, a.ffn_width = 48, a.vocab = 67;
+    a.mlp_bias = has_bias, a.adapters.rank = rank, a.adapters.targets = {"mlp.up_proj"};
+    Names found;
+    for (const Part& part : declare_parts(a, 2, 8, DType::bf16, DType::fp32, device, choices).parts) {
+      for (const Matrix& matrix : part.matrices) {
+        if (matrix.is_gradient_in_fp8) found.insert("d " + matrix.name);
+        if (matrix.is_again_in_fp8) found.insert(matrix.name);
+      }
+    }
+    return found;
+  };
+  const PartChoices fp8{.fp8 = Fp8Linears{}};
+  CHECK(in_fp8(DeviceKind::cuda, fp8) == Names{"activated", "d gate", "d up"});
+  CHECK(in_fp8(DeviceKind::cuda, {.keeps_activated = true, .fp8 = Fp8Linears{}}) == Names{"d gate", "d up"});
+  CHECK(in_fp8(DeviceKind::cpu, fp8).empty());
+  CHECK(in_fp8(DeviceKind::cuda, {}).empty());
+  CHECK(in_fp8(DeviceKind::cuda, fp8, true).empty());  // the gradient of a bias reads numbers
+  const auto trains = [](const char* not_this) {
+    return [=](const ParameterTensor& tensor) { return tensor.name.find(not_this) == std::string::npos; };
+  };
+  CHECK(in_fp8(DeviceKind::cuda, {.trains = trains("up_proj.bias"), .fp8 = Fp8Linears{}}, true).empty());
+  CHECK(in_fp8(DeviceKind::cuda, {.trains = trains(".bias"), .fp8 = Fp8Linears{}}, true).size() == 3);
+  CHECK(in_fp8(DeviceKind::cuda, {.trains = trains("gate_proj"), .fp8 = Fp8Linears{}}).empty());
+  CHECK(in_fp8(DeviceKind::cuda, {.trains = trains("down_proj"), .fp8 = Fp8Linears{}}) == Names{"d gate", "d up"});
+  CHECK(in_fp8(DeviceKind::cuda, fp8, false, 2).empty());  // an adapter reads numbers
+}
+
 TEST_CASE("norms, gates and GELU measure what linears in fp8 read as a whole", "[parts]") {
   using Names = std::set<std::string>;
   const auto declared = [](Family family, std::int64_t heads, const PartChoices& choices, double dropout = 0) {

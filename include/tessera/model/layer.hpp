@@ -48,6 +48,10 @@ struct Matrix {
   /// The layers that make the matrix, or its gradient, find its largest magnitude for the linears in fp8 that read it.
   bool is_measured = false, is_gradient_measured = false;
 
+  /// GPUs: the layer that makes the matrix again, or its gradient, makes copies in fp8, and no numbers: nothing but
+  /// linears in fp8 reads them.
+  bool is_again_in_fp8 = false, is_gradient_in_fp8 = false;
+
   bool is_saved_in_fp8() const { return place == Place::scratch && slot >= 0; }
   bool operator==(const Matrix&) const = default;
 };

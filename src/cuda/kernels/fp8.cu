@@ -2,6 +2,7 @@
 // one read.
 
 #include "cuda/kernels/cuda_kernels.hpp"
+#include "cuda/kernels/fp8_tile.cuh"
 #include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/largest.cuh"
 #include "cuda/kernels/packs.cuh"
@@ -12,7 +13,6 @@ namespace tessera {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr std::uint32_t kInfinity = 0x7f800000u;
 
 __device__ __forceinline__ float rounded(float x, DType type) {
   if (type == DType::bf16) return to_float(from_float<bf16>(x));
@@ -43,33 +43,6 @@ __global__ void __launch_bounds__(kThreads)
   raise_largest<float, kThreads>(largest, __float_as_uint(magnitude));
 }
 
-/// The codes of two numbers, `low` in the lower byte: to nearest even, what is too large becomes the largest.
-template <Fp8 Type>
-__device__ __forceinline__ unsigned codes_of(float low, float high) {
-  std::uint16_t codes = 0;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  if constexpr (Type == Fp8::e4m3)
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
-#else
-  asm volatile("trap;");  // such a GPU is refused
-#endif
-  return codes;
-}
-
-template <Fp8 Type>
-__device__ __forceinline__ float scale_of(unsigned largest) {
-  const float magnitude = __uint_as_float(largest);
-  return magnitude > 0 ? fminf(__fdiv_rn(largest_of(Type), magnitude), 0x1p126f) : 1.0f;
-}
-
-template <Fp8 Type, class Numbers>
-__device__ __forceinline__ unsigned four_codes(const Numbers& x, int first, float scale) {
-  const unsigned low = codes_of<Type>(__fmul_rn(x[first], scale), __fmul_rn(x[first + 1], scale));
-  return low | codes_of<Type>(__fmul_rn(x[first + 2], scale), __fmul_rn(x[first + 3], scale)) << 16;
-}
-
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     to_codes_kernel(const T* input, std::int64_t n, DType type, const unsigned* largest, std::uint8_t* codes) {
@@ -87,19 +60,6 @@ __global__ void __launch_bounds__(kThreads)
   } else {
     for (int i = 0; i < left; ++i) codes[first + i] = static_cast<std::uint8_t>(all >> 8 * i);
   }
-}
-
-constexpr int kSide = 128;         ///< of a tile, numbers
-constexpr int kWords = kSide / 4;  ///< of a tile's row
-constexpr int kUnit = 16;          ///< codes that are loaded and stored together
-constexpr int kUnits = kSide / kUnit;
-
-/// Transposes 4 x 4 bytes: word i of `x` is a row.
-__device__ __forceinline__ void transpose_bytes(unsigned (&x)[4]) {
-  const unsigned low01 = __byte_perm(x[0], x[1], 0x5140), high01 = __byte_perm(x[0], x[1], 0x7362);
-  const unsigned low23 = __byte_perm(x[2], x[3], 0x5140), high23 = __byte_perm(x[2], x[3], 0x7362);
-  x[0] = __byte_perm(low01, low23, 0x5410), x[1] = __byte_perm(low01, low23, 0x7632);
-  x[2] = __byte_perm(high01, high23, 0x5410), x[3] = __byte_perm(high01, high23, 0x7632);
 }
 
 /// Sixteen numbers of a row, and their codes.
@@ -135,61 +95,25 @@ struct RowUnit<std::uint8_t, Type> {
   __device__ __forceinline__ Bytes16 codes(float) const { return all; }
 };
 
-/// A block makes a tile of 128 x 128. Its copy in shared memory is turned by a unit every 16 rows, so that threads that
-/// read down its columns do not meet in a bank. What is beyond the matrix becomes zeros.
+/// A block makes a tile.
 template <class T, Fp8 Type>
-__global__ void __launch_bounds__(kThreads)
-    to_fp8_kernel(Rows<const T> input, std::int64_t rows, std::int64_t columns, const unsigned* largest, float* factor,
-                  Rows<std::uint8_t> output, Rows<std::uint8_t> turned, bool aligned) {
-  constexpr int kEach = kSide * kUnits / static_cast<int>(kThreads);  // units of a thread
-  __shared__ __align__(16) unsigned tile[kSide * kWords];
-  const float scale = scale_of<Type>(*largest);
-  if (blockIdx.x == 0 && threadIdx.x == 0)
-    *factor = *largest < kInfinity ? __frcp_rn(scale) : __uint_as_float(0x7fc00000u);
-  const auto across = static_cast<unsigned>((columns + kSide - 1) / kSide);
-  const std::int64_t first_row = std::int64_t{blockIdx.x / across} * kSide;
-  const std::int64_t first_column = std::int64_t{blockIdx.x % across} * kSide;
-  const std::int64_t end_row = (rows + kFp8Pad - 1) / kFp8Pad * kFp8Pad;
-  const std::int64_t end_column = (columns + kFp8Pad - 1) / kFp8Pad * kFp8Pad;
-
-  RowUnit<T, Type> x[kEach];
+__global__ void __launch_bounds__(kTileThreads)
+    to_fp8_kernel(Rows<const T> input, std::int64_t rows, std::int64_t columns, const Fp8Result result, bool aligned) {
+  __shared__ __align__(16) unsigned tile[kTileWords];
+  const float scale = scale_of<Type>(*result.largest);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *result.factor = factor_of(*result.largest, scale);
+  const Fp8Tile at(rows, columns);
+  RowUnit<T, Type> x[kTileUnits];
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    const unsigned unit = i * kThreads + threadIdx.x;
-    const std::int64_t row = first_row + unit / kUnits, column = first_column + unit % kUnits * kUnit;
-    const std::int64_t left = row < rows ? columns - column : 0;
-    x[i].load(input.at(row, column), left, aligned);
+  for (int i = 0; i < kTileUnits; ++i) {
+    const TileUnit unit(at, i);
+    x[i].load(input.at(unit.row, unit.column), unit.left, aligned);
   }
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    const unsigned unit = i * kThreads + threadIdx.x, tile_row = unit / kUnits;
-    const Bytes16 codes = x[i].codes(scale);
-    const std::int64_t row = first_row + tile_row, column = first_column + unit % kUnits * kUnit;
-    if (output.data != nullptr && row < end_row && column < end_column) store16(output.at(row, column), codes);
-    const unsigned place = (unit % kUnits + tile_row / kUnit) % kUnits;
-    *reinterpret_cast<Bytes16*>(tile + tile_row * kWords + place * 4) = codes;
-  }
-  if (turned.data == nullptr) return;
+  for (int i = 0; i < kTileUnits; ++i) keep_codes(tile, at, TileUnit(at, i), x[i].codes(scale), result);
+  if (result.turned.data == nullptr) return;
   __syncthreads();
-  // A thread transposes 16 rows of four columns.
-  static_assert(kUnits * kWords == static_cast<int>(kThreads));
-  const unsigned group = threadIdx.x % kUnits, word = threadIdx.x / kUnits;
-  Bytes16 columns_of[4];
-#pragma unroll
-  for (int part = 0; part < 4; ++part) {
-    unsigned four[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) four[i] = tile[(group * kUnit + part * 4 + i) * kWords + (word + 4 * group) % kWords];
-    transpose_bytes(four);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) columns_of[i].word[part] = four[i];
-  }
-  const std::int64_t row = first_row + group * kUnit;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const std::int64_t column = first_column + word * 4 + i;
-    if (row < end_row && column < end_column) store16(turned.at(column, row), columns_of[i]);
-  }
+  store_turned(tile, at, result);
 }
 
 /// Raises *largest to the bits of the largest magnitude, rounded to a type.
@@ -207,10 +131,10 @@ void find_largest(cudaStream_t stream, const ConstView& input, std::int64_t rows
 template <Fp8 Type>
 void convert_to_fp8(cudaStream_t stream, const ToFp8& a, const unsigned* largest) {
   const bool copies = a.output || a.turned;  // or is it the factor alone
-  const std::int64_t tiles = copies ? ceil_div(a.rows, kSide) * ceil_div(a.columns, kSide) : 1;
   const auto convert = [&]<class T>() {
-    launch(stream, blocks_for(tiles, 1), dim3(kThreads), 0, to_fp8_kernel<T, Type>, rows_of<T>(a.input), a.rows,
-           a.columns, largest, a.factor, rows_of<std::uint8_t>(a.output), rows_of<std::uint8_t>(a.turned),
+    launch(stream, blocks_for(copies ? tiles_of(a.rows, a.columns) : 1, 1), dim3(kTileThreads), 0,
+           to_fp8_kernel<T, Type>, rows_of<T>(a.input), a.rows, a.columns,
+           Fp8Result{largest, a.factor, rows_of<std::uint8_t>(a.output), rows_of<std::uint8_t>(a.turned)},
            is_aligned(a.input));
   };
   if (a.input.dtype == DType::e4m3)

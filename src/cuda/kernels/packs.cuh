@@ -102,6 +102,15 @@ __device__ __forceinline__ Bytes16 bytes_of(const float* x) {
   return bytes;
 }
 
+/// Returns x as memory would hold it.
+template <class T>
+__device__ __forceinline__ StoredPack<T> stored_as(const float (&x)[kPack]) {
+  StoredPack<T> stored;
+#pragma unroll
+  for (int i = 0; i < kPack; i += stored.kEach) stored.part[i / stored.kEach] = bytes_of<T>(&x[i]);
+  return stored;
+}
+
 /// Stores p[0..min(8, left)) = x. Returns all eight as memory holds them.
 template <bool Whole = false, class T>
 __device__ __forceinline__ StoredPack<T> store_pack(T* p, std::int64_t left, bool aligned, const float (&x)[kPack]) {

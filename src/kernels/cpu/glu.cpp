@@ -16,6 +16,7 @@ void CpuKernels::compute(const GluForward& a) {
 }
 
 void CpuKernels::compute(const GluBackward& a) {
+  TESSERA_ASSERT(!a.gate_gradient8, "a gate's gradient in fp8 on cores");
   const int type = storage_index(a.gate.dtype), gate = static_cast<int>(a.activation);
   const Tiling tiles = Tiling::of_size(a.tokens, 16);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {

@@ -147,7 +147,10 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
   const bool joins = layer.outputs[0].matrix == kPartOutput;
   std::optional<SavedFp8> saved;
   auto l = linear_of<LinearBackward>(call);
-  l.output_gradient = joins ? branch_gradient(call, half) : ConstView(call.gradient(layer.outputs[0]));
+  const Fp8Output made = call.gradient_in_fp8(layer.outputs[0]);
+  l.output_gradient = joins  ? branch_gradient(call, half)
+                      : made ? ConstView{nullptr, call.model.compute, layer.out}
+                             : ConstView(call.gradient(layer.outputs[0]));
   if (joins) l.output_gradient_sums = call.residual_gradient_sums();
   if (half != Half::weights) {
     l.input_gradient = call.gradient(input), l.input_adds = layer.adds_gradient;
@@ -166,6 +169,7 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
   if (half != Half::input) {
     l.weight_gradient = call.parameter_gradient(layer.weight, l.weight.stride);
     if (l.weight_gradient) saved = call.saved_input();
+    if (l.weight_gradient && !saved) saved = call.again_in_fp8(input);
     if (l.weight_gradient && !saved) l.input = dropped_input(call, call.adapter_dropout());
     l.bias_gradient = call.parameter_gradient(layer.bias, layer.out);
   }
@@ -178,6 +182,7 @@ void linear_backward(const LayerCall& call, BackwardTurn::Half half) {
     Operand gradient{l.output_gradient, layer.rows, layer.out, &l.gradient8, true, trains, is_second};
     gradient.type = call.model.fp8->gradients;
     gradient.largest = joins ? call.residual_gradient_largest() : call.largest_of_gradient(layer.outputs[0]);
+    if (made) l.gradient8 = {made.output, made.turned, made.factor};
     take_to_fp8(call, call.kernel_piece(),
                 {gradient, weight_operand(call, is_second ? ConstView() : l.weight, l.weight8, WeightLayout::in_out)});
   }

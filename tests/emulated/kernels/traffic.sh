@@ -55,7 +55,8 @@ qwen2 backward_kernel 0.95 0.95 1.05 1000
 fp8 norm_forward_kernel 0.95 0.90 1.05 150
 fp8 norm_backward_kernel 0.95 0.95 1.05 320
 fp8 glu_forward_kernel 0.95 0.95 1.05 170
-fp8 glu_backward_kernel 0.95 0.95 1.05 170
+fp8 glu_largest_kernel 0.95 0 1.05 170
+fp8 glu_backward_to_fp8_kernel 0.95 0.95 1.05 250
 vocabulary cross_entropy_kernel 0.95 0.95 2.5 225
 LIMITS
 

@@ -236,6 +236,11 @@ void mirror(Mirror& m, GluBackward& a) {
   m.out(a.output, a.tokens, a.width);
   for (float** const largest : {&a.gate_largest, &a.up_largest, &a.output_largest})
     *largest = m.write(*largest, sizeof(float));
+  for (Fp8Output* const made : {&a.gate_gradient8, &a.up_gradient8, &a.output8}) {
+    m.out(made->output, round_up(a.tokens, kFp8Pad), made->output.stride);
+    m.out(made->turned, round_up(a.width, kFp8Pad), made->turned.stride);
+    made->factor = m.write(made->factor, sizeof(float));
+  }
 }
 
 void mirror(Mirror& m, HeadLoss& a) {

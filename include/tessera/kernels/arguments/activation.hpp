@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "tessera/kernels/arguments/linear.hpp"
 #include "tessera/kernels/views.hpp"
 
 namespace tessera {
@@ -34,6 +35,9 @@ struct GluBackward {
   View output;  ///< [tokens, width]: forward's again, the same bits, in separate memory; or empty
   GateActivation activation = GateActivation::silu;                                 ///< forward's
   float *gate_largest = nullptr, *up_largest = nullptr, *output_largest = nullptr;  ///< of the two gradients, of output
+  /// GPUs: the three in fp8, in place of what the views above are for. Both gradients, of one type, or none; the
+  /// largest magnitudes of what is wanted are found first.
+  Fp8Output gate_gradient8 = {}, up_gradient8 = {}, output8 = {};
 };
 
 }  // namespace tessera

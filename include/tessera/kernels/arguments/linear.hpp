@@ -55,6 +55,15 @@ struct Fp8Operand {
   explicit operator bool() const { return factor != nullptr; }
 };
 
+/// Where a kernel of a GPU writes a matrix in fp8, in place of its numbers: the copies that ToFp8 makes of them.
+struct Fp8Output {
+  Fp8 type = Fp8::e4m3;
+  View output, turned;      ///< `output` may be empty
+  float* factor = nullptr;  ///< null: there is no such matrix
+
+  explicit operator bool() const { return factor != nullptr; }
+};
+
 /// output = residual + dropout(scale input W + bias), and activated = gelu(output) where asked. GELU is the tanh form:
 /// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel; "gelu_new").
 struct LinearForward {
