@@ -231,6 +231,14 @@ TEST_CASE("first collectives that wait for a rank end the process within the tim
   CHECK_THAT(text, Catch::Contains("the first collectives of NCCL did not return within 1 s"));
 }
 
+TEST_CASE("a rank that fails outside of collectives does not wait for its peers at NCCL's end") {
+  const auto fail = [](RankContext& context, auto&&...) {
+    if (context.rank() == 0) throw IoError("the disk is full");
+    context.control().barrier();
+  };
+  CHECK_THROWS_WITH(with_two(small(CommBackend::nccl, 5), fail), "the disk is full");
+}
+
 TEST_CASE("child: the driver is stuck", "[.]") {
   with_two(small(CommBackend::nccl, 1),
            [](auto& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "cuda/comm/nccl/tree_sum.hpp"
 #include "tessera/base/threads.hpp"
@@ -59,11 +60,12 @@ ncclUniqueId NcclCommunicator::agree_on_id(const std::vector<std::int64_t>& memb
   return id;
 }
 
-/// Shuts down in NCCL's order: work, finalize, destroy. Peers must do the same, so after a failure (and
-/// after MPI) nothing is done, because the process is about to end.
+/// Shuts down in NCCL's order: work, finalize, destroy. Peers must do the same, so after a failure, during one, and
+/// after MPI nothing is done, because the process is about to end.
 NcclCommunicator::~NcclCommunicator() {
   context_.watchdog->remove(comm_);
-  if (comm_ == nullptr || mpi_is_over() || context_.context->notice().raised()) return;
+  const bool is_failing = std::uncaught_exceptions() > 0;  // the notice is raised when all is unwound
+  if (comm_ == nullptr || mpi_is_over() || is_failing || context_.context->notice().raised()) return;
   const NcclWatchdog::Guard guard(*context_.watchdog, fmt::format("the end of NCCL on '{}'", name_));
   static_cast<void>(cudaDeviceSynchronize());
   nccl_.finalize(comm_);
