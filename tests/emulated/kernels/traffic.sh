@@ -32,7 +32,9 @@ step vocabulary --model.family=gpt2 --model.width=64 --model.heads=1 --model.voc
 # (Cross-entropy's 220 in PTX are 120 in machine code: packs are taken apart by one instruction there, not by several,
 # and move to and from shared memory by 16 bytes, not by 4.)
 # (Norm backward reads gain and bias and writes two or, in GPT-2, three sums once a block. A block has 16 rows here, 128
-# in a training of 64 x 1024. With linears in fp8 kernels also find the largest magnitude of what they store.)
+# in a training of 64 x 1024. With linears in fp8 kernels also find the largest magnitude of what they store. The backward
+# that stores nothing has 25 instructions a number in machine code, where memory bounds it up to 55. That which makes fp8
+# has 34 and may have 100; of the 128 rows of its tiles 32 are there here, and two loads share each sector.)
 cat >"$work/limits" <<'LIMITS'
 gpt2 norm_forward_kernel 0.95 0.90 1.05 140
 gpt2 norm_backward_kernel 0.95 0.95 1.05 265
@@ -55,8 +57,8 @@ qwen2 backward_kernel 0.95 0.95 1.05 1000
 fp8 norm_forward_kernel 0.95 0.90 1.05 150
 fp8 norm_backward_kernel 0.95 0.95 1.05 320
 fp8 glu_forward_kernel 0.95 0.95 1.05 170
-fp8 glu_largest_kernel 0.95 0 1.05 170
-fp8 glu_backward_to_fp8_kernel 0.95 0.95 1.05 250
+fp8 glu_largest_kernel 0.95 0 1.05 285
+fp8 glu_backward_to_fp8_kernel 0.45 0.95 1.05 650
 vocabulary cross_entropy_kernel 0.95 0.95 2.5 225
 LIMITS
 
