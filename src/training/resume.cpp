@@ -126,7 +126,7 @@ std::vector<std::filesystem::path> common_candidates(RankContext& context, const
 /// The point at which a run continues, the settings that changed, and what was read.
 struct Loaded {
   StartPoint start;
-  std::string changes;
+  std::string changes, other_evaluation;
   ReadReport read;  ///< by this rank
   double seconds = 0;
 };
@@ -141,6 +141,21 @@ void say_what_was_read(RankContext& context, const Loaded& loaded, const std::fi
   const std::string& damage = loaded.read.damaged_near;
   const Verdict first = agree(context, {damage.empty() ? Verdict::good : Verdict::damaged, damage});
   if (first.kind != Verdict::good) say(fmt::format("near       {}: the disk's file was read", first.text));
+}
+
+/// Returns a warning where checkpoint.keep_best compares losses over other sequences than before; empty if it does not.
+std::string other_evaluation(const ResumeSettings& settings, const Manifest& manifest) {
+  const std::vector<ValidationSet>& sets = settings.data.validation();
+  const std::string batch = manifest.option("train.micro_batch"), batches = manifest.option("train.eval_batches");
+  if (settings.options.checkpoint.keep_best == 0 || sets.empty() || batch.empty() || batches.empty()) return {};
+  const std::int64_t then = evaluated_windows(sets[0], std::stoll(batch), std::stoll(batches));
+  const std::int64_t now =
+      evaluated_windows(sets[0], settings.planned.schedule.model.batch, settings.options.train.eval_batches);
+  if (now == then) return {};
+  return fmt::format(
+      "warning: evaluations are of {} now, and were of {}: checkpoint.keep_best compares losses of both. "
+      "train.micro_batch = {} with train.eval_batches = {} has them alike",
+      counted(now, "sequence"), then, batch, batches);
 }
 
 /// Loads a checkpoint into `resources`; the ranks agree on the result. Rank 0 reads the manifest for all, because
@@ -164,6 +179,7 @@ Verdict load(RankContext& context, const ResumeSettings& settings, const std::fi
                                           resources.device->copy(to, from, static_cast<std::int64_t>(bytes));
                                         });
                  out.changes = changes_since(path, settings, reader.manifest());
+                 out.other_evaluation = other_evaluation(settings, reader.manifest());
                  out.start = {reader.manifest().position(), reader.manifest().optimizer};
                  out.seconds = seconds_since(begun);
                }));
@@ -187,6 +203,7 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
       clear_padding(schedule, resources);
       say_what_was_read(context, loaded, path, say);
       if (!loaded.changes.empty()) say(fmt::format("changed    {}", loaded.changes));
+      if (!loaded.other_evaluation.empty()) say(loaded.other_evaluation);
       if (context.rank() != 0) return loaded.start;
       const std::string left = leave_newer(settings.run, path, loaded.start.position.step);
       if (!left.empty()) say(fmt::format("set aside  {}", left));

@@ -197,6 +197,14 @@ class Best(Case):
         found = self.do("eval", run / "checkpoints" / f"step-{best[1]:08}", "--eval.format=json", "--run.threads=1")
         self.assertEqual(json.loads(found.out.splitlines()[0])["loss"], losses[best[1]])
 
+    def test_going_on_with_evaluations_of_other_sequences_is_warned_of(self):
+        run = [word for word in self.RUN if "micro_batch" not in word and "steps" not in word]
+        run += ["--train.eval_batches=1", "--train.global_batch=4", "--checkpoint.resume=auto"]
+        warned = r"warning: evaluations are of 1 sequence now, and were of 2: .*train\.micro_batch = 2 with train\.eval_batches = 1"
+        for steps, batch, warns in ((4, 2, False), (8, 2, False), (12, 1, True)):
+            said = self.train(*run, f"--train.steps={steps}", f"--train.micro_batch={batch}").out
+            self.assertEqual(bool(re.search(warned, said)), warns, said)
+
     def test_intervals_that_do_not_meet_are_refused(self):
         run = [word for word in self.RUN if "every" not in word]
         self.refused("train", *run, "--train.steps=24", "--checkpoint.every=5", "--train.eval_every=7",
