@@ -206,20 +206,17 @@ KernelCall call_of(const Rotate& a) {
                bytes_of(2 * tokens * width, a.input.dtype), a.input.dtype);
 }
 
-/// `matrices`: that a gate reads and writes.
+/// `matrices`, `codes`: that a gate reads and writes.
 template <class Glu>
-KernelCall gate(const char* name, const Glu& a, int matrices) {
-  const char* const gelu = a.activation == GateActivation::gelu ? ", gelu" : "";
-  return other(name, matrix(a.tokens, a.width) + gelu, bytes_of(matrices * a.tokens * a.width, a.gate.dtype),
-               a.gate.dtype);
+KernelCall gate(const char* name, const Glu& a, int matrices, int codes = 0) {
+  const std::int64_t n = a.tokens * a.width;
+  return other(name, matrix(a.tokens, a.width) + (a.activation == GateActivation::gelu ? ", gelu" : ""),
+               bytes_of(matrices * n, a.gate.dtype) + bytes_of(codes * n, DType::e4m3), a.gate.dtype);
 }
 KernelCall call_of(const GluForward& a) { return gate("swiglu", a, 3); }
 KernelCall call_of(const GluBackward& a) {
-  if (!a.gate_gradient8) return gate("swiglu backward", a, a.output ? 6 : 5);
-  KernelCall call = gate("swiglu backward", a, 6);  // reads all twice
-  call.shape += ", fp8";
-  call.cost.bytes += bytes_of((a.output8 ? 5 : 4) * a.tokens * a.width, DType::e4m3);
-  return call;
+  if (a.gate_gradient8) return gate("swiglu backward", a, 6, a.output8 ? 5 : 4);  // reads all twice
+  return gate("swiglu backward", a, a.output ? 6 : 5);
 }
 
 /// Counts one matmul, or three with gradients, and counts the logits as if they never left the chip.

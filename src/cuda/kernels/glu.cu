@@ -147,7 +147,12 @@ void with_gate(GateActivation activation, bool measures, const F& f) {
 
 template <class T>
 GluRows<T> rows_of(const GluBackward& a, bool aligned) {
-  return {rows_of<T>(a.gate), rows_of<T>(a.up), rows_of<T>(a.output_gradient), a.tokens, a.width, aligned};
+  return {.gate = rows_of<T>(a.gate),
+          .up = rows_of<T>(a.up),
+          .output_gradient = rows_of<T>(a.output_gradient),
+          .rows = a.tokens,
+          .columns = a.width,
+          .aligned = aligned};
 }
 
 Fp8Result result_of(const Fp8Output& a, const float* largest) {
