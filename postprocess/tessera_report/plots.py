@@ -11,6 +11,7 @@ from .bench_file import is_bench_file
 from .errors import Unreadable
 from .html.panels.bandwidth import bandwidth
 from .html.panels.losses import losses
+from .html.panels.listed import MEASURED, OVERLAP, PANELS, TIMELINE
 from .html.panels.measured import measured_timelines
 from .html.panels.communication import volume
 from .html.panels.memory import at_the_peak, over_batch
@@ -27,10 +28,6 @@ from .html.svg import STYLE
 from .rows import Row
 
 
-def _file(panel: Callable[[Study], Optional[Panel]]) -> Callable[[Study], Optional[Figure]]:
-    return lambda study: made.figure if (made := panel(study)) else None
-
-
 def _trace(study: Study) -> Optional[Panel]:
     made, problems = measured_timelines(study)
     if problems and not made:
@@ -38,11 +35,18 @@ def _trace(study: Study) -> Optional[Panel]:
     return made[0] if made else None
 
 
-# Files of --plots.
-FILES: dict[str, Callable[[Study], Optional[Figure]]] = {
+NEEDS = {panel: needs for _, panel, needs in PANELS}
+
+
+def _file(panel: Callable[[Study], Optional[Panel]], needs: Optional[str] = None) -> tuple[Callable[[Study], Optional[Figure]], str]:
+    return lambda study: made.figure if (made := panel(study)) else None, needs or NEEDS[panel]
+
+
+# Files of --plots: how each is drawn, and what it needs.
+FILES: dict[str, tuple[Callable[[Study], Optional[Figure]], str]] = {
     "throughput": _file(throughput), "loss": _file(losses), "time": _file(breakdown), "memory": _file(at_the_peak),
-    "timeline": _file(lambda study: next(iter(timelines(study)), None)), "trace": _file(_trace), "overlap": traced_overlap,
-    "bandwidth": _file(bandwidth), "progress": _file(progress),
+    "timeline": _file(lambda study: next(iter(timelines(study)), None), TIMELINE[1]), "trace": _file(_trace, MEASURED[1]),
+    "overlap": (traced_overlap, OVERLAP), "bandwidth": _file(bandwidth), "progress": _file(progress),
     "batch": _file(over_batch), "communication": _file(volume), "mfu": _file(model_flops),
     "predicted": _file(planned_and_measured), "accuracy": _file(points)
 }
@@ -52,12 +56,11 @@ def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "pn
     """Writes the page's pictures for which there are data. Returns the files, and a sentence for each left out."""
     study = make_study(rows, baseline, [], None)
     empty = [row.name for row in rows if not row.repeats and not is_bench_file(row.entry.path)]
-    without: list[str] = []
     written, left_out = [], [f"not in them, without metrics: {', '.join(empty)}"] if empty else []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, picture in FILES.items():
-            path, why = folder / f"{name}.{kind}", ""
+        for name, (picture, needs) in FILES.items():
+            path, why = folder / f"{name}.{kind}", f"it needs {needs}"
             with matplotlib.rc_context({**STYLE, "svg.fonttype": "path"}):
                 try:
                     figure = picture(study)
@@ -65,10 +68,10 @@ def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "pn
                     figure, why = None, str(error)
                 if figure is None:
                     path.unlink(missing_ok=True)  # an older picture would pass for one of these rows
-                    (left_out if why else without).append(f"{path.name} is left out: {why}" if why else path.name)
+                    left_out.append(f"{path.name} is left out: {why}")
                     continue
                 figure.savefig(path, dpi=200, facecolor="white")
             written.append(path)
     except OSError as error:
         raise Unreadable(f"cannot write plots into {folder} ({error.strerror or error})") from error
-    return written, left_out + ([f"left out, because no row has data for them: {', '.join(without)}"] if without else [])
+    return written, left_out

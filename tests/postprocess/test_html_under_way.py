@@ -45,6 +45,16 @@ class UnderWay(Html):
                              ({"updated_unix": time.time() - 1e5}, "a says that it runs, but has written nothing for long, by data that are 27.8 h old: step 30")):
             status(self.folder / "a", **facts)
             self.assertIn(words, plain(self.page_of(self.folder / "a")))
+        self.assertNotIn("of steps left", plain(self.page_of(self.folder / "a")))
+
+    def test_a_row_that_was_killed_is_not_still_running(self):
+        made = Made(self.folder, baseline="a")
+        made.add("a")
+        status(made.add("killed", status="running"), updated_unix=time.time() - 1e5)
+        text = plain(self.page())
+        self.assertIn("1 of 2 rows ended without a result: killed.", text)
+        self.assertIn("It says that it runs, but has written nothing for long.", text)
+        self.assertNotIn("still running", text)
 
     def test_rows_that_run_or_wait_did_not_end_without_a_result(self):
         made = Made(self.folder, baseline="a")

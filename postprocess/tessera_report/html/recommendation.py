@@ -126,7 +126,7 @@ def _not_eligible(row: Traced, baseline: Optional[Traced], alike: bool = True) -
     if values["status"] in ("skipped", "pending"):
         return text("It was not run: {status}{message}.", status=values["status"], message=_message(row))
     if values["status"] == "running":
-        return text("It is still running.")
+        return text("It is still running." if row.row.goes_on else "It says that it runs, but has written nothing for long.")
     if values["status"] not in (None, "done"):
         return text("It did not end: {status}{message}.", status=values["status"], message=_message(row))
     if values["tokens_per_second"] is None:

@@ -36,7 +36,7 @@ def _left(row: Traced) -> list[Html]:
 def state(row: Traced) -> Html:
     """What one row does, or how it ended."""
     status, quiet = row.values["status"], row.row.entry.quiet_seconds
-    parts = [_steps(row), *(_left(row) if status == "running" else []), *_figures(row)]
+    parts = [_steps(row), *(_left(row) if row.row.goes_on else []), *_figures(row)]
     if status == "running":
         age = text(", by data that are {age} old", age=show(call(quiet, "age", row.name), duration)) if quiet is not None else ""
         words = "says that it runs, but has written nothing for long" if "quiet" in row.values["flags"] else "is still running"
