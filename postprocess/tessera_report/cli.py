@@ -181,13 +181,16 @@ def _read_rows(paths: Sequence[Path], warmup: Optional[int]) -> tuple[list[Any],
 
 
 def _baseline(rows: list[Any], name: Optional[str]) -> Optional[Any]:
-    """The row asked for, else the sweep's, else the first one with a speed: of a sweep in its order, of loose runs by their start."""
+    """The row asked for, else the sweep's, else the first one with a speed, if possible one that did not fail: of a sweep in its
+    order, of loose runs by their start."""
+    from .rows import failed
     if name is not None:
         found = [row for row in rows if row.name == name]
         if not found:
             raise Usage(f"--baseline {name}: no such row; there are {_names(rows)}")
         return found[0]
     with_speed = [row for row in rows if row.values["tokens_per_second"] is not None]
+    with_speed = [row for row in with_speed if not failed(row.values)] or with_speed
     if with_speed and not any(row.entry.of_sweep for row in rows):
         with_speed.sort(key=lambda row: row.metrics.provenance.get("start_time") or "9")
     return next((row for row in rows if row.entry.baseline), with_speed[0] if with_speed else None)

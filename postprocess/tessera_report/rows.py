@@ -27,6 +27,11 @@ KEYS += [*REPORTED, "flags"]
 OTHER_WORK = {"model", "sequence"}  # flags of rows whose tokens cost other work than the baseline's
 
 
+def failed(values: dict[str, Any]) -> bool:
+    """Whether a row's numbers are no result: it broke off by an error, or its losses are not finite."""
+    return values["status"] in ("failed", "does-not-fit") or "nan" in values["flags"]
+
+
 @dataclass
 class Row:
     """An entry with its metrics (one for each repeat, none where nothing was written yet) and the values of KEYS."""

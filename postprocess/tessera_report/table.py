@@ -7,7 +7,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from .metrics import MOST_WARMUP_STEPS
-from .rows import OTHER_WORK, Row
+from .rows import OTHER_WORK, Row, failed
 
 GAP = 2
 
@@ -53,7 +53,7 @@ def share(value: float) -> str:
 
 
 def loss(value: float) -> str:
-    return f"{value:.4f}"
+    return f"{value:.4f}" if abs(value) < 1e6 else f"{value:.3e}"
 
 
 class Column(NamedTuple):
@@ -72,8 +72,8 @@ def _quartiles(values: dict[str, Any]) -> Optional[str]:
 
 
 def _speedup(values: dict[str, Any]) -> Optional[str]:
-    """None where a token costs other work than the baseline's."""
-    return None if values["speedup"] is None or OTHER_WORK & set(values["flags"]) else f"{values['speedup']:.2f}x"
+    """None where a token costs other work than the baseline's, and of a row that failed."""
+    return None if values["speedup"] is None or OTHER_WORK & set(values["flags"]) or failed(values) else f"{values['speedup']:.2f}x"
 
 
 def _final_loss(values: dict[str, Any]) -> Optional[str]:

@@ -8,6 +8,7 @@ import h5py
 from html_case import Html, plain, study_of
 from made_sweep import Made, operation, schedule
 
+from tessera_report.html.panels.losses import losses
 from tessera_report.html.panels.memory import at_the_peak, draw_memory
 from tessera_report.html.panels.progress import progress
 from tessera_report.html.panels.scaling import strong
@@ -98,6 +99,19 @@ class Progress(Html):
             with h5py.File(made.add(name) / "metrics.h5", "a") as file:
                 file["eval/step"], file["eval/loss"] = [10, 20, 30], [3.0, 2.5, 2.2]
         self.assertIsNone(progress(study_of(self.folder)))
+
+
+    def test_validation_over_other_sequences_is_said(self):
+        made = Made(self.folder)
+        for batch, validation in ("2", (3.0, 2.5)), ("4", (2.9, 2.4)):
+            made.add(batch, validation=validation, config={"train.eval_batches": "2", "train.micro_batch": batch})
+        panel = progress(study_of(self.folder))
+        self.assertEqual([line.get_label() for line in panel.figure.axes[0].lines], ["2, over 4 sequences", "4, over 8 sequences"])
+        for panel in panel, losses(study_of(self.folder)):
+            self.assertIn("Validation is over 4 or 8 sequences: compare only curves over equal numbers.", plain(panel.caption))
+        study = study_of(self.folder)
+        study.rows[1].row.metrics.config["train.eval_batches"] = "1"
+        self.assertNotIn("sequences", plain(progress(study).caption))
 
 
 class MemoryAndTable(Html):

@@ -10,9 +10,12 @@ from made_sweep import Made, run
 from reporting import Report
 from trace import Sweep
 
-from tessera_report.html.findings import resources
+from tessera_report.html.findings import resources, speed
 from tessera_report.html.panels.curves import by_seeds
+from tessera_report.html.panels.losses import losses
 from tessera_report.html.panels.memory import over_batch
+from tessera_report.html.panels.progress import progress
+from tessera_report.html.panels.throughput import throughput
 from tessera_report.html.panels.utilization import device
 from tessera_report.html.svg import MOST_LETTERS
 
@@ -84,6 +87,46 @@ class OddRows(Html):
         self.assertIn("a: no step is left after warm-up, so it has no speed", report.out)
         self.assertIn('id="panel-losses"', (self.folder / "page.html").read_text())
         self.assertEqual(Report(self.folder / "a", "--warmup", "29", json_file=self.folder / "rows.json").rows["a"]["timed_steps"], 1)
+
+    def failing(self):
+        """A sweep whose last row broke off: fast, with little memory, and a loss that grew without end."""
+        made = Made(self.folder, baseline="base")
+        validation = (3.0, 2.5)
+        made.add("base", memory=3_000_000, validation=validation)
+        made.add("small", memory=1_500_000, rate=900, spread=0, validation=validation, config={"train.micro_batch": "8"})
+        made.add("bad", status="failed", memory=500_000, rate=1600, losses=np.append(5 / np.sqrt(np.arange(1, 30)), 1.058e18), validation=(3.0, 1e18))
+        return study_of(self.folder)
+
+    def test_rows_that_failed_are_compared_with_none(self):
+        study = self.failing()
+        self.assertEqual([row.name for row in study.sound], ["base", "small"])
+        self.assertIn("small has the lowest peak of memory", self.found(resources.least_memory))
+        self.assertIn("No row is faster than the baseline", self.found(speed.fastest))
+        axes = throughput(study).figure.axes[0]
+        self.assertEqual([label.get_text() for label in axes.get_yticklabels()], ["base", "small", "bad (failed)"])
+        self.assertEqual([bar.get_hatch() for bar in axes.patches], [None, None, "////"])
+        self.assertEqual([text.get_text() for text in axes.texts], ["1.00K  1.00x", "900  0.90x", "1.60K"])
+        table = Report(self.folder).cells()
+        self.assertEqual((table["bad"]["speed-up"], table["bad"]["loss"]), ("-", "1.058e+18"))
+        alone, = study_of(self.folder / "bad").rows
+        self.assertEqual(study_of(self.folder / "bad").sound[0].name, alone.name)
+
+    def test_losses_that_diverged_leave_the_picture(self):
+        study = self.failing()
+        for picture, high in (losses, 5), (progress, 3):
+            panel = picture(study)
+            axes = panel.figure.axes[0]
+            self.assertAlmostEqual(axes.get_ylim()[1], high, delta=0.5)
+            self.assertGreater(axes.get_ylim()[0], 0)
+            self.assertIn("Losses above the picture: bad.", plain(panel.caption))
+            self.assertIn("bad (failed)", [line.get_label().partition(",")[0] for line in axes.lines])
+        study.rows.pop()
+        self.assertNotIn("above the picture", plain(losses(study).caption))
+
+    def test_a_baseline_did_not_fail(self):
+        for name, losses in ("a", np.full(30, np.nan)), ("b", None):
+            run(self.folder / name, losses=losses)
+        self.assertIn("speed-up against b", Report(self.folder / "a", self.folder / "b").out)
 
     def test_ranks_that_the_driver_does_not_measure_keep_their_columns(self):
         made = Made(self.folder)

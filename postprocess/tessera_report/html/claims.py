@@ -71,7 +71,7 @@ def small_models(study: Study) -> Claim:
     """Sharding costs 10 to 15%, and more on small models: pairs of the baseline's model, and of others that differ in model.* only."""
     expected = text("Sharding costs 10 to 15% of the throughput, and more on small models.")
     formula = text("a model with fewer parameters computes less between gathers, whose latency stays")
-    others = [row for row in study.trained if set(row.values["flags"]) <= {"model", "host", "load"}]
+    others = [row for row in study.sound if set(row.values["flags"]) <= {"model", "host", "load"}]
     found = sorted(((b.key("tokens_per_second") / a.key("tokens_per_second"), a, b) for a, b in pairs(study, "ddp", "zero3", others)),
                    key=lambda one: one[1].values["parameters"])
     small = {b.values["ranks"] for _, _, b in found if "model" in b.values["flags"]}

@@ -6,7 +6,7 @@ import statistics
 from typing import Any, Callable, Optional
 
 from ..quantity import Quantity, call, constant  # noqa: F401: a page takes them from here
-from ..table import bytes_text, count, seconds_text
+from ..table import bytes_text, count, loss, seconds_text
 
 class Html(str):
     """Text that is HTML already. Every other text is escaped where it goes into a page."""
@@ -64,7 +64,7 @@ def tenths(value: float) -> str:
 
 
 def decimals(value: float) -> str:
-    return f"{value:.4f}"
+    return loss(value)
 
 
 def plain(value: float) -> str:

@@ -45,14 +45,19 @@ class Study:
         return [row for row in self.ordered if row.values["tokens_per_second"] is not None]
 
     @property
+    def sound(self) -> list[Traced]:
+        """Those of them that did not fail, which can be compared; a row alone is compared with none."""
+        return self.trained if len(self.rows) == 1 else [row for row in self.trained if not row.failed]
+
+    @property
     def ordered(self) -> list[Traced]:
         """All rows, the baseline first."""
         return sorted(self.rows, key=lambda row: row is not self.baseline)
 
     @property
     def alike(self) -> list[Traced]:
-        """Trained rows that train the baseline's model on its data, in sequences as long, with its seed."""
-        return [row for row in self.trained if not {*OTHER_WORK, "data", "seed"} & set(row.values["flags"])]
+        """Sound rows that train the baseline's model on its data, in sequences as long, with its seed."""
+        return [row for row in self.sound if not {*OTHER_WORK, "data", "seed"} & set(row.values["flags"])]
 
     def scales(self) -> list["Study"]:
         """This study cut into models of one scale, so that bars can be compared: the baseline's model and those within a
@@ -68,8 +73,8 @@ class Study:
         return [first, replace(self, rows=others, suffix="-others", scale=": models of another scale")] if others else [first]
 
     def speedup(self, row: Traced) -> Optional[Quantity]:
-        """None for another model than the baseline's, or longer sequences: their tokens cost other work."""
-        if OTHER_WORK & set(row.values["flags"]):
+        """None for another model than the baseline's, or longer sequences: their tokens cost other work. None of a row that failed."""
+        if OTHER_WORK & set(row.values["flags"]) or row.failed:
             return None
         own, other = row.key("tokens_per_second"), self.baseline.key("tokens_per_second") if self.baseline else None
         return own / other if own and other and other.value else None
@@ -78,8 +83,8 @@ class Study:
         return next((row for row in self.rows if row.name == name), None)
 
     def pairs(self, options: set[str], key: str) -> list[tuple[Traced, Traced]]:
-        """Pairs of trained rows on as many ranks whose settings differ in `key`, and in nothing outside `options`."""
-        rows, found = self.trained, []
+        """Pairs of sound rows on as many ranks whose settings differ in `key`, and in nothing outside `options`."""
+        rows, found = self.sound, []
         for place, one in enumerate(rows):
             for other in rows[place + 1:]:
                 differ = differing(one, other)

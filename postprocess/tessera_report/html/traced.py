@@ -12,7 +12,7 @@ import numpy as np
 from ..measure_table import COLLECTIVES
 from ..measures import finite_column, micro_steps
 from ..quantity import Quantity, call
-from ..rows import Row
+from ..rows import Row, failed
 from ..table import bytes_text, seconds_text
 
 # /config names that say nothing about what is trained or how: they differ freely between rows that are alike.
@@ -77,6 +77,15 @@ class Traced:
     @property
     def done(self) -> bool:
         return self.values["status"] in ("done", None) and self.values["tokens_per_second"] is not None
+
+    @property
+    def failed(self) -> bool:
+        return failed(self.values)
+
+    @property
+    def label(self) -> str:
+        """Its name in a picture."""
+        return self.name + (" (failed)" if self.failed else "")
 
     @property
     def emulated(self) -> bool:

@@ -38,7 +38,7 @@ def other_precision(study: Study) -> Optional[Html]:
 def loss_stands(study: Study) -> Optional[Html]:
     """Rows whose last loss is not below their first."""
     rows = [
-        row for row in study.trained
+        row for row in study.sound
         if row.values["final_loss"] is not None and row.row.metrics.steps["loss"].iloc[0] <= row.values["final_loss"]
     ]
     if not rows:

@@ -15,7 +15,7 @@ from .losses import loss_difference, same_tokens
 
 def prefetch(study: Study) -> Optional[Html]:
     """How much the first unit ahead hides and takes: over several batches where rows show that, else of a pair of rows."""
-    points = several_batches(study.trained)
+    points = several_batches(study.sound)
     line = at_one_batch(points) if points else []
     if len(line) > 1 and all(one.row.memory("gathered_units", "planned") for one in line[:2]):
         off, on = line[0].row, line[1].row
@@ -58,8 +58,8 @@ def official(study: Study) -> Optional[Html]:
         return key == "shard.strategy" or key.startswith(("shard.prefetch", "shard.re", "precision.reduce")) or (
             key in ("shard.wrap", "shard.min_params") and own.option("shard.wrap") == "model")
 
-    pairs = [(own, other) for other in study.trained if str(other.values["version"]).startswith("PyTorch")
-             for own in study.trained if not str(own.values["version"]).startswith("PyTorch") and own.values["ranks"] == other.values["ranks"]
+    pairs = [(own, other) for other in study.sound if str(other.values["version"]).startswith("PyTorch")
+             for own in study.sound if not str(own.values["version"]).startswith("PyTorch") and own.values["ranks"] == other.values["ranks"]
              and ("ddp" in own.strategy.lower()) == ("ddp" in other.strategy.lower()) and all(timing(key, own) for key in differing(own, other))]
     pairs = pairs[:5]
     sentences = [text("{own} trains at {ratio} the speed of {other} ({strategy} of PyTorch){losses}", own=name(own.name), other=name(other.name),

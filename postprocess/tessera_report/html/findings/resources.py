@@ -34,7 +34,7 @@ def _plans_more(row: Traced, other: Traced) -> bool:
 
 def volume(study: Study) -> Optional[Html]:
     """Whether the bytes counted are the schedule's."""
-    rows = [row for row in study.trained if row.planned("wire_bytes_per_step") and _counted(row)]
+    rows = [row for row in study.sound if row.planned("wire_bytes_per_step") and _counted(row)]
     if not rows:
         return None
     apart = [row for row in rows if abs(_counted(row).value - row.planned("wire_bytes_per_step").value) > 0.5]

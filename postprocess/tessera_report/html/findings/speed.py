@@ -56,7 +56,7 @@ def weak_scaling(study: Study) -> Optional[Html]:
 
 def _takes_long(study: Study, what: str, key: str, limit: float) -> Optional[Html]:
     """Rows of the baseline's model in which a share of the time is above a limit."""
-    rows = [row for row in study.trained if "model" not in row.values["flags"] and (row.values[key] or 0) > limit]
+    rows = [row for row in study.sound if "model" not in row.values["flags"] and (row.values[key] or 0) > limit]
     if not rows:
         return None
     worst = max(rows, key=lambda row: row.values[key])
@@ -78,7 +78,7 @@ def reading(study: Study) -> Optional[Html]:
 def straggler(study: Study) -> Optional[Html]:
     """The row in which most reports name a rank that slows the others down, one and the same."""
     found = []
-    for row in study.trained:
+    for row in study.sound:
         attempts = [one for metrics in row.row.repeats for one in metrics.ranks]
         named = [rank for one in attempts for rank in one.get("straggler", ()) if rank >= 0]
         reports = sum(len(one.get("straggler", ())) for one in attempts)
@@ -97,7 +97,7 @@ def straggler(study: Study) -> Optional[Html]:
 def start_up(study: Study) -> Optional[Html]:
     """The slowest start, where it takes longer than ten steps."""
     rows = [
-        row for row in study.trained
+        row for row in study.sound
         if "model" not in row.values["flags"] and row.values["startup_seconds"] and row.values["step_seconds"] and row.values["startup_seconds"] > 10 *
         row.values["step_seconds"]
     ]

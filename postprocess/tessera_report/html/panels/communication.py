@@ -16,7 +16,7 @@ def volume(study: Study) -> Optional[Panel]:
     if not rows:
         return None
     unit, scale = unit_of(max(row.sent().value for row in rows))
-    figure, axes = svg.bar_axes([row.name for row in rows])
+    figure, axes = svg.bar_axes([row.label for row in rows])
     cells = []
     for place, row in enumerate(rows):
         formula, planned, counted = row.planned("formula", "bytes"), row.planned("wire_bytes_per_step"), row.sent()

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from ...flags import validation_samples
+from ...measures import finite_column
 from .. import svg
-from ..quantity import Html, text
+from ..quantity import Html, names, text
 from ..study import SEEDS, groups, seeds_of
 from ..traced import Traced
 
@@ -16,8 +18,10 @@ REST = {"color": "#c5cdd3", "linestyle": "-", "linewidth": 0.7, "zorder": 1}
 
 
 def by_seeds(rows: list[Traced]) -> list[list[Traced]]:
-    """Rows that differ in their seeds only are one curve; rows that differ in nothing are not, nor rows of other steps."""
-    found = groups(rows, {*SEEDS}, "ranks")
+    """Rows that differ in their seeds only are one curve; rows that differ in nothing are not, nor rows of other steps, nor such
+    that failed."""
+    found = [part for alike in groups(rows, {*SEEDS}, "ranks")
+             for part in ([row for row in alike if not row.failed], *([row] for row in alike if row.failed)) if part]
     return [part for group in found
             for part in ([group] if seeds_of(group) == len(group) and _have_equal_steps(group) else [[row] for row in group])]
 
@@ -32,7 +36,7 @@ def _have_equal_steps(group: list[Traced]) -> bool:
 
 
 def label_of(group: list[Traced]) -> str:
-    return group[0].name if len(group) == 1 else f"{group[0].name} ({len(group)} seeds)"
+    return group[0].label if len(group) == 1 else f"{group[0].name} ({len(group)} seeds)"
 
 
 def styles(last: list[float], names: list[str]) -> list[dict[str, Any]]:
@@ -60,6 +64,30 @@ def draw(axes: Axes, curves: list[tuple[np.ndarray, np.ndarray]], style: dict[st
     axes.plot(x.mean(axis=0), y.mean(axis=0), **style)
     if len(curves) > 1:
         axes.fill_between(x.mean(axis=0), y.min(axis=0), y.max(axis=0), color=style["color"], alpha=0.18, linewidth=0)
+
+
+def cut(axes: Axes, drawn: dict[Traced, list[np.ndarray]]) -> Html:
+    """Leaves the heights out of the picture to which losses diverged, three times the highest first loss and 5 nats above it, so
+    that the other curves are told apart. What a caption says about that."""
+    first = max((losses[0] for row in drawn if len(losses := finite_column(row.row.metrics.steps, "loss"))), default=np.inf)
+    bound = max(3 * first, first + 5)
+    values = {row: np.concatenate([np.ravel(part) for part in parts]) for row, parts in drawn.items()}
+    values = {row: own[np.isfinite(own)] for row, own in values.items()}
+    out = [row for row, own in values.items() if (own > bound).any()]
+    if not out:
+        return Html("")
+    inside = [row for row in values if row not in out and len(values[row])]
+    high = max((values[row].max() for row in inside), default=bound)
+    low = min(own.min() for own in values.values() if len(own))
+    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+    return text(" Losses above the picture: {rows}.", rows=names([row.name for row in out]))
+
+
+def apart(rows: list[Traced]) -> Html:
+    """What a caption says where rows validate over different numbers of sequences."""
+    counts = sorted({count for row in rows if (count := validation_samples(row.row))})
+    return text(" Validation is over {counts} sequences: compare only curves over equal numbers.",
+                counts=" or ".join(map(str, counts))) if len(counts) > 1 else Html("")
 
 
 def words(groups_of_rows: list[list[Traced]]) -> Html:

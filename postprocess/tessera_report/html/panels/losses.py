@@ -55,12 +55,15 @@ def losses(study: Study) -> Optional[Panel]:
             validation = group[0].row.metrics.validation(set_name)
             axes.plot(validation.index, validation.where(np.isfinite(validation)), marks[set_name][0], markersize=4,
                       markerfacecolor="white", color=style["color"])
+    above = curves.cut(axes, {row: [row.row.metrics.steps["loss"], *([row.row.metrics.evals["loss"]] if "loss" in row.row.metrics.evals else ())]
+                              for row in rows})
     axes.set_xlabel("step")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("loss (nats per token)")
     axes.grid()
     svg.legend(figure, axes)
-    caption = text("Mean over all tokens of the global batch.{sources}{circles}{further}{same}{more}", more=curves.words(found),
+    caption = text("Mean over all tokens of the global batch.{sources}{circles}{further}{same}{more}{above}{apart}", more=curves.words(found), above=above,
+                   apart=curves.apart([row for row in rows if "loss" in row.row.metrics.evals]),
                    sources=f" Thin lines are the losses of {', '.join(sources)}." if sources else "",
                    circles=" Circles are validation losses." if circles else "",
                    further=f" Other marks: {', '.join(f'{word} {set_name}' for set_name, (_, word) in marks.items())}."

@@ -46,7 +46,7 @@ def draw_memory(rows: list[Traced]) -> Figure:
     peaks = [row.values["memory_peak"] or 0 for row in rows]
     sums = [sum(part.value for part in row.at_peak().values()) for row in rows]
     unit, scale = unit_of(max(peaks + sums))
-    figure, axes = svg.bar_axes([row.name for row in rows])
+    figure, axes = svg.bar_axes([row.label for row in rows])
     start = np.zeros(len(rows))
     for part, colour in COLOURS.items():
         values = np.array([row.at_peak()[part].value if part in row.at_peak() else 0.0 for row in rows]) / scale
@@ -65,7 +65,7 @@ def draw_memory(rows: list[Traced]) -> Figure:
 
 def over_ranks(study: Study) -> Optional[Panel]:
     """Planned state of a rank over ranks, for each strategy, with the line 1/W of sharding that has no cost."""
-    rows = [row for row in study.trained if row.state() and row.values["ranks"]]
+    rows = [row for row in study.sound if row.state() and row.values["ranks"]]
     found = growing(groups(rows, OF_RANKS, "tokens_per_step", "parameters"), rows)
     if not found:
         return None
@@ -119,7 +119,7 @@ def _apart(every: list[float]) -> list[float]:
 
 def over_batch(study: Study) -> Optional[Panel]:
     """Tokens/s and memory against the tokens per step; a line for each strategy and accumulation."""
-    rows = [row for row in study.trained if row.tokens_per_step and row.micro_steps and row.values["memory_peak"] is not None]
+    rows = [row for row in study.sound if row.tokens_per_step and row.micro_steps and row.values["memory_peak"] is not None]
     found = [group for group in groups(rows, BATCH | {"shard.reduce"}, "ranks") if len({row.values["tokens_per_step"] for row in group}) > 1]
     if not found:
         return None

@@ -37,7 +37,7 @@ class Point:
 
 def exposed_over_prefetch(study: Study) -> Optional[Panel]:
     """The exposed share of one micro-batch, a bar for each number of units gathered ahead, with the memory that they take."""
-    points = several_batches(study.trained)
+    points = several_batches(study.sound)
     if not points:
         return None
     figure, axes = svg.figure(2.5)
@@ -50,7 +50,7 @@ def exposed_over_prefetch(study: Study) -> Optional[Panel]:
 
 def exposed_over_batch(study: Study) -> Optional[Panel]:
     """The exposed share against the tokens of a micro-batch, a curve for each number of units gathered ahead."""
-    points = several_batches(study.trained)
+    points = several_batches(study.sound)
     if not points:
         return None
     figure, axes = svg.figure(2.5)
@@ -88,7 +88,7 @@ def comparable(rows: Sequence[Traced]) -> list[Point]:
 
 
 def traced_overlap(study: Study) -> Optional[Figure]:
-    points = several_batches(study.trained)
+    points = several_batches(study.sound)
     return draw_overlap(points) if points else None
 
 

@@ -6,6 +6,7 @@ from typing import Optional
 import numpy as np
 from matplotlib.ticker import FuncFormatter
 
+from ...flags import validation_samples
 from .. import svg
 from ..quantity import decimals, name, optional, text
 from ..study import Study
@@ -22,7 +23,7 @@ def progress(study: Study) -> Optional[Panel]:
     figure, (tokens, time) = svg.figure(2.8, 2, sharey=True)
     found = curves.by_seeds(rows)
     last = [float(np.mean([_losses(row)[-1] for row in group])) for group in found]
-    for group, style in zip(found, curves.styles(last, [curves.label_of(group) for group in found])):
+    for group, style in zip(found, curves.styles(last, [_label(group, rows) for group in found])):
         curves.draw(tokens, [(_steps(row) * row.tokens_per_step.value, _losses(row)) for row in group], style)
         curves.draw(time, [(_seconds(row), _losses(row)) for row in group], style)
     for axes, label in (tokens, "tokens"), (time, "seconds of steps"):
@@ -30,12 +31,19 @@ def progress(study: Study) -> Optional[Panel]:
         axes.set_xlim(left=0)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
         axes.grid()
+    above = curves.cut(tokens, {row: [_losses(row)] for row in rows})
     tokens.set_ylabel("validation loss (nats per token)")
     svg.legend(figure, tokens)
     cells = [[name(row.name), optional(row.key("best_validation_loss"), decimals), optional(row.key("final_validation_loss"), decimals)]
              for row in rows]
-    caption = text("Validation losses of the first set. Time is that of steps, without evaluations and checkpoints.{more}", more=curves.words(found))
+    caption = text("Validation losses of the first set. Time is that of steps, without evaluations and checkpoints.{more}{above}{apart}",
+                   more=curves.words(found), above=above, apart=curves.apart(rows))
     return drawn(figure, "progress" + study.suffix, "Loss over tokens and time" + study.scale, caption, ["row", "best", "last"], cells)
+
+
+def _label(group: list[Traced], rows: list[Traced]) -> str:
+    """With the size of the set where rows validate over different ones."""
+    return curves.label_of(group) + (f", over {validation_samples(group[0].row)} sequences" if curves.apart(rows) else "")
 
 
 def _has_curve(row: Traced) -> bool:

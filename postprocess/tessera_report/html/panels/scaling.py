@@ -15,13 +15,13 @@ Line = tuple[str, list[Traced], list[Quantity]]  # label, rows by ranks, speed o
 
 def strong_groups(study: Study) -> list[list[Traced]]:
     """Rows of one model and one global batch on growing numbers of ranks."""
-    rows = [row for row in study.trained if row.values["ranks"] and row.tokens_per_step]
+    rows = [row for row in study.sound if row.values["ranks"] and row.tokens_per_step]
     return growing(groups(rows, OF_RANKS, "tokens_per_step", "parameters"), rows)
 
 
 def weak_groups(study: Study) -> list[list[Traced]]:
     """Rows whose work per rank and step stays within 20% while the ranks grow: a batch or a model that grows with them."""
-    rows = [row for row in study.trained if row.values["ranks"] and row.tokens_per_step and row.flops_per_token]
+    rows = [row for row in study.sound if row.values["ranks"] and row.tokens_per_step and row.flops_per_token]
     found: list[list[Traced]] = []
     for free in ({"train.global_batch", "shard.group_size"}, OF_RANKS | {"model.", "train.micro_batch"}):
         for group in groups(rows, free):

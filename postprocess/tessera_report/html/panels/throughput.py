@@ -16,13 +16,14 @@ def throughput(study: Study) -> Optional[Panel]:
     rows = study.trained
     if len(rows) < 2:
         return None
-    figure, axes = svg.bar_axes([row.name for row in rows])
+    figure, axes = svg.bar_axes([row.label for row in rows])
     cells = []
     for place, row in enumerate(rows):
         median, low, high = (row.key(f"tokens_per_second{end}") for end in ("", "_q1", "_q3"))
         speedup = study.speedup(row)
         colour = svg.BASELINE if row is study.baseline else svg.OTHERS
-        axes.barh(place, median.value, 0.66, color=colour, alpha=0.4 if doubts(row) else 1)
+        axes.barh(place, median.value, 0.66, alpha=0.4 if doubts(row) else 1,
+                  **({"color": "white", "edgecolor": colour, "hatch": "////"} if row.failed else {"color": colour}))
         axes.errorbar(median.value, place, xerr=[[median.value - low.value], [high.value - median.value]],
                       color=svg.INK, linewidth=0.9, capsize=2.5, capthick=0.9)
         label = count(median.value) + (f"  {speedup.value:.2f}x" if speedup else "")

@@ -24,7 +24,7 @@ def breakdown(study: Study) -> Optional[Panel]:
     columns = [column for column in TIMES if any(row.times(column) and row.times(column).value for row in rows)]
     values = np.array([[row.times(column).value if row.times(column) else 0.0 for column in columns] for row in rows])
     unit, scale = ("ms", 1e-3) if values.sum(axis=1).max() < 2 else ("s", 1.0)
-    figure, axes = svg.bar_axes([row.name for row in rows], 0.6)
+    figure, axes = svg.bar_axes([row.label for row in rows], 0.6)
     start = np.zeros(len(rows))
     for column, amounts in zip(columns, values.T / scale):
         colour, hatch = TIMES[column]

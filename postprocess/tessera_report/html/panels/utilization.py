@@ -16,7 +16,7 @@ from .panel import Panel, drawn
 def model_flops(study: Study) -> Optional[Panel]:
     """MFU, a cell for each micro-batch and accumulation; a map for each group of rows that differ in nothing else."""
     maps = []
-    for group in groups([row for row in study.trained if row.key("mfu") and row.micro_steps], BATCH | {"shard.reduce"}, "ranks"):
+    for group in groups([row for row in study.sound if row.key("mfu") and row.micro_steps], BATCH | {"shard.reduce"}, "ranks"):
         sizes = sorted({_whole(row, "train.micro_batch") for row in group})
         counts = sorted({round(row.micro_steps.value) for row in group})
         if len(sizes) > 1 and len(counts) > 1:
@@ -57,7 +57,7 @@ def device(study: Study) -> Optional[Panel]:
         cells.append([name(row.name), show(row.mean_utilization(), percent)])
     figure, axes = svg.figure(0.9 + 0.28 * len(rows))
     _map(axes, table, 1.0)
-    axes.set_yticks(np.arange(len(rows)) + 0.5, [row.name for row in rows])
+    axes.set_yticks(np.arange(len(rows)) + 0.5, [row.label for row in rows])
     axes.set_xticks(np.arange(ranks) + 0.5, [str(rank) for rank in range(ranks)])
     axes.set_xlabel("rank")
     return drawn(figure, "device-utilization", "GPU utilization",
