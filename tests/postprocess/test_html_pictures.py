@@ -2,8 +2,10 @@
 import json
 import re
 import unittest
+import warnings
 
 import h5py
+import matplotlib
 
 from html_case import Html, plain, study_of
 from made_sweep import Made, operation, schedule
@@ -14,6 +16,8 @@ from tessera_report.html.panels.progress import progress
 from tessera_report.html.panels.scaling import strong
 from tessera_report.html.panels.throughput import throughput
 from tessera_report.html.panels.timeline import phases, place, shortened, timelines
+from tessera_report.html.panels.utilization import model_flops
+from tessera_report.html.svg import STYLE
 
 
 class Timelines(Html):
@@ -112,6 +116,29 @@ class Progress(Html):
         study = study_of(self.folder)
         study.rows[1].row.metrics.config["train.eval_batches"] = "1"
         self.assertNotIn("sequences", plain(progress(study).caption))
+
+
+class Utilization(Html):
+    def test_maps_have_room_and_names_and_share_what_does_not_matter_to_speed(self):
+        made = Made(self.folder)
+        for strategy in ("ddp", "zero3"):
+            for checkpoint in ("none", "block"):
+                for batch in ("1", "2"):
+                    for seed in ("1", "2"):
+                        made.add(f"{strategy}-{checkpoint}-{batch}-{seed}", strategy=strategy, rate=1000 * int(seed), config={
+                            "memory.checkpoint": checkpoint, "train.micro_batch": batch, "train.accumulation": str(3 - int(batch)), "run.seed": seed})
+        with warnings.catch_warnings(), matplotlib.rc_context(STYLE):
+            warnings.simplefilter("error")
+            panel = model_flops(study_of(self.folder))
+        axes = panel.figure.axes
+        self.assertEqual([one.get_title("left") for one in axes], [f"{strategy}, 2 ranks\nmemory.checkpoint = {checkpoint}"
+                                                             for strategy in ("ddp", "zero3") for checkpoint in ("none", "block")])
+        self.assertEqual(len(axes[0].texts), 2)
+        rates = [row.values["mfu"] for row in study_of(self.folder).rows[:2]]
+        self.assertEqual(axes[0].texts[1].get_text(), f"{sum(rates) / 2:.1%}")
+        self.assertIn("their median", panel.caption)
+        boxes = [one.get_tightbbox() for one in axes]
+        self.assertFalse(any(one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place]))
 
 
 class MemoryAndTable(Html):

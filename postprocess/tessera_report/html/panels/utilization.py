@@ -1,6 +1,7 @@
 """Utilization as heat maps: model FLOPs over micro-batch and accumulation, and the measurements of the GPU's driver."""
 from __future__ import annotations
 
+import textwrap
 from typing import Optional
 
 import numpy as np
@@ -8,40 +9,65 @@ import numpy as np
 from .. import svg
 from ..quantity import name, percent, show, text
 from ..quartiles import doubts
-from ..study import BATCH, Study, groups
+from ..study import BATCH, SEEDS, Study, differing, groups
 from ..traced import Traced
 from .panel import Panel, drawn
 
+FREE = BATCH | {"shard.reduce", "optim.lr", *SEEDS}  # options that a map's rows may differ in
+MOST_MAPS = 12
+LETTERS = 66  # of titles side by side
+CELLS = 8  # side by side, so that their numbers have room
+
 
 def model_flops(study: Study) -> Optional[Panel]:
-    """MFU, a cell for each micro-batch and accumulation; a map for each group of rows that differ in nothing else."""
+    """MFU, a cell for each micro-batch and accumulation; a map for each group of rows that differ in nothing else that matters to speed."""
     maps = []
-    for group in groups([row for row in study.sound if row.key("mfu") and row.micro_steps], BATCH | {"shard.reduce"}, "ranks"):
-        sizes = sorted({_whole(row, "train.micro_batch") for row in group})
-        counts = sorted({round(row.micro_steps.value) for row in group})
+    for group in groups([row for row in study.sound if row.key("mfu") and row.micro_steps], FREE, "ranks"):
+        cells: dict[tuple[int, int], list[Traced]] = {}
+        for row in group:
+            cells.setdefault((round(row.micro_steps.value), _whole(row, "train.micro_batch")), []).append(row)
+        counts, sizes = (sorted(set(own)) for own in zip(*cells))
         if len(sizes) > 1 and len(counts) > 1:
-            maps.append((group, sizes, counts))
+            maps.append((group, sizes, counts, cells))
     if not maps:
         return None
-    most = max(row.values["mfu"] for group, _, _ in maps for row in group)
-    figure, panels = svg.figure(0.7 + max(0.42 * len(counts) for _, _, counts in maps) + 0.6, columns=len(maps), squeeze=False)
-    cells = []
-    for axes, (group, sizes, counts) in zip(panels.flat, maps):
+    maps, left_out = sorted(maps, key=lambda one: -len(one[3]))[:MOST_MAPS], max(0, len(maps) - MOST_MAPS)
+    most = max(row.values["mfu"] for group, *_ in maps for row in group)
+    titles = [_title(group, [one[0] for one in maps]) for group, *_ in maps]
+    longest = max(len(line) for title in titles for line in title)
+    columns = min(len(maps), max(1, int(CELLS / max(len(sizes) for _, sizes, *_ in maps))), max(1, LETTERS // longest))
+    lines = -(-len(maps) // columns)
+    titles = ["\n".join(part for line in title for part in textwrap.wrap(line, LETTERS // columns)) for title in titles]
+    high = 0.6 + 0.42 * max(len(counts) for _, _, counts, _ in maps) + 0.18 * max(title.count("\n") + 1 for title in titles)
+    figure, panels = svg.figure(0.5 + high * lines, columns=columns, lines=lines, squeeze=False)
+    for axes, title, (group, sizes, counts, cells) in zip(panels.flat, titles, maps):
         table = np.full((len(counts), len(sizes)), np.nan)
-        for row in group:
-            table[counts.index(round(row.micro_steps.value)), sizes.index(_whole(row, "train.micro_batch"))] = row.values["mfu"]
-            cells.append([name(row.name), show(row.key("mfu"), percent)])
-        unsure = {(counts.index(round(row.micro_steps.value)), sizes.index(_whole(row, "train.micro_batch"))) for row in group if doubts(row)}
+        for (count, size), rows in cells.items():
+            table[counts.index(count), sizes.index(size)] = np.median([row.values["mfu"] for row in rows])
+        unsure = {(counts.index(count), sizes.index(size)) for (count, size), rows in cells.items() if any(map(doubts, rows))}
         _map(axes, table, most, unsure)
         axes.set_xticks(np.arange(len(sizes)) + 0.5, [str(size) for size in sizes])
         axes.set_yticks(np.arange(len(counts)) + 0.5, [str(count) for count in counts])
-        axes.set_xlabel("micro-batch (sequences)")
-        axes.set_title(f"{group[0].strategy}, {group[0].values['ranks']} ranks")
-    panels[0, 0].set_ylabel("accumulation")
-    return drawn(figure, "utilization", "Model FLOPs utilization (MFU)",
-                 text("Share of the device's peak FLOP/s; provenance says which peak. Empty cells: no such row.{unsure}",
-                      unsure=" In parentheses: speeds that are not reliable." if any(doubts(row) for group, _, _ in maps for row in group) else ""),
-                 ["row", "MFU"], cells)
+        axes.set_title(title)
+    for axes in panels.flat[len(maps):]:
+        axes.set_visible(False)
+    figure.supxlabel("micro-batch (sequences)", fontsize=9, color=svg.INK)
+    figure.supylabel("accumulation", fontsize=9, color=svg.INK)
+    shown = [row for group, *_ in maps for row in group]
+    caption = text("Share of the device's peak FLOP/s; provenance says which peak. Empty cells: no such row.{unsure}{several}{more}",
+                   unsure=" In parentheses: speeds that are not reliable." if any(map(doubts, shown)) else "",
+                   several=" Rows that differ in seeds or optim.lr only share a cell: their median."
+                   if any(len(rows) > 1 for *_, cells in maps for rows in cells.values()) else "",
+                   more=f" {left_out} more maps are left out, those with the fewest cells." if left_out else "")
+    return drawn(figure, "utilization", "Model FLOPs utilization (MFU)", caption, ["row", "MFU"], [[name(row.name), show(row.key("mfu"), percent)] for row in shown])
+
+
+def _title(group: list[Traced], every: list[list[Traced]]) -> list[str]:
+    """Strategy and ranks, and of maps that have the same the options by which they differ."""
+    own = group[0]
+    same = [other[0] for other in every if (other[0].strategy, other[0].values["ranks"]) == (own.strategy, own.values["ranks"])]
+    options = sorted(set().union(*(differing(own, other) for other in same)) - FREE)
+    return [f"{own.strategy}, {own.values['ranks']} rank{'s' if own.values['ranks'] != 1 else ''}", *(f"{key} = {own.option(key)}" for key in options[:2])]
 
 
 def device(study: Study) -> Optional[Panel]:
