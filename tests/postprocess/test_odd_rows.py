@@ -147,6 +147,8 @@ class OddRows(Html):
         rows = study_of(self.folder).trained
         self.assertEqual([len(group) for group in by_seeds(rows[:2])], [2])
         self.assertEqual([len(group) for group in by_seeds(rows)], [1, 1, 1])
+        rows[1].values["status"] = "failed"
+        self.assertEqual([len(group) for group in by_seeds(rows[:2])], [1, 1])
 
     def test_lines_over_the_batch_are_named_by_what_their_rows_have_in_common(self):
         made = Made(self.folder)
