@@ -65,7 +65,10 @@ class OddRows(Html):
             file["comm/broadcast/bytes"] = np.zeros(0)
         row, = study_of(self.folder).trained
         self.assertIsNone(row.sent())
+        row.row.metrics.comm[0]["all_reduce/bytes"][9:] = -1
         self.assertEqual(row.sent("all_reduce").value, 8)
+        row.row.metrics.comm[0]["all_reduce/bytes"][:] = -1
+        self.assertIsNone(row.sent("all_reduce"))
         self.page("--plots", self.folder / "plots")
 
     def test_rows_that_a_full_disk_cost_are_missed(self):

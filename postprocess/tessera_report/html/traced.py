@@ -137,13 +137,13 @@ class Traced:
         return bytes_each / self.ranks if self.option("shard.strategy") in ("zero2", "zero3") else bytes_each
 
     def sent(self, *kinds: str) -> Optional[Quantity]:
-        """Bytes that rank 0 sent per step: the median of attempts like the last one. None where a column has no rows, as a full
-        disk leaves it: its bytes are not known."""
+        """Bytes that rank 0 sent per step: the median of attempts like the last one. None where a column has no rows, or none
+        but -1, as a full disk leaves it: its bytes are not known."""
         metrics = self.row.metrics
         attempts = [metrics.comm[place] for place in metrics.alike] if metrics else []
         found = {path: [attempt[path[6:]] for attempt in attempts if path[6:] in attempt]
                  for path in (f"/comm/{kind}/bytes" for kind in kinds or COLLECTIVES)}
-        columns = {path: np.concatenate(parts).astype(np.float64) for path, parts in found.items() if parts}
+        columns = {path: (every := np.concatenate(parts).astype(np.float64))[every >= 0] for path, parts in found.items() if parts}
         if not columns or not all(map(len, columns.values())):
             return None
         return call(sum(float(np.median(column)) for column in columns.values()), "bytes_a_step", self.name, list(columns))
