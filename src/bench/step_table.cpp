@@ -137,7 +137,8 @@ MatmulCeiling measured_ceiling(const Resources& resources, DType compute, const 
 StepBench::StepBench(RankContext& context, const Options& options, const MachineShape& machine)
     : context_(context),
       run_(options, {Purpose::bench, context, machine}),
-      prediction_(context.rank() == 0 ? predict_run(run_.planned, run_.options) : std::nullopt),
+      prediction_(context.rank() == 0 ? predict_run(run_.planned, with_threads(run_.options, run_.machine))
+                                      : std::nullopt),
       session_(open_session(context, run_)) {}
 
 std::string StepBench::account() const {

@@ -114,7 +114,7 @@ std::unique_ptr<DeviceMonitor> open_monitor(const Device& device, const Log& log
 }
 
 ResumeSettings resume_settings(const ResolvedRun& run) {
-  return {run.options, run.planned, *run.data, run_folder(run.options), static_cast<int>(run.options.run.threads), {}};
+  return {run.options, run.planned, *run.data, run_folder(run.options), threads_of(run.options, run.machine), {}};
 }
 
 /// UsageError, the same on every rank, if a rank has another folder of this name (on its own disk). Returns the nonce
@@ -169,7 +169,7 @@ void tell_before(const Log& log, const ResolvedRun& run, const TrainingSession& 
   if (!prediction) return;
   say(describe(*prediction));
   const std::int64_t left = session.steps() - session.step();
-  say("expected   " + describe(cost_of(left, run.planned.schedule, &prediction->step, options.run.threads)));
+  say("expected   " + describe(cost_of(left, run.planned.schedule, &prediction->step, prediction->run_threads)));
 }
 
 /// Returns what writes samples of text; nothing without train.sample_every.
@@ -263,7 +263,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   std::optional<RunPrediction> prediction;
   if (world.rank() == 0) {
     require_fitting(resume_settings(run));  // all compare them when they load
-    prediction = predict_run(run.planned, options);
+    prediction = predict_run(run.planned, with_threads(options, run.machine));
   }
   const std::string algorithms = make_own_algorithms(world, run);
   world.control().barrier();  // bad input on any rank leaves no run folder behind

@@ -30,6 +30,13 @@ QueueMode queue_mode_of(const Options& options, int threads, const MachineShape&
                                                                                   : QueueMode::serial;
 }
 
+Options with_threads(Options options, const MachineShape& machine) {
+  const int threads = threads_of(options, machine);
+  options.run.threads = threads;
+  options.run.queues = queue_mode_of(options, threads, machine);
+  return options;
+}
+
 std::filesystem::path own_algorithms_file(const Options& options) { return run_folder(options) / "algorithms.txt"; }
 
 std::string hash_of_algorithms(std::string_view text) {
@@ -64,8 +71,9 @@ std::string first_difference(const std::string& here, const std::string& there) 
   return fmt::format("'{}' instead of '{}'", our, their);
 }
 
-/// Compares the options first, because they decide whether later calls are collective.
-void compare_options(ControlPlane& control, const Options& options) {
+}  // namespace
+
+void require_equal_options(ControlPlane& control, const Options& options) {
   const std::vector<std::string> all = control.all_gather(write_ini(options));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
@@ -73,6 +81,8 @@ void compare_options(ControlPlane& control, const Options& options) {
         .hint("Start all ranks with the same options");
   }
 }
+
+namespace {
 
 /// Returns how many cores the ranks of this machine may use together, since each may be bound to its own. They share a
 /// quota of time.
@@ -88,7 +98,7 @@ int cores_of_machine(World& world) {
 }  // namespace
 
 MachineShape resolve_grid(World& world, const Options& options) {
-  compare_options(world.control(), options);
+  require_equal_options(world.control(), options);  // they decide whether later calls are collective
   MachineShape machine;
   machine.machine_ranks = static_cast<int>(world.machine_members().size());
   machine.machine_cores = cores_of_machine(world);

@@ -194,10 +194,13 @@ void write_strategy(ResolvedRun& run, const ResolveSite&) {
   if (rules_of(shard.strategy).is_hybrid()) shard.group_size = run.planned.schedule.grid.size(Group::shard);
 }
 
-void choose_threads(ResolvedRun& run, const ResolveSite&) {
-  const int threads = threads_of(run.options, run.machine);
-  run.options.run.threads = threads;
-  run.options.run.queues = queue_mode_of(run.options, threads, run.machine);
+/// Options are the same on all ranks. What ranks of unlike machines decide differently stays open in them.
+void choose_threads(ResolvedRun& run, const ResolveSite& site) {
+  ControlPlane& control = site.ranks->control();
+  const auto agreed = [&](std::int64_t mine) { return control.maximum(mine) == -control.maximum(-mine); };
+  const RunOptions mine = with_threads(run.options, run.machine).run;
+  if (agreed(mine.threads)) run.options.run.threads = mine.threads;
+  if (agreed(static_cast<std::int64_t>(mine.queues))) run.options.run.queues = mine.queues;
 }
 
 constexpr Purpose kTrain = Purpose::train;

@@ -43,8 +43,8 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
                                  const Dataset& data, const MachineShape& machine, const TensorSource& weights,
                                  const StateLoader& load, FlightRecorder* flight)
     : options_(options), planned_(planned), data_(data), context_(context), flight_(flight) {
-  require_equal(context, {{"options", write_ini(options)},
-                          {"schedule", fmt::format("{:016x}", planned.schedule.hash())},
+  require_equal_options(context.control(), options);
+  require_equal(context, {{"schedule", fmt::format("{:016x}", planned.schedule.hash())},
                           {"data", fmt::format("{:016x}", data.fingerprint())},
                           {"instruction set", name_of(best_instruction_set())}});
   const StepSchedule& schedule = planned.schedule;

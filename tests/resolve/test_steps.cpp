@@ -130,6 +130,33 @@ TEST_CASE("A training's options are what repeats it, and every change is noted w
 
 TEST_CASE("Options that are resolved again stay as they are") {
   Options first;
+TEST_CASE("What machines that are not alike decide for themselves stays open in the options of all ranks") {
+  const auto resolved = [](int cores_of_first, const std::string& threads) {
+    std::vector<Options> all(2);
+    std::vector<ResourceSettings> settings(2);
+    run_ranks(2, 1, [&](RankContext& context) {
+      MachineShape machine;
+      machine.machine_cores = context.rank() == 0 ? cores_of_first : 1;
+      const ResolvedRun run(parse_arguments({"--model.preset=nano", "--data.synthetic_tokens=20000", "--run.device=cpu",
+                                             "--run.threads=" + threads}),
+                            {Purpose::bench, context, machine});
+      const auto rank = static_cast<std::size_t>(context.rank());
+      all[rank] = run.options, settings[rank] = resource_settings(run.options, run.machine);
+    });
+    CHECK(write_ini(all[0]) == write_ini(all[1]));
+    return std::tuple(all[0].run, settings[0], settings[1]);
+  };
+  const auto [alike, ours, theirs] = resolved(1, "0");
+  CHECK((alike.threads == 1 && alike.queues == QueueMode::serial));
+  const auto [unlike, first, second] = resolved(2, "1");
+  CHECK((unlike.threads == 1 && unlike.queues == QueueMode::automatic));
+  CHECK((first.queue_mode == QueueMode::parallel && second.queue_mode == QueueMode::serial));
+  if (allowed_cores() < 2) return;
+  const auto [open, two, one] = resolved(2, "0");
+  CHECK((open.threads == 0 && open.queues == QueueMode::serial));
+  CHECK((two.threads == 2 && one.threads == 1));
+}
+
   run_ranks(1, 1, [&](RankContext& context) {
     first = ResolvedRun(parse_arguments({"--model.preset=nano", "--data.synthetic_tokens=20000"}),
                         {Purpose::bench, context, {}})

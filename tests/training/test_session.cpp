@@ -2,9 +2,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "tessera/training/session.hpp"
+#include "plan_run.hpp"
+#include "training/draw.hpp"
 
 using namespace tessera;
+using namespace tessera::testing;
 
 namespace {
 
@@ -41,6 +43,39 @@ TEST_CASE("the queue mode and spinning look at the whole machine") {
   CHECK(threads_on_cores(2, machine_of(2, 3)) == 4);
   options.comm.emulate.latency = 1e-3;
   CHECK(queue_mode_of(options, 2, machine_of(2, 4)) == QueueMode::parallel);
+}
+
+TEST_CASE("machines that are not alike train to the bits of those that are") {
+  Options options = base_options();
+  options.run.threads = 0;
+  options.shard.strategy = Strategy::zero3;
+  options.train.accumulation = 2;
+  const std::int64_t per_node = GENERATE(1, 2);  // ranks of a machine may be bound to unlike sets of cores
+  const PlannedRun planned = plan_run(options, small_gpt2(), 2, per_node);
+  const RunOutcome alike = train_locally(options, small_gpt2(), 2, per_node, machine_of(1, 1));
+  RunOutcome outcome = empty_outcome(planned);
+  std::mutex mutex;
+  run_ranks(2, per_node, [&](RankContext& context) {
+    MachineShape machine = machine_of(1, 1);
+    if (context.rank() == 1) machine.machine_cores = 2 * allowed_cores();  // all compute, and one is left
+    train_rank(context, options, planned, machine, {}, context.rank() == 0, outcome, mutex);
+  });
+  require_same_bits(alike, outcome);
+}
+
+TEST_CASE("ranks with other options are refused, and the option is named") {
+  const Options options = base_options();
+  const PlannedRun planned = plan_run(options, small_gpt2(), 2, 2);
+  const auto play = [&] {
+    run_ranks(2, 2, [&](RankContext& context) {
+      Options mine = options;
+      if (context.rank() == 1) mine.run.threads = 2;
+      const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
+      TrainingSession(context, mine, planned, data);
+    });
+  };
+  CHECK_THROWS_WITH(play(),
+                    Catch::Contains("rank 1 differs") && Catch::Contains("'threads = 2' instead of 'threads = 1'"));
 }
 
 TEST_CASE("every step is timed on cores, every 50th on a GPU, and at least as many as are wanted") {

@@ -33,6 +33,8 @@ int threads_of(const Options& options, const MachineShape& machine);
 int threads_on_cores(int threads, const MachineShape& machine);
 /// Resolves run.queues; auto means parallel if a core is left for communication or collectives are slowed on purpose.
 QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine);
+/// Returns the options as a rank of this machine plays them: with both of these.
+Options with_threads(Options options, const MachineShape& machine);
 
 /// run.algorithms = auto: a run on a GPU times algorithms at its first start, and keeps them in a file of its own.
 inline constexpr std::string_view kOwnAlgorithms = "auto";
@@ -43,6 +45,9 @@ std::string hash_of_algorithms(std::string_view text);
 
 /// Returns the settings for playing a schedule on this machine, in addition to schedule and plan.
 ResourceSettings resource_settings(const Options& options, const MachineShape& machine);
+
+/// UsageError, the same on every rank, with the line in which a rank's options differ from rank 0's. Collective.
+void require_equal_options(ControlPlane& control, const Options& options);
 
 /// Returns the shape of this machine. Applies grid.ranks_per_node to `world` and checks the options against the world.
 /// Throws UsageError when ranks were started with different options. Collective.

@@ -75,6 +75,7 @@ struct ResolvedRun : RunSite {
   ResolvedRun& operator=(const ResolvedRun&) = delete;
 
   /// With every 0 or auto replaced that was decided for this machine, model and strategy, so that they repeat the run.
+  /// Equal on all ranks: threads and queues that differ between machines stay as given.
   /// grid.ranks_per_node stays as given, because it overrides the machine's value.
   Options options;
   Options asked;  ///< before the defaults of fine-tuning
