@@ -84,7 +84,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   }
   length_ = length_from();
   samples_ = std::make_unique<StepSamples>(options, schedule, data, from_, context.rank());
-  integrity_ = std::make_unique<Integrity>(options.run, schedule, *resources_, *optimizer_, *player_, *samples_, step_);
+  integrity_ = std::make_unique<Integrity>(options.run, schedule, *resources_, *player_, *samples_, step_);
   player_->send_scalars();
   player_->play(schedule.prologue, PlayPurpose::aside);
 }

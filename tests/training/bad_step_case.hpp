@@ -13,11 +13,13 @@ struct BadStepOutcome {
   std::string where;           ///< the first bad number, on rank 0
   std::vector<double> losses;  ///< of the steps around it
   std::int64_t skipped_steps = 0;
+  std::size_t spans = 0;  ///< of run.trace
 };
 
-/// Trains two steps, a bad one and two more on `ranks` ranks. The second number of unit `unit`'s last slice is bad.
-inline BadStepOutcome train_around_bad_step(Options options, std::int64_t ranks, const std::string& unit,
-                                            bool locates) {
+/// Trains two steps, a bad one and two more on `ranks` ranks. The second number of unit `unit`'s last slice is bad, and
+/// if it `passes`, good again before the step is played once more.
+inline BadStepOutcome train_around_bad_step(Options options, std::int64_t ranks, const std::string& unit, bool locates,
+                                            bool passes = false) {
   options.train.steps = 5;
   options.run.on_bad_step = OnError::skip;
   options.run.locate_nan = locates;
@@ -25,7 +27,9 @@ inline BadStepOutcome train_around_bad_step(Options options, std::int64_t ranks,
   BadStepOutcome outcome;
   run_ranks(ranks, ranks, [&](RankContext& context) {
     const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data, {});
+    MachineShape machine;
+    machine.poison = passes;  // in a step that must not use what is released, and was made good again
+    TrainingSession session(context, options, planned, data, machine);
     std::vector<double> losses;
     for (int step = 0; step < 2; ++step) losses.push_back(session.train_step().loss);
     session.player().finish_step();
@@ -39,12 +43,21 @@ inline BadStepOutcome train_around_bad_step(Options options, std::int64_t ranks,
     const float bad = std::nanf("");
     if (spoiled != nullptr) device.copy(&good, spoiled, sizeof good), device.copy(spoiled, &bad, sizeof bad);
     const StepResult result = session.train_step();
+    const auto restore = [&] {
+      if (spoiled != nullptr) device.copy(spoiled, &good, sizeof good);
+      session.player().play(planned.schedule.prologue, PlayPurpose::aside);  // makes again what was of the bad number
+    };
+    if (passes) restore();
     const std::string where = locates ? session.locate_nan() : "";
-    if (spoiled != nullptr) device.copy(spoiled, &good, sizeof good);
-    session.player().play(planned.schedule.prologue, PlayPurpose::aside);  // makes again what was of the bad number
+    if (!passes) restore();
     for (int step = 0; step < 2; ++step) losses.push_back(session.train_step().loss);
     if (context.rank() != 0) return;
-    outcome = {result.finite, result.skipped, where, losses, session.optimizer().skipped_steps()};
+    outcome = {result.finite,
+               result.skipped,
+               where,
+               losses,
+               session.optimizer().skipped_steps(),
+               session.trace() == nullptr ? 0 : session.trace()->spans().size()};
   });
   return outcome;
 }

@@ -24,6 +24,21 @@ TEST_CASE("a skipped step leaves no trace but its samples, whether the bad numbe
   CHECK(located.skipped_steps == 1);
 }
 
+TEST_CASE("a bad number that does not come again changes nothing when its step is played once more") {
+  Options options = base_options();
+  const auto [strategy, offload] = GENERATE(table<Strategy, Offload>(
+      {{Strategy::ddp, Offload::none}, {Strategy::zero3, Offload::none}, {Strategy::zero2, Offload::params}}));
+  options.shard.strategy = strategy, options.shard.offload = offload;
+  options.run.trace = {3, 3};
+  const BadStepOutcome plain = train_around_bad_step(options, 2, "h.1", false, true);
+  REQUIRE(plain.skipped);
+  const BadStepOutcome located = train_around_bad_step(options, 2, "h.1", true, true);
+  CHECK(located.where == "");
+  CHECK(located.losses == plain.losses);
+  CHECK(located.skipped_steps == 1);
+  CHECK(located.spans == plain.spans);
+}
+
 TEST_CASE("a bad number is located by rank, samples, and the operation that makes it") {
   const auto [strategy, world] =
       GENERATE(table<Strategy, std::int64_t>({{Strategy::ddp, 1}, {Strategy::zero3, 3}, {Strategy::zero1, 2}}));

@@ -6,12 +6,11 @@
 
 namespace tessera {
 
-Integrity::Integrity(const RunOptions& options, const StepSchedule& schedule, Resources& resources,
-                     Optimizer& optimizer, Player& player, StepSamples& samples, std::int64_t step)
+Integrity::Integrity(const RunOptions& options, const StepSchedule& schedule, Resources& resources, Player& player,
+                     StepSamples& samples, std::int64_t step)
     : options_(options),
       schedule_(schedule),
       resources_(resources),
-      optimizer_(optimizer),
       player_(player),
       samples_(samples),
       checked_(step),
@@ -57,20 +56,19 @@ void Integrity::play_twice(std::int64_t step, const TokenFeed& own) {
   replayed_ = step;
 }
 
+/// The inputs are still those of the step. Its update is not played again: if what was bad does not repeat, it would
+/// change the state.
 std::string Integrity::locate_nan(std::int64_t step) {
   NanSearch search(schedule_, resources_);
-  const StepScalars after = optimizer_.scalars();  // the inputs are still those of the step
   player_.watch([&](OperationId id) { search.look(id); });
-  player_.send_inputs();
   for (const Play& play : schedule_.step) {
+    if (schedule_.segments[play.segment].role == SegmentRole::update) continue;
     search.begin(play);
     player_.play(play, PlayPurpose::aside, feed_of(step, play.micro_step, resources_.context.rank()));
     player_.synchronize();
   }
-  player_.receive_scalars();
   player_.watch({});
-  optimizer_.scalars() = after;
-  player_.send_scalars();
+  player_.play(schedule_.prologue, PlayPurpose::aside);  // the next step has used up units that were gathered early
   return search.found(resources_.context, samples_.first_of(step));
 }
 

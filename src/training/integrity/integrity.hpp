@@ -16,8 +16,8 @@ namespace tessera {
 class Integrity {
  public:
   /// Trusts the state as it is in memory, after `step`. Collective. All must outlive this.
-  Integrity(const RunOptions& options, const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
-            Player& player, StepSamples& samples, std::int64_t step);
+  Integrity(const RunOptions& options, const StepSchedule& schedule, Resources& resources, Player& player,
+            StepSamples& samples, std::int64_t step);
 
   /// Whether a step checks the state before its update, and whether its first micro-step is replayed.
   bool checks(std::int64_t step) const { return check_ && step % options_.check_every == 0; }
@@ -41,7 +41,6 @@ class Integrity {
   const RunOptions& options_;
   const StepSchedule& schedule_;
   Resources& resources_;
-  Optimizer& optimizer_;
   Player& player_;
   StepSamples& samples_;
   std::optional<StateCheck> check_;
