@@ -38,8 +38,17 @@ void choose_device(ResolvedRun& run, const ResolveSite& site) {
   if (const std::string why = unused_gpu(asked, used); speaks && !why.empty()) Log(0, 1).warn(why);
 }
 
-/// Every rank reads the file; the hashes are then compared with the other options. A run's own file is made at its
-/// first start (commands/train.cpp).
+/// Returns whether rank 0 sees a file. Ranks that answered for themselves would go different ways, in which they wait
+/// for each other.
+bool is_there(const std::filesystem::path& file, const ResolveSite& site) {
+  std::error_code unseen;
+  auto there = static_cast<std::byte>(std::filesystem::exists(file, unseen));
+  if (site.ranks != nullptr) site.ranks->control().broadcast(std::span(&there, 1));
+  return there != std::byte{0};
+}
+
+/// Every rank reads the file, and the hashes are compared. A run's own file is made at its first start
+/// (commands/train.cpp).
 void take_algorithms(ResolvedRun& run, const ResolveSite& site) {
   RunOptions& options = run.options.run;
   if (options.algorithms.empty()) {
@@ -52,8 +61,7 @@ void take_algorithms(ResolvedRun& run, const ResolveSite& site) {
   if (is_own && site.purpose != Purpose::train) return;
   const std::filesystem::path file =
       is_own ? own_algorithms_file(run.options) : std::filesystem::path(options.algorithms);
-  std::error_code none;
-  if ((site.makes_algorithms || is_own) && !std::filesystem::exists(file, none)) {
+  if ((site.makes_algorithms || is_own) && !is_there(file, site)) {
     if (is_own && !options.algorithms_hash.empty()) {
       throw refusal("{} is not there, and run.algorithms_hash asks for {}", file.string(), options.algorithms_hash)
           .use("the file with which the run began, or a new run without run.algorithms_hash");
@@ -75,6 +83,7 @@ void take_algorithms(ResolvedRun& run, const ResolveSite& site) {
         .use("the file with which the run began");
   }
   options.algorithms_hash = hash;
+  if (site.ranks != nullptr) require_equal_options(site.ranks->control(), run.options);
 }
 
 void find_nodes(ResolvedRun& run, const ResolveSite& site) {
@@ -211,10 +220,10 @@ constexpr Purpose kPlanned = kRanked | Purpose::plan | Purpose::sweep;  ///< has
 constexpr ResolveStep kSteps[] = {
     {"device", "auto takes a GPU if there is one, and sums have a fixed order on CPUs", StepNeeds::device,
      kRanked | kUsing | Purpose::plan | Purpose::machine, choose_device},
-    {"algorithms", "a file of matmuls' algorithms is read, and named by its hash", StepNeeds::files,
-     kRanked | Purpose::machine, take_algorithms},
     {"grid", "ranks form nodes, and the options must be possible on so many", StepNeeds::ranks,
      kPlanned | kUsing | Purpose::machine, find_nodes},
+    {"algorithms", "a file of matmuls' algorithms is read, and named by its hash", StepNeeds::files,
+     kRanked | Purpose::machine, take_algorithms},
     {"origin", "a run that goes on from a checkpoint has its model and batch", StepNeeds::files, kTrain, take_origin},
     {"fine-tuning", "a run that starts from weights has defaults of its own", StepNeeds::nothing, kTrain,
      take_fine_tuning},

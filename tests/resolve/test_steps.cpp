@@ -7,11 +7,13 @@
 #include <fstream>
 
 #include "local_world/local_world.hpp"
+#include "temporary_folder.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 
 using namespace tessera;
 using Catch::Contains;
+using testing::TemporaryFolder;
 
 namespace {
 
@@ -128,8 +130,6 @@ TEST_CASE("A training's options are what repeats it, and every change is noted w
   CHECK_THAT(describe_decisions(decisions), Contains("train.seq_len = ") && !Contains("model."));
 }
 
-TEST_CASE("Options that are resolved again stay as they are") {
-  Options first;
 TEST_CASE("What machines that are not alike decide for themselves stays open in the options of all ranks") {
   const auto resolved = [](int cores_of_first, const std::string& threads) {
     std::vector<Options> all(2);
@@ -157,6 +157,8 @@ TEST_CASE("What machines that are not alike decide for themselves stays open in 
   CHECK((two.threads == 2 && one.threads == 1));
 }
 
+TEST_CASE("Options that are resolved again stay as they are") {
+  Options first;
   run_ranks(1, 1, [&](RankContext& context) {
     first = ResolvedRun(parse_arguments({"--model.preset=nano", "--data.synthetic_tokens=20000"}),
                         {Purpose::bench, context, {}})
@@ -202,6 +204,31 @@ TEST_CASE("A file of algorithms is named by its hash, and another file is refuse
   run.options.run.algorithms.clear();
   CHECK_THROWS_WITH(step->apply(run, site), Contains("run.algorithms names no file"));
   std::filesystem::remove(file);
+}
+
+TEST_CASE("Rank 0 decides whether a file of algorithms is there") {
+  const TemporaryFolder full, empty;
+  full.write("algorithms.txt", "GPU\n");
+  const auto step = std::ranges::find(resolve_steps(), "algorithms", &ResolveStep::name);
+  const auto applied = [&](const TemporaryFolder& first, const TemporaryFolder& second, const std::string& algorithms) {
+    std::vector<AlgorithmSource> found(2);
+    run_ranks(2, 2, [&](RankContext& context) {
+      context.control().waits().seconds = 20;
+      const std::string folder = (context.rank() == 0 ? first : second).path().string();
+      ResolvedRun run = planned({"--model.preset=nano", "--run.device=cuda", "--run.dir=" + folder});
+      run.options.run.algorithms = algorithms.empty() ? folder + "/algorithms.txt" : algorithms;
+      ResolveSite site{algorithms.empty() ? Purpose::machine : Purpose::train, context, {}};
+      site.makes_algorithms = algorithms.empty();
+      step->apply(run, site);
+      found[static_cast<std::size_t>(context.rank())] = run.machine.algorithm_source;
+      context.control().barrier();
+    });
+    return found;
+  };
+  for (const std::string algorithms : {"auto", ""}) {
+    CHECK(applied(empty, full, algorithms) == std::vector{AlgorithmSource::timed, AlgorithmSource::timed});
+    CHECK_THROWS_WITH(applied(full, empty, algorithms), Contains((empty.path() / "algorithms.txt").string()));
+  }
 }
 
 TEST_CASE("A run keeps its own algorithms: made once, named by their hash, never made again where some were kept") {
