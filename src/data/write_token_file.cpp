@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/data/token_header.hpp"
+#include "tessera/files/durable_file.hpp"
 
 namespace tessera {
 
@@ -56,7 +59,7 @@ void write_token_file(const TokenSource& source, const std::filesystem::path& pa
   }
   const std::int64_t token_bytes = bytes_of_token(source.id_bound());
   const auto header = token_header(TokenHeader::llmc, source.size(), token_bytes);
-  const std::filesystem::path beside = path.string() + ".tmp";
+  const std::filesystem::path beside = fmt::format("{}.{}.tmp", path.string(), ::getpid());
   std::ofstream file(beside, std::ios::binary | std::ios::trunc);
   file.write(reinterpret_cast<const char*>(header.data()), kTokenHeader);
   if (token_bytes == 4) {
@@ -65,13 +68,13 @@ void write_token_file(const TokenSource& source, const std::filesystem::path& pa
     write_ids<std::uint16_t>(source, file);
   }
   file.close();
-  std::error_code error;
-  if (!file.good()) {
-    std::filesystem::remove(beside, error);
-    throw IoError("cannot write {}", beside.string());
+  try {
+    if (!file.good()) throw IoError("cannot write {}", beside.string());
+    rename_durably(beside, path);
+  } catch (...) {
+    ::unlink(beside.c_str());
+    throw;
   }
-  std::filesystem::rename(beside, path, error);
-  if (error) throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), error.message());
 }
 
 }  // namespace tessera

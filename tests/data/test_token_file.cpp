@@ -117,9 +117,15 @@ TEST_CASE("A corpus that is written as a token file is the same corpus") {
     write_token_file(*tokens_in_memory(tokens, bound), file);
     CHECK(all_of(*open_token_file(file)) == tokens);
     CHECK(std::filesystem::file_size(file) == 1024 + tokens.size() * (bound > 65536 ? 4 : 2));
-    CHECK_FALSE(std::filesystem::exists(folder.path() / "tokens.bin.tmp"));
   }
   CHECK_THROWS_AS(write_token_file(*test::tokens_of_text("abc"), folder.path() / "none" / "tokens.bin"), IoError);
+  std::filesystem::create_directories(folder.path() / "taken" / "x");
+  CHECK_THROWS_AS(write_token_file(*test::tokens_of_text("abc"), folder.path() / "taken"), IoError);
+  const auto others = folder.write("tokens.bin.tmp", "of another process");
+  write_token_file(*test::tokens_of_text("abc"), folder.path() / "tokens.bin");
+  CHECK(std::filesystem::file_size(others) == 18);
+  const std::filesystem::directory_iterator left(folder.path());
+  CHECK(std::distance(begin(left), end(left)) == 3);  // and nothing unfinished
 }
 
 TEST_CASE("Tessera's own header counts in 64 bits, and a file that is not whole is refused") {
