@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "comm/mpi/mpi_transport.hpp"
 #include "mpi_world.hpp"
 #include "tessera/base/error.hpp"
 
@@ -75,4 +76,14 @@ TEST_CASE("a receive that is given up half way writes nothing afterwards") {
     }
   }
   REQUIRE_ALL(same);
+}
+
+TEST_CASE("a transport ends quietly where MPI cannot tell whether a rank has failed") {
+  struct Broken final : FailureNotice {
+    bool raise(const Failure&) override { return true; }
+    bool raised() override { throw CommunicationError("MPI_Iprobe failed"); }
+    Failure failure() override { return {}; }
+  } notice;
+  { const MpiTransport transport(duplicate(MPI_COMM_WORLD), notice); }
+  REQUIRE_ALL(notice.is_over());
 }

@@ -22,8 +22,17 @@ class FailureNotice {
   /// Tells all ranks; the first call in the world wins. True when this call was the first as far as this node knows.
   /// Afterwards raised() is true, unless another rank was killed or stopped while it told of its failure.
   virtual bool raise(const Failure& failure) = 0;
-  /// Returns whether a failure is known here. Cheap enough for a spin loop; any thread.
+  /// Returns whether a failure is known here. Cheap enough for a spin loop; any thread. CommunicationError if MPI
+  /// fails.
   virtual bool raised() = 0;
+  /// The same where nothing may be thrown, as in destructors: also true if it cannot be found out.
+  bool is_over() noexcept {
+    try {
+      return raised();
+    } catch (...) {
+      return true;
+    }
+  }
   /// Returns the failure; only after raised().
   virtual Failure failure() = 0;
 

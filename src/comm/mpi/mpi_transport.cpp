@@ -22,7 +22,7 @@ MpiTransport::MpiTransport(MpiComm comm, FailureNotice& notice)
 
 MpiTransport::~MpiTransport() {
   cancel();
-  if (notice_.raised()) comm_.abandon();
+  if (notice_.is_over()) comm_.abandon();
 }
 
 int MpiTransport::free_slot() const {

@@ -65,7 +65,7 @@ ncclUniqueId NcclCommunicator::agree_on_id(const std::vector<std::int64_t>& memb
 NcclCommunicator::~NcclCommunicator() {
   context_.watchdog->remove(comm_);
   const bool is_failing = std::uncaught_exceptions() > 0;  // the notice is raised when all is unwound
-  if (comm_ == nullptr || mpi_is_over() || is_failing || context_.context->notice().raised()) return;
+  if (comm_ == nullptr || mpi_is_over() || is_failing || context_.context->notice().is_over()) return;
   const NcclWatchdog::Guard guard(*context_.watchdog, fmt::format("the end of NCCL on '{}'", name_));
   static_cast<void>(cudaDeviceSynchronize());
   nccl_.finalize(comm_);
