@@ -7,6 +7,7 @@
 #include "tessera/base/exact_sum.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/engine/backend.hpp"
+#include "tessera/engine/peers.hpp"
 #include "tessera/model/initialize.hpp"
 #include "tessera/training/stop.hpp"
 #include "training/integrity/integrity.hpp"
