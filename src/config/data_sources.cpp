@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/config/value_text.hpp"
 
@@ -134,10 +135,9 @@ std::vector<TrainingSource> training_sources(const std::string& source) {
 }
 
 std::string describe_shares(const std::vector<TrainingSource>& sources) {
-  std::string text;
-  for (const TrainingSource& one : sources)
-    text += fmt::format("{}{} {:.4g}%", text.empty() ? "" : ", ", one.name, 100 * one.share);
-  return sources.size() > 1 ? text : "";
+  if (sources.size() < 2) return {};
+  return joined(sources,
+                [](const TrainingSource& one) { return fmt::format("{} {:.4g}%", one.name, 100 * one.share); });
 }
 
 std::vector<std::string> mixture_names(const DataOptions& data) {

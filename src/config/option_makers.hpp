@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "config/option_entry.hpp"
-#include "tessera/config/value_text.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/config/choices.hpp"
+#include "tessera/config/value_text.hpp"
 
 namespace tessera {
 
@@ -82,9 +83,7 @@ class Section {
   /// Truth values are the choices false and true.
   template <class E>
   OptionEntry& choice(const std::string& name, E S::*member, const std::string& help) const {
-    std::string allowed;
-    for (const auto& choice : choices<E>()) allowed += (allowed.empty() ? "" : "|") + std::string(choice.name);
-    return add<read_choice<E>>(name, member, allowed, help, kAnyValue, spelling<E>);
+    return add<read_choice<E>>(name, member, joined(choices<E>(), &Choice<E>::name, "|"), help, kAnyValue, spelling<E>);
   }
 
   /// A value of any other type, as `text_of` writes it.

@@ -1,6 +1,7 @@
 #include "config/option_table.hpp"
 
 #include "config/option_makers.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/config/removed_options.hpp"
 
 namespace tessera {
@@ -251,11 +252,8 @@ void add_optim(Rows& rows) {
 
 /// "ddp nothing, zero1 optimizer state, ...".
 std::string what_strategies_split() {
-  std::string text;
-  for (const StrategyRules& rules : all_strategies()) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", rules.name, rules.splits);
-  }
-  return text;
+  return joined(all_strategies(),
+                [](const StrategyRules& rules) { return fmt::format("{} {}", rules.name, rules.splits); });
 }
 
 void add_shard(Rows& rows) {

@@ -54,11 +54,8 @@ void check_sizes(const ModelOptions& model) {
 
 /// Names strategies, for a message.
 std::string strategies_that_offload_params() {
-  std::string names;
-  for (const StrategyRules& rules : all_strategies()) {
-    if (rules.life != ParameterLife::rest) names += fmt::format("{}{}", names.empty() ? "" : ", ", rules.name);
-  }
-  return names;
+  return joined(all_strategies(),
+                [](const StrategyRules& rules) { return rules.life != ParameterLife::rest ? rules.name : ""; });
 }
 
 void check_offload(const Options& options) {

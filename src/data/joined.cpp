@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/data/corpus.hpp"
 
@@ -23,14 +24,7 @@ class Joined final : public TokenSource {
   std::int64_t size() const override { return size_; }
   std::int64_t id_bound() const override { return bound_; }
   std::string describe() const override { return name_; }
-  std::string skipped() const override {
-    std::string all;
-    for (const auto& part : parts_) {
-      const std::string one = part->skipped();
-      all += (all.empty() || one.empty() ? "" : "; ") + one;
-    }
-    return all;
-  }
+  std::string skipped() const override { return joined(parts_, &TokenSource::skipped, "; "); }
 
   bool has_documents() const override { return has_documents_; }
   /// A document ends with its file at the latest.

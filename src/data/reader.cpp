@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/base/threads.hpp"
 
@@ -45,10 +46,8 @@ void fill_sample(const TokenSource& source, const TokenRanges& ranges, std::int6
 }
 
 std::string place_of(const TokenSource& source, const TokenRanges& ranges) {
-  std::string places;
-  for (const TokenRange& range : ranges)
-    places += (places.empty() ? "" : "; ") + source.place(range.first, range.count);
-  return places;
+  return joined(
+      ranges, [&](const TokenRange& range) { return source.place(range.first, range.count); }, "; ");
 }
 
 void fill_batch(const TokenSource& source, const Sampler& sampler, std::int64_t vocab, std::int64_t first_sample,

@@ -227,11 +227,8 @@ void combine(const RunShape& shape, FitAnswer& answer) {
     *batch = fmt::format("train.micro_batch={}", best.shape.micro_batch);
     best.bytes = bytes_needed(best.shape);
   }
-  std::string options;
-  for (const std::string& option : best.options) {
-    if (!option.empty()) options += (options.empty() ? "" : " with ") + option;
-  }
-  (fits ? answer.together : answer.smallest) = fmt::format("{} ({})", options, format_bytes(best.bytes));
+  (fits ? answer.together : answer.smallest) =
+      fmt::format("{} ({})", joined(best.options, {}, " with "), format_bytes(best.bytes));
 }
 
 }  // namespace tessera

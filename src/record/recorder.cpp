@@ -261,10 +261,9 @@ void RunRecorder::finish(RunState state, ExitCode code, const std::string& messa
 
 std::string RunRecorder::missing() const {
   std::error_code unseen;
-  const bool has_rows = std::filesystem::exists(folder() / "metrics.h5", unseen), lacks_lines = !log_warning_.empty();
+  const bool has_rows = std::filesystem::exists(folder() / "metrics.h5", unseen);
   const char* const metrics = !metrics_given_up_ ? "" : has_rows ? "metrics lack rows" : "without metrics";
-  const char* const between = metrics_given_up_ && lacks_lines ? ", " : "";
-  return fmt::format("{}{}{}", metrics, between, lacks_lines ? "log.jsonl lacks lines" : "");
+  return joined(std::array{metrics, log_warning_.empty() ? "" : "log.jsonl lacks lines"});
 }
 
 std::string RunRecorder::written() const {

@@ -1,6 +1,7 @@
 #include "tessera/resolve/resolved_run.hpp"
 
 #include "tessera/backend/cores.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/config/describe.hpp"
 
@@ -37,12 +38,9 @@ ResolvedRun::ResolvedRun(const Options& given, const ResolveSite& site)
 }
 
 std::string describe_decisions(const std::vector<Decision>& decisions) {
-  std::string text;
-  for (const Decision& decision : decisions) {
-    if (decision.option.starts_with("model.")) continue;
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", decision.option, decision.value);
-  }
-  return text;
+  return joined(decisions, [](const Decision& decision) {
+    return decision.option.starts_with("model.") ? "" : fmt::format("{} = {}", decision.option, decision.value);
+  });
 }
 
 RunLength length_of_run(const TrainOptions& train, const Dataset& data, std::int64_t batch, const RunPosition& from) {

@@ -44,16 +44,6 @@ Pieces pieces_of(const ProgressState& state) {
   return pieces;
 }
 
-std::string joined(const std::vector<std::string>& parts) {
-  std::string line;
-  for (const std::string& part : parts) {
-    if (part.empty()) continue;
-    if (!line.empty()) line += "  ";
-    line += part;
-  }
-  return line;
-}
-
 /// Draws "[====>     ]" of `width` columns.
 std::string bar(const ProgressState& state, int width) {
   const int inside = width - 2;
@@ -78,7 +68,7 @@ std::string progress_bar(const ProgressState& state, int width) {
   const auto text = [&](int bar_width) {
     const std::string head = bar_width > 0 ? pieces.step + " " + bar(state, bar_width) + " " + pieces.percent
                                            : pieces.step + " " + pieces.percent;
-    return joined({head, pieces.loss, pieces.rate, pieces.time, pieces.exposed, pieces.left});
+    return joined(std::array{head, pieces.loss, pieces.rate, pieces.time, pieces.exposed, pieces.left}, {}, "  ");
   };
   for (std::string* dispensable : {static_cast<std::string*>(nullptr), &pieces.exposed, &pieces.time, &pieces.rate}) {
     if (dispensable != nullptr) dispensable->clear();
@@ -91,7 +81,8 @@ std::string progress_bar(const ProgressState& state, int width) {
 std::string progress_line(const ProgressState& state) {
   Pieces pieces = pieces_of(state);
   const auto text = [&] {
-    return joined({pieces.step, pieces.loss, pieces.rate, pieces.time, pieces.exposed, pieces.left});
+    return joined(std::array{pieces.step, pieces.loss, pieces.rate, pieces.time, pieces.exposed, pieces.left}, {},
+                  "  ");
   };
   for (std::string* dispensable : {&pieces.time, &pieces.exposed})  // the rate says the time as well
     if (text().size() >= kTextWidth) dispensable->clear();

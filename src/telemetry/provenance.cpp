@@ -39,11 +39,8 @@ std::string counted(const std::vector<std::string>& hosts) {
       ++place->second;
     }
   }
-  std::string text;
-  for (const auto& [host, count] : counts) {
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", host, count > 1 ? fmt::format(" x{}", count) : "");
-  }
-  return text;
+  return joined(counts,
+                [](const auto& one) { return one.first + (one.second > 1 ? fmt::format(" x{}", one.second) : ""); });
 }
 
 void add_from_environment(Facts& facts, const char* name, const char* from) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "tessera/base/format.hpp"
 
@@ -75,6 +76,13 @@ TEST_CASE("shares and times") {
   CHECK(format_utc(1700000000.9) == "2023-11-14T22:13:20Z");
   CHECK(format_utc(-1) == "1969-12-31T23:59:59Z");
   CHECK(format_utc(1e300) == "?");
+}
+
+TEST_CASE("lists have a separator between their elements, and none for what is left out") {
+  CHECK(joined(std::vector<std::string>{}).empty());
+  CHECK(joined(std::vector<std::string>{"", "a", "", "b c", ""}) == "a, b c");
+  const auto odd = [](int number) { return number % 2 == 0 ? "" : std::to_string(number); };
+  CHECK(joined(std::vector{1, 2, 3, 4, 5}, odd, "; ") == "1; 3; 5");
 }
 
 TEST_CASE("what is shown is the value, rounded, in few characters") {

@@ -1,7 +1,8 @@
 #pragma once
-// Human-readable numbers: short, with a unit, in one fixed form.
+// Human-readable numbers: short, with a unit, in one fixed form; and lists of texts.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -33,5 +34,17 @@ std::string counted(std::int64_t count, std::string_view noun);
 /// Formats seconds since 1970 as UTC in ISO 8601, "2026-01-31T12:00:00Z"; "?" if it is not finite or beyond the year
 /// 9999.
 std::string format_utc(double unix_time);
+
+/// Returns the texts that `text_of` makes of the elements, with `separator` between them. Empty ones are left out.
+template <class Range, class TextOf = std::identity>
+std::string joined(const Range& elements, TextOf text_of = {}, std::string_view separator = ", ") {
+  std::string all;
+  for (const auto& element : elements) {
+    const std::string text(std::invoke(text_of, element));
+    if (!text.empty() && !all.empty()) all += separator;
+    all += text;
+  }
+  return all;
+}
 
 }  // namespace tessera

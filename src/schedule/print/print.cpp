@@ -80,14 +80,11 @@ class SegmentText {
     for (const ValueId v : op.reads) need_data(schedule_.value(v).maker);
     for (const Update& u : op.updates) need_data(schedule_.value(u.before).maker);
     std::sort(last.begin(), last.end());
-    std::string text;
-    for (const OperationId other : last) {
-      if (!other) continue;
+    const auto text_of = [&](OperationId other) {
       const auto reason = reasons.find(other);
-      text += fmt::format("{}{}{}", text.empty() ? "" : " ", other,
-                          reason == reasons.end() ? "" : " (" + reason->second + ")");
-    }
-    return text;
+      return !other ? "" : fmt::format("{}{}", other, reason == reasons.end() ? "" : " (" + reason->second + ")");
+    };
+    return joined(last, text_of, " ");
   }
 
   /// Returns a name per value, the saved values of a part together.
@@ -110,8 +107,7 @@ class SegmentText {
     };
     for (const ValueId v : op.reads) add(v, false);
     for (const Update& u : op.updates) add(u.before, true);
-    std::string text;
-    for (const auto& [of, last] : names) text += (text.empty() ? "" : ", ") + of + (last ? " (last)" : "");
+    const auto text = joined(names, [](const auto& one) { return one.first + (one.second ? " (last)" : ""); });
     return text.empty() ? text : text + " ";
   }
 
@@ -124,9 +120,7 @@ class SegmentText {
     };
     for (const ValueId v : op.writes) add(v);
     for (const Update& u : op.updates) add(u.after);
-    std::string text;
-    for (const std::string& of : names) text += (text.empty() ? "" : ", ") + of;
-    return text;
+    return joined(names);
   }
 
   const StepSchedule& schedule_;

@@ -229,10 +229,8 @@ std::string describe_peak(const MemoryPlan& plan) {
 }
 
 std::string describe_host_memory(const StepSchedule& schedule) {
-  std::string text;
-  for (const auto& [name, sum] : host_memory(schedule))
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_bytes(sum));
-  return text;
+  return joined(host_memory(schedule),
+                [](const auto& one) { return fmt::format("{} {}", one.first, format_bytes(one.second)); });
 }
 
 std::vector<Traffic> traffic_of(const StepSchedule& schedule) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/base/format.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {
@@ -87,9 +88,8 @@ std::string Replay::difference(const std::function<void()>& play_third) {
     const std::vector<Sums> all = control.all_gather(mine);
     for (std::size_t rank = 0; rank < all.size(); ++rank) of_ranks[rank].push_back(all[rank]);
   }
-  std::string text;
-  for (const std::int64_t owner : owners) text += (text.empty() ? "" : "; ") + describe(owner, of_ranks);
-  return text;
+  return joined(
+      owners, [&](std::int64_t owner) { return describe(owner, of_ranks); }, "; ");
 }
 
 /// Says where the makers of a micro-batch first differ, and who is wrong if two others agree.
