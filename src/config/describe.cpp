@@ -63,16 +63,16 @@ std::vector<OptionValue> flat_options(const Options& options) {
   return out;
 }
 
+std::string value_of(const Options& options, std::string_view name) { return find_option(name)->get(options); }
+
 std::vector<std::string> train_arguments(const Options& options) {
   std::vector<std::string> words;
   const std::vector<OptionValue> defaults = flat_options(Options{});
   const std::vector<OptionValue> all = flat_options(options);
-  const std::vector<UnusedOption> unused = unused_options(options);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool asked = all[i].given || all[i].value != defaults[i].value;
     const bool of_run = read_option(Readers::train, all[i].name);
-    const bool used = std::ranges::find(unused, all[i].name, &UnusedOption::name) == unused.end();
-    if (asked && of_run && used) words.push_back("--" + all[i].name + "=" + all[i].value);
+    if (asked && of_run && has_effect(options, all[i].name)) words.push_back("--" + all[i].name + "=" + all[i].value);
   }
   return words;
 }

@@ -199,6 +199,12 @@ void apply(const Setting& setting, Options& options) {
   options.given.insert(setting.name);
 }
 
+void take(const Setting& setting, Options& options) {
+  const bool was_given = options.is_given(setting.name);
+  apply(setting, options);
+  if (!was_given) options.given.erase(setting.name);
+}
+
 std::string read_ini_text(const std::filesystem::path& file) {
   std::error_code error;
   if (std::filesystem::is_directory(file, error)) {

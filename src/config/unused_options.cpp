@@ -171,11 +171,15 @@ std::vector<UnusedOption> unused_options(const Options& options) {
   return out;
 }
 
+bool has_effect(const Options& options, std::string_view name) {
+  return std::ranges::none_of(unused_options(options), [&](const UnusedOption& one) { return one.name == name; });
+}
+
 void drop_unused(Options& options, const std::function<bool(const std::string& name)>& may) {
-  static const std::vector<OptionValue> defaults = flat_options({});
+  static const Options defaults;
   for (const UnusedOption& unused : unused_options(options)) {
     if (!may(unused.name)) continue;
-    apply({unused.name, std::ranges::find(defaults, unused.name, &OptionValue::name)->value, ""}, options);
+    apply({unused.name, value_of(defaults, unused.name), ""}, options);
     options.given.erase(unused.name);
   }
 }

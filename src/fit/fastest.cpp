@@ -26,11 +26,6 @@ constexpr std::size_t kWhole = 300;  // combinations, of which all are tried
 constexpr int kPrefetch = 2, kStages = 3;
 constexpr double kSameMemory = 0.01;  // of what is allowed
 
-bool has_effect(const Options& options, const std::string& name) {
-  const std::vector<UnusedOption> unused = unused_options(options);
-  return std::ranges::find(unused, name, &UnusedOption::name) == unused.end();
-}
-
 /// Calls `use` with every combination of the options, until it returns false. Those without effect are left out.
 bool combine_options(const FitRow& row, std::span<const SearchedOption> space,
                      const std::function<bool(const FitRow&)>& use) {
@@ -128,9 +123,8 @@ std::vector<SearchedOption> searched_options(const Options& options) {
                                   {"shard.limit_all_gathers", "", {"2", "3"}, kPrefetch}};
   std::erase_if(
       all, [&](const SearchedOption& one) { return one.values.empty() || (ranks == 1 && one.stage == kPrefetch); });
-  const std::vector<OptionValue> values = flat_options(options);
   for (SearchedOption& option : all) {
-    option.own = std::ranges::find(values, option.name, &OptionValue::name)->value;
+    option.own = value_of(options, option.name);
     const bool is_new = std::ranges::find(option.values, option.own) == option.values.end() && option.own != "0";
     if (is_new && has_effect(options, option.name)) option.values.push_back(option.own);
   }

@@ -49,9 +49,7 @@ std::vector<std::string_view> wanted(const Options& given) {
 Options with_linears_of(Options given, const NamedTexts& run) {
   for (const char* const name : {"precision.linear", "precision.fp8_smallest"}) {
     const auto found = std::ranges::find(run, name, &NamedTexts::value_type::first);
-    if (found == run.end() || given.is_given(name)) continue;
-    apply({name, found->second, "the checkpoint"}, given);
-    given.given.erase(name);
+    if (found != run.end() && !given.is_given(name)) take({name, found->second, "the checkpoint"}, given);
   }
   return given;
 }
@@ -60,12 +58,10 @@ Options evaluation_options(const Options& given, const NamedTexts& run) {
   const Options defaults;
   std::map<std::string, std::string> of_run(run.begin(), run.end());
   if (!run.empty()) of_run.emplace("data.begin", "none");  // of a version without that option
-  std::map<std::string, std::string> by_default;
-  for (const OptionValue& option : flat_options(defaults)) by_default[option.name] = option.value;
   std::vector<std::string> arguments;
   for (const std::string_view name : wanted(given)) {
     const auto found = of_run.find(std::string(name));
-    if (found == of_run.end() || given.is_given(name) || found->second == by_default[found->first]) continue;
+    if (found == of_run.end() || given.is_given(name) || found->second == value_of(defaults, name)) continue;
     arguments.push_back(fmt::format("--{}={}", name, found->second));
   }
   if ((of_run.empty() || names_data(given)) && !given.is_given("train.eval_batches") && given.eval.choices.empty())

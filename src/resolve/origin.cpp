@@ -25,9 +25,7 @@ bool is_open(const Options& options, const Texts& then, const std::string& name)
   if (options.is_given(name)) return false;
   if (!options.repeated.contains(name)) return true;
   const auto old = then.find(name);
-  const auto all = flat_options(options);
-  const auto mine = std::ranges::find(all, name, &OptionValue::name);
-  return old != then.end() && mine != all.end() && mine->value == old->second;
+  return old != then.end() && value_of(options, name) == old->second;
 }
 
 /// Returns whether the command names a model, or its file names a different one than the checkpoint's run had.
@@ -89,12 +87,8 @@ NamedTexts options_from(const Options& options, const std::filesystem::path& che
     if (is_open(options, then, name)) taken.emplace_back(name, then[name]);
   if (is_open(options, then, "data.document_mask") && !packs_documents(options.data))
     taken.emplace_back("data.document_mask", then["data.document_mask"]);
-  const auto same = [&](const char* name) {
-    const auto all = flat_options(options);
-    return std::ranges::find(all, name, &OptionValue::name)->value == then[name];
-  };
-  if (is_open(options, then, "data.token_bytes") && same("data.source") && same("data.val_source") &&
-      reads_raw_tokens(options))
+  if (is_open(options, then, "data.token_bytes") && options.data.source == then["data.source"] &&
+      options.data.val_source == then["data.val_source"] && reads_raw_tokens(options))
     taken.emplace_back("data.token_bytes", then["data.token_bytes"]);
   const std::int64_t sequence = number_in(then, "train.seq_len", manifest.data.sequence);
   // config.ini has the resolved value if the command gave a length of 0.
@@ -154,9 +148,7 @@ std::pair<Options, RunPosition> with_origin(RankContext& context, Options option
     if (names_model(words[i])) options.model = {};
   }
   options.model.dropout = dropout;
-  const auto given = options.given;  // what is taken is not
-  for (std::size_t i = 0; i < words.size(); i += 2) apply({words[i], words[i + 1], "the checkpoint"}, options);
-  options.given = given;
+  for (std::size_t i = 0; i < words.size(); i += 2) take({words[i], words[i + 1], "the checkpoint"}, options);
   const auto of_adapters =
       std::ranges::find_if(options.given, [](const auto& name) { return name.starts_with("lora."); });
   if (!options.lora.on() && of_adapters != options.given.end()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/config/removed_options.hpp"
@@ -76,15 +77,13 @@ class Comparison {
     };
     const std::int64_t world = settings_.planned.schedule.grid.world();
     if (manifest_.grid.world != world) add("ranks", std::to_string(manifest_.grid.world), std::to_string(world));
-    const std::vector<UnusedOption> unused = unused_options(settings_.options);
     for (const OptionValue& option : flat_options(settings_.options)) {
       const auto old = then_.find(option.name);
       if (old == then_.end() || old->second == option.value || option.name.starts_with("checkpoint.") ||
           option.name == "run.dir" || option.name == "run.name") {
         continue;
       }
-      if (std::ranges::find(unused, option.name, &UnusedOption::name) != unused.end()) continue;  // decides nothing now
-      add(option.name, old->second, option.value);
+      if (has_effect(settings_.options, option.name)) add(option.name, old->second, option.value);
     }
     for (const RemovedOption& removed : removed_options()) {
       const auto old = then_.find(std::string(removed.name));
@@ -120,12 +119,12 @@ class Comparison {
 
   /// Returns the options to type for the corpus of the checkpoint, if they differ.
   std::string same_data() const {
-    std::string text;
-    for (const OptionValue& option : flat_options(settings_.options)) {
+    const auto different = [&](const OptionValue& option) {
       const auto old = then_.find(option.name);
-      if (!option.name.starts_with("data.") || old == then_.end() || old->second == option.value) continue;
-      text += fmt::format("{}--{}={}", text.empty() ? "" : " ", option.name, old->second);
-    }
+      const bool is_same = !option.name.starts_with("data.") || old == then_.end() || old->second == option.value;
+      return is_same ? "" : fmt::format("--{}={}", option.name, old->second);
+    };
+    const std::string text = joined(flat_options(settings_.options), different, " ");
     if (!text.empty()) return fmt::format("Give {} for the same", text);
     const std::string left_out = settings_.data.source().skipped();
     if (left_out.empty()) return "Give the same text, which has changed since";

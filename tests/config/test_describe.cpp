@@ -137,6 +137,7 @@ TEST_CASE("Help names every option, and the flat list holds values and who gave 
   const auto flat = flat_options(parse_arguments({"--optim.lr=0.25"}));
   for (const auto& option : flat) CHECK(option.given == (option.name == "optim.lr"));
   CHECK(std::ranges::find(flat, "optim.lr", &OptionValue::name)->value == "0.25");
+  CHECK(value_of(parse_arguments({"--optim.lr=0.25"}), "optim.lr") == "0.25");
 }
 
 TEST_CASE("Random bytes never do more than a usage error") {

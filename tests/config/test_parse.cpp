@@ -55,6 +55,15 @@ TEST_CASE("The command line wins, its last word most, and what was given is know
   CHECK(parse_arguments({"--run.dir", "-odd"}).run.dir == "-odd");
 }
 
+TEST_CASE("A value that an earlier run had is not given, unless the option was") {
+  Options options = parse_arguments({"--train.seq_len=0"});
+  take({"train.seq_len", "64", "the checkpoint"}, options);
+  take({"optim.lr", "0.25", "the checkpoint"}, options);
+  CHECK((options.train.seq_len == 64 && options.optim.lr == 0.25));
+  CHECK((options.is_given("train.seq_len") && !options.is_given("optim.lr")));
+  CHECK_THROWS_WITH(take({"optim.lr", "fast", "the checkpoint"}, options), Contains("the checkpoint: optim.lr"));
+}
+
 TEST_CASE("Counts may have an exponent or a decimal unit, byte sizes the units that the program prints") {
   const auto steps = [](const std::string& text) { return parse_arguments({"--train.steps=" + text}).train.steps; };
   CHECK(steps("1e6") == 1'000'000);

@@ -22,6 +22,8 @@ struct OptionValue {
 
 /// Returns every option, in the order of the sections.
 std::vector<OptionValue> flat_options(const Options& options);
+/// Returns the value of one option, as an INI file spells it.
+std::string value_of(const Options& options, std::string_view name);
 
 /// Returns what `tessera train` needs to be told, as --section.key=value: options that differ from their defaults or
 /// were given, without those that have no effect.

@@ -50,6 +50,8 @@ Arguments read_arguments(const std::vector<std::string>& words);
 /// Writes a setting into `options` and notes that it was given, or dropped (removed_options.hpp). UsageError for
 /// unknown names and bad values.
 void apply(const Setting& setting, Options& options);
+/// Writes the value that an earlier run had: it counts as given only if the option was given before.
+void take(const Setting& setting, Options& options);
 
 /// Reads the options of an INI file as it says them, before they are checked against each other. Sections whose names
 /// begin with `without` are left to others.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/config/options.hpp"
@@ -18,6 +19,8 @@ struct UnusedOption {
 
 /// Returns the options that have no meaning given the others (whether set or not).
 std::vector<UnusedOption> unused_options(const Options& options);
+/// Returns whether an option is not one of them.
+bool has_effect(const Options& options, std::string_view name);
 
 /// Resets those for which `may` returns true to their defaults, as if nobody had given them.
 void drop_unused(Options& options, const std::function<bool(const std::string& name)>& may);
