@@ -7,6 +7,7 @@
 #include "tessera/files/array_boxes.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
+#include "tessera/files/fresh_output.hpp"
 #include "tessera/files/hdf5.hpp"
 
 namespace tessera {
@@ -97,15 +98,13 @@ void write_virtual_file(const std::filesystem::path& path, const std::vector<Ten
 }  // namespace
 
 bool add_virtual_tensors(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / std::string(kVirtualName), beside = path.string() + ".tmp";
+  const std::filesystem::path path = folder / std::string(kVirtualName);
   if (path_exists(path) && index_defect(folder).empty()) return false;
   Manifest manifest = read_manifest(folder);
   std::erase_if(manifest.files, [](const FileRecord& file) { return !file.is_shard(); });
-  write_virtual_file(beside, manifest.tensors, manifest.files, run_hdf5_here);
-  std::error_code error;
-  std::filesystem::rename(beside, path, error);
-  if (error) throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), error.message());
-  sync_folder(folder);
+  ReplacedFile output(path);
+  write_virtual_file(output.beside(), manifest.tensors, manifest.files, run_hdf5_here);
+  output.finish();
   // After an interruption here the manifest has the checksums of another file, and the next call starts over.
   manifest.files.push_back(record_of(path));
   write_text_atomically(folder / std::string(kManifestName), manifest_text(manifest));

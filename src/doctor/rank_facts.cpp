@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -18,6 +16,7 @@
 #include "tessera/base/environment.hpp"
 #include "tessera/base/file_descriptor.hpp"
 #include "tessera/comm/launcher.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/file_system.hpp"
 
 namespace tessera {
@@ -84,15 +83,14 @@ void try_files(const fs::path& folder, PlaceFacts& place) {
   const std::string other = name + "-2";
   const FileDescriptor file(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) {
-    place.error = std::strerror(errno);  // NOLINT(concurrency-mt-unsafe): no threads here
+    place.error = last_error();
     return;
   }
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   place.has_locks = ::fcntl(file.get(), F_OFD_SETLK, &lock) == 0;
-  if (::write(file.get(), "x", 1) != 1 || ::fsync(file.get()) != 0)
-    place.error = std::strerror(errno);  // NOLINT(concurrency-mt-unsafe)
+  if (::write(file.get(), "x", 1) != 1 || ::fsync(file.get()) != 0) place.error = last_error();
   place.renames = ::rename(name.c_str(), other.c_str()) == 0;
   ::unlink((place.renames ? other : name).c_str());
 }

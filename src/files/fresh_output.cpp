@@ -66,6 +66,12 @@ FreshFile::FreshFile(const std::filesystem::path& path) : FreshOutput(path) {
   } while (type_at(beside_) != std::filesystem::file_type::not_found);
 }
 
+ReplacedFile::ReplacedFile(const std::filesystem::path& path) : FreshOutput(path) {
+  beside_ = path.string() + ".tmp";
+  std::error_code ignored;
+  std::filesystem::remove(beside_, ignored);
+}
+
 SequentialFile::SequentialFile(std::filesystem::path path)
     : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
   if (!file_) fail_to("create", path_);

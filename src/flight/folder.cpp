@@ -3,7 +3,7 @@
 #include <system_error>
 
 #include "tessera/base/environment.hpp"
-#include "tessera/base/error.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/file_system.hpp"
 #include "tessera/flight/recorder.hpp"
@@ -18,13 +18,6 @@ bool lies_on_network(const std::filesystem::path& path) {
   return file_system_of(path).reach == FileSystemReach::network;
 }
 
-std::filesystem::path made(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw IoError("{} cannot be made ({})", folder.string(), error.message());
-  return folder;
-}
-
 }  // namespace
 
 FlightFolder flight_folder(const std::filesystem::path& run, const std::string& start, std::int64_t rank) {
@@ -33,7 +26,8 @@ FlightFolder flight_folder(const std::filesystem::path& run, const std::string& 
 
 FlightFolder flight_folder(const std::filesystem::path& run, const std::string& start, std::int64_t rank,
                            bool is_on_network) {
-  const std::filesystem::path shared = made(run / "flight");
+  const std::filesystem::path shared = run / "flight";
+  make_folder(shared);
   std::error_code ignored;
   if (!is_on_network) {
     if (rank == 0) std::filesystem::remove(shared / kNodeLocal, ignored);
@@ -41,7 +35,8 @@ FlightFolder flight_folder(const std::filesystem::path& run, const std::string& 
   }
   const std::filesystem::path given = variable("TMPDIR");
   const bool takes_given = std::filesystem::is_directory(given, ignored) && !lies_on_network(given);
-  const auto local = made((takes_given ? given : std::filesystem::path("/dev/shm")) / ("tessera-flight-" + start));
+  const auto local = (takes_given ? given : std::filesystem::path("/dev/shm")) / ("tessera-flight-" + start);
+  make_folder(local);
   if (rank == 0) write_text_atomically(shared / kNodeLocal, local.string() + "\n", false);
   return {local, true};
 }

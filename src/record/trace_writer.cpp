@@ -1,21 +1,20 @@
 #include "tessera/record/trace_writer.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
 #include "record/rank_clocks.hpp"
 #include "record/trace_events.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/config/choices.hpp"
 #include "tessera/files/byte_file.hpp"
-#include "tessera/files/durable_file.hpp"
+#include "tessera/files/fresh_output.hpp"
 
 namespace tessera {
 
@@ -23,21 +22,10 @@ namespace {
 
 constexpr std::size_t kBuffer = 1 << 20;
 
-/// Text that is written next to its final path, and removed if it is unfinished.
+/// Text that is written by and by.
 class TraceFile {
  public:
-  explicit TraceFile(std::filesystem::path path) : path_(std::move(path)), beside_(path_.string() + ".tmp") {
-    std::filesystem::create_directories(path_.parent_path());
-    file_ = FileDescriptor(::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!file_) fail_to("create", beside_);
-  }
-  ~TraceFile() {
-    std::error_code ignored;
-    if (!is_finished_) std::filesystem::remove(beside_, ignored);
-  }
-  TraceFile(const TraceFile&) = delete;
-  TraceFile& operator=(const TraceFile&) = delete;
-
+  explicit TraceFile(const std::filesystem::path& path) : output_(path), file_(output_.beside()) {}
   void append(std::string_view text) {
     buffer_ += text;
     if (buffer_.size() >= kBuffer) flush();
@@ -48,35 +36,33 @@ class TraceFile {
   }
   void finish() {
     flush();
-    sync_file(file_, beside_);
-    rename_durably(beside_, path_);
-    is_finished_ = true;
+    output_.finish();
   }
 
  private:
   void flush() {
-    write_all(file_, beside_, buffer_);
+    file_.append(buffer_.data(), std::ssize(buffer_));
     buffer_.clear();
   }
 
-  std::filesystem::path path_, beside_;
-  FileDescriptor file_;
+  ReplacedFile output_;
+  SequentialFile file_;
   std::string buffer_;
-  bool has_events_ = false, is_finished_ = false;
+  bool has_events_ = false;
 };
 
 /// Returns the trace's facts, up to its list of events.
 std::string head_of(const StepSchedule& schedule, QueueMode queues, const StepRange& steps,
                     const std::vector<RankClock>& clocks) {
-  std::string text = fmt::format(
+  std::int64_t rank = 0;
+  const auto clock_text = [&](const RankClock& clock) {
+    return fmt::format(R"({{"rank":{},"offset_ns":{},"uncertainty_ns":{}}})", rank++, clock.offset, clock.uncertainty);
+  };
+  return fmt::format(
       R"({{"displayTimeUnit":"ms","otherData":{{"format":"tessera-trace-1","steps":[{},{}],"ranks":{},"strategy":"{}",)"
-      R"("queues":"{}","clocks":[)",
-      steps.first, steps.last, clocks.size(), name_of(schedule.policy.strategy), spelling(queues));
-  for (std::size_t rank = 0; rank < clocks.size(); ++rank) {
-    text += fmt::format(R"({}{{"rank":{},"offset_ns":{},"uncertainty_ns":{}}})", rank == 0 ? "" : ",", rank,
-                        clocks[rank].offset, clocks[rank].uncertainty);
-  }
-  return text + R"(]},"traceEvents":[)";
+      R"("queues":"{}","clocks":[{}]}},"traceEvents":[)",
+      steps.first, steps.last, clocks.size(), name_of(schedule.policy.strategy), spelling(queues),
+      joined(clocks, clock_text, ","));
 }
 
 /// Returns the time at which the first span begins.
@@ -128,12 +114,11 @@ std::filesystem::path write_trace(RankContext& context, const StepSchedule& sche
       if (!failure) write();
     } catch (const IoError& error) {
       failure = error;
-    } catch (const std::filesystem::filesystem_error& error) {
-      failure = IoError("cannot write {} ({})", folder.string(), error.code().message());
     }
   };
   const std::filesystem::path path = folder / fmt::format("steps-{}-{}.json", steps.first, steps.last);
   or_keep([&] {
+    make_folder(folder);
     file.emplace(path);
     file->append(head_of(schedule, queues, steps, clocks));
   });

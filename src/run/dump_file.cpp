@@ -1,29 +1,19 @@
 #include "tessera/run/dump_file.hpp"
 
-#include <system_error>
-
 #include "tessera/base/error.hpp"
-#include "tessera/files/durable_file.hpp"
 
 namespace tessera {
 
 using Elements = boost::icl::interval<std::int64_t>;
 
-DumpFile::DumpFile(const std::filesystem::path& path, const std::vector<ParameterTensor>& tensors)
-    : path_(path), beside_(path.string() + ".tmp") {
+DumpFile::DumpFile(const std::filesystem::path& path, const std::vector<ParameterTensor>& tensors) : output_(path) {
   for (const ParameterTensor& tensor : tensors) {
     names_.push_back(tensor.name);
     shapes_.push_back(tensor.shape);
   }
-  file_ = Hdf5File::create(beside_, Hdf5File::Create::truncate);
+  file_ = Hdf5File::create(output_.beside(), Hdf5File::Create::truncate);
   create(gradients_);
   create(weights_);
-}
-
-DumpFile::~DumpFile() {
-  if (!file_.is_open()) return;
-  std::error_code ignored;
-  std::filesystem::remove(beside_, ignored);
 }
 
 void DumpFile::create(Table& table) {
@@ -67,7 +57,7 @@ void DumpFile::finish(std::int64_t step, double loss, double grad_norm) {
   gradients_.tensors.clear();
   weights_.tensors.clear();
   file_.close();
-  rename_durably(beside_, path_);
+  output_.finish();
 }
 
 }  // namespace tessera

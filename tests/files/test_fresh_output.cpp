@@ -75,3 +75,20 @@ TEST_CASE("a fresh file has its name when it is finished, and is gone when it is
   FreshFile unwritten(folder / "other");
   CHECK_THROWS_AS(unwritten.finish(), IoError);
 }
+
+TEST_CASE("a replaced file is the old one until the new one is finished") {
+  const TemporaryFolder folder;
+  const fs::path old = folder.write("out", "old");
+  folder.write("out.tmp", "of a process that was killed");
+  {
+    const ReplacedFile unfinished(old);
+    SequentialFile(unfinished.beside()).append("part", 4);
+    CHECK(read_file(old) == "old");
+  }
+  CHECK(entries_of(folder.path()) == 1);
+  ReplacedFile file(old);
+  SequentialFile(file.beside()).append("new", 3);
+  file.finish();
+  CHECK(read_file(old) == "new");
+  CHECK(entries_of(folder.path()) == 1);
+}

@@ -39,6 +39,12 @@ struct FreshFile : FreshOutput {
   explicit FreshFile(const std::filesystem::path& path);
 };
 
+struct ReplacedFile : FreshOutput {
+  /// Makes nothing yet, as above: at finish() the file takes the place of the one at PATH. Rests of another are
+  /// removed.
+  explicit ReplacedFile(const std::filesystem::path& path);
+};
+
 /// A file that is written from its start to its end.
 class SequentialFile {
  public:

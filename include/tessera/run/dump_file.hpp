@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "tessera/files/fresh_output.hpp"
 #include "tessera/files/hdf5_data.hpp"
 #include "tessera/model/parts.hpp"
 
@@ -19,10 +20,6 @@ class DumpFile {
  public:
   /// Throws IoError if the file cannot be made; an existing file of that name is replaced at finish().
   DumpFile(const std::filesystem::path& path, const std::vector<ParameterTensor>& tensors);
-  ~DumpFile();
-  DumpFile(const DumpFile&) = delete;
-  DumpFile& operator=(const DumpFile&) = delete;
-
   /// Writes elements [first, first + values.size()) of a tensor, row-major. Throws InternalError for elements outside
   /// it, or written twice.
   void write_gradient(TensorId tensor, std::int64_t first, std::span<const float> values);
@@ -42,7 +39,7 @@ class DumpFile {
   void create(Table& table);
   void write(Table& table, TensorId tensor, std::int64_t first, std::span<const float> values);
 
-  std::filesystem::path path_, beside_;
+  ReplacedFile output_;
   IndexedVector<TensorId, std::string> names_;
   IndexedVector<TensorId, std::vector<std::int64_t>> shapes_;
   Hdf5File file_;
