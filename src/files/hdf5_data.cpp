@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "files/hdf5_dataset.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/array_boxes.hpp"
+#include "tessera/files/hdf5_dataset.hpp"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "files/hdf5_dataset.hpp"
+#include "tessera/files/hdf5_dataset.hpp"
 
 #include <fmt/format.h>
 
@@ -34,12 +34,16 @@ Hdf5Dataset create_hdf5_dataset(hid_t parent, const std::string& name, hid_t typ
                     creating(parent, name)));
 }
 
+H5T_class_t class_of(const Hdf5Dataset& dataset) {
+  const auto what = fmt::format("cannot read the type of {}", hdf5_name(dataset.id()));
+  return H5Tget_class(Hdf5Type(hdf5_check_id(H5Dget_type(dataset.id()), what)).id());
+}
+
 Hdf5Dataset open_hdf5_dataset(hid_t parent, const std::string& name, H5T_class_t wanted) {
   hdf5_quiet();
   const std::string what = fmt::format("cannot open dataset {} in {}", name, hdf5_name(parent));
   Hdf5Dataset dataset(hdf5_check_id(H5Dopen2(parent, name.c_str(), H5P_DEFAULT), what));
-  const Hdf5Type type(hdf5_check_id(H5Dget_type(dataset.id()), what));
-  if (H5Tget_class(type.id()) != wanted) throw IoError("{} (its elements are of another kind)", what);
+  if (class_of(dataset) != wanted) throw IoError("{} (its elements are of another kind)", what);
   return dataset;
 }
 

@@ -1,9 +1,9 @@
 // Texts in HDF5: of variable length, and in a series that grows.
 #include <fmt/format.h>
 
-#include "files/hdf5_dataset.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/hdf5_data.hpp"
+#include "tessera/files/hdf5_dataset.hpp"
 
 namespace tessera {
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 #include <map>
@@ -13,8 +12,10 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/files/durable_file.hpp"
+#include "tessera/files/fresh_output.hpp"
 #include "tessera/files/hdf5.hpp"
 #include "tessera/files/hdf5_data.hpp"
+#include "tessera/files/hdf5_dataset.hpp"
 
 namespace tessera {
 
@@ -42,21 +43,10 @@ Hdf5Dataset open_dataset(hid_t parent, const std::string& name) {
   return Hdf5Dataset(hdf5_check_id(H5Dopen2(parent, name.c_str(), H5P_DEFAULT), fmt::format("cannot open {}", name)));
 }
 
-H5T_class_t class_of(hid_t parent, const std::string& name) {
-  const Hdf5Dataset dataset = open_dataset(parent, name);
-  const Hdf5Type type(hdf5_check_id(H5Dget_type(dataset.id()), fmt::format("cannot read {}", name)));
-  return H5Tget_class(type.id());
-}
-
-bool holds_integers(hid_t parent, const std::string& name) { return class_of(parent, name) == H5T_INTEGER; }
-
 /// Returns the length of a dataset's first dimension.
 std::int64_t rows_of(hid_t parent, const std::string& name) {
-  const Hdf5Dataset dataset = open_dataset(parent, name);
-  const Hdf5Space space(hdf5_check_id(H5Dget_space(dataset.id()), fmt::format("cannot read {}", name)));
-  std::array<hsize_t, H5S_MAX_RANK> shape{1};
-  hdf5_check(H5Sget_simple_extent_dims(space.id(), shape.data(), nullptr), fmt::format("cannot read {}", name));
-  return static_cast<std::int64_t>(shape.front());
+  const std::vector<std::int64_t> shape = shape_of(open_dataset(parent, name));
+  return shape.empty() ? 1 : shape.front();
 }
 
 /// Returns the length that all series below a group have.
@@ -72,14 +62,15 @@ std::int64_t shortest(hid_t group) {
 class KeptRows {
  public:
   KeptRows(const Hdf5File& file, std::int64_t last_step) {
-    for (const char* table : {"steps", "eval", "samples", "checkpoints", "device", "ranks", "layers", "overlap"}) {
-      if (!hdf5_has(file.id(), table)) continue;
+    for (const std::string& table : hdf5_list(file.id())) {
+      if (!is_group(file.id(), table)) continue;
       const Hdf5Group group = hdf5_open_group(file.id(), table);
-      const bool is_ranks = std::string_view(table) == "ranks";
-      const auto steps = hdf5_read<std::int64_t>(group.id(), is_ranks ? "report" : "step");
+      const char* const column = hdf5_has(group.id(), "report") ? "report" : "step";
+      if (!hdf5_has(group.id(), column)) continue;
+      const auto steps = hdf5_read<std::int64_t>(group.id(), column);
       std::int64_t there = shortest(group.id());
       // A row of /comm belongs to one of /steps.
-      const bool is_steps = std::string_view(table) == "steps" && hdf5_has(file.id(), "comm");
+      const bool is_steps = table == "steps" && hdf5_has(file.id(), "comm");
       if (is_steps) there = std::min(there, shortest(hdf5_open_group(file.id(), "comm").id()));
       there = std::min(there, static_cast<std::int64_t>(steps.size()));
       // On a full disk rows may be left without their step, which reads as -1.
@@ -168,12 +159,12 @@ void copy_group(hid_t from, hid_t to, std::optional<std::int64_t> rows, const Ke
     const auto rows_here = tables != nullptr ? tables->of(name) : rows;
     if (is_group(from, name)) {
       copy_group(hdf5_open_group(from, name).id(), hdf5_create_group(to, name).id(), rows_here, nullptr);
-    } else if (class_of(from, name) == H5T_STRING) {
+    } else if (const H5T_class_t kind = class_of(open_dataset(from, name)); kind == H5T_STRING) {
       if (rows_here)
         copy_text_rows(from, to, name, *rows_here);
       else
         copy_text(from, to, name);
-    } else if (holds_integers(from, name)) {
+    } else if (kind == H5T_INTEGER) {
       copy_dataset<std::int64_t>(from, to, name, rows_here);
     } else {
       copy_dataset<double>(from, to, name, rows_here);
@@ -203,13 +194,13 @@ void end_file_after(const std::filesystem::path& path, std::int64_t step) {
   }
   const KeptRows kept(file, step);
   if (is_closed && !kept.loses_rows() && !kept.has_unwritten_rows()) return;
-  const std::filesystem::path beside = path.string() + ".tmp";
-  Hdf5File shorter = Hdf5File::create(beside, Hdf5File::Create::truncate);
+  ReplacedFile output(path);
+  Hdf5File shorter = Hdf5File::create(output.beside(), Hdf5File::Create::truncate);
   copy_group(file.id(), shorter.id(), std::nullopt, &kept);
   shorter.close();
   file.close();
   if (kept.loses_rows()) copy_durably(path, name_for_replaced(path, step + 1));
-  rename_durably(beside, path);
+  output.finish();
 }
 
 }  // namespace

@@ -170,18 +170,21 @@ TEST_CASE("a run that goes back loses the samples of later steps, and keeps the 
   IoThread io;
   MetricsLayout with = layout();
   with.tables.push_back({{"samples/step", ColumnKind::integer}, {"samples/text", ColumnKind::text, 8}});
+  with.tables.push_back({{"of_a_later_version/step", ColumnKind::integer}});
   {
     MetricsFile metrics(io, folder.path(), with);
     for (std::int64_t i = 0; i < 6; ++i) {
       metrics.append(kSteps, row(i));
       const std::string text = fmt::format("text {}{:x<{}}€", i, "", i);
-      metrics.append(with.tables.size() - 1, {{static_cast<double>(i)}, text});
+      metrics.append(with.tables.size() - 2, {{static_cast<double>(i)}, text});
+      metrics.append(with.tables.size() - 1, {{static_cast<double>(i)}});
     }
   }
   CHECK(io.run([&] { return end_history_after(folder.path(), 3); }).empty());
   CHECK(steps_in(folder.path()) == first_steps(4));
   const Hdf5File file = Hdf5File::open(folder / "metrics.h5");
   CHECK(hdf5_read<std::int64_t>(file.id(), "samples/step") == first_steps(4));
+  CHECK(hdf5_read<std::int64_t>(file.id(), "of_a_later_version/step") == first_steps(4));
   CHECK(run_python("run/read_samples.py", "'" + (folder / "metrics.h5").string() + "' 4") == 0);
 }
 

@@ -18,6 +18,7 @@ Hdf5Dataset create_hdf5_dataset(hid_t parent, const std::string& name, hid_t typ
                                 const Hdf5Properties& properties);
 /// IoError if it is missing or its elements are not of the class `wanted`.
 Hdf5Dataset open_hdf5_dataset(hid_t parent, const std::string& name, H5T_class_t wanted);
+H5T_class_t class_of(const Hdf5Dataset& dataset);
 std::vector<std::int64_t> shape_of(const Hdf5Dataset& dataset);
 /// Creates an empty dataset of chunks, which grows in its first dimension.
 Hdf5Dataset create_growing(hid_t parent, const std::string& name, hid_t type, const std::vector<hsize_t>& chunk);
