@@ -10,6 +10,7 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/files/json_file.hpp"
+#include "tessera/generate/prompts.hpp"
 
 namespace tessera {
 
@@ -88,28 +89,15 @@ std::vector<EndingRow> encode_questions(const std::vector<Question>& questions, 
   for (std::size_t q = 0; q < questions.size(); ++q) {
     const Question& question = questions[q];
     const std::string where = place(name, question.line);
-    std::vector<std::int32_t> before = begin;
-    encode_prompt(tokenizer, *encoder, question.context, before);
-    if (before.empty()) {
-      const auto end = tokenizer.end_of_text();
-      if (!end)
-        throw refusal("{}: context is empty, and {} has no end-of-text token to begin with", where,
-                      tokenizer.describe())
-            .hint("Give it some text");
-      before.push_back(*end);
-    }
+    const auto before = prompt_tokens(tokenizer, *encoder, begin, question.context, vocab, where + ": context");
     for (const std::string& ending : question.endings) {
-      EndingRow row{q, before, static_cast<std::int64_t>(before.size())};
+      EndingRow row{q, {}, static_cast<std::int64_t>(before.size())};
       const bool touches = !question.context.empty() && !is_space(question.context.back()) &&
                            !(!ending.empty() && is_space(ending.front()));
-      encode_prompt(tokenizer, *encoder, touches ? " " + ending : ending, row.tokens);
+      row.tokens =
+          prompt_tokens(tokenizer, *encoder, before, touches ? " " + ending : ending, vocab, where + ": an ending");
       if (row.ending_tokens() == 0 || ending.empty())
         throw refusal("{}: an ending is empty", where).hint("Give it some text");
-      const std::int32_t largest = *std::ranges::max_element(row.tokens);
-      if (largest >= vocab)
-        throw refusal("{}: token {} of {} is outside of the model's vocabulary, which is {}", where, largest,
-                      tokenizer.describe(), vocab)
-            .use("another tokenizer");
       if (static_cast<std::int64_t>(row.tokens.size()) > context + 1)
         throw refusal("{}: context and ending are {} tokens, but the model's context is {}", where, row.tokens.size(),
                       context)

@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "tessera/base/error.hpp"
-#include "tessera/base/refuse.hpp"
 
 namespace tessera {
 
@@ -17,23 +16,7 @@ std::vector<GenerationPrompt> encode_prompts(const Tokenizer& tokenizer, const s
   for (const std::string& text : texts) {
     GenerationPrompt& prompt = prompts.emplace_back();
     prompt.number = static_cast<std::int64_t>(prompts.size()) - 1;
-    prompt.tokens = begin;
-    encode_prompt(tokenizer, *encoder, text, prompt.tokens);
-    if (prompt.tokens.empty()) {
-      const auto end = tokenizer.end_of_text();
-      if (!end) {
-        throw refusal("prompt {} is empty, and {} has no end-of-text token to start from", prompts.size(),
-                      tokenizer.describe())
-            .hint("Give it some text");
-      }
-      prompt.tokens.push_back(*end);
-    }
-    const std::int32_t largest = *std::ranges::max_element(prompt.tokens);
-    if (largest >= vocab) {
-      throw refusal("prompt {} has token {} of {}, but the model's vocabulary is {}", prompts.size(), largest,
-                    tokenizer.describe(), vocab)
-          .use("the tokenizer that it was trained with");
-    }
+    prompt.tokens = prompt_tokens(tokenizer, *encoder, begin, text, vocab, fmt::format("prompt {}", prompts.size()));
   }
   return prompts;
 }

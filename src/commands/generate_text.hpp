@@ -11,9 +11,7 @@
 
 namespace tessera {
 
-/// Returns prompts as tokens, after those of `begin`. If there are no tokens at all, the
-/// end-of-text token stands there, as it does before a document's first.
-/// Throws UsageError if there is no such token, or if an id is beyond the model's vocabulary.
+/// Returns prompts as tokens (prompt_tokens).
 std::vector<GenerationPrompt> encode_prompts(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
                                              const std::vector<std::int32_t>& begin, std::int64_t vocab);
 

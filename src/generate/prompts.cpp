@@ -116,6 +116,26 @@ std::vector<std::string> read_prompts(const Options& options) {
   return prompts;
 }
 
+std::vector<std::int32_t> prompt_tokens(const Tokenizer& tokenizer, Tokenizer::Encoder& encoder,
+                                        std::vector<std::int32_t> begin, std::string_view text, std::int64_t vocab,
+                                        const std::string& where) {
+  std::vector<std::int32_t> tokens = std::move(begin);
+  encode_prompt(tokenizer, encoder, text, tokens);
+  if (tokens.empty()) {
+    const auto end = tokenizer.end_of_text();
+    if (!end)
+      throw refusal("{} is empty, and {} has no end-of-text token to begin with", where, tokenizer.describe())
+          .hint("Give it some text");
+    tokens.push_back(*end);
+  }
+  const std::int32_t largest = *std::ranges::max_element(tokens);
+  if (largest >= vocab)
+    throw refusal("{} has token {} of {}, but the model's vocabulary is {}", where, largest, tokenizer.describe(),
+                  vocab)
+        .use("the tokenizer that it was trained with");
+  return tokens;
+}
+
 std::vector<std::string> stop_strings(const std::string& option) {
   if (option.empty()) return {};
   std::vector<std::string> stops{option};

@@ -4,6 +4,7 @@
 
 #include "tessera/base/format.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/generate/prompts.hpp"
 #include "tessera/generate/text_stream.hpp"
 
 namespace tessera {
@@ -24,26 +25,17 @@ SampleWriter::SampleWriter(RankContext& context, TrainingSession& session, const
       ends_(std::move(ends)),
       generator_(session.schedule(), session.resources(), session.player(), rules_of_samples(options.generate),
                  tokenizer_->vocab()) {
-  const auto end = tokenizer_->end_of_text();
-  prompt_.tokens = begin_of(*tokenizer_, options.data.begin);
-  if (options.generate.prompt.empty() && (end || !prompt_.tokens.empty())) {
-    if (prompt_.tokens.empty()) prompt_.tokens = {*end};
-  } else {
-    sample_.prompt = options.generate.prompt.empty() ? "\n" : options.generate.prompt;
-    encode_prompt(*tokenizer_, *tokenizer_->encoder(), sample_.prompt, prompt_.tokens);
-  }
   const ModelParts& prefill = session.schedule().generation_parts->prefill;
+  const std::vector<std::int32_t> begin = begin_of(*tokenizer_, options.data.begin);
+  sample_.prompt = options.generate.prompt;
+  if (sample_.prompt.empty() && begin.empty() && !tokenizer_->end_of_text()) sample_.prompt = "\n";
+  prompt_.tokens = prompt_tokens(*tokenizer_, *tokenizer_->encoder(), begin, sample_.prompt, prefill.architecture.vocab,
+                                 "generate.prompt");
   const auto length = static_cast<std::int64_t>(prompt_.tokens.size());
   if (length >= prefill.cache) {
     throw refusal("generate.prompt has {}, but train.sample_every writes texts of {}", counted(length, "token"),
                   prefill.cache)
         .use("at most {}", prefill.cache - 1);
-  }
-  const std::int32_t largest = *std::ranges::max_element(prompt_.tokens);
-  if (largest >= prefill.architecture.vocab) {
-    throw refusal("generate.prompt has token {} of {}, but the model's vocabulary is {}", largest,
-                  tokenizer_->describe(), prefill.architecture.vocab)
-        .use("another prompt or model");
   }
   most_tokens_ = static_cast<std::size_t>(std::min(options.generate.max_tokens, prefill.cache - length));
 }

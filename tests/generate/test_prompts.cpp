@@ -21,6 +21,18 @@ Texts prompts_in(const std::string& content, const std::string& name = "prompts.
 
 }  // namespace
 
+TEST_CASE("a prompt's tokens follow those of its beginning, and are of the model's vocabulary") {
+  const auto bytes = make_byte_tokenizer();
+  const auto tokens = [&](std::vector<std::int32_t> begin, const std::string& text, std::int64_t vocab) {
+    return prompt_tokens(*bytes, *bytes->encoder(), std::move(begin), text, vocab, "it");
+  };
+  CHECK(tokens({7}, "ab", 256) == std::vector<std::int32_t>{7, 'a', 'b'});
+  CHECK(tokens({7}, "", 256) == std::vector<std::int32_t>{7});
+  CHECK_THROWS_WITH(tokens({}, "", 256), Catch::Contains("it is empty") && Catch::Contains("no end-of-text token"));
+  CHECK(tokens({}, "ab", 'b' + 1).size() == 2);
+  CHECK_THROWS_WITH(tokens({}, "ab", 'b'), Catch::Contains("it has token 98"));
+}
+
 TEST_CASE("prompts are one text, or the lines of a file") {
   CHECK(read_prompts(parse_arguments({"--generate.prompt=Once upon"})) == Texts{"Once upon"});
   CHECK(read_prompts(parse_arguments({"--generate.prompt="})) == Texts{""});
