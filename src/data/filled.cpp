@@ -5,41 +5,37 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/data/token_decorator.hpp"
 
 namespace tessera {
 
 namespace {
 
-class Filled final : public TokenSource {
+class Filled final : public TokenDecorator {
  public:
   Filled(std::unique_ptr<TokenSource> source, std::int64_t size)
-      : source_(std::move(source)), end_(source_->size()), size_(size) {}
+      : TokenDecorator(std::move(source)), end_(TokenDecorator::size()), size_(size) {}
 
   std::int64_t size() const override { return size_; }
-  std::int64_t id_bound() const override { return source_->id_bound(); }
-  std::string describe() const override { return source_->describe(); }
-  std::string skipped() const override { return source_->skipped(); }
-
   void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
     const std::int64_t real = before_end(first, count);
-    if (real > 0) source_->copy(first, real, out);
+    if (real > 0) TokenDecorator::copy(first, real, out);
     std::fill(out + real, out + count, 0);
   }
 
-  bool has_documents() const override { return source_->has_documents(); }
   std::int64_t document_end(std::int64_t token) const override {
-    return token < end_ ? source_->document_end(token) : size_;
+    return token < end_ ? TokenDecorator::document_end(token) : size_;
   }
 
-  bool masks_loss() const override { return size_ > end_ || source_->masks_loss(); }
+  bool masks_loss() const override { return size_ > end_ || TokenDecorator::masks_loss(); }
   void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const override {
     const std::int64_t real = before_end(first, count);
-    if (real > 0) source_->mask_targets(first, real, ids);
+    if (real > 0) TokenDecorator::mask_targets(first, real, ids);
     std::fill(ids + real, ids + count, kUncountedToken);
   }
 
   std::string place(std::int64_t first, std::int64_t count) const override {
-    return source_->place(first, before_end(first, count));
+    return TokenDecorator::place(first, before_end(first, count));
   }
 
  private:
@@ -47,7 +43,6 @@ class Filled final : public TokenSource {
     return std::clamp<std::int64_t>(end_ - first, 0, count);
   }
 
-  std::unique_ptr<TokenSource> source_;
   std::int64_t end_, size_;
 };
 

@@ -8,11 +8,11 @@
 #include "tessera/base/refuse.hpp"
 #include "tessera/config/data_sources.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/data/token_decorator.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/prepared.hpp"
 #include "text/prepare.hpp"
 #include "text/source_files.hpp"
-#include "text/token_decorator.hpp"
 
 namespace tessera {
 
@@ -166,10 +166,7 @@ bool holds_tokens(const Options& options, const std::string& option) {
 }
 
 std::string left_out(const Options& options, const std::string& option) {
-  std::string all;
-  for (const SourceList& list : lists_of(options, option))
-    all += (all.empty() || list.skipped.empty() ? "" : "; ") + list.skipped;
-  return all;
+  return joined(lists_of(options, option), &SourceList::skipped, "; ");
 }
 
 bool reads_raw_tokens(const Options& options) {
@@ -246,9 +243,9 @@ std::string shared_validation(const Options& options) {
 }
 
 std::string idle_chat_options(const Options& options, bool has_conversations) {
-  std::string given;
-  for (const char* name : {"data.chat_template", "data.chat_turns", "data.chat_counts"})
-    if (!has_conversations && options.is_given(name)) given += fmt::format("{}{}", given.empty() ? "" : ", ", name);
+  constexpr std::array names{"data.chat_template", "data.chat_turns", "data.chat_counts"};
+  const std::string given =
+      joined(names, [&](auto name) { return !has_conversations && options.is_given(name) ? name : ""; });
   return given.empty() ? "" : "no conversation is in the text, so that these options have no effect: " + given;
 }
 

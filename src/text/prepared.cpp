@@ -6,8 +6,8 @@
 #include <ranges>
 
 #include "tessera/base/refuse.hpp"
+#include "tessera/data/token_decorator.hpp"
 #include "tessera/files/byte_file.hpp"
-#include "text/token_decorator.hpp"
 
 namespace tessera {
 
