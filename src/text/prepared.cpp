@@ -11,18 +11,31 @@
 
 namespace tessera {
 
+namespace {
+
+/// Reads the header of a file of entries, which `entries` counts.
+template <class Header, class Refuse>
+Header header_of(const MappedFile& file, std::uint64_t Header::*entries, const Refuse& refuse) {
+  Header header;
+  const Header ours;
+  const auto bytes = file.bytes();
+  if (bytes.size() < sizeof header) refuse("is shorter than its header");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (std::memcmp(header.magic, ours.magic, sizeof header.magic) != 0) refuse("has another magic number");
+  if (header.version != ours.version || header.entry_bytes != ours.entry_bytes) refuse("has another version");
+  const std::size_t behind = bytes.size() - sizeof header;
+  if (header.*entries != behind / ours.entry_bytes || behind % ours.entry_bytes != 0)
+    refuse("is truncated, or not finished");
+  return header;
+}
+
+}  // namespace
+
 DocumentIndex::DocumentIndex(const std::filesystem::path& file, std::int64_t tokens) : file_(file), tokens_(tokens) {
-  DocumentHeader header;
-  const auto bytes = file_.bytes();
   const auto refuse = [&](const char* why) {
     throw refusal("{} is not an index of documents", file.string()).because("it {}", why).hint("Prepare it again");
   };
-  if (bytes.size() < sizeof header) refuse("is shorter than its header");
-  std::memcpy(&header, bytes.data(), sizeof header);
-  if (std::memcmp(header.magic, DocumentHeader().magic, sizeof header.magic) != 0) refuse("has another magic number");
-  if (header.version != DocumentHeader().version || header.entry_bytes != 8) refuse("has another version");
-  if (header.documents != (bytes.size() - sizeof header) / 8 || (bytes.size() - sizeof header) % 8 != 0)
-    refuse("is truncated, or not finished");
+  const auto header = header_of(file_, &DocumentHeader::documents, refuse);
   documents_ = static_cast<std::int64_t>(header.documents);
   uncounted_runs_ = static_cast<std::int64_t>(header.uncounted_runs);
   conversations_ = static_cast<std::int64_t>(header.conversations);
@@ -35,19 +48,10 @@ DocumentIndex::DocumentIndex(const std::filesystem::path& file, std::int64_t tok
 }
 
 LossMask::LossMask(const std::filesystem::path& file, std::int64_t tokens) : file_(file) {
-  MaskHeader header;
-  const auto bytes = file_.bytes();
   const auto refuse = [&](const char* why) {
     throw refusal("{} is not a mask of the loss", file.string()).because("it {}", why).hint("Prepare it again");
   };
-  if (bytes.size() < sizeof header) refuse("is shorter than its header");
-  std::memcpy(&header, bytes.data(), sizeof header);
-  if (std::memcmp(header.magic, MaskHeader().magic, sizeof header.magic) != 0) refuse("has another magic number");
-  if (header.version != MaskHeader().version || header.entry_bytes != sizeof(TokenRun)) refuse("has another version");
-  if (header.runs != (bytes.size() - sizeof header) / sizeof(TokenRun) ||
-      (bytes.size() - sizeof header) % sizeof(TokenRun) != 0)
-    refuse("is truncated, or not finished");
-  runs_ = static_cast<std::int64_t>(header.runs);
+  runs_ = static_cast<std::int64_t>(header_of(file_, &MaskHeader::runs, refuse).runs);
   std::int64_t last = 0;
   for (std::int64_t i = 0; i < runs_; ++i) {
     const TokenRun run = (*this)[i];
