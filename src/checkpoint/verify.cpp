@@ -135,9 +135,7 @@ class Verifier {
         for (const std::int64_t at : {std::int64_t{0}, tensor.elements / 2, tensor.elements - 1}) {
           float seen = 0, stored = 0;
           array.read(at, {&seen, 1});
-          const WantedRun want{
-              .kind = kind, .tensor = static_cast<std::int64_t>(i), .first = at, .count = 1, .to = &stored};
-          reader.read({&want, 1}, 1);
+          reader.read_tensor(kind, static_cast<std::int64_t>(i), at, {&stored, 1});
           if (std::bit_cast<std::uint32_t>(seen) != std::bit_cast<std::uint32_t>(stored))
             throw IoError("{}: element {} of {}/{} is {}, but a shard says {}",
                           (folder_ / std::string(kVirtualName)).string(), at, name_of(kind), shown(tensor.name), seen,

@@ -53,8 +53,7 @@ BaseWeights::BaseWeights(const Manifest& manifest)
 void BaseWeights::read(TensorId tensor, std::int64_t first, std::span<float> out) const {
   if (folder_.empty()) return initialize_slice(tensors_[tensor], tensor, seed_, first, out);
   if (hugging_face_ != nullptr) return hugging_face_->read(tensor, first, out);
-  const WantedRun want{.tensor = tensor.number(), .first = first, .count = std::ssize(out), .to = out.data()};
-  checkpoint_->read({&want, 1}, 1);
+  checkpoint_->read_tensor(StateKind::parameter, tensor.number(), first, out);
 }
 
 DType BaseWeights::dtype() const { return hugging_face_ != nullptr ? hugging_face_->dtype() : DType::fp32; }

@@ -20,11 +20,9 @@ void stream_tensor(const CheckpointReader& checkpoint, StateKind kind, std::size
   const std::int64_t all = checkpoint.manifest().tensors[tensor].elements;
   std::vector<float> values(static_cast<std::size_t>(std::min(kPiece, all)));
   for (std::int64_t first = 0; first < all; first += kPiece) {
-    const std::int64_t count = std::min(kPiece, all - first);
-    const WantedRun want{
-        .kind = kind, .tensor = static_cast<std::int64_t>(tensor), .first = first, .count = count, .to = values.data()};
-    checkpoint.read({&want, 1}, 1);
-    use(first, std::span<const float>(values).first(static_cast<std::size_t>(count)));
+    const auto piece = std::span(values).first(static_cast<std::size_t>(std::min(kPiece, all - first)));
+    checkpoint.read_tensor(kind, static_cast<std::int64_t>(tensor), first, piece);
+    use(first, piece);
   }
 }
 

@@ -12,17 +12,6 @@
 
 namespace tessera {
 
-namespace {
-
-/// Reads parameters of the tensor with this number in the manifest.
-void read_checkpoint(const CheckpointReader& checkpoint, std::int64_t tensor, std::int64_t first,
-                     std::span<float> out) {
-  const WantedRun want{.tensor = tensor, .first = first, .count = std::ssize(out), .to = out.data()};
-  checkpoint.read({&want, 1}, 1);
-}
-
-}  // namespace
-
 ModelWeights::ModelWeights(RankContext& context, const Options& options, bool begins)
     : context_(context), seed_(static_cast<std::uint64_t>(options.run.seed)), from_(options.model.from) {
   std::string found, text;
@@ -93,12 +82,12 @@ void ModelWeights::read_base(TensorId tensor, std::int64_t first, std::span<floa
   if (hugging_face_ != nullptr) return hugging_face_->read(tensor, first, out);
   if (base_ != nullptr) return base_->read(tensor, first, out);
   if (checkpoint_ == nullptr) return initialize_slice(expected_[tensor], tensor, seed_, first, out);
-  read_checkpoint(*checkpoint_, tensor.number(), first, out);
+  checkpoint_->read_tensor(StateKind::parameter, tensor.number(), first, out);
 }
 
 void ModelWeights::read_adapter(TensorId tensor, std::int64_t first, std::span<float> out) const {
   if (peft_ != nullptr) return peft_->read(expected_[tensor], first, out);
-  if (base_ != nullptr) return read_checkpoint(*checkpoint_, tensor - first_adapter_, first, out);
+  if (base_ != nullptr) return checkpoint_->read_tensor(StateKind::parameter, tensor - first_adapter_, first, out);
   initialize_slice(expected_[tensor], tensor, seed_, first, out);
 }
 

@@ -60,6 +60,8 @@ class CheckpointReader {
   /// Reads on `threads` threads, each with one block of memory, in the order of the files. Opens only files that hold
   /// wanted elements. IoError names file and bytes of a wrong checksum; UnreadableError as above.
   ReadReport read(std::span<const WantedRun> wanted, int threads, const CopyIn& copy = {}) const;
+  /// Reads elements [first, first + out.size()) of one tensor.
+  void read_tensor(StateKind kind, std::int64_t tensor, std::int64_t first, std::span<float> out) const;
 
  private:
   /// A run of a tensor in a file.
