@@ -1,5 +1,6 @@
 #include "bench/tables.hpp"
 #include "bench/transports.hpp"
+#include "tessera/base/text_table.hpp"
 
 namespace tessera {
 
@@ -12,12 +13,6 @@ struct CommRow {
   Bandwidths bandwidths;
   double speed = 0;  ///< relative to MPI
 };
-
-std::string text_of(const CommRow& row) {
-  return fmt::format("{:<15}{:>12}  {:<14}{:>10.2f}{:>9.3f}{:>9.3f}{:>9.2f}\n", name_of(row.size.collective),
-                     row.size.bytes, row.by, row.seconds * 1e6, row.bandwidths.algorithm * 1e-9,
-                     row.bandwidths.bus * 1e-9, row.speed);
-}
 
 }  // namespace
 
@@ -36,10 +31,8 @@ BenchResult comm_table(RankContext& context, const Options& options, const Machi
   const std::string head =
       fmt::format("{} ranks on nodes of {}, {}; median of {} repetitions after {}, slowest rank", ranks,
                   context.ranks_per_node(), ours->description(), options.bench.steps, options.bench.warmup);
-  std::string text = head + "\n";
-  text += fmt::format("{:<15}{:>12}  {:<14}{:>10}{:>9}{:>9}{:>9}\n", "collective", "bytes", "by", "time", "algbw",
-                      "busbw", "speed");
-  text += fmt::format("{:<15}{:>12}  {:<14}{:>10}{:>9}{:>9}{:>9}\n", "", "", "", "us", "GB/s", "GB/s", "/ MPI's");
+  TextTable table({"collective", ">bytes", "by", ">time", ">algbw", ">busbw", ">speed"});
+  table.row({"", "", "", "us", "GB/s", "GB/s", "/ MPI's"});
   std::vector<CommRow> rows;
   for (const CollectiveCase& size : cases) {
     const std::vector<double> seconds =
@@ -47,7 +40,10 @@ BenchResult comm_table(RankContext& context, const Options& options, const Machi
     for (std::size_t i = 0; i < contenders.size(); ++i) {
       rows.push_back(
           {size, contenders[i].name, seconds[i], bandwidths(size, ranks, seconds[i]), seconds.back() / seconds[i]});
-      text += text_of(rows.back());
+      const CommRow& row = rows.back();
+      table.row({std::string(name_of(size.collective)), std::to_string(size.bytes), row.by,
+                 fmt::format("{:.2f}", row.seconds * 1e6), fmt::format("{:.3f}", row.bandwidths.algorithm * 1e-9),
+                 fmt::format("{:.3f}", row.bandwidths.bus * 1e-9), fmt::format("{:.2f}", row.speed)});
     }
   }
   const std::string meaning = fmt::format(
@@ -57,7 +53,7 @@ BenchResult comm_table(RankContext& context, const Options& options, const Machi
       "host",
       bus_factor(Collective::all_gather, ranks));
   using Row = const CommRow&;
-  return {text + meaning,
+  return {head + "\n" + table.text() + meaning,
           {{"comm",
             head + "; " + meaning,
             {column("collective", "", rows, [](Row row) { return std::string(name_of(row.size.collective)); }),

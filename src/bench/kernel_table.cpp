@@ -3,6 +3,7 @@
 #include "bench/kernel_player.hpp"
 #include "bench/tables.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/text_table.hpp"
 #include "tessera/bench/timed_algorithms.hpp"
 #include "tessera/fit/decide_fit.hpp"
 #include "tessera/resolve/architecture.hpp"
@@ -17,7 +18,7 @@ struct Rates {
 };
 
 /// The measurements of one run.
-struct Sitting {
+struct Measurement {
   std::vector<KernelRow> rows;
   Rates rates;
   double nothing = 0;  ///< seconds that a stretch without work takes
@@ -33,10 +34,10 @@ StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_
 
 /// Plays the step again and again. `before` is done before each time.
 template <class Before>
-Sitting measure(RankContext& context, const Options& options, KernelPlayer& player, const Before& before) {
+Measurement measure(RankContext& context, const Options& options, KernelPlayer& player, const Before& before) {
   StreamClock& clock = player.clock();
   KernelTimes& times = player.times();
-  Sitting sitting;
+  Measurement measurement;
   for (std::int64_t i = -options.bench.warmup; i < options.bench.steps; ++i) {
     if (i == 0) times.clear();
     context.control().barrier();  // ranks of a machine share its memory and caches, as in a step
@@ -45,26 +46,27 @@ Sitting measure(RankContext& context, const Options& options, KernelPlayer& play
     clock.end();
     player.play();
     std::vector<double> seconds = clock.take();
-    sitting.nothing = seconds.front();
+    measurement.nothing = seconds.front();
     seconds.erase(seconds.begin());
     times.finish_repetition(seconds);
   }
-  sitting.rows = times.rows();
-  return sitting;
+  measurement.rows = times.rows();
+  return measurement;
 }
 
-Sitting measure(RankContext& context, const Options& options, KernelPlayer& player, const RateSizes& sizes) {
+Measurement measure(RankContext& context, const Options& options, KernelPlayer& player, const RateSizes& sizes) {
   Ceiling matmul = matmul_ceiling(player.device(), player.stream(), player.kernels(), player.schedule().policy.compute,
                                   sizes.matmuls);
   Ceiling copy = copy_ceiling(player.device(), player.stream(), player.kernels(), sizes.copy_bytes);
   // On a GPU these are only enqueued. While the GPU works on them, the host gets ahead, so that no kernel's time
   // includes the time in which the host submits it.
-  Sitting sitting = measure(context, options, player, [&] { copy.sample(), matmul.sample(); });
-  sitting.rates.matmul = matmul.best(), sitting.rates.copy = copy.best();
+  Measurement measurement = measure(context, options, player, [&] { copy.sample(), matmul.sample(); });
+  measurement.rates.matmul = matmul.best(), measurement.rates.copy = copy.best();
   // This comes last, so that the kernels are not measured on a chip that these have heated.
-  sitting.rates.held_matmul = matmul.held(sizes.held_seconds), sitting.rates.held_copy = copy.held(sizes.held_seconds);
+  measurement.rates.held_matmul = matmul.held(sizes.held_seconds),
+  measurement.rates.held_copy = copy.held(sizes.held_seconds);
   context.control().barrier();  // no rank frees memory that another still reads
-  return sitting;
+  return measurement;
 }
 
 /// Measures the linears of the same step without fp8; none of a step that has no fp8.
@@ -99,36 +101,30 @@ bool is_memory_bound(const KernelRow& row, const Rates& rates) {
 }
 double share_of_copy(const KernelRow& row, const Rates& rates) { return row.cost.bytes / row.seconds / rates.copy; }
 
-std::string head_text() {
-  return fmt::format("{:<20}{:<38}{:>7}{:>10}{:>10}{:>7}{:>10}{:>10}{:>8}{:>9}\n", "kernel", "shape", "calls", "a call",
-                     "a step", "share", "bytes", "GFLOP", "copy", "matmul");
-}
-
-std::string text_of(const KernelRow& row, double step, const Rates& rates) {
-  std::string text =
-      fmt::format("{:<20}{:<38}{:>7.0f}{:>10}{:>10}{:>7}{:>10}", row.name, row.shape, row.calls,
-                  format_seconds(row.seconds / row.calls), format_seconds(row.seconds),
-                  format_percent(row.seconds / step), format_bytes(std::llround(row.cost.bytes / row.calls)));
-  if (row.cost.flops > 0) {
-    text +=
-        fmt::format("{:>10.3g}{:>8}{:>9}", row.cost.flops / row.calls * 1e-9, format_percent(share_of_copy(row, rates)),
-                    format_percent(row.cost.flops / row.seconds / rates.matmul));
-  } else {
-    text += fmt::format("{:>10}{:>8}{:>9}", "-", format_percent(share_of_copy(row, rates)), "-");
+std::string text_of(const std::vector<KernelRow>& rows, double step, const Rates& rates) {
+  TextTable table(
+      {"kernel", "shape", ">calls", ">a call", ">a step", ">share", ">bytes", ">GFLOP", ">copy", ">matmul"});
+  for (const KernelRow& row : rows) {
+    const bool has_matmuls = row.cost.flops > 0;
+    table.row({row.name, row.shape, fmt::format("{:.0f}", row.calls), format_seconds(row.seconds / row.calls),
+               format_seconds(row.seconds), format_percent(row.seconds / step),
+               format_bytes(std::llround(row.cost.bytes / row.calls)),
+               has_matmuls ? fmt::format("{:.3g}", row.cost.flops / row.calls * 1e-9) : "-",
+               format_percent(share_of_copy(row, rates)),
+               has_matmuls ? format_percent(row.cost.flops / row.seconds / rates.matmul) : "-"});
   }
-  return text + "\n";
+  return table.text();
 }
 
 /// The project's target for memory-bound kernels.
 constexpr double kWantedShare = 0.8;
 
 std::string slow_text(const std::vector<KernelRow>& rows, const Rates& rates) {
-  std::string slow;
-  for (const KernelRow& row : rows) {
-    if (!is_memory_bound(row, rates) || share_of_copy(row, rates) >= kWantedShare) continue;
-    slow += fmt::format("{}{}{}{} {}", slow.empty() ? "" : ", ", row.name, row.shape.empty() ? "" : " ", row.shape,
-                        format_percent(share_of_copy(row, rates)));
-  }
+  const std::string slow = joined(rows, [&](const KernelRow& row) {
+    const double share = share_of_copy(row, rates);
+    if (!is_memory_bound(row, rates) || share >= kWantedShare) return std::string();
+    return fmt::format("{}{}{} {}", row.name, row.shape.empty() ? "" : " ", row.shape, format_percent(share));
+  });
   return fmt::format("memory-bound and below {} of the copy rate: {}\n", format_percent(kWantedShare),
                      slow.empty() ? "none" : slow);
 }
@@ -165,7 +161,7 @@ std::string fp8_text(const std::vector<KernelRow>& rows, const std::vector<Kerne
   std::string text = fmt::format("linears {} with fp8, conversions to it {}; in {} linears {}:\n",
                                  format_seconds(sum_of(rows, is_linear).seconds), format_seconds(conversions),
                                  name_of(compute), format_seconds(sum_of(exact, is_linear).seconds));
-  for (const KernelRow& row : exact) text += text_of(row, step, rates);
+  text += text_of(exact, step, rates);
   return text;
 }
 
@@ -234,8 +230,8 @@ BenchResult kernel_table(RankContext& context, const Options& options, const Mac
                       schedule_of(options, context.size(), context.ranks_per_node(), makes_algorithms));
   const StepSchedule& schedule = player.schedule();
   const Device& device = player.device();
-  const Sitting sitting = measure(context, options, player, sizes ? *sizes : rate_sizes(device));
-  const auto& [rows, rates, nothing] = sitting;
+  const Measurement measurement = measure(context, options, player, sizes ? *sizes : rate_sizes(device));
+  const auto& [rows, rates, nothing] = measurement;
   double step = 0;
   for (const KernelRow& row : rows) step += row.seconds;
   std::string text = fmt::format(
@@ -248,8 +244,7 @@ BenchResult kernel_table(RankContext& context, const Options& options, const Mac
       name_of(schedule.policy.compute), name_of(schedule.policy.reduce), options.bench.steps + options.bench.warmup,
       flop_rate_text(rates.matmul), name_of(schedule.policy.compute), datasheet_text(device, options.precision),
       rates.copy * 1e-9, format_seconds(nothing), held_text(rates));
-  text += head_text();
-  for (const KernelRow& row : rows) text += text_of(row, step, rates);
+  text += text_of(rows, step, rates);
   text += fmt::format("\nkernels of a step on rank {}: {} (median of {} repetitions after {})\n", context.rank(),
                       format_seconds(step), options.bench.steps, options.bench.warmup);
   text += sums_text(rows, step, rates) + slow_text(rows, rates) +

@@ -1,6 +1,7 @@
 #pragma once
 // Common parts of the benches' tests: a small run, and the numbers in a table.
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <string>
@@ -17,12 +18,12 @@ inline Options small_run() {
                           "--run.threads=1", "--bench.steps=2", "--bench.warmup=1"});
 }
 
-/// Returns the lines of `text` that begin with `start`.
+/// Returns the lines of `text` that begin with `start`, apart from blanks.
 inline std::vector<std::string> lines_of(const std::string& text, const std::string& start) {
   std::vector<std::string> found;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (line.rfind(start, 0) == 0) found.push_back(line);
+    if (line.substr(std::min(line.find_first_not_of(' '), line.size())).starts_with(start)) found.push_back(line);
   }
   return found;
 }

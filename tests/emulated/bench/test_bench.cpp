@@ -54,12 +54,20 @@ std::string table_on(DeviceChoice device, const std::string& family) {
 }
 
 /// Of each kernel's line what no clock decides: name, shape, calls; bytes and GFLOP.
-std::vector<std::string> counts_of(const std::string& table) {
-  std::vector<std::string> counts;
+std::vector<std::vector<std::string>> counts_of(const std::string& table) {
+  std::vector<std::vector<std::string>> counts;
   std::istringstream lines(table.substr(table.find("kernel  ")));
   std::string line;
-  for (std::getline(lines, line); std::getline(lines, line) && !line.empty();)
-    counts.push_back(line.substr(0, 65) + line.substr(92, 20));
+  for (std::getline(lines, line); std::getline(lines, line) && !line.empty();) {
+    std::vector<std::string>& cells = counts.emplace_back();
+    for (std::size_t at = 2, end = 0; at < line.size(); at = line.find_first_not_of(' ', end)) {
+      end = std::min(line.find("  ", at), line.size());
+      cells.push_back(line.substr(at, end - at));
+    }
+    REQUIRE(cells.size() >= 9);
+    cells.erase(cells.end() - 2, cells.end());      // shares of the ceilings
+    cells.erase(cells.end() - 5, cells.end() - 2);  // times
+  }
   return counts;
 }
 
