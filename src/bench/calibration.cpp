@@ -14,9 +14,9 @@ namespace tessera {
 
 namespace {
 
-/// One way to talk: a communicator with its buffer, and memory for results.
-struct Talk {
-  Talk(MeasuredRank& bench, Group group, std::int64_t bytes)
+/// A communicator with its buffer, and memory for results.
+struct GroupBuffer {
+  GroupBuffer(MeasuredRank& bench, Group group, std::int64_t bytes)
       : transports(make_transports(bench.context, bench.options, bench.machine, bytes, group)),
         contender(transports->contenders().front()),
         result(contender.device->allocate(MemoryKind::device, bytes)) {}
@@ -56,10 +56,10 @@ void add_shared_prices(MeasuredRank& bench, Device& device, Stream& stream, std:
 void add_collectives(MeasuredRank& bench, Group group, const LadderSizes& sizes, Cluster& cluster) {
   const ProcessGrid grid(bench.context.size(), bench.context.ranks_per_node(), bench.context.size());
   if (grid.size(group) == 1) return;
-  Talk talk(bench, group, sizes.messages.back());
-  Communicator& c = *talk.contender.communicator;
-  std::byte* const buffer = talk.contender.buffer;
-  std::byte* const result = talk.result->data();
+  GroupBuffer own(bench, group, sizes.messages.back());
+  Communicator& c = *own.contender.communicator;
+  std::byte* const buffer = own.contender.buffer;
+  std::byte* const result = own.result->data();
   const auto n = static_cast<double>(c.size());
   const char* const where = grid.within_node(group) ? "node" : "network";
   std::vector<std::vector<ExchangeRun>> runs;
@@ -84,7 +84,7 @@ void add_collectives(MeasuredRank& bench, Group group, const LadderSizes& sizes,
     });
     calls[3].calls.push_back([=, &c, &run = runs[i]](Stream& s) { c.exchange(s, buffer, result, run, DType::fp32); });
   }
-  time_calls(bench.context, *talk.contender.device, *talk.contender.stream, calls, sizes.seconds / 8, 4);
+  time_calls(bench.context, *own.contender.device, *own.contender.stream, calls, sizes.seconds / 8, 4);
   add_prices(bench, calls, cluster);
 }
 
@@ -146,10 +146,10 @@ void add_slowdowns(MeasuredRank& bench, const LadderSizes& sizes, Cluster& clust
     cluster.host_under_copies = slowdown(bench, *cores, adamw->calls.back(), copy);
   }
   if (bench.context.size() == 1) return;
-  Talk talk(bench, Group::world, bytes);
+  GroupBuffer own(bench, Group::world, bytes);
   const auto elements = bytes / size_of(DType::fp32) / bench.context.size();
   const StreamWork gather = [&](Stream& s) {
-    talk.contender.communicator->all_gather(s, talk.contender.buffer, elements, DType::fp32);
+    own.contender.communicator->all_gather(s, own.contender.buffer, elements, DType::fp32);
   };
   cluster.compute_under_collectives = slowdown(bench, *bench.device, matmul, gather);
   cluster.collectives_under_compute = slowdown(bench, *bench.device, gather, matmul);
