@@ -285,13 +285,10 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
     if (prediction && flight->recorder() != nullptr)
       flight->recorder()->expect(expected_seconds(prediction->step, run.planned.schedule));
     return static_cast<int>(train(world, run, invocation, signals, recorder.get(), prediction, *flight));
-  } catch (const Error& error) {
+  } catch (...) {
+    const Caught error = caught_error();
     if (flight) flight->failed();
-    if (recorder != nullptr) recorder->finish(RunState::failed, error.code(), error.what());
-    throw;
-  } catch (const std::exception& error) {
-    if (flight) flight->failed();
-    if (recorder != nullptr) recorder->finish(RunState::failed, ExitCode::internal, error.what());
+    if (recorder != nullptr) recorder->finish(RunState::failed, error.code, error.what);
     throw;
   }
 }
