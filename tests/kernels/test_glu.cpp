@@ -140,7 +140,7 @@ TEST_CASE("a gate's backward makes the copies in fp8 of the gradients that it wo
   struct Made {
     Made(std::int64_t rows, std::int64_t columns, Fp8 of)
         : output(rows, columns, dtype_of(of)),
-          turned(columns, rows, dtype_of(of)),
+          turned{columns, rows, dtype_of(of)},
           numbers(2 * sizeof(float)),
           type(of) {
       largest() = 0;
