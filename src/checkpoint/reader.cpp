@@ -119,13 +119,13 @@ ReadReport CheckpointReader::read(std::span<const WantedRun> wanted, int threads
   return report;
 }
 
-/// Reads a run, piece by piece, whose destination has another type than the file.
 void CheckpointReader::read_tensor(StateKind kind, std::int64_t tensor, std::int64_t first,
                                    std::span<float> out) const {
   const WantedRun want{.kind = kind, .tensor = tensor, .first = first, .count = std::ssize(out), .to = out.data()};
   read({&want, 1}, 1);
 }
 
+/// Reads a run, piece by piece, whose destination has another type than the file.
 ReadReport CheckpointReader::read_converted(const WantedRun& want, int threads, const CopyIn& copy) const {
   const DType stored = dtype_of(want.kind, manifest_.tensors);
   const auto most = static_cast<std::size_t>(std::min(want.count, kConverted));
