@@ -21,7 +21,22 @@ namespace tessera {
 class JsonEcho {
  public:
   void key(const std::string& name) { text(name), json_ += ':'; }
-  void text(const std::string& value) { add(nlohmann::json(value).dump()); }
+  void text(std::string_view value) {
+    add("\"");
+    while (true) {
+      const auto end = std::ranges::find_if(value, is_escaped);
+      json_.append(value.begin(), end);
+      if (end == value.end()) break;
+      if (*end == '\n' || *end == '\t')
+        json_ += *end == '\n' ? "\\n" : "\\t";
+      else if (static_cast<unsigned char>(*end) < ' ')
+        json_ += fmt::format("\\u{:04x}", *end);
+      else
+        json_ += {'\\', *end};
+      value.remove_prefix(static_cast<std::size_t>(end - value.begin()) + 1);
+    }
+    json_ += '"';
+  }
   void add(std::string_view value) {
     if (!json_.empty() && json_.back() != '{' && json_.back() != '[' && json_.back() != ':') json_ += ',';
     json_ += value;
@@ -33,6 +48,8 @@ class JsonEcho {
   std::string take() { return "{" + std::exchange(json_, {}) + "}"; }
 
  private:
+  static bool is_escaped(char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' '; }
+
   std::string json_;
 };
 
