@@ -192,8 +192,7 @@ std::vector<std::string> matches_of(const std::string& pattern) {
   glob_t found{};
   // NOLINTNEXTLINE(concurrency-mt-unsafe): called before there are other threads, which do not change the environment
   const int code = ::glob(
-      pattern.c_str(), GLOB_NOSORT, [](const char*, int why) { return why == ENOENT || why == ENOTDIR ? 0 : 1; },
-      &found);
+      pattern.c_str(), GLOB_NOSORT, [](const char*, int why) { return why == ENOENT ? 0 : 1; }, &found);
   std::vector<std::string> paths;
   if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);

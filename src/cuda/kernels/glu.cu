@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kPlaceThreads)
   if constexpr (Measures) raise_largest<T, kPlaceThreads>(largest, most_of(stored));
 }
 
-/// What backward reads.
+/// The matrices that backward reads.
 template <class T>
 struct GluRows {
   Rows<const T> gate, up, output_gradient;
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kPlaceThreads)
   raise_largest<T, kPlaceThreads>({gate_largest, up_largest, output_largest}, {gate_most, up_most, output_most});
 }
 
-/// A block makes a tile of each. Without a factor there is no output.
+/// Each block makes one tile of both gradients, and of the output if that has a factor.
 template <class T, GateActivation activation, Fp8 Gradients>
 __global__ void __launch_bounds__(kTileThreads)
     glu_backward_to_fp8_kernel(const GluRows<T> a, const Fp8Result gate, const Fp8Result up, const Fp8Result output) {

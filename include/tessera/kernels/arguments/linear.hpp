@@ -59,7 +59,7 @@ struct Fp8Operand {
 struct Fp8Output {
   Fp8 type = Fp8::e4m3;
   View output, turned;      ///< `output` may be empty
-  float* factor = nullptr;  ///< null: there is no such matrix
+  float* factor = nullptr;  ///< null: the matrix is not wanted
 
   explicit operator bool() const { return factor != nullptr; }
 };
