@@ -11,6 +11,9 @@ own_variables() {
   # A step of this script would wait for the end of a step in which the script was started by hand.
   [[ -z ${SLURM_STEP_ID:-} ]] || export SLURM_OVERLAP=1
   unset ${!SLURM_STEP@} ${!SLURM_MEM_PER_@} ${!SLURM_CPU_BIND@} SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_GPU_BIND SLURM_MPI_TYPE
+  # Slurm 23.11 and newer repeat cores and GPUs of a task there: srun would hide the other GPUs of the node from each rank,
+  # and refuse another number of cores than the job got.
+  unset SLURM_TRES_PER_TASK
   unset ${!PMI_@} ${!PMIX_SERVER_@} PMIX_NAMESPACE PMIX_RANK ${!PALS_@}
   [[ -z ${OMPI_COMM_WORLD_SIZE:-} ]] ||
     unset ${!OMPI_COMM_@} OMPI_UNIVERSE_SIZE ${!OMPI_MCA_orte_@} ${!OMPI_MCA_ess@} OMPI_MCA_pmix

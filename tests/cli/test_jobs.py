@@ -99,7 +99,7 @@ class Scripts(Case):
         """sbatch passes on those of the job, the step and the rank in which it is called."""
         draw = random.Random(1)
         foreign = ["SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_MEM_PER_CPU", "SLURM_CPU_BIND", "SLURM_CPU_BIND_TYPE",
-                   "SLURM_GPUS_PER_TASK", "PMI_RANK", "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_URI2"]
+                   "SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK", "PMI_RANK", "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_URI2"]
         of_rank = ["OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_ess", "OMPI_MCA_orte_hnp_uri"]
         own = ["SLURM_NTASKS", "SLURM_CPUS_ON_NODE", "PMIX_MCA_gds", "OMPI_MCA_btl_tcp_if_include", "SBATCH_ACCOUNT"]
         for _ in range(12):
