@@ -3,6 +3,7 @@ after the other. No PBS cluster was at hand. mpirun is the real one."""
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,9 +173,14 @@ class Pbs(Case):
         self.assertEqual(status(self.folder / "asked")["code"], 75)
 
     def test_words_may_have_blanks_and_none_are_refused(self):
+        mpirun = self.programs / "mpirun"
+        mpirun.write_text(f'#!/bin/sh\necho "$@" >mpirun.words\nexec {shutil.which("mpirun")} "$@"\n')
+        mpirun.chmod(0o755)
         self.submit(" ".join(WORDS) + " --train.steps=2 '--run.dir=with a blank'", "-l", "select=1:ncpus=2:mpiprocs=1")
-        code, said = self.run_job(7)
+        code, said = self.run_job(7, NCCL_SOCKET_IFNAME="ib0")
         self.assertEqual(code, 0, said)
+        handed_on = re.findall(r" -x (\S+)", (self.folder / "mpirun.words").read_text())  # to ranks of other nodes
+        self.assertLessEqual({"NCCL_SOCKET_IFNAME", "TESSERA_JOB_SCRIPT"}, set(handed_on))
         self.assertEqual(len(logged(self.folder / "with a blank")), 2)
         self.submit("")
         code, said = self.run_job(8)
