@@ -86,6 +86,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   length_ = length_from();
   samples_ = std::make_unique<StepSamples>(options, schedule, data, from_, context.rank());
   integrity_ = std::make_unique<Integrity>(options.run, schedule, *resources_, *player_, *samples_, step_);
+  context.control().barrier();  // a file system may keep a rank waiting for longer than a collective waits
   player_->send_scalars();
   player_->play(schedule.prologue, PlayPurpose::aside);
 }

@@ -1,6 +1,9 @@
 // Decisions that options leave to a session: threads, how queues run, which steps are timed.
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "plan_run.hpp"
 #include "training/draw.hpp"
@@ -76,6 +79,22 @@ TEST_CASE("ranks with other options are refused, and the option is named") {
   };
   CHECK_THROWS_WITH(play(),
                     Catch::Contains("rank 1 differs") && Catch::Contains("'threads = 2' instead of 'threads = 1'"));
+}
+
+TEST_CASE("a rank that reads its weights late is waited for longer than one that is late in a collective") {
+  Options options = base_options();
+  options.run.timeout = 2;
+  options.shard.strategy = Strategy::zero1;  // gathers in the prologue
+  std::atomic<bool> is_read{false};
+  const TensorSource late = [&](TensorId, std::int64_t, std::span<float> out) {
+    if (!is_read.exchange(true)) std::this_thread::sleep_for(std::chrono::seconds(3));
+    std::ranges::fill(out, 0.01f);
+  };
+  const PlannedRun planned = plan_run(options, small_gpt2(), 2, 2);
+  CHECK_NOTHROW(run_ranks(2, 2, [&](RankContext& context) {
+    const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
+    TrainingSession(context, options, planned, data, {}, late);
+  }));
 }
 
 TEST_CASE("every step is timed on cores, every 50th on a GPU, and at least as many as are wanted") {
