@@ -291,6 +291,42 @@ TEST_CASE("a rank behind a peer that failed ends with the peer's exit code") {
   CHECK_THAT(text, !Catch::Contains("did not end within"));
 }
 
+TEST_CASE("child: a rank fails that waits for its peer", "[.]") {
+  with_two(small(CommBackend::nccl, 15),
+           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+             if (context.rank() == 0) {
+               group.all_gather(stream, shared, 16, DType::fp32);
+               context.notice().raise({0, ExitCode::input_output, "the disk is full"});
+             }
+             std::this_thread::sleep_for(std::chrono::seconds(20));
+           });
+}
+
+TEST_CASE("a rank that fails beside a collective that does not end says why") {
+  const auto [code, text] = in_child("child: a rank fails that waits for its peer");
+  CHECK(code == 4);
+  CHECK_THAT(text, Catch::Contains("the disk is full"));
+}
+
+TEST_CASE("child: a rank fails beside its collectives", "[.]") {
+  with_two(small(CommBackend::nccl, 15), [](RankContext& context, auto&, Communicator& group, Stream& stream,
+                                            std::byte* shared) {
+    if (context.rank() == 0) context.notice().raise({0, ExitCode::input_output, "the disk is full"});
+    for (int i = 0; i < 30; ++i) {  // work is under way for longer than a rank waits that is left behind
+      group.all_gather(stream, shared, 16, DType::fp32);
+      emulator::enqueue(cuda_stream(stream), [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
+    }
+    stream.synchronize();
+    std::fputs("They went on. ", stderr);
+  });
+}
+
+TEST_CASE("ranks go on while their collectives end, although one has failed, and end by themselves") {
+  const auto [code, text] = in_child("child: a rank fails beside its collectives");
+  CHECK(code == 0);
+  CHECK_THAT(text, Catch::Contains("They went on."));
+}
+
 TEST_CASE("child: a rank does not replay its graph", "[.]") {
   with_two(small(CommBackend::nccl, 1), [](RankContext& context, DeviceCommBackend& backend, Communicator& group,
                                            Stream& stream, std::byte* shared) {

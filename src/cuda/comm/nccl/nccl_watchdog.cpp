@@ -113,7 +113,7 @@ void NcclWatchdog::ask() {
 
 void NcclWatchdog::keep_time() {
   repeat(stop_time_, [this](std::unique_lock<std::mutex>&) {
-    if (is_left_behind()) std::_Exit(static_cast<int>(context_.notice().failure().code));
+    if (is_left_behind()) end_behind(context_.notice().failure());
     const std::string wrong = timeout_seconds_ > 0 ? overdue() : std::string();
     if (wrong.empty()) return;
     if (is_unanswered()) end(CommunicationError("{}", wrong));
@@ -124,7 +124,8 @@ void NcclWatchdog::keep_time() {
 bool NcclWatchdog::is_left_behind() {
   if (!failure_seen_ || (count_ == 0 && guarded_.empty())) return false;
   const double patience = timeout_seconds_ > 0 ? timeout_seconds_ * kPatiencePart : kPatience;
-  return now() - *failure_seen_ > patience;
+  const double since = count_ > 0 ? std::max(marks_[first_].issued, progress_) : guarded_since_;
+  return now() - std::max(*failure_seen_, since) > patience;
 }
 
 std::string NcclWatchdog::asynchronous_error() {
@@ -182,6 +183,18 @@ std::string NcclWatchdog::overdue() {
   return {};
 }
 
+/// Ends the process behind a failure that is known. If it is this rank's own, its main thread is stuck and says
+/// nothing.
+void NcclWatchdog::end_behind(const Failure& failure) {
+  if (failure.rank == context_.rank()) {
+    Log(static_cast<int>(failure.rank), static_cast<int>(context_.size())).error(failure.message);
+    static_cast<void>(std::fflush(stderr));
+  } else {
+    std::this_thread::sleep_for(kReporting);
+  }
+  std::_Exit(static_cast<int>(failure.code));
+}
+
 /// Ends the process. The first rank that fails reports it; others that see the same end silently.
 void NcclWatchdog::end(const CommunicationError& error) {
   const auto rank = static_cast<int>(context_.rank());
@@ -189,8 +202,8 @@ void NcclWatchdog::end(const CommunicationError& error) {
     context_.notice().say_last_words(error);
     Log(rank, static_cast<int>(context_.size())).error(error.what());
     static_cast<void>(std::fflush(stderr));
-  } else {  // mpiexec ends all ranks once the first is gone, also the one that reports
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  } else {
+    std::this_thread::sleep_for(kReporting);
   }
   // Nothing is unwound: threads of this process are inside NCCL or behind it.
   std::_Exit(static_cast<int>(ExitCode::communication));

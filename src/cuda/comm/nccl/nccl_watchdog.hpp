@@ -77,9 +77,10 @@ class NcclWatchdog {
   std::string follow_progress();
   /// Returns the overdue collective; empty when there is none. With lock_ held.
   std::string overdue();
-  /// Returns whether a rank failed so long ago that it will not end the job itself, and this one waits for NCCL. With
-  /// lock_ held.
+  /// Returns whether a rank failed, and NCCL has ended nothing for so long since then that it waits for that rank. A
+  /// failure beside the collectives, such as a checkpoint's, lets all go on to the end of their step. With lock_ held.
   bool is_left_behind();
+  [[noreturn]] void end_behind(const Failure& failure);
   [[noreturn]] void end(const CommunicationError& error);
   /// Returns whether the driver owes an answer for half the time-out. With lock_ held.
   bool is_unanswered() { return asks_ && now() - asked_ > timeout_seconds_ / 2; }
@@ -90,6 +91,8 @@ class NcclWatchdog {
   static constexpr auto kLookEvery = std::chrono::milliseconds(50);
   /// Time for the failed rank to end the job: a part of the time-out, and seconds without one.
   static constexpr double kPatiencePart = 1.0 / 30, kPatience = 10;
+  /// mpiexec ends all ranks once the first is gone, also the one that reports.
+  static constexpr auto kReporting = std::chrono::milliseconds(200);
 
   RankContext& context_;
   Device& device_;
