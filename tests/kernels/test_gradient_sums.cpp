@@ -1,8 +1,10 @@
 // Partial sums that norm backward leaves of its input's gradient, and the gradient of a bias that is made of them.
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "kernels/tensors.hpp"
+#include "tessera/base/math.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -55,6 +57,21 @@ TEST_CASE("norm backward leaves sums of its input's gradient, and a bias takes i
     for (const std::int64_t width : {1, 7, 72, 100, 768, 1000, 1600, 2048}) {
       check_sums(device, width < 80 ? 70 : 35, width, dtype, false);
       check_sums(device, width < 80 ? 35 : 17, width, dtype, true);
+    }
+  }
+}
+
+TEST_CASE("norm backward's groups of tokens fill an H100's multiprocessors", "[norm]") {
+  if (tested_kind() != DeviceKind::cuda) return;
+  constexpr std::int64_t kRegisters = 65536, kOfThread = 80, kMultiprocessors = 132;  // 80: its __launch_bounds__
+  for (const std::int64_t width : {512, 768, 1024, 1280, 1536, 1600, 2048}) {
+    const std::int64_t row = round_up(ceil_div(width, std::int64_t{8}), std::int64_t{32});  // threads
+    const std::int64_t block = row * std::min<std::int64_t>(384 / row, 8);
+    const std::int64_t at_work = kRegisters / (block * kOfThread) * kMultiprocessors;
+    for (const std::int64_t tokens : {8192, 16384, 32768, 65536}) {
+      INFO(tokens << " x " << width << ", " << at_work << " blocks at work");
+      const std::int64_t groups = kernel_needs(DeviceKind::cuda).gradient_sum_rows(tokens, width);
+      CHECK(10 * groups > 9 * round_up(groups, at_work));
     }
   }
 }

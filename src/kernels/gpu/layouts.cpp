@@ -21,12 +21,13 @@ CudaEmbeddingBackwardLayout::CudaEmbeddingBackwardLayout(ScratchLayout& scratch,
     : keys(scratch.take<std::uint64_t>(tokens)), merged(scratch.take<std::uint64_t>(tokens)) {}
 
 CudaNormBackwardLayout::CudaNormBackwardLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width)
-    : groups(groups_of(tokens)),
+    : groups(groups_of(tokens, width)),
       gain_sums(scratch.take<float>(groups.count() * width)),
       bias_sums(scratch.take<float>(groups.count() * width)) {}
 
-Tiling CudaNormBackwardLayout::groups_of(std::int64_t tokens) {
-  return Tiling::of_size(tokens, std::max<std::int64_t>(16, ceil_div(tokens, 512)));
+Tiling CudaNormBackwardLayout::groups_of(std::int64_t tokens, std::int64_t width) {
+  const std::int64_t most = width > 1536 && width <= 2048 ? 384 : 512;
+  return Tiling::of_size(tokens, std::max<std::int64_t>(16, ceil_div(tokens, most)));
 }
 
 CudaAttentionBackwardLayout::CudaAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape)
@@ -125,7 +126,7 @@ class GpuKernelNeeds final : public KernelNeeds {
     return scratch_bytes_of<CudaOrthogonalizeLayout>(rows, columns);
   }
   std::int64_t gradient_sum_rows(std::int64_t tokens, std::int64_t width) const override {
-    return width > CudaNormBackwardLayout::kWidestSummed ? 0 : CudaNormBackwardLayout::groups_of(tokens).count();
+    return width > CudaNormBackwardLayout::kWidestSummed ? 0 : CudaNormBackwardLayout::groups_of(tokens, width).count();
   }
   bool packs_fp8() const override { return true; }
   /// A GPU gains nothing from a padded stride and would move 8% more bytes.

@@ -21,10 +21,12 @@ struct CudaEmbeddingBackwardLayout {
   std::uint64_t *keys, *merged;  ///< [tokens] each
 };
 
-/// Norm backward on a GPU: a thread block sums a group of tokens into one row; at most 512 groups of at least 16.
+/// Norm backward on a GPU: a thread block sums a group of at least 16 tokens into one row. The most groups are little less
+/// than an H100's blocks at work, or twice that: rows of 1537 to 2048 columns fill blocks of 7 or 8 warps, of which three
+/// fit a multiprocessor (384 of 3 x 132; 512 would leave most of a second wave empty); others mostly two (512 of 2 x 264).
 struct CudaNormBackwardLayout {
   CudaNormBackwardLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width);
-  static Tiling groups_of(std::int64_t tokens);
+  static Tiling groups_of(std::int64_t tokens, std::int64_t width);
   /// The widest rows whose sums fit into registers next to those of gain and bias.
   static constexpr std::int64_t kWidestSummed = 2048;
   Tiling groups;
