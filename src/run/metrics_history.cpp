@@ -77,7 +77,9 @@ class KeptRows {
       const auto unwritten = std::find_if(steps.begin(), steps.begin() + there, [](auto step) { return step < 0; });
       has_unwritten_rows_ = has_unwritten_rows_ || unwritten < steps.begin() + there;
       there = unwritten - steps.begin();
-      const auto end = std::find_if(steps.begin(), unwritten, [&](auto step) { return step > last_step; });
+      // A run that begins again also writes its sample of step 0 again.
+      const std::int64_t first_again = last_step > 0 ? last_step + 1 : 0;
+      const auto end = std::find_if(steps.begin(), unwritten, [&](auto step) { return step >= first_again; });
       rows_[table] = end - steps.begin();
       if (is_steps) rows_["comm"] = rows_[table];
       loses_rows_ = loses_rows_ || rows_[table] < there;

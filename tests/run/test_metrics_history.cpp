@@ -186,6 +186,11 @@ TEST_CASE("a run that goes back loses the samples of later steps, and keeps the 
   CHECK(hdf5_read<std::int64_t>(file.id(), "samples/step") == first_steps(4));
   CHECK(hdf5_read<std::int64_t>(file.id(), "of_a_later_version/step") == first_steps(4));
   CHECK(run_python("run/read_samples.py", "'" + (folder / "metrics.h5").string() + "' 4") == 0);
+  // A run that begins again writes the sample before its first step again.
+  CHECK(io.run([&] { return end_history_after(folder.path(), 0); }).empty());
+  const Hdf5File empty = Hdf5File::open(folder / "metrics.h5");
+  CHECK(hdf5_read<std::int64_t>(empty.id(), "samples/step").empty());
+  CHECK(std::filesystem::exists(folder / "metrics.h5.before-step-1"));
 }
 
 TEST_CASE("a metrics file that cannot be read is named, and others are put right all the same") {

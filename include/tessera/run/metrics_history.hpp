@@ -15,9 +15,9 @@ std::vector<std::int64_t> metrics_files(const std::filesystem::path& folder);
 std::filesystem::path metrics_path(const std::filesystem::path& folder, std::int64_t number);
 
 /// Prepares the metrics files for a run that continues after `step`: removes the rows of later steps, which are
-/// repeated, and closes files that a killed process left open. Files are replaced whole, and one that loses rows stays
-/// as FILE.before-step-N, because they may be all that is left of another branch. Returns a line for each that cannot
-/// be read or replaced. On the I/O thread.
+/// repeated (after step 0 all rows), and closes files that a killed process left open. Files are replaced whole, and
+/// one that loses rows stays as FILE.before-step-N, because they may be all that is left of another branch. Returns a
+/// line for each that cannot be read or replaced. On the I/O thread.
 std::vector<std::string> end_history_after(const std::filesystem::path& folder, std::int64_t step);
 
 /// Returns the step of the last row of /checkpoints; nothing if there is none, or if the file cannot be read. Not of
