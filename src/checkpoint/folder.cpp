@@ -173,13 +173,16 @@ std::string CheckpointFolder::keep_weights(std::int64_t step) const {
   return {};
 }
 
-/// Removes the manifest first, then the name, because half a folder must not look like a checkpoint. Returns why it
-/// stays, or nothing.
+/// Removes the manifest first, then the name, because half a folder must not look like a checkpoint; of a link only the
+/// name, because a checkpoint that was moved elsewhere was moved to stay. Returns why it stays, or nothing.
 std::string CheckpointFolder::remove(std::int64_t step) const {
   const std::filesystem::path path = of_step(step);
-  if (std::string failure = keep_weights(step); !failure.empty()) return failure;
-  if (::unlink((path / std::string(kManifestName)).c_str()) != 0 && errno != ENOENT)
-    return fmt::format("cannot delete {} ({}): it stays, complete", path.string(), last_error());
+  std::error_code unseen;
+  if (!std::filesystem::is_symlink(path, unseen)) {
+    if (std::string failure = keep_weights(step); !failure.empty()) return failure;
+    if (::unlink((path / std::string(kManifestName)).c_str()) != 0 && errno != ENOENT)
+      return fmt::format("cannot delete {} ({}): it stays, complete", path.string(), last_error());
+  }
   if (::rename(path.c_str(), beside(step).c_str()) != 0)
     return fmt::format("cannot delete {} ({}): its manifest is gone, its other files stay", path.string(),
                        last_error());

@@ -133,6 +133,22 @@ TEST_CASE("a newer checkpoint does not count as one of those that are kept") {
   REQUIRE(folder.steps() == StepList{20, 30});
 }
 
+TEST_CASE("a link to a checkpoint that was moved elsewhere goes, and the checkpoint stays whole") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  make_branch(folder, {10, 20});
+  const auto moved = run / "archive";
+  std::filesystem::create_directory(folder.of_step(10) / std::string(kWeightsFolder));
+  std::filesystem::rename(folder.of_step(10), moved);
+  std::filesystem::create_directory_symlink(moved, folder.of_step(10));
+  REQUIRE(folder.steps() == StepList{10, 20});
+  REQUIRE(folder.prune(1, 0, 20).empty());
+  REQUIRE(folder.steps() == StepList{20});
+  REQUIRE(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+  REQUIRE(is_whole(moved));
+  REQUIRE(std::filesystem::exists(moved / std::string(kWeightsFolder)));
+}
+
 TEST_CASE("weights outlive the checkpoint that they were written with, and are no candidates") {
   const TemporaryFolder run;
   const CheckpointFolder folder(run / "checkpoints");
