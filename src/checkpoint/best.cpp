@@ -7,6 +7,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/checkpoint/manifest.hpp"
+#include "tessera/files/byte_file.hpp"
 
 namespace tessera {
 
@@ -17,11 +18,15 @@ std::optional<double> judged_loss(const NamedLosses& evaluation) {
 
 std::map<std::int64_t, double> JudgedCheckpoints::losses(std::int64_t newest) {
   std::map<std::int64_t, double> judged;
+  unreadable_.clear();
   for (const std::int64_t step : folder_.steps()) {
     if (step > newest) continue;
     if (!known_.contains(step)) {
       try {
         note(step, read_manifest(folder_.of_step(step)).evaluation);
+      } catch (const UnreadableError&) {
+        unreadable_.insert(step);  // now; it is read again
+        continue;
       } catch (const IoError&) {
         known_[step] = std::nullopt;
       }
@@ -39,6 +44,12 @@ std::set<std::int64_t> JudgedCheckpoints::best(std::int64_t count, std::int64_t 
   for (const auto& [loss, step] : order) {
     if (std::ssize(steps) < count) steps.insert(step);
   }
+  return steps;
+}
+
+std::set<std::int64_t> JudgedCheckpoints::kept(std::int64_t count, std::int64_t newest) {
+  std::set<std::int64_t> steps = best(count, newest);
+  steps.insert(unreadable_.begin(), unreadable_.end());
   return steps;
 }
 

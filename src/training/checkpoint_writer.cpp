@@ -184,7 +184,7 @@ void CheckpointWriter::publish(const Job& job, std::vector<std::string>& notes) 
     const CheckpointOptions& options = settings_.options;
     judged_.note(job.step, job.evaluation);
     const std::set<std::int64_t> best =
-        options.keep_best > 0 ? judged_.best(options.keep_best, job.step) : std::set<std::int64_t>{};
+        options.keep_best > 0 ? judged_.kept(options.keep_best, job.step) : std::set<std::int64_t>{};
     for (std::string& line : folder_.prune(options.keep, options.keep_every, job.step, best))
       notes.push_back(std::move(line));
   } catch (const IoError& error) {

@@ -47,4 +47,13 @@ TEST_CASE("the best checkpoints are those of the lowest loss of the first set, t
   CHECK(judged.best(3, 60) == Steps{50, 60});
   write_file(folder.of_step(50) / std::string(kManifestName), "damaged");
   CHECK(JudgedCheckpoints(folder).best(3, 60) == Steps{60});
+  CHECK(JudgedCheckpoints(folder).kept(3, 60) == Steps{60});
+  // One on a file system that is away for a moment may be the best; when it is back, it is judged.
+  std::filesystem::rename(folder.of_step(60), run / "elsewhere");
+  std::filesystem::create_symlink(run / "gone", folder.of_step(60));
+  JudgedCheckpoints later(folder);
+  CHECK(later.best(3, 60).empty());
+  CHECK(later.kept(3, 60) == Steps{60});
+  std::filesystem::rename(run / "elsewhere", run / "gone");
+  CHECK(later.best(3, 60) == Steps{60});
 }

@@ -19,17 +19,20 @@ class JudgedCheckpoints {
  public:
   explicit JudgedCheckpoints(CheckpointFolder folder) : folder_(std::move(folder)) {}
 
-  /// Returns the judged checkpoints up to step `newest`, by step. Each manifest is read once; a manifest that cannot be
-  /// read is left out.
+  /// Returns the judged checkpoints up to step `newest`, by step. Each manifest is read once; one that is damaged or
+  /// cannot be read is left out.
   std::map<std::int64_t, double> losses(std::int64_t newest);
   /// Returns the `count` lowest of them; among equal losses, the earlier step.
   std::set<std::int64_t> best(std::int64_t count, std::int64_t newest);
+  /// Returns these, and those whose manifest the system refuses at the moment, which may be among the best.
+  std::set<std::int64_t> kept(std::int64_t count, std::int64_t newest);
   /// Notes the evaluation of a checkpoint that is being written.
   void note(std::int64_t step, const NamedLosses& evaluation) { known_[step] = judged_loss(evaluation); }
 
  private:
   CheckpointFolder folder_;
   std::map<std::int64_t, std::optional<double>> known_;
+  std::set<std::int64_t> unreadable_;  ///< at the last look
 };
 
 }  // namespace tessera
