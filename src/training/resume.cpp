@@ -143,11 +143,14 @@ void say_what_was_read(RankContext& context, const Loaded& loaded, const std::fi
   if (first.kind != Verdict::good) say(fmt::format("near       {}: the disk's file was read", first.text));
 }
 
-/// Returns a warning where checkpoint.keep_best compares losses over other sequences than before; empty if it does not.
+/// Returns a warning where checkpoint.keep_best compares losses over other text or sequences than before; empty if it
+/// does not.
 std::string other_evaluation(const ResumeSettings& settings, const Manifest& manifest) {
   const std::vector<ValidationSet>& sets = settings.data.validation();
   const std::string batch = manifest.option("train.micro_batch"), batches = manifest.option("train.eval_batches");
   if (settings.options.checkpoint.keep_best == 0 || sets.empty() || batch.empty() || batches.empty()) return {};
+  if (manifest.data.known && manifest.data.fingerprint != fmt::format("{:016x}", settings.data.fingerprint()))
+    return "warning: evaluations may be of other text than before: checkpoint.keep_best compares losses of both";
   const std::int64_t then = evaluated_windows(sets[0], std::stoll(batch), std::stoll(batches));
   const std::int64_t now =
       evaluated_windows(sets[0], settings.planned.schedule.model.batch, settings.options.train.eval_batches);
