@@ -1,10 +1,19 @@
 #include "tessera/optimizer/run_length.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "tessera/base/math.hpp"
 
 namespace tessera {
+
+RunPosition in_samples_of(std::int64_t sequence, RunPosition position) {
+  const std::int64_t before = std::exchange(position.sequence, sequence);
+  if (before == 0 || before == sequence) return position;
+  position.next_sample = checked_multiply(position.next_sample, before) / sequence;
+  position.first_batch = std::max<std::int64_t>(1, checked_multiply(position.first_batch, before) / sequence);
+  return position;
+}
 
 RunLength::RunLength(std::int64_t steps, std::int64_t samples, std::int64_t batch, const RunPosition& from)
     : from_(from), batch_(batch), steps_(steps), schedule_steps_(steps), counts_samples_(samples > 0) {

@@ -44,8 +44,9 @@ std::string describe_decisions(const std::vector<Decision>& decisions) {
 }
 
 RunLength length_of_run(const TrainOptions& train, const Dataset& data, std::int64_t batch, const RunPosition& from) {
-  const auto samples = samples_of_run(train, data.train().seq_len(), data.train().samples_per_epoch());
-  return {train.steps, samples.value_or(0), batch, from};
+  const std::int64_t sequence = data.train().seq_len();
+  const auto samples = samples_of_run(train, sequence, data.train().samples_per_epoch());
+  return {train.steps, samples.value_or(0), batch, in_samples_of(sequence, from)};
 }
 
 std::optional<std::int64_t> planned_steps(const Options& options, const StepSchedule& schedule) {

@@ -99,7 +99,7 @@ class Comparison {
   template <class Add>
   void add_rate(const Add& add) const {
     const RunPosition from = manifest_.position();
-    if (!manifest_.data.known || then_.empty() || from.step == 0) return;
+    if (!manifest_.data.known || then_.empty() || from.step == 0 || from.sequence == 0) return;
     Options then;
     for (const char* name : {"train.steps", "train.epochs", "train.tokens", "optim.lr", "optim.min_lr",
                              "optim.warmup_steps", "optim.schedule", "optim.decay_fraction"}) {
@@ -107,8 +107,12 @@ class Comparison {
     }
     const Options& now = settings_.options;
     const std::int64_t next = from.step + 1, batch = settings_.planned.schedule.samples_per_step();
-    const RunLength was = length_of_run(then.train, settings_.data, manifest_.data.global_batch, from),
-                    is = length_of_run(now.train, settings_.data, batch, from);
+    // An epoch's samples of another length are about as many.
+    const Sampler& samples = settings_.data.train();
+    const std::int64_t per_epoch = samples.samples_per_epoch() * samples.seq_len() / from.sequence;
+    const RunLength was(then.train.steps, samples_of_run(then.train, from.sequence, per_epoch).value_or(0),
+                        manifest_.data.global_batch, from),
+        is = length_of_run(now.train, settings_.data, batch, from);
     const double rate = learning_rate(now.optim, is.progress(next));
     if (next > is.steps() || (next <= was.steps() && rate == learning_rate(then.optim, was.progress(next)))) return;
     add("rate",

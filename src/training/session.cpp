@@ -76,7 +76,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   };
   const TensorSource source = weights ? weights : initial;
   if (const auto start = load ? load(schedule, *resources_) : std::nullopt) {
-    from_ = start->position;
+    from_ = in_samples_of(schedule.model.sequence, start->position);
     step_ = from_.step;
     optimizer_->restore(start->optimizer);
     set_frozen_weights(schedule, *resources_, source);

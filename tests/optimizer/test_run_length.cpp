@@ -85,3 +85,12 @@ TEST_CASE("A run counted in steps keeps them whatever its batch, and ends where 
   CHECK(RunLength(1, 224, 2, {20, 160, 8}).steps() == 52);
   CHECK(RunLength(1, 100, 8, {20, 160, 8}).steps() == 20);
 }
+
+TEST_CASE("A position counts its tokens in samples of another length") {
+  const RunPosition from{15, 60, 4, 32};
+  CHECK(in_samples_of(32, from) == from);
+  CHECK(in_samples_of(64, from) == RunPosition{15, 30, 2, 64});
+  CHECK(in_samples_of(16, from) == RunPosition{15, 120, 8, 16});
+  CHECK(in_samples_of(1000, from) == RunPosition{15, 1, 1, 1000});  // a batch is never empty
+  CHECK(in_samples_of(64, {}) == RunPosition{0, 0, 0, 64});
+}

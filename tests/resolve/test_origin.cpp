@@ -141,15 +141,15 @@ TEST_CASE("a run's position comes from its checkpoint, with the batch with which
     REQUIRE(found[0] == found[1]);
     return found[0];
   };
-  CHECK(position() == RunPosition{10, 160, 16});
+  CHECK(position() == RunPosition{10, 160, 16, 9});
   const auto rewrite = [&](std::int64_t next_sample, std::int64_t first_batch) {
     manifest.data.next_sample = next_sample, manifest.data.first_batch = first_batch;
     write_file(checkpoints.of_step(10) / "manifest.json", manifest_text(manifest));
   };
   rewrite(100, 4);
-  CHECK(position() == RunPosition{10, 100, 4});
+  CHECK(position() == RunPosition{10, 100, 4, 9});
   rewrite(100, 0);  // of an older version
-  CHECK(position() == RunPosition{10, 100, 10});
+  CHECK(position() == RunPosition{10, 100, 10, 9});
   rewrite(160, 16);
   CHECK_THAT(read_small_file(checkpoints.of_step(10) / "manifest.json").value(), !Contains("first_batch"));
 }

@@ -111,6 +111,45 @@ TEST_CASE("a run of epochs that changes its batch ends with its samples, and say
   CHECK(run(resumed(options), shape, place.path(), 4, 0).steps == 7);
 }
 
+TEST_CASE("a run of tokens or epochs that changes its sequence length reads the rest, and says how its rate goes on") {
+  Options options = base_options();
+  options.optim.schedule = LearningRateSchedule::linear, options.optim.warmup_steps = 0;
+  options.train.seq_len = 8;
+  if (GENERATE(true, false))
+    options.train.tokens = 6 * 8 * 8;  // steps of 8 samples
+  else
+    options.train.epochs = 0.08;  // of 4800 tokens
+  const Shape shape;
+  const RunPlace place;
+  CHECK(run(options, shape, place.path(), 3, 3).steps == 6);
+  options.train.seq_len = 4, options.checkpoint.allow = "seq_len";
+  const Outcome halved = run(resumed(options), shape, place.path(), 4, 4);
+  CHECK(halved.first_step == 4);
+  CHECK(halved.steps == 3 + 6);
+  CHECK_THAT(halved.said.back(), Catch::EndsWith("train.seq_len 8 -> 4"));  // the rate goes on where it was
+  options.train.seq_len = 8;
+  const Outcome back = run(resumed(options), shape, place.path(), 5, 0);
+  CHECK(back.steps == 4 + 3);  // two and a half
+  CHECK_THAT(back.said.back(), Catch::EndsWith("rate 5.00e-03 at step 4 of 9 -> 4.62e-03 at step 5 of 7"));
+}
+
+TEST_CASE("losses of other text are not compared in silence") {
+  Options options = base_options();
+  options.train.eval_every = 1;
+  const RunPlace place;
+  run(options, {}, place.path(), 2, 2);
+  options.checkpoint.keep_best = 1;
+  const auto is_said = [&] {
+    const auto said = run(resumed(options), {}, place.path(), 3, 0).said;
+    return std::ranges::any_of(said, [](const std::string& line) { return line.find("of other text") < line.size(); });
+  };
+  CHECK_FALSE(is_said());
+  options.data.val_fraction = 0.3, options.checkpoint.allow = "data";
+  CHECK(is_said());
+  options.checkpoint.keep_best = 0;
+  CHECK_FALSE(is_said());
+}
+
 TEST_CASE("a checkpoint of another optimizer is refused with a way to go on from its weights") {
   const Shape shape;
   for (const auto& [there, here] :

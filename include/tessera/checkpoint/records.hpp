@@ -99,7 +99,7 @@ using NamedLosses = std::vector<std::pair<std::string, double>>;
 /// manifest.json.
 struct Manifest {
   /// Returns where a run goes on from it.
-  RunPosition position() const { return {step, data.next_sample, data.first_batch}; }
+  RunPosition position() const { return {step, data.next_sample, data.first_batch, data.sequence}; }
   /// Returns the type in which the optimizer's states were kept.
   DType moments() const { return tensors.empty() ? DType::fp32 : tensors.front().moments; }
 

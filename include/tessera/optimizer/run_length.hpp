@@ -16,8 +16,12 @@ struct RunPosition {
   std::int64_t step = 0;         ///< steps done
   std::int64_t next_sample = 0;  ///< samples read so far
   std::int64_t first_batch = 0;  ///< samples of the run's first step; 0: as many as in the next one
+  std::int64_t sequence = 0;     ///< tokens of each of these samples; 0: as many as in the next ones
   bool operator==(const RunPosition&) const = default;
 };
+
+/// Returns a position in samples of another length, rounded down: the same tokens were read.
+RunPosition in_samples_of(std::int64_t sequence, RunPosition position);
 
 /// How far a schedule is, in its steps: before a step and after it, of all.
 struct RateProgress {
