@@ -230,7 +230,7 @@ BenchResult kernel_table(RankContext& context, const Options& options, const Mac
                       schedule_of(options, context.size(), context.ranks_per_node(), makes_algorithms));
   const StepSchedule& schedule = player.schedule();
   const Device& device = player.device();
-  const Measurement measurement = measure(context, options, player, sizes ? *sizes : rate_sizes(device));
+  const Measurement measurement = measure(context, options, player, sizes ? *sizes : rate_sizes(context, device));
   const auto& [rows, rates, nothing] = measurement;
   double step = 0;
   for (const KernelRow& row : rows) step += row.seconds;

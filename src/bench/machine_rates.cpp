@@ -45,7 +45,8 @@ void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& 
 
 }  // namespace
 
-RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free) {
+RateSizes gpu_rate_sizes(RankContext& context, std::int64_t total, std::int64_t free) {
+  total = -context.control().maximum(-total), free = -context.control().maximum(-free);
   std::int64_t edge = 8192;
   const auto bytes = [&] { return 3 * edge * edge * size_of(DType::fp32); };
   while (edge > 256 && (bytes() > total / 96 || bytes() > free / 2)) edge /= 2;
@@ -54,9 +55,9 @@ RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free) {
           2.0};
 }
 
-RateSizes rate_sizes(const Device& device) {
+RateSizes rate_sizes(RankContext& context, const Device& device) {
   const std::int64_t total = device.total_memory();  // of a GPU alone
-  return total > 0 ? gpu_rate_sizes(total, device.free_memory()) : cpu_sizes();
+  return total > 0 ? gpu_rate_sizes(context, total, device.free_memory()) : cpu_sizes();
 }
 
 void Ceiling::sample() {

@@ -9,6 +9,7 @@
 #include "bench/stream_clock.hpp"
 #include "tessera/backend/device.hpp"
 #include "tessera/base/dtype.hpp"
+#include "tessera/comm/rank_context.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/kernels/kernels.hpp"
 
@@ -30,10 +31,11 @@ struct RateSizes {
 
 /// Returns the sizes of a device. CPU: large matmuls and some that suit caches, and copies of four times the last level
 /// of cache. GPU: squares of 8192 and 4096 and copies of 1 GiB; less if its memory is below some 80 GB.
-/// Because a GPU's clock falls under load, its ceilings are also held for two seconds.
-RateSizes rate_sizes(const Device& device);
+/// Because a GPU's clock falls under load, its ceilings are also held for two seconds. Collective between GPUs.
+RateSizes rate_sizes(RankContext& context, const Device& device);
 /// Returns a GPU's sizes by its total and free memory, because `bench step` measures after its session filled the GPU.
-RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free);
+/// The rank with the least decides, because ranks agree on the algorithm of each matmul. Collective.
+RateSizes gpu_rate_sizes(RankContext& context, std::int64_t total, std::int64_t free);
 
 /// The highest rate of some calls, in units of their work per second. Samples are taken as often, and at the same
 /// times, as the measurements that it is compared with. Device, stream and what calls use must outlive it.

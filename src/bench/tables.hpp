@@ -27,7 +27,7 @@ class StepBench {
   /// operations, so the last warm-up step that was not replayed counts. Collective. `sizes`: of the matmuls for
   /// comparison. Throws NumericalError when a measured step's loss is not finite.
   BenchResult measure(const RateSizes& sizes);
-  BenchResult measure() { return measure(rate_sizes(*session_->resources().device)); }
+  BenchResult measure() { return measure(rate_sizes(context_, *session_->resources().device)); }
 
  private:
   RankContext& context_;

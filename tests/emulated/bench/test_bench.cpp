@@ -1,6 +1,7 @@
 // The benches on emulated GPUs: the same tables as on cores. Times mean nothing here, but counts and checks do.
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "bench/bench_options.hpp"
@@ -282,10 +283,18 @@ TEST_CASE("a plan that leaves a GPU's libraries no room is refused before anythi
 
 TEST_CASE("ceilings are measured in what a session leaves of a GPU") {
   constexpr std::int64_t kGB = 1'000'000'000;
-  CHECK(gpu_rate_sizes(84 * kGB, 80 * kGB).matmuls.front().tokens == 8192);
-  const RateSizes beside = gpu_rate_sizes(84 * kGB, kGB);
-  CHECK(beside.matmuls.front().tokens == 4096);
-  CHECK(2 * beside.copy_bytes <= kGB / 2);
+  run_ranks(1, 1, [&](RankContext& context) {
+    CHECK(gpu_rate_sizes(context, 84 * kGB, 80 * kGB).matmuls.front().tokens == 8192);
+  });
+  std::array<RateSizes, 2> beside;
+  run_ranks(2, 2, [&](RankContext& context) {  // all ranks measure what fits the fullest GPU
+    const auto rank = static_cast<std::size_t>(context.rank());
+    beside[rank] = gpu_rate_sizes(context, 84 * kGB, rank == 0 ? 80 * kGB : kGB);
+  });
+  for (const RateSizes& sizes : beside) {
+    CHECK(sizes.matmuls.front().tokens == 4096);
+    CHECK(2 * sizes.copy_bytes <= kGB / 2);
+  }
 }
 
 TEST_CASE("bench step on a GPU: tokens a second, both ways of counting, and the step that was timed") {
