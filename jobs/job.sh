@@ -36,8 +36,9 @@ choose_launcher() {
       # By default a fence of Slurm's PMIx does not wait for the other nodes (22.05), and Open MPI 4 then crashes in MPI_Init
       # where a message comes from a rank that is ahead.
       export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
-      # Every rank sees all GPUs of the job on its node and takes one; --gpu-bind=none would hide them.
-      options=${TESSERA_LAUNCHER_OPTIONS---cpu-bind=cores}
+      # Every rank sees all GPUs of the job on its node and takes one; --gpu-bind=none would hide them. By default Slurm deals
+      # ranks to sockets in turn, and then half of them are bound far from their GPUs.
+      options=${TESSERA_LAUNCHER_OPTIONS---cpu-bind=cores --distribution=block:block}
       # With 1, the first rank that ends with 75 has the others killed, and the step's code is 143. PMIx ends the step
       # when a rank is killed, and Tessera when one fails.
       launcher+=(--kill-on-bad-exit=0)

@@ -137,6 +137,12 @@ class Scripts(Case):
                              TESSERA_LAUNCHER="mpirun -np 1", TESSERA_LAUNCHER_OPTIONS="--bind-to none")
         self.assertEqual(own, "mpirun -np 1 --bind-to none\n")
 
+    def test_srun_binds_ranks_in_the_order_of_gpus(self):
+        self.program("srun", "echo pmix >&2\n")
+        said = self.of_job_sh("choose_launcher; echo ${launcher[*]} $SRUN_CPUS_PER_TASK", SLURM_NTASKS="8", SLURM_JOB_NUM_NODES="1",
+                              SLURM_CPUS_PER_TASK="3", TESSERA_LAUNCHER="auto", TESSERA="/bin/true")
+        self.assertEqual(said, "srun --mpi=pmix --kill-on-bad-exit=0 --cpu-bind=cores --distribution=block:block 3\n")
+
     def test_what_a_job_has_is_said(self):
         for tasks, gpus, expected in (("1", "", "1 rank on node1"), ("2", "1", "2 ranks on node1, 1 GPU per node"),
                                       ("3", "0", "3 ranks on node1"), ("8", "10", "8 ranks on node1, 10 GPUs per node")):
