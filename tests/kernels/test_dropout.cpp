@@ -43,6 +43,12 @@ TEST_CASE("dropout: the share, the scale, and one mask per (seed, step, sample, 
   later.scalars = &later_scalars;
   const Doubles tail(mask.begin() + 2 * kSequence * kWidth, mask.end());
   CHECK(mask_of(2, later) == tail);
+  for (const std::int64_t first : {std::int64_t{13}, kSequence, kSequence + 7}) {  // a part of the micro-batch's rows
+    Dropout part = d;
+    part.first_row = first;
+    const auto begin = mask.begin() + first * kWidth;
+    CHECK(mask_of(2, part) == Doubles(begin, begin + 2 * kSequence * kWidth));
+  }
 
   const auto differs = [&](auto change) {
     StepScalars other_scalars = scalars;

@@ -13,7 +13,7 @@ namespace tessera {
 /// A Dropout as kernels take it. Off: probability 0.
 struct DropoutSource {
   float probability = 0, kept = 1;
-  std::int64_t sequence = 1;
+  std::int64_t sequence = 1, first_row = 0;
   std::uint32_t site = 0;
   const StepScalars* scalars = nullptr;
 
@@ -22,6 +22,7 @@ struct DropoutSource {
       : probability(d.probability),
         kept(1.0f / (1.0f - d.probability)),
         sequence(d.sequence),
+        first_row(d.first_row),
         site(static_cast<std::uint32_t>(d.layer) * 4 + static_cast<std::uint32_t>(d.site)),
         scalars(d.scalars) {
     TESSERA_ASSERT(!d.on() || scalars != nullptr, "dropout needs the step's scalars for its seed");
@@ -61,6 +62,7 @@ struct DropoutSource {
   /// The same for columns column .. of row `row` of a [tokens, width] matrix.
   template <int Count>
   __device__ void row_masks(std::int64_t row, std::int64_t width, std::int64_t column, float (&mask)[Count]) const {
+    row += first_row;
     masks(key_of(row / sequence), static_cast<std::uint64_t>((row % sequence) * width + column), mask);
   }
 };

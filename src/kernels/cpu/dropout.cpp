@@ -56,6 +56,7 @@ void DropoutMask::fill_probabilities(std::int64_t sample, std::int64_t head, std
 
 void DropoutMask::fill_row(std::int64_t row, std::int64_t width, std::int64_t column, std::int64_t n,
                            float* mask) const {
+  row += dropout_.first_row;
   fill(row / dropout_.sequence, static_cast<std::uint64_t>((row % dropout_.sequence) * width + column), n, mask);
 }
 

@@ -15,10 +15,11 @@ enum class DropoutSite : std::uint32_t { embedding = 0, attention = 1, attention
 /// elements are scaled by 1 / (1 - probability). probability 0 costs nothing.
 struct Dropout {
   float probability = 0;
-  std::int64_t sequence = 0;  ///< tokens per sample: row r belongs to sample first_sample + r / sequence
+  std::int64_t sequence = 0;  ///< tokens per sample: row r belongs to sample first_sample + (first_row + r) / sequence
   std::int32_t layer = 0;
   DropoutSite site = DropoutSite::embedding;
   const StepScalars* scalars = nullptr;  ///< seed, step and first_sample; read when the kernel runs
+  std::int64_t first_row = 0;            ///< of the micro-batch, where a kernel gets some of its rows
 
   bool on() const { return probability > 0; }
 };
