@@ -361,6 +361,10 @@ void add_resources(Rows& rows) {
   memory.choice(
       "memory.offload_activations", &MemoryOptions::offload_activations,
       "inputs of recomputed blocks go to the host's memory in forward, and come back ahead of their use in backward");
+  memory.integer(
+      "memory.mlp_chunk", &MemoryOptions::mlp_chunk, 0, kAnyCount,
+      "tokens that an MLP takes at a time in training; backward computes each chunk again before its gradients, "
+      "so that memory holds one chunk's values; 0: all tokens of a micro-batch");
   memory
       .choice(
           "memory.keep_activated", &MemoryOptions::keep_activated,

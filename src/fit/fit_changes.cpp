@@ -80,6 +80,14 @@ std::vector<Change> recompute(const RunShape& shape) {
                   [](RunShape& s) { s.policy.recomputation = Recomputation::all_blocks(); })};
 }
 
+/// Chunks in which matmuls still have rows enough.
+std::vector<Change> mlp_in_chunks(const RunShape& shape) {
+  constexpr std::int64_t kChunk = 4096;
+  if (shape.policy.mlp_chunk > 0 || shape.policy.fp8 || shape.micro_batch * shape.sequence <= 2 * kChunk) return {};
+  return {changed(shape, fmt::format("memory.mlp_chunk={}", kChunk),
+                  [](RunShape& s) { s.policy.mlp_chunk = kChunk, s.policy.keeps_activated = false; })};
+}
+
 std::vector<Change> more_sharding(const RunShape& shape) {
   std::vector<Change> changes;
   if (shape.world == 1) return changes;
@@ -143,9 +151,10 @@ struct Dimension {
 /// Returns the dimensions over which the run of least memory is searched, from the cheapest change to the dearest.
 const std::vector<Dimension>& dimensions() {
   static const std::vector<Dimension> all{
-      {asynchronous_off, true},    {nothing_activated, true}, {own_attention, true},   {recompute, false},
-      {more_sharding, false},      {resharding, false},       {fewer_gathers, false},  {smallest_batch, true},
-      {offload_activations, true}, {offload, false},          {reduce_in_bf16, false}, {compute_in_bf16, false}};
+      {asynchronous_off, true}, {nothing_activated, true},   {own_attention, true}, {recompute, false},
+      {mlp_in_chunks, true},    {more_sharding, false},      {resharding, false},   {fewer_gathers, false},
+      {smallest_batch, true},   {offload_activations, true}, {offload, false},      {reduce_in_bf16, false},
+      {compute_in_bf16, false}};
   return all;
 }
 
@@ -191,8 +200,8 @@ std::optional<std::int64_t> bytes_with(const Change& change) {
 std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed) {
   std::vector<Change> changes;
   for (const auto& of :
-       {asynchronous_off, fewer_gathers, resharding, nothing_activated, own_attention, recompute, more_sharding,
-        smallest_batch, offload_activations, offload, reduce_in_bf16, compute_in_bf16}) {
+       {asynchronous_off, fewer_gathers, resharding, nothing_activated, own_attention, recompute, mlp_in_chunks,
+        more_sharding, smallest_batch, offload_activations, offload, reduce_in_bf16, compute_in_bf16}) {
     for (Change& change : of(shape)) changes.push_back(std::move(change));
   }
   for (Change& change : changes) {

@@ -93,7 +93,7 @@ class Blocks : PartWriter {
     const bool gated = a_.is_gated(), has_bias = a_.linear_bias || a_.mlp_bias;
     const std::int64_t width = a_.ffn_width, stride = kernel_needs(model_.device).row_stride(width);
     const auto hidden = [&](const char* name) {
-      const MatrixId id = matrix(name, model_.tokens(), width);
+      const MatrixId id = matrix(name, rows(), width);
       part().matrices[id].scratch_stride = stride;
       return MatrixSlice{id, 0, width};
     };
@@ -101,12 +101,12 @@ class Blocks : PartWriter {
     const MatrixSlice up = hidden(gated ? "up" : "before_gelu"), activated = hidden("activated");
     Matrix& h = part().matrices[activated.matrix];
     h.again = gated ? Matrix::Again::by_backward : Matrix::Again::by_gelu;
-    if (model_.keeps_activated) h.place = Matrix::Place::saved;
+    if (model_.keeps_activated && part().chunk == 0) h.place = Matrix::Place::saved;
     h.gradient_with = gated ? gate.matrix : up.matrix;
     if (gated) linear(normalized, gate, a_.width, {{names_.gate, width}}, has_bias);
     Layer& projection = linear(normalized, up, a_.width, {{names_.up, width}}, has_bias);
     if (!gated) projection.outputs.push_back(activated);
-    Layer glu{.kind = LayerKind::glu, .inputs = {gate, up}, .outputs = {activated}, .rows = model_.tokens()};
+    Layer glu{.kind = LayerKind::glu, .inputs = {gate, up}, .outputs = {activated}, .rows = rows()};
     glu.in = width, glu.activation = a_.mlp == MlpKind::geglu ? GateActivation::gelu : GateActivation::silu;
     if (gated) add(std::move(glu));
     project_output(activated, width, names_.down, has_bias, names_.mlp_output_norm, DropoutSite::mlp_residual);
@@ -181,7 +181,7 @@ class Blocks : PartWriter {
   Layer& linear(const MatrixSlice& from, const MatrixSlice& to, std::int64_t in,
                 const std::vector<WeightTensor>& tensors, bool has_bias) {
     Layer layer{.kind = LayerKind::linear, .inputs = {from}, .outputs = {to}, .layout = rules_.weight_layout};
-    layer.rows = model_.tokens(), layer.in = in;
+    layer.rows = rows(), layer.in = in;
     for (const WeightTensor& one : tensors) {
       const bool in_out = layer.layout == WeightLayout::in_out, is_first = layer.out == 0;
       const std::int32_t w = weight(one.module, in_out ? Shape{in, one.out} : Shape{one.out, in});
@@ -202,7 +202,7 @@ class Blocks : PartWriter {
   /// Adds the linear whose output joins the residual stream, by itself or through a norm.
   void project_output(const MatrixSlice& from, std::int64_t in, std::string_view module, bool has_bias,
                       std::string_view norm_module, DropoutSite dropout) {
-    const MatrixSlice to = a_.output_norms ? whole(matrix("branch", model_.tokens(), a_.width)) : output();
+    const MatrixSlice to = a_.output_norms ? whole(matrix("branch", rows(), a_.width)) : output();
     Layer& layer = linear(from, to, in, {{module, a_.width}}, has_bias);
     layer.dropout = dropout;
     if (rules_.has_small_projections)

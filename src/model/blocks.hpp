@@ -24,10 +24,13 @@ class PartWriter {
   void start(std::string name, PartKind kind, int block) {
     Part& part = model_.parts.emplace_back();
     part.name = std::move(name), part.kind = kind, part.block = block;
+    if (kind == PartKind::mlp) part.chunk = model_.mlp_chunk;
     for (const Matrix::Place place : {Matrix::Place::input, Matrix::Place::output})
-      part.matrices.push_back({.place = place, .dtype = model_.compute, .rows = model_.tokens(), .columns = a_.width});
+      part.matrices.push_back({.place = place, .dtype = model_.compute, .rows = rows(), .columns = a_.width});
   }
   Part& part() const { return model_.parts.back(); }
+  /// Returns the rows that the part's layers take at a time.
+  std::int64_t rows() const { return part().chunk > 0 ? part().chunk : model_.tokens(); }
   Layer& add(Layer layer) { return part().layers.emplace_back(std::move(layer)); }
 
   MatrixSlice whole(MatrixId id) const { return {id, 0, part().matrices[id].columns}; }

@@ -1,6 +1,7 @@
 #include "model/layer_call.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include "tessera/base/math.hpp"
 #include "tessera/kernels/needs.hpp"
@@ -159,7 +160,8 @@ Dropout LayerCall::dropout() const {
           .sequence = model.sequence,
           .layer = std::max(part.block, 0),
           .site = *layer.dropout,
-          .scalars = buffers.scalars};
+          .scalars = buffers.scalars,
+          .first_row = buffers.first_row};
 }
 
 Dropout LayerCall::adapter_dropout() const {
@@ -168,10 +170,13 @@ Dropout LayerCall::adapter_dropout() const {
           .sequence = model.sequence,
           .layer = layer.adapter,
           .site = part.kind == PartKind::mlp ? DropoutSite::mlp_residual : DropoutSite::attention_residual,
-          .scalars = buffers.scalars};
+          .scalars = buffers.scalars,
+          .first_row = buffers.first_row};
 }
 
-void add_forward(const PartCall& call, PartScratch scratch) {
+namespace {
+
+void take_forward(const PartCall& call, PartScratch& scratch) {
   scratch.begin_turn();
   LayerCall{call, scratch, call.part.layers.front()}.start_maxima();
   for (const Layer& layer : call.part.layers) {
@@ -181,7 +186,7 @@ void add_forward(const PartCall& call, PartScratch scratch) {
   }
 }
 
-void add_backward(const PartCall& call, PartScratch scratch) {
+void take_backward(const PartCall& call, PartScratch& scratch) {
   scratch.begin_turn();
   LayerCall{call, scratch, call.part.layers.front()}.start_maxima();
   for (const BackwardTurn& turn : call.part.backward_turns) {
@@ -189,6 +194,46 @@ void add_backward(const PartCall& call, PartScratch scratch) {
     const Layer& layer = call.part.layers[turn.layer];
     directions_of(layer).backward({call, scratch, layer}, turn.half);
   }
+}
+
+/// Takes a part's rows: all of them, or chunk by chunk.
+template <class Take>
+void take_rows(const PartCall& call, const PartScratch& scratch, const Take& take) {
+  const std::int64_t tokens = call.model.tokens(), chunk = call.part.chunk > 0 ? call.part.chunk : tokens;
+  const auto adds = std::make_unique<bool[]>(call.part.tensors.size());
+  std::fill_n(adds.get(), call.part.tensors.size(), true);
+  for (std::int64_t first = 0; first < tokens; first += chunk) {
+    const auto from_first = [&](const void* memory) {
+      const View rows{const_cast<void*>(memory), call.model.compute, call.model.architecture.width};
+      return memory == nullptr ? nullptr : rows.at(first);
+    };
+    PartBuffers b = call.buffers;
+    b.first_row = first;
+    b.input = from_first(b.input), b.output = from_first(b.output);
+    b.residual_gradient = from_first(b.residual_gradient);
+    if (first > 0) b.gradient_adds = {adds.get(), call.part.tensors.size()};
+    PartScratch of_chunk = scratch;
+    if (tokens - first >= chunk) {
+      take(PartCall{call.model, call.part, b, call.kernels}, of_chunk);
+    } else {
+      Part rest = call.part;
+      for (Layer& layer : rest.layers) layer.rows = tokens - first;
+      take(PartCall{call.model, rest, b, call.kernels}, of_chunk);
+    }
+  }
+}
+
+}  // namespace
+
+void add_forward(const PartCall& call, const PartScratch& scratch) { take_rows(call, scratch, take_forward); }
+
+void add_backward(const PartCall& call, const PartScratch& scratch) {
+  take_rows(call, scratch, [](const PartCall& rows, PartScratch& of_rows) {
+    PartBuffers b = rows.buffers;
+    b.output = nullptr;
+    if (rows.part.chunk > 0) take_forward({rows.model, rows.part, b, rows.kernels}, of_rows);
+    take_backward(rows, of_rows);
+  });
 }
 
 }  // namespace tessera

@@ -106,7 +106,7 @@ struct LayerCall : PartCall {
   float* restart_residual_gradient_largest() const;
   /// Returns scratch for d output with the mask of dropout.
   void* masked_gradient() const {
-    return scratch.piece(2 * part.matrices.size(), [&] { return model.residual_elements() * size_of(model.compute); });
+    return scratch.piece(2 * part.matrices.size(), [&] { return layer.rows * layer.out * size_of(model.compute); });
   }
   /// Returns the parameter at a place in Part::tensors, `columns` wide; empty if the layer has none. Gradients
   /// likewise.
@@ -163,7 +163,7 @@ void head_forward(const LayerCall& call);
 void head_backward(const LayerCall& call, BackwardTurn::Half);
 
 /// Add the kernels of all layers of a part in one direction, without checks.
-void add_forward(const PartCall& call, PartScratch scratch);
-void add_backward(const PartCall& call, PartScratch scratch);
+void add_forward(const PartCall& call, const PartScratch& scratch);
+void add_backward(const PartCall& call, const PartScratch& scratch);
 
 }  // namespace tessera

@@ -94,6 +94,18 @@ void place_matrices(const ModelParts& model, Part& part) {
   }
 }
 
+/// Of a part that takes its rows in chunks nothing is saved: what would be is scratch from a chunk's forward to its
+/// backward.
+void save_nothing(Part& part) {
+  for (const MatrixId id : part.matrices.ids()) {
+    Matrix& m = part.matrices[id];
+    if (m.place == Place::saved) m.place = Place::scratch;
+    m.slot = -1;
+  }
+  part.saved.clear();
+  part.read_in_backward.assign(part.tensors.size(), true);
+}
+
 /// Decides which gates make fp8 themselves in backward: those of which nothing is read but by linears in fp8 whose
 /// weights train.
 void find_made_in_fp8(const ModelParts& model, Part& part) {
@@ -215,6 +227,7 @@ void plan_parts(ModelParts& model) {
   for (Part& part : model.parts) find_measured(model, part);
   for (Part& part : model.parts) {
     place_matrices(model, part);
+    if (part.chunk > 0) save_nothing(part);
     find_made_in_fp8(model, part);
     part.backward_turns = backward_turns(part);
     // Parts of equal layers cost the same.

@@ -33,8 +33,9 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   model.keeps_activated = choices.keeps_activated, model.documents = choices.documents;
   model.fp8 = choices.fp8;
   model.logits = choices.has_fp32_logits ? DType::fp32 : compute;
-  // With dropout the gradient of a projection's output is not the residual stream's.
-  if (architecture.linear_bias && architecture.dropout == 0)
+  if (choices.mlp_chunk < model.tokens()) model.mlp_chunk = choices.mlp_chunk;
+  // With dropout the gradient of a projection's output is not the residual stream's. Sums are over all rows.
+  if (architecture.linear_bias && architecture.dropout == 0 && model.mlp_chunk == 0)
     model.gradient_sum_rows = kernel_needs(device).gradient_sum_rows(model.tokens(), architecture.width);
   build_layers(model);
   for (ParameterTensor& tensor : model.tensors) {
@@ -147,7 +148,10 @@ PartId ModelParts::first_trained() const {
 
 std::int64_t ModelParts::training_flops() const {
   std::int64_t flops = 0;
-  for (const Part& part : parts) flops += part.backward.flops + (part.kind == PartKind::head ? 0 : part.forward.flops);
+  for (const Part& part : parts) {
+    flops += part.backward.flops + (part.kind == PartKind::head ? 0 : part.forward.flops);
+    if (part.chunk > 0 && part.backward.flops > 0) flops -= part.recompute.flops;
+  }
   return flops;
 }
 

@@ -66,6 +66,8 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   StepSchedule schedule;
   require_blocks(policy.recomputation, model.architecture.layers);
   schedule.policy = policy;
+  // Backward computes an MLP's chunks again in any case.
+  if (model.mlp_chunk > 0 && !policy.recomputation.attention) schedule.policy.recomputation = {};
   if (!gathers_are_limited(policy)) schedule.policy.limit_all_gathers = 0;
   if (!model.trains() || !policy.offload_activations) schedule.policy.inputs_in_flight = 0;
   schedule.model = model;
@@ -81,8 +83,8 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   }
   offload_units(schedule);
   if (policy.offload_activations)
-    schedule.offloaded_inputs = inputs_to_offload(policy.recomputation, model.architecture.layers,
-                                                  first_recomputed(model, policy.recomputation));
+    schedule.offloaded_inputs = inputs_to_offload(schedule.policy.recomputation, model.architecture.layers,
+                                                  first_recomputed(model, schedule.policy.recomputation));
   return schedule;
 }
 

@@ -92,6 +92,21 @@ void require_inputs_to_offload(const SchedulePolicy& policy, const Architecture&
       .hint("Recompute more blocks, or use false");
 }
 
+/// Decides what memory.mlp_chunk leaves of other choices. UsageError for those that it excludes.
+void take_mlp_in_chunks(const Options& options, SchedulePolicy& policy) {
+  policy.mlp_chunk = options.memory.mlp_chunk;
+  if (policy.mlp_chunk == 0) return;
+  if (policy.fp8)
+    throw refuse("memory.mlp_chunk", policy.mlp_chunk)
+        .because("precision.linear = fp8 scales a linear's input by its largest magnitude in the whole micro-batch")
+        .use("0, or precision.linear = compute");
+  if (options.memory.keep_activated == Tristate::yes)
+    throw refuse("memory.keep_activated", "true")
+        .because("memory.mlp_chunk = {} keeps nothing of an MLP for backward", policy.mlp_chunk)
+        .use("auto or false");
+  policy.keeps_activated = false;
+}
+
 bool wants_library_attention(const Options& options) {
   return traits_of(device_of(options.run)).has_library_choice && options.run.attention != AttentionChoice::own;
 }
@@ -130,6 +145,7 @@ RunShape run_shape(const Options& options, const RunSite& site) {
   if (options.memory.keep_activated == Tristate::automatic && site.architecture.is_gated() &&
       shape.policy.recomputation.has_all_mlps())
     shape.policy.keeps_activated = false;
+  take_mlp_in_chunks(options, shape.policy);
   require_inputs_to_offload(shape.policy, site.architecture);
   shape.policy.accumulation = accumulation_of(options.train, site.world);
   if (options.train.sample_every > 0) shape.policy.generation = sample_shape(options, site.architecture);
@@ -172,10 +188,10 @@ RunShape evaluation_shape(const Options& options, const RunSite& site, std::int6
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   const ProcessGrid grid =
       grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size, shape.reshard_ranks);
-  ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
-                                   shape.policy.reduce, shape.device,
-                                   {shape.policy.keeps_activated, shape.policy.has_fp32_logits, shape.attention,
-                                    shape.documents, shape.most_documents, shape.trains, shape.policy.fp8});
+  ModelParts model = declare_parts(
+      shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute, shape.policy.reduce, shape.device,
+      {shape.policy.keeps_activated, shape.policy.has_fp32_logits, shape.attention, shape.documents,
+       shape.most_documents, shape.trains, shape.policy.fp8, shape.policy.mlp_chunk});
   PlannedRun run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);
   return run;

@@ -48,6 +48,12 @@ TEST_CASE("changes come in the order of what they cost, and only those that a ru
   CHECK(options_of(shape, 0) == Names{"train.micro_batch=1"});
   shape.micro_batch = 1;
   CHECK(options_of(shape, 0).empty());
+  shape.architecture.context = shape.sequence = 8193;
+  CHECK(options_of(shape, 0) == Names{"memory.mlp_chunk=4096"});
+  for (auto& [option, changed] : single_changes(shape, 0))
+    CHECK(*bytes_with({option, changed}) < *bytes_with({"", shape}));
+  shape.policy.fp8 = Fp8Linears{1024};
+  CHECK(options_of(shape, 0).empty());
 }
 
 TEST_CASE("a change is planned as it is named") {

@@ -196,3 +196,26 @@ TEST_CASE("another strategy takes its own default for shard.reduce, unless the u
   shape.reduce_by_strategy = false;
   REQUIRE_FALSE(with_strategy(shape, Strategy::zero3).policy.reduce_each_micro_step);
 }
+
+TEST_CASE("an MLP in chunks keeps and recomputes nothing by itself, and is refused where it must not be in chunks") {
+  const auto shape_with = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"--train.seq_len=32", "--train.micro_batch=1", "--memory.mlp_chunk=20"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_shape(parse_arguments(arguments), {preset("nano"), 1, 1});
+  };
+  for (const char* const parts : {"attention", "mlp", "attention,mlp"}) {
+    INFO(parts);
+    const RunShape shape =
+        shape_with({"--memory.checkpoint=selective", fmt::format("--memory.checkpoint_parts={}", parts)});
+    const auto [schedule, plan] = plan_shape(shape);
+    require_no_problem(schedule, plan);
+    for (const Operation& op : schedule.operations)
+      CHECK((op.kind != OperationKind::recompute || schedule.part(op.part).kind == PartKind::attention));
+    for (const Value& value : schedule.values)
+      CHECK((value.kind != ValueKind::saved || schedule.part(value.part).kind == PartKind::attention));
+  }
+  CHECK_FALSE(shape_with({"--run.device=cuda"}).policy.keeps_activated);
+  CHECK_THROWS_WITH(shape_with({"--memory.keep_activated=true"}), Catch::Contains("mlp_chunk = 20 keeps nothing"));
+  CHECK_THROWS_WITH(shape_with({"--precision.linear=fp8", "--precision.fp8_smallest=0"}),
+                    Catch::Contains("memory.mlp_chunk = 20") && Catch::Contains("precision.linear = compute"));
+}

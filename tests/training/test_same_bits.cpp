@@ -84,6 +84,29 @@ TEST_CASE("drawn configurations give the bits of one rank, poisoned, delayed and
   }
 }
 
+TEST_CASE("MLPs in chunks have the same bits under every strategy, world and checkpointing") {
+  Options options = base_options();
+  options.train.steps = 3, options.train.accumulation = 8;
+  options.train.eval_every = 2, options.train.eval_batches = 2;
+  options.shard.strategy = Strategy::ddp;
+  const References whole(options);
+  options.memory.mlp_chunk = 5;
+  const References references(options);
+  for (const auto& [key, run] : references.all()) {
+    REQUIRE(std::abs(run.losses[0] - whole.all().at(key).losses[0]) < 1e-7);
+    REQUIRE(std::abs(run.losses.back() - whole.all().at(key).losses.back()) < 1e-4);
+  }
+  for (std::uint64_t seed = 300; seed < 300 + configurations(); ++seed) {
+    Drawn c = draw(seed, options, 8);
+    c.options.memory.keep_activated = Tristate::automatic;
+    INFO(c.text);
+    const RunOutcome run =
+        train_locally(c.options, small_model(c.family), c.world, c.ranks_per_node, c.machine, {}, c.bucket);
+    require_same_bits(references.of(c), run);
+    REQUIRE(run.bytes_sent == run.bytes_planned);
+  }
+}
+
 TEST_CASE("dropout is the same under every strategy, world and checkpointing") {
   Options options = base_options();
   options.train.steps = 3;

@@ -218,6 +218,7 @@ struct MemoryOptions {
   std::string recomputed_blocks = "all";            ///< selective: "all", "1/2" or "0,2,5-8"
   std::string recomputed_halves = "attention,mlp";  ///< selective: halves of those blocks
   bool offload_activations = false;                 ///< inputs of recomputed blocks wait for backward on the host
+  std::int64_t mlp_chunk = 0;                       ///< tokens; 0: an MLP takes all of a micro-batch at once
   Tristate keep_activated = Tristate::automatic;    ///< see keeps_activated
   Emulation emulate_copies;                         ///< between device and host
   bool operator==(const MemoryOptions&) const = default;

@@ -20,6 +20,7 @@ struct PartBuffers {
   const std::int32_t* borders = nullptr;                  ///< ModelParts::borders_in
   const std::int32_t *counts = nullptr, *rows = nullptr;  ///< generation: GenerationInputs
   bool evaluation = false;                                ///< forward without dropout
+  std::int64_t first_row = 0;                             ///< of the micro-batch that the buffers hold (Part::chunk)
   const void* input = nullptr;                            ///< residual stream [tokens, width]; null for embedding
   void* output =
       nullptr;  ///< residual stream [tokens, width]; null for the head, and in a recompute whose output is not read

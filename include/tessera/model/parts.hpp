@@ -84,7 +84,10 @@ struct Part {
   /// the output is wanted too, it costs what forward does.
   PartCost forward, backward, recompute;
   std::vector<std::int32_t> constants = {};  ///< numbers of ModelParts::constants that every direction reads
-  std::vector<Layer> layers = {};            ///< in forward order
+  /// Rows that the layers take at a time, but for the last of them; 0: all at once. Such a part saves nothing: backward
+  /// begins each chunk with its forward, and adds what follows from it to the gradients of the chunks before.
+  std::int64_t chunk = 0;
+  std::vector<Layer> layers = {};  ///< in forward order
   std::vector<BackwardTurn> backward_turns = {};
   IndexedVector<MatrixId, Matrix> matrices = {};  ///< that the layers read and write
 };
@@ -103,6 +106,7 @@ struct ModelParts {
   std::int64_t most_documents = 0;
   /// MLP parts save what the activation has made, instead of making it again in backward (memory.keep_activated).
   bool keeps_activated = false;
+  std::int64_t mlp_chunk = 0;                  ///< Part::chunk of MLP parts (memory.mlp_chunk)
   GpuAttention attention = GpuAttention::own;  ///< whose kernels, on a GPU
   DType logits = DType::fp32;          ///< the type in which a loss stores logits: fp32 or `compute` (precision.logits)
   std::optional<Fp8Linears> fp8 = {};  ///< none: all linears multiply numbers of `compute` (precision.linear)
@@ -172,6 +176,7 @@ struct PartChoices {
   std::int64_t most_documents = 0;                          ///< of a sequence; 0: not known, so that cuDNN has no use
   std::function<bool(const ParameterTensor&)> trains = {};  ///< whether a tensor trains; without it all do
   std::optional<Fp8Linears> fp8 = {};                       ///< as in ModelParts
+  std::int64_t mlp_chunk = 0;                               ///< as in ModelParts; there is none of all tokens
 };
 
 /// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or

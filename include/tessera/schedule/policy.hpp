@@ -63,6 +63,7 @@ struct SchedulePolicy {
   std::int64_t inputs_in_flight = kInputsInFlight;
   bool has_fp32_logits = false;        ///< although `compute` may have 16 bits (precision.logits)
   bool keeps_activated = false;        ///< MLP parts save what they have activated (memory.keep_activated)
+  std::int64_t mlp_chunk = 0;          ///< tokens that an MLP takes at a time; 0: all (memory.mlp_chunk)
   std::optional<Fp8Linears> fp8 = {};  ///< none: linears multiply numbers of `compute` (precision.linear)
   Transfer transfer = Transfer::host;  ///< decides what collectives need in addition to the values that they move
 };

@@ -195,7 +195,7 @@ std::vector<ComputeStep> compute_order(const StepSchedule& schedule, bool traini
     const bool is_mlp = kind_of(id) == PartKind::mlp, is_attention = kind_of(id) == PartKind::attention;
     if (is_mlp && recomputation.mlp && recomputation.attention) add(OperationKind::recompute, id - 1, true);
     const bool is_due = is_mlp ? recomputation.mlp : is_attention && recomputation.attention && !recomputation.mlp;
-    if (!is_due) return;
+    if (!is_due || model.parts[id].chunk > 0) return;  // backward computes chunks again by itself
     add(OperationKind::recompute, id, true);
     steps.back().writes_output = false;
   };
