@@ -99,19 +99,16 @@ StopSignals::StopSignals() : stack_(kHandlerStack) {
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   for (const Signal& signal : kSignals) sigaddset(&action.sa_mask, signal.number);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    const int number = kSignals[i].number;
-    ::sigaction(number, nullptr, &before_[i]);
-    const bool is_nohup = number == SIGHUP && before_[i].sa_handler == SIG_IGN;
-    if (!is_nohup) ::sigaction(number, &action, nullptr);
+  for (const Signal& signal : kSignals) {
+    struct sigaction before {};
+    ::sigaction(signal.number, nullptr, &before);
+    const bool is_nohup = signal.number == SIGHUP && before.sa_handler == SIG_IGN;
+    if (!is_nohup) ::sigaction(signal.number, &action, nullptr);
   }
 }
 
-StopSignals::~StopSignals() {
-  ::sigaltstack(&stack_before_, nullptr);
-  if (g_signal.load() != 0) return;  // a signal while the process ends is still a second one
-  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i].number, &before_[i], nullptr);
-}
+// The handlers stay: a signal that comes while the process ends must not make a failure of a run that has finished.
+StopSignals::~StopSignals() { ::sigaltstack(&stack_before_, nullptr); }
 
 std::string StopSignals::received() const {
   for (const auto& [number, name] : kSignals) {

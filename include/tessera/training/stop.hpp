@@ -34,11 +34,12 @@ struct StepRequests {
 /// If the rest of a step takes longer than so many seconds, the step is given up for a stop.
 inline constexpr double kLongRest = 10;
 
-/// Notes SIGUSR1, SIGTERM, SIGINT and SIGHUP during its lifetime instead of ending the process (SIGHUP unless it was
-/// ignored, as under nohup). A second one, of any of them, half a second or more after the first ends the process at
-/// once. That holds until the process has ended, because a signal may be sent twice. One object at a time, on the
-/// thread that computes; other threads receive none (base/threads.hpp). The handlers run on a separate stack, because
-/// oneDNN's matmuls use the stack pointer as one more pointer into their buffers, where a handler's frame would be.
+/// Notes SIGUSR1, SIGTERM, SIGINT and SIGHUP instead of ending the process (SIGHUP unless it was ignored, as under
+/// nohup). A second one, of any of them, half a second or more after the first ends the process at once. That holds
+/// until the process has ended, because a signal may be sent twice, or come late. One object at a time, on the thread
+/// that computes; other threads receive none (base/threads.hpp). During its lifetime the handlers run on a separate
+/// stack, because oneDNN's matmuls use the stack pointer as one more pointer into their buffers, where a handler's
+/// frame would be.
 class StopSignals {
  public:
   StopSignals();
@@ -56,7 +57,6 @@ class StopSignals {
   };
   static constexpr std::array<Signal, 4> kSignals{
       {{SIGUSR1, "SIGUSR1"}, {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGHUP, "SIGHUP"}}};
-  std::array<struct sigaction, kSignals.size()> before_{};
   std::vector<std::byte> stack_;
   stack_t stack_before_{};
 };
