@@ -123,7 +123,7 @@ requeue() {
     say "$stopped; Slurm has put the job back into the queue itself: goes on in restart $((restart + 1))"
   elif [[ -n $cancelled || $(job_fact JobState) != RUNNING ]]; then
     say "$stopped; Slurm ends the job: not requeued"
-  elif grep -qs '"message": ".*(the file .*/stop)' "$run/status.json"; then
+  elif grep -qs '"by_stop_file": true' "$run/status.json"; then
     say "$stopped, as $run/stop asked: not requeued"
   elif ((step <= before)); then
     say "$stopped${recorded:+, no further than the attempt before it}: no progress, not requeued$(short_limit)"

@@ -238,7 +238,7 @@ ExitCode train(World& world, const ResolvedRun& run, const Invocation& invocatio
   if (recorder != nullptr) {
     recorder->record_load_at_end(load);
     recorder->finish(stopped.empty() ? RunState::finished : RunState::stopped,
-                     stopped.empty() ? ExitCode::finished : ExitCode::stopped_early, stopped);
+                     stopped.empty() ? ExitCode::finished : ExitCode::stopped_early, stopped, ended.by_stop_file);
     log.info(summary(*recorder, ended, session, *run.data, seconds_since(start)));
     log.info(stopped.empty() ? next_commands(*recorder, options.data.has_validation())
                              : "go on      with checkpoint.resume = auto");

@@ -174,6 +174,7 @@ void RunRecorder::record_sample(std::int64_t step, const std::string& prompt, co
 
 void RunRecorder::record_checkpoint(const CheckpointReport& report) {
   const Stopwatch recording(recording_seconds_);
+  status_.change([&](RunStatus& status) { status.checkpoint = report.step; });
   append(RunTable::checkpoints, checkpoint_measures(), report);
   append_log(fields_of(checkpoint_measures(), report));
   std::string text = fmt::format("step {}: checkpoint of {} in {}", report.step, format_bytes(report.bytes),
@@ -252,9 +253,10 @@ void RunRecorder::make_rows_durable(std::int64_t step) {
   if (metrics_ != nullptr) metrics_->make_durable(step);
 }
 
-void RunRecorder::finish(RunState state, ExitCode code, const std::string& message) {
+void RunRecorder::finish(RunState state, ExitCode code, const std::string& message, bool by_stop_file) {
   progress_.reset();
   with_metrics([](MetricsFile& metrics) { metrics.close(); });
+  status_.change([&](RunStatus& status) { status.by_stop_file = by_stop_file; });
   const std::string lost = missing();
   status_.finish(state, code, message + (message.empty() || lost.empty() ? "" : "; ") + lost);
 }

@@ -75,6 +75,8 @@ std::string RunStatus::text() const {
   nlohmann::ordered_json json = status_json(name_of(state), *this);
   json["step"] = step;
   json["steps"] = steps;
+  if (checkpoint > 0) json["checkpoint"] = checkpoint;
+  if (by_stop_file) json["by_stop_file"] = true;
   if (!validation_losses.empty()) {
     json["evaluated_step"] = evaluated_step;
     json["validation_loss"] = number(validation_losses.front().second);

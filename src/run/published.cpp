@@ -11,11 +11,11 @@ namespace tessera {
 
 namespace {
 
-/// Returns "step" of a JSON object that has the other key as well; nothing for any other text.
-std::optional<std::int64_t> step_in(const std::string& text, const char* other) {
+/// Returns a step, `key` of a JSON object that has the other key as well; nothing for any other text.
+std::optional<std::int64_t> step_in(const std::string& text, const char* key, const char* other) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains(other) || !json.contains("step")) return std::nullopt;
-  return json["step"].is_number_integer() ? std::optional(json["step"].get<std::int64_t>()) : std::nullopt;
+  if (!json.is_object() || !json.contains(other) || !json.contains(key)) return std::nullopt;
+  return json[key].is_number_integer() ? std::optional(json[key].get<std::int64_t>()) : std::nullopt;
 }
 
 /// Returns the text of a file that a run writes for information; empty where none can be read, which costs a run
@@ -37,15 +37,12 @@ std::optional<std::int64_t> published_checkpoint(const std::filesystem::path& ru
   std::istringstream lines(text_of(run / "log.jsonl"));
   for (std::string line; std::getline(lines, line);) {
     if (line.find(kCheckpointKey) == std::string::npos) continue;
-    if (const auto step = step_in(line, kCheckpointKey)) last = step;
+    if (const auto step = step_in(line, "step", kCheckpointKey)) last = step;
   }
   const std::vector<std::int64_t> numbers = metrics_files(run);
   for (auto number = numbers.rbegin(); !last && number != numbers.rend(); ++number)
     last = last_checkpoint_in(metrics_path(run, *number));
-  const std::string status = text_of(run / "status.json");
-  // A run that stops after a step has a checkpoint of it.
-  if (!last && status.find("\"message\": \"after step ") != std::string::npos) last = step_in(status, "message");
-  return last;
+  return last ? last : step_in(text_of(run / "status.json"), "checkpoint", "state");
 }
 
 }  // namespace tessera

@@ -75,11 +75,12 @@ nlohmann::json status_of(const std::filesystem::path& run) {
   return nlohmann::json::parse(read_small_file(run / "status.json").value_or("{}"));
 }
 
-/// Returns why the run ended, by its own status.json; empty if it has none.
-std::string message_of(const std::filesystem::path& run) try {
-  return status_of(run).value("message", "");
+/// Returns what the run's own status.json says; `otherwise` if it does not.
+template <class T>
+T said_by(const std::filesystem::path& run, const char* key, const T& otherwise) try {
+  return status_of(run).value(key, otherwise);
 } catch (const std::exception&) {
-  return "";
+  return otherwise;
 }
 
 /// Returns the step of its newest checkpoint; 0 if there is none.
@@ -180,7 +181,7 @@ struct Attempt {
   void finish() {
     status.repeats = std::max(status.repeats, repeat);
     const std::int64_t repeats = settings.sweep.repeat;
-    const std::string said = message_of(run());
+    const std::string said = said_by(run(), "message", std::string());
     if (repeat >= repeats) return end(RowState::done, note + (note.empty() || said.empty() ? "" : "; ") + said, 0);
     end(RowState::pending, fmt::format("{} of {} repeats are done", repeat, repeats), 0);
   }
@@ -192,11 +193,11 @@ struct Attempt {
     const std::string at = step > 0 ? fmt::format("stopped at step {} with a checkpoint", step)
                                     : "stopped before a step was finished, without a checkpoint";
     const std::int64_t restarts = number_of(variable("SLURM_RESTART_COUNT"), 0);
-    const std::string said = message_of(run());
+    const std::string said = said_by(run(), "message", std::string());
     if (over_limit) {
       end(RowState::timed_out, fmt::format("{} (sweep.limit = {})", at, format_seconds(settings.sweep.limit)),
           kStopped);
-    } else if (!settings.in_job || asked_for_good || said.ends_with("/stop)")) {
+    } else if (!settings.in_job || asked_for_good || said_by(run(), "by_stop_file", false)) {
       end(RowState::stopped, said.empty() ? at : fmt::format("{}: {}", at, said), kStopped);
     } else if (step <= before) {
       end(RowState::timed_out, at + (step > 0 ? ", where the attempt before it was" : "") + ": no progress", kStopped);

@@ -226,9 +226,9 @@ void StopConditions::checkpoint_written(double cost, double whole) {
   if (was_asked_for) std::filesystem::remove(checkpoint_file_, ignored);
 }
 
-void StopConditions::stopped() {
+bool StopConditions::stopped() {
   std::error_code ignored;
-  if (is_rank_0_) std::filesystem::remove(stop_file_, ignored);
+  return is_rank_0_ && std::filesystem::remove(stop_file_, ignored);
 }
 
 }  // namespace tessera

@@ -158,7 +158,7 @@ void TrainLoop::stop_before(std::int64_t step) {
 
 /// Notes where the run stops, with the first reason that a rank had.
 void TrainLoop::stop(const std::string& where) {
-  state_.conditions.stopped();
+  state_.end.by_stop_file = state_.conditions.stopped();
   std::vector<std::string> reasons = state_.world.control().all_gather(state_.conditions.reason());
   std::erase(reasons, "");
   state_.end.stopped = fmt::format("{} ({})", where, reasons.empty() ? "" : reasons.front());

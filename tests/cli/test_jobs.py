@@ -75,6 +75,13 @@ class Scripts(Case):
                 self.assertIn(ended, said)
                 self.assertEqual(status(row)["state"], state, said)
 
+    def test_a_run_that_was_asked_to_stop_by_its_file_is_not_requeued(self):
+        (self.folder / "run").mkdir()
+        self.program("scontrol", "echo JobState=RUNNING Restarts=0\n")
+        for more, said in ((',\n  "by_stop_file": true', "as run/stop asked: not requeued\n"), ("", "no progress, not requeued")):
+            (self.folder / "run/status.json").write_text(f'{{\n  "message": "after step 3 of 9 (the file run/stop)"{more}\n}}\n')
+            self.assertIn(said, self.of_job_sh("cancelled=; requeue run 0"))
+
     def test_a_checkpoint_every_half_hour_unless_something_is_said(self):
         """In the words, or in an option file among them."""
         said = {"a.ini": "[checkpoint]\nevery = 5\n", "b.ini": "; x\n[ checkpoint ]\nkeep=1\n every_minutes=0 ; none\n[run]\n"}

@@ -75,7 +75,8 @@ TEST_CASE("a run leaves its options, its rows, a line of the log every few steps
   CHECK(c.log().back().at("validation_loss") == 2.25);
   CHECK(c.log().back().at("validation_perplexity") == Approx(std::exp(2.25)));
   CHECK((status.at("validation_loss") == 2.25 && status.at("evaluated_step") == 12));
-  CHECK_FALSE(status.contains("validation_losses"));
+  CHECK_FALSE(
+      (status.contains("validation_losses") || status.contains("checkpoint") || status.contains("by_stop_file")));
   CHECK(c.steps_in("metrics.h5").size() == 12);
   CHECK_FALSE(std::filesystem::exists(c.folder / "run/owner.json"));
 }
@@ -87,9 +88,11 @@ TEST_CASE("a folder that a run has used is refused, unless the run goes on in it
     CHECK_THROWS_AS(RunRecorder(c.options, c.folder / "run", 1), UsageError);
     c.begin(recorder);
     c.record(recorder, 1, 6);
-    recorder.finish(RunState::stopped, ExitCode::stopped_early, "asked to");
+    recorder.record_checkpoint({.step = 6});
+    recorder.finish(RunState::stopped, ExitCode::stopped_early, "asked to", true);
   });
   CHECK((c.status().at("state") == "stopped" && c.status().at("code") == 75));
+  CHECK((c.status().at("checkpoint") == 6 && c.status().at("by_stop_file") == true));
   CHECK_THROWS_AS(RunRecorder(c.options, c.folder / "run", 1), UsageError);
   CHECK(c.status().at("message") == "asked to");
   c.options.checkpoint.resume = "auto";

@@ -27,7 +27,7 @@ TEST_CASE("each file of a run tells of its checkpoints, whichever are lost") {
   write_file(folder / "status.json", status.text());
   write_file(folder / "log.jsonl", "{\"step\":3,\"loss\":2.5}\n");
   CHECK(step() == -1);
-  status.message = "after step 7 of 9 (SIGTERM)";
+  status.checkpoint = 7;
   write_file(folder / "status.json", status.text());
   CHECK(step() == 7);
   IoThread io;

@@ -64,10 +64,10 @@ struct TrainCase : AttemptCase {
   }
 };
 
-std::string stop_at(int step, const std::string& message = "asked") {
+std::string stop_at(int step, const std::string& more = "") {
   return fmt::format(
-      "mkdir -p $run/checkpoints/step-{:08}\necho '{{\"message\": \"{}\"}}' >$run/status.json\nexit 75\n", step,
-      message);
+      "mkdir -p $run/checkpoints/step-{:08}\necho '{{\"message\": \"asked\"{}}}' >$run/status.json\nexit 75\n", step,
+      more);
 }
 
 const std::string kRule(30, '-');
@@ -183,7 +183,7 @@ TEST_CASE("In a job, a training that stops is started again while it gets on") {
   const RowStatus last = c.attempt(stop_at(60));
   CHECK(last.state == RowState::timed_out);
   CHECK(last.message == "stopped at step 60 with a checkpoint after 2 restarts (sweep.requeues)");
-  CHECK(c.attempt(stop_at(70, "a file runs/a/stop)")).state == RowState::stopped);
+  CHECK(c.attempt(stop_at(70, R"(, "by_stop_file": true)")).state == RowState::stopped);
 }
 
 TEST_CASE("An attempt over its limit has timed out, with a checkpoint or without") {

@@ -4,11 +4,16 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 
+#include "file_support.hpp"
+#include "temporary_folder.hpp"
 #include "tessera/base/clock.hpp"
 #include "tessera/training/stop.hpp"
 
 using namespace tessera;
+using test::write_file;
+using testing::TemporaryFolder;
 
 // At 100 MB/s, half as long again (as for a step), and half a second for the end. LastTimes are those of a step, of
 // evaluations and of a checkpoint, and whether one is being written.
@@ -88,4 +93,17 @@ TEST_CASE("a rest is long from ten seconds on, whether or not there is a wish") 
   const StopSignals signals;
   CHECK(conditions_of(signals, 1000).wish(rest_of(9.9), false).long_rest == 0);
   CHECK(conditions_of(signals, 1000).wish(rest_of(10.1), false).long_rest == 1);
+}
+
+TEST_CASE("a stop removes RUN/stop, and rank 0 says whether it was there") {
+  const StopSignals signals;
+  const TemporaryFolder folder;
+  const Options options;
+  for (const bool is_rank_0 : {true, false}) {
+    StopConditions conditions(options, signals, std::chrono::steady_clock::now(), folder.path(), is_rank_0, 0, 1);
+    CHECK_FALSE(conditions.stopped());
+    write_file(folder / "stop", "");
+    CHECK(conditions.stopped() == is_rank_0);
+    CHECK(std::filesystem::exists(folder / "stop") != is_rank_0);
+  }
 }

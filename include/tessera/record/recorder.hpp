@@ -88,7 +88,7 @@ class RunRecorder final : public Recorder {
   void run_hdf5(const std::function<void()>& task) override { io_.run(task, IoPriority::bulk); }
   void record_load_at_end(const MachineLoad& load);
   /// Closes everything and leaves the last status. Does not throw.
-  void finish(RunState state, ExitCode code, const std::string& message);
+  void finish(RunState state, ExitCode code, const std::string& message, bool by_stop_file = false);
 
   const std::filesystem::path& folder() const { return folder_.path(); }
   /// Lists the run's files that exist, and says which are missing; call after finish().

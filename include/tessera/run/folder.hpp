@@ -34,6 +34,8 @@ std::string status_text(const nlohmann::ordered_json& json);
 struct RunStatus : Status {
   RunState state = RunState::running;
   std::int64_t step = 0, steps = 0;
+  std::int64_t checkpoint = 0;      ///< the step of the last one that this start has published; 0: none
+  bool by_stop_file = false;        ///< RUN/stop asked for the stop, which is then for good
   std::int64_t evaluated_step = 0;  ///< of the last evaluation
   /// Name and loss of each validation set after it; empty before the first evaluation.
   std::vector<std::pair<std::string, double>> validation_losses;

@@ -136,8 +136,8 @@ class StopConditions {
   std::string checkpoint_news() { return checkpoint_clock_.news(); }
   /// Returns why this rank wants to stop; empty if it does not.
   const std::string& reason() const { return reason_; }
-  /// Removes RUN/stop, so that the next start does not stop at once.
-  void stopped();
+  /// Removes RUN/stop, so that the next start does not stop at once. Returns whether it was there; on rank 0 only.
+  bool stopped();
 
  private:
   bool looks_at_files();

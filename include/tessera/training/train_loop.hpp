@@ -33,6 +33,7 @@ struct TrainSite {
 /// How the steps of a start ended.
 struct TrainEnd {
   std::string stopped;                  ///< where and why, before all steps were done; empty: all are done
+  bool by_stop_file = false;            ///< RUN/stop asked for that; on rank 0
   double loss = std::nan("");           ///< of the last step that has a finite one
   std::vector<Evaluation> evaluations;  ///< the last ones; empty if there was none
 };
