@@ -12,7 +12,7 @@ namespace {
 struct ReservedMemory {
   const char* name;
   Category category = Category::communication;
-  MemorySpace space = MemorySpace::device;
+  std::string_view use = {};  ///< of memory on the host
   RegionKind region = RegionKind::at_rest;
 };
 
@@ -25,11 +25,11 @@ constexpr std::array<ReservedMemory, kReserved> kReservedMemory{{
     {"norms of units"},
     {"losses of samples"},
     {"checksums of state", Category::optimizer_state},
-    {"checksums of offloaded state", Category::optimizer_state, MemorySpace::host},
+    {"checksums of offloaded state", Category::optimizer_state, "checksums"},
     {"checksums of a micro-step", Category::workspace},
-    {"exchange with the device", Category::communication, MemorySpace::host},
-    {"staging of collectives", Category::communication, MemorySpace::host, RegionKind::shared},
-    {"messages between nodes", Category::communication, MemorySpace::host},
+    {"exchange with the device", Category::communication, "exchange"},
+    {"staging of collectives", Category::communication, "staging", RegionKind::shared},
+    {"messages between nodes", Category::communication, "messages"},
 }};
 
 }  // namespace
@@ -46,8 +46,9 @@ Storage local(std::string name, Category category, RegionKind region) {
   return {.name = std::move(name), .region = region, .category = category};
 }
 
-Storage in_host_memory(Storage storage) {
+Storage in_host_memory(const std::string& use, Storage storage) {
   storage.space = MemorySpace::host;
+  storage.name = use + " " + storage.name, storage.use = use;
   return storage;
 }
 
@@ -227,9 +228,10 @@ StorageId Writer::reserve(Reserved which, std::int64_t bytes) {
   return schedule_.reserved(which) = add({.name = row.name,
                                           .bytes = bytes,
                                           .region = row.region,
-                                          .space = row.space,
+                                          .space = row.use.empty() ? MemorySpace::device : MemorySpace::host,
                                           .category = row.category,
-                                          .always_live = true});
+                                          .always_live = true,
+                                          .use = std::string(row.use)});
 }
 
 StorageId Writer::reserve_sums(const Value& entry) {

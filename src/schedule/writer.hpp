@@ -16,8 +16,8 @@ Storage at_rest(std::string name, Category category, RegionKind region = RegionK
 Storage carried(std::string name, Category category, RegionKind region = RegionKind::private_);
 /// Holds a value within a segment.
 Storage local(std::string name, Category category, RegionKind region = RegionKind::private_);
-/// Returns the same storage in the host's memory.
-Storage in_host_memory(Storage storage);
+/// Returns the same storage in the host's memory; its use stands before its name.
+Storage in_host_memory(const std::string& use, Storage storage);
 
 /// Returns a value that no unit has, and of a part if one is given.
 Value value_of(ValueKind kind, DType dtype, std::int64_t elements, PartId part = {});

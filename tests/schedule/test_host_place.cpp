@@ -15,7 +15,7 @@ namespace {
 StepSchedule with_host_buffer(std::int64_t bytes, RegionKind region) {
   StepSchedule s = build_schedule(toy_model(), grid_for(Strategy::zero3, 2, 2, 0), {});
   const bool rests = region == RegionKind::at_rest;
-  s.storages.push_back({"buffer of the host", bytes, region, MemorySpace::host, Category::workspace, false, rests});
+  s.storages.push_back({"", bytes, region, MemorySpace::host, Category::workspace, false, rests, "buffer"});
   return s;
 }
 

@@ -150,6 +150,7 @@ TEST_CASE("memory of the JSON adds up, and storages lie inside their regions") {
       rounding += storage.space == MemorySpace::host ? round_up(storage.bytes, kStorageAlignment) - storage.bytes : 0;
     // Some share addresses.
     REQUIRE(sum(memory.at("host_categories")) + rounding >= memory.at("host").get<std::int64_t>());
+    REQUIRE_FALSE(memory.at("host_categories").contains(""));
     const std::vector<Json> operations = operations_of(p.json);
     std::int64_t largest = 0;
     for (const Json& operation : operations)

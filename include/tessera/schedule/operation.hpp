@@ -90,6 +90,7 @@ struct Storage {
   Category category = Category::workspace;
   bool carried = false;      ///< its content crosses segment borders
   bool always_live = false;  ///< holds something at every border: state at rest
+  std::string use = {};      ///< on the host: what it is for, as plans sum it up: "snapshot"
 };
 
 enum class ValueKind : std::uint8_t {

@@ -68,8 +68,8 @@ void InputCopies::store(Trip& trip, ValueId output) {
   Operation op = operation_of(OperationKind::store, Queue::store, {});
   op.part = trip.part;
   op.reads = {output};
-  const std::string name = "activations " + w_.schedule().part(trip.part).name;
-  trip.on_host = w_.write(op, in_host_memory(local(name, Category::activations)), w_.value(output));
+  Storage place = in_host_memory("activations", local(w_.schedule().part(trip.part).name, Category::activations));
+  trip.on_host = w_.write(op, std::move(place), w_.value(output));
   trip.stored = w_.emit(std::move(op));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Two buffers on the host through which buckets pass in turn: while one is copied to the device, the next one is made.
+// Two buffers on the host through which buckets of parameters pass in turn: while one is copied to the device, the next
+// one is made.
 
 #include <array>
 
@@ -9,14 +10,14 @@ namespace tessera {
 
 class BucketBuffers {
  public:
-  BucketBuffers(Writer& writer, std::string name, Category category)
-      : w_(writer), name_(std::move(name)), category_(category) {}
+  explicit BucketBuffers(Writer& writer) : w_(writer) {}
 
   /// Lets `op` write a bucket into the buffer whose turn it is, once the previous bucket there has been read.
   ValueId write(Operation& op, const Value& bucket) {
     const std::size_t turn = next_++ % buffers_.size();
     Buffer& buffer = buffers_[turn];
-    if (!buffer.storage) buffer.storage = w_.add(in_host_memory(local(fmt::format("{} {}", name_, turn), category_)));
+    Storage place = in_host_memory("buffer", local(fmt::format("of parameters {}", turn), Category::parameters));
+    if (!buffer.storage) buffer.storage = w_.add(std::move(place));
     w_.enlarge(buffer.storage, bucket.bytes());
     if (w_.is_in_segment(buffer.reader)) op.after.push_back({buffer.reader, EdgeReason::staging});
     return w_.write(op, buffer.storage, bucket);
@@ -35,8 +36,6 @@ class BucketBuffers {
   };
 
   Writer& w_;
-  std::string name_;
-  Category category_;
   std::array<Buffer, 2> buffers_;
   std::size_t next_ = 0;
 };

@@ -203,7 +203,7 @@ OperationId Compute::head(const ComputeStep& step, bool starts_sums, Gradients* 
       losses = w_.write(op, local("token losses", Category::activations), value);
     }
     const OperationId id = emit(std::move(op), part.forward.scratch_bytes);
-    if (losses) copy_to_host(losses, losses_on_host_, "token losses on the host");
+    if (losses) copy_to_host(losses, losses_on_host_, "token losses");
     return id;
   }
   const Value gradient =

@@ -57,7 +57,7 @@ class Compute {
   /// Returns a name for a micro-step's segment, such as "micro-step merging 2", that no other segment has.
   std::string name_of_micro_step(const MicroStepKind& kind, const MicroStepKind& before);
   /// Emits the copy of what the head made to the host, where it stays until the next such copy.
-  void copy_to_host(ValueId made, StorageId& on_host, const char* name);
+  void copy_to_host(ValueId made, StorageId& on_host, const char* use);
   /// Emits the head's logits and their copy to the host.
   OperationId logits(const ComputeStep& step);
   /// Returns the storage of an attention part's cache.

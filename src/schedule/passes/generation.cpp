@@ -23,13 +23,13 @@ OperationId Compute::logits(const ComputeStep& step) {
   Operation op = compute(step, {tokens_, activations_[step.part - 1]});
   const ValueId made = w_.write(op, local("logits", Category::activations), value);
   const OperationId head = emit(std::move(op), model_->parts[step.part].forward.scratch_bytes);
-  copy_to_host(made, logits_on_host_, "logits on the host");
+  copy_to_host(made, logits_on_host_, "logits");
   return head;
 }
 
-void Compute::copy_to_host(ValueId made, StorageId& on_host, const char* name) {
+void Compute::copy_to_host(ValueId made, StorageId& on_host, const char* use) {
   const Value value = w_.value(made);
-  if (!on_host) on_host = w_.add(in_host_memory(at_rest(name, Category::activations)), value.bytes());
+  if (!on_host) on_host = w_.add(in_host_memory(use, at_rest("on the host", Category::activations)), value.bytes());
   Operation store = operation_of(OperationKind::store, Queue::store, {});
   store.reads = {made};
   w_.write(store, on_host, value);

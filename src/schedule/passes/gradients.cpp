@@ -182,8 +182,8 @@ ValueId Gradients::store(ValueId gradient) {
   Operation op = operation_of(OperationKind::store, Queue::store, copy.unit);
   op.reads = {gradient};
   op.bucket = {0, copy.elements};
-  const std::string name = "gradients " + w_.schedule().unit(copy.unit).name;
-  const ValueId on_host = w_.write(op, in_host_memory(local(name, Category::gradients)), std::move(copy));
+  Storage place = in_host_memory("gradients", local(w_.schedule().unit(copy.unit).name, Category::gradients));
+  const ValueId on_host = w_.write(op, std::move(place), std::move(copy));
   w_.emit(std::move(op));
   return on_host;
 }

@@ -4,8 +4,7 @@
 
 namespace tessera {
 
-Parameters::Parameters(Writer& writer)
-    : w_(writer), parameter_buffers_(writer, "buffer of parameters", Category::parameters) {
+Parameters::Parameters(Writer& writer) : w_(writer), parameter_buffers_(writer) {
   const StepSchedule& s = w_.schedule();
   const SchedulePolicy& policy = s.policy;
   const StrategyRules& rules = rules_of(policy.strategy);
@@ -75,27 +74,26 @@ void Parameters::add_state(OfUnit& of, const Value& slice) {
   const MemorySpace space = of.offloaded ? MemorySpace::host : MemorySpace::device;
   const std::string& name = w_.schedule().unit(slice.unit).name;
   const auto add = [&](const char* what, Category category, MemorySpace where, const Value& value) {
-    Storage storage = at_rest(what + name, category);
-    storage.space = where;
-    return w_.add(std::move(storage), value);
+    if (where == MemorySpace::host) return w_.add(in_host_memory(what, at_rest(name, category)), value);
+    return w_.add(at_rest(fmt::format("{} {}", what, name), category), value);
   };
   Value value = slice;
   value.kind = ValueKind::master;
   value.placement = sharded_;
   UnitState& state = w_.state(slice.unit);
   state.elements = value.elements;
-  state.master = add("master ", Category::parameters, space, value);
+  state.master = add("master", Category::parameters, space, value);
   value.kind = ValueKind::moments;
   value.placement.dtype = w_.schedule().policy.moments;
   const Unit& unit = w_.schedule().unit(slice.unit);
   value.elements = state_elements(w_.schedule().policy.optimizer, unit, unit.padded / state.elements);
-  state.moments = add("moments ", Category::optimizer_state, space, value);
+  state.moments = add("moments", Category::optimizer_state, space, value);
   value = slice;
   value.kind = ValueKind::parameter;
   value.placement = loaded_;
-  if (of.shard_rests) of.shard = add("shard ", Category::parameters, MemorySpace::device, value);
+  if (of.shard_rests) of.shard = add("shard", Category::parameters, MemorySpace::device, value);
   if (is_loaded_to_gather(of) && loaded_.dtype != sharded_.dtype)
-    of.on_host = add("parameters ", Category::parameters, MemorySpace::host, value);
+    of.on_host = add("parameters", Category::parameters, MemorySpace::host, value);
 }
 
 /// Of what does not train a rank keeps no masters: only its share in the type that is gathered, or all if full
@@ -209,7 +207,7 @@ void Parameters::find_magnitudes(UnitId unit) {
                                              : Queue::compute,
                               unit);
   op.reads = {from};
-  Storage place = in_host_memory(local("magnitudes " + w_.schedule().unit(unit).name, Category::communication));
+  Storage place = in_host_memory("magnitudes", local(w_.schedule().unit(unit).name, Category::communication));
   ValueId made = on_host ? w_.write(op, std::move(place), found) : w_.write(op, kept, found);
   w_.emit(std::move(op));
   if (on_host) {

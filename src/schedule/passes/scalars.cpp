@@ -73,7 +73,8 @@ void Scalars::store(ValueId clipped) {
   op.reads.push_back(clipped);
   Value copy = w_.value(clipped);
   copy.elements = sizeof(StepScalars);
-  if (!on_host_) on_host_ = w_.add(in_host_memory(local("scalars on the host", Category::communication)), copy.bytes());
+  if (!on_host_)
+    on_host_ = w_.add(in_host_memory("scalars", local("on the host", Category::communication)), copy.bytes());
   const ValueId stored = w_.write(op, on_host_, copy);
   w_.emit(std::move(op));
   w_.carry(stored);

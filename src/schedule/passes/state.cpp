@@ -84,7 +84,7 @@ SegmentId write_snapshot(Writer& writer, Parameters& parameters) {
     const std::int64_t world = s.grid.world();
     copy.elements = snapshot_elements(s.policy.optimizer, s.policy.moments, s.unit(unit), world);
     copy.placement = {s.grid.larger_than_one({Group::shard, Group::replica}), {}, s.policy.moments};
-    Storage storage = in_host_memory(at_rest("snapshot " + s.unit(unit).name, Category::optimizer_state));
+    Storage storage = in_host_memory("snapshot", at_rest(s.unit(unit).name, Category::optimizer_state));
     writer.state(unit).snapshot = writer.value(writer.write(op, std::move(storage), copy)).storage;
     writer.emit(std::move(op));
   }

@@ -209,7 +209,7 @@ std::int64_t accumulator_bytes(const StepSchedule& schedule) {
 std::map<std::string, std::int64_t> host_memory(const StepSchedule& schedule) {
   std::map<std::string, std::int64_t> bytes;
   for (const Storage& storage : schedule.storages) {
-    if (storage.space == MemorySpace::host) bytes[storage.name.substr(0, storage.name.find(' '))] += storage.bytes;
+    if (storage.space == MemorySpace::host) bytes[storage.use] += storage.bytes;
   }
   return bytes;
 }
