@@ -46,15 +46,15 @@ double best_rate(const PriceTable& linear) {
 }
 
 /// Turns the prices of linears in fp8 into a factor of those that others have.
-void add_fp8(Cluster& cluster) {
+void add_fp8(const std::vector<PricedCalls>& calls, Cluster& cluster) {
   double in_fp8 = 0, exact = 0;
-  for (auto price = cluster.prices.lower_bound("fp8 ");
-       price != cluster.prices.end() && price->first.starts_with("fp8 "); price = cluster.prices.erase(price)) {
+  for (const PricedCalls& one : calls) {
+    if (one.exact.empty()) continue;
+    const PriceTable price = cluster.prices.extract(one.name).mapped();
     WorkSize size{};
-    for (const PriceTable::Axis& axis : price->second.axes())
-      size[static_cast<std::size_t>(axis.axis)] = axis.values.back();
-    in_fp8 += price->second.seconds(size);
-    exact += cluster.price(price->first.substr(4)).seconds(size);
+    for (const PriceTable::Axis& axis : price.axes()) size[static_cast<std::size_t>(axis.axis)] = axis.values.back();
+    in_fp8 += price.seconds(size);
+    exact += cluster.price(one.exact).seconds(size);
   }
   if (exact > 0) cluster.fp8_matmuls = in_fp8 / exact;
 }
@@ -65,10 +65,11 @@ void add_kernels(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster
   RotatingMemory on_host(*bench.device, MemoryKind::pinned, sizes.memory);
   RotatingMemory on_device(*bench.device, MemoryKind::device, sizes.memory);
   std::vector<PricedCalls> calls;
-  for (const DType dtype : std::set{DType::fp32, DType::bf16, bench.options.precision.compute})
-    append(calls, ladder.all(dtype));
+  const std::set types{DType::fp32, DType::bf16, bench.options.precision.compute};
+  for (const DType dtype : types) append(calls, ladder.all(dtype));
   if (bench.device->multiplies_fp8()) append(calls, ladder.of_fp8(DType::bf16));
-  PricedCalls down{"copy.to_host", {{PriceAxis::bytes, {}}}, {}}, up{"copy.to_device", {{PriceAxis::bytes, {}}}, {}};
+  PricedCalls down{price_name(OperationKind::store), {{PriceAxis::bytes, {}}}, {}};
+  PricedCalls up{price_name(OperationKind::load), {{PriceAxis::bytes, {}}}, {}};
   for (const std::int64_t bytes : sizes.messages) {
     down.axes[0].values.push_back(static_cast<double>(bytes)), up.axes[0].values.push_back(static_cast<double>(bytes));
     down.calls.push_back([&, bytes](Stream& s) { bench.copy(s, on_host.next(bytes), on_device.next(bytes), bytes); });
@@ -81,10 +82,10 @@ void add_kernels(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster
   } else {
     add_shared_prices(bench, *bench.device, *bench.stream, calls, sizes.seconds, cluster);
   }
-  add_fp8(cluster);
-  for (const PricedCalls& one : calls) {
-    if (one.name.starts_with("linear forward."))
-      cluster.peak[one.name.substr(one.name.find('.') + 1)] = best_rate(price_of(bench.context, one));
+  add_fp8(calls, cluster);
+  for (const DType dtype : types) {
+    const auto linear = std::ranges::find(calls, forward_price(dtype), &PricedCalls::name);
+    cluster.peak[std::string(name_of(dtype))] = best_rate(price_of(bench.context, *linear));
   }
 }
 

@@ -61,7 +61,6 @@ void add_collectives(MeasuredRank& bench, Group group, const LadderSizes& sizes,
   std::byte* const buffer = own.contender.buffer;
   std::byte* const result = own.result->data();
   const auto n = static_cast<double>(c.size());
-  const char* const where = grid.within_node(group) ? "node" : "network";
   std::vector<std::vector<ExchangeRun>> runs;
   for (const std::int64_t bytes : sizes.messages) {  // each member sends a piece to every other
     std::vector<ExchangeRun>& all = runs.emplace_back();
@@ -71,8 +70,9 @@ void add_collectives(MeasuredRank& bench, Group group, const LadderSizes& sizes,
     }
   }
   std::vector<PricedCalls> calls;
-  for (const char* name : {"all-gather", "reduce-scatter", "all-reduce", "exchange"})
-    calls.push_back({fmt::format("{}.{}", name, where), {{PriceAxis::ranks, {n}}, {PriceAxis::bytes, {}}}, {}});
+  for (const OperationKind kind :
+       {OperationKind::gather, OperationKind::reduce_scatter, OperationKind::all_reduce, OperationKind::exchange})
+    calls.push_back({price_name(kind, grid.within_node(group)), {{PriceAxis::ranks, {n}}, {PriceAxis::bytes, {}}}, {}});
   for (std::size_t i = 0; i < sizes.messages.size(); ++i) {
     const std::int64_t piece = runs[i].front().elements, whole = piece * c.size() * size_of(DType::fp32);
     for (PricedCalls& one : calls) one.axes[1].values.push_back((n - 1) / n * static_cast<double>(whole));
@@ -130,8 +130,7 @@ double slowdown(MeasuredRank& bench, Device& device, StreamWork of, StreamWork u
 void add_slowdowns(MeasuredRank& bench, const LadderSizes& sizes, Cluster& cluster) {
   KernelLadder ladder(*bench.device, bench.compute->kernels(Queue::compute), sizes);
   std::vector<PricedCalls> kernels = ladder.all(bench.options.precision.compute);
-  const auto linear =
-      std::ranges::find_if(kernels, [](const auto& k) { return k.name.starts_with("linear forward."); });
+  const auto linear = std::ranges::find(kernels, forward_price(bench.options.precision.compute), &PricedCalls::name);
   const StreamWork matmul = linear->calls.back();
   const std::int64_t bytes = sizes.messages.back();
   const auto host = bench.device->allocate(MemoryKind::pinned, bytes);

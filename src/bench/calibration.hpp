@@ -54,6 +54,13 @@ void add_slowdowns(MeasuredRank& bench, const LadderSizes& sizes, Cluster& clust
 /// Measures what the host does between operations, segments and steps.
 void add_host_times(MeasuredRank& bench, Cluster& cluster);
 
+/// Returns the price of linears' forward in a type.
+inline std::string forward_price(DType dtype) {
+  LinearForward linear;
+  linear.input.dtype = dtype;
+  return price_name(*describe(linear));
+}
+
 /// Returns the sizes for what the host runs, where each rank has memory of its own.
 inline LadderSizes host_sizes(LadderSizes sizes) {
   sizes.memory = std::min(sizes.memory, sizes.elements.back() * size_of(DType::fp32));

@@ -74,13 +74,13 @@ void KernelLadder::add(const Call& call) {
 
 void KernelLadder::add_stored(const Call& work, const StreamWork& before) {
   const KernelCall call = *describe(work());
-  const std::string name = prefix_ + price_name(call);
+  const std::string name = price_name(call, by_), exact = by_ == PricedBy::fp8 ? price_name(call) : "";
   auto price = std::ranges::find(prices_, name, &PricedCalls::name);
-  if (price == prices_.end()) price = prices_.insert(price, {name, {}, {}});
+  if (price == prices_.end()) price = prices_.insert(price, {.name = name, .axes = {}, .calls = {}, .exact = exact});
   std::vector<std::pair<PriceAxis, double>> at;
   if (call.group != KernelGroup::other) {
-    for (std::size_t i = 0; i < call.sizes.size(); ++i)
-      at.emplace_back(static_cast<PriceAxis>(i), static_cast<double>(call.sizes[i]));
+    int axis = static_cast<int>(call.group == KernelGroup::attention ? PriceAxis::rows : PriceAxis::tokens);
+    for (const auto size : call.sizes) at.emplace_back(static_cast<PriceAxis>(axis++), static_cast<double>(size));
   } else if (call.cost.flops > 0) {
     at = {{PriceAxis::flops, call.cost.flops}};
   } else {
@@ -120,14 +120,14 @@ std::vector<PricedCalls> KernelLadder::all(DType t) {
 }
 
 std::vector<PricedCalls> KernelLadder::of_host(DType t) {
-  prefix_ = "host ";
+  by_ = PricedBy::host;
   for (const std::int64_t elements : sizes_.elements) add_state(t, elements);
   return take();
 }
 
 std::vector<PricedCalls> KernelLadder::of_fp8(DType t) {
   const std::int64_t n = sizes_.tokens.back(), width = sizes_.widths.rbegin()[sizes_.widths.size() > 1 ? 1 : 0];
-  prefix_ = "fp8 ";
+  by_ = PricedBy::fp8;
   add_linear(t, n, width, width, {rounded(t, n, width), rounded(t, width, width), rounded(t, n, width)});
   return take();
 }
@@ -144,7 +144,7 @@ Fp8Operand KernelLadder::rounded(DType t, std::int64_t rows, std::int64_t column
 }
 
 std::vector<PricedCalls> KernelLadder::of_own_attention(DType t) {
-  prefix_ = "own ";
+  by_ = PricedBy::own;
   add_attentions(t);
   return take();
 }

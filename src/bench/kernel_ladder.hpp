@@ -32,11 +32,11 @@ class KernelLadder {
 
   /// Returns the calls of the kernels of one type. All of Muon's matrices are fp32.
   std::vector<PricedCalls> all(DType dtype);
-  /// Returns those that the host runs for a GPU, with names that begin with "host ".
+  /// Returns those that the host runs for a GPU.
   std::vector<PricedCalls> of_host(DType dtype);
-  /// Returns linears in fp8 of one shape that all() has, too, with names that begin with "fp8 ".
+  /// Returns linears in fp8 of one shape that all() has, too.
   std::vector<PricedCalls> of_fp8(DType dtype);
-  /// Returns attention, with names that begin with "own ".
+  /// Returns attention by own kernels.
   std::vector<PricedCalls> of_own_attention(DType dtype);
 
  private:
@@ -71,7 +71,7 @@ class KernelLadder {
   }
 
   std::vector<PricedCalls> take() {
-    prefix_.clear();
+    by_ = PricedBy::device;
     return std::move(prices_);
   }
   ConstView read(DType t, std::int64_t rows, std::int64_t columns) {
@@ -111,7 +111,7 @@ class KernelLadder {
   std::vector<std::unique_ptr<DeviceMemory>> rounded_;
   std::unique_ptr<DeviceMemory> scratch_, scalars_, sum_, few_tokens_, tokens_;
   std::unique_ptr<Stream> stream_;
-  std::string prefix_;
+  PricedBy by_ = PricedBy::device;
   std::vector<PricedCalls> prices_;
   DecayRun run_;
   std::array<void*, 2> states_{};

@@ -156,7 +156,7 @@ std::string fp8_text(const std::vector<KernelRow>& rows, const std::vector<Kerne
                      DType compute, const Rates& rates) {
   if (exact.empty()) return "";
   double conversions = 0;
-  for (const KernelRow& row : rows) conversions += makes_fp8(row.name) ? row.seconds : 0;
+  for (const KernelRow& row : rows) conversions += row.makes_fp8 ? row.seconds : 0;
   const auto is_linear = [](KernelGroup group) { return group == KernelGroup::linear; };
   std::string text = fmt::format("linears {} with fp8, conversions to it {}; in {} linears {}:\n",
                                  format_seconds(sum_of(rows, is_linear).seconds), format_seconds(conversions),

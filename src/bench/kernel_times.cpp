@@ -18,10 +18,7 @@ void KernelTimes::add(const KernelCall& call) {
   auto it = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.sum.name == call.name && entry.sum.shape == call.shape;
   });
-  if (it == entries_.end()) {
-    it = entries_.insert(it, Entry{});
-    it->sum.name = call.name, it->sum.shape = call.shape, it->sum.group = call.group;
-  }
+  if (it == entries_.end()) it = entries_.insert(it, Entry{{call.name, call.shape, call.group, call.makes_fp8()}, {}});
   it->sum.calls += count_;
   it->sum.cost.flops += count_ * call.cost.flops;
   it->sum.cost.bytes += count_ * call.cost.bytes;

@@ -14,8 +14,9 @@ namespace tessera {
 struct KernelRow {
   std::string name, shape;
   KernelGroup group = KernelGroup::other;
+  bool makes_fp8 = false;  ///< as KernelCall's
   double calls = 0;
-  KernelCost cost;
+  KernelCost cost = {};
   double seconds = 0;  ///< median over repetitions
 };
 

@@ -17,6 +17,7 @@ struct PricedCalls {
   std::vector<StreamWork> calls;
   std::vector<StreamWork> before = {};  ///< by call, what is done before it without being timed; empty: nothing at all
   std::vector<std::vector<double>> seconds = {};  ///< by call, of every repetition
+  std::string exact = {};  ///< of linears in fp8: the price of the same without; empty: of all others
 };
 
 /// Memory that calls walk through, so that no call finds in a cache what an earlier one left there.

@@ -59,8 +59,8 @@ double attention_bytes(const AttentionShape& s, DType dtype, int wide, int narro
 std::string matrix(std::int64_t rows, std::int64_t columns) { return fmt::format("[{}, {}]", rows, columns); }
 
 /// Returns the call of a kernel without matmuls.
-KernelCall other(const char* name, std::string shape, double bytes, DType dtype) {
-  return {.name = name, .shape = std::move(shape), .cost = {0, bytes}, .dtype = dtype};
+KernelCall other(const char* name, std::string shape, double bytes, DType dtype, std::string_view priced_as = {}) {
+  return {.name = name, .shape = std::move(shape), .cost = {0, bytes}, .dtype = dtype, .priced_as = priced_as};
 }
 /// The same for one whose shape is a type alone.
 KernelCall other(const char* name, double bytes, DType dtype) {
@@ -80,10 +80,9 @@ KernelCall call_of(const EmbeddingBackward& a) {
   const double table = a.token_gradient.adds
                            ? 2 * distinct_tokens(tokens, a.vocab) * bytes_of(a.width, a.token_gradient.view.dtype)
                            : bytes_of(a.token_gradient, a.vocab * a.width);
-  return other(
-      "embedding backward", matrix(tokens, a.width),
-      bytes_of(tokens * a.width, a.output_gradient.dtype) + table + bytes_of(a.position_gradient, a.context * a.width),
-      a.output_gradient.dtype);
+  const DType t = a.output_gradient.dtype;
+  return other("embedding backward", matrix(tokens, a.width),
+               bytes_of(tokens * a.width, t) + table + bytes_of(a.position_gradient, a.context * a.width), t);
 }
 
 KernelCall call_of(const NormForward& a) {
@@ -203,7 +202,7 @@ KernelCall call_of(const AttentionCached& a) {
 KernelCall call_of(const Rotate& a) {
   const std::int64_t tokens = a.batch * a.sequence, width = a.heads * a.head_width;
   return other(a.inverse ? "rotary backward" : "rotary", matrix(tokens, width),
-               bytes_of(2 * tokens * width, a.input.dtype), a.input.dtype);
+               bytes_of(2 * tokens * width, a.input.dtype), a.input.dtype, "rotary");
 }
 
 /// `matrices`, `codes`: that a gate reads and writes.
@@ -232,7 +231,8 @@ KernelCall call_of(const HeadLoss& a) {
           .group = KernelGroup::head,
           .cost = cost,
           .dtype = a.input.dtype,
-          .sizes = {a.tokens, a.width, a.vocab}};
+          .sizes = {a.tokens, a.width, a.vocab},
+          .priced_as = a.training() ? "head" : ""};
 }
 
 KernelCall call_of(const ApplyDropout& a) {
@@ -246,10 +246,9 @@ KernelCall call_of(const Cast& a) {
 }
 
 KernelCall call_of(const Add& sum) {
-  return other(
-      "add", fmt::format("{} + {}", name_of(sum.a.dtype), name_of(sum.b.dtype)),
-      bytes_of(sum.elements, sum.a.dtype) + bytes_of(sum.elements, sum.b.dtype) + bytes_of(sum.elements, sum.out.dtype),
-      sum.out.dtype);
+  const std::int64_t n = sum.elements;
+  const double bytes = bytes_of(n, sum.a.dtype) + bytes_of(n, sum.b.dtype) + bytes_of(n, sum.out.dtype);
+  return other("add", fmt::format("{} + {}", name_of(sum.a.dtype), name_of(sum.b.dtype)), bytes, sum.out.dtype);
 }
 
 KernelCall call_of(const SquareSum& a) { return other("square sum", bytes_of(a.elements, a.x.dtype), a.x.dtype); }
@@ -270,10 +269,9 @@ KernelCall call_of(const ParameterUpdate& a) {
 }
 
 KernelCall call_of(const MuonDirection& a) {
-  return other(
-      "muon direction",
-      bytes_of(a.elements, DType::fp32) + bytes_of(a.elements, a.state_dtype) + bytes_of(a.elements, a.gradient_dtype),
-      a.gradient_dtype);
+  const std::int64_t n = a.elements;
+  const double bytes = bytes_of(n, DType::fp32) + bytes_of(n, a.state_dtype) + bytes_of(n, a.gradient_dtype);
+  return other("muon direction", bytes, a.gradient_dtype);
 }
 
 std::optional<KernelCall> call_of(const Orthogonalize& a) {
@@ -294,7 +292,9 @@ std::optional<KernelCall> call_of(const Clip&) { return {}; }
 }  // namespace
 
 std::optional<KernelCall> describe(const KernelArguments& call) {
-  return std::visit([](const auto& a) -> std::optional<KernelCall> { return call_of(a); }, call);
+  auto known = std::visit([](const auto& a) -> std::optional<KernelCall> { return call_of(a); }, call);
+  if (known) known->kind = call.index();
+  return known;
 }
 
 }  // namespace tessera

@@ -20,16 +20,9 @@ namespace {
 
 constexpr std::int64_t kMostPoints = 4096;
 
-struct AxisName {
-  std::string_view name;
-  PriceAxis axis;
-};
-/// The first three sizes have the names of their kernels.
-constexpr AxisName kAxes[] = {
-    {"tokens", PriceAxis::size0}, {"in", PriceAxis::size1},       {"out", PriceAxis::size2},
-    {"rows", PriceAxis::size0},   {"sequence", PriceAxis::size1}, {"head_width", PriceAxis::size2},
-    {"flops", PriceAxis::flops},  {"bytes", PriceAxis::bytes},    {"ranks", PriceAxis::ranks},
-};
+/// In the order of PriceAxis.
+constexpr std::array<std::string_view, kPriceAxes> kAxes = {"tokens",     "in",    "out",   "rows", "sequence",
+                                                            "head_width", "flops", "bytes", "ranks"};
 
 double number_of(const Setting& setting, std::string_view text) {
   const std::optional<double> number = read_number(text);
@@ -134,7 +127,8 @@ void read_axis(const Setting& setting, PriceAxis axis, Section& section) {
   PriceTable::Axis one{axis, numbers_of(setting)};
   if (std::ranges::adjacent_find(one.values, std::greater_equal<>()) != one.values.end())
     throw refusal("{}: the values of {} do not rise", setting.place, setting.key());
-  if (std::ranges::any_of(section.axes, [&](const PriceTable::Axis& other) { return other.axis == axis; }))
+  const auto place = [](PriceAxis of) { return static_cast<int>(of) % (of < PriceAxis::flops ? 3 : kPriceAxes); };
+  if (std::ranges::any_of(section.axes, [&](const auto& other) { return place(other.axis) == place(axis); }))
     throw refusal("{}: {} has the place of an earlier axis", setting.place, setting.key());
   section.axes.push_back(std::move(one));
 }
@@ -149,9 +143,9 @@ void read_price_key(const Setting& setting, Section& section) {
     section.source = setting.value;
   } else {
     std::vector<std::string_view> names{"seconds", "uncertainty", "source"};
-    for (const AxisName& axis : kAxes) {
-      if (axis.name == key) return read_axis(setting, axis.axis, section);
-      names.push_back(axis.name);
+    for (std::size_t axis = 0; axis < kAxes.size(); ++axis) {
+      if (kAxes[axis] == key) return read_axis(setting, static_cast<PriceAxis>(axis), section);
+      names.push_back(kAxes[axis]);
     }
     throw unknown_key(setting, names);
   }
@@ -170,15 +164,6 @@ PriceTable table_of(const std::string& name, const Section& section) {
   table.uncertainty = section.uncertainty;
   table.source = section.source;
   return table;
-}
-
-/// The name of an axis in a price's section.
-std::string_view name_of_axis(PriceAxis axis, std::string_view price) {
-  for (const AxisName& one : kAxes) {
-    const bool is_attention = price.find("attention") != std::string_view::npos;
-    if (one.axis == axis && (!is_attention || axis > PriceAxis::size2 || &one >= &kAxes[3])) return one.name;
-  }
-  throw InternalError("an axis has no name");
 }
 
 std::string keys_text(std::span<const Key> keys, const Cluster& cluster) {
@@ -224,11 +209,18 @@ const PriceTable& Cluster::price(std::string_view price_name) const {
   throw error.hint("`tessera bench calibrate` measures the prices of a machine");
 }
 
-std::string price_name(const KernelCall& call) {
-  std::string_view name = call.name;
-  if (name == "head, all") name = "head";
-  if (name == "rotary backward") name = "rotary";
-  return fmt::format("{}{}.{}", name, call.has_gelu ? " gelu" : "", name_of(call.dtype));
+std::string price_name(const KernelCall& call, PricedBy by) {
+  constexpr std::array kBy = {"", "host ", "own ", "fp8 "};
+  return fmt::format("{}{}{}.{}", kBy[static_cast<std::size_t>(by)],
+                     call.priced_as.empty() ? call.name : call.priced_as, call.has_gelu ? " gelu" : "",
+                     name_of(call.dtype));
+}
+
+std::string price_name(OperationKind kind, bool within_node) {
+  if (kind == OperationKind::load || kind == OperationKind::store)
+    return kind == OperationKind::load ? "copy.to_device" : "copy.to_host";
+  return fmt::format("{}.{}", kind == OperationKind::gather ? "all-gather" : name_of(kind),
+                     within_node ? "node" : "network");
 }
 
 Cluster read_cluster(const std::filesystem::path& file) {
@@ -268,7 +260,7 @@ std::string cluster_text(const Cluster& cluster, const std::string& comment) {
     text += fmt::format("\n[{}]\n", name);
     if (!table.source.empty()) text += fmt::format("source = {}\n", ini_value(table.source));
     for (const PriceTable::Axis& axis : table.axes())
-      text += fmt::format("{} = {}\n", name_of_axis(axis.axis, name), numbers_text(axis.values, 8));
+      text += fmt::format("{} = {}\n", kAxes[static_cast<std::size_t>(axis.axis)], numbers_text(axis.values, 8));
     text += fmt::format("seconds = {}\n", numbers_text(table.points(), 4));
     if (table.uncertainty > 0) text += fmt::format("uncertainty = {:.3g}\n", table.uncertainty);
   }

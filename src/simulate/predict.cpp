@@ -32,19 +32,6 @@ QueueMode queues_of(const Options& options, const Cluster& cluster) {
   return traits_of(cluster.device).is_accelerator || sleeps ? QueueMode::parallel : QueueMode::serial;
 }
 
-std::string_view collective_of(const Operation& op) {
-  switch (op.kind) {
-    case OperationKind::gather:
-      return "all-gather";
-    case OperationKind::reduce_scatter:
-      return "reduce-scatter";
-    case OperationKind::all_reduce:
-      return "all-reduce";
-    default:
-      return "exchange";
-  }
-}
-
 class Pricing {
  public:
   Pricing(const StepSchedule& schedule, const Options& options, const Cluster& cluster)
@@ -75,11 +62,11 @@ class Pricing {
   void add_kernel(const Operation& op, const KernelCall& call, Price& price) const {
     const bool on_host = op.queue == Queue::host;
     WorkSize size = of_rank();
-    for (std::size_t i = 0; i < call.sizes.size(); ++i) size[i] = static_cast<double>(call.sizes[i]);
+    for (std::size_t i = 0; i < call.sizes.size(); ++i) size[i] = size[i + 3] = static_cast<double>(call.sizes[i]);
     size[static_cast<std::size_t>(PriceAxis::flops)] = call.cost.flops;
     size[static_cast<std::size_t>(PriceAxis::bytes)] = call.cost.bytes;
     double share = 1;
-    if (call.name == "linear backward") {  // priced with both gradients, which may come one at a time
+    if (call.is<LinearBackward>()) {  // priced with both gradients, which may come one at a time
       const double both = 4.0 * size[0] * size[1] * size[2];
       share = call.cost.flops / both;
       size[static_cast<std::size_t>(PriceAxis::flops)] = both;
@@ -87,22 +74,18 @@ class Pricing {
     const bool is_matmul = call.group != KernelGroup::other && call.group != KernelGroup::attention;
     if (is_matmul && is_untimed()) share *= cluster_.untimed_matmuls;
     if (call.is_fp8) share *= cluster_.fp8_matmuls;
-    if (call.name == "attention backward" && attention_of(call) == GpuAttention::deterministic_cudnn)
+    if (call.is<AttentionBackward>() && attention_of(call) == GpuAttention::deterministic_cudnn)
       share *= cluster_.deterministic_attention;
     if (call.group == KernelGroup::attention && schedule_.model.most_documents > 0 &&
         attention_of(call) != GpuAttention::own)
       share *= cluster_.documents_attention;
-    std::string name = price_name(call);
-    if (makes_fp8(call.name)) {  // memory limits them all
-      const std::string type(name_of(call.dtype == DType::e4m3 ? schedule_.policy.compute : call.dtype));
-      if (call.dtype == DType::e4m3) name = call.name + "." + type;
-      if (!cluster_.prices.contains(name)) name = "cast." + type;
+    const PricedBy by = on_host ? PricedBy::host : is_own_attention(call) ? PricedBy::own : PricedBy::device;
+    KernelCall priced = call;
+    if (call.makes_fp8()) {  // memory limits them all
+      if (call.dtype == DType::e4m3) priced.dtype = schedule_.policy.compute;
+      if (!cluster_.prices.contains(price_name(priced, by))) priced.name = describe(Cast{})->name;
     }
-    add((on_host                  ? "host "
-         : is_own_attention(call) ? "own "
-                                  : "") +
-            name,
-        size,
+    add(price_name(priced, by), size,
         on_host                            ? Limit::host
         : call.group == KernelGroup::other ? Limit::memory
                                            : Limit::compute,
@@ -137,16 +120,14 @@ class Pricing {
     size[static_cast<std::size_t>(PriceAxis::ranks)] = static_cast<double>(schedule_.grid.size(op.group));
     // A slowed collective sleeps most of its time, and compute waits for it, so its thread finds a core.
     const bool is_disturbed = queues_of(options_, cluster_) != QueueMode::serial && !options_.comm.emulate.on();
-    add(fmt::format("{}.{}", collective_of(op), schedule_.grid.within_node(op.group) ? "node" : "network"), size,
-        Limit::link, price, is_disturbed ? cluster_.collectives_under_compute : 1,
-        options_.comm.emulate.seconds(op.wire_bytes));
+    add(price_name(op.kind, schedule_.grid.within_node(op.group)), size, Limit::link, price,
+        is_disturbed ? cluster_.collectives_under_compute : 1, options_.comm.emulate.seconds(op.wire_bytes));
   }
 
   void add_copy(const Operation& op, std::int64_t bytes, Price& price) const {
     WorkSize size = of_rank();
     size[static_cast<std::size_t>(PriceAxis::bytes)] = static_cast<double>(bytes);
-    add(op.kind == OperationKind::load ? "copy.to_device" : "copy.to_host", size, Limit::link, price, 1,
-        options_.memory.emulate_copies.seconds(bytes));
+    add(price_name(op.kind), size, Limit::link, price, 1, options_.memory.emulate_copies.seconds(bytes));
   }
 
   const StepSchedule& schedule_;

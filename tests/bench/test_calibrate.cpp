@@ -78,6 +78,8 @@ TEST_CASE("names of prices") {
   CHECK(price_name(call) == "linear forward.bf16");
   call.has_gelu = true;
   CHECK(price_name(call) == "linear forward gelu.bf16");
+  CHECK(price_name(call, PricedBy::host) == "host linear forward gelu.bf16");
+  CHECK(price_name(OperationKind::exchange, true) == "exchange.node");
   const std::vector<std::string> names = every_kernel();
   for (const char* name : {"head.fp32", "head loss.fp32", "rotary.fp32", "linear backward gelu.fp32"}) {
     INFO(name);
@@ -200,10 +202,12 @@ TEST_CASE("axes of a calibration are those of the ladder") {
   const Cluster cluster = calibrated(1, 1);
   const PriceTable& linear = cluster.price("linear backward.bf16");
   REQUIRE(linear.axes().size() == 3);
-  CHECK(linear.axes()[0].axis == PriceAxis::size0);
+  CHECK(linear.axes()[0].axis == PriceAxis::tokens);
   CHECK(linear.axes()[0].values == std::vector<double>{16, 32});
   const PriceTable& head = cluster.price("head.fp32");
   CHECK(head.axes()[2].values == std::vector<double>{64, 128});
+  CHECK(cluster.price("attention backward.fp32").axes()[0].axis == PriceAxis::rows);
+  CHECK(cluster.price("attention backward.fp32").axes()[2].axis == PriceAxis::head_width);
   const PriceTable& cast = cluster.price("cast.bf16");
   CHECK(cast.axes()[0].axis == PriceAxis::bytes);
   CHECK(cast.axes()[0].values == std::vector<double>{6 << 14, 6 << 15});

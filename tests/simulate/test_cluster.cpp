@@ -40,11 +40,12 @@ Cluster example() {
   c.issue = 4.5e-6, c.segment = 2e-5, c.step = 1e-4;
   c.compute_under_collectives = 1.05, c.compute_under_copies = 1.01, c.collectives_under_compute = 1.2,
   c.host_under_copies = 1.6;
-  PriceTable linear({{PriceAxis::size0, {128, 16384}}, {PriceAxis::size1, {64, 128, 4096}}, {PriceAxis::size2, {1600}}},
+  PriceTable linear({{PriceAxis::tokens, {128, 16384}}, {PriceAxis::in, {64, 128, 4096}}, {PriceAxis::out, {1600}}},
                     {1e-6, 2e-6, 3e-5, 1.5e-5, 2.25e-4, 0.125});
   linear.uncertainty = 0.035;
   c.prices.emplace("linear forward.bf16", linear);
-  PriceTable attention({{PriceAxis::size0, {8}}, {PriceAxis::size1, {1024}}, {PriceAxis::size2, {64, 128}}}, {1, 2});
+  PriceTable attention({{PriceAxis::rows, {8}}, {PriceAxis::sequence, {1024}}, {PriceAxis::head_width, {64, 128}}},
+                       {1, 2});
   attention.source = "predicted: twice what # others reach";
   c.prices.emplace("attention backward.bf16", attention);
   c.prices.emplace("all-gather.node",

@@ -11,7 +11,9 @@ namespace {
 
 std::filesystem::path folder() { return std::filesystem::path(TESSERA_REFERENCE_DIR) / "../../inputs/clusters"; }
 
-WorkSize sizes(double first, double second, double third) { return {first, second, third, 0, 0, 0}; }
+WorkSize sizes(double first, double second, double third) {
+  return {first, second, third, first, second, third, 0, 0, 0};
+}
 
 }  // namespace
 

@@ -182,6 +182,18 @@ TEST_CASE("Linears in fp8 have their factor on a GPU, and its conversions are pr
     CHECK(seconds(device, true, 1, 1e3) > 1e3);  // a price of their own
 }
 
+TEST_CASE("Sizes of attention may have the names of linears' sizes") {
+  const PlannedRun run = planned("nano", Strategy::ddp, 1);
+  const auto seconds = [&](PriceAxis rows, PriceAxis sequence, PriceAxis width) {
+    Cluster cluster = machine_of({});
+    cluster.prices["attention forward.fp32"] = PriceTable({{rows, {1}}, {sequence, {1}}, {width, {1}}}, {1e-3});
+    return predict(run.schedule, run.plan, {}, cluster).step_seconds;
+  };
+  const double named = seconds(PriceAxis::rows, PriceAxis::sequence, PriceAxis::head_width);
+  CHECK(named > 1e-3);
+  CHECK(seconds(PriceAxis::tokens, PriceAxis::in, PriceAxis::out) == named);
+}
+
 TEST_CASE("A missing price is named with its file") {
   const PlannedRun run = planned("nano", Strategy::ddp, 2);
   Cluster cluster = machine_of({});

@@ -18,12 +18,12 @@ WorkSize size_of(std::initializer_list<std::pair<PriceAxis, double>> quantities)
 }  // namespace
 
 TEST_CASE("a price at a point of its grid is what was measured there") {
-  const PriceTable table({{PriceAxis::size0, {64, 256}}, {PriceAxis::size1, {8, 16, 64}}}, {1, 2, 7, 3, 5, 11});
+  const PriceTable table({{PriceAxis::tokens, {64, 256}}, {PriceAxis::in, {8, 16, 64}}}, {1, 2, 7, 3, 5, 11});
   const double seconds[2][3] = {{1, 2, 7}, {3, 5, 11}};
   for (std::size_t i = 0; i < 2; ++i) {
     for (std::size_t j = 0; j < 3; ++j) {
       const WorkSize size =
-          size_of({{PriceAxis::size0, table.axes()[0].values[i]}, {PriceAxis::size1, table.axes()[1].values[j]}});
+          size_of({{PriceAxis::tokens, table.axes()[0].values[i]}, {PriceAxis::in, table.axes()[1].values[j]}});
       CHECK(table.seconds(size) == Approx(seconds[i][j]));
     }
   }
@@ -32,8 +32,8 @@ TEST_CASE("a price at a point of its grid is what was measured there") {
 TEST_CASE("between points the logarithm of a price is linear in the logarithms of the sizes") {
   const PriceTable line({{PriceAxis::bytes, {100, 10000}}}, {1e-6, 4e-6});
   CHECK(line.seconds(size_of({{PriceAxis::bytes, 1000}})) == Approx(2e-6));
-  const PriceTable grid({{PriceAxis::size0, {1, 4}}, {PriceAxis::size1, {1, 4}}}, {1, 2, 8, 64});
-  const double middle = grid.seconds(size_of({{PriceAxis::size0, 2}, {PriceAxis::size1, 2}}));
+  const PriceTable grid({{PriceAxis::tokens, {1, 4}}, {PriceAxis::in, {1, 4}}}, {1, 2, 8, 64});
+  const double middle = grid.seconds(size_of({{PriceAxis::tokens, 2}, {PriceAxis::in, 2}}));
   CHECK(middle == Approx(std::pow(1.0 * 2 * 8 * 64, 0.25)));
 }
 
@@ -52,9 +52,9 @@ TEST_CASE("beyond the ends of several axes each goes on by itself, and no price 
   for (const double x : points)
     for (const double y : points)
       for (const double z : points) seconds.push_back(time(x, y, z));
-  const PriceTable table({{PriceAxis::size0, points}, {PriceAxis::size1, points}, {PriceAxis::size2, points}}, seconds);
+  const PriceTable table({{PriceAxis::tokens, points}, {PriceAxis::in, points}, {PriceAxis::out, points}}, seconds);
   const auto at = [&](double x, double y, double z) {
-    return table.seconds(size_of({{PriceAxis::size0, x}, {PriceAxis::size1, y}, {PriceAxis::size2, z}}));
+    return table.seconds(size_of({{PriceAxis::tokens, x}, {PriceAxis::in, y}, {PriceAxis::out, z}}));
   };
   CHECK(at(2, 2, 2) < time(16, 16, 16));
   CHECK(at(2, 2, 2) > 0.05 * time(2, 2, 2));
@@ -74,6 +74,6 @@ TEST_CASE("an axis with one point makes a price proportional, but for ranks") {
 
 TEST_CASE("a price reads the quantities of its own axes alone") {
   const PriceTable table({{PriceAxis::flops, {1e9, 1e12}}}, {1e-3, 1});
-  CHECK(table.seconds(size_of({{PriceAxis::flops, 1e10}, {PriceAxis::bytes, 1e9}, {PriceAxis::size0, 7}})) ==
+  CHECK(table.seconds(size_of({{PriceAxis::flops, 1e10}, {PriceAxis::bytes, 1e9}, {PriceAxis::tokens, 7}})) ==
         Approx(1e-2));
 }

@@ -27,17 +27,21 @@ struct KernelCall {
   DType dtype = DType::fp32;  ///< of the result; of an update, a square sum and a cast to e4m3: of what they read
   /// Linears and the head: tokens, in, out. Attention: batch x heads, sequence, width of a head. Otherwise 0.
   std::array<std::int64_t, 3> sizes = {};
-  bool has_gelu = false;    ///< a linear: takes GELU, or its gradient, along
-  bool has_window = false;  ///< attention
-  bool is_fp8 = false;      ///< a linear of a GPU: multiplies 8-bit floats
+  bool has_gelu = false;            ///< a linear: takes GELU, or its gradient, along
+  bool has_window = false;          ///< attention
+  bool is_fp8 = false;              ///< a linear of a GPU: multiplies 8-bit floats
+  std::string_view priced_as = {};  ///< the name of its price, if that is not its own
+  std::size_t kind = 0;             ///< index in KernelArguments
+
+  template <class Arguments>
+  bool is() const {
+    return kind == KernelArguments(Arguments()).index();
+  }
+  /// Returns whether it is part of what makes the operands of linears in fp8.
+  bool makes_fp8() const { return is<ToFp8>() || is<ToCodes>() || is<LargestMagnitude>(); }
 };
 
 /// Returns what a call is; nothing if it only handles a few numbers, or is another rank's.
 std::optional<KernelCall> describe(const KernelArguments& call);
-
-/// Returns whether a call of this name is part of what makes the operands of linears in fp8.
-inline bool makes_fp8(std::string_view name) {
-  return name == "to fp8" || name == "to codes" || name == "largest magnitude";
-}
 
 }  // namespace tessera

@@ -14,14 +14,15 @@
 
 #include "tessera/backend/device_kind.hpp"
 #include "tessera/kernels/kernel_call.hpp"
+#include "tessera/schedule/operation.hpp"
 
 namespace tessera {
 
-/// What a price may depend on. The first three are the sizes of a kernel call (KernelCall::sizes).
-enum class PriceAxis : std::uint8_t { size0, size1, size2, flops, bytes, ranks };
-inline constexpr int kPriceAxes = 6;
+/// What a price may depend on. The sizes of a kernel call go by the first three names, attention's by the next three.
+enum class PriceAxis : std::uint8_t { tokens, in, out, rows, sequence, head_width, flops, bytes, ranks };
+inline constexpr int kPriceAxes = 9;
 
-/// The quantities of one piece of work, by PriceAxis; those that it does not have are 0.
+/// The quantities of one piece of work, by PriceAxis; those that it does not have are 0. A call has its sizes twice.
 using WorkSize = std::array<double, kPriceAxes>;
 
 /// Seconds over a grid of sizes. Between its points the logarithm of the time is linear in the logarithms of the sizes;
@@ -81,8 +82,12 @@ struct Cluster {
   const PriceTable& price(std::string_view name) const;
 };
 
-/// Returns the name of a kernel call's price: "linear forward gelu.bf16".
-std::string price_name(const KernelCall& call);
+/// Who runs a kernel: for a GPU its host; own kernels where a library's may; fp8: until it is a factor (calibrate).
+enum class PricedBy : std::uint8_t { device, host, own, fp8 };
+/// Returns the name of a kernel call's price: "linear forward gelu.bf16", "host adamw.fp32".
+std::string price_name(const KernelCall& call, PricedBy by = PricedBy::device);
+/// Returns that of a collective, or of a copy: "all-gather.node", "copy.to_host".
+std::string price_name(OperationKind kind, bool within_node = false);
 
 /// Reads a file. UsageError with file and line for unknown sections and keys, bad numbers and incomplete grids.
 Cluster read_cluster(const std::filesystem::path& file);
