@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <typeindex>
 
 #include "tessera/config/options.hpp"
 #include "tessera/config/readers.hpp"
@@ -11,8 +12,9 @@
 namespace tessera {
 
 struct OptionEntry {
-  std::string name;     ///< "shard.wrap"
-  std::string allowed;  ///< "block|size|model", "whole number, 0 to 1024": for messages and help
+  std::string name;      ///< "shard.wrap"
+  std::type_index type;  ///< of its member
+  std::string allowed;   ///< "block|size|model", "whole number, 0 to 1024": for messages and help
   std::string help;
   Readers readers = Readers::none;  ///< those that it affects
   /// Reads a text into the member; false where it is not an allowed value.

@@ -99,7 +99,7 @@ class Section {
   OptionEntry& add(const std::string& name, T S::*member, const std::string& allowed, const std::string& help,
                    auto is_allowed, auto text_of) const {
     const auto section = section_;
-    rows_.push_back({name, allowed, help, readers_,
+    rows_.push_back({name, typeid(T), allowed, help, readers_,
                      [=](Options& options, std::string_view given) {
                        const auto value = read(given);
                        if (!value || !is_allowed(*value)) return false;

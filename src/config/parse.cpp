@@ -101,8 +101,7 @@ std::vector<po::option> with_short_value(std::vector<std::string>& words) {
   if (!word.starts_with("--")) return {};
   const OptionEntry* option = find_option(word.substr(2));
   const auto is_value = [](const std::string& next) { return next == "true" || next == "false"; };
-  const bool is_true =
-      option != nullptr && option->allowed == "true|false" && (words.size() == 1 || !is_value(words[1]));
+  const bool is_true = option != nullptr && option->type == typeid(bool) && (words.size() == 1 || !is_value(words[1]));
   if (!is_true && word.find('=') != word.size() - 1) return {};
   words.erase(words.begin());
   return {po::option(is_true ? word.substr(2) : word.substr(2, word.size() - 3), {is_true ? "true" : ""})};
@@ -194,7 +193,7 @@ void apply(const Setting& setting, Options& options) {
   if (!option->set(options, with_home(setting))) {
     throw refusal("{}: {} = {} is not an allowed value", setting.place, setting.name, in_quotes(setting.value))
         .hint("Allowed values: {}{}", option->allowed,
-              limit_beyond(setting.value, option->allowed.starts_with("whole number")));
+              limit_beyond(setting.value, option->type == typeid(std::int64_t)));
   }
   options.given.insert(setting.name);
 }

@@ -161,12 +161,10 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
   if (head) require_tied(*head, TensorId(table), expected[table]);
 } catch (const UsageError& error) {
   const std::string how = quantization_of(folder);
-  std::string why = error.what();
-  if (how.empty() || why.find("quantized") != std::string::npos) throw;
-  if (why.ends_with('.')) why.pop_back();
+  if (how.empty()) throw;
   throw refusal("{} holds a quantized model ({}), which cannot be read", folder.string(), how)
       .use("the folder from before quantization")
-      .hint("{}", why);
+      .hint("{}", error.UsageError::what());
 }
 
 void HuggingFaceWeights::require_usable(const Source& source, const ParameterTensor& tensor) const {

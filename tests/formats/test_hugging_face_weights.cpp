@@ -222,7 +222,12 @@ TEST_CASE("Names with a wrapper's prefix, and quantized tensors, are refused wit
   tensors[2] = {"wte.weight", "U8", {10, 1}, std::string(10, '\1')};
   write_safetensors(folder / "model.safetensors", tensors);
   CHECK_THAT(message_of<UsageError>([&] { HuggingFaceWeights(folder.path(), expected()); }),
-             Contains("a quantized model (bitsandbytes)"));
+             Contains("a quantized model (bitsandbytes)") && !Contains("F32"));
+  tensors = stored("");
+  tensors.push_back(raw("h.0.attn.c_attn.qweight", {3}, 0));
+  write_safetensors(folder / "model.safetensors", tensors);
+  const std::string twice = message_of<UsageError>([&] { HuggingFaceWeights(folder.path(), expected()); });
+  CHECK_THAT(twice, Contains("a quantized model (bitsandbytes)") && Catch::EndsWith("that this model does not have."));
 }
 
 TEST_CASE("What a folder is instead of a model is said by name, with what to do") {

@@ -16,7 +16,7 @@ namespace tessera {
 /// A UsageError whose message is made of parts. Each part is a format string without the full stop at its end.
 class Refusal : public UsageError {
  public:
-  /// `problem`: a clause with a verb, "data.source is empty".
+  /// `problem`: a clause with a verb, "data.source is empty", which UsageError::what() returns alone.
   explicit Refusal(const std::string& problem) : UsageError("{}", problem), text_(problem + ".") {}
 
   /// Adds why it is a problem: ", because ...".
