@@ -63,7 +63,7 @@ BenchResult comm_table(RankContext& context, const Options& options, const Machi
              column("bus_bandwidth", "B/s", rows, [](Row row) { return row.bandwidths.bus; }),
              column("speed", "1", rows, &CommRow::speed)}}},
           gpu_facts(*contenders.front().device),
-          ours->description()};
+          {ours->description()}};
 }
 
 }  // namespace tessera

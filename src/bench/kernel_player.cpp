@@ -91,10 +91,10 @@ void KernelPlayer::set_tokens(std::uint64_t seed) {
   }
 }
 
-std::string KernelPlayer::description() const {
-  const std::string compute = resources_.compute->description();
-  if (!device().identity().empty()) return compute;
-  return fmt::format("{}, threads: {}", compute, resources_.settings.threads);
+Implementation KernelPlayer::description() const {
+  Implementation all = resources_.compute->description();
+  if (device().identity().empty()) all.text += fmt::format(", threads: {}", resources_.settings.threads);
+  return all;
 }
 
 void KernelPlayer::play() {

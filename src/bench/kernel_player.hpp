@@ -30,7 +30,7 @@ class KernelPlayer {
   Stream& stream() const { return *stream_; }
   Kernels& kernels() const { return resources_.compute->kernels(Queue::compute); }
   /// Returns "AVX-512, oneDNN 2.6.3, threads: 2", "NVIDIA H200, ...".
-  std::string description() const;
+  Implementation description() const;
 
  private:
   void set_weights(std::uint64_t seed);

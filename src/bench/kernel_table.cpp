@@ -239,7 +239,7 @@ BenchResult kernel_table(RankContext& context, const Options& options, const Mac
       "{} parameters, micro-batch {} x {} tokens, accumulation {}, {}, compute {}, reduce {}\n"
       "ceilings, best of {} samples between the kernels, all ranks at once: matmuls {} ({}){}, copies "
       "{:.1f} GB/s (read and written); nothing takes {}\n{}\n",
-      context.size(), player.description(), format_count(schedule.model.parameter_count()), schedule.model.batch,
+      context.size(), player.description().text, format_count(schedule.model.parameter_count()), schedule.model.batch,
       schedule.model.sequence, schedule.policy.accumulation, name_of(schedule.policy.strategy),
       name_of(schedule.policy.compute), name_of(schedule.policy.reduce), options.bench.steps + options.bench.warmup,
       flop_rate_text(rates.matmul), name_of(schedule.policy.compute), datasheet_text(device, options.precision),

@@ -16,7 +16,7 @@ struct BenchResult {
   std::string text;
   std::vector<Table> tables;
   GpuFacts gpu;
-  std::string kernels;       ///< their description, as in provenance
+  Implementation kernels;    ///< as in provenance
   std::string algorithms{};  ///< of a GPU's matmuls, for the file of run.algorithms; empty: none were made
 };
 

@@ -11,7 +11,7 @@ const Backend& gpu_backend();
 
 /// Requires the same libraries on all ranks, because others may sum in another order. Collective over the world.
 inline void require_same_kernels(const Resources& all) {
-  require_equal(all.context, all.compute->kernels(Queue::compute).description(),
+  require_equal(all.context, all.compute->kernels(Queue::compute).description().text,
                 "the same instruction set and matmul library on all ranks");
 }
 

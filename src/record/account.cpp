@@ -159,10 +159,11 @@ std::string cost_of_fixed_order(const Options& options, const PlannedRun& planne
 std::string device_line(const Options& options, const PlannedRun& planned, const Resources& resources,
                         const Player& player) {
   const std::string mode = player.execution_mode();
-  if (mode.empty()) return "kernels    " + resources.description;
-  const bool tells = resources.context.rank() == 0;
-  const std::string device = fmt::format("device     {}; {}{}\nsums       ", resources.description, mode,
-                                         tells ? cost_of_own_attention(planned, options, resources.description) : "");
+  const auto& [text, libraries, lacks_library] = resources.description;
+  if (mode.empty()) return "kernels    " + text;
+  const bool tells = resources.context.rank() == 0 && lacks_library;
+  const std::string device =
+      fmt::format("device     {}; {}{}\nsums       ", text, mode, tells ? cost_of_own_attention(planned, options) : "");
   if (is_deterministic(options.run)) return device + "in one fixed order (run.deterministic = true)";
   const std::string cost = resources.context.rank() == 0 ? ", for " + cost_of_fixed_order(options, planned) : "";
   return device + "in the fastest order (run.deterministic = false; true repeats a run's bits" + cost + ")";

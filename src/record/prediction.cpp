@@ -41,9 +41,7 @@ std::string describe(const RunPrediction& prediction) {
   return line;
 }
 
-std::string cost_of_own_attention(const PlannedRun& planned, const Options& options, std::string_view device) {
-  if (options.run.attention == AttentionChoice::own || device.find("attention by own kernels (") == device.npos)
-    return {};
+std::string cost_of_own_attention(const PlannedRun& planned, const Options& options) {
   PlannedRun run = planned;
   const auto seconds = [&](GpuAttention attention) {
     run.schedule.model.attention = attention;

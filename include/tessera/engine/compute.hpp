@@ -24,8 +24,8 @@ class RankCompute {
   /// Copies between device and host, as work of a queue's stream. On a CPU it copies whole words of 4 bytes.
   virtual void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const = 0;
 
-  /// Describes the hardware and libraries that compute, for the log.
-  virtual std::string description() const = 0;
+  /// Describes the hardware and libraries that compute.
+  virtual Implementation description() const = 0;
   /// Returns the algorithms chosen so far for a GPU's matmuls, as text, for the same run's next part; empty on a CPU.
   virtual std::string gemm_algorithms() const { return {}; }
   /// Returns a remark on the algorithms of the run's earlier part, for the log; may be empty.

@@ -61,7 +61,7 @@ struct Resources {
   std::unique_ptr<RankMemory> memory;
   std::unique_ptr<RankCompute> compute;
   std::unique_ptr<Communicators> communicators;
-  std::string description;                 ///< what computes and how it talks, for the log
+  Implementation description;              ///< what computes and how it talks
   std::vector<UnplannedMemory> unplanned;  ///< uses of more than 0 bytes
   bool has_left_updates = false;           ///< state is not to be read before Player::finish_step
 };

@@ -11,7 +11,9 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "tessera/base/instruction_set.hpp"
 #include "tessera/kernels/arguments.hpp"
@@ -27,12 +29,18 @@ using KernelArguments =
                  Rotate, GluForward, GluBackward, HeadLoss, ApplyDropout, Cast, FillZero, Add, SquareSum, AddChecksum,
                  ParameterUpdate, MuonDirection, Orthogonalize, AddLoss, Clip>;
 
+/// What computes.
+struct Implementation {
+  std::string text = {};                                            ///< for the log: "AVX-512, oneDNN 2.6.3"
+  std::vector<std::pair<std::string, std::string>> libraries = {};  ///< for provenance: {"onednn", "2.6.3"}
+  bool lacks_library = false;  ///< a GPU's attention is by own kernels, though a library was allowed
+};
+
 class Kernels {
  public:
   virtual ~Kernels() = default;
   virtual void run(Stream& stream, const KernelArguments& call) = 0;
-  /// Names the implementation, for the log: "AVX-512, oneDNN 2.6.3".
-  virtual std::string description() const = 0;
+  virtual Implementation description() const = 0;
 };
 
 /// Makes kernels on this machine's cores. `pool` must outlive them. Allocates their workspace once. Element-wise

@@ -35,9 +35,8 @@ std::optional<RunPrediction> predict_run(const PlannedRun& planned, const Option
 /// Returns "predicted  123 ms a step +- 6%, ...": the line before the first step.
 std::string describe(const RunPrediction& prediction);
 
-/// Returns a line on how much longer a step takes because own kernels compute attention though a library's might have;
-/// empty if they do not, or without prices. `device`: what the run says of its kernels.
-std::string cost_of_own_attention(const PlannedRun& planned, const Options& options, std::string_view device);
+/// Returns a line on how much longer a step takes because own kernels compute attention; empty without prices.
+std::string cost_of_own_attention(const PlannedRun& planned, const Options& options);
 
 /// Returns the predicted seconds of the rows of flight_operations(): of operations, then of segments. 0: not in a step.
 std::vector<double> expected_seconds(const Prediction& prediction, const StepSchedule& schedule);

@@ -9,6 +9,7 @@
 #include "tessera/backend/device_monitor.hpp"
 #include "tessera/comm/world.hpp"
 #include "tessera/config/options.hpp"
+#include "tessera/engine/compute.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
@@ -30,12 +31,8 @@ GpuFacts gpu_facts(const Device& device, DeviceMonitor* monitor);
 /// The same with a separate monitor.
 GpuFacts gpu_facts(const Device& device);
 
-/// Returns the libraries whose versions are in a description of kernels: {"onednn", "2.6.3"} of "AVX-512, oneDNN 2.6.3
-/// with ...".
-std::vector<std::pair<std::string, std::string>> libraries_in(const std::string& kernels);
-
-/// Collects the facts of the run. Collective; rank 0 has the hosts of all. `kernels`: their human-readable description.
+/// Collects the facts of the run. Collective; rank 0 has the hosts of all.
 RunFacts run_facts(World& world, const Options& options, const Invocation& invocation, const GpuFacts& gpu,
-                   const std::string& kernels);
+                   const Implementation& kernels);
 
 }  // namespace tessera

@@ -1,7 +1,5 @@
 #include "cuda/kernels/attention_choice.hpp"
 
-#include <algorithm>
-
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/kernels/gpu_attention.hpp"
@@ -31,16 +29,16 @@ AttentionProblem problem_of_run(const CudaKernelSettings& settings, bool backwar
 AttentionByChoice::AttentionByChoice(const CudaKernelSettings& settings, void* workspace, std::int64_t workspace_bytes)
     : settings_(settings), workspace_(workspace), workspace_bytes_(workspace_bytes) {
   if (settings.attention == AttentionChoice::own) {
-    description_ = "attention by own kernels (run.attention = own)";
+    description_.text = "attention by own kernels (run.attention = own)";
     return;
   }
   try {
     library_ = std::make_unique<CudnnAttention>(settings_.deterministic);
+    description_.libraries = {{"cudnn", library_->version()}};
   } catch (const UsageError& error) {
     if (demanded()) throw;
-    const std::string reason = error.what();  // without the paths that were tried
-    const auto end = std::min({reason.find(" ("), reason.find(", because "), reason.find(". ")});
-    description_ = fmt::format("attention by own kernels ({})", reason.substr(0, end));
+    const char* const problem = error.UsageError::what();  // without the paths that were tried
+    description_ = {fmt::format("attention by own kernels ({})", problem), {}, true};
     return;
   }
   choose();
@@ -62,18 +60,19 @@ void AttentionByChoice::choose() {
     if (obstacle.empty() && settings_.shape.documents > 0) obstacle = backward_obstacle;
     if (!obstacle.empty()) {
       if (demanded()) refuse(obstacle);
-      description_ = fmt::format("attention by own kernels ({}: {})", library_->name(), obstacle);
+      description_.text = fmt::format("attention by own kernels ({}: {})", library_->name(), obstacle);
+      description_.lacks_library = true;
       library_.reset();
       return;
     }
   }
   backward_ = backward_obstacle.empty();
   must_ = demanded() || of_a_run;
-  description_ = "attention by " + library_->name();
-  if (must_ && settings_.windows) description_ += ", by own kernels in layers with a window";
-  if (!must_) description_ += " where it can, by own kernels elsewhere";
-  if (!backward_) description_ += fmt::format(", its backward by own kernels ({})", backward_obstacle);
-  if (backward_ && settings_.deterministic) description_ += ", deterministic";
+  description_.text = "attention by " + library_->name();
+  if (must_ && settings_.windows) description_.text += ", by own kernels in layers with a window";
+  if (!must_) description_.text += " where it can, by own kernels elsewhere";
+  if (!backward_) description_.text += fmt::format(", its backward by own kernels ({})", backward_obstacle);
+  if (backward_ && settings_.deterministic) description_.text += ", deterministic";
 }
 
 void AttentionByChoice::refuse(const std::string& obstacle) const {

@@ -21,7 +21,7 @@ class AttentionByChoice {
   bool run(cudaStream_t stream, const AttentionBackward& a);
 
   /// Returns "attention by cuDNN 9.19.0", "attention by own kernels (run.attention = own)", ...
-  const std::string& description() const { return description_; }
+  const Implementation& description() const { return description_; }
 
  private:
   bool demanded() const;
@@ -37,7 +37,7 @@ class AttentionByChoice {
   std::unique_ptr<CudnnAttention> library_;  ///< null: own kernels
   bool backward_ = false;                    ///< the library computes backward, too
   bool must_ = false;  ///< cuDNN was demanded, or chosen for the run: not being able to is an error
-  std::string description_;
+  Implementation description_;
 };
 
 }  // namespace tessera

@@ -47,8 +47,11 @@ void CudaKernels::enqueue(cudaStream_t stream, const ParameterUpdate& a) {
   }
 }
 
-std::string CudaKernels::description() const {
-  return fmt::format("CUDA, {}, {}", matmuls_.library_name(), attention_.description());
+Implementation CudaKernels::description() const {
+  Implementation all = attention_.description();
+  all.text = fmt::format("CUDA, {}, {}", matmuls_.library_name(), all.text);
+  all.libraries.insert(all.libraries.begin(), {"cublaslt", matmuls_.library_version()});
+  return all;
 }
 
 std::unique_ptr<Kernels> make_cuda_kernels(void* workspace, const CudaKernelSettings& settings) {

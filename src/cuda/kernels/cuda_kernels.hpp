@@ -30,7 +30,7 @@ class CudaKernels final : public Kernels {
   CudaKernels(void* workspace, const Limits& limits, const CudaKernelSettings& settings = {});
 
   void run(Stream& stream, const KernelArguments& call) override;
-  std::string description() const override;
+  Implementation description() const override;
 
  private:
   friend class CudaHead;

@@ -39,9 +39,9 @@ DynamicLibrary open_cudnn() {
 
 Cudnn::Cudnn() : library(open_cudnn()) {}
 
-std::string Cudnn::name() const {
+std::string Cudnn::version_text() const {
   const std::size_t number = version();
-  return fmt::format("cuDNN {}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
 }
 
 void Cudnn::check(int status, const char* call) const {

@@ -52,7 +52,7 @@ struct Cudnn {
   TESSERA_CUDNN_FUNCTION(execute, cudnnBackendExecute);
 #undef TESSERA_CUDNN_FUNCTION
 
-  std::string name() const;  ///< "cuDNN 9.19.0"
+  std::string version_text() const;  ///< "9.19.0"
   /// Throws CudnnRefusal, with the library's own reason, if a call failed.
   void check(int status, const char* call) const;
 };

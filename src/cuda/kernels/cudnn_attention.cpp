@@ -146,12 +146,12 @@ std::array<std::int64_t, 15> AttentionProblem::key_numbers() const {
 CudnnAttention::CudnnAttention(bool deterministic)
     : handle_(nullptr, DestroyHandle{library_.destroy}), deterministic_(deterministic) {
   if (library_.version() < kOldest) {
-    throw refusal("{} is too old for attention", library_.name())
+    throw refusal("{} is too old for attention", name())
         .use("9.{} or newer instead of {}", kOldest / 100 % 100, library_.library.path());
   }
   cudnnContext* made = nullptr;
   if (const int status = library_.create(&made); status != cudnn::kSuccess) {
-    throw refusal("{} cannot be used here", library_.name())
+    throw refusal("{} cannot be used here", name())
         .because("cudnnCreate ends with status {}", status)
         .use("another version, or own kernels");
   }

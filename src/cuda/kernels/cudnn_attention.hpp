@@ -19,7 +19,8 @@ class CudnnAttention {
   /// is not found, too old, or not for this driver.
   explicit CudnnAttention(bool deterministic);
 
-  std::string name() const { return library_.name(); }
+  std::string version() const { return library_.version_text(); }
+  std::string name() const { return "cuDNN " + version(); }
 
   /// Returns why the library does not compute this with this workspace; empty if it does. Makes the plan at the first
   /// call for a problem.

@@ -109,10 +109,10 @@ Matmuls::Matmuls(void* workspace, std::int64_t workspace_bytes, GemmSettings set
   handle_ = {handle, {library_.destroy}};
 }
 
-std::string Matmuls::library_name() const {
+std::string Matmuls::library_version() const {
   const std::size_t version = library_.version();
-  return version >= 100000 ? fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100)
-                           : fmt::format("cuBLASLt {}", version);
+  return version >= 100000 ? fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100)
+                           : fmt::format("{}", version);
 }
 
 Matmuls::Key Matmuls::key_of(const Matmul& p) const {

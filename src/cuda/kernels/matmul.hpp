@@ -68,8 +68,8 @@ class Matmuls {
   /// Only selects the algorithm, on a rank that does not run a matmul that another one requires.
   void prepare(cudaStream_t stream, const Matmul& p);
 
-  /// Returns "cuBLASLt 13.1.0"
-  std::string library_name() const;
+  std::string library_version() const;  ///< "13.1.0"
+  std::string library_name() const { return "cuBLASLt " + library_version(); }
 
  private:
   struct Plan {

@@ -33,7 +33,7 @@ class CpuCompute final : public RankCompute {
     const DType word = bytes % size_of(DType::fp32) == 0 ? DType::fp32 : DType::byte;  // a cast to its own type copies
     kernels(queue).run(stream, Cast{{from, word}, {to, word}, bytes / size_of(word)});
   }
-  std::string description() const override { return kernels_->description(); }
+  Implementation description() const override { return kernels_->description(); }
 
  private:
   Kernels*& kernels_of(Queue queue) { return kernels_of_[static_cast<std::size_t>(queue)]; }

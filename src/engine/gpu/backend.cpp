@@ -116,8 +116,8 @@ class GpuBackend final : public Backend {
     all.unplanned.push_back({kept_free_bytes(schedule, all.settings.comm.backend, all.device->total_memory()),
                              "of the GPU kept free for libraries and NCCL"});
     all.description = all.compute->description();
-    if (const auto* transport = all.communicators->transport()) all.description += ", " + transport->description();
-    if (const std::string remark = all.compute->gemm_remark(); !remark.empty()) all.description += ", " + remark;
+    if (const auto* transport = all.communicators->transport()) all.description.text += ", " + transport->description();
+    if (const std::string remark = all.compute->gemm_remark(); !remark.empty()) all.description.text += ", " + remark;
   }
 
   std::unique_ptr<Player> make_player(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,

@@ -65,7 +65,7 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
       wanted.gemm.agree = [peers](std::span<std::byte> choice) { peers->control().broadcast(choice, 0); };
   }
   kernels_ = make_cuda_kernels(workspace, wanted);
-  header_ = fmt::format("{}, {}", device_.model(), kernels_->description());
+  header_ = fmt::format("{}, {}", device_.model(), kernels_->description().text);
   host_kernels_ = make_cpu_kernels(pool());
   if (settings.algorithm_source == AlgorithmSource::given)
     take_given(table.text);

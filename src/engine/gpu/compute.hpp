@@ -15,7 +15,11 @@ class GpuCompute final : public RankCompute {
 
   Kernels& kernels(Queue queue) const override { return queue == Queue::host ? *host_kernels_ : *kernels_; }
   void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override;
-  std::string description() const override { return device_.description() + ", " + kernels_->description(); }
+  Implementation description() const override {
+    Implementation all = kernels_->description();
+    all.text = device_.description() + ", " + all.text;
+    return all;
+  }
   std::string gemm_algorithms() const override { return header_ + "\n" + algorithms_.text(); }
   std::string gemm_remark() const override { return remark_; }
 

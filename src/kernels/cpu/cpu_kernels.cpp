@@ -13,7 +13,11 @@ CpuKernels::CpuKernels(ThreadPool& pool, InstructionSet set)
       workers_(static_cast<std::size_t>(pool.threads())),
       worker_sums_(static_cast<std::size_t>(pool.threads())) {}
 
-std::string CpuKernels::description() const { return fmt::format("{}, {}", name_of(set_), matrix_library_name()); }
+Implementation CpuKernels::description() const {
+  Implementation all = matrix_library();
+  all.text = fmt::format("{}, {}", name_of(set_), all.text);
+  return all;
+}
 
 void CpuKernels::run(Stream&, const KernelArguments& call) {
   std::visit([this](const auto& a) { compute(a); }, call);

@@ -23,7 +23,7 @@ class CpuKernels final : public Kernels {
   CpuKernels(ThreadPool& pool, InstructionSet set);
 
   void run(Stream& stream, const KernelArguments& call) override;
-  std::string description() const override;
+  Implementation description() const override;
 
  private:
   void compute(const EmbeddingForward& a);

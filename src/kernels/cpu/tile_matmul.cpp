@@ -105,14 +105,16 @@ void tile_matmul(const VectorKernels& vector, ScratchLayout scratch, const Opera
   }
 }
 
-std::string matrix_library_name() {
+Implementation matrix_library() {
 #ifdef __aarch64__
-  const std::string_view config = openblas_get_config();  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
-  return fmt::format("{} for {}", config.substr(0, config.find(' ', config.find(' ') + 1)), openblas_get_corename());
+  std::string name, version;
+  std::istringstream(openblas_get_config()) >> name >> version;  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+  return {fmt::format("{} {} for {}", name, version, openblas_get_corename()), {{"openblas", version}}};
 #else
-  const dnnl_version_t* version = dnnl_version();
-  return fmt::format("oneDNN {}.{}.{}{}", version->major, version->minor, version->patch,
-                     multiplies(DType::bf16) ? " with bf16 matmuls" : "");
+  const dnnl_version_t& is = *dnnl_version();
+  const std::string version = fmt::format("{}.{}.{}", is.major, is.minor, is.patch);
+  return {fmt::format("oneDNN {}{}", version, multiplies(DType::bf16) ? " with bf16 matmuls" : ""),
+          {{"onednn", version}}};
 #endif
 }
 

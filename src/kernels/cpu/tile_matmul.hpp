@@ -37,6 +37,6 @@ void tile_matmul(const VectorKernels& vector, ScratchLayout scratch, const Opera
                  std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride);
 
 /// Returns "oneDNN 2.6.3", or "OpenBLAS 0.3.21 for NEOVERSEV1".
-std::string matrix_library_name();
+Implementation matrix_library();
 
 }  // namespace tessera

@@ -49,7 +49,7 @@ SaidOfAttention session(const Options& options, std::int64_t world, const std::s
     session.evaluate(1);
     if (context.rank() + 1 != world) return;
     const RankCompute& compute = *session.resources().compute;
-    said = {compute.gemm_algorithms(), compute.description()};
+    said = {compute.gemm_algorithms(), compute.description().text};
   });
   return said;
 }

@@ -60,7 +60,7 @@ SaidOfDocuments session_of(const Options& options, const Architecture& architect
     TrainingSession session(context, options, planned, data, machine);
     session.train_step();
     const RankCompute& compute = *session.resources().compute;
-    said = {compute.gemm_algorithms(), compute.description()};
+    said = {compute.gemm_algorithms(), compute.description().text};
   });
   return said;
 }

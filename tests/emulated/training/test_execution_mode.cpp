@@ -14,7 +14,8 @@ namespace {
 const std::string kOnHost = "pinned on the host for collectives", kOnDevice = "on the device for collectives";
 
 struct Said {
-  std::string mode, description;
+  std::string mode;
+  Implementation description = {};
   std::map<std::string, std::int64_t> unplanned;  ///< bytes by use
   std::int64_t on_host = 0;                       ///< planned
 };
@@ -43,20 +44,20 @@ TEST_CASE("a run says how it drives its GPU, and what that takes outside the pla
   Options options = gpu_options();
   const Said alone = said_by(options, 1);
   CHECK_THAT(alone.mode, Contains("graphs") && !Contains("eagerly"));
-  CHECK_THAT(alone.description, Contains("emulated GPU") && Contains("cuBLASLt") && !Contains("staged"));
+  CHECK_THAT(alone.description.text, Contains("emulated GPU") && Contains("cuBLASLt") && !Contains("staged"));
   CHECK(!alone.unplanned.contains(kOnDevice));
   CHECK(!alone.unplanned.contains(kOnHost));
 
   const Said staged = said_by(options, 2);
   CHECK_THAT(staged.mode, Contains("as graphs between staged collectives") && !Contains("eagerly"));
-  CHECK_THAT(staged.description, Contains("staged through"));
+  CHECK_THAT(staged.description.text, Contains("staged through"));
   CHECK(!staged.unplanned.contains(kOnHost));
   CHECK(staged.on_host > alone.on_host);
 
   options.comm.backend = CommBackend::nccl;
   const Said nccl = said_by(options, 2);
   CHECK_THAT(nccl.mode, Contains("as graphs, except"));
-  CHECK_THAT(nccl.description, Contains("NCCL 2."));
+  CHECK_THAT(nccl.description.text, Contains("NCCL 2."));
   CHECK(!nccl.unplanned.contains(kOnHost));
   CHECK(nccl.unplanned.at(kOnDevice) > 0);     // for barriers
   CHECK(nccl.unplanned.at(kOnDevice) < 8192);  // less than what a sum receives, which is an external workspace
@@ -75,13 +76,13 @@ TEST_CASE("layers with a window take own kernels next to cuDNN's") {
   architecture.head_dim = 8, architecture.window = 4, architecture.full_layers = {false, true};
   for (const Tristate deterministic : {Tristate::yes, Tristate::no}) {
     options.run.deterministic = deterministic;
-    const std::string said = said_by(options, 1, architecture).description;
+    const std::string said = said_by(options, 1, architecture).description.text;
     CHECK_THAT(said, Catch::Contains("attention by cuDNN") && Catch::Contains("own kernels in layers with a window"));
     const RunOutcome run = train_locally(options, architecture, 1, 1);
     CHECK(run.losses.back() < run.losses.front());
   }
   architecture.window = 0, architecture.full_layers = {};
-  CHECK_THAT(said_by(options, 1, architecture).description, !Catch::Contains("window"));
+  CHECK_THAT(said_by(options, 1, architecture).description.text, !Catch::Contains("window"));
 }
 
 TEST_CASE("a run says what computes its attention, and refuses cuDNN where it cannot be had") {
@@ -89,15 +90,19 @@ TEST_CASE("a run says what computes its attention, and refuses cuDNN where it ca
   Options options = gpu_options();
   Architecture architecture = tiny_gpt2();
   const auto said = [&] { return said_by(options, 1).description; };
-  CHECK_THAT(said(), Contains("attention by own kernels (cuDNN 9.25.0: fp32 storage"));
+  using Libraries = std::vector<std::pair<std::string, std::string>>;
+  CHECK_THAT(said().text, Contains("attention by own kernels (cuDNN 9.25.0: fp32 storage"));
+  CHECK((said().lacks_library && said().libraries == Libraries{{"cublaslt", "13.1.0"}, {"cudnn", "9.25.0"}}));
   options.precision.compute = DType::bf16;
-  CHECK_THAT(said(), Contains("attention by cuDNN 9.25.0, deterministic"));
+  CHECK_THAT(said().text, Contains("attention by cuDNN 9.25.0, deterministic"));
+  CHECK_FALSE(said().lacks_library);
   options.run.deterministic = Tristate::no;
-  CHECK_THAT(said(), Contains("attention by cuDNN 9.25.0") && !Contains("own kernels"));
+  CHECK_THAT(said().text, Contains("attention by cuDNN 9.25.0") && !Contains("own kernels"));
   options.run.attention = AttentionChoice::own;
-  CHECK_THAT(said(), Contains("attention by own kernels (run.attention = own)"));
+  CHECK_THAT(said().text, Contains("attention by own kernels (run.attention = own)"));
+  CHECK((!said().lacks_library && said().libraries == Libraries{{"cublaslt", "13.1.0"}}));
   options.run.attention = AttentionChoice::cudnn;
-  CHECK_THAT(said(), Contains("attention by cuDNN 9.25.0"));
+  CHECK_THAT(said().text, Contains("attention by cuDNN 9.25.0"));
   options.precision.compute = DType::fp32;
   CHECK_THROWS_WITH(said(), Contains("run.attention = cudnn") && Contains("fp32 storage"));
   options.precision.compute = DType::bf16;

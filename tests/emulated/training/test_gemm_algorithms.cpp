@@ -37,7 +37,7 @@ Left run(const Options& options, std::int64_t world, const std::string& kept = {
     session.evaluate(1);
     if (context.rank() != 0) return;
     left.kept = session.resources().compute->gemm_algorithms();
-    left.description = session.resources().description;
+    left.description = session.resources().description.text;
   });
   for (const auto& [where, count] : emulator::take_matmul_launches()) left.variants[where.first].insert(where.second);
   return left;

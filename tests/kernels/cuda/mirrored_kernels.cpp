@@ -313,7 +313,7 @@ class MirroredKernels final : public Kernels {
     kernels_.run(stream, mirrored);
     m.finish();
   }
-  std::string description() const override { return kernels_.description(); }
+  Implementation description() const override { return kernels_.description(); }
 
  private:
   tessera::Device& device_;
