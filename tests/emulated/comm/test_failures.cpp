@@ -309,16 +309,23 @@ TEST_CASE("a rank that fails beside a collective that does not end says why") {
 }
 
 TEST_CASE("child: a rank fails beside its collectives", "[.]") {
-  with_two(small(CommBackend::nccl, 15), [](RankContext& context, auto&, Communicator& group, Stream& stream,
-                                            std::byte* shared) {
-    if (context.rank() == 0) context.notice().raise({0, ExitCode::input_output, "the disk is full"});
-    for (int i = 0; i < 30; ++i) {  // work is under way for longer than a rank waits that is left behind
-      group.all_gather(stream, shared, 16, DType::fp32);
-      emulator::enqueue(cuda_stream(stream), [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
-    }
-    stream.synchronize();
-    std::fputs("They went on. ", stderr);
-  });
+  with_two(small(CommBackend::nccl, 15),
+           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+             const auto gather_after = [&](std::chrono::milliseconds pause) {
+               emulator::enqueue(cuda_stream(stream), [pause] { std::this_thread::sleep_for(pause); });
+               group.all_gather(stream, shared, 16, DType::fp32);
+             };
+             gather_after(std::chrono::milliseconds(1000));
+             stream.synchronize();
+             std::this_thread::sleep_for(std::chrono::milliseconds(200));
+             if (context.rank() == 0) context.notice().raise({0, ExitCode::input_output, "the disk is full"});
+             // Work is under way for longer than a rank waits that is left behind, and then ends as seldom as it did
+             // before.
+             for (int i = 0; i < 30; ++i) gather_after(std::chrono::milliseconds(50));
+             for (int i = 0; i < 3; ++i) gather_after(std::chrono::milliseconds(900));
+             stream.synchronize();
+             std::fputs("They went on. ", stderr);
+           });
 }
 
 TEST_CASE("ranks go on while their collectives end, although one has failed, and end by themselves") {

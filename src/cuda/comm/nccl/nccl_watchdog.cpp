@@ -123,7 +123,8 @@ void NcclWatchdog::keep_time() {
 
 bool NcclWatchdog::is_left_behind() {
   if (!failure_seen_ || (count_ == 0 && guarded_.empty())) return false;
-  const double patience = timeout_seconds_ > 0 ? timeout_seconds_ * kPatiencePart : kPatience;
+  const double least = timeout_seconds_ > 0 ? timeout_seconds_ * kPatiencePart : kPatience;
+  const double patience = std::max(least, 2 * longest_);
   const double since = count_ > 0 ? std::max(marks_[first_].issued, progress_) : guarded_since_;
   return now() - std::max(*failure_seen_, since) > patience;
 }
@@ -159,9 +160,11 @@ std::string NcclWatchdog::follow_progress() {
     if (state != cudaSuccess) {
       return fmt::format("the GPU failed before {} ended: {}", marks_[first_].what, cudaGetErrorString(state));
     }
+    const double ended = now();
+    longest_ = std::max(longest_, ended - std::max(marks_[first_].issued, progress_));
     first_ = (first_ + 1) % kMarks;
     --count_;
-    progress_ = now();
+    progress_ = ended;
   }
 }
 

@@ -89,7 +89,8 @@ class NcclWatchdog {
 
   static constexpr std::size_t kMarks = 32;
   static constexpr auto kLookEvery = std::chrono::milliseconds(50);
-  /// Time for the failed rank to end the job: a part of the time-out, and seconds without one.
+  /// Time for the failed rank to end the job: a part of the time-out, and seconds without one. It is at least twice what
+  /// a collective has taken, because a graph's collectives end as one.
   static constexpr double kPatiencePart = 1.0 / 30, kPatience = 10;
   /// mpiexec ends all ranks once the first is gone, also the one that reports.
   static constexpr auto kReporting = std::chrono::milliseconds(200);
@@ -106,6 +107,7 @@ class NcclWatchdog {
   std::size_t first_ = 0, count_ = 0;
   WaitedTime time_;      ///< the keeper of the time looks every kLookEvery
   double progress_ = 0;  ///< when a watched collective last ended
+  double longest_ = 0;   ///< seconds that one has taken, or a graph of many
   std::string guarded_;  ///< the call that a thread is in, empty when none
   double guarded_since_ = 0;
   bool asks_ = false;  ///< a question is under way, since
