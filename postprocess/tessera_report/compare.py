@@ -12,7 +12,7 @@ from .rows import Row
 # Options and facts (of /provenance) that change losses, and how; docs/numerics.md, contract 2, names what does not.
 OPTIONS = (
     (("model.", "data.", "optim.", "run.seed", "train.seq_len"), "they learn something else"),
-    (("train.micro_batch", ), "other sums (docs/numerics.md, 2)"),
+    (("train.micro_batch", "memory.mlp_chunk"), "other sums (docs/numerics.md, 2)"),
     (("precision.", ), "other rounding"),
     (("run.device", "run.deterministic", "run.algorithms"), "other kernels or another order of sums"),
 )

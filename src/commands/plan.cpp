@@ -50,8 +50,9 @@ std::string model_name(const Options& options) {
   return options.model.family.empty() ? options.model.preset : options.model.family;
 }
 
-/// States how a GPU handles the outputs of the MLP's activation, because memory may have decided it.
+/// States how the outputs of the MLP's activation are handled: a GPU's memory may have decided it.
 std::string activated_text(const ModelParts& model) {
+  if (model.mlp_chunk > 0) return fmt::format("; MLPs in chunks of {} tokens", model.mlp_chunk);
   if (!model.keeps_activated && !traits_of(model.device).has_own_memory) return "";
   return fmt::format("; outputs of {} {}", name_of(model.architecture.mlp),
                      model.keeps_activated ? "kept for backward" : "made again in backward");

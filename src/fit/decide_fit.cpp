@@ -49,6 +49,8 @@ std::int64_t recomputed_flops(const StepSchedule& schedule) {
     for (const OperationId id : schedule.segments[play.segment].operations()) {
       const Operation& op = schedule.operation(id);
       if (op.kind == OperationKind::recompute) flops += cost_of(schedule, op).flops;
+      if (op.kind == OperationKind::backward && schedule.part(op.part).chunk > 0)
+        flops += schedule.part(op.part).recompute.flops;
     }
   }
   return flops;

@@ -33,7 +33,8 @@ std::string describe_fit(const FitAnswer& answer) {
     if (!answer.together.empty()) return text + "No single option makes it fit; would fit: " + answer.together;
     if (answer.smallest.empty()) return text + "More ranks, a shorter train.seq_len or a smaller model would help";
     return text +
-           "The least over strategies, gathers in flight, memory.checkpoint, micro-batch, offload, precision and "
+           "The least over strategies, gathers in flight, memory.checkpoint, memory.mlp_chunk, micro-batch, offload, "
+           "precision and "
            "checkpoint.async is " +
            answer.smallest + "; more ranks, a shorter train.seq_len or a smaller model would help";
   }

@@ -83,8 +83,11 @@ std::vector<Change> recompute(const RunShape& shape) {
 /// Chunks in which matmuls still have rows enough.
 std::vector<Change> mlp_in_chunks(const RunShape& shape) {
   constexpr std::int64_t kChunk = 4096;
-  if (shape.policy.mlp_chunk > 0 || shape.policy.fp8 || shape.micro_batch * shape.sequence <= 2 * kChunk) return {};
-  return {changed(shape, fmt::format("memory.mlp_chunk={}", kChunk),
+  const SchedulePolicy& policy = shape.policy;
+  if (policy.mlp_chunk > 0 || policy.fp8 || policy.reduce != DType::fp32) return {};
+  if (shape.micro_batch * shape.sequence <= 2 * kChunk) return {};
+  const char* const with = policy.keeps_activated ? " with memory.keep_activated=false" : "";
+  return {changed(shape, fmt::format("memory.mlp_chunk={}{}", kChunk, with),
                   [](RunShape& s) { s.policy.mlp_chunk = kChunk, s.policy.keeps_activated = false; })};
 }
 
@@ -133,7 +136,7 @@ std::vector<Change> smallest_batch(const RunShape& shape) {
 }
 
 std::vector<Change> reduce_in_bf16(const RunShape& shape) {
-  if (shape.policy.reduce != DType::fp32) return {};
+  if (shape.policy.reduce != DType::fp32 || shape.policy.mlp_chunk > 0) return {};
   return {changed(shape, "precision.reduce=bf16", [](RunShape& s) { s.policy.reduce = DType::bf16; })};
 }
 

@@ -62,7 +62,7 @@ std::string strategy_line(const Options& options, const PlannedRun& planned) {
   return fmt::format(
       "strategy   {}{}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}{}; {} sent per rank and step{}",
       name_of(s.policy.strategy), s.grid.world() == 1 ? " (of one rank: nothing is split)" : "",
-      name_of(options.shard.wrap), s.layout.units.size(), describe(recomputation_of(options.memory)),
+      name_of(options.shard.wrap), s.layout.units.size(), describe(s.policy.recomputation),
       name_of(s.policy.compute), name_of(s.policy.reduce), s.policy.fp8 ? ", " + describe_fp8(s.model) : "",
       format_bytes(s.wire_bytes_per_step()),
       s.grid.world() == 1 ? "" : " (exposed: the part of a step that waits for it)");
@@ -122,6 +122,9 @@ std::string offloaded_state_line(const StepSchedule& s, const Resources& resourc
 
 /// Says how the outputs of the MLP's activation are handled, if a choice was made.
 std::string activated_line(const Options& options, const ModelParts& model) {
+  if (model.mlp_chunk > 0)
+    return fmt::format("activated  MLPs take {} of {} tokens at a time, in backward once more\n", model.mlp_chunk,
+                       model.tokens());
   const std::string what = name_of(model.architecture.mlp);
   if (model.keeps_activated) return fmt::format("activated  {}'s outputs are kept for backward\n", what);
   if (!traits_of(model.device).has_own_memory) return {};
@@ -219,8 +222,8 @@ std::string packing_line(const Sampler& samples, TooLong rule) {
                      counted(packing.samples(), "sample"), counted(packing.seq_len(), "token"),
                      format_percent(packing.padding()));
   if (packing.too_long() > 0)
-    line += fmt::format("; {} longer than a sample {} {}", packing.too_long(),
-                        packing.too_long() == 1 ? "is" : "are", rule == TooLong::cut ? "cut" : "left out");
+    line += fmt::format("; {} longer than a sample {} {}", packing.too_long(), packing.too_long() == 1 ? "is" : "are",
+                        rule == TooLong::cut ? "cut" : "left out");
   return line;
 }
 

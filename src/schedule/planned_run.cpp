@@ -93,18 +93,25 @@ void require_inputs_to_offload(const SchedulePolicy& policy, const Architecture&
 }
 
 /// Decides what memory.mlp_chunk leaves of other choices. UsageError for those that it excludes.
-void take_mlp_in_chunks(const Options& options, SchedulePolicy& policy) {
-  policy.mlp_chunk = options.memory.mlp_chunk;
-  if (policy.mlp_chunk == 0) return;
+void take_mlp_in_chunks(const Options& options, RunShape& shape) {
+  SchedulePolicy& policy = shape.policy;
+  const std::int64_t chunk = options.memory.mlp_chunk;
+  if (chunk == 0 || chunk >= checked_multiply(shape.micro_batch, shape.sequence)) return;
   if (policy.fp8)
-    throw refuse("memory.mlp_chunk", policy.mlp_chunk)
+    throw refuse("memory.mlp_chunk", chunk)
         .because("precision.linear = fp8 scales a linear's input by its largest magnitude in the whole micro-batch")
         .use("0, or precision.linear = compute");
+  if (policy.reduce != DType::fp32)
+    throw refuse("memory.mlp_chunk", chunk)
+        .because("precision.reduce = {} would round the gradients of weights after each chunk", name_of(policy.reduce))
+        .use("0, or precision.reduce = fp32");
   if (options.memory.keep_activated == Tristate::yes)
     throw refuse("memory.keep_activated", "true")
-        .because("memory.mlp_chunk = {} keeps nothing of an MLP for backward", policy.mlp_chunk)
+        .because("memory.mlp_chunk = {} keeps nothing of an MLP for backward", chunk)
         .use("auto or false");
+  policy.mlp_chunk = chunk;
   policy.keeps_activated = false;
+  if (!policy.recomputation.attention) policy.recomputation = {};  // backward computes chunks again in any case
 }
 
 bool wants_library_attention(const Options& options) {
@@ -145,7 +152,7 @@ RunShape run_shape(const Options& options, const RunSite& site) {
   if (options.memory.keep_activated == Tristate::automatic && site.architecture.is_gated() &&
       shape.policy.recomputation.has_all_mlps())
     shape.policy.keeps_activated = false;
-  take_mlp_in_chunks(options, shape.policy);
+  take_mlp_in_chunks(options, shape);
   require_inputs_to_offload(shape.policy, site.architecture);
   shape.policy.accumulation = accumulation_of(options.train, site.world);
   if (options.train.sample_every > 0) shape.policy.generation = sample_shape(options, site.architecture);

@@ -49,11 +49,14 @@ TEST_CASE("changes come in the order of what they cost, and only those that a ru
   shape.micro_batch = 1;
   CHECK(options_of(shape, 0).empty());
   shape.architecture.context = shape.sequence = 8193;
-  CHECK(options_of(shape, 0) == Names{"memory.mlp_chunk=4096"});
-  for (auto& [option, changed] : single_changes(shape, 0))
-    CHECK(*bytes_with({option, changed}) < *bytes_with({"", shape}));
+  CHECK(options_of(shape, 0).empty());  // chunks need sums in fp32
+  shape.policy.reduce = DType::fp32;
+  CHECK(options_of(shape, 0) == Names{"memory.mlp_chunk=4096", "precision.reduce=bf16"});
+  for (const Change& change : single_changes(shape, 0)) CHECK(*bytes_with(change) < *bytes_with({"", shape}));
+  shape.policy.keeps_activated = true;
+  CHECK(options_of(shape, 0)[1] == "memory.mlp_chunk=4096 with memory.keep_activated=false");
   shape.policy.fp8 = Fp8Linears{1024};
-  CHECK(options_of(shape, 0).empty());
+  CHECK(options_of(shape, 0) == Names{"memory.keep_activated=false", "precision.reduce=bf16"});
 }
 
 TEST_CASE("a change is planned as it is named") {

@@ -215,6 +215,8 @@ TEST_CASE("an MLP in chunks keeps and recomputes nothing by itself, and is refus
       CHECK((value.kind != ValueKind::saved || schedule.part(value.part).kind == PartKind::attention));
   }
   CHECK_FALSE(shape_with({"--run.device=cuda"}).policy.keeps_activated);
+  CHECK(shape_with({"--train.seq_len=20", "--precision.reduce=bf16"}).policy.mlp_chunk == 0);  // all are one chunk
+  CHECK_THROWS_WITH(shape_with({"--precision.reduce=bf16"}), Catch::Contains("precision.reduce = bf16 would round"));
   CHECK_THROWS_WITH(shape_with({"--memory.keep_activated=true"}), Catch::Contains("mlp_chunk = 20 keeps nothing"));
   CHECK_THROWS_WITH(shape_with({"--precision.linear=fp8", "--precision.fp8_smallest=0"}),
                     Catch::Contains("memory.mlp_chunk = 20") && Catch::Contains("precision.linear = compute"));
