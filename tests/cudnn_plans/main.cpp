@@ -102,7 +102,7 @@ int main() {
     fmt::print("skipped: {}\n", error.what());
     return 77;
   }
-  fmt::print("{} ({})\n", library->name(), library->library.path());
+  fmt::print("cuDNN {} ({})\n", library->version_text(), library->library.path());
   const bool all = std::getenv("TESSERA_LONG") != nullptr;  // NOLINT(concurrency-mt-unsafe): nobody changes it
   std::vector<AttentionShape> shapes(std::begin(kShapes), std::end(kShapes));
   if (all) shapes.insert(shapes.end(), std::begin(kMoreShapes), std::end(kMoreShapes));
