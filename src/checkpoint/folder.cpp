@@ -178,14 +178,15 @@ std::string CheckpointFolder::keep_weights(std::int64_t step) const {
 std::string CheckpointFolder::remove(std::int64_t step) const {
   const std::filesystem::path path = of_step(step);
   std::error_code unseen;
-  if (!std::filesystem::is_symlink(path, unseen)) {
+  const bool is_link = std::filesystem::is_symlink(path, unseen);
+  if (!is_link) {
     if (std::string failure = keep_weights(step); !failure.empty()) return failure;
     if (::unlink((path / std::string(kManifestName)).c_str()) != 0 && errno != ENOENT)
       return fmt::format("cannot delete {} ({}): it stays, complete", path.string(), last_error());
   }
   if (::rename(path.c_str(), beside(step).c_str()) != 0)
-    return fmt::format("cannot delete {} ({}): its manifest is gone, its other files stay", path.string(),
-                       last_error());
+    return fmt::format("cannot delete {} ({}): {}", path.string(), last_error(),
+                       is_link ? "the link stays" : "its manifest is gone, its other files stay");
   return {};
 }
 

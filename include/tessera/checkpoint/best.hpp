@@ -19,8 +19,8 @@ class JudgedCheckpoints {
  public:
   explicit JudgedCheckpoints(CheckpointFolder folder) : folder_(std::move(folder)) {}
 
-  /// Returns the judged checkpoints up to step `newest`, by step. Each manifest is read once; one that is damaged or
-  /// cannot be read is left out.
+  /// Returns the judged checkpoints up to step `newest`, by step. Each manifest is read once, but again where the
+  /// system refused it. Such a one and a damaged one are left out.
   std::map<std::int64_t, double> losses(std::int64_t newest);
   /// Returns the `count` lowest of them; among equal losses, the earlier step.
   std::set<std::int64_t> best(std::int64_t count, std::int64_t newest);
