@@ -30,7 +30,7 @@ TESSERA_RUNS=${TESSERA_RUNS:-$PWD/runs}
 #     for example "srun --mpi=pmix_v4" or "mpirun". It must fit the MPI library that the executable was built with.
 TESSERA_LAUNCHER=${TESSERA_LAUNCHER:-auto}
 # Options for it instead of those in job.sh: cores of its own for every rank, and all GPUs of the node for each.
-# TESSERA_LAUNCHER_OPTIONS="--cpu-bind=cores"
+# TESSERA_LAUNCHER_OPTIONS="--cpu-bind=cores --distribution=block:block"
 
 # --- How often a job that was stopped before its limit may go on by itself.
 TESSERA_REQUEUES=${TESSERA_REQUEUES:-20}

@@ -21,9 +21,10 @@ struct CudaEmbeddingBackwardLayout {
   std::uint64_t *keys, *merged;  ///< [tokens] each
 };
 
-/// Norm backward on a GPU: a thread block sums a group of at least 16 tokens into one row. The most groups are little less
-/// than an H100's blocks at work, or twice that: rows of 1537 to 2048 columns fill blocks of 7 or 8 warps, of which three
-/// fit a multiprocessor (384 of 3 x 132; 512 would leave most of a second wave empty); others mostly two (512 of 2 x 264).
+/// Norm backward on a GPU: a thread block sums a group of at least 16 tokens into one row. Blocks are a little fewer
+/// than an H100 runs in one wave, or in two. Rows of 1537 to 2048 columns take blocks of 7 or 8 warps, of which three
+/// fit a multiprocessor: 384 of 3 x 132 are one wave. Of those of most other rows two fit: 512 of 2 x 264 are two
+/// waves.
 struct CudaNormBackwardLayout {
   CudaNormBackwardLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width);
   static Tiling groups_of(std::int64_t tokens, std::int64_t width);
