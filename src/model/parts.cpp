@@ -53,7 +53,7 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
 
 ModelParts declare_generation(const Architecture& architecture, std::int64_t batch, std::int64_t rows,
                               std::int64_t chunk, std::int64_t positions, DType compute, DeviceKind device,
-                              const std::optional<Fp8Linears>& fp8) {
+                              const std::optional<Fp8Linears>& fp8, bool mlp_saves) {
   TESSERA_ASSERT(batch > 0 && rows > 0 && rows <= chunk && chunk <= positions && positions <= architecture.context,
                  "generation of {} sequences, {} of {} rows and {} positions in a context of {}", batch, rows, chunk,
                  positions, architecture.context);
@@ -63,6 +63,7 @@ ModelParts declare_generation(const Architecture& architecture, std::int64_t bat
   model.architecture.dropout = model.architecture.adapters.dropout = 0;
   model.batch = batch, model.sequence = rows, model.chunk = chunk, model.cache = positions;
   model.compute = compute, model.gradient = compute, model.device = device, model.fp8 = fp8;
+  if (!mlp_saves) model.mlp_chunk = model.tokens();
   build_layers(model);
   for (ParameterTensor& tensor : model.tensors) tensor.trains = false;
   plan_parts(model);

@@ -22,7 +22,7 @@ void describe_generation(StepSchedule& schedule, const ModelParts& model) {
   const GenerationShape& shape = *schedule.policy.generation;
   const auto declare = [&](std::int64_t rows) {
     return declare_generation(model.architecture, shape.batch, rows, shape.chunk, shape.positions,
-                              schedule.policy.compute, model.device, schedule.policy.fp8);
+                              schedule.policy.compute, model.device, schedule.policy.fp8, model.mlp_chunk == 0);
   };
   schedule.generation_parts = GenerationParts{declare(shape.chunk), declare(1)};
   GenerationParts& parts = *schedule.generation_parts;

@@ -189,9 +189,10 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
 /// Declares the same parts for generation: each call takes up to `rows` tokens of each sequence, other calls up to
 /// `chunk`, and each sequence has up to `positions`. The cache holds all of them, but in layers with a window no more
 /// than the window and a chunk. Only forward is used, and the head makes logits of one row per sequence.
+/// MLPs save nothing if those of the training do not, whose parts name the values of both.
 ModelParts declare_generation(const Architecture& architecture, std::int64_t batch, std::int64_t rows,
                               std::int64_t chunk, std::int64_t positions, DType compute, DeviceKind device,
-                              const std::optional<Fp8Linears>& fp8 = {});
+                              const std::optional<Fp8Linears>& fp8 = {}, bool mlp_saves = true);
 
 /// Returns "9 of 28 linears in fp8 (sides from 1024 on, gradients e5m2)"; empty if none may be.
 std::string describe_fp8(const ModelParts& model);
