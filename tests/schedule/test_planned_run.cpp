@@ -8,6 +8,7 @@
 #include "tessera/kernels/host_exchange.hpp"
 #include "tessera/kernels/needs.hpp"
 #include "tessera/schedule/planned_run.hpp"
+#include "tessera/schedule/print.hpp"
 #include "tessera/schedule/verify.hpp"
 
 using namespace tessera;
@@ -114,6 +115,8 @@ TEST_CASE("sums have room for what they receive, and only while they last") {
         }
       }
       CHECK(sums > 0);
+      CHECK(host_memory(s).contains("exchange") == (device == DeviceKind::cuda));
+      CHECK(host_memory(s).contains("staging") == (transfer == Transfer::staged));
       CHECK(run.plan.fragmentation() <= 0.05);
       if (transfer != Transfer::nccl) continue;
       shape.policy.transfer = Transfer::staged;  // the same without
