@@ -111,7 +111,12 @@ void take_mlp_in_chunks(const Options& options, RunShape& shape) {
         .use("auto or false");
   policy.mlp_chunk = chunk;
   policy.keeps_activated = false;
-  if (!policy.recomputation.attention) policy.recomputation = {};  // backward computes chunks again in any case
+  if (policy.recomputation.attention) return;
+  if (policy.recomputation.mlp && policy.offload_activations)
+    throw refusal("memory.offload_activations = true offloads nothing when only MLPs are recomputed")
+        .because("with memory.mlp_chunk = {} each starts from what the attention before it keeps", chunk)
+        .hint("Recompute attention as well, or use false");
+  policy.recomputation = {};  // backward computes chunks again in any case
 }
 
 bool wants_library_attention(const Options& options) {

@@ -219,6 +219,9 @@ TEST_CASE("an MLP in chunks keeps and recomputes nothing by itself, and is refus
   }
   CHECK_FALSE(shape_with({"--run.device=cuda"}).policy.keeps_activated);
   CHECK(shape_with({"--train.seq_len=20", "--precision.reduce=bf16"}).policy.mlp_chunk == 0);  // all are one chunk
+  CHECK_THROWS_WITH(shape_with({"--memory.checkpoint=selective", "--memory.checkpoint_parts=mlp",
+                                "--memory.offload_activations=true"}),
+                    Catch::Contains("offloads nothing when only MLPs are recomputed"));
   CHECK_THROWS_WITH(shape_with({"--precision.reduce=bf16"}), Catch::Contains("precision.reduce = bf16 would round"));
   CHECK_THROWS_WITH(shape_with({"--memory.keep_activated=true"}), Catch::Contains("mlp_chunk = 20 keeps nothing"));
   CHECK_THROWS_WITH(shape_with({"--precision.linear=fp8", "--precision.fp8_smallest=0"}),
