@@ -29,7 +29,7 @@ using KernelArguments =
                  Rotate, GluForward, GluBackward, HeadLoss, ApplyDropout, Cast, FillZero, Add, SquareSum, AddChecksum,
                  ParameterUpdate, MuonDirection, Orthogonalize, AddLoss, Clip>;
 
-/// What computes.
+/// The hardware and libraries that compute.
 struct Implementation {
   std::string text = {};                                            ///< for the log: "AVX-512, oneDNN 2.6.3"
   std::vector<std::pair<std::string, std::string>> libraries = {};  ///< for provenance: {"onednn", "2.6.3"}

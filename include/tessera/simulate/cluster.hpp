@@ -18,7 +18,7 @@
 
 namespace tessera {
 
-/// What a price may depend on. The sizes of a kernel call go by the first three names, attention's by the next three.
+/// What a price may depend on. The three sizes of a kernel call are the first three, those of attention the next three.
 enum class PriceAxis : std::uint8_t { tokens, in, out, rows, sequence, head_width, flops, bytes, ranks };
 inline constexpr int kPriceAxes = 9;
 

@@ -78,7 +78,8 @@ class NcclWatchdog {
   /// Returns the overdue collective; empty when there is none. With lock_ held.
   std::string overdue();
   /// Returns whether a rank failed, and NCCL has ended nothing for so long since then that it waits for that rank. A
-  /// failure beside the collectives, such as a checkpoint's, lets all go on to the end of their step. With lock_ held.
+  /// failure outside of collectives, such as a checkpoint's, lets all ranks go on to the end of their step. With lock_
+  /// held.
   bool is_left_behind();
   [[noreturn]] void end_behind(const Failure& failure);
   [[noreturn]] void end(const CommunicationError& error);
@@ -89,8 +90,8 @@ class NcclWatchdog {
 
   static constexpr std::size_t kMarks = 32;
   static constexpr auto kLookEvery = std::chrono::milliseconds(50);
-  /// Time for the failed rank to end the job: a part of the time-out, and seconds without one. It is at least twice what
-  /// a collective has taken, because a graph's collectives end as one.
+  /// Time for the failed rank to end the job: a part of the time-out, and seconds without one. It is at least twice
+  /// what a collective has taken, because a graph's collectives end as one.
   static constexpr double kPatiencePart = 1.0 / 30, kPatience = 10;
   /// mpiexec ends all ranks once the first is gone, also the one that reports.
   static constexpr auto kReporting = std::chrono::milliseconds(200);
