@@ -99,6 +99,7 @@ TEST_CASE("MLPs in chunks have the same bits under every strategy, world and che
   for (std::uint64_t seed = 300; seed < 300 + configurations(); ++seed) {
     Drawn c = draw(seed, options, 8);
     c.options.memory.keep_activated = Tristate::automatic;
+    if (!recomputation_of(c.options.memory).attention) c.options.memory.offload_activations = false;  // refused
     INFO(c.text);
     const RunOutcome run =
         train_locally(c.options, small_model(c.family), c.world, c.ranks_per_node, c.machine, {}, c.bucket);
