@@ -82,7 +82,7 @@ build() {
   if command -v ccache >/dev/null; then
     # Relative paths and no folder in the key: other clones find what one has compiled.
     local cached="env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1;ccache"
-    options+=("-DCMAKE_C_COMPILER_LAUNCHER=$cached" "-DCMAKE_CXX_COMPILER_LAUNCHER=$cached" -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+    options+=("-DCMAKE_C_COMPILER_LAUNCHER=$cached" "-DCMAKE_CXX_COMPILER_LAUNCHER=$cached" "-DCMAKE_CUDA_COMPILER_LAUNCHER=$cached")
   fi
   echo "configure: preset $preset into build/$preset"
   settle_cuda "$@"
