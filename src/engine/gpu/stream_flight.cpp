@@ -76,7 +76,7 @@ void StreamFlight::look() {
   std::array<std::uint32_t, kSegments> words{};
   for (std::size_t ring = 0; ring < kSegments; ++ring) words[ring] = read(words_[ring]);
   const bool is_same = read(words_[kSegments]) == play;
-  if (notice_.raised()) return;
+  if (notice_.is_over()) return;
   const std::int64_t now = steady_nanoseconds();
   for (; !plays_.empty() && is_done(play, plays_.front().number); plays_.pop_front()) finish(plays_.front(), now);
   if (!is_same || plays_.empty() || play != static_cast<std::uint32_t>(2 * plays_.front().number - 1)) return;

@@ -273,6 +273,24 @@ TEST_CASE("a GPU that fails ends the process with CUDA's words, not as a rank th
                        Catch::Contains("cudaErrorLaunchFailure") && !Catch::Contains("did not end"));
 }
 
+TEST_CASE("child: the watchdog does not come to its GPU", "[.]") {
+  emulator::set_device_count(2);
+  run_ranks(2, 2, [](RankContext& context) {
+    const auto device = make_cuda_device(static_cast<int>(context.rank()));
+    context.control().barrier();
+    emulator::set_device_count(1);  // for threads to come
+    const auto backend = make_device_comm_backend(context, *device, small(CommBackend::nccl));
+    std::this_thread::sleep_for(std::chrono::seconds(20));
+  });
+}
+
+TEST_CASE("a watchdog that fails ends the process with one line") {
+  const auto [code, text] = in_child("child: the watchdog does not come to its GPU");
+  CHECK(code == 5);
+  CHECK_THAT(text, Catch::Contains("nothing watches NCCL any more: cudaSetDevice"));
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+}
+
 TEST_CASE("child: a peer fails and ends nothing", "[.]") {
   with_two(small(CommBackend::nccl, 15),
            [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {

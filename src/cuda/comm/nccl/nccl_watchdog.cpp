@@ -14,8 +14,8 @@ namespace tessera {
 NcclWatchdog::NcclWatchdog(RankContext& context, Device& device, double timeout_seconds)
     : context_(context), device_(device), timeout_seconds_(timeout_seconds), time_(timeout_seconds) {
   try {
-    asker_ = start_thread("nccl watchdog", [this] { ask(); });
-    timer_ = start_thread("nccl deadline", [this] { keep_time(); });
+    asker_ = start_thread("nccl watchdog", [this] { watch(&NcclWatchdog::ask); });
+    timer_ = start_thread("nccl deadline", [this] { watch(&NcclWatchdog::keep_time); });
   } catch (...) {
     end_threads();
     throw;
@@ -89,6 +89,14 @@ NcclWatchdog::Guard::~Guard() {
 template <class Look>
 void NcclWatchdog::repeat(bool& stop, Look look) {
   for (std::unique_lock lock(lock_); !stopped_.wait_for(lock, kLookEvery, [&] { return stop; });) look(lock);
+}
+
+void NcclWatchdog::watch(void (NcclWatchdog::*loop)()) noexcept {
+  try {
+    (this->*loop)();
+  } catch (...) {
+    end(CommunicationError("nothing watches NCCL any more: {}", caught_error().what));
+  }
 }
 
 void NcclWatchdog::ask() {

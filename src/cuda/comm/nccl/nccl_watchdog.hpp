@@ -68,6 +68,8 @@ class NcclWatchdog {
   /// Loops every kLookEvery, until the watchdog ends; holds `lock` except while it waits.
   template <class Look>
   void repeat(bool& stop, Look look);
+  /// Runs a thread. If its loop fails, that ends the process with one line, too.
+  void watch(void (NcclWatchdog::*loop)()) noexcept;
   void ask();
   void keep_time();
   void end_threads();
