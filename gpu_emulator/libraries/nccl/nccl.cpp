@@ -226,7 +226,10 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  if (config->blocking != 1 || config->splitShare == 1) return ncclInvalidArgument;
+  // The environment goes before the caller. Calls that do not block are not known here, nor to ours.
+  const char* const blocks = std::getenv("NCCL_COMM_BLOCKING");
+  if (config->blocking != 1 || (blocks != nullptr && std::strcmp(blocks, "0") == 0) || config->splitShare == 1)
+    return ncclInvalidArgument;
   if (rank < 0 || rank >= ranks) return ncclInvalidArgument;
   std::int64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);

@@ -97,6 +97,18 @@ TEST_CASE("a backend says what it is") {
   });
 }
 
+TEST_CASE("calls of NCCL block, whatever the environment says") {
+  setenv("NCCL_COMM_BLOCKING", "0", 1);
+  std::array<std::string, 2> described;
+  with_two(small(CommBackend::nccl),
+           [&](RankContext& context, DeviceCommBackend& backend, auto&, Stream& stream, auto*) {
+             backend.warm_up(stream);
+             described[static_cast<std::size_t>(context.rank())] = backend.description();
+           });
+  CHECK_THAT(described[0] + described[1], Catch::Contains("NCCL_COMM_BLOCKING=1 instead of 0 set here"));
+  unsetenv("NCCL_COMM_BLOCKING");
+}
+
 TEST_CASE("comm.emulate needs the staged backend") {
   auto settings = small(CommBackend::nccl);
   settings.comm.emulate.latency = 1e-3;

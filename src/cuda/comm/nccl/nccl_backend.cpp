@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "tessera/base/environment.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/cuda/launch.hpp"
 
@@ -18,6 +19,16 @@ std::string set_environment(const char* name, const char* value) {
   return fmt::format("{}={}", name, value);
 }
 
+/// Has calls return when they are done, as all code here expects: NCCL puts this variable, or a line of nccl.conf,
+/// above what a communicator asks for. Returns the assignment if the user's was another, or "".
+std::string require_blocking_calls() {
+  constexpr const char* kName = "NCCL_COMM_BLOCKING";
+  const std::string given = variable(kName);
+  if (given == "1") return {};
+  setenv(kName, "1", 1);  // NOLINT(concurrency-mt-unsafe): at start, one thread
+  return given.empty() ? "" : fmt::format("{}=1 instead of {}", kName, given);
+}
+
 }  // namespace
 
 NcclBackend::NcclBackend(RankContext& context, Device& device, const DeviceCommSettings& settings) {
@@ -27,6 +38,7 @@ NcclBackend::NcclBackend(RankContext& context, Device& device, const DeviceCommS
     std::string set = set_environment(name, value);
     if (!set.empty()) environment_.push_back(std::move(set));
   }
+  if (std::string set = require_blocking_calls(); !set.empty()) environment_.push_back(std::move(set));
   watchdog_ = std::make_unique<NcclWatchdog>(context, device, settings.timeout_seconds);
   context_.context = &context;
   context_.device = &device;
