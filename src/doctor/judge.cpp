@@ -24,7 +24,6 @@ std::map<std::string, std::vector<std::size_t>> by_machine(const Facts& ranks) {
   return machines;
 }
 
-bool on_gpus(const Facts& ranks) { return !ranks.front().gpu.identity.empty(); }
 bool on_several(const Facts& ranks) { return by_machine(ranks).size() > 1; }
 
 void check_ranks(const Facts& ranks, Findings& found) {
@@ -118,27 +117,35 @@ void check_memory(const Facts& ranks, Findings& found) {
 }
 
 void check_gpus(const Facts& ranks, Findings& found) {
-  if (!on_gpus(ranks)) return;
+  if (ranks.front().gpu.identity.empty()) return;  // on cores
   const std::size_t before = found.size();
   std::map<std::string, std::size_t> user_of;
+  std::map<std::string, std::set<std::string>> of_machine;
+  for (const RankFacts& rank : ranks) of_machine[rank.host].insert(rank.gpu.identity);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const GpuState& gpu = ranks[rank].gpu;
+    const std::string& host = ranks[rank].host;
     if (const auto [other, is_new] = user_of.emplace(gpu.identity, rank); !is_new) {
       found.push_back({"GPUs", ranks[rank].shares_gpu ? Verdict::warning : Verdict::refused,
-                       fmt::format("ranks {} and {} use the same GPU of {}", other->second, rank, ranks[rank].host),
+                       fmt::format("ranks {} and {} use the same GPU of {}", other->second, rank, host),
                        "Start one rank per GPU, and let each see all GPUs of its node (never --gpus-per-task)"});
+    }
+    if (const auto used = std::ssize(of_machine[host]); gpu.visible < used) {
+      found.push_back({"GPUs", Verdict::warning,
+                       fmt::format("rank {} on {} sees {} of the {} GPUs in use there: NCCL may do without NVLink",
+                                   rank, host, gpu.visible, used),
+                       "Let each rank see all GPUs of its node (srun --gpus-per-node, never --gpus-per-task)"});
     }
     const auto is_near = [&](int core) { return std::ranges::find(gpu.cores, core) != gpu.cores.end(); };
     if (!gpu.cores.empty() && std::ranges::none_of(ranks[rank].cores, is_near)) {
-      found.push_back(
-          {"GPUs", Verdict::warning,
-           fmt::format("rank {} on {} is bound to cores of another socket than its GPU's", rank, ranks[rank].host),
-           "Bind ranks in the order of GPUs (srun --cpu-bind=map_ldom:..., mpirun --map-by numa)"});
+      found.push_back({"GPUs", Verdict::warning,
+                       fmt::format("rank {} on {} is bound to cores of another socket than its GPU's", rank, host),
+                       "Bind ranks in the order of GPUs (srun --cpu-bind=map_ldom:..., mpirun --map-by numa)"});
     }
     if (!gpu.slowed.empty()) {
       found.push_back({"clocks", gpu.slowed == "its power limit" ? Verdict::note : Verdict::warning,
-                       fmt::format("the GPU of rank {} on {} runs at {:.0f} of {:.0f} MHz because of {}", rank,
-                                   ranks[rank].host, gpu.clock * 1e-6, gpu.full_clock * 1e-6, gpu.slowed),
+                       fmt::format("the GPU of rank {} on {} runs at {:.0f} of {:.0f} MHz because of {}", rank, host,
+                                   gpu.clock * 1e-6, gpu.full_clock * 1e-6, gpu.slowed),
                        "Tell those who run the machine, or leave it out (sbatch --exclude)"});
     }
   }

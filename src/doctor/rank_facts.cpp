@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tessera/backend/cores.hpp"
+#include "tessera/backend/cuda_device.hpp"
 #include "tessera/backend/device_monitor.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/file_descriptor.hpp"
@@ -21,7 +22,7 @@
 
 namespace tessera {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuState, identity, name, cores, clock, full_clock, slowed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuState, identity, name, visible, cores, clock, full_clock, slowed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaceFacts, path, file_system, is_shared, free_bytes, inodes, has_locks, renames,
                                    sees_mark, error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, launcher, scheduler, nodes, fence_waits, mpi, copies_memory, cores,
@@ -54,7 +55,7 @@ std::vector<int> numbers_of(const std::string& list) {
 GpuState gpu_state(const Device* device) {
   GpuState gpu;
   if (device == nullptr || device->identity().empty()) return gpu;
-  gpu.identity = device->identity(), gpu.name = device->model();
+  gpu.identity = device->identity(), gpu.name = device->model(), gpu.visible = cuda_device_count();
   std::string why;
   const auto monitor = open_device_monitor(gpu.identity, why);
   if (monitor == nullptr) return gpu;

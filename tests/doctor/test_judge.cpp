@@ -23,7 +23,7 @@ std::vector<RankFacts> healthy(int machines, int each) {
     facts.fabric = {"mlx5_0"};
     facts.time = 1e9 + 1e-3 * rank;
     facts.gpu.identity = "GPU-" + std::to_string(rank), facts.gpu.name = "NVIDIA H100, sm_90",
-    facts.gpu.cores = facts.cores;
+    facts.gpu.cores = facts.cores, facts.gpu.visible = each;
     facts.gpu.clock = facts.gpu.full_clock = 1.98e9;
     facts.place.path = "/scratch", facts.place.file_system = "Lustre", facts.place.is_shared = true;
     facts.place.free_bytes = 100 * kGibibyte, facts.place.inodes = -1;
@@ -101,6 +101,11 @@ TEST_CASE("Each fault is found, with what helps, and nothing else is") {
        "locked", "may lock", Verdict::warning},
       {[](Ranks& r) { r[3].gpu.identity = "GPU-2", r[3].shares_gpu = true; }, "GPUs",
        "ranks 2 and 3 use the same GPU of node0", Verdict::warning},
+      {[](Ranks& r) {
+         for (auto& one : r) one.gpu.visible = 1;
+       },
+       "GPUs", "rank 0 on node0 sees 1 of the 4 GPUs", Verdict::warning},
+      {[](Ranks& r) { r[6].gpu.visible = 2; }, "GPUs", "rank 6 on node1 sees 2 of the 4 GPUs", Verdict::warning},
       {[](Ranks& r) {
          r[5].gpu.cores = {0, 1};
        },

@@ -16,6 +16,7 @@ namespace tessera {
 /// A GPU as its rank and its driver see it.
 struct GpuState {
   std::string identity, name;        ///< empty identity: the rank computes on cores
+  int visible = 0;                   ///< the GPUs of the machine that the rank sees
   std::vector<int> cores;            ///< of the socket that it hangs on; empty where the system does not tell
   double clock = 0, full_clock = 0;  ///< Hz; 0 where the driver does not tell
   std::string slowed;                ///< why its clock is held down: "its temperature"; empty if it is not
