@@ -58,24 +58,27 @@ DeviceHealth DeviceMonitor::health() const {
     std::array<unsigned, 5> numbers;
     std::array<char, 32> name;
   };
-  constexpr std::array<std::pair<unsigned long long, const char*>, 5> kReasons{{{0x8, "a fault or its power supply"},
-                                                                                {0x20, "its temperature"},
+  // The closer reasons first: 0x8 comes with 0x40 or 0x80 where the GPU tells those apart.
+  constexpr std::array<std::pair<unsigned long long, const char*>, 5> kReasons{{{0x20, "its temperature"},
                                                                                 {0x40, "its temperature"},
                                                                                 {0x80, "the power supply"},
+                                                                                {0x8, "a fault or its power supply"},
                                                                                 {0x4, "its power limit"}}};
   constexpr unsigned kMultiprocessors = 1;
   DeviceHealth health;
   try {
-    const auto place = library_.function<int (*)(NvmlDevice, Place*)>("nvmlDeviceGetPciInfo_v3");
-    const auto most = library_.function<int (*)(NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetMaxClockInfo");
-    const auto reasons =
-        library_.function<int (*)(NvmlDevice, unsigned long long*)>("nvmlDeviceGetCurrentClocksThrottleReasons");
     Place at{};
     unsigned megahertz = 0;
     unsigned long long bits = 0;
-    if (place(device_, &at) == 0) health.bus = at.name.data();
-    if (most(device_, kMultiprocessors, &megahertz) == 0) health.full_clock = megahertz * 1e6;
-    if (reasons(device_, &bits) != 0) return health;
+    if (library_.function<int (*)(NvmlDevice, Place*)>("nvmlDeviceGetPciInfo_v3")(device_, &at) == 0)
+      health.bus = at.name.data();
+    if (library_.function<decltype(clock_)>("nvmlDeviceGetMaxClockInfo")(device_, kMultiprocessors, &megahertz) == 0)
+      health.full_clock = megahertz * 1e6;
+    // Its name since driver 535; the other one goes with CUDA 14.
+    const char* const name = library_.find("nvmlDeviceGetCurrentClocksEventReasons") != nullptr
+                                 ? "nvmlDeviceGetCurrentClocksEventReasons"
+                                 : "nvmlDeviceGetCurrentClocksThrottleReasons";
+    if (library_.function<int (*)(NvmlDevice, unsigned long long*)>(name)(device_, &bits) != 0) bits = 0;
     const auto* const reason = std::ranges::find_if(kReasons, [&](const auto& one) { return (bits & one.first) != 0; });
     if (reason != kReasons.end()) health.slowed = reason->second;
   } catch (const UsageError&) {  // what is known by then stands

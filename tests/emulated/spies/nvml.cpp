@@ -15,7 +15,7 @@ struct Memory {
 
 namespace {
 
-constexpr int kSuccess = 0, kInvalid = 2, kNotSupported = 3, kNotFound = 6, kInsufficientSize = 7;
+constexpr int kSuccess = 0, kInvalid = 2, kNotSupported = 3, kNotFound = 6, kInsufficientSize = 7, kDeprecated = 26;
 int started = 0;
 char device;
 
@@ -72,10 +72,12 @@ int nvmlDeviceGetMaxClockInfo(void* handle, unsigned kind, unsigned* megahertz) 
   *megahertz = 1980;
   return kind == 1 ? found(handle) : kInvalid;
 }
-int nvmlDeviceGetCurrentClocksThrottleReasons(void* handle, unsigned long long* bits) {
-  *bits = std::getenv("NVML_SPY_HOT") != nullptr ? 0x21 : 0x1;  // it is also idle, which the doctor leaves out
+int nvmlDeviceGetCurrentClocksEventReasons(void* handle, unsigned long long* bits) {
+  // It is also idle, which the doctor leaves out, and a hot one says that hardware slows it down.
+  *bits = std::getenv("NVML_SPY_HOT") != nullptr ? 0x49 : 0x1;
   return found(handle);
 }
+int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long*) { return kDeprecated; }  // as in CUDA 14
 
 int nvmlSystemGetDriverVersion(char* text, unsigned length) {
   std::strncpy(text, "550.54.15", length);
