@@ -122,7 +122,7 @@ for stage in "${stages[@]}"; do
     status=1
     continue
   fi
-  rm -rf "$work/ctest"
+  rm -rf "$work"/{ctest,smoke.*,*.algorithms}  # an earlier call may have left them, of another bundle
   mkdir "$work/ctest" && touch "$work/ctest/names"
   echo "include(\"$here/stages.cmake\")" >"$work/ctest/CTestTestfile.cmake"
   end=$(($(date +%s) + left))

@@ -192,7 +192,7 @@ attempt(nccl "bench comm" 100 run ${before} ${bench_comm} --comm.backend=$ENV{nc
 set_tests_properties("nccl: ${way}" PROPERTIES FIXTURES_SETUP nccl)
 set_tests_properties("nccl: eagerly" "nccl: strategies" "nccl: bench comm" PROPERTIES FIXTURES_REQUIRED nccl)
 
-# Every kernel of three models' steps, as `bench step` trains them, and the memory of one.
+# Every kernel of three models' steps, as `bench step` trains them.
 set(fast kernels --run.deterministic=false ${repetitions})
 attempt(bench_kernels gpt2-124m 120 bench ${small} ${fast})
 attempt(bench_kernels "gpt2-124m, own attention" 120 bench ${small} ${fast} --run.attention=own)
@@ -217,8 +217,6 @@ attempt(tuning "llama-8b, rank 16" 240 bench ${adapted} ${fast_steps} --lora.ran
 foreach(packing stream documents)
   attempt(tuning "qwen2-1.5b, ${packing}" 120 on_documents ${qwen} ${fast_steps} --data.packing=${packing})
 endforeach()
-attempt(bench_kernels "gpt2-124m: memory" 60 bench ${small} memory --memory.checkpoint=none --shard.offload=none
-  --run.deterministic=true)
 attempt(profile gpt2-124m 100000 profile ${small} kernels --run.deterministic=true --bench.steps=1 --bench.warmup=0)
 
 # Tessera, then PyTorch as fast as its users make it, on the same tokens and batch.
