@@ -216,7 +216,7 @@ std::string view_text(const Planning& planning) {
     case PlanView::units:
       return print_units(schedule);
     case PlanView::table: {
-      const std::vector<StrategyRow> rows = strategy_rows(run.shape);
+      const std::vector<StrategyRow> rows = strategy_rows(run.shape, run.options);
       const std::vector<LongestRow> longest = planning.longest();
       return (longest.empty() ? "" : longest_text(longest, asked.plan.memory) + "\n") +
              strategy_table(run.shape, rows, run.options.plan.memory) + "\n" +

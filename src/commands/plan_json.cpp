@@ -58,7 +58,7 @@ Json plan_json(const std::string& model, const ResolvedRun& run, const std::opti
   const RunShape& shape = run.shape;
   Json json = schedule_json(run.planned.schedule, run.planned.plan);
   json["model"] = model;
-  const std::vector<StrategyRow> rows = strategy_rows(shape);
+  const std::vector<StrategyRow> rows = strategy_rows(shape, run.options);
   json["strategies"] = strategies_json(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].repeats.empty()) json["strategies"][i]["repeats"] = rows[i].repeats;

@@ -21,7 +21,8 @@ std::string_view repeated_by(const StrategyRow& row) {
 
 }  // namespace
 
-std::vector<StrategyRow> strategy_rows(const RunShape& shape) {
+std::vector<StrategyRow> strategy_rows(const RunShape& shape, const Options& options) {
+  const auto limits = [&] { return FitLimits{options.plan.memory}; };
   std::vector<StrategyRow> rows;
   for (const StrategyRules& rules : all_strategies()) {
     const Strategy strategy = rules.strategy;
@@ -29,7 +30,8 @@ std::vector<StrategyRow> strategy_rows(const RunShape& shape) {
     row.strategy = strategy;
     row.chosen = strategy == shape.policy.strategy;
     try {
-      PlannedRun planned = plan_shape(with_strategy(shape, strategy));
+      const RunShape other = with_copies_kept(with_strategy(shape, strategy), options, limits);
+      PlannedRun planned = plan_shape(row.chosen ? shape : other);
       row.schedule = std::move(planned.schedule);
       row.plan = std::move(planned.plan);
     } catch (const UsageError& error) {

@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// Plans the run under every strategy.
-std::vector<StrategyRow> strategy_rows(const RunShape& shape);
+/// Plans the run under every strategy, with copies kept where a run of it would keep them.
+std::vector<StrategyRow> strategy_rows(const RunShape& shape, const Options& options);
 
 /// Returns whether a possible row needs at most `memory` bytes per rank; always true of 0, which is unknown.
 bool fits(const StrategyRow& row, std::int64_t memory);

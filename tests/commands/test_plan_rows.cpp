@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "commands/plan_rows.hpp"
+#include "tessera/fit/decide_fit.hpp"
 
 using namespace tessera;
 using Catch::Contains;
@@ -24,7 +25,7 @@ TEST_CASE("the run is planned under every strategy, in the order of the strategi
   RunShape shape = shape_of(4, 1);
   shape.policy.strategy = Strategy::zero2;
   shape.group_size = 2;
-  const auto rows = strategy_rows(shape);
+  const auto rows = strategy_rows(shape, {});
   REQUIRE(rows.size() == all_strategies().size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     INFO(name_of(rows[i].strategy));
@@ -36,11 +37,30 @@ TEST_CASE("the run is planned under every strategy, in the order of the strategi
   }
 }
 
+TEST_CASE("on one rank in 16 bits every strategy keeps the copies that its run keeps") {
+  for (const std::int64_t memory : {std::int64_t{0}, std::int64_t{1000}}) {
+    RunShape shape = shape_of(1, 1);
+    shape.policy.compute = DType::bf16;
+    shape.policy.strategy = Strategy::zero3;
+    Options options;
+    options.plan.memory = memory;
+    const auto as_run = [&](Strategy strategy) {
+      return with_copies_kept(with_strategy(shape, strategy), options, [&] { return FitLimits{memory}; });
+    };
+    const RunShape run = as_run(Strategy::zero3);
+    REQUIRE(run.policy.keeps_copies == (memory == 0));
+    for (const StrategyRow& row : strategy_rows(run, options)) {
+      INFO(name_of(row.strategy) << " in " << memory);
+      CHECK(row.plan.total() == plan_shape(as_run(row.strategy)).plan.total());
+    }
+  }
+}
+
 TEST_CASE("a strategy that is impossible says why, and the others are there all the same") {
   RunShape shape = shape_of(4, 1);
   shape.group_size = 3;  // no two replicas of 3 in 4 ranks
   int impossible = 0;
-  for (const StrategyRow& row : strategy_rows(shape)) {
+  for (const StrategyRow& row : strategy_rows(shape, {})) {
     INFO(name_of(row.strategy));
     if (rules_of(row.strategy).is_hybrid()) {
       CHECK_THAT(row.impossible, Contains("shard.group_size"));
