@@ -8,6 +8,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
+#include "tessera/base/mapped_file.hpp"
 #include "tessera/files/byte_file.hpp"
 
 namespace tessera {
@@ -47,11 +48,15 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
 
 void copy_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
   const std::filesystem::path beside = to.string() + ".copy.tmp";
-  std::error_code error, ignored;
-  std::filesystem::copy_file(from, beside, std::filesystem::copy_options::overwrite_existing, error);
-  if (error) {
-    std::filesystem::remove(beside, ignored);
-    throw IoError("cannot write {} ({})", beside.string(), error.message());
+  try {
+    const MappedFile source(from);
+    const FileDescriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!file) fail_to("create", beside);
+    // std::filesystem::copy_file calls a full disk an input/output error.
+    write_all(file, beside, {reinterpret_cast<const char*>(source.bytes().data()), source.bytes().size()});
+  } catch (...) {
+    ::unlink(beside.c_str());
+    throw;
   }
   rename_durably(beside, to);
 }

@@ -58,7 +58,10 @@ TEST_CASE("a file takes another one's place, renamed or copied") {
   CHECK(read_file(a) == "third");
   CHECK_FALSE(std::filesystem::exists(b));
   CHECK_THAT(message_of<IoError>([&] { rename_durably(b, a); }), Contains(b.string()));
-  CHECK_THAT(message_of<IoError>([&] { copy_durably(b, a); }), Contains(a.string()));
+  CHECK_THAT(message_of<IoError>([&] { copy_durably(b, a); }), Contains(b.string()));
+  std::filesystem::create_symlink("/dev/full", a.string() + ".copy.tmp");
+  CHECK_THAT(message_of<IoError>([&] { copy_durably(folder.write("c", "fourth"), a); }), Contains("No space left"));
+  std::filesystem::remove(folder / "c");
   CHECK(read_file(a) == "third");
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
   CHECK_THROWS_AS(sync_folder(folder / "none"), IoError);
