@@ -141,7 +141,7 @@ RankFlight read_flight(const std::filesystem::path& path) {
   const char state = state_of(owner);
   rank.life = life_of(rank.header, state);
   const bool lives_here = state != '?' && (rank.life == RankLife::running || rank.life == RankLife::stopped);
-  rank.now = lives_here ? steady_nanoseconds() : rank.header.heartbeat;
+  rank.now = std::max(lives_here ? steady_nanoseconds() : rank.header.heartbeat, rank.header.phase_since);
   for (const FlightOperationSeen& one : rank.last) rank.now = std::max({rank.now, one.record.begin, one.record.end});
   return rank;
 }

@@ -267,6 +267,15 @@ TEST_CASE("a hostile file is refused with a reason") {
   }
 }
 
+TEST_CASE("a rank that was killed between a new phase and the next heartbeat was not in it for less than no time") {
+  Ranks ranks;
+  ranks.add(1).enter(FlightPhase::checkpoint);
+  const auto path = ranks.folder.path() / "rank-0";
+  overwrite(path, offsetof(FlightHeader, system), "elsewhere");
+  overwrite(path, offsetof(FlightHeader, heartbeat), std::string(8, '\0'));
+  CHECK_THAT(ranks.report(), Contains("checkpoint for 0 "));
+}
+
 TEST_CASE("a rank of another machine is silent once its heartbeat is old") {
   Ranks ranks;
   ranks.add().begin(0, 1, seconds_ago(8));
