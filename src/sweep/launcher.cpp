@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/algorithm/string/replace.hpp>
-#include <boost/program_options/parsers.hpp>
 #include <cctype>
 #include <ranges>
 
@@ -51,6 +50,33 @@ std::string default_launcher() {
 
 }  // namespace
 
+std::vector<std::string> split_words(std::string_view text) {
+  constexpr std::string_view kEscaped = "'\"\\ \t";
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_escape =
+        text[i] == '\\' && i + 1 < text.size() && kEscaped.find(text[i + 1]) != std::string_view::npos;
+    if (is_escape) ++i;
+    const char c = text[i];
+    const bool is_quote = !is_escape && (quote != 0 ? c == quote : c == '"' || c == '\'');
+    if (!is_escape && quote == 0 && (c == ' ' || c == '\t')) {
+      in_word = false;
+      continue;
+    }
+    if (!in_word) words.emplace_back();
+    in_word = true;
+    if (is_quote) {
+      quote = quote == 0 ? c : '\0';
+    } else {
+      words.back() += c;
+    }
+  }
+  if (quote != 0) throw refusal("a quote is not closed in the words {}", text).hint("Close it, or write \\{}", quote);
+  return words;
+}
+
 std::vector<std::string> launcher_words(const std::string& launcher, std::int64_t ranks) {
   const std::string name = launcher == "auto" ? default_launcher() : launcher;
   const std::string count = std::to_string(ranks);
@@ -62,7 +88,7 @@ std::vector<std::string> launcher_words(const std::string& launcher, std::int64_
   // With 1, the first rank that stops with a checkpoint (75) would have the others killed.
   if (name == "srun")
     return {"srun", fmt::format("--mpi={}", mpi_of_srun()), "--kill-on-bad-exit=0", "--ntasks=" + count};
-  std::vector<std::string> words = boost::program_options::split_unix(name);
+  std::vector<std::string> words = split_words(name);
   for (std::string& word : words) boost::replace_all(word, "{ranks}", count);
   return words;
 }
@@ -87,7 +113,7 @@ std::vector<std::string> command_words(const SweepRow& row, const std::string& l
   for (const OptionValue& option : flat_options(row.options)) known.emplace_back("{" + option.name + "}", option.value);
   require_placeholders(row, known);
   std::vector<std::string> words;
-  for (std::string word : boost::program_options::split_unix(row.command)) {
+  for (std::string word : split_words(row.command)) {
     if (word == kTessera) {
       words.insert(words.end(), tessera.begin(), tessera.end());
       continue;

@@ -3,11 +3,17 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sweep/rows.hpp"
 
 namespace tessera {
+
+/// Splits a command into words, without a shell. A part between quotes is within one word, and the other kind of quote
+/// is a character there. A backslash stands for the quote, blank or backslash behind it, and else for itself. Throws
+/// UsageError where a quote is not closed.
+std::vector<std::string> split_words(std::string_view text);
 
 /// Returns the folder of the programs that train with PyTorch: that of this installation, or that of the sources around
 /// the build; empty if there is none.
@@ -22,7 +28,7 @@ std::vector<std::string> launcher_words(const std::string& launcher, std::int64_
 std::vector<std::string> train_words(const std::string& launcher, std::int64_t ranks,
                                      const std::filesystem::path& config, const std::filesystem::path& run);
 
-/// Splits a command into words; a part between quotes is one word, without a shell. Replaced within words are {ranks},
+/// Returns the words of a row's command (split_words). Replaced within words are {ranks},
 /// {run} and {row} (its folders), {tokens}, {peers} (peers_folder), the row's options, {section.key}, and half of its
 /// steps, {train.steps/2}. {tessera} is this executable after the launcher's words: as words, or within a word as a
 /// shell reads them. Throws UsageError for other names in braces.

@@ -1,13 +1,13 @@
 // sweep.action = submit: arrays of jobs for Slurm. All differences between clusters are in jobs/site.sh.
 #include <fmt/ranges.h>
 
-#include <boost/program_options/parsers.hpp>
 #include <cmath>
 #include <map>
 #include <sstream>
 
 #include "sweep/actions.hpp"
 #include "sweep/child.hpp"
+#include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
 #include "sweep/slurm.hpp"
 #include "sweep/text_file.hpp"
@@ -112,7 +112,7 @@ class Submission {
                                       fmt::format("--gpus-per-node={}", shape.gpus ? tasks : 0),
                                       fmt::format("--signal=B:USR1@{}", kWarning)};
     if (options.limit > 0) words.push_back("--time=" + slurm_time(options.limit));
-    const std::vector<std::string> more = boost::program_options::split_unix(options.sbatch);
+    const std::vector<std::string> more = split_words(options.sbatch);
     if (options.exclusive) words.push_back("--exclusive");
     words.insert(words.end(), more.begin(), more.end());
     if (!before.empty()) words.push_back("--dependency=afterany:" + before);

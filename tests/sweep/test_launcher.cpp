@@ -10,6 +10,14 @@ using namespace tessera::test;
 using Catch::Contains;
 using Words = std::vector<std::string>;
 
+TEST_CASE("Words are split at blanks, except between quotes, within which the other kind is a character") {
+  CHECK(split_words(R"( a  "b c"d '' )") == Words{"a", "b cd", ""});
+  CHECK(split_words(R"x(python3 -c "print('x', 1)")x") == Words{"python3", "-c", "print('x', 1)"});
+  CHECK(split_words(R"(sh -c 'echo \"a b\" "c d" it\'s')") == Words{"sh", "-c", R"(echo "a b" "c d" it's)"});
+  CHECK(split_words(R"(sed 's/\(a\)/\\1/' a\ b \d\)") == Words{"sed", R"(s/\(a\)/\1/)", "a b", R"(\d\)"});
+  CHECK_THROWS_WITH(split_words("echo 'a \"b\""), Contains("a quote is not closed in the words echo 'a \"b\""));
+}
+
 TEST_CASE("A launcher is a name or the words of a command") {
   CHECK(launcher_words("mpiexec", 3) == Words{"mpiexec", "-n", "3"});
   CHECK(launcher_words("srun", 3) == Words{"srun", "--mpi=pmix", "--kill-on-bad-exit=0", "--ntasks=3"});
