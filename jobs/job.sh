@@ -12,6 +12,8 @@ job_number=${SLURM_JOB_ID:-}
 
 # Sets `launcher` to the command that starts a rank for every task.
 choose_launcher() {
+  # An allocation of salloc has a number only if it was asked for one.
+  [[ -n ${SLURM_NTASKS:-} ]] || refuse "SLURM_NTASKS does not say how many ranks to start: salloc --ntasks-per-node=RANKS"
   read -ra launcher <<<"$TESSERA_LAUNCHER"
   if [[ $TESSERA_LAUNCHER == auto ]]; then
     local mpi=pmix

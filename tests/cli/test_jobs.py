@@ -144,6 +144,10 @@ class Scripts(Case):
                              TESSERA_LAUNCHER="mpirun -np 1", TESSERA_LAUNCHER_OPTIONS="--bind-to none")
         self.assertEqual(own, "mpirun -np 1 --bind-to none\n")
 
+    def test_an_allocation_without_a_number_of_tasks_is_refused(self):
+        said = self.of_job_sh("(job_number=1; choose_launcher) 2>&1; echo code $?", SLURM_NTASKS="", SLURM_JOB_NUM_NODES="1", TESSERA_LAUNCHER="mpirun")
+        self.assertRegex(said, r"^job 1: SLURM_NTASKS does not say how many ranks to start: salloc --ntasks-per-node=RANKS\ncode 2\n$")
+
     def test_srun_binds_ranks_in_the_order_of_gpus(self):
         self.program("srun", "echo pmix >&2\n")
         said = self.of_job_sh("choose_launcher; echo ${launcher[*]} $SRUN_CPUS_PER_TASK", SLURM_NTASKS="8", SLURM_JOB_NUM_NODES="1",
