@@ -1,11 +1,17 @@
 #include "tessera/base/error.hpp"
 
 #include <cstring>
+#include <new>
 
 namespace tessera {
 
 Caught caught_error() try { throw; } catch (const Error& error) {
   return {error.code(), error.what()};
+} catch (const std::bad_alloc&) {
+  return {
+      ExitCode::input_output,
+      "the system gives no more memory. The machine, its job, or the address space of a process (ulimit -v) has too "
+      "little of it."};
 } catch (const std::exception& error) {
   return {ExitCode::internal, error.what()};
 } catch (...) {

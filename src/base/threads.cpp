@@ -64,7 +64,8 @@ Thread started(const std::string& name, Body body) {
     return thread;
   } catch (const std::system_error& error) {
     throw IoError(
-        "cannot start the thread '{}' ({}). The limits on threads (ulimit -u, pids.max of the job) must allow it.",
+        "cannot start the thread '{}' ({}). The limits on threads (ulimit -u, pids.max of the job) and on a process's "
+        "memory (ulimit -v) must allow it.",
         name, error.code().message());
   }
 }

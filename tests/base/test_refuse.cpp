@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <new>
 #include <string>
 
 #include "tessera/base/refuse.hpp"
@@ -25,6 +26,16 @@ TEST_CASE("A refusal is sentences: what is wrong, why, what to do") {
   CHECK(thrown(refusal("{} is empty", "a.txt")) == "a.txt is empty.");
   CHECK(thrown(refusal("{} has no tokenizer", "GPT").hint("Give data.tokenizer")) ==
         "GPT has no tokenizer. Give data.tokenizer.");
+}
+
+TEST_CASE("Memory that the system does not give is an outside fault, said in words") {
+  try {
+    throw std::bad_alloc();
+  } catch (...) {
+    const Caught error = caught_error();
+    CHECK(error.code == ExitCode::input_output);
+    CHECK_THAT(error.what, Catch::Contains("gives no more memory") && Catch::Contains("ulimit -v"));
+  }
 }
 
 TEST_CASE("A thrown refusal keeps its parts when it is caught as an error") {
