@@ -85,6 +85,9 @@ int run_rows(const Sweep& sweep, const SweepFolder& folder, const std::vector<Sw
                       std::ranges::count(all, RowState::timed_out, &RowStatus::state);
   if (failed == 1) say("1 row failed. Use --sweep.action=retry to run it again.");
   if (failed > 1) say(fmt::format("{} rows failed. Use --sweep.action=retry to run them again.", failed));
+  const auto left = std::ranges::count(all, RowState::pending, &RowStatus::state) +
+                    std::ranges::count(all, RowState::stopped, &RowStatus::state);
+  if (left > 0) say(fmt::format("{} left. Use --sweep.action=run to go on.", counted(left, "row")));
   return exit_code_of(all);
 }
 

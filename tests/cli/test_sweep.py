@@ -363,6 +363,7 @@ class Happens(Sweep):
         code, said = job.end()
         self.assertEqual(code, 75, said)
         self.assertEqual(self.states(), {"0.01": "stopped", "0.02": "pending"}, said)
+        self.assertIn("\n2 rows left. Use --sweep.action=run to go on.\n", said)
         self.assertRegex(self.row("0.01")["message"], r"stopped at step \d+ with a checkpoint")
 
     def program_that_waits(self, *words):
