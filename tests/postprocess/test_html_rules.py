@@ -158,6 +158,17 @@ class Findings(Html):
         self.assertIsNone(texts[1], function.__name__)
         return texts[0]
 
+    def test_a_superlative_names_its_rows_where_another_row_goes_beyond_it(self):
+        made = Made(self.folder, baseline="base")
+        made.add("base")
+        made.add("row", rate=2000.0, memory=400_000)
+        made.add("other seed", rate=3000.0, memory=300_000, config={"run.seed": "7"})
+        self.assertIn("row is the fastest of the rows that train as the baseline does, 2.00x", self.found(findings.fastest))
+        self.assertIn("row has the lowest peak of memory of the rows that train as the baseline does, 400 kB", self.found(findings.least_memory))
+        shutil.rmtree(self.folder / "row")
+        made.add("row", rate=500.0)
+        self.assertIn("None of the rows that train as the baseline does is faster than the baseline base", self.found(findings.fastest))
+
     def test_they_appear_and_vanish(self):
         drop, zero = {"memory.checkpoint": "block"}, {"shard.prefetch_forward": "0", "shard.prefetch_backward": "0"}
         for name, base, holds, gone, says in [

@@ -4,11 +4,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from ..quantity import Quantity
 from ..rows import OTHER_WORK, Row
 from ..studies import is_known
+from .quantity import Html, text
 from .traced import Traced
 
 # Options that follow from the number of ranks where the global batch is fixed.
@@ -58,6 +59,11 @@ class Study:
     def alike(self) -> list[Traced]:
         """Sound rows that train the baseline's model on its data, in sequences as long, with its seed."""
         return [row for row in self.sound if not {*OTHER_WORK, "data", "seed"} & set(row.values["flags"])]
+
+    def among(self, beyond: Callable[[Traced], bool]) -> Html:
+        """Words for a superlative of `alike`, where a sound row that trains otherwise goes beyond it."""
+        others = [row for row in self.sound if row not in self.alike]
+        return text(" of the rows that train as the baseline does") if any(map(beyond, others)) else text("")
 
     def scales(self) -> list["Study"]:
         """This study cut into models of one scale, so that bars can be compared: the baseline's model and those within a

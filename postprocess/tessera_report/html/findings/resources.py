@@ -23,8 +23,9 @@ def least_memory(study: Study) -> Optional[Html]:
     by_plan = min(planned, key=lambda row: row.values["memory_planned"], default=least)
     plan = text(" By plan {row} needs least, {bytes}: the rest of a peak is memory that the plan does not count.", row=name(by_plan.name),
                 bytes=show(by_plan.key("memory_planned"), size)) if by_plan.values["memory_planned"] and _plans_more(least, by_plan) else ""
-    return text("{least} has the lowest peak of memory, {low} per rank; {most} needs {high}, {ratio} as much.{plan}",
-                least=name(least.name), plan=plan, low=show(least.key("memory_peak"), size), most=name(most.name),
+    among = study.among(lambda row: row.values["memory_peak"] and row.values["memory_peak"] < least.values["memory_peak"])
+    return text("{least} has the lowest peak of memory{among}, {low} per rank; {most} needs {high}, {ratio} as much.{plan}",
+                least=name(least.name), among=among, plan=plan, low=show(least.key("memory_peak"), size), most=name(most.name),
                 high=show(most.key("memory_peak"), size), ratio=show(ratio, times))
 
 

@@ -19,14 +19,17 @@ def fastest(study: Study) -> Optional[Html]:
     if study.baseline is None or not rows or not study.baseline.done:
         return None
     best = max(rows, key=lambda row: row.values["tokens_per_second"])
+    among = study.among(lambda row: row.done and row.values["tokens_per_second"] > best.values["tokens_per_second"])
     ratio = study.speedup(best)
     if ratio is None or ratio.value <= 1:
-        return text("No row is faster than the baseline {base}: the next, {row}, reaches {ratio} of its tokens/s{unsure}.",
+        return text("{none} is faster than the baseline {base}: the next, {row}, reaches {ratio} of its tokens/s{unsure}.",
+                    none=text("None{among}", among=among) if among else "No row",
                     base=name(study.baseline.name), row=name(best.name), ratio=show(ratio, times),
                     unsure=unsure(best, study.baseline)) if ratio else None
     own, other = (row.option("precision.compute") for row in (best, study.baseline))
     types = text(" ({own} against {other})", own=own, other=other) if own and other and own != other else ""
-    return text("{row} is the fastest row, {ratio} as fast as the baseline {base}{types}{unsure}.", row=name(best.name),
+    return text("{row} is the fastest{among}, {ratio} as fast as the baseline {base}{types}{unsure}.", row=name(best.name),
+                among=among or " row",
                 ratio=show(ratio, times), base=name(study.baseline.name), types=types, unsure=unsure(best, study.baseline))
 
 

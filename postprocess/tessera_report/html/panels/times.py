@@ -32,7 +32,7 @@ def breakdown(study: Study) -> Optional[Panel]:
                   linewidth=0.4, label=column.replace("_", " "))
         start += amounts
     axes.set_xlim(left=0)
-    axes.set_xlabel(f"{unit} per step on rank 0")
+    axes.set_xlabel(f"{unit} per step on rank 0, mean")
     svg.legend(figure, axes)
     cells = [[name(row.name), *(optional(row.times(column), duration) for column in columns)] for row in rows]
     caption = text("Mean of the steps that were timed operation by operation. Hatched: compute waits for communication.")
