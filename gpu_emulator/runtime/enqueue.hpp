@@ -26,6 +26,8 @@ void see_devices(int first, int count);
 void set_capability(int major, int minor);
 /// Its first number.
 int capability();
+/// The compute capability that the kernels' code tells that it was compiled for (90 at start).
+void set_code_capability(int number);
 /// How much shared memory a block can have: 99 KiB with 8.6 and 8.9, otherwise 163 KiB, as with 8.0.
 int shared_memory();
 

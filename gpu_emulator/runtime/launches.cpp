@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -109,12 +110,14 @@ std::uint64_t first_seed() {
 }
 
 std::uint64_t chosen_seed = first_seed();
+std::atomic<int> code_capability = 90;
 
 }  // namespace
 
 namespace emulator {
 
 void set_order_seed(std::uint64_t seed) { chosen_seed = seed; }
+void set_code_capability(int number) { code_capability = number; }
 
 }  // namespace emulator
 
@@ -142,6 +145,14 @@ void __cudaUnregisterFatBinary(void**) {}
 void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
                             int*) {
   program().functions[host] = {reinterpret_cast<Module*>(handle), name};
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* host) {
+  const std::lock_guard guard(program().lock);
+  if (find_function(host) == nullptr) return cudaErrorInvalidDeviceFunction;
+  *attributes = {};
+  attributes->ptxVersion = code_capability;
+  return cudaSuccess;
 }
 
 cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, int value) {

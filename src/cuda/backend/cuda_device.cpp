@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/backend/code_capability.hpp"
 #include "cuda/backend/cuda_stream.hpp"
 #include "cuda/backend/stream_writes.hpp"
 #include "tessera/base/error.hpp"
@@ -162,7 +163,9 @@ class CudaDevice final : public Device {
   void begin_range(const char* name) override { nvtxRangePushA(name); }
   void end_range() override { nvtxRangePop(); }
 
-  bool multiplies_fp8() const override { return 10 * properties_.major + properties_.minor >= 89; }
+  bool multiplies_fp8() const override {
+    return 10 * properties_.major + properties_.minor >= kOldestWithFp8 && code_capability() >= kOldestWithFp8;
+  }
   bool can_capture() const override { return true; }
   void begin_capture(Stream& stream) override {
     // Thread-local: calls of other threads (a watchdog that queries events) do not affect the capture.

@@ -1,5 +1,6 @@
 #include "cuda/kernels/cuda_kernels.hpp"
 
+#include "cuda/backend/code_capability.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/cuda/check.hpp"
 #include "tessera/cuda/launch.hpp"
@@ -15,10 +16,16 @@ void require_fp8() {
   TESSERA_CHECK_CUDA(cudaGetDevice(&device));
   TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  if (10 * major + minor >= 89) return;
-  throw refusal("precision.linear = fp8 does not work with a GPU of compute capability {}.{}", major, minor)
-      .because("its tensor cores do not multiply 8-bit floats")
-      .use("precision.linear = compute, or a GPU from 8.9 on");
+  if (10 * major + minor < kOldestWithFp8) {
+    throw refusal("precision.linear = fp8 does not work with a GPU of compute capability {}.{}", major, minor)
+        .because("its tensor cores do not multiply 8-bit floats")
+        .use("precision.linear = compute, or a GPU from 8.9 on");
+  }
+  if (const int code = code_capability(); code < kOldestWithFp8) {
+    throw refuse("precision.linear", "fp8")
+        .because("this build's code for a GPU of compute capability {}.{} is sm_{}", major, minor, code)
+        .use("a build with TESSERA_CUDA_ARCHITECTURES={}{}", major, minor);
+  }
 }
 
 }  // namespace

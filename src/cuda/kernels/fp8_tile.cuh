@@ -18,7 +18,7 @@ __device__ __forceinline__ unsigned codes_of(float low, float high) {
   else
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
 #else
-  asm volatile("trap;");  // such a GPU is refused
+  asm volatile("trap;");  // such GPUs are refused, and such code on newer ones
 #endif
   return codes;
 }

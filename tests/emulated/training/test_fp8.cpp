@@ -5,6 +5,7 @@
 
 #include "gpu_case.hpp"
 #include "gpu_emulator/libraries/cublaslt/cublaslt.hpp"
+#include "tessera/backend/cuda_device.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -88,4 +89,13 @@ TEST_CASE("fp8 linears: a GPU whose tensor cores do not multiply 8-bit floats is
   CHECK_THROWS_WITH(train_locally(fp8_on_gpu(), tiny_gpt2(), 1, 1),
                     Catch::Contains("does not work with a GPU of compute capability 8.6"));
   emulator::set_capability(9, 0);
+}
+
+TEST_CASE("fp8 linears: a build whose code for the GPU is older than 8-bit floats is refused") {
+  emulator::set_code_capability(80);
+  CHECK_THROWS_WITH(train_locally(fp8_on_gpu(), tiny_gpt2(), 1, 1),
+                    Catch::Contains("is sm_80. Use a build with TESSERA_CUDA_ARCHITECTURES=90"));
+  CHECK_FALSE(make_cuda_device(0)->multiplies_fp8());
+  emulator::set_code_capability(90);
+  CHECK(make_cuda_device(0)->multiplies_fp8());
 }
