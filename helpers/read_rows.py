@@ -74,11 +74,35 @@ def plain(value):
 to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
 
 
+def reader_of(kind):
+    """Returns what makes of a type's values those of the JSON that was written as them; None if they are that.
+
+    All values of a struct have all of its keys, so that a null stands for a key that the object does not have.
+    """
+    is_of = pyarrow.types
+    if getattr(kind, "extension_name", None) == "arrow.json":
+        return json.loads
+    if is_of.is_struct(kind):
+        fields = [(kind.field(i).name, reader_of(kind.field(i).type)) for i in range(kind.num_fields)]
+        return lambda value: {
+            name: read(value[name]) if read else value[name] for name, read in fields if value[name] is not None
+        }
+    if is_of.is_map(kind):
+        read = reader_of(kind.item_type)
+        return lambda value: {name: read(one) if read and one is not None else one for name, one in value}
+    read = reader_of(kind.value_type) if "list" in str(kind).split("<")[0] else None
+    return read and (lambda value: [one if one is None else read(one) for one in value])
+
+
 def lines_of(batch):
     """Returns a line for each row. Rows that fail are looked at one by one."""
     names = batch.schema.names
     try:
-        columns = [column.to_pylist() for column in batch.columns]
+        readers = [reader_of(field.type) for field in batch.schema]
+        columns = [
+            [value if value is None else read(value) for value in column.to_pylist()] if read else column.to_pylist()
+            for column, read in zip(batch.columns, readers)
+        ]
         return "".join(to_json(dict(zip(names, row))) + "\n" for row in zip(*columns)).encode()
     except Exception as error:
         if batch.num_rows == 1:

@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kChatFormat = 4;  ///< as kPreparedFormat, of conversations
+constexpr int kRowFormat = 1;   ///< of those in tables
 
 }  // namespace
 
@@ -53,6 +54,8 @@ std::string PrepareJob::key() const {
   if (may_have_chats()) {
     add(fmt::format("chats {} {}", kChatFormat, fmt::join(tokenizer->special_ids(), " ")));
     add(chats.settings);
+    if (std::ranges::any_of(sources.files, [](const SourceFile& file) { return file.kind == SourceKind::rows; }))
+      add(fmt::format("rows {}", kRowFormat));
   }
   const fs::path here = absolute_path(".");
   for (const SourceFile& file : sources.files) {

@@ -45,7 +45,7 @@ def texts(count):
 
 def chats(count):
     def call(i):  # in the order of names, by which older versions of pyarrow sort
-        return {"arguments": {"n": i, "x": None if i % 2 else 0.5}, "name": "find"}
+        return {"arguments": {"n": i} if i % 2 else {"n": i, "x": 0.5}, "name": "find"}
     return [{"messages": [{"role": "user", "content": f"q{i} {LETTERS}"},
                           {"role": "assistant", "content": "a" * (i % 9), "calls": [call(i)] * (i % 3)}],
              "tools": [{"name": "find"}] if i % 5 == 0 else None} for i in range(count)]
@@ -118,6 +118,31 @@ class Rows(Case):
         self.write("pairs.parquet", pairs)
         self.prepare("pairs.parquet", "pairs", "--data.text_key=body")
         self.assertEqual(self.documents("pairs"), wanted)
+
+    def test_keys_of_other_rows_are_not_written_as_null(self):
+        if not HAS_PYARROW:
+            return print("skipped: no pyarrow", flush=True)
+        (self.folder / "chat.jinja").write_text(
+            "{{ tools | tojson if tools }}{% for m in messages %}<{{ m.role }}>{% for part in m.content %}{{ part | tojson }}"
+            "{% endfor %}{{ m.calls | tojson if m.calls }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}")
+        parts = [{"type": "text", "text": "q"}, {"type": "image", "image": {"path": "p"}}]
+        rows = [{"messages": [{"role": "user", "content": parts}, {"role": "assistant", "content": parts[:1], "calls": [call]}],
+                 "tools": [{"name": name, "parameters": {"properties": {name: {"type": "string"}}}}]}
+                for name, call in (("f", {"arguments": {"a": 1}}), ("g", {"arguments": {"b": ["x"]}}))]
+        wanted = self.as_lines("rows", rows)
+        self.write("rows.parquet", rows)
+        self.prepare("rows.parquet", "rows")
+        self.assertEqual(self.documents("rows"), wanted)
+        maps = ("pa.list_(pa.struct([('name', pa.string()), ('parameters', pa.map_(pa.string(), pa.map_(pa.string(), "
+                "pa.map_(pa.string(), pa.string()))))]))")
+        self.write("maps.parquet", rows, {"tools": maps})
+        self.prepare("maps.parquet", "maps")
+        self.assertEqual(self.documents("maps"), wanted)
+        # Tables may hold values as texts of JSON whose type says so.
+        self.write("json.parquet", [{name: json.dumps(row[name]) for name in row} for row in rows],
+                   {"messages": "pa.json_()", "tools": "pa.json_()"})
+        self.prepare("json.parquet", "json")
+        self.assertEqual(self.documents("json"), wanted)
 
     def test_a_folder_of_all_kinds(self):
         if not HAS_PYARROW:
