@@ -71,7 +71,8 @@ class Results {
     std::fputs(line.c_str(), stderr);
   }
 
-  void print(const Evaluation& one, std::int64_t context, double seconds) const {
+  /// `skipped`: documents of the set that are longer than a window (data.too_long = skip).
+  void print(const Evaluation& one, std::int64_t skipped, std::int64_t context, double seconds) const {
     const double rate = static_cast<double>(one.tokens) / seconds;
     print({{"set", one.set},
            {"loss", one.loss},
@@ -80,9 +81,10 @@ class Results {
            {"windows", one.windows},
            {"available_windows", one.available},
            {"left_out", one.left_out},
+           {"skipped_documents", skipped},
            {"context", context}},
-          fmt::format("{}: {} in {}, {} tokens/s", describe({one}), extent(one, context), format_seconds(seconds),
-                      format_rate(rate)),
+          fmt::format("{}: {} in {}, {} tokens/s", describe({one}), extent(one, skipped, context),
+                      format_seconds(seconds), format_rate(rate)),
           seconds, rate);
   }
 
@@ -114,11 +116,14 @@ class Results {
   }
 
  private:
-  static std::string extent(const Evaluation& one, std::int64_t context) {
+  static std::string extent(const Evaluation& one, std::int64_t skipped, std::int64_t context) {
     const std::string tokens = counted(one.tokens, "token");
-    if (one.left_out == 0) return fmt::format("all {} ({} of {})", tokens, counted(one.windows, "window"), context);
-    return fmt::format("{} ({} of {} of {}; {} after them left out)", tokens, one.windows,
-                       counted(one.available, "window"), context, counted(one.left_out, "token"));
+    const std::string longer = skipped == 0 ? "" : fmt::format("; {} left out", counted(skipped, "longer document"));
+    if (one.left_out == 0)
+      return fmt::format("{}{} ({} of {}{})", skipped == 0 ? "all " : "", tokens, counted(one.windows, "window"),
+                         context, longer);
+    return fmt::format("{} ({} of {} of {}; {} after them left out{})", tokens, one.windows,
+                       counted(one.available, "window"), context, counted(one.left_out, "token"), longer);
   }
   void print(Json json, const std::string& text, double seconds, double rate) const {
     if (!prints_) return;
@@ -160,7 +165,9 @@ void evaluate_sets(World& world, const ResolvedRun& run) {
   for (const ValidationSet& set : corpora.sets) {
     const auto start = Clock::now();
     const Evaluation one = evaluator.evaluate(set, options.train.eval_batches);
-    results.print(one, sequence, seconds_since(start));
+    const DocumentPacking* const packing = set.samples.packing();
+    const bool skips = packing != nullptr && packing->rule() == TooLong::skip;
+    results.print(one, skips ? packing->too_long() : 0, sequence, seconds_since(start));
   }
 }
 

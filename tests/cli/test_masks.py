@@ -63,7 +63,10 @@ class Masks(Case):
                      "--checkpoint.resume=auto", "--run.dir=parts", says=refusal)
         self.train(*TRAIN, "--data.source=pairs.jsonl", "--data.document_mask=false", "--checkpoint.every=2",
                    "--run.dir=stream")
-        self.do("eval", "stream", "--data.packing=documents", "--data.val_source=pairs.jsonl")
+        packed = ["eval", "stream", "--data.packing=documents", "--data.val_source=pairs.jsonl"]
+        self.assertRegex(self.do(*packed).out, r": all \d+ tokens \(\d+ windows of 32\) in ")
+        some = self.do(*packed, "--train.seq_len=16", "--data.too_long=skip").out
+        self.assertRegex(some, r": \d+ tokens \(\d+ windows of 16; \d+ longer documents left out\) in ")
         more = [word if "train.steps" not in word else "--train.steps=6" for word in TRAIN]
         self.train(*more, *pack, "--checkpoint.resume=auto", "--checkpoint.allow=data", "--run.dir=stream")
         self.assertIn("document_mask = true", (self.folder / "stream" / "config.ini").read_text())
