@@ -7,6 +7,7 @@
 #include "tessera/base/math.hpp"
 #include "tessera/files/hdf5.hpp"
 #include "tessera/files/hdf5_data.hpp"
+#include "tessera/files/hdf5_dataset.hpp"
 
 namespace tessera {
 
@@ -15,15 +16,11 @@ namespace {
 constexpr const char* kFormat = "tessera checkpoint shard";
 
 Hdf5Dataset create_numbers(hid_t file, const std::string& name, std::int64_t elements, DType dtype) {
-  const std::string what = fmt::format("cannot create dataset {} in {}", name, hdf5_name(file));
+  const std::string what = creating(file, name);
   const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), what));
   hdf5_check(H5Pset_fill_time(properties.id(), H5D_FILL_TIME_NEVER), what);
   hdf5_check(H5Pset_alloc_time(properties.id(), H5D_ALLOC_TIME_EARLY), what);
-  const auto size = static_cast<hsize_t>(elements);
-  const Hdf5Space space(hdf5_check_id(H5Screate_simple(1, &size, nullptr), what));
-  const Hdf5Type type = hdf5_float_type(dtype);
-  return Hdf5Dataset(hdf5_check_id(
-      H5Dcreate2(file, name.c_str(), type.id(), space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT), what));
+  return create_hdf5_dataset(file, name, hdf5_float_type(dtype).id(), simple_space({elements}), properties);
 }
 
 /// Returns the first byte of a dataset in its file; 0 for an empty one, which has none.
@@ -35,15 +32,14 @@ std::int64_t offset_of(const Hdf5Dataset& dataset, std::int64_t elements) {
 }
 
 std::int64_t offset_of_checked(hid_t file, const std::string& name, std::int64_t elements, DType dtype) {
-  const std::string what = fmt::format("cannot open dataset {} in {}", name, hdf5_name(file));
-  const Hdf5Dataset dataset(hdf5_check_id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), what));
-  const Hdf5Type type(hdf5_check_id(H5Dget_type(dataset.id()), what));
-  const Hdf5Space space(hdf5_check_id(H5Dget_space(dataset.id()), what));
+  const Hdf5Dataset dataset = open_hdf5_dataset(file, name);
+  const Hdf5Type type(hdf5_check_id(H5Dget_type(dataset.id()), fmt::format("cannot read the type of {}", name)));
   if (H5Tequal(type.id(), hdf5_float_type(dtype).id()) <= 0)
     throw IoError("{} is not little-endian {}", hdf5_name(dataset.id()), name_of(dtype));
-  const hssize_t found = H5Sget_simple_extent_npoints(space.id());
-  if (H5Sget_simple_extent_ndims(space.id()) != 1 || found != elements) {
-    throw IoError("{} has {} elements, but its runs need {}", hdf5_name(dataset.id()), found, elements);
+  const std::vector<std::int64_t> shape = shape_of(dataset);
+  if (shape.size() != 1 || shape.front() != elements) {
+    throw IoError("{} has {} elements, but its runs need {}", hdf5_name(dataset.id()), elements_of_shape(shape),
+                  elements);
   }
   return offset_of(dataset, elements);
 }

@@ -41,8 +41,7 @@ std::vector<std::vector<Piece>> pieces_by_tensor(const std::vector<TensorRecord>
 /// Maps boxes of the tensor onto runs of the shards' datasets.
 void map_piece(const Hdf5Properties& properties, const Hdf5Space& space, const TensorRecord& tensor, const Piece& piece,
                const std::string& file, const std::string& dataset) {
-  const auto length = static_cast<hsize_t>(piece.length);
-  const Hdf5Space source(hdf5_check_id(H5Screate_simple(1, &length, nullptr), kMaking));
+  const Hdf5Space source = simple_space({piece.length});
   auto at = static_cast<hsize_t>(piece.offset);
   for_each_box(tensor.shape, piece.first, piece.count, [&](const ArrayBox& box) {
     const auto count = static_cast<hsize_t>(box.elements);
@@ -60,16 +59,10 @@ void create_virtual(hid_t group, const TensorRecord& tensor, const std::vector<P
   const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), kMaking));
   const float missing = std::nanf("");
   hdf5_check(H5Pset_fill_value(properties.id(), H5T_NATIVE_FLOAT, &missing), kMaking);
-  const std::vector<hsize_t> extents(tensor.shape.begin(), tensor.shape.end());
-  const Hdf5Space space(
-      hdf5_check_id(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), kMaking));
+  const Hdf5Space space = simple_space(tensor.shape);
   for (const Piece& piece : pieces) map_piece(properties, space, tensor, piece, files[piece.file].name, dataset);
-  const Hdf5Space whole(
-      hdf5_check_id(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), kMaking));
   const Hdf5Type type = hdf5_float_type(dtype_of(kind, tensor.moments));
-  const Hdf5Dataset created(hdf5_check_id(
-      H5Dcreate2(group, tensor.name.c_str(), type.id(), whole.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
-      kMaking));
+  create_hdf5_dataset(group, tensor.name, type.id(), simple_space(tensor.shape), properties);
 }
 
 /// Returns which state the shards of a checkpoint keep.

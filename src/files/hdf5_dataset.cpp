@@ -43,7 +43,8 @@ Hdf5Dataset open_hdf5_dataset(hid_t parent, const std::string& name, H5T_class_t
   hdf5_quiet();
   const std::string what = fmt::format("cannot open dataset {} in {}", name, hdf5_name(parent));
   Hdf5Dataset dataset(hdf5_check_id(H5Dopen2(parent, name.c_str(), H5P_DEFAULT), what));
-  if (class_of(dataset) != wanted) throw IoError("{} (its elements are of another kind)", what);
+  if (wanted != H5T_NO_CLASS && class_of(dataset) != wanted)
+    throw IoError("{} (its elements are of another kind)", what);
   return dataset;
 }
 

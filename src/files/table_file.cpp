@@ -39,9 +39,7 @@ void write_table(hid_t file, const Table& table) {
                    column.name, table.name, table.columns.front().name);
     write_values(group.id(), column);
     if (column.unit.empty()) continue;
-    const Hdf5Dataset dataset(hdf5_check_id(H5Dopen2(group.id(), column.name.c_str(), H5P_DEFAULT),
-                                            fmt::format("cannot open {}", column.name)));
-    hdf5_write_attribute(dataset.id(), "unit", std::string_view(column.unit));
+    hdf5_write_attribute(open_hdf5_dataset(group.id(), column.name).id(), "unit", std::string_view(column.unit));
   }
 }
 

@@ -16,8 +16,8 @@ Hdf5Space simple_space(const std::vector<std::int64_t>& shape);
 std::string creating(hid_t parent, const std::string& name);
 Hdf5Dataset create_hdf5_dataset(hid_t parent, const std::string& name, hid_t type, const Hdf5Space& space,
                                 const Hdf5Properties& properties);
-/// IoError if it is missing or its elements are not of the class `wanted`.
-Hdf5Dataset open_hdf5_dataset(hid_t parent, const std::string& name, H5T_class_t wanted);
+/// IoError if it is missing or its elements are not of the class `wanted`, if one is.
+Hdf5Dataset open_hdf5_dataset(hid_t parent, const std::string& name, H5T_class_t wanted = H5T_NO_CLASS);
 H5T_class_t class_of(const Hdf5Dataset& dataset);
 std::vector<std::int64_t> shape_of(const Hdf5Dataset& dataset);
 /// Creates an empty dataset of chunks, which grows in its first dimension.
