@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <string_view>
 #include <system_error>
 
@@ -37,13 +36,10 @@ std::int64_t step_of_weights(std::string_view name) {
 bool is_unfinished(std::string_view name) { return name.starts_with(kPrefix) && name.ends_with(kUnfinished); }
 
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    names.push_back(entry->path().filename().string());
+  std::vector<std::string> names = tessera::names_in(folder, error);
   if (error && error != std::errc::no_such_file_or_directory)
     throw IoError("cannot read folder {} ({})", folder.string(), error.message());
-  std::sort(names.begin(), names.end());
   return names;
 }
 

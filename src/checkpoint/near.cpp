@@ -12,6 +12,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/checkpoint/folder.hpp"
+#include "tessera/files/byte_file.hpp"
 
 namespace tessera {
 
@@ -45,13 +46,10 @@ std::filesystem::path near_step(const std::filesystem::path& near, std::int64_t 
 void prune_near(const std::filesystem::path& near, std::int64_t keep) {
   if (!is_own(near)) return;
   const std::filesystem::path kept = CheckpointFolder(near).of_step(keep);
-  std::vector<std::filesystem::path> others;
   std::error_code ignored;
-  for (std::filesystem::directory_iterator entry(near, ignored), end; !ignored && entry != end;
-       entry.increment(ignored)) {
-    if (entry->path() != kept) others.push_back(entry->path());
+  for (const std::string& name : names_in(near, ignored)) {
+    if (near / name != kept) std::filesystem::remove_all(near / name, ignored);
   }
-  for (const auto& other : others) std::filesystem::remove_all(other, ignored);
   ::rmdir(near.c_str());  // which fails if something is left
 }
 

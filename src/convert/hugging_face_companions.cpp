@@ -82,10 +82,9 @@ void copy_tokenizer(const std::filesystem::path& path, const std::filesystem::pa
   }
   copy_files(folder, to, kTokenizerFiles);
   std::error_code error;
-  for (std::filesystem::directory_iterator file(folder / kTemplates, error), end; !error && file != end;
-       file.increment(error)) {
+  for (const std::string& file : names_in(folder / kTemplates, error)) {
     make_folder(to / kTemplates);
-    copy_files(folder / kTemplates, to / kTemplates, std::array{file->path().filename().c_str()});
+    copy_files(folder / kTemplates, to / kTemplates, std::array{file.c_str()});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -40,6 +41,14 @@ bool path_exists(const std::filesystem::path& path) {
   const bool exists = std::filesystem::exists(path, error);
   if (error) throw refusal("{} cannot be used ({})", path.string(), error.message()).hint("Name another path");
   return exists;
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder, std::error_code& error) {
+  std::vector<std::string> names;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  std::ranges::sort(names);
+  return names;
 }
 
 std::filesystem::path missing_target(const std::filesystem::path& path) {

@@ -1,7 +1,6 @@
 #include "formats/refuse_folder.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "tessera/base/shown.hpp"
 #include "tessera/files/byte_file.hpp"
@@ -38,14 +37,6 @@ constexpr Sign kSigns[] = {
     {"", ".ckpt", "holds weights in PyTorch's own format", kSaveAgain},
 };
 
-std::set<std::string> names_in(const fs::path& folder) {
-  std::set<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    names.insert(entry->path().filename().string());
-  return names;
-}
-
 /// Returns what a link that leads nowhere names; nothing for all else.
 std::string broken_link(const fs::path& path) {
   std::error_code error;
@@ -74,12 +65,13 @@ Refusal refuse_folder(const fs::path& folder, std::string_view missing) {
         .hint("Complete the download, or copy the folder with the files that its links name (cp -L)");
   }
   Refusal lacks = refusal("{} has no {}", folder.string(), missing);
-  const std::set<std::string> snapshots = names_in(folder / "snapshots");
+  std::error_code ignored;
+  const std::vector<std::string> snapshots = names_in(folder / "snapshots", ignored);
   if (!snapshots.empty()) {
     return lacks.because("it is the outer folder of a model in the hub's cache")
-        .use("{}", (folder / "snapshots" / *snapshots.begin()).string());
+        .use("{}", (folder / "snapshots" / snapshots.front()).string());
   }
-  const std::set<std::string> names = names_in(folder);
+  const std::vector<std::string> names = names_in(folder, ignored);
   for (const Sign& sign : kSigns) {
     const auto name = std::ranges::find_if(
         names, [&](const std::string& one) { return one.starts_with(sign.begin) && one.ends_with(sign.end); });

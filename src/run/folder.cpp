@@ -131,9 +131,9 @@ bool LineLog::ends_in_a_line() const {
 RunFolder RunFolder::create(const std::filesystem::path& path) {
   make_run_folder(path);
   std::error_code error;
-  std::filesystem::directory_iterator entries(path, error);
+  const std::vector<std::string> names = names_in(path, error);
   if (error) throw refusal("run.dir = {} cannot be read ({})", path.string(), error.message());
-  if (entries != std::filesystem::directory_iterator()) refuse_used(path, entries->path().filename().string());
+  if (!names.empty()) refuse_used(path, names.front());
   return RunFolder(path);
 }
 
@@ -143,11 +143,10 @@ RunFolder RunFolder::resume(const std::filesystem::path& path) {
 }
 
 void RunFolder::require_fresh() const {
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    std::error_code unseen;
-    const bool is_of_the_lock = name == "owner.json" || (name == "log.jsonl" && entry->file_size(unseen) == 0);
+  std::error_code unseen;
+  for (const std::string& name : names_in(path_, unseen)) {
+    const bool is_of_the_lock =
+        name == "owner.json" || (name == "log.jsonl" && std::filesystem::file_size(path_ / name, unseen) == 0);
     if (!is_of_the_lock) refuse_used(path_, name);
   }
 }
@@ -156,16 +155,14 @@ void RunFolder::remove_leftovers() const {
   constexpr std::array<std::string_view, 8> kOurs = {
       "status.json.",    "config.ini.", "owner.json.", "gemm_algorithms.txt.",
       "algorithms.txt.", "metrics",     "dump-",       "samples-"};
-  std::error_code error, ignored;
-  for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  std::error_code ignored;
+  for (const std::string& name : names_in(path_, ignored)) {
     const bool is_ours = std::ranges::any_of(kOurs, [&](std::string_view prefix) { return name.starts_with(prefix); });
-    if (is_ours && name.ends_with(".tmp")) std::filesystem::remove(entry->path(), ignored);
+    if (is_ours && name.ends_with(".tmp")) std::filesystem::remove(path_ / name, ignored);
   }
-  for (std::filesystem::directory_iterator entry(path_ / "trace", error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with("steps-") && name.ends_with(".tmp")) std::filesystem::remove(entry->path(), ignored);
+  const std::filesystem::path trace = path_ / "trace";
+  for (const std::string& name : names_in(trace, ignored)) {
+    if (name.starts_with("steps-") && name.ends_with(".tmp")) std::filesystem::remove(trace / name, ignored);
   }
 }
 

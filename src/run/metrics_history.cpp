@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "tessera/base/error.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/fresh_output.hpp"
 #include "tessera/files/hdf5.hpp"
@@ -39,13 +40,9 @@ bool is_group(hid_t parent, const std::string& name) {
   return H5Iget_type(object.id()) == H5I_GROUP;
 }
 
-Hdf5Dataset open_dataset(hid_t parent, const std::string& name) {
-  return Hdf5Dataset(hdf5_check_id(H5Dopen2(parent, name.c_str(), H5P_DEFAULT), fmt::format("cannot open {}", name)));
-}
-
 /// Returns the length of a dataset's first dimension.
 std::int64_t rows_of(hid_t parent, const std::string& name) {
-  const std::vector<std::int64_t> shape = shape_of(open_dataset(parent, name));
+  const std::vector<std::int64_t> shape = shape_of(open_hdf5_dataset(parent, name));
   return shape.empty() ? 1 : shape.front();
 }
 
@@ -137,12 +134,12 @@ void copy_dataset(hid_t from, hid_t to, const std::string& name, std::optional<s
 /// Copies a text with its attributes: /schedule.
 void copy_text(hid_t from, hid_t to, const std::string& name) {
   const Hdf5Dataset text = hdf5_write_text(to, name, hdf5_read_strings(from, name).at(0));
-  copy_attributes(open_dataset(from, name).id(), text.id());
+  copy_attributes(open_hdf5_dataset(from, name).id(), text.id());
 }
 
 /// Copies the first rows of texts of fixed length: /samples/text.
 void copy_text_rows(hid_t from, hid_t to, const std::string& name, std::int64_t rows) {
-  const Hdf5Dataset source = open_dataset(from, name);
+  const Hdf5Dataset source = open_hdf5_dataset(from, name);
   const Hdf5Type type(hdf5_check_id(H5Dget_type(source.id()), fmt::format("cannot read {}", name)));
   const std::size_t bytes = H5Tget_size(type.id());
   const std::int64_t all_bytes = rows_of(from, name) * static_cast<std::int64_t>(bytes);
@@ -161,7 +158,7 @@ void copy_group(hid_t from, hid_t to, std::optional<std::int64_t> rows, const Ke
     const auto rows_here = tables != nullptr ? tables->of(name) : rows;
     if (is_group(from, name)) {
       copy_group(hdf5_open_group(from, name).id(), hdf5_create_group(to, name).id(), rows_here, nullptr);
-    } else if (const H5T_class_t kind = class_of(open_dataset(from, name)); kind == H5T_STRING) {
+    } else if (const H5T_class_t kind = class_of(open_hdf5_dataset(from, name)); kind == H5T_STRING) {
       if (rows_here)
         copy_text_rows(from, to, name, *rows_here);
       else
@@ -210,9 +207,8 @@ void end_file_after(const std::filesystem::path& path, std::int64_t step) {
 std::vector<std::int64_t> metrics_files(const std::filesystem::path& folder) {
   std::vector<std::int64_t> numbers;
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const std::int64_t number = number_of(entry->path().filename().string());
-    if (number >= 0) numbers.push_back(number);
+  for (const std::string& name : names_in(folder, error)) {
+    if (const std::int64_t number = number_of(name); number >= 0) numbers.push_back(number);
   }
   if (error) throw IoError("cannot read folder {} ({})", folder.string(), error.message());
   std::ranges::sort(numbers);

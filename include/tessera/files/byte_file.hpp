@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
@@ -23,6 +25,8 @@ class UnreadableError : public IoError {
 /// Returns whether something is at a path that the user gave; UsageError if the system cannot tell (no permission, a
 /// loop of links, a name too long).
 bool path_exists(const std::filesystem::path& path);
+/// Returns the names of what a folder holds, sorted; those before an error if there is one.
+std::vector<std::string> names_in(const std::filesystem::path& folder, std::error_code& error);
 
 /// Returns where a link leads if nothing is there; empty for any other path. Its file system may not be mounted.
 std::filesystem::path missing_target(const std::filesystem::path& path);
