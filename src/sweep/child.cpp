@@ -47,11 +47,10 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 
 std::vector<std::string> whole_environment(const Variables& more) {
   std::vector<std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const bool replaced = std::ranges::any_of(
-        more, [&](const auto& one) { return text.substr(0, text.find('=')) == std::string_view(one.first); });
-    if (!replaced) all.emplace_back(text);
+  for (const std::string& text : all_variables()) {
+    const bool replaced =
+        std::ranges::any_of(more, [&](const auto& one) { return text.substr(0, text.find('=')) == one.first; });
+    if (!replaced) all.push_back(text);
   }
   for (const auto& [name, value] : more) all.push_back(fmt::format("{}={}", name, value));
   return all;

@@ -49,8 +49,8 @@ bool is_of_rank(std::string_view name) {
 std::vector<std::string> outside_of_the_job() {
   const bool in_job = !variable("SLURM_JOB_ID").empty(), is_rank = !variable("OMPI_COMM_WORLD_SIZE").empty();
   std::vector<std::string> words = {"env"};
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry, name = text.substr(0, text.find('='));
+  for (const std::string& text : all_variables()) {
+    const std::string name = text.substr(0, text.find('='));
     if ((in_job && is_of_job(name)) || (is_rank && is_of_rank(name))) words.push_back(fmt::format("--unset={}", name));
   }
   return words;

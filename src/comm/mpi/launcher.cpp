@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <thread>
 
+#include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/comm/world.hpp"
@@ -56,21 +56,11 @@ bool is_confirmed(const std::vector<std::string>& environment, bool has_pmi) {
   return space.starts_with(own + text(environment, "SLURM_JOB_ID") + ".");
 }
 
-std::vector<std::string> own_environment() {
-  std::vector<std::string> out;
-  for (char** entry = environ; *entry != nullptr; ++entry) out.emplace_back(*entry);
-  return out;
-}
-
 /// Returns whether Slurm says that it has no such step. Without an answer it may have one.
 bool is_unknown_to_slurm(const std::string& step) {
   if (step.find_first_not_of("0123456789.") != std::string::npos) return false;
-  std::FILE* const answer = ::popen(("LC_ALL=C timeout -s KILL 20 scontrol show step " + step + " 2>&1").c_str(), "re");
-  if (answer == nullptr) return false;
-  std::array<char, 4096> block{};
-  std::string said;
-  while (std::fgets(block.data(), block.size(), answer) != nullptr) said += block.data();
-  return ::pclose(answer) != 0 && said.find("Job step " + step + " not found") != std::string::npos;
+  const auto [said, status] = shell_output("LC_ALL=C timeout -s KILL 20 scontrol show step " + step + " 2>&1");
+  return status != 0 && said.find("Job step " + step + " not found") != std::string::npos;
 }
 
 /// Lets one process report for all; it ends first, because a launcher may kill the others then.
@@ -135,12 +125,12 @@ std::vector<std::string> hidden_variables(const Launch& launch, const std::vecto
 
 void prepare_environment(const Launch& launch) {
   // NOLINTBEGIN(concurrency-mt-unsafe): no threads yet
-  for (const std::string& name : hidden_variables(launch, own_environment())) ::unsetenv(name.c_str());
+  for (const std::string& name : hidden_variables(launch, all_variables())) ::unsetenv(name.c_str());
   for (const auto& [name, value] : quick_start(launch)) ::setenv(name.c_str(), value.c_str(), 0);
   // NOLINTEND(concurrency-mt-unsafe)
 }
 
-Launch find_launch() { return find_launch(own_environment()); }
+Launch find_launch() { return find_launch(all_variables()); }
 
 Launch confirmed_launch() {
   Launch found = find_launch();
