@@ -15,15 +15,19 @@ bool NoticeBlock::write(const Failure& failure) {
     while (!is_raised() && !deadline.passed()) std::this_thread::yield();
     return false;
   }
-  code = static_cast<std::int32_t>(failure.code);
-  rank = failure.rank;
-  length = static_cast<std::uint32_t>(std::min(failure.message.size(), kText));
-  std::copy_n(failure.message.data(), length, text);
+  message = NoticeMessage::of(failure);
   state.store(raised, std::memory_order_release);
   return true;
 }
 
-Failure NoticeBlock::read() const {
+NoticeMessage NoticeMessage::of(const Failure& failure) {
+  NoticeMessage made{failure.rank, static_cast<std::int32_t>(failure.code), 0, {}};
+  made.length = static_cast<std::uint32_t>(std::min(failure.message.size(), kText));
+  std::copy_n(failure.message.data(), made.length, made.text);
+  return made;
+}
+
+Failure NoticeMessage::failure() const {
   return {rank, static_cast<ExitCode>(code), std::string(text, std::min<std::size_t>(length, kText))};
 }
 

@@ -2,7 +2,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/notice_block.hpp"
+#include "local_world/block_notice.hpp"
 
 using namespace tessera;
 
@@ -28,8 +28,8 @@ TEST_CASE("the first failure is the one that all see, as it was said") {
 
 TEST_CASE("a long message is cut, an empty one is one") {
   NoticeBlock block{};
-  CHECK(block.write({0, ExitCode::internal, std::string(NoticeBlock::kText, 'x') + "more"}));
-  CHECK(block.read().message == std::string(NoticeBlock::kText, 'x'));
+  CHECK(block.write({0, ExitCode::internal, std::string(NoticeMessage::kText, 'x') + "more"}));
+  CHECK(block.read().message == std::string(NoticeMessage::kText, 'x'));
   NoticeBlock other{};
   CHECK(other.write({0, ExitCode::internal, ""}));
   CHECK(other.is_raised());

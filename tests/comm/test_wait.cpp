@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "comm/notice_block.hpp"
 #include "comm/wait.hpp"
+#include "local_world/block_notice.hpp"
 
 using namespace tessera;
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "comm/anonymous_memory.hpp"
-#include "comm/notice_block.hpp"
+#include "local_world/block_notice.hpp"
 #include "local_world/thread_transport.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/threads.hpp"

@@ -1,6 +1,5 @@
 #include "comm/mpi/mpi_transport.hpp"
 
-#include <cstdlib>
 #include <limits>
 #include <thread>
 
@@ -25,29 +24,26 @@ MpiTransport::~MpiTransport() {
   if (notice_.is_over()) comm_.abandon();
 }
 
-int MpiTransport::free_slot() const {
-  for (int slot = 0; slot < kSlots; ++slot) {
-    if (!requests_[static_cast<std::size_t>(slot)].used) return slot;
-  }
-  throw InternalError("more than {} messages under way", kSlots);
+template <class Start>
+MessageSlot MpiTransport::start(std::int64_t bytes, bool receives, Start call) {
+  TESSERA_ASSERT(bytes <= std::numeric_limits<int>::max(), "a message of {} bytes", bytes);
+  const auto free = std::ranges::find(requests_, false, &Request::used);
+  if (free == requests_.end()) throw InternalError("more than {} messages under way", kSlots);
+  check_mpi(call(static_cast<int>(bytes), &free->handle), receives ? "MPI_Irecv" : "MPI_Isend");
+  free->used = true, free->receives = receives;
+  return {static_cast<int>(free - requests_.begin())};
 }
 
 MessageSlot MpiTransport::start_send(int peer, int tag, const void* data, std::int64_t bytes) {
-  TESSERA_ASSERT(bytes <= std::numeric_limits<int>::max(), "a message of {} bytes", bytes);
-  const int slot = free_slot();
-  Request& request = requests_[static_cast<std::size_t>(slot)];
-  check_mpi(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm_.get(), &request.handle), "MPI_Isend");
-  request.used = true, request.receives = false;
-  return {slot};
+  return start(bytes, false, [&](int count, MPI_Request* request) {
+    return MPI_Isend(data, count, MPI_BYTE, peer, tag, comm_.get(), request);
+  });
 }
 
 MessageSlot MpiTransport::start_receive(int peer, int tag, void* data, std::int64_t bytes) {
-  TESSERA_ASSERT(bytes <= std::numeric_limits<int>::max(), "a message of {} bytes", bytes);
-  const int slot = free_slot();
-  Request& request = requests_[static_cast<std::size_t>(slot)];
-  check_mpi(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm_.get(), &request.handle), "MPI_Irecv");
-  request.used = true, request.receives = true;
-  return {slot};
+  return start(bytes, true, [&](int count, MPI_Request* request) {
+    return MPI_Irecv(data, count, MPI_BYTE, peer, tag, comm_.get(), request);
+  });
 }
 
 bool MpiTransport::finished(MessageSlot slot) {

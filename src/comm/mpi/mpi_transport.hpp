@@ -27,7 +27,9 @@ class MpiTransport final : public Transport {
     MPI_Request handle = MPI_REQUEST_NULL;
     bool used = false, receives = false;
   };
-  int free_slot() const;
+  /// Begins a message by `call(bytes, request)`.
+  template <class Start>
+  MessageSlot start(std::int64_t bytes, bool receives, Start call);
   [[noreturn]] void end_process();
 
   MpiComm comm_;

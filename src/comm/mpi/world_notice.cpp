@@ -1,8 +1,6 @@
 #include "comm/mpi/world_notice.hpp"
 
-#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <memory>
 #include <thread>
 
@@ -14,14 +12,6 @@ namespace {
 
 constexpr std::int64_t kLookEveryNs = 500'000;
 constexpr double kTellPatience = 2;  ///< seconds for the message to leave; small ones leave at once
-
-/// A failure as a message.
-struct Message {
-  std::int64_t rank = 0;
-  std::int32_t code = 0;
-  std::uint32_t length = 0;
-  char text[NoticeBlock::kText] = {};
-};
 
 std::int64_t now_ns() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -40,10 +30,7 @@ bool WorldNotice::raise(const Failure& failure) {
 }
 
 void WorldNotice::tell_remote(const Failure& failure) {
-  auto message = std::make_unique<Message>();
-  message->rank = failure.rank, message->code = static_cast<std::int32_t>(failure.code);
-  message->length = static_cast<std::uint32_t>(std::min(failure.message.size(), sizeof message->text));
-  std::memcpy(message->text, failure.message.data(), message->length);
+  auto message = std::make_unique<NoticeMessage>(NoticeMessage::of(failure));
   std::vector<MPI_Request> requests(remote_.size(), MPI_REQUEST_NULL);
   for (std::size_t i = 0; i < remote_.size(); ++i) {
     MPI_Isend(message.get(), sizeof *message, MPI_BYTE, remote_[i], 0, comm_, &requests[i]);
@@ -71,10 +58,9 @@ void WorldNotice::look_for_message() {
   MPI_Status status;
   check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &there, &status), "MPI_Iprobe");
   if (!there) return;
-  Message message;
+  NoticeMessage message;
   check_mpi(MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, 0, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
-  const std::size_t length = std::min<std::size_t>(message.length, sizeof message.text);
-  block().write({message.rank, static_cast<ExitCode>(message.code), std::string(message.text, length)});
+  block().write(message.failure());
 }
 
 }  // namespace tessera

@@ -74,28 +74,27 @@ void PointToPointCommunicator::compare_with_neighbour() {
       CallShape::unpacked(theirs.shape).text());
 }
 
-void PointToPointCommunicator::send(std::int64_t peer, const void* data, std::int64_t bytes) {
+template <class Start>
+void PointToPointCommunicator::start_chunks(std::int64_t peer, std::int64_t bytes, bool receives, Start start) {
   std::int64_t begin = 0;
   do {  // an empty message is a message too
     make_room(1);
     const std::int64_t now = std::min(kChunk, bytes - begin);
-    const auto slot =
-        transport_->start_send(static_cast<int>(peer), tag_, static_cast<const std::byte*>(data) + begin, now);
-    pending_[under_way_++] = {slot, peer, false};
+    pending_[under_way_++] = {start(begin, now), peer, receives};
     begin += now;
   } while (begin < bytes);
 }
 
+void PointToPointCommunicator::send(std::int64_t peer, const void* data, std::int64_t bytes) {
+  start_chunks(peer, bytes, false, [&](std::int64_t begin, std::int64_t now) {
+    return transport_->start_send(static_cast<int>(peer), tag_, static_cast<const std::byte*>(data) + begin, now);
+  });
+}
+
 void PointToPointCommunicator::receive(std::int64_t peer, void* data, std::int64_t bytes) {
-  std::int64_t begin = 0;
-  do {
-    make_room(1);
-    const std::int64_t now = std::min(kChunk, bytes - begin);
-    const auto slot =
-        transport_->start_receive(static_cast<int>(peer), tag_, static_cast<std::byte*>(data) + begin, now);
-    pending_[under_way_++] = {slot, peer, true};
-    begin += now;
-  } while (begin < bytes);
+  start_chunks(peer, bytes, true, [&](std::int64_t begin, std::int64_t now) {
+    return transport_->start_receive(static_cast<int>(peer), tag_, static_cast<std::byte*>(data) + begin, now);
+  });
 }
 
 /// Receives and sends in turn: a window full of receives alone would leave no rank a message to wait for.

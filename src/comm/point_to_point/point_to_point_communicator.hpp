@@ -45,6 +45,9 @@ class PointToPointCommunicator final : public GroupCommunicator {
   template <class F>
   void call(const CallShape& shape, F&& work);
   void compare_with_neighbour();
+  /// Begins messages of at most kChunk bytes by `start(first byte, bytes)`.
+  template <class Start>
+  void start_chunks(std::int64_t peer, std::int64_t bytes, bool receives, Start start);
   void send(std::int64_t peer, const void* data, std::int64_t bytes);
   void receive(std::int64_t peer, void* data, std::int64_t bytes);
   /// Receives `bytes` from one member and sends as many to another, of any length.
