@@ -1,6 +1,7 @@
 #pragma once
 // Which storages hold something that is still needed at the borders of a segment, over all its plays.
 
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -32,6 +33,20 @@ IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& 
 
 /// Fills Segment::carried_out: the last value of each carried storage that is live at the segment's exit.
 void fill_carried_out(StepSchedule& schedule);
+
+/// Returns what is alive while each operation of a segment runs, in list order, and 0 behind the last one.
+/// `bytes_of(storage)`: what a storage counts for.
+template <class BytesOf>
+std::vector<std::int64_t> alive_in(const Segment& segment, const std::vector<Presence>& present, BytesOf bytes_of) {
+  std::vector<std::int64_t> alive(static_cast<std::size_t>(segment.count) + 1, 0);
+  for (const Presence& p : present) {
+    const std::int64_t bytes = bytes_of(p.storage);
+    alive[static_cast<std::size_t>(p.first_in(segment) - segment.first)] += bytes;
+    alive[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1] -= bytes;
+  }
+  std::partial_sum(alive.begin(), alive.end(), alive.begin());
+  return alive;
+}
 
 /// The memory in use while each operation of a segment runs, in list order, and where each use ends.
 class SegmentLife {
