@@ -314,44 +314,6 @@ TEST_CASE("a checkpoint that cannot be deleted keeps its name and its files") {
   REQUIRE(!exists(folder, "step-00000030.tmp"));
 }
 
-TEST_CASE("files are on disk before the folder has its name, and the name before others are deleted") {
-  const TemporaryFolder run;
-  const CheckpointFolder folder(run / "checkpoints");
-  make(folder, 1, 0);
-  file_spy::start();
-  write_checkpoint(folder, 2, 2);
-  folder.prune(1, 0, 2);
-  const auto calls = file_spy::stop();
-  const std::string all = folder.path().string(), one = folder.of_step(2).string(), beside = one + ".tmp";
-  const auto last = [&](const std::string& start) {
-    for (std::size_t i = calls.size(); i-- > 0;)
-      if (calls[i].starts_with(start)) return i;
-    FAIL("no " << start);
-    return calls.size();
-  };
-  const auto first = [&](const std::string& call) {
-    return static_cast<std::size_t>(std::find(calls.begin(), calls.end(), call) - calls.begin());
-  };
-  for (const std::string file : {"shard-00000.h5", "shard-00001.h5", "tensors.h5"})
-    REQUIRE(last("pwrite " + beside + "/" + file) < first("fsync " + beside + "/" + file));
-  const std::size_t manifest = last("rename " + beside + "/manifest.json");
-  for (const std::string file : {"shard-00000.h5", "shard-00001.h5", "tensors.h5"})
-    REQUIRE(first("fsync " + beside + "/" + file) < manifest);
-  REQUIRE(last("write " + beside + "/manifest.json") < last("fsync " + beside + "/manifest.json"));
-  REQUIRE(last("fsync " + beside + "/manifest.json") < manifest);
-  // From there on nothing else: entries of the folder, its name, its presence, and only then the deletions.
-  const std::string pending = one + ".after-00000001";
-  const std::vector<std::string> expected{"fsync " + beside,
-                                          "fsync " + beside,
-                                          "rename " + beside + " " + pending,
-                                          "fsync " + all,
-                                          "rename " + pending + " " + one,
-                                          "fsync " + all,
-                                          "unlink " + folder.of_step(1).string() + "/manifest.json"};
-  REQUIRE(calls.size() > manifest + expected.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) REQUIRE(calls[manifest + 1 + i] == expected[i]);
-}
-
 TEST_CASE("a folder that cannot be opened or synced is an error") {
   const TemporaryFolder run;
   for (const std::string call : {"open", "fsync"}) {

@@ -42,13 +42,8 @@ def with_shape(header, data, name, shape):
     return header, data
 
 
-def with_entry(header, data, name, **values):
-    header[name].update(values)
-    return header, data
-
-
 class Weights(Case):
-    """Every way in which a weight file is wrong, against the folder of a good model."""
+    """Ways in which a weight file is wrong (tests/formats has all of them), against the folder of a good model."""
 
     def setUp(self):
         super().setUp()
@@ -68,16 +63,9 @@ class Weights(Case):
         fc = r"h\.1\.mlp\.c_fc\.weight"
         changes = {
             "missing": (lambda h, d: without(h, d, self.some), rf"model has no tensor .*{fc}, which this model needs"),
-            "extra": (lambda h, d: with_another(h, d, "transformer.h.9.extra"), r"tensor transformer\.h\.9\.extra that this model does not have"),
             "orders": (lambda h, d: with_another(h, d, "\x1b]0;x\x07more\n"), r"tensor \?\]0;x\?more\? that this model does not have"),
             "transposed": (lambda h, d: with_shape(h, d, self.some, [96, 24]), rf"tensor .*{fc} .*has shape \[96, 24\], but this model needs \[24, 96\]"),
-            "flat": (lambda h, d: with_shape(h, d, self.some, [24 * 96]), rf"tensor .*{fc} .*has shape \[2304\]"),
-            "too many": (lambda h, d: with_shape(h, d, self.some, [24, 97]), rf"model\.safetensors is not a proper safetensors file, .*{fc}"),
-            "overlap": (lambda h, d: with_entry(h, d, self.some, data_offsets=[0, 4 * 24 * 96]), r"model\.safetensors is not a proper safetensors file"),
-            "dtype": (lambda h, d: with_entry(h, d, self.some, dtype="I32"), rf"tensor .*{fc} .*has dtype I32, which cannot be read\. Use F32, BF16 or F16"),
-            "unknown dtype": (lambda h, d: with_entry(h, d, self.some, dtype="Q4"), r"model\.safetensors.*Q4"),
             "cut": (lambda h, d: (h, d[:-100]), r"model\.safetensors is not a proper safetensors file, .*cut short"),
-            "more": (lambda h, d: (h, d + bytes(10)), r"model\.safetensors is not a proper safetensors file"),
         }
         for name, (change, says) in changes.items():
             header, data = change(json.loads(json.dumps(self.header)), self.data)
@@ -88,18 +76,9 @@ class Weights(Case):
                 with self.subTest(name, ranks=2):
                     self.refuse(says, ranks=2)
 
-    def test_corrupt_headers(self):
+    def test_a_corrupt_header(self):
         good = self.weights.read_bytes()
-        for name, raw in {
-                "empty": b"", "short": good[:5], "length only": good[:8], "half a header": good[:200],
-                "huge length": struct.pack("<Q", 2 ** 63) + good[8:], "negative": b"\xff" * 8 + good[8:],
-                "large length": struct.pack("<Q", LARGEST_HEADER + 1) + good[8:],
-                "no JSON": struct.pack("<Q", 20) + b"this is no JSON text" + good[8:],
-                "broken JSON": good[:8] + b"}" + good[9:], "a list": struct.pack("<Q", 2) + b"[]",
-                "a text file": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"}.items():
-            self.weights.write_bytes(raw)
-            with self.subTest(name):
-                self.refuse(r"model/model\.safetensors")
+        self.weights.write_bytes(struct.pack("<Q", LARGEST_HEADER + 1) + good[8:])
         self.refuse(r"model/model\.safetensors", ranks=2)
 
     def test_missing_files(self):
@@ -116,21 +95,14 @@ class Weights(Case):
     def test_config(self):
         config = json.loads((self.model / "config.json").read_text())
         for changes, says in (
-                ({"model_type": "mamba"}, r"config\.json: model_type = mamba is not supported"),
                 ({"model_type": "\x1b[31mred\x9b"}, r"config\.json: model_type = \?\[31mred\? is not supported"),
-                ({"n_head": 5}, r"(?i)width.*24.*heads.*5"),
-                ({"n_layer": None}, r"config\.json lacks n_layer"),
-                ({"n_layer": "two"}, r"config\.json: n_layer"),
                 ({"n_layer": 3}, r"has no tensor .*h\.2\."),
-                ({"activation_function": "relu"}, r"config\.json: activation_function = \"relu\" is not supported"),
                 ({"vocab_size": 62}, r"wte\.weight .*has shape \[61, 24\], but this model needs \[62, 24\]")):
             (self.model / "config.json").write_text(json.dumps(config | changes))
             with self.subTest(changes):
                 self.refuse(says)
-        for text in ("", "{", "[]", "null", "\x00"):
-            (self.model / "config.json").write_text(text)
-            with self.subTest(text):
-                self.refuse(r"config\.json")
+        (self.model / "config.json").write_text("{")
+        self.refuse(r"config\.json")
 
     def test_sizes_beside_a_folder(self):
         self.refuse(r"model\.layers = '3' has no effect, because model\.from names the model\.", "--model.layers=3")

@@ -49,28 +49,6 @@ TEST_CASE("the schedule is printed an operation a line, in order, each once") {
   });
 }
 
-TEST_CASE("columns begin at the same character") {
-  const StepSchedule schedule = toy(Strategy::zero3);
-  std::string header;
-  int checked = 0;
-  for (const std::string& line : lines_of(schedule_text(schedule))) {
-    if (contains(line, "reads -> writes"))
-      header = line;
-    else if (line.empty())
-      header.clear();
-    else if (!header.empty()) {
-      for (const char* column : {"queue", "does", "of", "after", "reads"}) {
-        const auto at = header.find(column);
-        REQUIRE(at != std::string::npos);
-        REQUIRE(line.size() > at);
-        REQUIRE(line[at - 1] == ' ');
-      }
-      ++checked;
-    }
-  }
-  REQUIRE(checked == static_cast<int>(schedule.operations.size()));
-}
-
 TEST_CASE("a student sees where units are gathered, released and reduced") {
   const std::string text = schedule_text(toy(Strategy::zero3));
   REQUIRE(std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; }));  // any terminal

@@ -1,9 +1,5 @@
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "sanitized.hpp"
 #include "tessera/data/corpus.hpp"
@@ -187,40 +183,6 @@ TEST_CASE("A journal that its files do not bear out is not believed") {
     job.settings.stop = {};
     CHECK(bytes_of_file(prepared_folder(job, cache) / "tokens.bin") == tokens);
   }
-}
-
-TEST_CASE("Processes that share a cache prepare a corpus once, and one of them may be killed") {
-  const TemporaryFolder folder;
-  write_corpus(folder);
-  const auto whole = prepared_folder(job_of(folder / "texts"), folder / "whole");
-  const fs::path cache = folder / "cache";
-  std::vector<pid_t> children;
-  for (int i = 0; i < 3; ++i) {
-    const pid_t child = ::fork();
-    if (child == 0) {  // the first is killed in the middle of it
-      auto job = job_of(folder / "texts", PairTokenizer::kEnd + 1, 1);
-      int asked = 0;
-      if (i == 0) job.settings.stop = [&] { return ++asked > 12 ? (::kill(::getpid(), SIGKILL), "") : ""; };
-      if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20 * i));
-      try {
-        prepared_folder(job, cache);
-      } catch (...) {
-        ::_exit(1);
-      }
-      ::_exit(0);
-    }
-    children.push_back(child);
-  }
-  int finished = 0;
-  for (const pid_t child : children) {
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) ++finished;
-  }
-  CHECK(finished >= 2);
-  const std::string key = job_of(folder / "texts").key();
-  CHECK(names_in(cache) == std::set<std::string>{key});
-  CHECK(bytes_of_file(cache / key / "tokens.bin") == bytes_of_file(whole / "tokens.bin"));
 }
 
 TEST_CASE("A waiting process says so once, and goes on when the other has finished") {
