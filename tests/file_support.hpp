@@ -7,10 +7,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <random>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "temporary_folder.hpp"

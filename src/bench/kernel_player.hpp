@@ -2,7 +2,6 @@
 // Plays the kernels of a training step on this rank's device for `bench kernels`, in the memory of one block.
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "bench/kernel_times.hpp"

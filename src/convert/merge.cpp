@@ -1,7 +1,6 @@
 #include "convert/merge.hpp"
 
 #include <algorithm>
-#include <memory>
 
 #include "tessera/convert/base_weights.hpp"
 #include "tessera/model/adapters.hpp"

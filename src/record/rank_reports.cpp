@@ -1,6 +1,5 @@
 #include "tessera/record/rank_reports.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "tessera/telemetry/process_memory.hpp"

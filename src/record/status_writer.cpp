@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <memory>
-
 #include "tessera/base/clock.hpp"
 #include "tessera/base/log.hpp"
 

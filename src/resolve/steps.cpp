@@ -1,7 +1,6 @@
 // The steps from a user's options to a run, in order.
 #include "resolve/steps.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <tuple>

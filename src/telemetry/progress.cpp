@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
-#include <vector>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"

@@ -1,6 +1,5 @@
 #include "text/row_stream.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 #include <limits>
 #include <set>
-#include <string>
 
 #include "tessera/base/dtype.hpp"
 

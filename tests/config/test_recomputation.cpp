@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <numeric>
 
 #include "config/check.hpp"
 #include "tessera/config/options.hpp"

@@ -2,7 +2,6 @@
 // A training run with checkpoints, on ranks as threads, in which something goes wrong, and what each rank saw of it.
 
 #include <atomic>
-#include <thread>
 
 #include "tessera/engine/operation_log.hpp"
 #include "tessera/flight/survey.hpp"

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <thread>
 

@@ -2,9 +2,7 @@
 // Tensors of a storage type for kernel tests: random or NaN-filled, guarded, and readable as doubles.
 
 #include <cstring>
-#include <memory>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "kernels/guarded.hpp"

@@ -1,5 +1,4 @@
 // Kernels that find the largest magnitude of what they store (kernels/arguments.hpp).
-#include <array>
 #include <catch2/catch.hpp>
 #include <functional>
 

@@ -1,4 +1,3 @@
-#include <array>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <vector>

@@ -1,7 +1,6 @@
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <limits>
 #include <random>
 
 #include "tessera/base/dtype.hpp"

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 

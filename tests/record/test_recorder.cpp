@@ -1,4 +1,3 @@
-#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 

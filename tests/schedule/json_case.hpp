@@ -1,7 +1,6 @@
 #pragma once
 // A toy's schedule with its plan and its JSON.
 
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tessera/schedule/build.hpp"

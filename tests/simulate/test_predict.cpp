@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "simulated_run.hpp"

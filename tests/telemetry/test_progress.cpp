@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include "tessera/telemetry/progress.hpp"
 

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <fstream>
 
 #include "text/cache_lock.hpp"
 #include "text/text_case.hpp"

@@ -6,7 +6,6 @@
 
 #include <catch2/catch.hpp>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "temporary_folder.hpp"

@@ -1,7 +1,6 @@
 #pragma once
 // The communicators of one rank, by queue and group, with the memory that peers reach and the counts of sent data.
 
-#include <array>
 #include <cstddef>
 #include <map>
 #include <memory>

@@ -10,7 +10,6 @@
 #include <functional>
 #include <future>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>

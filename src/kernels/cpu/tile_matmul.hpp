@@ -4,7 +4,6 @@
 // first.
 
 #include <cstdint>
-#include <string>
 
 #include "kernels/cpu/vector/vector_kernels.hpp"
 #include "tessera/kernels/scratch_layout.hpp"

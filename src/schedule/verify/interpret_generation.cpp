@@ -1,7 +1,5 @@
 // The interpreter's rules for generation: caches that grow by one play at a time, and logits that reach the host.
 
-#include <algorithm>
-
 #include "schedule/verify/interpreter.hpp"
 
 namespace tessera {

@@ -1,6 +1,5 @@
 #include "training/integrity/state_check.hpp"
 
-#include <algorithm>
 #include <array>
 #include <map>
 

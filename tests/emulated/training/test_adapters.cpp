@@ -1,6 +1,5 @@
 // Adapters on emulated GPUs: the layers are those of the CPU.
 #include <catch2/catch.hpp>
-#include <cmath>
 
 #include "gpu_case.hpp"
 #include "tessera/model/adapters.hpp"

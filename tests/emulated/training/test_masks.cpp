@@ -1,7 +1,6 @@
 // Documents that do not attend to each other, and tokens that do not count, on emulated GPUs.
 
 #include <catch2/catch.hpp>
-#include <cmath>
 
 #include "gpu_case.hpp"
 #include "temporary_folder.hpp"

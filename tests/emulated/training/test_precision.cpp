@@ -1,8 +1,6 @@
 // 16-bit training on emulated GPUs: it follows the CPU, and the device's decisions about fp16's loss scale hold
 // in graphs too.
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 
 #include "gpu_case.hpp"
 #include "training/sixteen_bits.hpp"

@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <cstring>
 
 #include "kernels/tensors.hpp"
 #include "tessera/base/counter_rng.hpp"
