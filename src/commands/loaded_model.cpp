@@ -3,6 +3,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/hub_name.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/engine/backend.hpp"
 #include "tessera/engine/peers.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/files/byte_file.hpp"

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "tessera/engine/player.hpp"
 #include "tessera/resolve/resolved_run.hpp"
 #include "tessera/schedule/planned_run.hpp"
 
