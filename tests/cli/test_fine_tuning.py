@@ -57,7 +57,7 @@ class FineTuning(Case):
                                  ["2e-05", str(int(0.03 * steps + 0.5)), "1", str(context), "30"])
                 self.assertNotIn("train.steps", options)
                 # One pass over nine tenths of the text.
-                epochs = float(re.search(r"= ([\d.]+) epochs", said)[1])
+                epochs = float(re.search(r"=\s+([\d.]+)\s+epochs", said)[1])
                 self.assertTrue(1 <= epochs < 1 + 8 / steps + 0.005, said)
                 # plan and a repetition see the same.
                 for words in ([run], command[:1]):
