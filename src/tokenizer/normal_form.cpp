@@ -82,7 +82,8 @@ void NormalForm::append_composed(std::string_view run) {
 }
 
 std::string_view NormalForm::compose(std::string_view text) {
-  std::size_t kept = 0;  // text before it is in composed_, once anything is
+  if (text.data() == composed_.data()) return text;  // what it returned before
+  std::size_t kept = 0;                              // text before it is in composed_, once anything is
   bool changed = false;
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (static_cast<unsigned char>(text[at]) < 0x80) continue;

@@ -16,7 +16,8 @@ bool stays_alone(char32_t point);
 /// runs of marks.
 class NormalForm {
  public:
-  /// Returns valid UTF-8 in normal form: `text` itself where that changes nothing, else the scratch.
+  /// Returns valid UTF-8 in normal form: `text` itself where that changes nothing, else the scratch. `text` may be what
+  /// it returned before.
   std::string_view compose(std::string_view text);
 
  private:

@@ -48,6 +48,7 @@ TEST_CASE("characters compose, marks are sorted") {
   CHECK(form.compose("\u212b\u2126") == "\u00c5\u03a9");
   CHECK(form.compose("\u0958") == "\u0915\u093c");
   CHECK(form.compose("\u0301 a") == "\u0301 a");
+  CHECK(form.compose(form.compose("x\u0958\u0301 \u0958")) == "x\u0915\u093c\u0301 \u0915\u093c");
 }
 
 TEST_CASE("what is said to stay alone does, after any character") {
