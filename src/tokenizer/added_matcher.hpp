@@ -40,7 +40,8 @@ class AddedMatcher {
       if (token.rstrip && match->end >= spaces_end) spaces_end = spaces_after(text, match->end);
       const std::size_t end = std::max(begin, token.rstrip ? spaces_end : match->end);
       if (done < begin) use(AddedPart{std::nullopt, text.substr(done, begin - done)});
-      use(AddedPart{token.id, text.substr(begin, end - begin)});
+      // (White space of which the token before has taken all is no token.)
+      if (begin < end) use(AddedPart{token.id, text.substr(begin, end - begin)});
       done = end;
     }
     if (done < text.size()) use(AddedPart{std::nullopt, text.substr(done)});

@@ -48,6 +48,7 @@ TEST_CASE("tokens take white space with them") {
   CHECK(cut(AddedMatcher({token("<a>", 1, "r")}), "x <a> \u3000\ny") == "x |<1:<a> \u3000\n>|y");
   CHECK(cut(AddedMatcher({token("<a>", 1, "lr")}), " <a> <a> ") == "<1: <a> >|<1:<a> >");
   CHECK(cut(AddedMatcher({token("<a>", 1, "l")}), "\u180e<a>") == "\u180e|<1:<a>>");
+  CHECK(cut(AddedMatcher({token("<a>", 1, "r"), token("\n", 2, "l")}), "<a> \n\n<a>") == "<1:<a> \n\n>|<1:<a>>");
 }
 
 TEST_CASE("a single word is not a part of one") {
@@ -60,7 +61,7 @@ TEST_CASE("a single word is not a part of one") {
 TEST_CASE("white space as a token that takes white space takes linear time") {
   const AddedMatcher matcher({token("\n", 1, "r"), token("\t", 2, "l")});
   std::size_t parts = 0;
-  matcher.cut(std::string(1'000'000, '\n') + std::string(1'000'000, '\t'),
+  matcher.cut(std::string(1'000'000, '\n') + "x" + std::string(1'000'000, '\t'),
               [&](const AddedPart& part) { parts += part.id ? 1 : 0; });
   CHECK(parts == 2'000'000);
 }
