@@ -38,7 +38,10 @@ RopeScaling scaling_of(const ConfigReader& config, const std::string& key, const
   if (kind == "linear") return scaling;
   scaling.low_freq_factor = needed("low_freq_factor");
   scaling.high_freq_factor = needed("high_freq_factor");
-  const double original = config.positive_in(object, "original_max_position_embeddings", static_cast<double>(context));
+  constexpr const char* key_of_original = "original_max_position_embeddings";
+  // Beside the object it counts first, as in Transformers.
+  const Json& holder = config.find(key_of_original) != nullptr ? config.json() : object;
+  const double original = config.positive_in(holder, key_of_original, static_cast<double>(context));
   if (original != std::floor(original) || original > std::numeric_limits<std::int32_t>::max()) {
     throw refusal("{}: {}.original_max_position_embeddings = {} is not supported", config.path().string(), key,
                   original)
@@ -54,8 +57,7 @@ void read_positions(const ConfigReader& config, const std::string& key, const Js
   if (!object.is_object()) throw refusal("{}: {} is not an object", config.path().string(), key);
   model.rope_theta = config.positive_in(object, "rope_theta", model.rope_theta);
   config.require_number("partial_rotary_factor", object, 1);
-  const RopeScaling scaling = scaling_of(config, key, object, model.context);
-  if (scaling.on()) model.rope_scaling = scaling;
+  model.rope_scaling = scaling_of(config, key, object, model.context);
 }
 
 /// Reads layer_types: which layers see all.
@@ -77,22 +79,31 @@ void read_layer_types(const ConfigReader& config, const Json& list, bool has_win
 
 void read_rope(const ConfigReader& config, Architecture& model) {
   config.require_number("partial_rotary_factor", config.json(), 1);
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+  // As in Transformers, rope_scaling stands in place of rope_parameters, and Gemma 3, whose types of layers have bases
+  // of their own, adds it to them.
+  const bool has_bases = model.rope_local_theta > 0;
+  const Json* scaling = config.find("rope_scaling");
+  const bool replaces = !has_bases && scaling != nullptr && !scaling->empty();
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
     const Json* value = config.find(key);
     if (value == nullptr) continue;
     if (!value->is_object()) config.refuse(key, "an object or null");
+    if (value->empty() || (replaces && value != scaling)) continue;
     const Json *full = ConfigReader::find_in(*value, kFullAttention),
                *sliding = ConfigReader::find_in(*value, kSlidingAttention);
-    if (full == nullptr && sliding == nullptr) read_positions(config, key, *value, model);
+    const bool is_flat = full == nullptr && sliding == nullptr;
+    if (is_flat && has_bases && value != scaling)
+      config.refuse(key, fmt::format("an object with {} and {}", kFullAttention, kSlidingAttention));
+    if (is_flat) read_positions(config, key, *value, model);
     if (full != nullptr) read_positions(config, fmt::format("{}.{}", key, kFullAttention), *full, model);
     if (sliding == nullptr) continue;
     Architecture local = model;
-    if (model.rope_local_theta > 0) local.rope_theta = model.rope_local_theta;
+    if (has_bases) local.rope_theta = model.rope_local_theta;
     local.rope_scaling = {};
     read_positions(config, fmt::format("{}.{}", key, kSlidingAttention), *sliding, local);
-    if (local.rope_scaling.on() || (model.rope_local_theta == 0 && local.rope_theta != model.rope_theta))
+    if (local.rope_scaling.on() || (!has_bases && local.rope_theta != model.rope_theta))
       config.refuse_model(fmt::format("{}.{}", key, kSlidingAttention), *sliding, "what is not scaled");
-    if (model.rope_local_theta > 0) model.rope_local_theta = local.rope_theta;
+    if (has_bases) model.rope_local_theta = local.rope_theta;
   }
 }
 

@@ -244,6 +244,26 @@ TEST_CASE("Gemma 3 is read with its usual sizes, and refused where it is capped 
   CHECK_THAT(refusal(least, "hidden_activation", "silu"), Contains("gelu_pytorch_tanh"));
 }
 
+TEST_CASE("rope_scaling counts in place of rope_parameters, and adds to Gemma 3's") {
+  const json plain = {{"rope_type", "default"}, {"rope_theta", 500.0}}, linear = {{"type", "linear"}, {"factor", 2.0}};
+  json config = qwen2_config();
+  config["rope_theta"] = 77.0;
+  config["rope_parameters"] = plain;
+  CHECK(read(config).rope_theta == 500);
+  config["rope_scaling"] = linear;
+  CHECK((read(config).rope_theta == 77 && read(config).rope_scaling.factor == 2));
+  config["rope_parameters"] = {{"rope_type", "yarn"}};
+  CHECK(read(config).rope_scaling.factor == 2);
+  json gemma = {{"model_type", "gemma3_text"}, {"rope_scaling", linear}};
+  gemma["rope_parameters"] = {{"full_attention", plain}, {"sliding_attention", {{"rope_theta", 88.0}}}};
+  const Architecture model = read(gemma);
+  CHECK((model.rope_theta == 500 && model.rope_local_theta == 88 && model.rope_scaling.factor == 2));
+  gemma["rope_scaling"] = json::object();
+  CHECK(!read(gemma).rope_scaling.on());
+  // Transformers passes over bases that name no type of layers.
+  CHECK_THAT(refusal(gemma, "rope_parameters", plain), Contains("an object with full_attention and sliding_attention"));
+}
+
 TEST_CASE("Linear scaling stretches all positions") {
   const json scaling = {{"type", "linear"}, {"factor", 2.0}};
   json config = qwen2_config();
@@ -273,6 +293,9 @@ TEST_CASE("Llama 3's scaled positions are read in both spellings, and refused wh
   newer["rope_parameters"] = scaling;
   newer["rope_parameters"]["rope_theta"] = 500000.0;
   CHECK(read(newer) == older);
+  json beside = config;
+  beside["original_max_position_embeddings"] = 16;
+  CHECK(read(beside).rope_scaling == RopeScaling{16, 8, 1, 4});
   json oldest = config;
   oldest["rope_scaling"].erase("rope_type");
   oldest["rope_scaling"]["type"] = "llama3";
