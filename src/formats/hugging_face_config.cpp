@@ -79,6 +79,8 @@ struct ReadKey {
 Architecture read_model(const ConfigReader& config, const FamilyRules& rules) {
   const ConfigForm& form = config_form(rules.form.family);
   Architecture model{{}, rules.form};
+  config.require("is_causal", true);
+  config.require("per_layer_config", ConfigKey::Nothing());
   for (const ConfigKey& key : form.keys | std::views::join) {
     if (key.use != ConfigKey::Use::written) std::visit(ReadKey{config, key.name, model}, key.value);
   }

@@ -345,6 +345,10 @@ TEST_CASE("what this program does not compute is refused by name") {
   json llama = qwen2;
   llama["model_type"] = "llama";
   CHECK_THAT(refusal(llama, "mlp_bias", 1), Contains("mlp_bias"));
+  for (const json& config : {gpt2, qwen2}) {  // in every family
+    CHECK_THAT(refusal(config, "is_causal", false), Contains("is_causal = false") && Contains("only true is"));
+    CHECK_THAT(refusal(config, "per_layer_config", {{"1", {{"sliding_window", 3}}}}), Contains("per_layer_config"));
+  }
 }
 
 TEST_CASE("a configuration that is missing or damaged is refused") {
