@@ -77,9 +77,11 @@ Refusal refuse_tensor(const std::string& where, const std::string& name, const s
   if (std::ranges::any_of(quantized, [&](std::string_view end) { return name.ends_with(end); }))
     return refused.because("the weights are quantized").use("the folder from before quantization");
   if (prefix.empty()) return refused;
-  const char* by = prefix.ends_with("_orig_mod.") ? ", which torch.compile puts there"
-                   : prefix.ends_with("module.")  ? ", which DistributedDataParallel puts there"
-                                                  : "";
+  const char* by = prefix.ends_with("_orig_mod.")              ? ", which torch.compile puts there"
+                   : prefix.ends_with("_fsdp_wrapped_module.") ? ", which FSDP puts there"
+                   : prefix.ends_with("module.")               ? ", which DistributedDataParallel puts there"
+                   : prefix.starts_with("base_model.")         ? ", which PEFT puts there"
+                                                               : "";
   return refused.because("names begin with the prefix {}{}", shown(prefix), by)
       .hint("Rename the tensors in the file, or save the module inside the wrapper");
 }
@@ -94,13 +96,17 @@ std::string_view bare_name(std::string_view name) {
 
 std::vector<HuggingFaceWeights::Source> HuggingFaceWeights::open_files(const std::filesystem::path& folder) {
   std::vector<Source> tensors;
-  const auto single = folder / "model.safetensors";
+  const auto single = folder / "model.safetensors", index_path = folder / "model.safetensors.index.json";
+  if (path_exists(folder / "adapter_config.json") && (path_exists(single) || path_exists(index_path))) {
+    throw refusal("{} has adapter_config.json beside the weights of a model", folder.string())
+        .because("Transformers takes it for an adapter of the model that this file names")
+        .hint("Move the adapter to a folder of its own, and name that as lora.from");
+  }
   if (path_exists(single)) {
     files_.emplace_back(single);
     for (const SafetensorsEntry& entry : files_.front().entries()) tensors.push_back({0, entry.name});
     return tensors;
   }
-  const auto index_path = folder / "model.safetensors.index.json";
   if (!path_exists(index_path)) throw refuse_folder(folder, "model.safetensors");
   std::unordered_map<std::string, std::size_t> numbers;
   for (const auto& [tensor, name] : read_index(index_path)) {

@@ -206,9 +206,14 @@ TEST_CASE("A tied table may have the head's name") {
 }
 
 TEST_CASE("Names with a wrapper's prefix, and quantized tensors, are refused with the reason") {
-  for (const std::string wrapper : {"_orig_mod.", "module.", "base_model.model."}) {
+  const std::pair<std::string, std::string> wrappers[] = {{"_orig_mod.", "torch.compile"},
+                                                          {"module.", "DistributedDataParallel"},
+                                                          {"_fsdp_wrapped_module.", "FSDP"},
+                                                          {"base_model.model.", "PEFT"}};
+  for (const auto& [wrapper, by] : wrappers) {
     for (const std::string prefix : {"", "transformer."}) {
-      CHECK_THAT(weights_refusal(stored(wrapper + prefix)), Contains("the prefix " + wrapper));
+      CHECK_THAT(weights_refusal(stored(wrapper + prefix)),
+                 Contains("the prefix " + wrapper + ", which " + by + " puts there"));
     }
   }
   auto tensors = stored("");
@@ -249,6 +254,11 @@ TEST_CASE("What a folder is instead of a model is said by name, with what to do"
     CHECK_THAT(refused("model-00001-of-00002.safetensors", beside), Contains("model.safetensors.index.json"));
     CHECK_THAT(refused("else", beside), Contains("Complete the download"));
   }
+  const TemporaryFolder both;
+  write_safetensors(both / "model.safetensors", stored(""));
+  write_file(both / "adapter_config.json", "{}");
+  CHECK_THAT(message_of<UsageError>([&] { HuggingFaceWeights(both.path(), expected()); }),
+             Contains("beside the weights of a model") && Contains("lora.from"));
   const TemporaryFolder cache;
   std::filesystem::create_directories(cache / "snapshots/0123");
   CHECK_THAT(message_of<UsageError>([&] { read_config(cache.path()); }), Contains("snapshots/0123"));
