@@ -9,6 +9,7 @@
 #include "tessera/base/math.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/commands/commands.hpp"
+#include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/generate/generator.hpp"
 #include "tessera/resolve/model_tokenizer.hpp"
 #include "tessera/text/chats.hpp"
@@ -150,6 +151,9 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   LoadedModel loaded(world, run, planned, {"generation", "generate.max_tokens"});
   const SamplingRules rules{options.generate.temperature, options.generate.top_k, options.generate.top_p,
                             static_cast<std::uint64_t>(options.generate.seed)};
+  if (const std::string settings = generation_left_out(run.weights->companions());
+      world.rank() == 0 && !settings.empty())
+    std::fputs(fmt::format("not taken  {} of generation_config.json\n", settings).c_str(), stderr);
   Generator generator(planned.schedule, loaded.resources(), loaded.player(), rules, tokenizer->vocab());
   const TextRules text_rules{*tokenizer, stops, ends_of_text(*tokenizer, named, run.weights->companions())};
   Rounds rounds(world, run.options, generator, text_rules, sizes.batch);

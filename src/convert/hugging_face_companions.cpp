@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/json_file.hpp"
@@ -29,6 +30,14 @@ constexpr std::array kTokenizerFiles{"tokenizer_config.json", "special_tokens_ma
 constexpr const char* kTemplates = "additional_chat_templates";
 
 constexpr std::array kDropouts{"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout"};
+
+/// Keys of generation_config.json with the number that changes nothing. Null and what is empty change nothing either.
+// clang-format off
+constexpr std::pair<const char*, double> kGenerationKeys[] = {
+    {"repetition_penalty", 1}, {"no_repeat_ngram_size", 0}, {"min_length", 0}, {"min_new_tokens", 0}, {"num_beams", 1},
+    {"suppress_tokens", -1}, {"begin_suppress_tokens", -1}, {"bad_words_ids", -1}, {"sequence_bias", -1},
+    {"forced_bos_token_id", -1}, {"forced_eos_token_id", -1}, {"stop_strings", -1}};
+// clang-format on
 
 constexpr std::pair<DType, const char*> kTorchNames[] = {
     {DType::fp32, "float32"}, {DType::bf16, "bfloat16"}, {DType::fp16, "float16"}};
@@ -129,6 +138,19 @@ std::string dropouts_of(const std::filesystem::path& folder) {
     const auto value = config.find(key);
     if (value == config.end() || !value->is_number() || !(value->get<double>() > 0)) continue;
     text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key, value->get<double>());
+  }
+  return text;
+}
+
+std::string generation_left_out(const std::filesystem::path& companions) {
+  const std::filesystem::path file = companions / "generation_config.json";
+  if (companions.empty() || !is_file(file)) return {};
+  const nlohmann::json config = read_json_object(file, kLargestConfig);
+  std::string text;
+  for (const auto& [key, usual] : kGenerationKeys) {
+    const auto value = config.find(key);
+    if (value == config.end() || value->empty() || *value == usual) continue;
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key, shown(value->dump()));
   }
   return text;
 }

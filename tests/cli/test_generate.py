@@ -158,7 +158,12 @@ class Generate(Case):
         config = json.loads((self.folder / "folder" / "config.json").read_text())
         (self.folder / "folder" / "config.json").write_text(json.dumps(config | {"eos_token_id": tokens[6]}))
         self.assertEqual(written("folder"), (tokens[:tokens.index(tokens[6]) + 1], "end"))
-        (self.folder / "folder" / "generation_config.json").write_text(json.dumps({"eos_token_id": [5000, tokens[3]]}))
+        # Of the rest, what would change even the likeliest tokens is named.
+        (self.folder / "folder" / "generation_config.json").write_text(json.dumps({
+            "eos_token_id": [5000, tokens[3]], "repetition_penalty": 1.3, "num_beams": 1, "suppress_tokens": [],
+            "bad_words_ids": None, "stop_strings": ["x"], "temperature": 0.5}))
+        self.assertIn('not taken  repetition_penalty = 1.3, stop_strings = ["x"] of generation_config.json\n',
+                      self.do("generate", "folder", *options).err)
         ended = tokens[:min(tokens.index(tokens[6]), tokens.index(tokens[3])) + 1], "end"
         self.assertEqual(written("folder"), ended)
         self.train("--model.from=folder", *data, "--train.steps=1", "--optim.lr=0", "--train.seq_len=16", "--run.dir=tuned",

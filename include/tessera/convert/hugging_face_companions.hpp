@@ -17,6 +17,10 @@ inline constexpr const char* kCompanionFolder = "hugging_face";
 /// Lists the dropouts above 0 in config.json of companions_at(FOLDER), "resid_pdrop = 0.1, ..."; empty for none.
 std::string dropouts_of(const std::filesystem::path& folder);
 
+/// Lists what generation_config.json in a folder of companions says that would change even the likeliest tokens, and is
+/// not taken: "repetition_penalty = 1.1, ..."; empty for nothing.
+std::string generation_left_out(const std::filesystem::path& companions);
+
 /// Returns the folder with the companions of PATH. A Hugging Face folder holds its own; a checkpoint or a run has a
 /// folder for them, which may hold only a tokenizer. Empty if there is none.
 std::filesystem::path companions_at(const std::filesystem::path& path);
