@@ -83,6 +83,7 @@ std::string tokenizer_name_of(const Options& options, const ModelWeights& weight
   if (vocab == kByteVocabulary) return "bytes";
   if (const std::string of_run = option_of_run(weights, "data.tokenizer"); !of_run.empty())
     throw refusal("{}: its run's data.tokenizer = {} is not there", weights.name(), of_run).hint("Give data.tokenizer");
+  if (!beside.empty() && !foreign_tokenizer(beside).empty()) return beside.string();  // to be refused by name
   throw refusal("{} has no tokenizer", weights.name())
       .because("neither tokenizer.json nor vocab.json is next to it, and its vocabulary of {} is not that of bytes",
                vocab)

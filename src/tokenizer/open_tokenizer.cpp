@@ -23,6 +23,11 @@ BpeDescription read_description(const std::filesystem::path& path, const std::fi
   }
   if (path_exists(folder / "tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
   if (has_vocab_and_merges(folder)) return read_vocab_and_merges(folder);
+  if (const std::string foreign = foreign_tokenizer(folder); !foreign.empty())
+    throw refusal("{} has no tokenizer that can be read, but {}", folder.string(), foreign)
+        .hint(
+            "Load it in Python with AutoTokenizer of Transformers, and save it with save_pretrained, which writes "
+            "tokenizer.json");
   throw refusal("{} has no tokenizer that can be read", folder.string())
       .use("tokenizer.json, or vocab.json with merges.txt");
 }
@@ -36,6 +41,13 @@ std::filesystem::path tokenizer_in(const std::filesystem::path& folder) {
 bool has_tokenizer(const std::filesystem::path& folder) {
   const std::filesystem::path in = tokenizer_in(folder);
   return path_exists(in / "tokenizer.json") || has_vocab_and_merges(in);
+}
+
+std::string foreign_tokenizer(const std::filesystem::path& folder) {
+  for (const char* name : {"tokenizer.model", "tekken.json", "spiece.model", "vocab.txt"}) {
+    if (path_exists(folder / name)) return name;
+  }
+  return {};
 }
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path) {

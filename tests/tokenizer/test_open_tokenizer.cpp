@@ -160,4 +160,7 @@ TEST_CASE("paths without a tokenizer") {
              Contains("tokenizer.json, or vocab.json with merges.txt"));
   folder.write("vocab.json", "{}");
   CHECK_THAT(message_of<UsageError>([&] { open_tokenizer(folder.path()); }), Contains("has no tokenizer"));
+  folder.write("tokenizer.model", "pieces");
+  CHECK_THAT(message_of<UsageError>([&] { open_tokenizer(folder.path()); }),
+             Contains("can be read, but tokenizer.model. Load it in Python with AutoTokenizer"));
 }

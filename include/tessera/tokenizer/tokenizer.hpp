@@ -107,6 +107,9 @@ std::filesystem::path tokenizer_in(const std::filesystem::path& folder);
 /// Returns whether a folder has files that open_tokenizer reads.
 bool has_tokenizer(const std::filesystem::path& folder);
 
+/// Returns a file of a folder that holds a tokenizer in a form that is not read ("tokenizer.model"), or nothing.
+std::string foreign_tokenizer(const std::filesystem::path& folder);
+
 /// Opens tokenizer.json (BPE), or vocab.json with merges.txt (GPT-2's and Qwen2's), given as the file or its folder.
 /// Ids are those of AutoTokenizer of Transformers 5, with tokens and flags of tokenizer_config.json,
 /// special_tokens_map.json and added_tokens.json. UsageError naming the file and the JSON path of what is wrong, or of
