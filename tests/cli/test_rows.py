@@ -123,8 +123,9 @@ class Rows(Case):
         if not HAS_PYARROW:
             return print("skipped: no pyarrow", flush=True)
         (self.folder / "chat.jinja").write_text(
-            "{{ tools | tojson if tools }}{% for m in messages %}<{{ m.role }}>{% for part in m.content %}{{ part | tojson }}"
-            "{% endfor %}{{ m.calls | tojson if m.calls }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}")
+            "{% macro sorted(value) %}{{ value | tojson(sort_keys=true) }}{% endmacro %}"  # older versions of pyarrow sort by names
+            "{{ sorted(tools) if tools }}{% for m in messages %}<{{ m.role }}>{% for part in m.content %}{{ sorted(part) }}"
+            "{% endfor %}{{ sorted(m.calls) if m.calls }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}")
         parts = [{"type": "text", "text": "q"}, {"type": "image", "image": {"path": "p"}}]
         rows = [{"messages": [{"role": "user", "content": parts}, {"role": "assistant", "content": parts[:1], "calls": [call]}],
                  "tools": [{"name": name, "parameters": {"properties": {name: {"type": "string"}}}}]}
