@@ -2,7 +2,7 @@
 // The table of faults: what goes wrong, where it may strike, and how it must show.
 
 #include <cerrno>
-#include <new>
+#include <stdexcept>
 
 #include "checkpoint/file_spy.hpp"
 #include "faults/faulty_run.hpp"
@@ -70,7 +70,7 @@ inline void sleep_ms(std::int64_t milliseconds) {
 
 inline void plant_error(Case& c, Draw& d) {
   at_an_operation(c, d, [kind = d.below(2)](RankContext&) {
-    if (kind == 0) throw std::bad_alloc();
+    if (kind == 0) throw std::length_error("planted");  // none of our errors
     throw InternalError("planted");
   });
 }
