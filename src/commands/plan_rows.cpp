@@ -30,8 +30,8 @@ std::vector<StrategyRow> strategy_rows(const RunShape& shape, const Options& opt
     row.strategy = strategy;
     row.chosen = strategy == shape.policy.strategy;
     try {
-      const RunShape other = with_copies_kept(with_strategy(shape, strategy), options, limits);
-      PlannedRun planned = plan_shape(row.chosen ? shape : other);
+      PlannedRun planned =
+          plan_shape(row.chosen ? shape : with_copies_kept(with_strategy(shape, strategy), options, limits));
       row.schedule = std::move(planned.schedule);
       row.plan = std::move(planned.plan);
     } catch (const UsageError& error) {

@@ -40,7 +40,7 @@ class AddedMatcher {
       if (token.rstrip && match->end >= spaces_end) spaces_end = spaces_after(text, match->end);
       const std::size_t end = std::max(begin, token.rstrip ? spaces_end : match->end);
       if (done < begin) use(AddedPart{std::nullopt, text.substr(done, begin - done)});
-      // (White space of which the token before has taken all is no token.)
+      // Nothing is left of a token of white space where the one before has taken all of it.
       if (begin < end) use(AddedPart{token.id, text.substr(begin, end - begin)});
       done = end;
     }

@@ -25,6 +25,7 @@ class UnreadableError : public IoError {
 /// Returns whether something is at a path that the user gave; UsageError if the system cannot tell (no permission, a
 /// loop of links, a name too long).
 bool path_exists(const std::filesystem::path& path);
+
 /// Returns the names of what a folder holds, sorted; those before an error if there is one.
 std::vector<std::string> names_in(const std::filesystem::path& folder, std::error_code& error);
 

@@ -1,5 +1,7 @@
 #include "comm/mpi/mpi_transport.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <thread>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What this build's code can do on the current GPU, which may be newer than all that it was compiled for.
+// What this build's code can do on the current GPU. The GPU may be newer than every one that it was compiled for.
 
 namespace tessera {
 

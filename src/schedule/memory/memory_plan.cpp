@@ -178,13 +178,32 @@ void plan_region(const StepSchedule& schedule, const SegmentViews& views, const 
 }
 
 /// Accounts for what a memory space holds at each time.
-void account(const IndexedVector<OperationId, CategoryBytes>& alive, SpacePlan& plan) {
+void account(const StepSchedule& schedule, const SegmentViews& views, MemorySpace space, SpacePlan& plan) {
   std::int64_t peak = -1;
-  for (const OperationId id : alive.ids()) {
-    const CategoryBytes& now = alive[id];
-    for (std::size_t c = 0; c < kCategories; ++c) plan.own_peak[c] = std::max(plan.own_peak[c], now[c]);
-    const std::int64_t sum = std::accumulate(now.begin(), now.end(), std::int64_t{0});
-    if (sum > peak) peak = sum, plan.at_peak = now, plan.peak_operation = id;
+  for (const SegmentId view : views.ids()) {
+    const Segment& segment = schedule.segments[view];
+    // Changes of each category at each operation, in list order.
+    std::vector<CategoryBytes> change(static_cast<std::size_t>(segment.count) + 1, CategoryBytes{});
+    for (const Presence& p : views[view].present) {
+      const Storage& storage = schedule.storage(p.storage);
+      if (storage.space != space) continue;
+      const auto category = static_cast<std::size_t>(storage.category);
+      change[static_cast<std::size_t>(p.first_in(segment) - segment.first)][category] += storage.bytes;
+      change[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1][category] -= storage.bytes;
+    }
+    CategoryBytes now{};
+    for (std::int64_t i = 0; i < segment.count; ++i) {
+      for (std::size_t c = 0; c < kCategories; ++c) {
+        now[c] += change[static_cast<std::size_t>(i)][c];
+        plan.own_peak[c] = std::max(plan.own_peak[c], now[c]);
+      }
+      const std::int64_t sum = std::accumulate(now.begin(), now.end(), std::int64_t{0});
+      if (sum > peak) {
+        peak = sum;
+        plan.at_peak = now;
+        plan.peak_operation = segment.first + i;
+      }
+    }
   }
 }
 
@@ -199,7 +218,7 @@ MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& op
   for (const MemorySpace space : {MemorySpace::device, MemorySpace::host}) {
     for (const RegionKind kind : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_})
       plan_region(schedule, views, conflicts, lifetimes, {space, kind}, options, plan);
-    account(alive_categories(schedule, space), plan.spaces[static_cast<std::size_t>(space)]);
+    account(schedule, views, space, plan.spaces[static_cast<std::size_t>(space)]);
   }
   return plan;
 }
