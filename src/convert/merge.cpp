@@ -1,6 +1,7 @@
 #include "convert/merge.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include "tessera/convert/base_weights.hpp"
 #include "tessera/model/adapters.hpp"

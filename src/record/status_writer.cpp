@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "tessera/base/clock.hpp"
 #include "tessera/base/log.hpp"
 
