@@ -9,6 +9,7 @@
 
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/checkpoint/records.hpp"
 #include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 

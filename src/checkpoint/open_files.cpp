@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "tessera/files/byte_file.hpp"
+
 namespace tessera {
 
 std::shared_ptr<const FileDescriptor> OpenFiles::get(const std::filesystem::path& path) {

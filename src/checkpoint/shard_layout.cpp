@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/hdf5.hpp"
 #include "tessera/files/hdf5_data.hpp"
 #include "tessera/files/hdf5_dataset.hpp"

@@ -9,6 +9,7 @@
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/fresh_output.hpp"
 #include "tessera/files/hdf5.hpp"
+#include "tessera/files/hdf5_dataset.hpp"
 
 namespace tessera {
 

@@ -9,6 +9,7 @@
 
 #include "comm/collective_call.hpp"
 #include "comm/wait.hpp"
+#include "tessera/comm/rank_context.hpp"
 
 namespace tessera {
 

@@ -9,6 +9,7 @@
 #include "tessera/base/math.hpp"
 #include "tessera/kernels/state_rounding.hpp"
 #include "tessera/optimizer/rules.hpp"
+#include "tessera/schedule/policy.hpp"
 
 namespace tessera {
 

@@ -6,6 +6,7 @@
 #include "tessera/files/fresh_output.hpp"
 #include "tessera/files/hdf5.hpp"
 #include "tessera/files/hdf5_data.hpp"
+#include "tessera/files/hdf5_dataset.hpp"
 
 namespace tessera {
 

@@ -8,6 +8,7 @@
 #include "model/layer_call.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/kernels/kernel_call.hpp"
+#include "tessera/kernels/needs.hpp"
 #include "tessera/kernels/scratch_layout.hpp"
 
 namespace tessera {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/blocks.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/kernels/needs.hpp"

@@ -4,6 +4,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/config/validate.hpp"
 
 namespace tessera {
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "tessera/comm/scratch.hpp"
+#include "tessera/schedule/schedule.hpp"
 
 namespace tessera {
 

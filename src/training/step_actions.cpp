@@ -4,6 +4,7 @@
 
 #include "tessera/base/clock.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/config/describe.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/record/trace_writer.hpp"
 #include "tessera/training/kept_algorithms.hpp"

@@ -5,6 +5,7 @@
 #include "all_policies.hpp"
 #include "mutants.hpp"
 #include "tessera/comm/scratch.hpp"
+#include "tessera/config/options.hpp"
 #include "tessera/kernels/host_exchange.hpp"
 #include "tessera/kernels/needs.hpp"
 #include "tessera/schedule/planned_run.hpp"

@@ -1,6 +1,7 @@
 #include "file_support.hpp"
 #include "plan_run.hpp"
 #include "session_case.hpp"
+#include "tessera/files/io_thread.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/training/dump.hpp"
 

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "tessera/base/error.hpp"
+
 namespace tessera {
 
 void check_mpi(int result, const char* call) {

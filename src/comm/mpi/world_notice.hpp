@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "comm/mpi/check.hpp"
 #include "comm/notice_block.hpp"
 #include "tessera/comm/shared_memory.hpp"
 

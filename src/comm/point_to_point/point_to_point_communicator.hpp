@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/group_communicator.hpp"
+#include "tessera/comm/make_communicator.hpp"
 #include "tessera/comm/scratch.hpp"
 
 namespace tessera {

@@ -6,6 +6,7 @@
 
 #include "comm/group_communicator.hpp"
 #include "comm/shared/group_block.hpp"
+#include "tessera/comm/make_communicator.hpp"
 
 namespace tessera {
 

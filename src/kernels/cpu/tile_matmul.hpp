@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/vector/vector_kernels.hpp"
+#include "tessera/kernels/kernels.hpp"
 #include "tessera/kernels/scratch_layout.hpp"
 #include "tessera/kernels/views.hpp"
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tessera/schedule/schedule.hpp"
+
 namespace tessera {
 
 /// One compute operation to come, and the units that it reads in full.
