@@ -1,5 +1,6 @@
 #include "engine/gpu/compute.hpp"
 
+#include <algorithm>
 #include <sstream>
 #include <string_view>
 
@@ -32,6 +33,11 @@ Table read_table(const std::string& text) {
   table.own_backward = at != std::string::npos && !is_ordered;
   if (is_ordered && at != std::string::npos) table.text.replace(at, kOwnBackward.size(), ", deterministic");
   return table;
+}
+
+/// Returns what stands behind the first line.
+std::string behind_header(const std::string& text, const std::string& header) {
+  return text.substr(std::min(header.size() + 1, text.size()));
 }
 
 }  // namespace
@@ -87,7 +93,7 @@ void GpuCompute::take_kept(const std::string& kept) {
     return;
   }
   try {
-    algorithms_ = GemmAlgorithms::parse(kept.substr(kept_header.size() + 1));
+    algorithms_ = GemmAlgorithms::parse(behind_header(kept, kept_header));
     remark_ = fmt::format("{} GEMM algorithms as kept", algorithms_.size());
   } catch (const IoError& error) {
     remark_ = fmt::format("GEMM algorithms chosen anew ({})", error.what());
@@ -101,7 +107,7 @@ void GpuCompute::take_given(const std::string& given) {
         .because("they are for '{}', and this is '{}'", printable(made_for), header_)
         .hint("Make a file for this GPU with bench kernels, or leave the option out");
   }
-  algorithms_ = GemmAlgorithms::parse(given.substr(made_for.size() + 1));
+  algorithms_ = GemmAlgorithms::parse(behind_header(given, made_for));
   remark_ = fmt::format("{} GEMM algorithms as given", algorithms_.size());
 }
 
