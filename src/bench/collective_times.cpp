@@ -178,6 +178,8 @@ double bus_factor(Collective collective, std::int64_t ranks) {
     case Collective::broadcast:
     case Collective::exchange:
       return 1;
+    case Collective::barrier:
+      break;
   }
   throw InternalError("no such collective");
 }

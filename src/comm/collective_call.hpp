@@ -1,12 +1,12 @@
 #pragma once
-// One collective call: its packed word, by which ranks notice that they are in different calls, and its counting.
+// One collective call: what it moves, its packed word, by which ranks notice that they are in different calls, and its
+// counting.
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <span>
 #include <string>
 
@@ -14,20 +14,61 @@
 
 namespace tessera {
 
-enum class CallKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, exchange, barrier };
-
-/// A call's shape. Packed into 64 bits, equal on all ranks of a correct program.
-struct CallShape {
-  CallKind kind = CallKind::barrier;
+struct CollectiveCall {
+  // Equal on all ranks of a correct program:
+  Collective collective = Collective::barrier;
   DType wire = DType::byte;
   DType result = DType::byte;
-  std::int64_t detail = 0;  ///< broadcast: the root; all-reduce: the Reduction
-  std::int64_t elements = 0;
+  std::int64_t detail = 0;    ///< broadcast: the root; all-reduce: the Reduction
+  std::int64_t elements = 0;  ///< all-gather and reduce-scatter: of one rank; exchange: of all runs
 
+  const void* from = nullptr;
+  void* to = nullptr;                      ///< the same as `from` for collectives in place
+  std::span<const ExchangeRun> runs = {};  ///< exchange
+
+  /// Returns the part that is equal on all ranks, in 64 bits.
   std::uint64_t packed() const;
-  static CallShape unpacked(std::uint64_t word);
+  static CollectiveCall unpacked(std::uint64_t word);
   /// Returns "all_gather of 640 bf16 a rank".
   std::string text() const;
+
+  int root() const { return static_cast<int>(detail); }
+  Reduction reduction() const { return static_cast<Reduction>(detail); }
+
+  /// Returns the bytes that one rank of `size` sends: (n-1)/n of the collective's size, twice for an all-reduce.
+  /// For an exchange, those of the member that sends most.
+  std::int64_t bytes_sent(std::int64_t size) const;
+  /// Returns the bytes of `elements`, as sent.
+  std::int64_t bytes() const { return elements * size_of(wire); }
+
+  // For an exchange:
+  /// Returns how many bytes of what `member` sends are read; of what it receives, how many are written, gaps included.
+  std::int64_t sent_extent(std::int64_t member) const;
+  std::int64_t received_extent(std::int64_t member) const;
+  /// Returns the address of a run's ends in a member's buffers, by default in this call's.
+  const std::byte* source_of(const ExchangeRun& run, const void* sent) const {
+    return static_cast<const std::byte*>(sent) + run.source * size_of(wire);
+  }
+  const std::byte* source_of(const ExchangeRun& run) const { return source_of(run, from); }
+  std::byte* target_of(const ExchangeRun& run) const {
+    return static_cast<std::byte*>(to) + run.target * size_of(wire);
+  }
+};
+
+/// A communicator with counters, which one thread writes and any thread may read.
+class CountingCommunicator : public Communicator {
+ public:
+  CommunicationCount count(Collective collective) const final;
+
+ protected:
+  /// Counts a call that has ended, unless it was a barrier. Calls that throw are not counted.
+  void add(const CollectiveCall& call, std::chrono::nanoseconds time);
+
+ private:
+  struct Counter {
+    std::atomic<std::int64_t> calls{0}, bytes{0}, nanoseconds{0};
+  };
+  std::array<Counter, kCollectiveNames.size()> counters_;
 };
 
 /// Returns "ranks 3, 5".
@@ -40,59 +81,5 @@ inline void reduce_into(std::int64_t* values, const std::int64_t* terms, std::in
     values[i] = reduction == Reduction::max ? std::max(values[i], terms[i]) : static_cast<std::int64_t>(sum);
   }
 }
-
-/// Counters that one thread writes and any thread may read.
-class CallCounters {
- public:
-  CommunicationCount get(Collective collective) const;
-  void add(Collective collective, std::int64_t bytes, std::int64_t nanoseconds);
-
- private:
-  struct Counter {
-    std::atomic<std::int64_t> calls{0}, bytes{0}, nanoseconds{0};
-  };
-  std::array<Counter, kCollectiveNames.size()> counters_;
-};
-
-/// Returns the bytes that one rank of `size` sends: (n-1)/n of the collective's size, twice for an all-reduce
-/// (README.md). Not for an exchange.
-std::int64_t bytes_sent(Collective collective, std::int64_t size, std::int64_t elements, DType dtype);
-
-// For an exchange:
-/// Returns the bytes sent by the member that sends most.
-std::int64_t bytes_sent(std::span<const ExchangeRun> runs, DType dtype);
-/// Returns its shape: the elements of all runs.
-CallShape shape_of(std::span<const ExchangeRun> runs, DType dtype);
-/// Returns how many elements of what `member` sends are read; of what it receives, how many are written, gaps included.
-std::int64_t sent_extent(std::span<const ExchangeRun> runs, std::int64_t member);
-std::int64_t received_extent(std::span<const ExchangeRun> runs, std::int64_t member);
-/// Returns the addresses of a run's ends in a member's buffers.
-inline const std::byte* source_of(const ExchangeRun& run, const void* sent, DType dtype) {
-  return static_cast<const std::byte*>(sent) + run.source * size_of(dtype);
-}
-inline std::byte* target_of(const ExchangeRun& run, void* received, DType dtype) {
-  return static_cast<std::byte*>(received) + run.target * size_of(dtype);
-}
-
-/// Counts a call when it ends; calls that throw are not counted.
-class CountedCall {
- public:
-  CountedCall(CallCounters& counters, Collective collective, std::int64_t bytes)
-      : counters_(counters), collective_(collective), bytes_(bytes) {}
-  CountedCall(const CountedCall&) = delete;
-  CountedCall& operator=(const CountedCall&) = delete;
-  ~CountedCall() {
-    if (std::uncaught_exceptions() > exceptions_) return;
-    const auto time = std::chrono::steady_clock::now() - start_;
-    counters_.add(collective_, bytes_, std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
-  }
-
- private:
-  CallCounters& counters_;
-  Collective collective_;
-  std::int64_t bytes_;
-  int exceptions_ = std::uncaught_exceptions();
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace tessera

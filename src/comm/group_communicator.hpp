@@ -3,6 +3,7 @@
 // bytes sent so far.
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,11 +14,15 @@
 
 namespace tessera {
 
-class GroupCommunicator : public Communicator {
+class GroupCommunicator : public CountingCommunicator {
  public:
   int rank() const final { return static_cast<int>(index_); }
   int size() const final { return static_cast<int>(size_); }
-  CommunicationCount count(Collective collective) const final { return counters_.get(collective); }
+  void run(Stream&, const CollectiveCall& call) final {
+    const auto start = std::chrono::steady_clock::now();
+    perform(call);
+    add(call, std::chrono::steady_clock::now() - start);
+  }
 
  protected:
   /// `members` are world ranks, the caller's among them.
@@ -32,8 +37,10 @@ class GroupCommunicator : public Communicator {
   /// Returns the world rank of a member.
   std::int64_t world_rank(std::int64_t member) const { return members_[static_cast<std::size_t>(member)]; }
 
-  void begin_call(const CallShape& shape) {
-    shape_ = shape;
+  virtual void perform(const CollectiveCall& call) = 0;
+
+  void begin_call(const CollectiveCall& call) {
+    call_ = call;
     deadline_ = PeerDeadline(timeout_seconds_);
     ++number_;
   }
@@ -44,9 +51,8 @@ class GroupCommunicator : public Communicator {
   double timeout_seconds_;
   FailureNotice& notice_;
   std::int64_t number_ = 0;   ///< of the current collective
-  CallShape shape_;           ///< of the current collective
+  CollectiveCall call_;       ///< of the current collective
   PeerDeadline deadline_{0};  ///< of the current collective
-  CallCounters counters_;
 };
 
 }  // namespace tessera

@@ -9,30 +9,18 @@ namespace tessera {
 
 namespace {
 
-/// A group of one rank: nothing to move.
-class SoloCommunicator final : public Communicator {
+/// A group of one rank: nothing to move but the terms of its own sums and its runs to itself.
+class SoloCommunicator final : public CountingCommunicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  void all_gather(Stream&, void*, std::int64_t, DType) override { count(Collective::all_gather, 0); }
-  void reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
-                      std::int64_t elements_per_rank) override {
-    convert(contribution, wire_dtype, shard, shard_dtype, elements_per_rank);
-    count(Collective::reduce_scatter, 0);
+  void run(Stream&, const CollectiveCall& call) override {
+    if (call.collective == Collective::reduce_scatter)
+      convert(call.from, call.wire, call.to, call.result, call.elements);
+    for (const ExchangeRun& run : call.runs)
+      convert(call.source_of(run), call.wire, call.target_of(run), call.result, run.elements);
+    add(call, {});
   }
-  void all_reduce(Stream&, std::int64_t*, std::int64_t, Reduction) override { count(Collective::all_reduce, 0); }
-  void broadcast(Stream&, void*, std::int64_t, int) override { count(Collective::broadcast, 0); }
-  void exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs, DType dtype) override {
-    for (const ExchangeRun& run : runs)
-      convert(source_of(run, sent, dtype), dtype, target_of(run, received, dtype), dtype, run.elements);
-    count(Collective::exchange, 0);
-  }
-  void barrier(Stream&) override {}
-  CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
-
- private:
-  void count(Collective collective, std::int64_t bytes) { counters_.add(collective, bytes, 0); }
-  CallCounters counters_;
 };
 
 }  // namespace

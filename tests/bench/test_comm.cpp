@@ -5,6 +5,7 @@
 #include "bench/bench_options.hpp"
 #include "bench/collective_times.hpp"
 #include "bench/tables.hpp"
+#include "comm/collective_call.hpp"
 #include "local_world/local_world.hpp"
 #include "tessera/base/quantile.hpp"
 #include "tessera/comm/make_communicator.hpp"
@@ -20,27 +21,16 @@ class Wrong final : public Communicator {
   Wrong(Communicator& inner, Collective collective) : inner_(inner), collective_(collective) {}
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
-  void all_gather(Stream& stream, void* whole, std::int64_t elements, DType dtype) override {
-    inner_.all_gather(stream, whole, elements, dtype);
-    if (collective_ == Collective::all_gather) static_cast<float*>(whole)[elements * size() - 1] += 1;
+  void run(Stream& stream, const CollectiveCall& call) override {
+    inner_.run(stream, call);
+    if (call.collective != collective_) return;
+    const std::int64_t at = collective_ == Collective::all_gather ? call.elements * size() - 1 : call.elements / 2;
+    if (collective_ == Collective::all_reduce) {
+      static_cast<std::int64_t*>(call.to)[0] += 1;
+    } else {
+      static_cast<float*>(call.to)[at] += 1;
+    }
   }
-  void reduce_scatter(Stream& stream, const void* contribution, DType wire, void* shard, DType dtype,
-                      std::int64_t elements) override {
-    inner_.reduce_scatter(stream, contribution, wire, shard, dtype, elements);
-    if (collective_ == Collective::reduce_scatter) static_cast<float*>(shard)[elements / 2] += 1;
-  }
-  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override {
-    inner_.all_reduce(stream, values, count, reduction);
-    if (collective_ == Collective::all_reduce) values[0] += 1;
-  }
-  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override {
-    inner_.broadcast(stream, data, bytes, root);
-  }
-  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
-                DType dtype) override {
-    inner_.exchange(stream, sent, received, runs, dtype);
-  }
-  void barrier(Stream& stream) override { inner_.barrier(stream); }
   CommunicationCount count(Collective collective) const override { return inner_.count(collective); }
 
  private:

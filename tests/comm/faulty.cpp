@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "comm/collective_call.hpp"
 #include "comm/wait.hpp"
 #include "tessera/base/counter_rng.hpp"
 #include "tessera/base/error.hpp"
@@ -20,34 +21,8 @@ class FaultyCommunicator final : public Communicator {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
 
-  void all_gather(Stream& stream, void* whole, std::int64_t elements, DType dtype) override {
-    badly([&] { inner_->all_gather(stream, whole, elements, dtype); }, whole, size() * elements * size_of(dtype));
-  }
-  void reduce_scatter(Stream& stream, const void* contribution, DType wire, void* shard, DType shard_dtype,
-                      std::int64_t elements) override {
-    badly([&] { inner_->reduce_scatter(stream, contribution, wire, shard, shard_dtype, elements); }, shard,
-          elements * size_of(shard_dtype));
-  }
-  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override {
-    badly([&] { inner_->all_reduce(stream, values, count, reduction); }, values, count * size_of(DType::int64));
-  }
-  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override {
-    badly([&] { inner_->broadcast(stream, data, bytes, root); }, data, bytes);
-  }
-  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
-                DType dtype) override {
-    badly([&] { inner_->exchange(stream, sent, received, runs, dtype); }, nullptr, 0);
-  }
-  void barrier(Stream& stream) override {
-    badly([&] { inner_->barrier(stream); }, nullptr, 0);
-  }
-  void set_workspace(std::span<std::byte> scratch) override { inner_->set_workspace(scratch); }
-  CommunicationCount count(Collective collective) const override { return inner_->count(collective); }
-
- private:
   /// Draws four numbers for this call; the second block of numbers gives place and duration.
-  template <class F>
-  void badly(F&& work, void* result, std::int64_t bytes) {
+  void run(Stream& stream, const CollectiveCall& collective) override {
     const std::int64_t call = calls_++;
     const auto chances = draw(2 * call), amounts = draw(2 * call + 1);
     const bool now = plan_.only_call < 0 || call == plan_.only_call;
@@ -62,11 +37,28 @@ class FaultyCommunicator final : public Communicator {
     if (now && to_uniform(chances[2]) < plan_.drop) {
       for (PollPause wait(notice_); true;) wait.pause();  // until PeerError
     }
-    work();
+    inner_->run(stream, collective);
+    const std::int64_t bytes = result_bytes(collective);
     if (now && bytes > 0 && to_uniform(chances[3]) < plan_.flip) {
       const auto bit =
           ((static_cast<std::uint64_t>(amounts[1]) << 32) | amounts[2]) % (8 * static_cast<std::uint64_t>(bytes));
-      static_cast<std::byte*>(result)[bit / 8] ^= std::byte{1} << (bit % 8);
+      static_cast<std::byte*>(collective.to)[bit / 8] ^= std::byte{1} << (bit % 8);
+    }
+  }
+  void set_workspace(std::span<std::byte> scratch) override { inner_->set_workspace(scratch); }
+  CommunicationCount count(Collective collective) const override { return inner_->count(collective); }
+
+ private:
+  std::int64_t result_bytes(const CollectiveCall& call) const {
+    switch (call.collective) {
+      case Collective::all_gather:
+        return size() * call.bytes();
+      case Collective::reduce_scatter:
+        return call.elements * size_of(call.result);
+      case Collective::exchange:
+        return 0;
+      default:
+        return call.bytes();
     }
   }
 

@@ -37,8 +37,9 @@ struct CommunicationCount {
   }
 };
 
-enum class Collective { all_gather, reduce_scatter, all_reduce, broadcast, exchange };
-/// In the order of the enumeration; also the groups in /comm of metrics.h5.
+enum class Collective : std::uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, exchange, barrier };
+/// Of those that are counted, all but the barrier, in the order of the enumeration; also the groups in /comm of
+/// metrics.h5.
 inline constexpr std::array<const char*, 5> kCollectiveNames = {"all_gather", "reduce_scatter", "all_reduce",
                                                                 "broadcast", "exchange"};
 inline std::string_view name_of(Collective collective) {
@@ -56,6 +57,8 @@ inline CommunicationCounts difference(CommunicationCounts after, const Communica
 /// takes the largest.
 enum class Reduction : std::uint8_t { sum, max };
 
+struct CollectiveCall;  // comm/collective_call.hpp
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -64,26 +67,28 @@ class Communicator {
 
   /// Gathers in place: slice whole[r*elements .. (r+1)*elements) is present on rank r before and on all ranks
   /// afterwards.
-  virtual void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) = 0;
+  void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype);
 
   /// Sums contribution[r*elements ..] over the ranks into `shard` on rank r. Terms are widened to fp32, added in the
   /// fixed binary tree over the group's ranks, then stored in shard_dtype. A node of the tree splits at the largest
   /// power of two below its size. `contribution` is [size * elements] in wire_dtype; `shard` may not overlap it.
-  virtual void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard,
-                              DType shard_dtype, std::int64_t elements_per_rank) = 0;
+  void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
+                      std::int64_t elements_per_rank);
 
   /// Reduces 64-bit integers over the group element by element, in place; order-free, hence the same bits everywhere.
-  virtual void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) = 0;
+  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction);
 
   /// Copies `bytes` from `root`'s buffer to all ranks'. Any host memory.
-  virtual void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) = 0;
+  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root);
 
   /// Moves all of `runs`, the same list on all ranks, which must stay valid until the call is done. Elements of
   /// `received` that no run names stay as they are. `received` may not overlap `sent`.
-  virtual void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
-                        DType dtype) = 0;
+  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs, DType dtype);
 
-  virtual void barrier(Stream& stream) = 0;
+  void barrier(Stream& stream);
+
+  /// Makes any of the calls above.
+  virtual void run(Stream& stream, const CollectiveCall& call) = 0;
 
   /// Sets an external workspace for the sums of the calls that follow (comm/scratch.hpp gives its size), in the memory
   /// space of the buffers. It must not be touched until they are done. Only communicators that were opened without

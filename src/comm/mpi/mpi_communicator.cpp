@@ -1,5 +1,6 @@
 #include "tessera/comm/mpi_communicator.hpp"
 
+#include <chrono>
 #include <limits>
 #include <vector>
 
@@ -36,57 +37,64 @@ MpiComm all_ranks(const World& world) {
   return MpiComm(comm);
 }
 
-class MpiCommunicator final : public Communicator {
+class MpiCommunicator final : public CountingCommunicator {
  public:
   explicit MpiCommunicator(const World& world) : comm_(all_ranks(world)), rank_(comm_.rank()), size_(comm_.size()) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  void all_gather(Stream&, void* whole, std::int64_t elements_per_rank, DType dtype) override {
-    const CountedCall counted = call(Collective::all_gather, elements_per_rank, dtype);
-    check_mpi(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, whole, mpi_count(elements_per_rank), mpi_type(dtype),
-                            comm_.get()),
-              "MPI_Allgather");
+  void run(Stream&, const CollectiveCall& call) override {
+    const auto start = std::chrono::steady_clock::now();
+    perform(call);
+    add(call, std::chrono::steady_clock::now() - start);
   }
 
-  void reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
-                      std::int64_t elements_per_rank) override {
-    if (wire_dtype != shard_dtype) {
+ private:
+  void perform(const CollectiveCall& call) {
+    MPI_Comm comm = comm_.get();
+    switch (call.collective) {
+      case Collective::all_gather:
+        return check_mpi(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, call.to, mpi_count(call.elements),
+                                       mpi_type(call.wire), comm),
+                         "MPI_Allgather");
+      case Collective::reduce_scatter:
+        return reduce_scatter(call);
+      case Collective::all_reduce:
+        return check_mpi(MPI_Allreduce(MPI_IN_PLACE, call.to, mpi_count(call.elements), MPI_INT64_T,
+                                       call.reduction() == Reduction::max ? MPI_MAX : MPI_SUM, comm),
+                         "MPI_Allreduce");
+      case Collective::broadcast:
+        return check_mpi(MPI_Bcast(call.to, mpi_count(call.elements), MPI_BYTE, call.root(), comm), "MPI_Bcast");
+      case Collective::exchange:
+        return exchange(call);
+      case Collective::barrier:
+        return check_mpi(MPI_Barrier(comm), "MPI_Barrier");
+    }
+  }
+
+  void reduce_scatter(const CollectiveCall& call) {
+    if (call.wire != call.result) {
       throw CommunicationError(
           "reduce_scatter of {} into {} does not work, because MPI reduces in one type. Use the same type for both.",
-          name_of(wire_dtype), name_of(shard_dtype));
+          name_of(call.wire), name_of(call.result));
     }
-    const CountedCall counted = call(Collective::reduce_scatter, elements_per_rank, wire_dtype);
-    check_mpi(MPI_Reduce_scatter_block(contribution, shard, mpi_count(elements_per_rank), mpi_type(wire_dtype), MPI_SUM,
+    check_mpi(MPI_Reduce_scatter_block(call.from, call.to, mpi_count(call.elements), mpi_type(call.wire), MPI_SUM,
                                        comm_.get()),
               "MPI_Reduce_scatter_block");
   }
 
-  void all_reduce(Stream&, std::int64_t* values, std::int64_t count, Reduction reduction) override {
-    const CountedCall counted = call(Collective::all_reduce, count, DType::int64);
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, values, mpi_count(count), MPI_INT64_T,
-                            reduction == Reduction::max ? MPI_MAX : MPI_SUM, comm_.get()),
-              "MPI_Allreduce");
-  }
-
-  void broadcast(Stream&, void* data, std::int64_t bytes, int root) override {
-    const CountedCall counted = call(Collective::broadcast, bytes, DType::byte);
-    check_mpi(MPI_Bcast(data, mpi_count(bytes), MPI_BYTE, root, comm_.get()), "MPI_Bcast");
-  }
-
-  void exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs, DType dtype) override {
-    const CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
+  void exchange(const CollectiveCall& call) {
     std::vector<MPI_Request> requests;
-    for (const ExchangeRun& run : runs) {
+    for (const ExchangeRun& run : call.runs) {
       const int count = mpi_count(run.elements);
       if (run.receiver == rank_) {
-        check_mpi(MPI_Irecv(target_of(run, received, dtype), count, mpi_type(dtype), static_cast<int>(run.sender), 0,
+        check_mpi(MPI_Irecv(call.target_of(run), count, mpi_type(call.wire), static_cast<int>(run.sender), 0,
                             comm_.get(), &requests.emplace_back()),
                   "MPI_Irecv");
       }
       if (run.sender == rank_) {
-        check_mpi(MPI_Isend(source_of(run, sent, dtype), count, mpi_type(dtype), static_cast<int>(run.receiver), 0,
+        check_mpi(MPI_Isend(call.source_of(run), count, mpi_type(call.wire), static_cast<int>(run.receiver), 0,
                             comm_.get(), &requests.emplace_back()),
                   "MPI_Isend");
       }
@@ -94,18 +102,8 @@ class MpiCommunicator final : public Communicator {
     check_mpi(MPI_Waitall(mpi_count(std::ssize(requests)), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
   }
 
-  void barrier(Stream&) override { check_mpi(MPI_Barrier(comm_.get()), "MPI_Barrier"); }
-
-  CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
-
- private:
-  CountedCall call(Collective collective, std::int64_t elements, DType dtype) {
-    return {counters_, collective, bytes_sent(collective, size_, elements, dtype)};
-  }
-
   MpiComm comm_;
   int rank_, size_;
-  CallCounters counters_;
 };
 
 }  // namespace

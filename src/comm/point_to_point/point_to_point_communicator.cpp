@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kChunk = std::int64_t{1}
                                 << 22;  ///< longest message: far below MPI's 2^31 - 1, and progress shows
 constexpr int kTagsPerKind = 2048;      ///< tags repeat after this many collectives
-constexpr int kKinds = 7;               ///< of CallKind, and the comparison of shapes
+constexpr int kKinds = 7;               ///< of Collective, and the comparison of calls
 static_assert(kKinds * kTagsPerKind <= Transport::kMaxTag);
 static_assert(sizeof(std::int64_t) == 8);
 
@@ -43,13 +43,12 @@ std::int64_t PointToPointCommunicator::block() const {
   return bytes;
 }
 
-template <class F>
-void PointToPointCommunicator::call(const CallShape& shape, F&& work) {
-  begin_call(shape);
+void PointToPointCommunicator::perform(const CollectiveCall& call) {
+  begin_call(call);
   try {
     compare_with_neighbour();
-    tag_ = static_cast<int>(shape.kind) * kTagsPerKind + static_cast<int>(number_ % kTagsPerKind);
-    work();
+    tag_ = static_cast<int>(call.collective) * kTagsPerKind + static_cast<int>(number_ % kTagsPerKind);
+    move(call);
     finish_all();
   } catch (...) {
     transport_->cancel();
@@ -58,9 +57,26 @@ void PointToPointCommunicator::call(const CallShape& shape, F&& work) {
   }
 }
 
+void PointToPointCommunicator::move(const CollectiveCall& call) {
+  switch (call.collective) {
+    case Collective::all_gather:
+      return all_gather(call);
+    case Collective::reduce_scatter:
+      return reduce_scatter(call);
+    case Collective::all_reduce:
+      return all_reduce(call);
+    case Collective::broadcast:
+      return broadcast(call);
+    case Collective::exchange:
+      return exchange(call);
+    case Collective::barrier:
+      return barrier();
+  }
+}
+
 void PointToPointCommunicator::compare_with_neighbour() {
   const std::int64_t before = (index_ + size_ - 1) % size_;
-  const Heading mine{number_, shape_.packed()};
+  const Heading mine{number_, call_.packed()};
   Heading theirs{};
   tag_ = (kKinds - 1) * kTagsPerKind;
   receive(before, &theirs, sizeof theirs);
@@ -70,8 +86,8 @@ void PointToPointCommunicator::compare_with_neighbour() {
   throw CommunicationError(
       "collective {} of '{}': rank {} is in {}, rank {} in number {}, {}. All ranks must make the "
       "same calls.",
-      number_, name_, world_rank(index_), shape_.text(), world_rank(before), theirs.number,
-      CallShape::unpacked(theirs.shape).text());
+      number_, name_, world_rank(index_), call_.text(), world_rank(before), theirs.number,
+      CollectiveCall::unpacked(theirs.shape).text());
 }
 
 template <class Start>
@@ -139,50 +155,37 @@ void PointToPointCommunicator::timed_out() {
   for (std::size_t i = 0; i < under_way_; ++i) missing.push_back(world_rank(pending_[i].peer));
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-  throw TimeoutError("collective {} of '{}' ({}): {} did not arrive within {} s", number_, name_, shape_.text(),
+  throw TimeoutError("collective {} of '{}' ({}): {} did not arrive within {} s", number_, name_, call_.text(),
                      rank_list(missing), timeout_seconds_);
 }
 
-void PointToPointCommunicator::all_gather(Stream&, void* whole, std::int64_t elements_per_rank, DType dtype) {
-  const CountedCall counted(counters_, Collective::all_gather,
-                            bytes_sent(Collective::all_gather, size_, elements_per_rank, dtype));
-  const std::int64_t bytes = elements_per_rank * size_of(dtype);
-  auto* const base = static_cast<std::byte*>(whole);
-  const CallShape shape{.kind = CallKind::all_gather, .wire = dtype, .result = dtype, .elements = elements_per_rank};
-  call(shape, [&] {
-    for (std::int64_t step = 1; step < size_; ++step) {
-      const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
-      trade(from, base + from * bytes, to, base + index_ * bytes, bytes);
-    }
-  });
+void PointToPointCommunicator::all_gather(const CollectiveCall& call) {
+  auto* const whole = static_cast<std::byte*>(call.to);
+  const std::int64_t bytes = call.bytes();
+  for (std::int64_t step = 1; step < size_; ++step) {
+    const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
+    trade(from, whole + from * bytes, to, whole + index_ * bytes, bytes);
+  }
 }
 
-void PointToPointCommunicator::reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard,
-                                              DType shard_dtype, std::int64_t elements_per_rank) {
-  const CountedCall counted(counters_, Collective::reduce_scatter,
-                            bytes_sent(Collective::reduce_scatter, size_, elements_per_rank, wire_dtype));
-  const std::int64_t element = size_of(wire_dtype), staged_bytes = block(), most = staged_bytes / element;
-  const auto* const base = static_cast<const std::byte*>(contribution);
+void PointToPointCommunicator::reduce_scatter(const CollectiveCall& call) {
+  const std::int64_t element = size_of(call.wire), staged_bytes = block(), most = staged_bytes / element;
   const auto slice = [&](std::int64_t member, std::int64_t begin) {
-    return base + (member * elements_per_rank + begin) * element;
+    return static_cast<const std::byte*>(call.from) + (member * call.elements + begin) * element;
   };
-  const CallShape shape{
-      .kind = CallKind::reduce_scatter, .wire = wire_dtype, .result = shard_dtype, .elements = elements_per_rank};
-  call(shape, [&] {
-    for (std::int64_t begin = 0; begin < elements_per_rank; begin += most) {
-      const std::int64_t now = std::min(most, elements_per_rank - begin);
-      for (std::int64_t step = 1; step < size_; ++step) {
-        const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
-        std::byte* const staged = staging_.data() + from * staged_bytes;
-        sources_[static_cast<std::size_t>(from)] = staged;
-        trade(from, staged, to, slice(to, begin), now * element);
-      }
-      sources_[static_cast<std::size_t>(index_)] = slice(index_, begin);
-      finish_all();
-      tree_sum(sources_.data(), size_, wire_dtype, static_cast<std::byte*>(shard) + begin * size_of(shard_dtype),
-               shard_dtype, now);
+  for (std::int64_t begin = 0; begin < call.elements; begin += most) {
+    const std::int64_t now = std::min(most, call.elements - begin);
+    for (std::int64_t step = 1; step < size_; ++step) {
+      const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
+      std::byte* const staged = staging_.data() + from * staged_bytes;
+      sources_[static_cast<std::size_t>(from)] = staged;
+      trade(from, staged, to, slice(to, begin), now * element);
     }
-  });
+    sources_[static_cast<std::size_t>(index_)] = slice(index_, begin);
+    finish_all();
+    tree_sum(sources_.data(), size_, call.wire, static_cast<std::byte*>(call.to) + begin * size_of(call.result),
+             call.result, now);
+  }
 }
 
 /// Reduces in a binomial tree: a member's parent has its lowest set bit cleared.
@@ -215,67 +218,47 @@ void PointToPointCommunicator::broadcast_block(std::byte* data, std::int64_t byt
   }
 }
 
-void PointToPointCommunicator::all_reduce(Stream&, std::int64_t* values, std::int64_t count, Reduction reduction) {
-  const CountedCall counted(counters_, Collective::all_reduce,
-                            bytes_sent(Collective::all_reduce, size_, count, DType::int64));
+void PointToPointCommunicator::all_reduce(const CollectiveCall& call) {
   const std::int64_t room = static_cast<std::int64_t>(staging_.size()) / 8;
   TESSERA_ASSERT(room > 0, "'{}' is to add up in {} bytes", name_, staging_.size());
-  const CallShape shape{.kind = CallKind::all_reduce,
-                        .wire = DType::int64,
-                        .result = DType::int64,
-                        .detail = static_cast<std::int64_t>(reduction),
-                        .elements = count};
-  call(shape, [&] {
-    for (std::int64_t begin = 0; begin < count; begin += room) {
-      const std::int64_t now = std::min(room, count - begin);
-      reduce_to_first(values + begin, now, reduction);
-      broadcast_block(reinterpret_cast<std::byte*>(values + begin), now * 8, 0);
-      finish_all();
-    }
-  });
+  auto* const values = static_cast<std::int64_t*>(call.to);
+  for (std::int64_t begin = 0; begin < call.elements; begin += room) {
+    const std::int64_t now = std::min(room, call.elements - begin);
+    reduce_to_first(values + begin, now, call.reduction());
+    broadcast_block(reinterpret_cast<std::byte*>(values + begin), now * 8, 0);
+    finish_all();
+  }
 }
 
-void PointToPointCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, int root) {
-  TESSERA_ASSERT(root >= 0 && root < size_, "a broadcast from member {} of {}", root, size_);
-  const CountedCall counted(counters_, Collective::broadcast,
-                            bytes_sent(Collective::broadcast, size_, bytes, DType::byte));
-  const CallShape shape{.kind = CallKind::broadcast, .detail = root, .elements = bytes};
-  call(shape, [&] {
-    // In pieces, so that the far end of the tree starts before the root has sent everything.
-    constexpr std::int64_t piece = std::int64_t{1} << 22;
-    for (std::int64_t begin = 0; begin < bytes; begin += piece) {
-      broadcast_block(static_cast<std::byte*>(data) + begin, std::min(piece, bytes - begin), root);
-    }
-  });
+/// Sends pieces, so that the far end of the tree starts before the root has sent everything.
+void PointToPointCommunicator::broadcast(const CollectiveCall& call) {
+  constexpr std::int64_t piece = std::int64_t{1} << 22;
+  for (std::int64_t begin = 0; begin < call.bytes(); begin += piece) {
+    broadcast_block(static_cast<std::byte*>(call.to) + begin, std::min(piece, call.bytes() - begin), call.root());
+  }
 }
 
 /// All members walk the list in its order, so that the two ends of a message meet.
-void PointToPointCommunicator::exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs,
-                                        DType dtype) {
-  const CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
-  call(shape_of(runs, dtype), [&] {
-    for (const ExchangeRun& run : runs) {
-      const std::int64_t bytes = run.elements * size_of(dtype);
-      if (run.sender == index_ && run.receiver == index_) {
-        std::memcpy(target_of(run, received, dtype), source_of(run, sent, dtype), static_cast<std::size_t>(bytes));
-      } else if (run.receiver == index_) {
-        receive(run.sender, target_of(run, received, dtype), bytes);
-      } else if (run.sender == index_) {
-        send(run.receiver, source_of(run, sent, dtype), bytes);
-      }
+void PointToPointCommunicator::exchange(const CollectiveCall& call) {
+  for (const ExchangeRun& run : call.runs) {
+    const std::int64_t bytes = run.elements * size_of(call.wire);
+    if (run.sender == index_ && run.receiver == index_) {
+      std::memcpy(call.target_of(run), call.source_of(run), static_cast<std::size_t>(bytes));
+    } else if (run.receiver == index_) {
+      receive(run.sender, call.target_of(run), bytes);
+    } else if (run.sender == index_) {
+      send(run.receiver, call.source_of(run), bytes);
     }
-  });
+  }
 }
 
 /// Uses dissemination: after round i a member has heard, through others, of 2^(i+1) members.
-void PointToPointCommunicator::barrier(Stream&) {
-  call({}, [&] {
-    for (std::int64_t distance = 1; distance < size_; distance *= 2) {
-      receive((index_ + size_ - distance) % size_, nullptr, 0);
-      send((index_ + distance) % size_, nullptr, 0);
-      finish_all();
-    }
-  });
+void PointToPointCommunicator::barrier() {
+  for (std::int64_t distance = 1; distance < size_; distance *= 2) {
+    receive((index_ + size_ - distance) % size_, nullptr, 0);
+    send((index_ + distance) % size_, nullptr, 0);
+    finish_all();
+  }
 }
 
 }  // namespace tessera

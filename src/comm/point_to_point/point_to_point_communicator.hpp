@@ -23,14 +23,6 @@ class PointToPointCommunicator final : public GroupCommunicator {
   PointToPointCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name,
                            const CommunicatorOptions& options);
 
-  void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
-  void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
-                      std::int64_t elements_per_rank) override;
-  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override;
-  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
-  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
-                DType dtype) override;
-  void barrier(Stream& stream) override;
   void set_workspace(std::span<std::byte> scratch) override;
 
  private:
@@ -41,11 +33,17 @@ class PointToPointCommunicator final : public GroupCommunicator {
     bool receives = false;
   };
 
-  /// Runs a collective: numbers it, and compares its shape with the neighbour's. If two ranks are in different
-  /// collectives, two neighbours in between differ. Gives up all messages when `work` throws.
-  template <class F>
-  void call(const CallShape& shape, F&& work);
+  /// Numbers the call, and compares it with the neighbour's: if two ranks are in different collectives, two neighbours
+  /// in between differ. Gives up all messages when anything throws.
+  void perform(const CollectiveCall& call) override;
   void compare_with_neighbour();
+  void move(const CollectiveCall& call);
+  void all_gather(const CollectiveCall& call);
+  void reduce_scatter(const CollectiveCall& call);
+  void all_reduce(const CollectiveCall& call);
+  void broadcast(const CollectiveCall& call);
+  void exchange(const CollectiveCall& call);
+  void barrier();
   /// Begins messages of at most kChunk bytes by `start(first byte, bytes)`.
   template <class Start>
   void start_chunks(std::int64_t peer, std::int64_t bytes, bool receives, Start start);

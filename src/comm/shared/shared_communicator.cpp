@@ -33,11 +33,11 @@ SharedCommunicator::SharedCommunicator(RankContext& context, std::vector<std::in
   sources_.resize(static_cast<std::size_t>(size_ * (options.pool ? options.pool->threads() : 1)));
 }
 
-void SharedCommunicator::enter(const CallShape& shape, std::int64_t offset) {
-  begin_call(shape);
+void SharedCommunicator::enter(const CollectiveCall& call, std::int64_t offset) {
+  begin_call(call);
   offset_ = offset;
   MemberFlags& mine = block_.member(index_);
-  mine.shape.store(shape.packed(), std::memory_order_relaxed);
+  mine.shape.store(call.packed(), std::memory_order_relaxed);
   mine.offset.store(offset, std::memory_order_relaxed);
   publish(mine.entered, round(), mine.sleepers);
 }
@@ -55,16 +55,16 @@ void SharedCommunicator::check_same_call(std::int64_t member) {
   const std::uint64_t theirs = flags.shape.load(std::memory_order_relaxed);
   const std::int64_t their_offset = flags.offset.load(std::memory_order_relaxed);
   const std::int64_t other = world_rank(member), self = world_rank(index_);
-  if (theirs != shape_.packed()) {
+  if (theirs != call_.packed()) {
     throw CommunicationError(
         "collective {} of '{}': rank {} is in {}, rank {} in {}. All ranks must make the same calls.", number_, name_,
-        self, shape_.text(), other, CallShape::unpacked(theirs).text());
+        self, call_.text(), other, CollectiveCall::unpacked(theirs).text());
   }
   if (their_offset != offset_) {
     throw CommunicationError(
         "collective {} of '{}' ({}): the buffer lies at offset {} on rank {} and at {} on rank {}. "
         "The memory plan must give all ranks the same offsets.",
-        number_, name_, shape_.text(), offset_, self, their_offset, other);
+        number_, name_, call_.text(), offset_, self, their_offset, other);
   }
 }
 
@@ -88,7 +88,7 @@ void SharedCommunicator::timed_out(bool at_entry) {
     const std::uint32_t state = at_entry ? flags.entered.load() : flags.left.load();
     if (static_cast<std::int32_t>(state - round()) < 0) missing.push_back(world_rank(member));
   }
-  throw TimeoutError("collective {} of '{}' ({}): {} did not {} within {} s", number_, name_, shape_.text(),
+  throw TimeoutError("collective {} of '{}' ({}): {} did not {} within {} s", number_, name_, call_.text(),
                      rank_list(missing), at_entry ? "arrive" : "finish", options_.timeout_seconds);
 }
 
@@ -107,99 +107,99 @@ void SharedCommunicator::copy(std::byte* to, const std::byte* from, std::int64_t
   });
 }
 
-void SharedCommunicator::all_gather(Stream&, void* whole, std::int64_t elements_per_rank, DType dtype) {
-  const CountedCall counted(counters_, Collective::all_gather,
-                            bytes_sent(Collective::all_gather, size_, elements_per_rank, dtype));
-  const std::int64_t bytes = elements_per_rank * size_of(dtype);
-  const std::int64_t offset = region_.offset_of(whole, size_ * bytes);
-  enter({.kind = CallKind::all_gather, .wire = dtype, .result = dtype, .elements = elements_per_rank}, offset);
+void SharedCommunicator::perform(const CollectiveCall& call) {
+  switch (call.collective) {
+    case Collective::all_gather:
+      return all_gather(call);
+    case Collective::reduce_scatter:
+      return reduce_scatter(call);
+    case Collective::all_reduce:
+      return all_reduce(call);
+    case Collective::broadcast:
+      return broadcast(call);
+    case Collective::exchange:
+      return exchange(call);
+    case Collective::barrier:
+      return barrier(call);
+  }
+}
+
+void SharedCommunicator::all_gather(const CollectiveCall& call) {
+  auto* const whole = static_cast<std::byte*>(call.to);
+  const std::int64_t bytes = call.bytes(), offset = region_.offset_of(whole, size_ * bytes);
+  enter(call, offset);
   // Each rank starts at its neighbour, so that not all read the same memory at once.
   for (std::int64_t step = 1; step < size_; ++step) {
     const std::int64_t member = (index_ + step) % size_;
     wait_for_entry(member);
     const std::int64_t slice = member * bytes;
-    copy(static_cast<std::byte*>(whole) + slice, peers_[static_cast<std::size_t>(member)] + offset + slice, bytes);
+    copy(whole + slice, peers_[static_cast<std::size_t>(member)] + offset + slice, bytes);
   }
   leave_and_wait();
 }
 
-void SharedCommunicator::reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard,
-                                        DType shard_dtype, std::int64_t elements_per_rank) {
-  const CountedCall counted(counters_, Collective::reduce_scatter,
-                            bytes_sent(Collective::reduce_scatter, size_, elements_per_rank, wire_dtype));
-  const std::int64_t element = size_of(wire_dtype), shard_element = size_of(shard_dtype);
-  const std::int64_t offset = region_.offset_of(contribution, size_ * elements_per_rank * element);
-  enter({.kind = CallKind::reduce_scatter, .wire = wire_dtype, .result = shard_dtype, .elements = elements_per_rank},
-        offset);
+void SharedCommunicator::reduce_scatter(const CollectiveCall& call) {
+  const std::int64_t element = size_of(call.wire), shard_element = size_of(call.result);
+  const std::int64_t offset = region_.offset_of(call.from, size_ * call.bytes());
+  enter(call, offset);
   wait_for_all_entries();
-  const std::int64_t slice = offset + index_ * elements_per_rank * element;
-  in_pieces(elements_per_rank, element, [&](std::int64_t begin, std::int64_t end, int worker) {
+  const std::int64_t slice = offset + index_ * call.bytes();
+  in_pieces(call.elements, element, [&](std::int64_t begin, std::int64_t end, int worker) {
     const void** const sources = sources_.data() + worker * size_;
     for (std::int64_t s = 0; s < size_; ++s) sources[s] = peers_[static_cast<std::size_t>(s)] + slice + begin * element;
-    tree_sum(sources, size_, wire_dtype, static_cast<std::byte*>(shard) + begin * shard_element, shard_dtype,
+    tree_sum(sources, size_, call.wire, static_cast<std::byte*>(call.to) + begin * shard_element, call.result,
              end - begin);
   });
   leave_and_wait();
 }
 
-void SharedCommunicator::all_reduce(Stream&, std::int64_t* values, std::int64_t count, Reduction reduction) {
-  const CountedCall counted(counters_, Collective::all_reduce,
-                            bytes_sent(Collective::all_reduce, size_, count, DType::int64));
+void SharedCommunicator::all_reduce(const CollectiveCall& call) {
   constexpr std::int64_t room = GroupBlock::kStagingPerMember / static_cast<std::int64_t>(sizeof(std::int64_t));
+  auto* const values = static_cast<std::int64_t*>(call.to);
   const auto staged = [&](std::int64_t member) {
     return reinterpret_cast<std::int64_t*>(block_.staging() + member * GroupBlock::kStagingPerMember);
   };
-  for (std::int64_t begin = 0; begin < count; begin += room) {
-    const std::int64_t now = std::min(room, count - begin);
+  for (std::int64_t begin = 0; begin < call.elements; begin += room) {
+    const std::int64_t now = std::min(room, call.elements - begin);
     std::copy_n(values + begin, now, staged(index_));
-    enter({.kind = CallKind::all_reduce,
-           .wire = DType::int64,
-           .result = DType::int64,
-           .detail = static_cast<std::int64_t>(reduction),
-           .elements = count},
-          0);
+    enter(call, 0);
     for (std::int64_t step = 1; step < size_; ++step) {
       const std::int64_t member = (index_ + step) % size_;
       wait_for_entry(member);
-      reduce_into(values + begin, staged(member), now, reduction);
+      reduce_into(values + begin, staged(member), now, call.reduction());
     }
     leave_and_wait();
   }
 }
 
-void SharedCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, int root) {
-  TESSERA_ASSERT(root >= 0 && root < size_, "a broadcast from member {} of {}", root, size_);
-  const CountedCall counted(counters_, Collective::broadcast,
-                            bytes_sent(Collective::broadcast, size_, bytes, DType::byte));
-  for (std::int64_t begin = 0; begin < bytes; begin += block_.staging_bytes()) {
-    const auto now = static_cast<std::size_t>(std::min(block_.staging_bytes(), bytes - begin));
-    std::byte* const here = static_cast<std::byte*>(data) + begin;
-    if (index_ == root) std::memcpy(block_.staging(), here, now);
-    enter({.kind = CallKind::broadcast, .detail = root, .elements = bytes}, 0);
-    if (index_ != root) {
-      wait_for_entry(root);
+void SharedCommunicator::broadcast(const CollectiveCall& call) {
+  for (std::int64_t begin = 0; begin < call.bytes(); begin += block_.staging_bytes()) {
+    const auto now = static_cast<std::size_t>(std::min(block_.staging_bytes(), call.bytes() - begin));
+    std::byte* const here = static_cast<std::byte*>(call.to) + begin;
+    if (index_ == call.root()) std::memcpy(block_.staging(), here, now);
+    enter(call, 0);
+    if (index_ != call.root()) {
+      wait_for_entry(call.root());
       std::memcpy(here, block_.staging(), now);
     }
     leave_and_wait();
   }
 }
 
-void SharedCommunicator::exchange(Stream&, const void* sent, void* received, std::span<const ExchangeRun> runs,
-                                  DType dtype) {
-  const CountedCall counted(counters_, Collective::exchange, bytes_sent(runs, dtype));
-  const std::int64_t offset = region_.offset_of(sent, sent_extent(runs, index_) * size_of(dtype));
-  enter(shape_of(runs, dtype), offset);
+void SharedCommunicator::exchange(const CollectiveCall& call) {
+  const std::int64_t offset = region_.offset_of(call.from, call.sent_extent(index_));
+  enter(call, offset);
   wait_for_all_entries();
-  for (const ExchangeRun& run : runs) {
+  for (const ExchangeRun& run : call.runs) {
     if (run.receiver != index_) continue;
-    const std::byte* const from = source_of(run, peers_[static_cast<std::size_t>(run.sender)] + offset, dtype);
-    copy(target_of(run, received, dtype), from, run.elements * size_of(dtype));
+    const std::byte* const from = call.source_of(run, peers_[static_cast<std::size_t>(run.sender)] + offset);
+    copy(call.target_of(run), from, run.elements * size_of(call.wire));
   }
   leave_and_wait();
 }
 
-void SharedCommunicator::barrier(Stream&) {
-  enter({}, 0);
+void SharedCommunicator::barrier(const CollectiveCall& call) {
+  enter(call, 0);
   wait_for_all_entries();
   leave_and_wait();
 }

@@ -16,18 +16,17 @@ class SharedCommunicator final : public GroupCommunicator {
   SharedCommunicator(RankContext& context, std::vector<std::int64_t> members, const SharedRegion& region,
                      std::string name, const CommunicatorOptions& options);
 
-  void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
-  void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
-                      std::int64_t elements_per_rank) override;
-  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override;
-  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
-  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
-                DType dtype) override;
-  void barrier(Stream& stream) override;
-
  private:
+  void perform(const CollectiveCall& call) override;
+  void all_gather(const CollectiveCall& call);
+  void reduce_scatter(const CollectiveCall& call);
+  void all_reduce(const CollectiveCall& call);
+  void broadcast(const CollectiveCall& call);
+  void exchange(const CollectiveCall& call);
+  void barrier(const CollectiveCall& call);
+
   // A collective is enter, wait_for_entry of the ranks it reads, work, leave, wait_for_exit of all.
-  void enter(const CallShape& shape, std::int64_t offset);
+  void enter(const CollectiveCall& call, std::int64_t offset);
   void wait_for_entry(std::int64_t member);
   void wait_for_all_entries();
   void leave_and_wait();

@@ -23,7 +23,7 @@ struct NcclContext {
   void* shared = nullptr;  ///< the rank's shared region
 };
 
-class NcclCommunicator final : public Communicator {
+class NcclCommunicator final : public CountingCommunicator {
  public:
   /// Collective over `members` (world ranks, the caller among them). `largest_contribution`: bytes of the largest one
   /// that is reduced here.
@@ -35,18 +35,9 @@ class NcclCommunicator final : public Communicator {
 
   int rank() const override { return static_cast<int>(index_); }
   int size() const override { return static_cast<int>(size_); }
-  void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
-  /// Runs, if deterministic, an all-to-all, then the tree's sum. Otherwise NCCL's sum in wire_dtype, then a conversion.
-  void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
-                      std::int64_t elements_per_rank) override;
-  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override;
-  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
-  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
-                DType dtype) override;
-  void barrier(Stream& stream) override;
+  /// Counts no time, because it is not known here: events on the stream measure it.
+  void run(Stream& stream, const CollectiveCall& call) override;
   void set_workspace(std::span<std::byte> scratch) override;
-  /// Nanoseconds are not known here: events on the stream measure them.
-  CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
 
   /// Runs each collective once. Uses its own memory, or the shared region (which must not hold anything yet) if its
   /// workspace is external. Collective; does not wait for the stream.
@@ -60,14 +51,14 @@ class NcclCommunicator final : public Communicator {
   ncclUniqueId agree_on_id(const std::vector<std::int64_t>& members) const;
   void receive_terms(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
                      std::int64_t elements);
-  void call(ncclResult_t result, const char* function) const {
+  /// Throws CommunicationError unless a function of NCCL succeeded.
+  void succeed(ncclResult_t result, const char* function) const {
     if (result != ncclSuccess && result != ncclInProgress) context_.watchdog->look_now();
     check_nccl(result, function, name_);
   }
-  /// Guards a call of NCCL: it may wait for peers, if it connects to them first.
-  NcclWatchdog::Guard guarded(const CallShape& shape) const;
-  void done(Stream& stream, Collective collective, const CallShape& shape);
-  void watch_until_done(Stream& stream, const CallShape& shape);
+  void enqueue(Stream& stream, const CollectiveCall& call);
+  void reduce_scatter(cudaStream_t stream, const CollectiveCall& call);
+  void exchange(Stream& stream, const CollectiveCall& call);
 
   NcclContext context_;
   const NcclApi& nccl_;
@@ -79,7 +70,6 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<DeviceMemory> token_;  ///< for barriers and warm_up: kTokenElements of every rank, twice
   std::span<std::byte>
       received_;  ///< contributions of others to this rank's slice: in own_ or in the external workspace
-  CallCounters counters_;
 };
 
 }  // namespace tessera

@@ -19,14 +19,7 @@ class StagedCommunicator final : public Communicator {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
-  void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
-                      std::int64_t elements_per_rank) override;
-  void all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) override;
-  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
-  void exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
-                DType dtype) override;
-  void barrier(Stream& stream) override;
+  void run(Stream& stream, const CollectiveCall& call) override;
   /// Returns times of the host's collectives: without the copies to and from the device.
   CommunicationCount count(Collective collective) const override { return inner_->count(collective); }
 
@@ -35,90 +28,59 @@ class StagedCommunicator final : public Communicator {
   std::unique_ptr<Communicator> inner_;
 };
 
-void StagedCommunicator::all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) {
-  const std::int64_t bytes = elements_per_rank * size_of(dtype), mine = rank() * bytes, total = size() * bytes;
-  channel_.check_room(total, 0);
-  std::byte* const staged = channel_.whole();
-  auto* const device = static_cast<std::byte*>(whole);
-  channel_.begin(stream);
-  channel_.copy(staged + mine, device + mine, bytes);
-  channel_.work(
-      {[](const StagedWork& work, Stream& host) { work.inner->all_gather(host, work.data, work.elements, work.dtype); },
-       inner_.get(), staged, nullptr, elements_per_rank, dtype});
-  // All but this rank's slice, which is already there.
-  if (mine > 0) channel_.copy(device, staged, mine);
-  if (const std::int64_t next = mine + bytes; next < total) channel_.copy(device + next, staged + next, total - next);
-  channel_.end(stream);
-}
-
-void StagedCommunicator::reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard,
-                                        DType shard_dtype, std::int64_t elements_per_rank) {
-  const std::int64_t sent = size() * elements_per_rank * size_of(wire_dtype);
-  const std::int64_t received = elements_per_rank * size_of(shard_dtype);
-  channel_.check_room(sent, received);
-  channel_.begin(stream);
-  channel_.copy(channel_.whole(), contribution, sent);
-  channel_.work({[](const StagedWork& work, Stream& host) {
-                   work.inner->reduce_scatter(host, work.data, work.dtype, work.result, work.result_dtype,
-                                              work.elements);
-                 },
-                 inner_.get(), channel_.whole(), channel_.result(), elements_per_rank, wire_dtype, shard_dtype});
-  channel_.copy(shard, channel_.result(), received);
-  channel_.end(stream);
-}
-
-void StagedCommunicator::all_reduce(Stream& stream, std::int64_t* values, std::int64_t count, Reduction reduction) {
-  const std::int64_t bytes = count * 8;
-  channel_.check_room(bytes, 0);
-  channel_.begin(stream);
-  channel_.copy(channel_.whole(), values, bytes);
-  StagedWork reduce{[](const StagedWork& work, Stream& host) {
-                      work.inner->all_reduce(host, static_cast<std::int64_t*>(work.data), work.elements,
-                                             work.reduction);
-                    },
-                    inner_.get(),
-                    channel_.whole(),
-                    nullptr,
-                    count,
-                    DType::int64};
-  reduce.reduction = reduction;
-  channel_.work(reduce);
-  channel_.copy(values, channel_.whole(), bytes);
-  channel_.end(stream);
-}
-
-void StagedCommunicator::broadcast(Stream& stream, void* data, std::int64_t bytes, int root) {
-  channel_.check_room(bytes, 0);
-  channel_.begin(stream);
-  if (rank() == root) channel_.copy(channel_.whole(), data, bytes);
-  channel_.work(
-      {[](const StagedWork& work, Stream& host) { work.inner->broadcast(host, work.data, work.elements, work.root); },
-       inner_.get(), channel_.whole(), nullptr, bytes, DType::byte, DType::byte, root});
-  if (rank() != root) channel_.copy(data, channel_.whole(), bytes);
-  channel_.end(stream);
-}
-
-void StagedCommunicator::exchange(Stream& stream, const void* sent, void* received, std::span<const ExchangeRun> runs,
-                                  DType dtype) {
-  const std::int64_t out = sent_extent(runs, rank()) * size_of(dtype);
-  channel_.check_room(out, received_extent(runs, rank()) * size_of(dtype));
-  channel_.begin(stream);
-  if (out > 0) channel_.copy(channel_.whole(), sent, out);
-  channel_.work({[](const StagedWork& work, Stream& host) {
-                   work.inner->exchange(host, work.data, work.result, work.runs, work.dtype);
-                 },
-                 inner_.get(), channel_.whole(), channel_.result(), 0, dtype, dtype, 0, runs});
-  for (const ExchangeRun& run : runs) {
-    if (run.receiver != rank()) continue;
-    channel_.copy(target_of(run, received, dtype), target_of(run, channel_.result(), dtype),
-                  run.elements * size_of(dtype));
+void StagedCommunicator::run(Stream& stream, const CollectiveCall& call) {
+  const std::int64_t bytes = call.bytes(), mine = rank() * bytes, all = size() * bytes;
+  // Of the first buffer: its bytes, and those from `begin` on that this rank sends. Of the second: its bytes.
+  std::int64_t whole = bytes, begin = 0, sent = bytes, result = 0;
+  const bool in_place = call.collective != Collective::reduce_scatter && call.collective != Collective::exchange;
+  switch (call.collective) {
+    case Collective::all_gather:
+      whole = all, begin = mine;
+      break;
+    case Collective::reduce_scatter:
+      whole = sent = all, result = call.elements * size_of(call.result);
+      break;
+    case Collective::broadcast:
+      if (rank() != call.root()) sent = 0;
+      break;
+    case Collective::exchange:
+      whole = sent = call.sent_extent(rank()), result = call.received_extent(rank());
+      break;
+    case Collective::all_reduce:
+    case Collective::barrier:
+      break;
   }
-  channel_.end(stream);
-}
-
-void StagedCommunicator::barrier(Stream& stream) {
+  channel_.check_room(whole, result);
+  CollectiveCall staged = call;
+  staged.from = channel_.whole();
+  staged.to = in_place ? channel_.whole() : channel_.result();
   channel_.begin(stream);
-  channel_.work({[](const StagedWork& work, Stream& host) { work.inner->barrier(host); }, inner_.get()});
+  channel_.copy(channel_.whole() + begin, static_cast<const std::byte*>(call.from) + begin, sent);
+  channel_.run(*inner_, staged);
+  const auto receive = [&](std::int64_t first, std::int64_t count) {
+    channel_.copy(static_cast<std::byte*>(call.to) + first, static_cast<std::byte*>(staged.to) + first, count);
+  };
+  switch (call.collective) {
+    case Collective::all_gather:  // all but this rank's slice, which is already there
+      receive(0, mine);
+      receive(mine + bytes, all - mine - bytes);
+      break;
+    case Collective::reduce_scatter:
+      receive(0, result);
+      break;
+    case Collective::all_reduce:
+      receive(0, bytes);
+      break;
+    case Collective::broadcast:
+      if (rank() != call.root()) receive(0, bytes);
+      break;
+    case Collective::exchange:
+      for (const ExchangeRun& run : call.runs)
+        if (run.receiver == rank()) receive(run.target * size_of(call.wire), run.elements * size_of(call.wire));
+      break;
+    case Collective::barrier:
+      break;
+  }
   channel_.end(stream);
 }
 

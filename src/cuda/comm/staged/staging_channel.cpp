@@ -53,12 +53,15 @@ void StagingChannel::begin(Stream& caller) {
   stream_->wait(*ready_);
 }
 
-void StagingChannel::copy(void* to, const void* from, std::int64_t bytes) { device_.copy(*stream_, to, from, bytes); }
+void StagingChannel::copy(void* to, const void* from, std::int64_t bytes) {
+  if (bytes > 0) device_.copy(*stream_, to, from, bytes);
+}
 
-void StagingChannel::work(const StagedWork& work) {
+void StagingChannel::run(Communicator& inner, const CollectiveCall& call) {
   Slot& slot = slots_[next_++ % slots_.size()];
   while (slot.busy.load(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  slot.work = work;
+  slot.inner = &inner;
+  slot.call = call;
   slot.busy.store(true, std::memory_order_relaxed);
   TESSERA_CHECK_CUDA(cudaLaunchHostFunc(cuda_stream(*stream_), &StagingChannel::run_slot, &slot));
 }
@@ -70,15 +73,15 @@ void StagingChannel::end(Stream& caller) {
 
 void StagingChannel::run_slot(void* slot) noexcept {
   auto& mine = *static_cast<Slot*>(slot);
-  mine.channel->run(mine.work);
+  mine.channel->run(mine);
   mine.busy.store(false, std::memory_order_release);
 }
 
 /// After a failure nothing more is sent: awaited data does not come, and the notice tells the peers so.
-void StagingChannel::run(const StagedWork& work) noexcept {
+void StagingChannel::run(const Slot& slot) noexcept {
   if (failed_.load()) return;
   try {
-    work.run(work, *host_);
+    slot.inner->run(*host_, slot.call);
   } catch (const PeerError&) {
     fail(ExitCode::finished, nullptr);
   } catch (...) {

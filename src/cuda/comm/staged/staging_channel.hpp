@@ -11,26 +11,12 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <span>
 
+#include "comm/collective_call.hpp"
 #include "tessera/backend/device.hpp"
-#include "tessera/comm/communicator.hpp"
 #include "tessera/comm/rank_context.hpp"
 
 namespace tessera {
-
-/// A host function's work: a plain function and its arguments. Nothing is allocated per call.
-struct StagedWork {
-  void (*run)(const StagedWork& work, Stream& host) = nullptr;
-  Communicator* inner = nullptr;
-  void* data = nullptr;       ///< in the pinned buffer
-  void* result = nullptr;     ///< reduce_scatter: destination of its shard, in the pinned buffer
-  std::int64_t elements = 0;  ///< or bytes
-  DType dtype = DType::byte, result_dtype = DType::byte;
-  int root = 0;
-  std::span<const ExchangeRun> runs = {};  ///< exchange
-  Reduction reduction = Reduction::sum;    ///< all_reduce
-};
 
 class StagingChannel {
  public:
@@ -53,7 +39,8 @@ class StagingChannel {
   /// captured.
   void begin(Stream& caller);
   void copy(void* to, const void* from, std::int64_t bytes);
-  void work(const StagedWork& work);
+  /// Makes a call on the host, with buffers in the pinned one.
+  void run(Communicator& inner, const CollectiveCall& call);
   /// Orders work that `caller` is given from here on after the work since begin().
   void end(Stream& caller);
 
@@ -61,13 +48,15 @@ class StagingChannel {
   void check();
 
  private:
+  /// The work of a host function: nothing is allocated per call.
   struct Slot {
     StagingChannel* channel = nullptr;
-    StagedWork work;
+    Communicator* inner = nullptr;
+    CollectiveCall call;
     std::atomic<bool> busy{false};
   };
   static void run_slot(void* slot) noexcept;
-  void run(const StagedWork& work) noexcept;
+  void run(const Slot& slot) noexcept;
   void fail(ExitCode code, const char* what) noexcept;
 
   RankContext& context_;
