@@ -1,9 +1,8 @@
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdlib>
 
+#include "child.hpp"
 #include "file_support.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/process_owner.hpp"
@@ -78,17 +77,12 @@ TEST_CASE("who cannot write owner.json has the lock all the same, and writes it 
 
 TEST_CASE("a lock that a dying process holds is waited for, and its holder is named") {
   const TemporaryFolder run;
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
-  const pid_t holder = ::fork();
-  if (holder == 0) {  // its owner.json names another machine: it cannot be seen to run
+  Child holder([&](const auto& wait_to_be_killed) {  // its owner.json names another machine: it cannot be seen to run
     const RunLock lock(run.path(), 0);
     write_file(run / "owner.json", elsewhere().text());
-    static_cast<void>(::write(ready[1], "r", 1));
-    for (;;) ::pause();
-  }
-  char byte = 0;
-  REQUIRE(::read(ready[0], &byte, 1) == 1);
+    wait_to_be_killed();
+  });
+  holder.wait_until_ready();
   LockSettings settings = within(2);
   std::vector<std::string> said;
   settings.say = [&](const std::string& line) { said.push_back(line); };
@@ -97,10 +91,9 @@ TEST_CASE("a lock that a dying process holds is waited for, and its holder is na
   REQUIRE(said.size() == 1);
   CHECK_THAT(said[0], Contains("waiting up to 2 s"));
   settings.patience = 60;
-  settings.say = [&](const std::string&) { ::kill(holder, SIGKILL); };
+  settings.say = [&](const std::string&) { holder.kill(); };
   const RunLock lock(run.path(), 0, settings);
   CHECK(lock.holds());
-  ::waitpid(holder, nullptr, 0);
 }
 
 TEST_CASE("without file locks owner.json is the lock") {

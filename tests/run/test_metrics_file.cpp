@@ -1,9 +1,9 @@
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
 
+#include "child.hpp"
 #include "metrics_case.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/hdf5_data.hpp"
@@ -22,6 +22,13 @@ namespace {
 int check_with_h5py(const std::filesystem::path& path, int steps, int evals, const std::string& how) {
   return run_python("run/read_metrics.py",
                     "'" + path.string() + "' " + std::to_string(steps) + " " + std::to_string(evals) + " " + how);
+}
+
+/// From now on a write beyond so many bytes of a file fails as on a full disk.
+void allow_no_more_than(rlim_t bytes) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{bytes, bytes};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
 }
 
 }  // namespace
@@ -54,31 +61,15 @@ TEST_CASE("each start of a run takes the next free name") {
 
 TEST_CASE("a metrics file can be read while it is written and after its writer was killed") {
   const TemporaryFolder folder;
-  int to_parent[2];
-  REQUIRE(::pipe(to_parent) == 0);
-  const pid_t writer = ::fork();
-  REQUIRE(writer >= 0);
-  if (writer == 0) {  // the run: leaves by SIGKILL only
-    try {
-      IoThread io;
-      MetricsLayout with = layout();
-      MetricsFile metrics(io, folder.path(), with);
-      fill(metrics, 1500);
-      for (char ready = 'r'; ::write(to_parent[1], &ready, 1) == 1;) ::pause();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "writer: %s\n", error.what());
-    }
-    ::_exit(1);
-  }
-  ::close(to_parent[1]);
-  char ready = 0;
-  CHECK(::read(to_parent[0], &ready, 1) == 1);
-  ::close(to_parent[0]);
+  Child writer([&](const auto& wait_to_be_killed) {
+    IoThread io;
+    MetricsFile metrics(io, folder.path(), layout());
+    fill(metrics, 1500);
+    wait_to_be_killed();
+  });
+  writer.wait_until_ready();
   CHECK(check_with_h5py(folder / "metrics.h5", 1500, 3, "alive") == 0);
-  ::kill(writer, SIGKILL);
-  int status = 0;
-  REQUIRE(::waitpid(writer, &status, 0) == writer);
-  REQUIRE(WIFSIGNALED(status));
+  writer.kill();
   CHECK(check_with_h5py(folder / "metrics.h5", 1500, 3, "killed") == 0);
   IoThread io;
   CHECK(MetricsFile(io, folder.path(), layout()).path() == folder / "metrics.1.h5");
@@ -86,25 +77,15 @@ TEST_CASE("a metrics file can be read while it is written and after its writer w
 
 TEST_CASE("a reader follows rows as they are appended, and a kill in the middle loses only what was not flushed") {
   const TemporaryFolder folder;
-  const pid_t writer = ::fork();
-  REQUIRE(writer >= 0);
-  if (writer == 0) {
-    try {
-      IoThread io;
-      MetricsLayout with = layout();
-      with.flush_rows = 3;
-      MetricsFile metrics(io, folder.path(), with);
-      for (std::int64_t i = 0; i < 10'000'000; ++i) metrics.append(kSteps, row(i));
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "writer: %s\n", error.what());
-    }
-    ::_exit(1);
-  }
+  Child writer([&](const auto&) {
+    IoThread io;
+    MetricsLayout with = layout();
+    with.flush_rows = 3;
+    MetricsFile metrics(io, folder.path(), with);
+    for (std::int64_t i = 0; i < 10'000'000; ++i) metrics.append(kSteps, row(i));
+  });
   CHECK(check_with_h5py(folder / "metrics.h5", 2000, 0, "growing") == 0);  // returns once 2000 rows were seen
-  ::kill(writer, SIGKILL);
-  int status = 0;
-  REQUIRE(::waitpid(writer, &status, 0) == writer);
-  REQUIRE(WIFSIGNALED(status));
+  writer.kill();
   CHECK(check_with_h5py(folder / "metrics.h5", 2000, 0, "cut") == 0);
 }
 
@@ -124,17 +105,12 @@ TEST_CASE("a file that cannot be made, and wrong rows, are errors") {
 
 TEST_CASE("a full disk surfaces at the next call and at close, and does not end the process") {
   const TemporaryFolder folder;
-  const pid_t writer = ::fork();
-  REQUIRE(writer >= 0);
-  if (writer == 0) {
-    int code = 1;
-    try {
-      ::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit then fails as on a full disk
+  Child writer([&](const auto&) {
+    int code = 0;
+    {
       IoThread io;
       MetricsFile metrics(io, folder.path(), layout());
-      const auto size = std::filesystem::file_size(metrics.path());
-      const rlimit limit{size, size};
-      ::setrlimit(RLIMIT_FSIZE, &limit);
+      allow_no_more_than(std::filesystem::file_size(metrics.path()));
       int errors = 0;
       const auto attempt = [&](auto&& call) {
         try {
@@ -146,45 +122,32 @@ TEST_CASE("a full disk surfaces at the next call and at close, and does not end 
       for (int i = 0; i < 5000; ++i) attempt([&] { metrics.append(kSteps, row(i)); });
       attempt([&] { metrics.flush(); });
       // By now the error has been seen; later rows are dropped.
-      code = errors == 1 ? 0 : 2;
+      if (errors != 1) code = 2;
       attempt([&] { metrics.append(kSteps, row(0)); });
       attempt([&] { metrics.close(); });
       if (errors != 1) code = 3;
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "writer: %s\n", error.what());
     }
     std::exit(code);  // HDF5's own clean-up at exit has to survive, too
-  }
-  int status = 0;
-  REQUIRE(::waitpid(writer, &status, 0) == writer);
-  REQUIRE(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  });
+  CHECK(writer.exit_code() == 0);
 }
 
 TEST_CASE("values that a full disk did not take are unknown, not 0, and rows without a step are dropped") {
   const auto room = static_cast<rlim_t>(GENERATE(0, 10'000, 40'000, 160'000));  // for some of the columns
   const TemporaryFolder folder;
   const auto path = folder / "metrics.h5";
-  const pid_t writer = ::fork();
-  REQUIRE(writer >= 0);
-  if (writer == 0) {
-    ::signal(SIGXFSZ, SIG_IGN);
+  Child writer([&](const auto&) {
     try {
       IoThread io;
       MetricsFile metrics(io, folder.path(), layout());
-      const rlim_t size = std::filesystem::file_size(path) + room;
-      const rlimit limit{size, size};
-      ::setrlimit(RLIMIT_FSIZE, &limit);
+      allow_no_more_than(std::filesystem::file_size(path) + room);
       for (int i = 1; i <= 3; ++i) metrics.append(kSteps, row(i));
       metrics.flush();
     } catch (const IoError&) {
       std::exit(0);
     }
-    std::exit(1);
-  }
-  int status = 0;
-  REQUIRE(::waitpid(writer, &status, 0) == writer);
-  REQUIRE(status == 0);
+  });
+  REQUIRE(writer.exit_code() == 0);
   std::filesystem::resize_file(path, 1 << 20);  // as HDF5 does on a full disk; it takes no space
   const auto steps = [&] {
     const Hdf5File file = Hdf5File::open(path, true);

@@ -1,9 +1,6 @@
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
 #include <future>
 
+#include "child.hpp"
 #include "metrics_case.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/hdf5_data.hpp"
@@ -13,33 +10,6 @@ using namespace tessera;
 using namespace tessera::test;
 
 namespace {
-
-/// Runs f(be_killed) in its own process, which ends by SIGKILL in be_killed().
-template <class F>
-void in_a_process_that_is_killed(F&& f) {
-  int to_parent[2];
-  REQUIRE(::pipe(to_parent) == 0);
-  const pid_t writer = ::fork();
-  REQUIRE(writer >= 0);
-  if (writer == 0) {
-    try {
-      f([&] {
-        for (char ready = 'r'; ::write(to_parent[1], &ready, 1) == 1;) ::pause();
-      });
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "writer: %s\n", error.what());
-    }
-    ::_exit(1);
-  }
-  ::close(to_parent[1]);
-  char ready = 0;
-  CHECK(::read(to_parent[0], &ready, 1) == 1);
-  ::close(to_parent[0]);
-  ::kill(writer, SIGKILL);
-  int status = 0;
-  REQUIRE(::waitpid(writer, &status, 0) == writer);
-  REQUIRE(WIFSIGNALED(status));
-}
 
 /// Returns the steps of all metrics files, one after the other, and checks the data that must fit them.
 std::vector<std::int64_t> steps_in(const std::filesystem::path& folder) {
@@ -100,7 +70,7 @@ std::vector<std::int64_t> first_steps(std::int64_t count) {
 TEST_CASE("durable rows outlast a kill, and a run that goes on from one of them repeats none") {
   const bool swmr = GENERATE(true, false);
   const TemporaryFolder folder;
-  in_a_process_that_is_killed([&](const auto& be_killed) {
+  Child writer([&](const auto& wait_to_be_killed) {
     IoThread io;
     MetricsLayout with = layout();
     with.swmr = swmr;
@@ -114,8 +84,10 @@ TEST_CASE("durable rows outlast a kill, and a run that goes on from one of them 
     metrics.append(kEvals, {{1000, 2.5, 3.5}});
     metrics.append(kEvals, {{1300, 2.0, 3.0}});
     metrics.flush();
-    be_killed();
+    wait_to_be_killed();
   });
+  writer.wait_until_ready();
+  writer.kill();
   IoThread io;
   MetricsLayout with = layout();
   with.swmr = swmr;
