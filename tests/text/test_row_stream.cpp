@@ -89,23 +89,6 @@ TEST_CASE("Files of rows that cannot be read are refused by name") {
 #endif
 }
 
-TEST_CASE("A missing pyarrow is said before anything is read") {
-  const TemporaryFolder folder;
-  const auto python = folder.write("python", "#!/bin/sh\necho '{\"error\": \"sh cannot import pyarrow\"}'\n");
-  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
-  const test::FakeVariable variable("TESSERA_PYTHON", python.string());
-  folder.write("in/a.txt", "bad \xff");
-  folder.write("in/b.parquet", "");
-  Options options;
-  options.data.source = (folder / "in").string();
-  options.data.tokenizer = (std::filesystem::path(TESSERA_REFERENCE_DIR) / "tokenizers" / "qwen2").string();
-  options.data.separator = "none";
-  options.data.cache = (folder / "cache").string();
-  CHECK_THAT(error_of([&] { prepare_in_cache(options, "data.source", {}); }),
-             Contains("b.parquet is read by pyarrow in Python, but sh cannot import pyarrow") &&
-                 Contains("pip install pyarrow") && Contains("TESSERA_PYTHON"));
-}
-
 TEST_CASE("Rows are prepared among other files, in the order of names, and bad ones are named by row") {
   const PlayedRows played;
   const TemporaryFolder& folder = played.folder();
