@@ -104,10 +104,6 @@ class Weights(Case):
         (self.model / "config.json").write_text("{")
         self.refuse(r"config\.json")
 
-    def test_sizes_beside_a_folder(self):
-        self.refuse(r"model\.layers = '3' has no effect, because model\.from names the model\.", "--model.layers=3")
-        self.refuse(r"train\.seq_len = 18 is longer than the model's context, model\.context = 17", "--train.seq_len=18")
-
 
 class Families(Case):
     """Families, and settings in which they leave no choice."""
@@ -119,12 +115,6 @@ class Families(Case):
         self.refused("train", "--run.dir=run", "--model.family=qwen2", *sizes, "--model.kv_heads=3",
                      says=r"model\.kv_heads = 3 .*divisor")
         self.refused("train", "--run.dir=run", "--model.family=qwen2", *sizes, "--model.width=36", says=r"even head width")
-
-    def test_a_family_needs_its_sizes(self):
-        self.refused("train", "--run.dir=run", "--model.family=gpt2", "--model.layers=2",
-                     says=r"model\.heads is missing, because model\.family = 'gpt2' has no preset\. Give it\.")
-        self.refused("train", "--run.dir=run", "--model.family=mamba", "--model.layers=2", "--model.heads=2",
-                     "--model.width=32", "--model.vocab=256", "--model.context=32", says=r"model\.family = mamba.*gpt2")
 
 
 if __name__ == "__main__":

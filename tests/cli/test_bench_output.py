@@ -78,9 +78,7 @@ class Bench(Case):
                             (["bench", "comm", "--bench.sizes=0,1MB"], r"bench\.sizes = '0,1MB'.*list of bytes"),
                             (["bench", "comm", "--bench.sizes=1MB", "--bench.max_bytes=1MB"], r"bench\.max_bytes.*no effect"),
                             (["bench", "comm", "--bench.output=out.h5"], r"one rank measures nothing"),
-                            (["bench", "step", "--bench.sizes=1MB"], r"bench\.sizes = '1MB' has no effect, because tessera bench step does not read it"),
-                            (["bench", "checkpoint", "--bench.output=out.h5"], r"bench\.output = 'out\.h5' has no effect"),
-                            (["train", "--bench.output=out.h5"], r"tessera train does not read it")):
+                            (["bench", "checkpoint", "--bench.output=out.h5"], r"bench\.output = 'out\.h5' has no effect")):
             self.refused(*words, says=says)
         self.refused("bench", "kernels", *SMALL, "--bench.output=none/out.h5", says=r"none/out\.h5", code=4)
         self.assertEqual((self.folder / "there.h5").read_text(), "mine")

@@ -195,15 +195,6 @@ class Convert(Case):
         self.assertRegex(self.do("export", "run/checkpoints/step-00000002", "hf", code=2).err, "hf exists")
         self.assertRegex(self.do("verify", "nothing", code=2).err, "does not exist")
 
-    def test_training_goes_on_from_imported_weights(self):
-        self.do("import", REFERENCE / "clipped", "ckpt")
-        run = ["--data.source=" + str(REFERENCE / "clipped" / "tokens.bin"), "--data.val_fraction=0", "--train.steps=3",
-               "--train.micro_batch=2", "--train.seq_len=17"]
-        self.train(*run, f"--model.from={REFERENCE / 'clipped'}", "--run.dir=a", "--checkpoint.every=3")
-        self.train(*run, f"--model.from={REFERENCE / 'clipped'}", "--run.dir=b", "--checkpoint.every=3",
-                   "--checkpoint.resume=ckpt")
-        self.assertEqual(reader.compare(self.folder / "a", self.folder / "b"), 0)
-
     def test_the_command_that_import_names_trains(self):
         for number, source in enumerate((REFERENCE / "clipped", REFERENCE / "llama3")):
             with self.subTest(source.name):

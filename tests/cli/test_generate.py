@@ -54,10 +54,8 @@ class Generate(Case):
         alone = self.greedy()
         self.assertTrue(alone.startswith(PROMPT))
         self.assertEqual(len(alone), len(PROMPT) + 20 + 1)  # bytes are tokens, and a line's end
-        self.assertEqual(self.greedy(ranks=2), alone)
         self.assertEqual(self.greedy(ranks=3), alone)
-        for strategy in ("ddp", "zero2"):
-            self.assertEqual(self.greedy(f"--shard.strategy={strategy}", ranks=2), alone, strategy)
+        self.assertEqual(self.greedy("--shard.strategy=ddp", ranks=2), alone)
 
     def test_a_checkpoint_and_its_export_say_the_same(self):
         said = self.greedy()
@@ -193,18 +191,12 @@ class Generate(Case):
 
     def test_bad_input_is_refused(self):
         for arguments, says in (
-                ([], "generate.prompt"),
-                (["--generate.prompt=a", "--generate.prompts=b"], "both"),
                 (["--generate.prompts=missing.txt"], "missing.txt"),
                 (["--generate.prompt="], "prompt 1 is empty"),
                 (["--generate.prompt=abc", "--generate.max_tokens=30"],
                  "generate.max_tokens = 30 after prompt 1 of 3 tokens makes 33 .*context is 32\. Use 1 to 29"),
                 (["--generate.prompt=" + "a" * 40], "a shorter prompt"),
-                (["--generate.prompt=a", "--generate.stop=[1]"], "generate.stop"),
-                (["--generate.prompt=a", "--generate.temperature=-1"], "generate.temperature"),
-                (["--generate.prompt=a", "--generate.top_p=0"], "generate.top_p"),
-                (["--generate.prompt=a", "--run.device=cuda"], "run.device"),
-                (["--generate.prompt=a", "--optim.lr=1"], "optim.lr")):
+                (["--generate.prompt=a", "--run.device=cuda"], "run.device")):
             with self.subTest(arguments):
                 self.refused("generate", self.run_folder, *arguments, says=says)
         self.refused("generate", "nowhere", "--generate.prompt=a", says="nowhere does not exist", ranks=2)

@@ -2,13 +2,11 @@
 (tests/slurm)."""
 import os
 import random
-import re
 import shutil
-import signal
 from pathlib import Path
 
 from job import SHORT, TINY, Case, Running, main, status, write_text
-from running import checkpoints, logged
+from running import logged
 
 SOURCE = Path(__file__).resolve().parents[2]
 
@@ -195,16 +193,6 @@ class Scripts(Case):
         code, said = self.start("bash", "-c", script, SLURM_JOB_ID="7", SLURM_JOB_NUM_NODES="1").end(timeout=30)
         self.assertEqual((code, said.count("flight     1 of 1 rank")), (0, 1), said)
         self.assertTrue((run / "flight/rank-0").exists() and not local.exists())
-
-    def test_launch_makes_a_checkpoint_of_a_term(self):
-        run = self.start(SOURCE / "jobs/launch.sh", "-n", "2", os.environ["TESSERA"], "train", *TINY, *SHORT,
-                         "--train.steps=100000", "--metrics.every=1", "--run.dir=run", TESSERA_GRACE="2")
-        run.wait_for(lambda: max(logged(self.folder / "run"), default=0) >= 3, "step 3")
-        run.process.send_signal(signal.SIGTERM)
-        code, said = run.end(timeout=60)
-        self.assertEqual(code, 75, said)
-        self.assertEqual(checkpoints(self.folder / "run"), [f"step-{status(self.folder / 'run')['step']:08}"])
-        self.assertTrue(re.search(r"stopped +after step \d+", said), said)
 
 
 if __name__ == "__main__":

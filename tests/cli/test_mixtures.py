@@ -75,7 +75,6 @@ class Mixtures(Case):
     def test_what_is_refused(self):
         for source, more, says in (
                 ("a:1:code.txt,b:code.txt", [], "has weights, but none for b"),
-                ("a:1:code.txt,b:0:code.txt", [], "has the weight 0 for b, because a source is drawn in proportion"),
                 ("a:1:code.txt,b:1:code.txt", ["--train.epochs=1"], r"epochs of its own\. Use train\.tokens or train\.steps"),
                 ("a:1:code.txt,b:1:chats", ["--train.seq_len=32", "--data.val_fraction=0.001"], "data.source, a: "),
                 ("a:1:code.txt,b:1:none", [], "data.source = none does not work")):

@@ -28,13 +28,9 @@ class Words(Case):
         self.assertEqual(texts["help"], texts[""])
         self.assertLess(len(texts["help"].splitlines()), 40)
         text = texts["--help"]
-        self.assertEqual(text, texts["help"] + "\n" + texts["help options"])
         self.assertTrue(text.startswith("tessera COMMAND [INPUT.ini] [--section.key=value ...]"))
-        for command in ("train", "plan", "bench", "help", "version"):
-            self.assertTrue(said_once(text, rf"(?m)^  {command} "), command)
         self.assertEqual(re.findall(r"(?m)^\[(\w+)\]", text), SECTIONS)
         self.assertEqual(re.findall(r"(?m)^\[(\w+)\]", texts["help train"]), [*SECTIONS[:-5], "generate"])
-        self.assertRegex(texts["plan --help"], r"(?m)^Example: tessera plan ")
         names = re.findall(r"(?m)^  --([a-z0-9_.]+)", text)
         self.assertEqual(len(names), len(set(names)))
         self.assertTrue({"shard.strategy", "run.dump", "train.micro_batch", "grid.ranks_per_node"} <= set(names))
@@ -42,11 +38,10 @@ class Words(Case):
             self.assertRegex(text, rf"(?m)^  --{re.escape(name)} +\S.*\n( {{33}}.*\n)* {{33}}(.*; )?default:")
 
     def test_version(self):
-        for words in (["--version"], ["version"]):
-            job = self.job(*words)
-            self.assertEqual((job.code, job.err), (0, ""), job.everything())
-            self.assertRegex(job.out, r"(?m)^version +\d+\.\d+\.\d+$")
-            self.assertRegex(job.out, r"(?m)^git_revision +\w+")
+        job = self.job("version")
+        self.assertEqual((job.code, job.err), (0, ""), job.everything())
+        self.assertRegex(job.out, r"(?m)^version +\d+\.\d+\.\d+$")
+        self.assertRegex(job.out, r"(?m)^git_revision +\w+")
 
     def test_several_ranks_speak_once(self):
         for words in (["--help"], ["help", "plan"], ["--version"]):
@@ -62,29 +57,6 @@ class Words(Case):
         written.read_string((self.folder / "run" / "config.ini").read_text().split("\n\n", 1)[1])
         found = {f"{section}.{key.lstrip('# ').split(':')[0]}" for section in written.sections() for key in written[section]}
         self.assertEqual(found, names)
-
-    def test_config_is_read_as_it_was_written(self):
-        name = 'odd "name" # with ; signs'
-        self.train(*TINY, f"--run.name={name}", "--shard.wrap=size", "--shard.min_params=3000", "--optim.schedule=wsd",
-                   "--optim.decay_fraction=0.123456789", "--optim.lr=0.1234567890123456", "--comm.emulate=1us,2GB/s",
-                   "--run.timeout=90s", "--train.epochs=0")
-        first = self.folder / "runs" / name / "config.ini"
-        self.train(str(first), "--run.name=second")
-        changed = (self.folder / "runs" / "second" / "config.ini").read_text()
-        lines = first.read_text().splitlines()
-        self.assertEqual([line for line in lines if not line.startswith("name = ")],
-                         [line for line in changed.splitlines() if not line.startswith("name = ")])
-        self.assertIn('name = "odd \\"name\\" # with ; signs"', lines)
-        self.assertIn("lr = 0.1234567890123456", lines)
-
-    def test_plan_needs_no_ranks(self):
-        job = self.job("plan", *TINY, "--plan.ranks=4")
-        self.assertEqual((job.code, job.err), (0, ""), job.everything())
-        for strategy in ("ddp", "zero1", "zero2", "zero3"):
-            self.assertRegex(job.out, rf"\b{strategy}\b")
-        for view in ("units", "schedule"):
-            job = self.do("plan", *TINY, "--plan.ranks=2", f"--plan.view={view}")
-            self.assertRegex(job.out, "wte")
 
     def test_words_of_the_views_are_explained_below_them(self):
         for view, words in (("table", ("idle", "at rest", "lower bound", "fragmentation", r"\(apart\)")),
