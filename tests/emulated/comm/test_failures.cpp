@@ -28,7 +28,22 @@ DeviceCommSettings small(CommBackend backend, double timeout_seconds = 60) {
   return settings;
 }
 
-/// Runs `body` on two ranks with a communicator each.
+/// What each of two ranks has.
+struct Two {
+  RankContext& context;
+  DeviceCommBackend& backend;
+  Communicator& group;
+  Stream& stream;
+  std::byte* shared;
+
+  bool is_first() const { return context.rank() == 0; }
+  void gather(std::int64_t elements = 16) { group.all_gather(stream, shared, elements, DType::fp32); }
+};
+
+/// Waits to be ended: longer than any time-out here.
+void stay() { std::this_thread::sleep_for(std::chrono::seconds(20)); }
+
+/// Runs body(two) on two ranks with a communicator each.
 template <class Body>
 void with_two(const DeviceCommSettings& settings, Body&& body, int devices = 2) {
   emulator::set_device_count(devices);
@@ -38,7 +53,8 @@ void with_two(const DeviceCommSettings& settings, Body&& body, int devices = 2) 
     const auto shared = backend->allocate_shared(4096);
     const auto stream = device->make_stream("gather");
     const auto communicator = backend->open(ProcessGrid(2, 2, 2), Group::world, "test", 4096);
-    body(context, *backend, *communicator, *stream, shared->data());
+    Two two{context, *backend, *communicator, *stream, shared->data()};
+    body(two);
   });
 }
 
@@ -78,7 +94,7 @@ std::pair<int, std::string> in_child(const char* test) {
 TEST_CASE("NCCL is refused where ranks share a GPU, and the message names what to do") {
   const auto run = [](CommBackend backend) {
     with_two(
-        small(backend), [](auto&, auto&, auto&, auto&, auto*) {}, 1);
+        small(backend), [](Two&) {}, 1);
   };
   CHECK_THROWS_WITH(run(CommBackend::automatic),
                     Catch::Contains("ranks 0 and 1 share a GPU") && Catch::Contains("comm.backend = staged"));
@@ -86,25 +102,24 @@ TEST_CASE("NCCL is refused where ranks share a GPU, and the message names what t
 }
 
 TEST_CASE("a backend says what it is") {
-  with_two(small(CommBackend::automatic), [](auto&, DeviceCommBackend& backend, auto&, auto&, auto*) {
-    CHECK(backend.backend() == CommBackend::nccl);
-    CHECK_THAT(backend.description(), Catch::Contains("NCCL 2.") && Catch::Contains("fixed tree"));
-    CHECK(backend.device_bytes() >= 4096);
+  with_two(small(CommBackend::automatic), [](Two& two) {
+    CHECK(two.backend.backend() == CommBackend::nccl);
+    CHECK_THAT(two.backend.description(), Catch::Contains("NCCL 2.") && Catch::Contains("fixed tree"));
+    CHECK(two.backend.device_bytes() >= 4096);
   });
-  with_two(small(CommBackend::staged), [](auto&, DeviceCommBackend& backend, auto&, auto&, auto*) {
-    CHECK(backend.backend() == CommBackend::staged);
-    CHECK(backend.pinned_bytes() >= 8192);
+  with_two(small(CommBackend::staged), [](Two& two) {
+    CHECK(two.backend.backend() == CommBackend::staged);
+    CHECK(two.backend.pinned_bytes() >= 8192);
   });
 }
 
 TEST_CASE("calls of NCCL block, whatever the environment says") {
   setenv("NCCL_COMM_BLOCKING", "0", 1);
   std::array<std::string, 2> described;
-  with_two(small(CommBackend::nccl),
-           [&](RankContext& context, DeviceCommBackend& backend, auto&, Stream& stream, auto*) {
-             backend.warm_up(stream);
-             described[static_cast<std::size_t>(context.rank())] = backend.description();
-           });
+  with_two(small(CommBackend::nccl), [&](Two& two) {
+    two.backend.warm_up(two.stream);
+    described[static_cast<std::size_t>(two.context.rank())] = two.backend.description();
+  });
   CHECK_THAT(described[0] + described[1], Catch::Contains("NCCL_COMM_BLOCKING=1 instead of 0 set here"));
   unsetenv("NCCL_COMM_BLOCKING");
 }
@@ -112,27 +127,26 @@ TEST_CASE("calls of NCCL block, whatever the environment says") {
 TEST_CASE("comm.emulate needs the staged backend") {
   auto settings = small(CommBackend::nccl);
   settings.comm.emulate.latency = 1e-3;
-  CHECK_THROWS_WITH(with_two(settings, [](auto&, auto&, auto&, auto&, auto*) {}), Catch::Contains("comm.emulate"));
+  CHECK_THROWS_WITH(with_two(settings, [](Two&) {}), Catch::Contains("comm.emulate"));
   settings.comm.backend = CommBackend::staged;
-  with_two(settings, [](auto&, DeviceCommBackend& backend, Communicator& group, Stream& stream, auto*) {
-    group.barrier(stream);
-    group.broadcast(stream, nullptr, 0, 0);
-    stream.synchronize();
-    backend.check();
-    CHECK(group.count(Collective::broadcast).seconds >= 1e-3);
+  with_two(settings, [](Two& two) {
+    two.group.barrier(two.stream);
+    two.group.broadcast(two.stream, nullptr, 0, 0);
+    two.stream.synchronize();
+    two.backend.check();
+    CHECK(two.group.count(Collective::broadcast).seconds >= 1e-3);
   });
 }
 
 TEST_CASE("ranks in different collectives are told apart") {
   const auto run = [](CommBackend kind) {
-    with_two(small(kind), [](RankContext& context, DeviceCommBackend& backend, Communicator& group, Stream& stream,
-                             std::byte* shared) {
-      group.all_gather(stream, shared, context.rank() == 0 ? 16 : 32, DType::fp32);
+    with_two(small(kind), [](Two& two) {
+      two.gather(two.is_first() ? 16 : 32);
       try {
-        stream.synchronize();
+        two.stream.synchronize();
       } catch (const std::exception&) {  // a real GPU's stream would not know
       }
-      backend.check();
+      two.backend.check();
     });
   };
   CHECK_THROWS_AS(run(CommBackend::staged), CommunicationError);
@@ -143,13 +157,12 @@ TEST_CASE("a staged collective that fails frees the device's stream and is throw
   std::promise<void> told;  // a rank that left would be another failure
   const auto rank_0_ends = told.get_future().share();
   CHECK_THROWS_WITH(with_two(small(CommBackend::staged, 0.2),
-                             [&](RankContext& context, DeviceCommBackend& backend, Communicator& group, Stream& stream,
-                                 std::byte* shared) {
-                               if (context.rank() != 0) return rank_0_ends.wait();
+                             [&](Two& two) {
+                               if (!two.is_first()) return rank_0_ends.wait();
                                try {
-                                 group.all_gather(stream, shared, 16, DType::fp32);
-                                 stream.synchronize();
-                                 backend.check();
+                                 two.gather();
+                                 two.stream.synchronize();
+                                 two.backend.check();
                                } catch (...) {
                                  told.set_value();
                                  throw;
@@ -160,19 +173,16 @@ TEST_CASE("a staged collective that fails frees the device's stream and is throw
 }
 
 TEST_CASE("a collective that does not fit is refused before it is staged") {
-  CHECK_THROWS_WITH(with_two(small(CommBackend::staged),
-                             [](auto&, auto&, Communicator& group, Stream& stream, std::byte* shared) {
-                               group.all_gather(stream, shared, 4096, DType::fp32);
-                             }),
+  CHECK_THROWS_WITH(with_two(small(CommBackend::staged), [](Two& two) { two.gather(4096); }),
                     Catch::Contains("is staged in"));
 }
 
 TEST_CASE("child: NCCL fails", "[.]") {
-  with_two(small(CommBackend::nccl), [](auto& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
-    say_whether_it_waited(context);
+  with_two(small(CommBackend::nccl), [](Two& two) {
+    say_whether_it_waited(two.context);
     emulator::fail_nccl_operation(3);
-    for (int i = 0; i < 4; ++i) group.all_gather(stream, shared, 16, DType::fp32);
-    stream.synchronize();
+    for (int i = 0; i < 4; ++i) two.gather();
+    two.stream.synchronize();
   });
 }
 
@@ -184,12 +194,11 @@ TEST_CASE("an asynchronous error of NCCL ends the process with exit code 5 and o
 }
 
 TEST_CASE("child: a rank does not come", "[.]") {
-  with_two(small(CommBackend::nccl, 1),
-           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
-             say_whether_it_waited(context);
-             if (context.rank() == 0) group.all_gather(stream, shared, 16, DType::fp32);
-             std::this_thread::sleep_for(std::chrono::seconds(20));
-           });
+  with_two(small(CommBackend::nccl, 1), [](Two& two) {
+    say_whether_it_waited(two.context);
+    if (two.is_first()) two.gather();
+    stay();
+  });
 }
 
 TEST_CASE("a rank that does not come ends the process within the time-out") {
@@ -200,12 +209,11 @@ TEST_CASE("a rank that does not come ends the process within the time-out") {
 }
 
 TEST_CASE("child: a rank does not come to the last of many", "[.]") {
-  with_two(small(CommBackend::nccl, 1),
-           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
-             const int calls = context.rank() == 0 ? 100 : 90;
-             for (int i = 0; i < calls; ++i) group.all_gather(stream, shared, 16, DType::fp32);
-             std::this_thread::sleep_for(std::chrono::seconds(20));
-           });
+  with_two(small(CommBackend::nccl, 1), [](Two& two) {
+    const int calls = two.is_first() ? 100 : 90;
+    for (int i = 0; i < calls; ++i) two.gather();
+    stay();
+  });
 }
 
 TEST_CASE("a rank that does not come to the last of many collectives ends the process too") {
@@ -215,12 +223,11 @@ TEST_CASE("a rank that does not come to the last of many collectives ends the pr
 }
 
 TEST_CASE("child: a rank does not connect", "[.]") {
-  with_two(small(CommBackend::nccl, 1),
-           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
-             emulator::connect_in_nccl_calls();
-             if (context.rank() == 0) group.all_gather(stream, shared, 16, DType::fp32);
-             std::this_thread::sleep_for(std::chrono::seconds(20));
-           });
+  with_two(small(CommBackend::nccl, 1), [](Two& two) {
+    emulator::connect_in_nccl_calls();
+    if (two.is_first()) two.gather();
+    stay();
+  });
 }
 
 TEST_CASE("a call of NCCL that waits for a rank ends the process within the time-out") {
@@ -230,11 +237,10 @@ TEST_CASE("a call of NCCL that waits for a rank ends the process within the time
 }
 
 TEST_CASE("child: a rank does not warm up", "[.]") {
-  with_two(small(CommBackend::nccl, 1),
-           [](RankContext& context, DeviceCommBackend& backend, auto&, Stream& stream, auto*) {
-             if (context.rank() == 0) backend.warm_up(stream);
-             std::this_thread::sleep_for(std::chrono::seconds(20));
-           });
+  with_two(small(CommBackend::nccl, 1), [](Two& two) {
+    if (two.is_first()) two.backend.warm_up(two.stream);
+    stay();
+  });
 }
 
 TEST_CASE("first collectives that wait for a rank end the process within the time-out") {
@@ -244,21 +250,20 @@ TEST_CASE("first collectives that wait for a rank end the process within the tim
 }
 
 TEST_CASE("a rank that fails outside of collectives does not wait for its peers at NCCL's end") {
-  const auto fail = [](RankContext& context, auto&&...) {
-    if (context.rank() == 0) throw IoError("the disk is full");
-    context.control().barrier();
+  const auto fail = [](Two& two) {
+    if (two.is_first()) throw IoError("the disk is full");
+    two.context.control().barrier();
   };
   CHECK_THROWS_WITH(with_two(small(CommBackend::nccl, 5), fail), "the disk is full");
 }
 
 TEST_CASE("child: the driver is stuck", "[.]") {
-  with_two(small(CommBackend::nccl, 1),
-           [](auto& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
-             say_whether_it_waited(context);
-             emulator::stick_driver();
-             group.all_gather(stream, shared, 16, DType::fp32);
-             std::this_thread::sleep_for(std::chrono::seconds(20));
-           });
+  with_two(small(CommBackend::nccl, 1), [](Two& two) {
+    say_whether_it_waited(two.context);
+    emulator::stick_driver();
+    two.gather();
+    stay();
+  });
 }
 
 TEST_CASE("a driver that does not answer cannot keep the process alive") {
@@ -271,10 +276,10 @@ TEST_CASE("a driver that does not answer cannot keep the process alive") {
 }
 
 TEST_CASE("child: the GPU fails", "[.]") {
-  with_two(small(CommBackend::nccl), [](auto&, auto&, Communicator& group, Stream& stream, std::byte* shared) {
-    emulator::enqueue(cuda_stream(stream), [] { throw std::runtime_error("an illegal address"); });
-    group.all_gather(stream, shared, 16, DType::fp32);
-    std::this_thread::sleep_for(std::chrono::seconds(20));
+  with_two(small(CommBackend::nccl), [](Two& two) {
+    emulator::enqueue(cuda_stream(two.stream), [] { throw std::runtime_error("an illegal address"); });
+    two.gather();
+    stay();
   });
 }
 
@@ -292,7 +297,7 @@ TEST_CASE("child: the watchdog does not come to its GPU", "[.]") {
     context.control().barrier();
     emulator::set_device_count(1);  // for threads to come
     const auto backend = make_device_comm_backend(context, *device, small(CommBackend::nccl));
-    std::this_thread::sleep_for(std::chrono::seconds(20));
+    stay();
   });
 }
 
@@ -304,15 +309,14 @@ TEST_CASE("a watchdog that fails ends the process with one line") {
 }
 
 TEST_CASE("child: a peer fails and ends nothing", "[.]") {
-  with_two(small(CommBackend::nccl, 15),
-           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
-             if (context.rank() == 0) {
-               group.all_gather(stream, shared, 16, DType::fp32);
-             } else {
-               context.notice().raise({1, ExitCode::input_output, "the disk is full"});
-             }
-             std::this_thread::sleep_for(std::chrono::seconds(20));
-           });
+  with_two(small(CommBackend::nccl, 15), [](Two& two) {
+    if (two.is_first()) {
+      two.gather();
+    } else {
+      two.context.notice().raise({1, ExitCode::input_output, "the disk is full"});
+    }
+    stay();
+  });
 }
 
 TEST_CASE("a rank behind a peer that failed ends with the peer's exit code") {
@@ -322,14 +326,13 @@ TEST_CASE("a rank behind a peer that failed ends with the peer's exit code") {
 }
 
 TEST_CASE("child: a rank fails that waits for its peer", "[.]") {
-  with_two(small(CommBackend::nccl, 15),
-           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
-             if (context.rank() == 0) {
-               group.all_gather(stream, shared, 16, DType::fp32);
-               context.notice().raise({0, ExitCode::input_output, "the disk is full"});
-             }
-             std::this_thread::sleep_for(std::chrono::seconds(20));
-           });
+  with_two(small(CommBackend::nccl, 15), [](Two& two) {
+    if (two.is_first()) {
+      two.gather();
+      two.context.notice().raise({0, ExitCode::input_output, "the disk is full"});
+    }
+    stay();
+  });
 }
 
 TEST_CASE("a rank that fails while a collective does not end says why") {
@@ -339,23 +342,22 @@ TEST_CASE("a rank that fails while a collective does not end says why") {
 }
 
 TEST_CASE("child: a rank fails outside of its collectives", "[.]") {
-  with_two(small(CommBackend::nccl, 15),
-           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
-             const auto gather_after = [&](std::chrono::milliseconds pause) {
-               emulator::enqueue(cuda_stream(stream), [pause] { std::this_thread::sleep_for(pause); });
-               group.all_gather(stream, shared, 16, DType::fp32);
-             };
-             gather_after(std::chrono::milliseconds(1500));
-             stream.synchronize();
-             std::this_thread::sleep_for(std::chrono::milliseconds(200));
-             if (context.rank() == 0) context.notice().raise({0, ExitCode::input_output, "the disk is full"});
-             // Work is under way for longer than a rank waits that is left behind, and then ends as seldom as it did
-             // before.
-             for (int i = 0; i < 30; ++i) gather_after(std::chrono::milliseconds(50));
-             for (int i = 0; i < 2; ++i) gather_after(std::chrono::milliseconds(800));
-             stream.synchronize();
-             std::fputs("They went on. ", stderr);
-           });
+  with_two(small(CommBackend::nccl, 15), [](Two& two) {
+    const auto gather_after = [&](std::chrono::milliseconds pause) {
+      emulator::enqueue(cuda_stream(two.stream), [pause] { std::this_thread::sleep_for(pause); });
+      two.gather();
+    };
+    gather_after(std::chrono::milliseconds(1500));
+    two.stream.synchronize();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (two.is_first()) two.context.notice().raise({0, ExitCode::input_output, "the disk is full"});
+    // Work is under way for longer than a rank waits that is left behind, and then ends as seldom as it did
+    // before.
+    for (int i = 0; i < 30; ++i) gather_after(std::chrono::milliseconds(50));
+    for (int i = 0; i < 2; ++i) gather_after(std::chrono::milliseconds(800));
+    two.stream.synchronize();
+    std::fputs("They went on. ", stderr);
+  });
 }
 
 TEST_CASE("ranks go on while their collectives end, although one has failed, and end by themselves") {
@@ -365,18 +367,17 @@ TEST_CASE("ranks go on while their collectives end, although one has failed, and
 }
 
 TEST_CASE("child: a rank does not replay its graph", "[.]") {
-  with_two(small(CommBackend::nccl, 1), [](RankContext& context, DeviceCommBackend& backend, Communicator& group,
-                                           Stream& stream, std::byte* shared) {
-    const auto device = make_cuda_device(static_cast<int>(context.rank()));
-    backend.warm_up(stream);
-    device->begin_capture(stream);
-    group.all_gather(stream, shared, 16, DType::fp32);
-    const auto graph = device->end_capture(stream);
-    if (context.rank() == 0) {
-      graph->launch(stream);
-      backend.watch_until_done(stream, "the graph of a step");
+  with_two(small(CommBackend::nccl, 1), [](Two& two) {
+    const auto device = make_cuda_device(static_cast<int>(two.context.rank()));
+    two.backend.warm_up(two.stream);
+    device->begin_capture(two.stream);
+    two.gather();
+    const auto graph = device->end_capture(two.stream);
+    if (two.is_first()) {
+      graph->launch(two.stream);
+      two.backend.watch_until_done(two.stream, "the graph of a step");
     }
-    std::this_thread::sleep_for(std::chrono::seconds(20));
+    stay();
   });
 }
 
@@ -388,13 +389,12 @@ TEST_CASE("a graph that waits for a rank ends the process within the time-out") 
 
 TEST_CASE("child: a communicator ends before its graph", "[.]") {
   std::array<std::unique_ptr<DeviceGraph>, 2> graphs;
-  with_two(small(CommBackend::nccl), [&](RankContext& context, DeviceCommBackend& backend, Communicator& group,
-                                         Stream& stream, std::byte* shared) {
-    const auto device = make_cuda_device(static_cast<int>(context.rank()));
-    backend.warm_up(stream);
-    device->begin_capture(stream);
-    group.all_gather(stream, shared, 16, DType::fp32);
-    graphs[static_cast<std::size_t>(context.rank())] = device->end_capture(stream);
+  with_two(small(CommBackend::nccl), [&](Two& two) {
+    const auto device = make_cuda_device(static_cast<int>(two.context.rank()));
+    two.backend.warm_up(two.stream);
+    device->begin_capture(two.stream);
+    two.gather();
+    graphs[static_cast<std::size_t>(two.context.rank())] = device->end_capture(two.stream);
   });
 }
 
@@ -416,7 +416,7 @@ TEST_CASE("child: NCCL does not start", "[.]") {
       ControlPlane plane = context.control().part({0, 1});
       ncclUniqueId id;
       plane.broadcast(std::as_writable_bytes(std::span(id.internal)), 0);
-      std::this_thread::sleep_for(std::chrono::seconds(20));
+      stay();
     }
   });
 }
