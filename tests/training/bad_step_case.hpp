@@ -25,11 +25,9 @@ inline BadStepOutcome train_around_bad_step(Options options, std::int64_t ranks,
   options.run.locate_nan = locates;
   const PlannedRun planned = plan_run(options, small_gpt2(), ranks, ranks);
   BadStepOutcome outcome;
-  run_ranks(ranks, ranks, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
-    MachineShape machine;
-    machine.poison = passes;  // in a step that must not use what is released, and was made good again
-    TrainingSession session(context, options, planned, data, machine);
+  MachineShape machine;
+  machine.poison = passes;  // in a step that must not use what is released, and was made good again
+  with_sessions(options, planned, machine, [&](RankContext& context, TrainingSession& session) {
     std::vector<double> losses;
     for (int step = 0; step < 2; ++step) losses.push_back(session.train_step().loss);
     session.player().finish_step();

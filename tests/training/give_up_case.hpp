@@ -28,10 +28,7 @@ inline GivenUpOutcome train_with_wishes(const Options& options, const Architectu
   const PlannedRun planned = plan_run(options, architecture, world, world);
   GivenUpOutcome outcome;
   outcome.weights = empty_tensors(planned.schedule.model);
-  run_ranks(world, world, [&](RankContext& context) {
-    const Dataset data =
-        open_dataset(options, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data);
+  with_sessions(options, planned, [&](RankContext& context, TrainingSession& session) {
     const bool reports = context.rank() == 0;
     session.ask([&](std::int64_t begun) {
       if (reports) outcome.asked = begun;

@@ -75,9 +75,7 @@ inline std::vector<std::string> train_with_wrong_result(const Drawn& drawn, std:
     fault.play = static_cast<int>(d.below(drawn.world > 1 ? 3 : 2)) - (drawn.world > 1 ? 1 : 0);
   }
   std::vector<std::string> said(static_cast<std::size_t>(drawn.world));
-  run_ranks(drawn.world, drawn.ranks_per_node, [&](RankContext& context) {
-    const Dataset data = open_dataset(drawn.options, architecture.vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, drawn.options, planned, data, drawn.machine);
+  with_sessions(drawn.options, planned, drawn.machine, [&](RankContext& context, TrainingSession& session) {
     const bool is_wrong = seed > 0 && context.rank() == fault.rank;
     const auto flipper = is_wrong ? std::make_unique<Flipper>(session, seed, fault) : nullptr;
     try {

@@ -165,6 +165,22 @@ inline RunOutcome empty_outcome(const PlannedRun& planned) {
   return outcome;
 }
 
+/// Runs body(context, session) on every rank of a plan, as threads, each with a session of its own.
+template <class Body>
+void with_sessions(const Options& options, const PlannedRun& planned, const MachineShape& machine, Body&& body) {
+  const StepSchedule& schedule = planned.schedule;
+  run_ranks(schedule.grid.world(), schedule.grid.ranks_per_node(), [&](RankContext& context) {
+    const Dataset data = open_dataset(options, schedule.model.architecture.vocab, schedule.model.sequence);
+    TrainingSession session(context, options, planned, data, machine);
+    body(context, session);
+  });
+}
+
+template <class Body>
+void with_sessions(const Options& options, const PlannedRun& planned, Body&& body) {
+  with_sessions(options, planned, {}, body);
+}
+
 /// Trains options.train.steps steps on `world` ranks as threads.
 inline RunOutcome train_locally(const Options& options, const Architecture& architecture, std::int64_t world,
                                 std::int64_t ranks_per_node, const MachineShape& machine = {},

@@ -9,7 +9,6 @@
 
 #include "plan_run.hpp"
 #include "session_case.hpp"
-#include "tessera/text/corpus.hpp"
 
 namespace {
 std::atomic<bool> counting{false};
@@ -44,9 +43,7 @@ std::int64_t allocations_in_steps(const Options& options, std::int64_t ranks_per
   const Architecture architecture = GENERATE(small_model(Family::gpt2), small_model(Family::qwen2));
   const PlannedRun planned = plan_run(options, architecture, 2, ranks_per_node);
   std::atomic<std::int64_t> counted_total{0};
-  run_ranks(2, ranks_per_node, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data);
+  with_sessions(options, planned, [&](RankContext& context, TrainingSession& session) {
     for (int i = 0; i < 2; ++i) session.train_step();
     context.control().barrier();
     if (context.rank() == 0) allocations = 0, counting = true;

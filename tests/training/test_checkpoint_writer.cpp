@@ -11,7 +11,6 @@
 #include "plan_run.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/reader.hpp"
-#include "tessera/text/corpus.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -65,9 +64,7 @@ void with_writers(const Options& base, const Shape& shape, const std::filesystem
   const Options options = shaped(base, shape);
   const Architecture architecture = small_gpt2();
   const PlannedRun planned = plan_run(options, architecture, shape.world, shape.ranks_per_node);
-  run_ranks(shape.world, shape.ranks_per_node, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data);
+  with_sessions(options, planned, [&](RankContext& context, TrainingSession& session) {
     CheckpointSettings settings;
     settings.options = options.checkpoint;
     settings.folder = folder / "checkpoints";

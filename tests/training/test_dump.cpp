@@ -2,7 +2,6 @@
 #include "plan_run.hpp"
 #include "session_case.hpp"
 #include "tessera/files/io_thread.hpp"
-#include "tessera/text/corpus.hpp"
 #include "tessera/training/dump.hpp"
 
 using namespace tessera;
@@ -29,10 +28,7 @@ RunOutcome dumped(const Options& options, std::int64_t world, const std::filesys
   const PlannedRun planned = plan_run(options, small_gpt2(), world, world);
   RunOutcome outcome = empty_outcome(planned);
   std::mutex mutex;
-  run_ranks(world, world, [&](RankContext& context) {
-    const Dataset data =
-        open_dataset(options, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data);
+  with_sessions(options, planned, [&](RankContext& context, TrainingSession& session) {
     std::unique_ptr<IoThread> io;
     if (context.rank() == 0) io = std::make_unique<IoThread>();
     StepDump dump(

@@ -84,11 +84,8 @@ TEST_CASE("A schedule that only evaluates has the bits of training's evaluation 
     const Architecture architecture = small_model(family);
     const PlannedRun planned = plan_run(options, architecture, 1, 1);
     double expected = 0;
-    run_ranks(1, 1, [&](RankContext& context) {
-      const Dataset data = open_dataset(options, architecture.vocab, 9);
-      TrainingSession session(context, options, planned, data);
-      expected = session.evaluate(7).at(0).loss;
-    });
+    with_sessions(options, planned,
+                  [&](RankContext&, TrainingSession& session) { expected = session.evaluate(7).at(0).loss; });
     CHECK(expected > 1);
     for (const StrategyRules& rules : all_strategies()) {
       for (const std::int64_t world : {1, 2, 4}) {

@@ -90,9 +90,7 @@ TEST_CASE("the largest magnitudes of weights in fp8 are those of the step's para
   std::map<UnitId, std::vector<float>> masters;
   std::map<UnitId, std::vector<std::vector<std::int64_t>>> found;
   std::mutex lock;
-  run_ranks(4, 4, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, small_model(Family::qwen2).vocab, s.model.sequence);
-    TrainingSession session(context, options, planned, data, {});
+  with_sessions(options, planned, [&](RankContext&, TrainingSession& session) {
     for (int step = 0; step < 2; ++step) session.train_step();
     session.player().finish_step();
     const std::lock_guard guard(lock);

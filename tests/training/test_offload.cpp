@@ -108,9 +108,7 @@ TEST_CASE("a host's queue that fails ends every rank with its message, whoever w
     const auto second = std::ranges::find_if(gradients, [&](ValueId v) { return v != gradients[0]; });
     planned.schedule.values[*second].placement.dtype = DType::int32;
     std::atomic<int> failed = 0;
-    run_ranks(2, 2, [&](RankContext& context) {
-      const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
-      TrainingSession session(context, options, planned, data);
+    with_sessions(options, planned, [&](RankContext&, TrainingSession& session) {
       session.train_step();
       try {
         session.train_step();
@@ -131,9 +129,7 @@ TEST_CASE("the host's regions are as large as planned, and a step uses all of th
   RunShape shape = run_shape(options, {small_gpt2(), 2, 2});
   shape.policy.offload_bucket = 1024;
   const PlannedRun planned = plan_shape(shape);
-  run_ranks(2, 2, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data);
+  with_sessions(options, planned, [&](RankContext&, TrainingSession& session) {
     const auto region = [&](RegionKind kind) { return session.resources().memory->region(kind, MemorySpace::host); };
     for (const RegionKind kind : {RegionKind::at_rest, RegionKind::private_})
       REQUIRE(std::ssize(region(kind)) >= planned.plan.region(MemorySpace::host, kind).bytes);
@@ -151,9 +147,7 @@ TEST_CASE("the host's regions are as large as planned, and a step uses all of th
 TEST_CASE("a step leaves its updates to the next one, and state is not read before") {
   const Options options = offloading(base_options(), Offload::optimizer);
   const PlannedRun planned = plan_run(options, small_gpt2(), 1, 1);
-  run_ranks(1, 1, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data);
+  with_sessions(options, planned, [&](RankContext&, TrainingSession& session) {
     const float* const weight = state_slice(planned.schedule, session.resources(), UnitId(0)).master();
     const float before = *weight;
     session.train_step();
@@ -255,9 +249,7 @@ TEST_CASE("inputs of blocks take the host's memory that is planned, to the byte"
   const std::int64_t each = planned.schedule.model.residual_elements() * size_of(DType::fp32);
   const std::int64_t aligned = round_up(each, kStorageAlignment);
   REQUIRE(planned.plan.at(MemorySpace::host).total() == 4 * aligned);
-  run_ranks(1, 1, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, five_blocks().vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data);
+  with_sessions(options, planned, [&](RankContext&, TrainingSession& session) {
     const auto buffers = session.resources().memory->region(RegionKind::private_, MemorySpace::host);
     REQUIRE(std::ssize(buffers) >= 4 * aligned);
     fill(buffers);

@@ -27,11 +27,9 @@ Sampled train(const Options& options, std::int64_t world, std::int64_t ranks_per
   Sampled out;
   out.weights = empty_tensors(planned.schedule.model);
   std::mutex mutex;
-  run_ranks(world, node, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
-    MachineShape machine;
-    machine.poison = true;
-    TrainingSession session(context, options, planned, data, machine);
+  MachineShape machine;
+  machine.poison = true;
+  with_sessions(options, planned, machine, [&](RankContext& context, TrainingSession& session) {
     std::optional<SampleWriter> writer;
     if (options.train.sample_every > 0)
       writer.emplace(context, session, options, make_byte_tokenizer(), std::vector<std::int32_t>());
@@ -132,9 +130,7 @@ TEST_CASE("where logits are not numbers the rank with the prompt says so, and al
                                             "--run.on_bad_step=skip", "--generate.max_tokens=3"});
   const Architecture architecture = small_model(Family::llama);
   const PlannedRun planned = plan_run(options, architecture, 2, 2);
-  run_ranks(2, 2, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data);
+  with_sessions(options, planned, [&](RankContext& context, TrainingSession& session) {
     SampleWriter writer(context, session, options, make_byte_tokenizer(), {});
     CHECK_NOTHROW(writer.write());
     for (int step = 1; step <= 2; ++step) {

@@ -75,9 +75,7 @@ TEST_CASE("a bit that flips while it is written leaves no checkpoint behind") {
   Flip planted;
   planted.rank = 1;
   std::atomic<int> told = 0;  // ranks
-  run_ranks(2, 2, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data);
+  with_sessions(options, planned, [&](RankContext& context, TrainingSession& session) {
     CheckpointSettings settings;
     settings.folder = place.path() / "checkpoints";
     if (context.rank() == 1)

@@ -25,9 +25,7 @@ inline TracedRun traced_run(const Options& options, const Architecture& architec
                             std::int64_t steps, const std::filesystem::path& folder) {
   TracedRun run{plan_run(options, architecture, ranks, ranks), RankTotals(static_cast<std::size_t>(ranks)), {}};
   std::mutex mutex;
-  run_ranks(ranks, ranks, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, architecture.vocab, run.planned.schedule.model.sequence);
-    TrainingSession session(context, options, run.planned, data);
+  with_sessions(options, run.planned, [&](RankContext& context, TrainingSession& session) {
     for (std::int64_t step = 0; step < steps; ++step) {
       session.train_step();
       const StepTimeTotals totals = session.player().times().take();

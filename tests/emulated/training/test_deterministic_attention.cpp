@@ -3,9 +3,7 @@
 
 #include "gpu_case.hpp"
 #include "gpu_emulator/libraries/cudnn/cudnn.hpp"
-#include "plan_run.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/text/corpus.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -31,36 +29,13 @@ Options bf16_options() {
   return options;
 }
 
-struct SaidOfAttention {
-  std::string table, description;
-};
-
-/// Trains one step, and returns what the last rank's session says of its attention. `kept`: of rank 0.
-SaidOfAttention session(const Options& options, std::int64_t world, const std::string& kept = "") {
-  const Architecture architecture = tiny_gpt2();
-  const PlannedRun planned = plan_run(options, architecture, world, world);
-  SaidOfAttention said;
-  run_ranks(world, world, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
-    MachineShape machine;
-    if (context.rank() == 0) machine.algorithms = kept;
-    TrainingSession session(context, options, planned, data, machine);
-    session.train_step();
-    session.evaluate(1);
-    if (context.rank() + 1 != world) return;
-    const RankCompute& compute = *session.resources().compute;
-    said = {compute.gemm_algorithms(), compute.description().text};
-  });
-  return said;
-}
-
 }  // namespace
 
 TEST_CASE("a deterministic run takes cuDNN's backward, with the same bits everywhere") {
   const Library library;
   const GpuCount gpus(2);
   Options options = bf16_options();
-  CHECK_THAT(session(options, 2).description, Contains("attention by cuDNN 9.25.0, deterministic"));
+  CHECK_THAT(said_by_compute(options, 2).description, Contains("attention by cuDNN 9.25.0, deterministic"));
   emulator::take_deterministic_backwards();
   const RunOutcome expected = train_locally(options, tiny_gpt2(), 2, 2, {});
   CHECK(emulator::take_deterministic_backwards() > 0);
@@ -70,34 +45,37 @@ TEST_CASE("a deterministic run takes cuDNN's backward, with the same bits everyw
     CHECK(emulator::take_deterministic_backwards() > 0);
   }
   options.run.deterministic = Tristate::no;
-  session(options, 1);
+  said_by_compute(options, 1);
   options.run.deterministic = Tristate::yes, options.run.attention = AttentionChoice::own;
-  session(options, 1);
+  said_by_compute(options, 1);
   CHECK(emulator::take_deterministic_backwards() == 0);
 }
 
 TEST_CASE("a backward whose second play has other bits ends the run, with the option that helps") {
   const Library library(1);
   const GpuCount gpus(1);
-  CHECK_THROWS_WITH(session(bf16_options(), 1), Contains("gradients differ") && Contains("run.attention = own"));
+  CHECK_THROWS_WITH(said_by_compute(bf16_options(), 1),
+                    Contains("gradients differ") && Contains("run.attention = own"));
 }
 
 TEST_CASE("a run that began with own kernels' backward stays with it") {
   const Library library;
   const GpuCount gpus(2);
-  const std::string table = session(bf16_options(), 1).table;
+  const std::string table = said_by_compute(bf16_options(), 1).table;
   emulator::take_deterministic_backwards();
   // What builds said that took cuDNN's backward after a trial alone.
   std::string old = table;
   const std::string_view today = ", deterministic", then = ", its backward by own kernels (run.deterministic)";
   old.replace(old.find(today), today.size(), then);
   const std::size_t rows = old.find('\n') + 1;
-  const SaidOfAttention own = session(bf16_options(), 2, old);
+  const SaidByCompute own = said_by_compute(bf16_options(), 2, old);
   CHECK_THAT(own.description, Contains(std::string(then)));
   CHECK(own.table == old);
   const std::string key = "attention 2 8 2 2 8 1 48 48 48 16 16 48 48 48 : ";
-  CHECK(session(bf16_options(), 1, std::string(old).insert(rows, key + "own 2000000 2500000 8\n")).table == old);
+  CHECK(said_by_compute(bf16_options(), 1, std::string(old).insert(rows, key + "own 2000000 2500000 8\n")).table ==
+        old);
   CHECK(emulator::take_deterministic_backwards() == 0);
-  CHECK(session(bf16_options(), 1, std::string(old).insert(rows, key + "ordered 2000000 1500000 8\n")).table == table);
+  CHECK(said_by_compute(bf16_options(), 1, std::string(old).insert(rows, key + "ordered 2000000 1500000 8\n")).table ==
+        table);
   CHECK(emulator::take_deterministic_backwards() > 0);
 }

@@ -4,7 +4,6 @@
 
 #include "gpu_case.hpp"
 #include "gpu_emulator/libraries/cudnn/cudnn.hpp"
-#include "plan_run.hpp"
 #include "temporary_folder.hpp"
 #include "tessera/text/corpus.hpp"
 #include "training/sixteen_bits.hpp"
@@ -45,26 +44,6 @@ Options options_of_documents(const TemporaryFolder& folder, Packing packing) {
   return options;
 }
 
-struct SaidOfDocuments {
-  std::string table, description;
-};
-
-/// Returns what one step's session says of its attention. `kept`: the table of an earlier part of the run.
-SaidOfDocuments session_of(const Options& options, const Architecture& architecture, const std::string& kept = "") {
-  const PlannedRun planned = plan_run(options, architecture, 1, 1);
-  SaidOfDocuments said;
-  run_ranks(1, 1, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
-    MachineShape machine;
-    machine.algorithms = kept;
-    TrainingSession session(context, options, planned, data, machine);
-    session.train_step();
-    const RankCompute& compute = *session.resources().compute;
-    said = {compute.gemm_algorithms(), compute.description().text};
-  });
-  return said;
-}
-
 }  // namespace
 
 TEST_CASE("with documents apart, cuDNN follows the CPU, packed or not") {
@@ -92,7 +71,8 @@ TEST_CASE("with documents apart, strategies, worlds and room for more documents 
   const GpuCount gpus(2);
   Options options = options_of_documents(folder, Packing::stream);
   const Architecture architecture = model_with_heads_of_8(Family::gpt2);
-  CHECK_THAT(session_of(options, architecture).description, Contains("attention by cuDNN 9.25.0, deterministic"));
+  CHECK_THAT(said_by_compute(options, 1, "", architecture).description,
+             Contains("attention by cuDNN 9.25.0, deterministic"));
   const RunOutcome expected = train_locally(options, architecture, 2, 2);
   for (const Strategy strategy : {Strategy::ddp, Strategy::zero2}) {
     options.shard.strategy = strategy;
@@ -127,19 +107,19 @@ TEST_CASE("a run of documents whose backward stays with own kernels has their fo
   const TemporaryFolder folder;
   const Options options = options_of_documents(folder, Packing::stream);
   const Architecture architecture = model_with_heads_of_8(Family::gpt2);
-  std::string old = session_of(options, architecture).table;
+  std::string old = said_by_compute(options, 1, "", architecture).table;
   const std::string_view today = ", deterministic", then = ", its backward by own kernels (run.deterministic)";
   old.replace(old.find(today), today.size(), then);
   emulator::take_deterministic_backwards();
-  CHECK_THAT(session_of(options, architecture, old).description,
+  CHECK_THAT(said_by_compute(options, 1, old, architecture).description,
              Contains("attention by own kernels (cuDNN 9.25.0: run.deterministic)"));
   CHECK(emulator::take_deterministic_backwards() == 0);
   emulator::set_capability(8, 0);
-  std::string said = session_of(options, architecture).description;
+  std::string said = said_by_compute(options, 1, "", architecture).description;
   emulator::set_capability(9, 0);
   CHECK_THAT(said, Contains("attention by own kernels (cuDNN 9.25.0: ") && Contains("compute capability 9 or 10"));
   emulator::set_cudnn_version(91700);
-  said = session_of(options, architecture).description;
+  said = said_by_compute(options, 1, "", architecture).description;
   emulator::set_cudnn_version(92500);
   CHECK_THAT(said, Contains("attention by own kernels (cuDNN 9.17.0: samples of several documents need 9.18)"));
 }

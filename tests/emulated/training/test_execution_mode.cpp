@@ -4,7 +4,6 @@
 
 #include "gpu_case.hpp"
 #include "plan_run.hpp"
-#include "tessera/text/corpus.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -23,9 +22,7 @@ struct Said {
 Said said_by(const Options& options, std::int64_t world, const Architecture& architecture = tiny_gpt2()) {
   const PlannedRun planned = plan_run(options, architecture, world, world);
   Said said;
-  run_ranks(world, world, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data);
+  with_sessions(options, planned, [&](RankContext& context, TrainingSession& session) {
     if (context.rank() != 0) return;
     said = {session.player().execution_mode(),
             session.resources().description,

@@ -6,7 +6,6 @@
 
 #include "gpu_case.hpp"
 #include "plan_run.hpp"
-#include "tessera/text/corpus.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -23,9 +22,7 @@ std::vector<GpuStepTimes> timed_steps(const Options& options, std::int64_t world
   const Architecture architecture = tiny_gpt2();
   const PlannedRun planned = plan_run(options, architecture, world, world);
   std::vector<GpuStepTimes> steps;
-  run_ranks(world, world, [&](RankContext& context) {
-    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
-    TrainingSession session(context, options, planned, data, {});
+  with_sessions(options, planned, [&](RankContext& context, TrainingSession& session) {
     for (std::int64_t step = 0; step < session.steps(); ++step) {
       const auto start = std::chrono::steady_clock::now();
       session.train_step();
@@ -81,9 +78,7 @@ TEST_CASE("seconds of collectives are measured, or no number where nobody measur
   for (const CommBackend backend : {CommBackend::staged, CommBackend::nccl}) {
     options.comm.backend = backend;
     const PlannedRun planned = plan_run(options, tiny_gpt2(), 2, 2);
-    run_ranks(2, 2, [&](RankContext& context) {
-      const Dataset data = open_dataset(options, tiny_gpt2().vocab, planned.schedule.model.sequence);
-      TrainingSession session(context, options, planned, data, {});
+    with_sessions(options, planned, [&](RankContext& context, TrainingSession& session) {
       const CommunicationCounts before = session.resources().communicators->counts();
       session.train_step();
       const auto gather = static_cast<std::size_t>(Collective::all_gather);
