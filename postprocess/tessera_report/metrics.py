@@ -83,8 +83,10 @@ class Metrics:
 
     @property
     def alike(self) -> list[int]:
-        """Attempts on as many ranks as the last one, with as many tokens a step: others have other speeds, and send other bytes."""
-        return [attempt for attempt, shape in enumerate(self.shapes) if shape == self.shapes[-1]]
+        """Attempts on as many ranks as the last one with steps, with as many tokens a step: others have other speeds, and send
+        other bytes."""
+        shapes = [shape for shape, length in zip(self.shapes, self.lengths) if length] or self.shapes
+        return [attempt for attempt, shape in enumerate(self.shapes) if shape == shapes[-1]]
 
     @property
     def is_of_one_shape(self) -> bool:
@@ -143,10 +145,11 @@ def merge(sources: list[Source]) -> Metrics:
     metrics.schedule = next((source.schedule for source in reversed(sources) if source.schedule), None)
     for source in sources:
         metrics.samples.update(source.samples)
-    last = sources[-1]
+    told = [source for source, length in zip(sources, lengths) if length] or sources  # a restart at the end has nothing to do
+    last = told[-1]
     metrics.config, metrics.provenance, metrics.model, metrics.prediction = (last.attributes[group] for group in GROUPS)
     metrics.predicted = {source.attributes["prediction"].get("step_seconds") for source in sources if source.steps}
-    metrics.memory = next((source.memory for source in reversed(sources) if _measured(source)), last.memory)
+    metrics.memory = next((source.memory for source in reversed(told) if _measured(source)), last.memory)
     starts = (source.attributes["provenance"].get("seconds_to_first_step") for source in sources)
     metrics.startup_seconds = next((seconds for seconds in starts if isinstance(seconds, (int, float))), None)
     return metrics

@@ -42,6 +42,12 @@ class OddRows(Html):
         (self.folder / "before/metrics.h5").rename(folder / "metrics.h5")
         with h5py.File(folder / "metrics.1.h5", "a") as file:
             file["steps/step"][...] += 20
+        run(self.folder / "nothing left", ranks=4)
+        (self.folder / "nothing left/metrics.h5").rename(folder / "metrics.2.h5")
+        with h5py.File(folder / "metrics.2.h5", "a") as file:
+            for name in [f"steps/{name}" for name, item in file["steps"].items() if isinstance(item, h5py.Dataset)]:
+                column = file.pop(name)[:0]
+                file[name] = column
         report = Report(folder, json_file=self.folder / "rows.json")
         row = report.rows["run"]
         self.assertEqual((row["ranks"], row["steps"], row["timed_steps"]), (1, 50, 24))
