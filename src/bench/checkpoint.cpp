@@ -189,8 +189,8 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
                          format_bytes(static_cast<std::int64_t>(static_cast<double>(bytes) / one)),
                          median(against) / one, reference));
   };
-  log.info(fmt::format("checkpoint {} in {} files, {} repetitions, medians", format_bytes(bytes), world.size() + 2,
-                       options.bench.steps));
+  log.info(fmt::format("checkpoint {} in {} files, {}, medians", format_bytes(bytes), world.size() + 2,
+                       counted(options.bench.steps, "repetition")));
   line("plain write with fsync", plain_write, plain_write, "itself");
   line("write, checksums included", write, plain_write, "plain write");
   line("plain read, cold", plain_read, plain_read, "itself");

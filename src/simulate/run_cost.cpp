@@ -29,8 +29,9 @@ std::string describe(const RunCost& cost) {
   const std::string text = fmt::format("{} step{} = {} tokens", with_commas(cost.steps), cost.steps == 1 ? "" : "s",
                                        format_rate(static_cast<double>(cost.tokens)));
   if (std::isnan(cost.seconds)) return text;
-  return fmt::format("{}: {} +- {:.0f}%, {} {}-hours", text, format_seconds(cost.seconds), 100 * cost.uncertainty,
-                     format_rate(cost.device_hours), cost.counts_cores ? "core" : "GPU");
+  const std::string time = fmt::format("{}: {} +- {:.0f}%", text, format_seconds(cost.seconds), 100 * cost.uncertainty);
+  if (cost.device_hours < 0.05) return time;
+  return fmt::format("{}, {} {}-hours", time, format_rate(cost.device_hours), cost.counts_cores ? "core" : "GPU");
 }
 
 nlohmann::ordered_json cost_json(const RunCost& cost) {

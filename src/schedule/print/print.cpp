@@ -168,9 +168,10 @@ std::string played(const StepSchedule& s, SegmentId id) {
 std::string describe_replays(const StepSchedule& schedule, std::int64_t every) {
   const std::int64_t a_percent = (100 + schedule.policy.accumulation - 1) / schedule.policy.accumulation;  // steps
   return fmt::format(
-      "every {} steps two ranks play each micro-batch of the first micro-step, which compares all ranks and units: one "
-      "micro-step more, {:.2g}% of the time (1% with run.replay_every = {})",
-      every, 100.0 / static_cast<double>(every * schedule.policy.accumulation), a_percent);
+      "every {}two ranks play each micro-batch of the first micro-step, which compares all ranks and units: one "
+      "micro-step more, {:.3g}% of the time (1% with run.replay_every = {})",
+      every == 1 ? "step " : fmt::format("{} steps ", every),
+      100.0 / static_cast<double>(every * schedule.policy.accumulation), a_percent);
 }
 
 std::string describe_operation(const StepSchedule& schedule, OperationId id) {
