@@ -37,7 +37,28 @@ class GroupCommunicator : public CountingCommunicator {
   /// Returns the world rank of a member.
   std::int64_t world_rank(std::int64_t member) const { return members_[static_cast<std::size_t>(member)]; }
 
-  virtual void perform(const CollectiveCall& call) = 0;
+  virtual void perform(const CollectiveCall& call) {
+    switch (call.collective) {
+      case Collective::all_gather:
+        return all_gather(call);
+      case Collective::reduce_scatter:
+        return reduce_scatter(call);
+      case Collective::all_reduce:
+        return all_reduce(call);
+      case Collective::broadcast:
+        return broadcast(call);
+      case Collective::exchange:
+        return exchange(call);
+      case Collective::barrier:
+        return barrier(call);
+    }
+  }
+  virtual void all_gather(const CollectiveCall& call) = 0;
+  virtual void reduce_scatter(const CollectiveCall& call) = 0;
+  virtual void all_reduce(const CollectiveCall& call) = 0;
+  virtual void broadcast(const CollectiveCall& call) = 0;
+  virtual void exchange(const CollectiveCall& call) = 0;
+  virtual void barrier(const CollectiveCall& call) = 0;
 
   void begin_call(const CollectiveCall& call) {
     call_ = call;

@@ -7,24 +7,17 @@ namespace tessera {
 using Elements = boost::icl::interval<std::int64_t>;
 
 DumpFile::DumpFile(const std::filesystem::path& path, const std::vector<ParameterTensor>& tensors) : output_(path) {
-  for (const ParameterTensor& tensor : tensors) {
-    names_.push_back(tensor.name);
-    shapes_.push_back(tensor.shape);
-  }
+  for (const ParameterTensor& tensor : tensors) names_.push_back(tensor.name);
   file_ = Hdf5File::create(output_.beside(), Hdf5File::Create::truncate);
-  create(gradients_);
-  create(weights_);
-}
-
-void DumpFile::create(Table& table) {
-  const Hdf5Group group = hdf5_create_group(file_.id(), table.name);
-  for (const TensorId i : names_.ids()) {
-    table.tensors.push_back({Hdf5Array<float>::create(group.id(), names_[i], shapes_[i]), {}});
+  for (Table& table : tables_) {
+    const Hdf5Group group = hdf5_create_group(file_.id(), table.name);
+    for (const ParameterTensor& tensor : tensors)
+      table.tensors.push_back({Hdf5Array<float>::create(group.id(), tensor.name, tensor.shape), {}});
   }
 }
 
-void DumpFile::write(Table& table, TensorId tensor, std::int64_t first, std::span<const float> values) {
-  Tensor& target = table.tensors.at(tensor);
+void DumpFile::write(DumpTable table, TensorId tensor, std::int64_t first, std::span<const float> values) {
+  Tensor& target = tables_.at(static_cast<std::size_t>(table)).tensors.at(tensor);
   const auto count = static_cast<std::int64_t>(values.size());
   TESSERA_ASSERT(first >= 0 && first <= target.array.elements() && count <= target.array.elements() - first,
                  "{} has {} elements: no {} from element {} on", names_[tensor], target.array.elements(), count, first);
@@ -35,27 +28,18 @@ void DumpFile::write(Table& table, TensorId tensor, std::int64_t first, std::spa
   target.array.write(first, values);
 }
 
-void DumpFile::write_gradient(TensorId tensor, std::int64_t first, std::span<const float> values) {
-  write(gradients_, tensor, first, values);
-}
-
-void DumpFile::write_weight(TensorId tensor, std::int64_t first, std::span<const float> values) {
-  write(weights_, tensor, first, values);
-}
-
 void DumpFile::finish(std::int64_t step, double loss, double grad_norm) {
-  for (Table* table : {&gradients_, &weights_}) {
+  for (const Table& table : tables_) {
     for (const TensorId i : names_.ids()) {
-      const Tensor& tensor = table->tensors[i];
+      const Tensor& tensor = table.tensors[i];
       TESSERA_ASSERT(boost::icl::contains(tensor.written, Elements::right_open(0, tensor.array.elements())),
-                     "{} of {} were not all written", table->name, names_[i]);
+                     "{} of {} were not all written", table.name, names_[i]);
     }
   }
   hdf5_write_attribute(file_.id(), "step", step);
   hdf5_write_attribute(file_.id(), "loss", loss);
   hdf5_write_attribute(file_.id(), "grad_norm", grad_norm);
-  gradients_.tensors.clear();
-  weights_.tensors.clear();
+  for (Table& table : tables_) table.tensors.clear();
   file_.close();
   output_.finish();
 }

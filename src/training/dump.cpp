@@ -73,7 +73,7 @@ void StepDump::write_gradients() {
     const GradientSlice slice = gradient_slice(session_.schedule(), session_.resources(), unit);
     const std::vector<float> values = widened(session_.resources(), slice, scale);
     collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
-      file_->write_gradient(number_in_file(run), run.first, part);
+      file_->write(DumpTable::gradients, number_in_file(run), run.first, part);
     });
   }
 }
@@ -85,7 +85,7 @@ void StepDump::write_weights(std::int64_t step, const StepResult& result) {
     std::vector<float> values(static_cast<std::size_t>(slice.count));
     session_.resources().device->copy(values.data(), slice.master(), slice.count * size_of(DType::fp32));
     collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
-      file_->write_weight(number_in_file(run), run.first, part);
+      file_->write(DumpTable::weights, number_in_file(run), run.first, part);
     });
   }
   if (context_.rank() == 0) hdf5_([&] { file_->finish(step, result.loss, result.grad_norm); });

@@ -56,7 +56,7 @@ void write(DumpFile& dump, const Run& run) {
   std::vector<float> values;
   for (std::int64_t i = 0; i < run.count; ++i) values.push_back(value(run.weight, run.tensor, run.first + i));
   const auto id = TensorId(run.tensor);
-  run.weight ? dump.write_weight(id, run.first, values) : dump.write_gradient(id, run.first, values);
+  dump.write(run.weight ? DumpTable::weights : DumpTable::gradients, id, run.first, values);
 }
 
 }  // namespace

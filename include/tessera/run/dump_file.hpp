@@ -2,6 +2,7 @@
 // run.dump: the gradients and weights of one step in HDF5, under Hugging Face names. /gradients/NAME and /weights/NAME
 // are float32 in full shape; / has the attributes step, loss and grad_norm.
 
+#include <array>
 #include <boost/icl/interval_set.hpp>
 #include <cstdint>
 #include <filesystem>
@@ -14,6 +15,8 @@
 
 namespace tessera {
 
+enum class DumpTable { gradients, weights };
+
 /// Takes tensors by runs of elements in any order, so that no rank holds the full model. Used by one thread (the I/O
 /// thread during training). The file gets its name only once finish() has returned.
 class DumpFile {
@@ -22,8 +25,7 @@ class DumpFile {
   DumpFile(const std::filesystem::path& path, const std::vector<ParameterTensor>& tensors);
   /// Writes elements [first, first + values.size()) of a tensor, row-major. Throws InternalError for elements outside
   /// it, or written twice.
-  void write_gradient(TensorId tensor, std::int64_t first, std::span<const float> values);
-  void write_weight(TensorId tensor, std::int64_t first, std::span<const float> values);
+  void write(DumpTable table, TensorId tensor, std::int64_t first, std::span<const float> values);
   /// Completes the file. Throws InternalError naming the tensor if an element is missing.
   void finish(std::int64_t step, double loss, double grad_norm);
 
@@ -36,14 +38,11 @@ class DumpFile {
     const char* name;
     IndexedVector<TensorId, Tensor> tensors;
   };
-  void create(Table& table);
-  void write(Table& table, TensorId tensor, std::int64_t first, std::span<const float> values);
 
   ReplacedFile output_;
   IndexedVector<TensorId, std::string> names_;
-  IndexedVector<TensorId, std::vector<std::int64_t>> shapes_;
   Hdf5File file_;
-  Table gradients_{"gradients", {}}, weights_{"weights", {}};
+  std::array<Table, 2> tables_{{{"gradients", {}}, {"weights", {}}}};  ///< in the order of the enumeration
 };
 
 }  // namespace tessera

@@ -48,29 +48,12 @@ void PointToPointCommunicator::perform(const CollectiveCall& call) {
   try {
     compare_with_neighbour();
     tag_ = static_cast<int>(call.collective) * kTagsPerKind + static_cast<int>(number_ % kTagsPerKind);
-    move(call);
+    GroupCommunicator::perform(call);
     finish_all();
   } catch (...) {
     transport_->cancel();
     under_way_ = 0;
     throw;
-  }
-}
-
-void PointToPointCommunicator::move(const CollectiveCall& call) {
-  switch (call.collective) {
-    case Collective::all_gather:
-      return all_gather(call);
-    case Collective::reduce_scatter:
-      return reduce_scatter(call);
-    case Collective::all_reduce:
-      return all_reduce(call);
-    case Collective::broadcast:
-      return broadcast(call);
-    case Collective::exchange:
-      return exchange(call);
-    case Collective::barrier:
-      return barrier();
   }
 }
 
@@ -90,27 +73,18 @@ void PointToPointCommunicator::compare_with_neighbour() {
       CollectiveCall::unpacked(theirs.shape).text());
 }
 
-template <class Start>
-void PointToPointCommunicator::start_chunks(std::int64_t peer, std::int64_t bytes, bool receives, Start start) {
+void PointToPointCommunicator::start(std::int64_t peer, void* data, std::int64_t bytes, bool receives) {
+  const int to = static_cast<int>(peer);
   std::int64_t begin = 0;
   do {  // an empty message is a message too
     make_room(1);
     const std::int64_t now = std::min(kChunk, bytes - begin);
-    pending_[under_way_++] = {start(begin, now), peer, receives};
+    std::byte* const here = static_cast<std::byte*>(data) + begin;
+    const MessageSlot slot =
+        receives ? transport_->start_receive(to, tag_, here, now) : transport_->start_send(to, tag_, here, now);
+    pending_[under_way_++] = {slot, peer};
     begin += now;
   } while (begin < bytes);
-}
-
-void PointToPointCommunicator::send(std::int64_t peer, const void* data, std::int64_t bytes) {
-  start_chunks(peer, bytes, false, [&](std::int64_t begin, std::int64_t now) {
-    return transport_->start_send(static_cast<int>(peer), tag_, static_cast<const std::byte*>(data) + begin, now);
-  });
-}
-
-void PointToPointCommunicator::receive(std::int64_t peer, void* data, std::int64_t bytes) {
-  start_chunks(peer, bytes, true, [&](std::int64_t begin, std::int64_t now) {
-    return transport_->start_receive(static_cast<int>(peer), tag_, static_cast<std::byte*>(data) + begin, now);
-  });
 }
 
 /// Receives and sends in turn: a window full of receives alone would leave no rank a message to wait for.
@@ -253,7 +227,7 @@ void PointToPointCommunicator::exchange(const CollectiveCall& call) {
 }
 
 /// Uses dissemination: after round i a member has heard, through others, of 2^(i+1) members.
-void PointToPointCommunicator::barrier() {
+void PointToPointCommunicator::barrier(const CollectiveCall&) {
   for (std::int64_t distance = 1; distance < size_; distance *= 2) {
     receive((index_ + size_ - distance) % size_, nullptr, 0);
     send((index_ + distance) % size_, nullptr, 0);

@@ -30,25 +30,24 @@ class PointToPointCommunicator final : public GroupCommunicator {
   struct Pending {
     MessageSlot slot;
     std::int64_t peer = 0;
-    bool receives = false;
   };
 
   /// Numbers the call, and compares it with the neighbour's: if two ranks are in different collectives, two neighbours
   /// in between differ. Gives up all messages when anything throws.
   void perform(const CollectiveCall& call) override;
   void compare_with_neighbour();
-  void move(const CollectiveCall& call);
-  void all_gather(const CollectiveCall& call);
-  void reduce_scatter(const CollectiveCall& call);
-  void all_reduce(const CollectiveCall& call);
-  void broadcast(const CollectiveCall& call);
-  void exchange(const CollectiveCall& call);
-  void barrier();
-  /// Begins messages of at most kChunk bytes by `start(first byte, bytes)`.
-  template <class Start>
-  void start_chunks(std::int64_t peer, std::int64_t bytes, bool receives, Start start);
-  void send(std::int64_t peer, const void* data, std::int64_t bytes);
-  void receive(std::int64_t peer, void* data, std::int64_t bytes);
+  void all_gather(const CollectiveCall& call) override;
+  void reduce_scatter(const CollectiveCall& call) override;
+  void all_reduce(const CollectiveCall& call) override;
+  void broadcast(const CollectiveCall& call) override;
+  void exchange(const CollectiveCall& call) override;
+  void barrier(const CollectiveCall& call) override;
+  void send(std::int64_t peer, const void* data, std::int64_t bytes) {
+    start(peer, const_cast<void*>(data), bytes, false);
+  }
+  void receive(std::int64_t peer, void* data, std::int64_t bytes) { start(peer, data, bytes, true); }
+  /// Begins messages of at most kChunk bytes. `data` is written only if it receives.
+  void start(std::int64_t peer, void* data, std::int64_t bytes, bool receives);
   /// Receives `bytes` from one member and sends as many to another, of any length.
   void trade(std::int64_t from, void* received, std::int64_t to, const void* sent, std::int64_t bytes);
   /// Returns the bytes of each member's contribution that are added at a time. InternalError if the workspace is too

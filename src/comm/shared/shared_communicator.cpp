@@ -107,23 +107,6 @@ void SharedCommunicator::copy(std::byte* to, const std::byte* from, std::int64_t
   });
 }
 
-void SharedCommunicator::perform(const CollectiveCall& call) {
-  switch (call.collective) {
-    case Collective::all_gather:
-      return all_gather(call);
-    case Collective::reduce_scatter:
-      return reduce_scatter(call);
-    case Collective::all_reduce:
-      return all_reduce(call);
-    case Collective::broadcast:
-      return broadcast(call);
-    case Collective::exchange:
-      return exchange(call);
-    case Collective::barrier:
-      return barrier(call);
-  }
-}
-
 void SharedCommunicator::all_gather(const CollectiveCall& call) {
   auto* const whole = static_cast<std::byte*>(call.to);
   const std::int64_t bytes = call.bytes(), offset = region_.offset_of(whole, size_ * bytes);

@@ -17,13 +17,12 @@ class SharedCommunicator final : public GroupCommunicator {
                      std::string name, const CommunicatorOptions& options);
 
  private:
-  void perform(const CollectiveCall& call) override;
-  void all_gather(const CollectiveCall& call);
-  void reduce_scatter(const CollectiveCall& call);
-  void all_reduce(const CollectiveCall& call);
-  void broadcast(const CollectiveCall& call);
-  void exchange(const CollectiveCall& call);
-  void barrier(const CollectiveCall& call);
+  void all_gather(const CollectiveCall& call) override;
+  void reduce_scatter(const CollectiveCall& call) override;
+  void all_reduce(const CollectiveCall& call) override;
+  void broadcast(const CollectiveCall& call) override;
+  void exchange(const CollectiveCall& call) override;
+  void barrier(const CollectiveCall& call) override;
 
   // A collective is enter, wait_for_entry of the ranks it reads, work, leave, wait_for_exit of all.
   void enter(const CollectiveCall& call, std::int64_t offset);
