@@ -19,8 +19,11 @@ AttentionProblem problem_of_run(const CudaKernelSettings& settings, bool backwar
   const AttentionShape& s = settings.shape;
   AttentionProblem p;
   p.shape = s, p.dtype = settings.dtype;
+  p.shape.window = 0;
   p.query = settings.query_stride, p.key = p.value = settings.key_stride, p.output = s.heads * s.head_width;
-  if (backward) p.output_gradient = p.output, p.query_gradient = p.query, p.key_gradient = p.value_gradient = p.key;
+  if (!backward) return p;
+  p.output_gradient = p.output, p.query_gradient = p.query, p.key_gradient = p.value_gradient = p.key;
+  p.deterministic = settings.deterministic;
   return p;
 }
 
@@ -94,7 +97,7 @@ bool AttentionByChoice::run(cudaStream_t stream, const AttentionForward& a) {
 bool AttentionByChoice::run(cudaStream_t stream, const AttentionBackward& a) {
   if (library_ == nullptr || !backward_ || is_ours(a.shape)) return false;
   std::string obstacle = obstacle_of(a);
-  if (obstacle.empty()) obstacle = library_->backward_obstacle(AttentionProblem::of(a));
+  if (obstacle.empty()) obstacle = library_->backward_obstacle(AttentionProblem::of(a, settings_.deterministic));
   if (!obstacle.empty() && must_) refuse(obstacle);
   if (!obstacle.empty()) return false;
   library_->backward(stream, a);

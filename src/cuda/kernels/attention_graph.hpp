@@ -3,7 +3,7 @@
 // the named tensors are ever in memory. The recognised patterns are narrow: the order of operations, the types between
 // them and the transposed views below are those of its own frontend.
 
-#include <array>
+#include <compare>
 
 #include "cuda/kernels/cudnn.hpp"
 #include "tessera/kernels/arguments/attention.hpp"
@@ -48,9 +48,8 @@ struct AttentionProblem {
   bool deterministic = false;
 
   static AttentionProblem of(const AttentionForward& a);
-  static AttentionProblem of(const AttentionBackward& a);
-  /// Returns the key of a map.
-  std::array<std::int64_t, 15> key_numbers() const;
+  static AttentionProblem of(const AttentionBackward& a, bool deterministic);
+  auto operator<=>(const AttentionProblem&) const = default;
 };
 
 /// A graph and its parts.

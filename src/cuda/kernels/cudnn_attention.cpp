@@ -70,6 +70,16 @@ struct Pack {
   }
 };
 
+/// Returns what forward and backward have in common.
+template <class Arguments>
+AttentionProblem problem_of_both(const Arguments& a) {
+  AttentionProblem p;
+  p.shape = a.shape, p.dtype = a.query.dtype;
+  p.shape.window = 0;  // the library is given none: a wider one than the sequence at most
+  p.query = a.query.stride, p.key = a.key.stride, p.value = a.value.stride, p.output = a.output.stride;
+  return p;
+}
+
 /// Packs the arguments that forward and backward have in common.
 template <class Arguments>
 Pack pack_of_both(const Numbers& numbers, const Arguments& a) {
@@ -109,38 +119,14 @@ std::int64_t bytes_of_documents(const AttentionShape& shape) {
 
 }  // namespace
 
-AttentionProblem AttentionProblem::of(const AttentionForward& a) {
-  AttentionProblem p;
-  p.shape = a.shape, p.dtype = a.query.dtype;
-  p.query = a.query.stride, p.key = a.key.stride, p.value = a.value.stride, p.output = a.output.stride;
-  return p;
-}
+AttentionProblem AttentionProblem::of(const AttentionForward& a) { return problem_of_both(a); }
 
-AttentionProblem AttentionProblem::of(const AttentionBackward& a) {
-  AttentionProblem p;
-  p.shape = a.shape, p.dtype = a.query.dtype;
-  p.query = a.query.stride, p.key = a.key.stride, p.value = a.value.stride, p.output = a.output.stride;
+AttentionProblem AttentionProblem::of(const AttentionBackward& a, bool deterministic) {
+  AttentionProblem p = problem_of_both(a);
   p.output_gradient = a.output_gradient.stride, p.query_gradient = a.query_gradient.stride;
   p.key_gradient = a.key_gradient.stride, p.value_gradient = a.value_gradient.stride;
+  p.deterministic = deterministic;
   return p;
-}
-
-std::array<std::int64_t, 15> AttentionProblem::key_numbers() const {
-  return {shape.batch,
-          shape.documents,
-          shape.sequence,
-          shape.heads,
-          shape.kv_heads,
-          shape.head_width,
-          static_cast<std::int64_t>(dtype),
-          query,
-          key,
-          value,
-          output,
-          output_gradient,
-          query_gradient,
-          key_gradient,
-          value_gradient};
 }
 
 CudnnAttention::CudnnAttention(bool deterministic)
@@ -160,8 +146,7 @@ CudnnAttention::CudnnAttention(bool deterministic)
 
 const CudnnAttention::Entry& CudnnAttention::entry(Plans& plans, MakeGraph* make, const AttentionProblem& p,
                                                    std::int64_t most_workspace_bytes) {
-  const auto key = p.key_numbers();
-  if (const auto found = plans.find(key); found != plans.end()) return found->second;
+  if (const auto found = plans.find(p); found != plans.end()) return found->second;
   Entry made;
   made.obstacle = own_obstacle(p);
   if (made.obstacle.empty() && p.shape.documents > 0) made.obstacle = documents_obstacle(library_.version());
@@ -174,7 +159,7 @@ const CudnnAttention::Entry& CudnnAttention::entry(Plans& plans, MakeGraph* make
       made.obstacle = refusal.what();
     }
   }
-  return plans.emplace(key, std::move(made)).first->second;
+  return plans.emplace(p, std::move(made)).first->second;
 }
 
 std::string CudnnAttention::forward_obstacle(const AttentionProblem& p, std::int64_t workspace_bytes) {
@@ -182,14 +167,12 @@ std::string CudnnAttention::forward_obstacle(const AttentionProblem& p, std::int
 }
 
 std::string CudnnAttention::backward_obstacle(const AttentionProblem& p) {
-  AttentionProblem problem = p;
-  problem.deterministic = deterministic_;
-  const std::int64_t most = CudnnAttentionBackwardLayout::workspace_bytes(p.shape, deterministic_);
-  return entry(backward_, attention_backward_graph, problem, most).obstacle;
+  const std::int64_t most = CudnnAttentionBackwardLayout::workspace_bytes(p.shape, p.deterministic);
+  return entry(backward_, attention_backward_graph, p, most).obstacle;
 }
 
 void CudnnAttention::forward(cudaStream_t stream, const AttentionForward& a, void* workspace) {
-  const Entry& found = forward_.at(AttentionProblem::of(a).key_numbers());
+  const Entry& found = forward_.at(AttentionProblem::of(a));
   const Numbers numbers(a.shape);
   Pack pack = pack_of_both(numbers, a);
   const std::int64_t bytes = bytes_of_documents(a.shape);
@@ -199,7 +182,7 @@ void CudnnAttention::forward(cudaStream_t stream, const AttentionForward& a, voi
 }
 
 void CudnnAttention::backward(cudaStream_t stream, const AttentionBackward& a) {
-  Entry& found = backward_.at(AttentionProblem::of(a).key_numbers());
+  Entry& found = backward_.at(AttentionProblem::of(a, deterministic_));
   const std::int64_t bytes = scratch_bytes_of<CudnnAttentionBackwardLayout>(a.shape, deterministic_);
   ScratchLayout scratch(a.scratch, bytes);
   const CudnnAttentionBackwardLayout layout(scratch, a.shape, deterministic_);

@@ -39,7 +39,7 @@ class CudnnAttention {
     std::string obstacle;
     bool is_proved = false;
   };
-  using Plans = std::map<std::array<std::int64_t, 15>, Entry>;
+  using Plans = std::map<AttentionProblem, Entry>;
   using MakeGraph = AttentionGraph(const Cudnn&, const CudnnTarget&, const AttentionProblem&);
 
   const Entry& entry(Plans& plans, MakeGraph* make, const AttentionProblem& p, std::int64_t most_workspace_bytes);

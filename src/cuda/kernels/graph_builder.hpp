@@ -1,6 +1,7 @@
 #pragma once
 // A graph of cuDNN's operations for attention, while it is made.
 
+#include <array>
 #include <map>
 #include <optional>
 #include <utility>

@@ -17,6 +17,7 @@ struct AttentionShape {
 
   /// Whether some query does not see all keys before it. Not for AttentionCached, whose earlier keys are in the cache.
   bool has_window() const { return window > 0 && window < sequence; }
+  auto operator<=>(const AttentionShape&) const = default;
 };
 
 /// output = dropout(softmax(q k^T / sqrt(head_width), causal)) v, without a stored [sequence, sequence] matrix. Online
