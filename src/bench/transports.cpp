@@ -15,16 +15,14 @@ class HostTransports final : public Transports {
   HostTransports(RankContext& context, const Options& options, const MachineShape& machine, std::int64_t bytes,
                  Group group)
       : group_(group),
-        threads_(threads_of(options, machine)),
-        serial_(queue_mode_of(options, threads_, machine) == QueueMode::serial),
-        threads_on_cores_(threads_on_cores(threads_, machine)),
-        pool_(threads_, threads_on_cores_),
+        settings_(resource_settings(options, machine)),
+        pool_(settings_.threads, settings_.threads_on_cores),
         device_(make_cpu_device()),
         stream_(make_serial_stream("bench")),
         region_(context, bytes) {
     const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
-    if (grid.within_node(group)) open("shared memory", context, grid, options, false);
-    open("messages", context, grid, options, true);
+    if (grid.within_node(group)) open("shared memory", context, grid, false);
+    open("messages", context, grid, true);
   }
 
   std::vector<Contender> contenders() override {
@@ -33,24 +31,20 @@ class HostTransports final : public Transports {
       all.push_back({name, communicator.get(), device_.get(), stream_.get(), region_.data(), {}});
     return all;
   }
-  std::string description() const override { return fmt::format("threads of a rank: {}", threads_); }
+  std::string description() const override { return fmt::format("threads of a rank: {}", settings_.threads); }
 
  private:
-  void open(const std::string& name, RankContext& context, const ProcessGrid& grid, const Options& options,
-            bool pairwise) {
-    CommunicatorOptions wanted;
-    wanted.timeout_seconds = options.run.timeout;
+  void open(const std::string& name, RankContext& context, const ProcessGrid& grid, bool pairwise) {
+    CommunicatorOptions wanted{settings_};
     wanted.force_pairwise = pairwise;
-    wanted.threads_on_cores = threads_on_cores_;
-    wanted.pool = serial_ ? &pool_ : nullptr;
-    auto made = make_communicator(context, grid, group_, region_, "bench", wanted);
-    communicators_.emplace_back(name, make_emulated(std::move(made), options.comm.emulate));
+    wanted.threads_on_cores = settings_.threads_on_cores;
+    // A collective may use all compute threads, as in a session.
+    wanted.pool = settings_.queue_mode == QueueMode::serial ? &pool_ : nullptr;
+    communicators_.emplace_back(name, make_communicator(context, grid, group_, region_, "bench", wanted));
   }
 
   Group group_;
-  int threads_;
-  bool serial_;  ///< a collective may use all compute threads, as in a session
-  int threads_on_cores_;
+  ResourceSettings settings_;
   ThreadPool pool_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
@@ -61,12 +55,14 @@ class HostTransports final : public Transports {
 /// Communicators of GPUs.
 class DeviceTransports final : public Transports {
  public:
-  DeviceTransports(RankContext& context, const Options& options, std::int64_t bytes, Group group)
+  DeviceTransports(RankContext& context, const Options& options, const MachineShape& machine, std::int64_t bytes,
+                   Group group)
       : group_(group),
+        settings_(resource_settings(options, machine)),
         device_(backend_of(options).open_device(context, options.run.share_gpu)),
         stream_(device_->make_stream("bench")) {
-    if (options.comm.backend != CommBackend::staged) open("NCCL", CommBackend::nccl, context, options, bytes);
-    open("staged", CommBackend::staged, context, options, bytes);
+    if (options.comm.backend != CommBackend::staged) open("NCCL", CommBackend::nccl, context, bytes);
+    open("staged", CommBackend::staged, context, bytes);
   }
 
   std::vector<Contender> contenders() override {
@@ -92,13 +88,9 @@ class DeviceTransports final : public Transports {
     std::unique_ptr<Communicator> communicator;
   };
 
-  void open(const std::string& name, CommBackend kind, RankContext& context, const Options& options,
-            std::int64_t bytes) {
-    DeviceCommSettings settings;
-    settings.comm = options.comm;
+  void open(const std::string& name, CommBackend kind, RankContext& context, std::int64_t bytes) {
+    DeviceCommSettings settings{settings_};
     settings.comm.backend = kind;
-    settings.deterministic = is_deterministic(options.run);
-    settings.timeout_seconds = options.run.timeout;
     settings.largest_full = settings.largest_result = bytes;
     DeviceTransport transport{name, make_device_comm_backend(context, *device_, settings), {}, {}};
     transport.memory = transport.backend->allocate_shared(bytes);
@@ -109,6 +101,7 @@ class DeviceTransports final : public Transports {
   }
 
   Group group_;
+  ResourceSettings settings_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::vector<DeviceTransport> transports_;
@@ -120,7 +113,7 @@ std::unique_ptr<Transports> make_transports(RankContext& context, const Options&
                                             std::int64_t bytes, Group group) {
   if (traits_of(device_of(options.run)).uses_mpi)
     return std::make_unique<HostTransports>(context, options, machine, bytes, group);
-  return std::make_unique<DeviceTransports>(context, options, bytes, group);
+  return std::make_unique<DeviceTransports>(context, options, machine, bytes, group);
 }
 
 }  // namespace tessera

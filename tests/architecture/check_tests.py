@@ -43,7 +43,7 @@ PARTS = {
     "backend/test_streams.cpp": ["backend/cpu/*.cpp"],
     "base/test_mapped_file.cpp": ["base/mapping.cpp"],
     # the same cases test every communicator, on threads and (tests/mpi) on processes
-    "comm/test_communicators.cpp": ["comm/collective_call.cpp", "comm/emulated.cpp", "comm/make_communicator.cpp",
+    "comm/test_communicators.cpp": ["comm/collective_call.cpp", "comm/make_communicator.cpp",
                                     "comm/point_to_point/*.cpp", "comm/shared/*.cpp", "comm/shared_region.cpp"],
     # what needs MPI
     "mpi": ["comm/mpi/*.cpp"],

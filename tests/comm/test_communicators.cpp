@@ -372,8 +372,9 @@ TEST_CASE("an emulated network takes its time, and is counted with it") {
   const auto stream = make_serial_stream("test");
   REQUIRE_NOTHROW(run_ranks(2, 2, [&](RankContext& context) {
     SharedRegion region(context, bytes_needed(2, 1000));
-    const auto group = make_emulated(make_communicator(context, ProcessGrid(2, 2, 2), Group::world, region, "slow"),
-                                     {.latency = 0.002, .bandwidth = 4000.0 / 0.003});
+    CommunicatorOptions options;
+    options.comm.emulate = {.latency = 0.002, .bandwidth = 4000.0 / 0.003};
+    const auto group = make_communicator(context, ProcessGrid(2, 2, 2), Group::world, region, "slow", options);
     const auto problem = run_collectives(*group, *stream, region.data(), 1000, DType::fp32, DType::fp32, 1);
     require(problem.empty(), problem);
     // Never faster than asked: 2 ms and 4000 bytes at 4000 bytes in 3 ms.

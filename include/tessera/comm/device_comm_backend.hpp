@@ -14,17 +14,13 @@
 
 namespace tessera {
 
-struct DeviceCommSettings {
-  CommOptions comm;                 ///< backend and emulate
-  bool deterministic = true;        ///< sums in the CPU's tree; otherwise in NCCL's own order (staged: always the tree)
-  double timeout_seconds = 0;       ///< for peers to arrive, at start and in collectives; 0 = no limit
-  bool force_pairwise = false;      ///< staged: messages even inside a node (tests)
+struct DeviceCommSettings : CommSettings {
   std::int64_t largest_full = 0;    ///< bytes of the largest gathered buffer or contribution, over all collectives
   std::int64_t largest_result = 0;  ///< bytes of the largest shard that a reduce_scatter writes, over all collectives
   /// The staged communicators' buffer of staged_bytes() (comm/scratch.hpp), not pinned yet; null: allocated here.
   /// Must outlive this object.
   const SharedRegion* staging = nullptr;
-  std::span<std::byte> messages;  ///< for sums between nodes, of all communicators; empty: they have their own
+  std::span<std::byte> messages = {};  ///< for sums between nodes, of all communicators; empty: they have their own
   bool external_workspace =
       false;  ///< reduce_scatters receive into an external workspace (Communicator::set_workspace), not into own memory
 };

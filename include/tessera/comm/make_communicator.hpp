@@ -14,9 +14,15 @@
 
 namespace tessera {
 
-struct CommunicatorOptions {
-  double timeout_seconds = 0;   ///< how long a collective waits for its peers before CommunicationError; 0 = no limit
-  bool force_pairwise = false;  ///< messages even inside a node (tests, measurements)
+/// What all communicators of a rank have in common.
+struct CommSettings {
+  CommOptions comm;              ///< how GPUs talk; how slow collectives are on purpose
+  bool deterministic = true;     ///< sums in one fixed order; otherwise NCCL adds in its own
+  double timeout_seconds = 300;  ///< how long a collective waits for its peers before CommunicationError; 0 = no limit
+  bool force_pairwise = false;   ///< messages even inside a node (tests, measurements)
+};
+
+struct CommunicatorOptions : CommSettings {
   /// All threads that compete for this rank's cores, including those of other ranks (0 = one for each rank of the
   /// node). Waits spin briefly, but only if each thread has its own core.
   int threads_on_cores = 0;
@@ -29,7 +35,9 @@ struct CommunicatorOptions {
 };
 
 /// Makes a communicator. Collective over the group. `name` is for messages ("gather", "reduce", ...). `region` and
-/// `context` must outlive it. Different threads may use communicators of one rank at the same time.
+/// `context` must outlive it. With comm.emulate every collective lasts at least emulate.seconds(bytes), bytes as in
+/// CommunicationCount: the calling queue sleeps for the rest of the time, without using its core. Different threads may
+/// use communicators of one rank at the same time.
 std::unique_ptr<Communicator> make_communicator(RankContext& context, const ProcessGrid& grid, Group group,
                                                 const SharedRegion& region, const std::string& name,
                                                 const CommunicatorOptions& options = {});
@@ -37,10 +45,5 @@ std::unique_ptr<Communicator> make_communicator(RankContext& context, const Proc
 /// Returns the bytes of its own memory in which a communicator over messages stages. 0 inside a node, and with an
 /// external workspace.
 std::int64_t staging_bytes(const ProcessGrid& grid, Group group, const CommunicatorOptions& options = {});
-
-/// Makes every collective last at least emulation.seconds(bytes), bytes as in CommunicationCount (comm.emulate). The
-/// calling queue sleeps for the rest of the time, without using its core. Returns `inner` itself if the emulation is
-/// off.
-std::unique_ptr<Communicator> make_emulated(std::unique_ptr<Communicator> inner, const Emulation& emulation);
 
 }  // namespace tessera

@@ -13,15 +13,11 @@
 
 namespace tessera {
 
-struct ResourceSettings {
+struct ResourceSettings : CommSettings {
   int threads = 1;           ///< compute threads of this rank
   int threads_on_cores = 0;  ///< compute threads that compete for its cores, also those of other ranks (0 = its own)
   QueueMode queue_mode = QueueMode::serial;
-  double timeout_seconds = 300;                            ///< how long a collective waits for its peers; 0 = no limit
-  CommOptions comm;                                        ///< how GPUs talk; how slow collectives are on purpose
   Emulation copies;                                        ///< how slow copies of offloaded state are on purpose
-  bool deterministic = true;                               ///< sums of collectives in one fixed order
-  bool force_pairwise = false;                             ///< messages even inside a node (tests, measurements)
   AttentionChoice attention = AttentionChoice::automatic;  ///< on a GPU
   MatmulPrecision matmul = MatmulPrecision::fp32;          ///< of fp32 matmuls on a GPU
   bool share_device = false;                               ///< several ranks may compute on one GPU

@@ -59,19 +59,16 @@ std::unique_ptr<Communicators> open_communicators(Resources& all, const StepSche
   auto region = std::make_unique<SharedRegion>(all.context, shared);
   const SharedRegion& reached = *region;
   auto communicators = std::make_unique<Communicators>(std::move(region));
-  CommunicatorOptions options;
-  options.timeout_seconds = settings.timeout_seconds;
-  options.force_pairwise = settings.force_pairwise;
+  CommunicatorOptions options{settings};
   options.threads_on_cores = std::max(settings.threads, settings.threads_on_cores);
   options.pool = settings.queue_mode == QueueMode::serial ? &all.compute->pool() : nullptr;
   const auto planned = with_workspace(schedule);
   std::int64_t staging = 0;
   for (const QueueGroup& key : wanted_communicators(schedule)) {
     options.external_workspace = planned.contains(key);
-    auto communicator =
-        make_communicator(all.context, all.grid, key.second, reached, std::string(name_of(key.first)), options);
+    communicators->add(
+        key, make_communicator(all.context, all.grid, key.second, reached, std::string(name_of(key.first)), options));
     staging += staging_bytes(all.grid, key.second, options);
-    communicators->add(key, make_emulated(std::move(communicator), settings.comm.emulate));
   }
   if (staging > 0) all.unplanned.push_back({staging, "for messages between nodes"});
   return communicators;

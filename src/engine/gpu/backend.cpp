@@ -37,11 +37,7 @@ void require_own_device(RankContext& context, const Device& device) {
 /// Opens a transport for collectives of these sizes. `staging` is null if the plan has none.
 std::unique_ptr<DeviceCommBackend> open_transport(const Resources& all, const StepSchedule& schedule,
                                                   const LargestBuffers& largest, const SharedRegion* staging) {
-  DeviceCommSettings settings;
-  settings.comm = all.settings.comm;
-  settings.deterministic = all.settings.deterministic;
-  settings.timeout_seconds = all.settings.timeout_seconds;
-  settings.force_pairwise = all.settings.force_pairwise;
+  DeviceCommSettings settings{all.settings};
   settings.largest_full = largest.full;
   settings.largest_result = largest.result;
   settings.external_workspace = true;

@@ -105,14 +105,12 @@ std::unique_ptr<Communicator> StagedBackend::open(const ProcessGrid& grid, Group
                                                   std::int64_t largest_contribution) {
   TESSERA_ASSERT(grid.size(group) > 1, "communicator '{}' has one rank: there is nobody to talk to", name);
   channel_.check_room(largest_contribution, 0);
-  CommunicatorOptions options;
-  options.timeout_seconds = settings_.timeout_seconds;
-  options.force_pairwise = settings_.force_pairwise;
+  CommunicatorOptions options{settings_};
   options.external_workspace = !settings_.messages.empty();
   auto inner = make_communicator(context_, grid, group, channel_.region(), name, options);
   message_bytes_ += staging_bytes(grid, group, options);
   inner->set_workspace(settings_.messages);
-  return std::make_unique<StagedCommunicator>(channel_, make_emulated(std::move(inner), settings_.comm.emulate));
+  return std::make_unique<StagedCommunicator>(channel_, std::move(inner));
 }
 
 }  // namespace tessera
