@@ -100,13 +100,9 @@ class Stopping(Case):
         self.check_stopped(running, "the file run/stop")
         self.assertFalse((self.folder / "run" / "stop").exists())
 
-    def test_walltime_and_the_end_of_a_slurm_job(self):
+    def test_walltime(self):
         """However few steps there is time for."""
-        ends = {"SLURM_JOB_END_TIME": str(int(time.time() + 7))}
-        for says, options, environment in (("run.walltime", ["--run.walltime=3s"], {}), ("SLURM_JOB_END_TIME", [], ends)):
-            running = self.running([*ENDLESS, *options], 1, **environment)
-            self.check_stopped(running, says)
-            shutil.rmtree(self.folder / "run")
+        self.check_stopped(self.running([*ENDLESS, "--run.walltime=3s"], 1), "run.walltime")
 
     def test_minutes_between_checkpoints(self):
         running = self.start("--checkpoint.every_minutes=0.005", ranks=1)
@@ -199,25 +195,17 @@ class Faults(Case):
 
     def test_checkpoints_out_of_reach_are_not_begun_again(self):
         folder, away = self.run_folder / "checkpoints", self.folder / "scratch"
-        folder.rename(away)
+        folder.rename(self.folder / "not mounted")
+        folder.symlink_to(away)
         before = {path: path.read_bytes() for path in self.run_folder.iterdir() if path.is_file()}
         self.assertIn(self.run_folder / "metrics.h5", before)
-        for seen, there in (("has no checkpoint", lambda: None), ("has no checkpoint", folder.mkdir),
-                            (r"is a link to \S*scratch, which does not exist", lambda: (folder.rmdir(), folder.symlink_to(away)))):
-            there()
-            if folder.is_symlink():
-                away.rename(self.folder / "not mounted")
-            self.resume("--checkpoint.resume=auto", code=4,
-                        says=rf"run/checkpoints {seen}, although the run has published .* of step 20\. Mount")
-            self.assertEqual({path: path.read_bytes() for path in self.run_folder.iterdir() if path.is_file()}, before)
+        self.resume("--checkpoint.resume=auto", code=4, says=r"run/checkpoints is a link to \S*scratch, which does not exist, "
+                                                             r"although the run has published .* of step 20\. Mount")
+        self.assertEqual({path: path.read_bytes() for path in self.run_folder.iterdir() if path.is_file()}, before)
         (self.folder / "not mounted").rename(away)
         (away / "step-00000020").rename(self.folder / "gone")
         self.resume("--checkpoint.resume=auto", says=r"missing +run/checkpoints/step-00000020, the last .*of step 10; (?s:.*)resume +step 10 from")
         self.assertTrue((self.run_folder / "metrics.h5.before-step-11").exists())
-
-    def test_another_models_checkpoint(self):
-        self.resume("--checkpoint.resume=auto", "--model.layers=3", says=r"another model \(model.layers = 2 there, 3 here\)", code=2)
-        self.resume("--checkpoint.resume=auto", says="step 20 from")
 
     def test_other_ranks_make_the_same_global_batch(self):
         words = ["run/config.ini", "--run.dir=run", "--checkpoint.resume=auto", "--train.steps=22"]

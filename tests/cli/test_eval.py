@@ -191,11 +191,6 @@ class Best(Case):
             said = self.train(*run, f"--train.steps={steps}", f"--train.micro_batch={batch}").out
             self.assertEqual(bool(re.search(warned, said)), warns, said)
 
-    def test_intervals_that_do_not_meet_are_refused(self):
-        run = [word for word in self.RUN if "every" not in word]
-        self.refused("train", *run, "--train.steps=24", "--checkpoint.every=5", "--train.eval_every=7",
-                     says=r"checkpoint\.keep_best = 2 does not work, because checkpoint\.every = 5 and train\.eval_every = 7 first meet at step 35")
-
 
 if __name__ == "__main__":
     main()
