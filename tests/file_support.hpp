@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "message_of.hpp"
 #include "temporary_folder.hpp"
 
 namespace tessera::test {
@@ -66,18 +67,6 @@ inline void write_safetensors(const std::filesystem::path& path, const std::vect
   std::string data;
   for (const RawTensor& tensor : tensors) data += tensor.bytes;
   write_file(path, safetensors_text(header_text(tensors), data));
-}
-
-/// Returns the message of the exception of type E that f throws; fails the test if none or another comes.
-template <class E, class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  FAIL("no error");
-  return {};
 }
 
 }  // namespace tessera::test

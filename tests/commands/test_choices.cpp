@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "commands/choices.hpp"
+#include "message_of.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;
@@ -9,12 +10,7 @@ using Catch::Contains;
 namespace {
 
 std::string refusal(const std::string& text) {
-  try {
-    parse_questions(text, "q.jsonl");
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "nothing was refused";
+  return test::message_of<UsageError>([&] { parse_questions(text, "q.jsonl"); });
 }
 
 const char* const kTwo =

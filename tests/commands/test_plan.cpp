@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "commands/plan_text.hpp"
+#include "message_of.hpp"
 #include "sanitized.hpp"
 #include "simulate/simulated_run.hpp"
 #include "temporary_folder.hpp"
@@ -25,12 +26,7 @@ std::string plan(const std::vector<std::string>& arguments) { return plan_text(p
 
 /// Returns the message of the UsageError of planning.
 std::string refused(const std::vector<std::string>& arguments) {
-  try {
-    plan(arguments);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "nothing was refused";
+  return test::message_of<UsageError>([&] { plan(arguments); });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "message_of.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/model/parts.hpp"
@@ -59,12 +60,7 @@ TEST_CASE("impossible shapes are refused with the option's name", "[architecture
   const auto message = [](auto change) {
     Architecture a = preset("nano");
     change(a);
-    try {
-      validate(a);
-    } catch (const UsageError& e) {
-      return std::string(e.what());
-    }
-    return std::string("accepted");
+    return test::message_of<UsageError>([&] { validate(a); });
   };
   CHECK_THAT(message([](Architecture& a) { a.heads = 3, a.kv_heads = 3; }), Catch::Contains("model.width"));
   CHECK_THAT(message([](Architecture& a) { a.layers = 0; }), Catch::Contains("model.layers"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "message_of.hpp"
 #include "temporary_folder.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/simulate/cluster.hpp"
@@ -20,12 +21,7 @@ Cluster read(const std::string& text) {
 
 /// Returns what read_cluster says about a text that it refuses.
 std::string refused(const std::string& text) {
-  try {
-    read(text);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::message_of<UsageError>([&] { read(text); });
 }
 
 Cluster example() {
