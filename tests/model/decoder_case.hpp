@@ -74,6 +74,30 @@ inline Doubles gradient_of(const ModelRun& run, TensorId tensor) {
   return to_doubles(run.gradients[tensor], run.model.gradient, run.model.tensors[tensor].elements);
 }
 
+/// Checks the gradients of the last run.train(), of a model in fp32: along them the loss changes by step *
+/// |gradient|^2.
+inline void check_along_gradient(ModelRun& run, double tolerance) {
+  IndexedVector<TensorId, Doubles> gradients, parameters;
+  double squares = 0;
+  for (const TensorId i : run.gradients.ids()) {
+    const ParameterTensor& tensor = run.model.tensors[i];
+    gradients.push_back(tensor.trains ? gradient_of(run, i) : Doubles(static_cast<std::size_t>(tensor.elements)));
+    parameters.push_back(to_doubles(run.parameters[i], DType::fp32, tensor.elements));
+    for (const double g : gradients.back()) squares += g * g;
+  }
+  const auto loss_at = [&](double step) {
+    for (const TensorId i : gradients.ids()) {
+      Doubles moved = parameters[i];
+      for (std::size_t k = 0; k < moved.size(); ++k) moved[k] += step * gradients[i][k];
+      from_doubles(moved, DType::fp32, run.parameters[i]);
+    }
+    return run.evaluate() / static_cast<double>(run.model.tokens());
+  };
+  const double h = 1e-3 / std::sqrt(squares);
+  CHECK((loss_at(h) - loss_at(-h)) / (2 * h) == Approx(squares).epsilon(tolerance));
+  loss_at(0);
+}
+
 inline bool same_bits(const Guarded& a, const Guarded& b) {
   return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
 }

@@ -189,27 +189,8 @@ TEST_CASE("with dropout, backward is the gradient of the forward of the same ste
   prepare(run);
   run.train();
   const double with_dropout = run.loss;
-  IndexedVector<TensorId, Doubles> gradients, parameters;
-  double squares = 0;
-  for (const TensorId i : run.gradients.ids()) {
-    gradients.push_back(gradient_of(run, i));
-    parameters.push_back(to_doubles(run.parameters[i], DType::fp32, run.model.tensors[i].elements));
-    for (const double g : gradients.back()) squares += g * g;
-  }
-  // Along the gradient the loss changes by step * |gradient|^2.
-  const auto loss_at = [&](double step) {
-    for (const TensorId i : gradients.ids()) {
-      Doubles moved = parameters[i];
-      for (std::size_t k = 0; k < moved.size(); ++k) moved[k] += step * gradients[i][k];
-      from_doubles(moved, DType::fp32, run.parameters[i]);
-    }
-    return run.evaluate() / static_cast<double>(run.model.tokens());
-  };
-  const double h = 1e-3 / std::sqrt(squares);
-  CHECK((loss_at(h) - loss_at(-h)) / (2 * h) == Approx(squares).epsilon(2e-3));
-  CHECK(run.evaluate() != with_dropout);
-  loss_at(0);
-  CHECK(run.loss == with_dropout);
+  check_along_gradient(run, 2e-3);
+  CHECK(run.evaluate() == with_dropout);
   run.scalars.step = 2;
   CHECK(run.evaluate() != with_dropout);
   run.evaluation = true;
