@@ -244,8 +244,7 @@ class Starts(Case):
         needs = {row["recomputation"]: row["to_allocate"] for row in rows}
         self.assertEqual(list(needs), ["none", "attention", "mlp", "block"])
         limit = (needs["none"] + needs["mlp"]) // 2
-        choices = {"none": [], "block": ["--memory.checkpoint=block"],
-                   "mlp": ["--memory.checkpoint=selective", "--memory.checkpoint_parts=mlp"],
+        choices = {"none": [],
                    "attention of blocks 0,2": ["--memory.checkpoint=selective", "--memory.checkpoint_parts=attention",
                                                "--memory.checkpoint_blocks=0,2", "--memory.offload_activations=true"],
                    r"\w+ of [123]/4 of the blocks": ["--memory.checkpoint=fit", f"--plan.memory={limit}"]}
@@ -255,7 +254,7 @@ class Starts(Case):
             self.assertRegex(done.out, f"checkpoint {name}, compute")
             losses.add(curves(self.folder / str(number))[0].tobytes())
         self.assertEqual(len(losses), 1)
-        config = (self.folder / "4" / "config.ini").read_text()  # the choices of fit, so that it repeats the run
+        config = (self.folder / "2" / "config.ini").read_text()  # the choices of fit, so that it repeats the run
         self.assertRegex(config, r"(?m)^checkpoint = selective$")
         self.assertRegex(config, r"(?m)^checkpoint_blocks = [123]/4$")
         self.refused("train", *sizes, "--data.source=text", "--memory.checkpoint=fit", "--plan.memory=100kB",
