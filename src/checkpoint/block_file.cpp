@@ -3,13 +3,10 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <mutex>
-#include <thread>
+#include <optional>
 
+#include "tessera/backend/thread_pool.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/base/threads.hpp"
 
 namespace tessera {
 
@@ -47,30 +44,14 @@ void read_block(const FileDescriptor& file, const std::filesystem::path& path, c
 }
 
 void on_threads(std::int64_t tasks, int threads, const std::function<void(std::int64_t, int)>& task) {
-  std::atomic<std::int64_t> next{0};
-  std::atomic<bool> failed{false};
-  std::exception_ptr failure;
-  std::mutex mutex;
-  const auto work = [&](int thread) {
-    try {
-      for (std::int64_t i = next++; i < tasks && !failed; i = next++) task(i, thread);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-      failed = true;
-    }
-  };
-  std::vector<std::thread> others;
-  const int count = static_cast<int>(std::min<std::int64_t>(threads, tasks));
+  const auto count = static_cast<int>(std::clamp<std::int64_t>(tasks, 1, std::max(threads, 1)));
+  std::optional<ThreadPool> pool;
   try {
-    for (int thread = 1; thread < count; ++thread) {
-      others.push_back(start_thread("block reader", [&work, thread] { work(thread); }));
-    }
-  } catch (const IoError&) {  // the threads that did start do all tasks
+    pool.emplace(count);
+  } catch (const IoError&) {  // the system starts no more threads, so that this one does all tasks
+    pool.emplace(1);
   }
-  work(0);
-  for (std::thread& other : others) other.join();
-  if (failure) std::rethrow_exception(failure);
+  pool->parallel_for(tasks, task);
 }
 
 }  // namespace tessera
