@@ -40,12 +40,10 @@ bool PrepareJob::may_have_chats() const {
 }
 
 std::string PrepareJob::key() const {
-  const std::unique_ptr<XXH3_state_t, decltype(&::XXH3_freeState)> state(::XXH3_createState(), &::XXH3_freeState);
-  ::XXH3_128bits_reset(state.get());
+  std::string parts;
   const auto add = [&](const std::string& text) {
     const auto size = static_cast<std::uint64_t>(text.size());
-    ::XXH3_128bits_update(state.get(), &size, sizeof size);
-    ::XXH3_128bits_update(state.get(), text.data(), text.size());
+    parts.append(reinterpret_cast<const char*>(&size), sizeof size).append(text);
   };
   add(fmt::format("{} {:016x} {} {} {}", kPreparedFormat, tokenizer->hash(), separator ? *separator : -1,
                   name_of(on_error), sources.files.size()));
@@ -62,7 +60,7 @@ std::string PrepareJob::key() const {
     add((here / file.path).lexically_normal().string());
     add(fmt::format("{} {}", file.state.size, file.state.modified));
   }
-  const XXH128_hash_t hash = ::XXH3_128bits_digest(state.get());
+  const XXH128_hash_t hash = ::XXH3_128bits(parts.data(), parts.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
