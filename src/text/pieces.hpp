@@ -3,7 +3,6 @@
 // number names a place in a file.
 
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
@@ -55,7 +54,6 @@ struct Piece {
   bool ends_document = true;    ///< a text's last piece
   std::vector<BadPlace> bad;    ///< found while reading
   std::int64_t taken = 0;       ///< bytes read of all files up to here
-  std::exception_ptr failure;   ///< instead of bytes: reading ends here
 };
 
 struct PieceSettings {

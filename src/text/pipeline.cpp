@@ -53,6 +53,7 @@ class Pipeline {
   std::optional<EncodedPiece> take() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return slots_.empty() ? ended_ : slots_.front().result || slots_.front().failure; });
+    if (slots_.empty() && read_failure_) std::rethrow_exception(read_failure_);
     if (slots_.empty()) return std::nullopt;
     Slot slot = std::move(slots_.front());
     slots_.pop_front();
@@ -75,18 +76,15 @@ class Pipeline {
   }
 
   void read(const SourceList& sources, const Tokenizer& tokenizer, const PieceSettings& pieces, PiecePlace from) {
+    std::exception_ptr failure;
     try {
       read_pieces(sources, tokenizer, pieces, from, [&](Piece&& piece) { add(std::move(piece)); });
     } catch (const Cancelled&) {
     } catch (...) {
-      Piece last;
-      last.failure = std::current_exception();
-      try {
-        add(std::move(last));
-      } catch (const Cancelled&) {
-      }
+      failure = std::current_exception();
     }
     const std::lock_guard lock(mutex_);
+    read_failure_ = failure;
     ended_ = true;
     changed_.notify_all();
   }
@@ -99,8 +97,7 @@ class Pipeline {
     });
     if (cancelled_) throw Cancelled();
     bytes_ += piece.bytes.size();
-    slots_.emplace_back();
-    slots_.back().piece = std::move(piece);
+    slots_.emplace_back().piece = std::move(piece);
     changed_.notify_all();
   }
 
@@ -115,20 +112,17 @@ class Pipeline {
         slot = &slots_[next_++];
       }
       std::optional<EncodedPiece> result;
-      std::exception_ptr failure = slot->piece.failure;
+      std::exception_ptr failure;
       try {
-        if (!failure) {
-          const Piece& piece = slot->piece;
-          result = EncodedPiece{{}, {piece.file, piece.number + 1}, piece.taken};
-          result->tokens = encode_piece(slot->piece, settings_, encoder, chats);
-        }
+        Piece& piece = slot->piece;
+        result =
+            EncodedPiece{encode_piece(piece, settings_, encoder, chats), {piece.file, piece.number + 1}, piece.taken};
       } catch (...) {
         failure = std::current_exception();
       }
       const std::lock_guard lock(mutex_);
       slot->result = std::move(result);
       slot->failure = failure;
-      if (failure) slot->result.reset();
       changed_.notify_all();
     }
   }
@@ -140,6 +134,7 @@ class Pipeline {
   std::deque<Slot> slots_;  ///< in order; the first `next_` are being encoded or done
   std::size_t next_ = 0, bytes_ = 0;
   bool ended_ = false, cancelled_ = false;
+  std::exception_ptr read_failure_;  ///< behind the last piece
   std::vector<std::unique_ptr<Tokenizer::Encoder>> encoders_;
   std::vector<std::unique_ptr<ChatEncoder>> chats_;
   std::vector<std::thread> threads_;
