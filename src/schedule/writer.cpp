@@ -61,6 +61,15 @@ Value value_of(ValueKind kind, DType dtype, std::int64_t elements, PartId part) 
   return value;
 }
 
+Value value_of(ValueKind kind, const Placement& placement, std::int64_t elements, UnitId unit) {
+  Value value;
+  value.kind = kind;
+  value.placement = placement;
+  value.elements = elements;
+  value.unit = unit;
+  return value;
+}
+
 Operation operation_of(OperationKind kind, Queue queue, UnitId unit) {
   Operation op;
   op.kind = kind;

@@ -22,6 +22,8 @@ Storage in_host_memory(const std::string& use, Storage storage);
 
 /// Returns a value that no unit has, and of a part if one is given.
 Value value_of(ValueKind kind, DType dtype, std::int64_t elements, PartId part = {});
+/// Returns a value of a unit.
+Value value_of(ValueKind kind, const Placement& placement, std::int64_t elements, UnitId unit);
 
 /// Returns an operation of a unit (-1: of none) that touches nothing yet.
 Operation operation_of(OperationKind kind, Queue queue, UnitId unit);

@@ -89,11 +89,7 @@ void Gradients::contribute(Operation& op) {
       before->second = w_.update(op, before->second, std::move(after));
       continue;
     }
-    Value gradient;
-    gradient.placement = contributed_;
-    gradient.kind = ValueKind::gradient;
-    gradient.unit = unit;
-    gradient.elements = s.unit(unit).padded;
+    Value gradient = value_of(ValueKind::gradient, contributed_, s.unit(unit).padded, unit);
     gradient.covers = {op.part};
     if (const auto pending = pending_.find(unit); pending != pending_.end() && is_deferred(unit)) {
       gradient_[unit] = w_.write(op, pending->second, gradient);

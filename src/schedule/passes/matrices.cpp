@@ -37,12 +37,8 @@ Matrices::Matrices(Writer& writer, const Placement& sharded)
 
 Value Matrices::direction(UnitId unit) const {
   const Unit& of = w_.schedule().unit(unit);
-  Value value;
-  value.kind = ValueKind::direction;
-  value.unit = unit;
-  value.placement = {sharded_.shard, {}, DType::fp32};
-  value.elements = std::min(of.share(w_.schedule().grid.size(group())), of.matrices_end);
-  return value;
+  const std::int64_t elements = std::min(of.share(w_.schedule().grid.size(group())), of.matrices_end);
+  return value_of(ValueKind::direction, {sharded_.shard, {}, DType::fp32}, elements, unit);
 }
 
 Value Matrices::matrices(UnitId unit) const {

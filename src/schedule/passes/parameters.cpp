@@ -17,13 +17,10 @@ Parameters::Parameters(Writer& writer) : w_(writer), parameter_buffers_(writer) 
     of.rests = of.offloaded ? loaded_ : sharded_;
     of.full = {{}, {}, s.gathered_type(unit)};
     if (!s.unit(unit).trains) add_parameters(of, unit);
-    Value value;
-    value.unit = unit;
-    value.elements = s.unit(unit).share(s.grid.size(rules.state));
     const bool stays = !is_full(of) && life == ParameterLife::rest;
     of.shard_rests = of.offloaded && !is_loaded_to_gather(of) && !stays;
-    if (s.unit(unit).trains) add_state(of, value);
-    value = full_copy(unit);
+    if (s.unit(unit).trains) add_state(of, unit);
+    const Value value = full_copy(unit);
     const std::string name = "full " + s.unit(unit).name;
     if (stays) {
       of.for_ever = w_.add(at_rest(name, Category::parameters, RegionKind::shared), value);
@@ -39,21 +36,13 @@ Parameters::Parameters(Writer& writer) : w_(writer), parameter_buffers_(writer) 
 }
 
 Value Parameters::magnitudes_of(UnitId unit) const {
-  Value value;
-  value.kind = ValueKind::magnitudes;
-  value.unit = unit;
-  value.elements = std::ssize(w_.schedule().unit(unit).fp8_weights);
-  value.placement.dtype = DType::int64;
-  return value;
+  return value_of(ValueKind::magnitudes, {{}, {}, DType::int64}, std::ssize(w_.schedule().unit(unit).fp8_weights),
+                  unit);
 }
 
 Value Parameters::full_copy(UnitId unit) const {
-  Value value;
-  value.kind = ValueKind::parameter;
-  value.unit = unit;
-  value.elements = w_.schedule().unit(unit).padded;
-  value.placement = {{}, {}, w_.schedule().gathered_type(unit)};
-  return value;
+  const StepSchedule& s = w_.schedule();
+  return value_of(ValueKind::parameter, {{}, {}, s.gathered_type(unit)}, s.unit(unit).padded, unit);
 }
 
 void Parameters::carry(const std::vector<UnitId>& units) {
@@ -69,28 +58,23 @@ void Parameters::carry(const std::vector<UnitId>& units) {
   }
 }
 
-/// Adds the state of a slice: master and moments where the unit's state is, and the copies that are cast and loaded.
-void Parameters::add_state(OfUnit& of, const Value& slice) {
+/// Adds the state of a rank's slice: master and moments where the unit's state is, and the copies that are cast and
+/// loaded.
+void Parameters::add_state(OfUnit& of, UnitId id) {
+  const StepSchedule& s = w_.schedule();
   const MemorySpace space = of.offloaded ? MemorySpace::host : MemorySpace::device;
-  const std::string& name = w_.schedule().unit(slice.unit).name;
+  const Unit& unit = s.unit(id);
   const auto add = [&](const char* what, Category category, MemorySpace where, const Value& value) {
-    if (where == MemorySpace::host) return w_.add(in_host_memory(what, at_rest(name, category)), value);
-    return w_.add(at_rest(fmt::format("{} {}", what, name), category), value);
+    if (where == MemorySpace::host) return w_.add(in_host_memory(what, at_rest(unit.name, category)), value);
+    return w_.add(at_rest(fmt::format("{} {}", what, unit.name), category), value);
   };
-  Value value = slice;
-  value.kind = ValueKind::master;
-  value.placement = sharded_;
-  UnitState& state = w_.state(slice.unit);
-  state.elements = value.elements;
-  state.master = add("master", Category::parameters, space, value);
-  value.kind = ValueKind::moments;
-  value.placement.dtype = w_.schedule().policy.moments;
-  const Unit& unit = w_.schedule().unit(slice.unit);
-  value.elements = state_elements(w_.schedule().policy.optimizer, unit, unit.padded / state.elements);
-  state.moments = add("moments", Category::optimizer_state, space, value);
-  value = slice;
-  value.kind = ValueKind::parameter;
-  value.placement = loaded_;
+  UnitState& state = w_.state(id);
+  state.elements = unit.share(s.grid.size(rules_of(s.policy.strategy).state));
+  state.master = add("master", Category::parameters, space, value_of(ValueKind::master, sharded_, state.elements, id));
+  const std::int64_t moments = state_elements(s.policy.optimizer, unit, unit.padded / state.elements);
+  state.moments = add("moments", Category::optimizer_state, space,
+                      value_of(ValueKind::moments, {sharded_.shard, {}, s.policy.moments}, moments, id));
+  const Value value = value_of(ValueKind::parameter, loaded_, state.elements, id);
   if (of.shard_rests) of.shard = add("shard", Category::parameters, MemorySpace::device, value);
   if (is_loaded_to_gather(of) && loaded_.dtype != sharded_.dtype)
     of.on_host = add("parameters", Category::parameters, MemorySpace::host, value);

@@ -74,7 +74,7 @@ class Parameters {
   Value full_copy(UnitId unit) const;
   /// Emits the operations that bring a value of a unit to the placement that compute reads.
   void gather_from(ValueId value, std::vector<Edge> after, CopyUse use);
-  void add_state(OfUnit& of, const Value& slice);
+  void add_state(OfUnit& of, UnitId id);
   /// Returns the value that a gather reads.
   ValueId source(UnitId unit) { return units_[unit].shard ? w_.current(units_[unit].shard) : master(unit); }
   /// Returns whether compute reads the same value that a gather would read.

@@ -78,12 +78,9 @@ SegmentId write_snapshot(Writer& writer, Parameters& parameters) {
     op.reads = {parameters.master(unit), parameters.moments(unit)};
     // Ranks that hold the same slice share it, so that every element is stored once: the master, then the optimizer's
     // states.
-    Value copy;
-    copy.kind = ValueKind::snapshot;
-    copy.unit = unit;
-    const std::int64_t world = s.grid.world();
-    copy.elements = snapshot_elements(s.policy.optimizer, s.policy.moments, s.unit(unit), world);
-    copy.placement = {s.grid.larger_than_one({Group::shard, Group::replica}), {}, s.policy.moments};
+    const Value copy =
+        value_of(ValueKind::snapshot, {s.grid.larger_than_one({Group::shard, Group::replica}), {}, s.policy.moments},
+                 snapshot_elements(s.policy.optimizer, s.policy.moments, s.unit(unit), s.grid.world()), unit);
     Storage storage = in_host_memory("snapshot", at_rest(s.unit(unit).name, Category::optimizer_state));
     writer.state(unit).snapshot = writer.value(writer.write(op, std::move(storage), copy)).storage;
     writer.emit(std::move(op));
