@@ -169,4 +169,28 @@ std::int64_t SegmentLife::alive_bytes(OperationId id) const { return alive_[stat
 
 bool SegmentLife::releases(OperationId id, StorageId storage) const { return released_by_.contains({storage, id}); }
 
+OperationNames names_of(const StepSchedule& schedule, const SegmentLife& life, OperationId id,
+                        const std::function<std::string(ValueId)>& name) {
+  const Operation& op = schedule.operation(id);
+  OperationNames names;
+  std::vector<std::string> kept;
+  const auto add = [&](std::vector<std::string>& to, ValueId v) {
+    if (const std::string text = name(v); std::ranges::find(to, text) == to.end()) to.push_back(text);
+  };
+  for (const ValueId v : op.reads) {
+    add(names.reads, v);
+    add(life.releases(id, schedule.value(v).storage) ? names.releases : kept, v);
+  }
+  for (const ValueId v : op.writes) {
+    if (schedule.value(v).kind != ValueKind::scratch) add(names.writes, v);
+  }
+  for (const Update& update : op.updates) {
+    add(names.reads, update.before);
+    add(kept, update.before);
+    add(names.writes, update.after);
+  }
+  std::erase_if(names.releases, [&](const std::string& one) { return std::ranges::find(kept, one) != kept.end(); });
+  return names;
+}
+
 }  // namespace tessera

@@ -1,8 +1,10 @@
 #pragma once
 // Which storages hold something that is still needed at the borders of a segment, over all its plays.
 
+#include <functional>
 #include <numeric>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -64,5 +66,13 @@ class SegmentLife {
   std::vector<std::int64_t> alive_;
   std::set<std::pair<StorageId, OperationId>> released_by_;
 };
+
+/// What an operation reads, leaves behind and releases.
+struct OperationNames {
+  std::vector<std::string> reads, writes, releases;
+};
+/// Returns it by `name`. Several values of one name are listed once, and released together.
+OperationNames names_of(const StepSchedule& schedule, const SegmentLife& life, OperationId id,
+                        const std::function<std::string(ValueId)>& name);
 
 }  // namespace tessera

@@ -58,7 +58,7 @@ class SegmentText {
             verb_of(schedule_, op),
             object_of(schedule_, op),
             waits(id),
-            reads(id) + "-> " + writes(op),
+            reads_and_writes(id),
             format_bytes(alive) + (peak ? " (peak)" : ""),
             op.wire_bytes > 0 ? format_bytes(op.wire_bytes) : ""};
   }
@@ -93,34 +93,13 @@ class SegmentText {
     return value.kind == ValueKind::saved ? "saved " + schedule_.part(value.part).name : name_of_value(schedule_, v);
   }
 
-  std::string reads(OperationId id) const {
-    const Operation& op = schedule_.operation(id);
-    std::vector<std::pair<std::string, bool>> names;  // and whether it is released here
-    auto add = [&](ValueId v, bool updated) {
-      const bool last = !updated && life_.releases(id, schedule_.value(v).storage);
-      const std::string text = name(v);
-      const auto known = std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.first == text; });
-      if (known == names.end())
-        names.emplace_back(text, last);
-      else
-        known->second = known->second && last;
+  /// Returns "full h.0, saved h.0 (last) -> grad h.0".
+  std::string reads_and_writes(OperationId id) const {
+    const OperationNames names = names_of(schedule_, life_, id, [&](ValueId v) { return name(v); });
+    const auto text_of = [&](const std::string& read) {
+      return read + (std::ranges::count(names.releases, read) > 0 ? " (last)" : "");
     };
-    for (const ValueId v : op.reads) add(v, false);
-    for (const Update& u : op.updates) add(u.before, true);
-    const auto text = joined(names, [](const auto& one) { return one.first + (one.second ? " (last)" : ""); });
-    return text.empty() ? text : text + " ";
-  }
-
-  std::string writes(const Operation& op) const {
-    std::vector<std::string> names;
-    auto add = [&](ValueId v) {
-      if (schedule_.value(v).kind == ValueKind::scratch) return;
-      const std::string text = name(v);
-      if (std::find(names.begin(), names.end(), text) == names.end()) names.push_back(text);
-    };
-    for (const ValueId v : op.writes) add(v);
-    for (const Update& u : op.updates) add(u.after);
-    return joined(names);
+    return joined(names.reads, text_of) + (names.reads.empty() ? "-> " : " -> ") + joined(names.writes);
   }
 
   const StepSchedule& schedule_;

@@ -20,32 +20,6 @@ std::optional<std::int64_t> flops_of(const StepSchedule& s, const Operation& op)
   return cost_of(s, op).flops;
 }
 
-void add_once(std::vector<std::string>& names, const std::string& name) {
-  if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-}
-
-/// Adds what an operation reads, leaves behind and releases, by name. Several values of one name are released together.
-void add_values(const StepSchedule& s, const SegmentLife& life, OperationId id, Json& json) {
-  const Operation& op = s.operation(id);
-  std::vector<std::string> reads, writes, releases, kept;
-  for (const ValueId v : op.reads) {
-    add_once(reads, name_of_value(s, v));
-    add_once(life.releases(id, s.value(v).storage) ? releases : kept, name_of_value(s, v));
-  }
-  for (const ValueId v : op.writes) {
-    if (s.value(v).kind != ValueKind::scratch) add_once(writes, name_of_value(s, v));
-  }
-  for (const Update& update : op.updates) {
-    add_once(reads, name_of_value(s, update.before));
-    add_once(kept, name_of_value(s, update.before));
-    add_once(writes, name_of_value(s, update.after));
-  }
-  std::erase_if(releases, [&](const std::string& name) { return std::ranges::find(kept, name) != kept.end(); });
-  json["reads"] = std::move(reads);
-  json["writes"] = std::move(writes);
-  json["releases"] = std::move(releases);
-}
-
 Json operation_json(const StepSchedule& s, const SegmentLife& life, OperationId id) {
   const Operation& op = s.operation(id);
   Json json{{"id", id.number()},
@@ -55,7 +29,10 @@ Json operation_json(const StepSchedule& s, const SegmentLife& life, OperationId 
             {"name", describe_operation(s, id)},
             {"unit", op.unit ? Json(s.unit(op.unit).name) : Json()},
             {"part", op.part ? Json(s.part(op.part).name) : Json()}};
-  add_values(s, life, id, json);
+  OperationNames names = names_of(s, life, id, [&](ValueId v) { return name_of_value(s, v); });
+  json["reads"] = std::move(names.reads);
+  json["writes"] = std::move(names.writes);
+  json["releases"] = std::move(names.releases);
   json["waits"] = Json::array();
   for (const OperationId other : waits_of(s, id)) json["waits"].push_back(other.number());
   json["after"] = Json::array();
