@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
-#include "tessera/base/mapped_file.hpp"
 #include "tessera/base/refuse.hpp"
+#include "tessera/files/byte_file.hpp"
 
 namespace tessera {
 

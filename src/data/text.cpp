@@ -6,10 +6,11 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/base/mapped_file.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/files/byte_file.hpp"
+#include "tessera/files/mapped_file.hpp"
 
 namespace tessera {
 

@@ -5,10 +5,10 @@
 
 #include "data/raw_tokens.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/base/mapped_file.hpp"
 #include "tessera/base/refuse.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/data/token_header.hpp"
+#include "tessera/files/mapped_file.hpp"
 
 namespace tessera {
 

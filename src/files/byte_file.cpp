@@ -98,6 +98,13 @@ void read_at(const FileDescriptor& file, const std::filesystem::path& path, std:
     throw IoError("{} ends early ({} bytes are missing at byte {})", path.string(), bytes - got, offset + got);
 }
 
+void read_at(const std::filesystem::path& path, std::int64_t offset, std::span<std::byte> out) {
+  const std::int64_t got = read_some(open_file(path, OpenFor::reading), path, offset, out.data(), std::ssize(out));
+  if (got < std::ssize(out))
+    throw IoError("{}: ended {} bytes too early, because it became shorter while in use", path.string(),
+                  std::ssize(out) - got);
+}
+
 std::int64_t read_up_to(const FileDescriptor& file, const std::filesystem::path& path, void* out, std::int64_t bytes) {
   return read_some(file, path, 0, out, bytes);
 }

@@ -8,8 +8,8 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"
-#include "tessera/base/mapped_file.hpp"
 #include "tessera/files/byte_file.hpp"
+#include "tessera/files/mapped_file.hpp"
 
 namespace tessera {
 

@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "tessera/base/error.hpp"
-#include "tessera/base/mapped_file.hpp"
 #include "tessera/files/hdf5.hpp"
+#include "tessera/files/mapped_file.hpp"
 
 namespace tessera {
 

@@ -41,7 +41,7 @@ PARTS = {
     "bench/test_kernels.cpp": ["bench/kernel_*.cpp", "bench/one_block.cpp", "kernels/kernel_call.cpp"],
     # devices, streams and events are one thing to their users
     "backend/test_streams.cpp": ["backend/cpu/*.cpp"],
-    "base/test_mapped_file.cpp": ["base/mapping.cpp"],
+    "files/test_mapped_file.cpp": ["base/mapping.cpp"],
     # the same cases test every communicator, on threads and (tests/mpi) on processes
     "comm/test_communicators.cpp": ["comm/collective_call.cpp", "comm/make_communicator.cpp",
                                     "comm/point_to_point/*.cpp", "comm/shared/*.cpp", "comm/shared_region.cpp"],

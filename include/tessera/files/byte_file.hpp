@@ -1,9 +1,11 @@
 #pragma once
 // Plain reads and writes of byte ranges of a file, and whether it is there.
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -48,7 +50,9 @@ std::int64_t size_of_file(const std::filesystem::path& path);
 /// Reads all `bytes` bytes from `offset` on; IoError naming the file, also when it ends early.
 void read_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, void* out,
              std::int64_t bytes);
-/// The same up to the file's end; returns the bytes read.
+/// Reads bytes of a file that was longer, without keeping it open.
+void read_at(const std::filesystem::path& path, std::int64_t offset, std::span<std::byte> out);
+/// Reads from the start up to the file's end; returns the bytes read.
 std::int64_t read_up_to(const FileDescriptor& file, const std::filesystem::path& path, void* out, std::int64_t bytes);
 /// Reads all of a text. Returns nothing if the file does not exist, and throws IoError if it cannot be read.
 std::optional<std::string> read_small_file(const std::filesystem::path& path);

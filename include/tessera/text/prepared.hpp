@@ -7,8 +7,8 @@
 #include <memory>
 #include <string_view>
 
-#include "tessera/base/mapped_file.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/files/mapped_file.hpp"
 
 namespace tessera {
 

@@ -2,7 +2,8 @@
 
 #include "temporary_folder.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/base/mapped_file.hpp"
+#include "tessera/files/byte_file.hpp"
+#include "tessera/files/mapped_file.hpp"
 
 using namespace tessera;
 using Catch::Contains;

@@ -2,7 +2,6 @@
 // A file mapped for reading.
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <span>
 
@@ -14,7 +13,7 @@ class MappedFile {
  public:
   MappedFile() = default;
   /// Maps the whole file (IoError if that fails); an empty file is an empty span.
-  explicit MappedFile(const std::filesystem::path& file);
+  explicit MappedFile(const std::filesystem::path& path);
 
   std::span<const std::byte> bytes() const {
     return {mapping_.get().data, static_cast<std::size_t>(mapping_.get().size)};
@@ -23,8 +22,5 @@ class MappedFile {
  private:
   Mapping mapping_;
 };
-
-/// Reads bytes [first, first + out.size()) of `file` without keeping it open. IoError when it is shorter.
-void read_at(const std::filesystem::path& file, std::int64_t first, std::span<std::byte> out);
 
 }  // namespace tessera
