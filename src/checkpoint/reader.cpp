@@ -40,26 +40,18 @@ CheckpointReader::CheckpointReader(std::filesystem::path folder, Manifest manife
       manifest_(std::move(manifest)),
       near_(near_step(near, manifest_.step)),
       files_(std::make_unique<OpenFiles>(kKeptOpen)) {
-  for (auto& places : places_) places.resize(manifest_.tensors.size());
   for (std::size_t file = 0; file < manifest_.files.size(); ++file) {
     const FileRecord& record = manifest_.files[file];
     std::error_code error;  // with which the size is none
     is_near_.push_back(!near_.empty() && static_cast<std::int64_t>(
                                              std::filesystem::file_size(near_ / record.name, error)) == record.bytes);
-    if (!record.is_shard()) continue;  // made from the shards, so nothing is read from it
-    if (file % share.every == share.first && !is_near_[file]) check_size(record);
-    for (const StateKind kind : kinds_of(manifest_.content)) {
-      std::int64_t offset = 0;
-      for (const ElementRun& run : record.runs) {
-        const auto tensor = static_cast<std::size_t>(run.tensor);
-        if (!manifest_.tensors[tensor].keeps(kind)) continue;
-        places_[static_cast<std::size_t>(kind)][tensor].push_back({run.first, run.count, file, offset});
-        offset += run.count;
-      }
-    }
+    // Nothing is read from the file that is made from the shards.
+    if (record.is_shard() && file % share.every == share.first && !is_near_[file]) check_size(record);
   }
-  for (auto& of_kind : places_) {
-    for (auto& places : of_kind) std::ranges::sort(places, {}, &Place::first);
+  for (const StateKind kind : kinds_of(manifest_.content)) {
+    auto& of_kind = places_[static_cast<std::size_t>(kind)];
+    of_kind = places_by_tensor(manifest_.tensors, manifest_.files, kind);
+    for (auto& places : of_kind) std::ranges::sort(places, {}, &PlacedRun::first);
   }
 }
 
@@ -83,7 +75,7 @@ std::vector<CheckpointReader::Piece> CheckpointReader::pieces_of(std::span<const
     TESSERA_ASSERT(want.tensor >= 0 && want.tensor < std::ssize(of_kind), "tensor {}", want.tensor);
     const auto& places = of_kind[static_cast<std::size_t>(want.tensor)];
     auto place = std::upper_bound(places.begin(), places.end(), want.first,
-                                  [](std::int64_t first, const Place& p) { return first < p.first; });
+                                  [](std::int64_t first, const PlacedRun& p) { return first < p.first; });
     if (place != places.begin()) --place;
     for (std::int64_t done = 0; done < want.count; ++place) {
       TESSERA_ASSERT(place != places.end(), "tensor {} has no element {}", want.tensor, want.first + done);

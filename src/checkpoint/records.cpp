@@ -40,6 +40,21 @@ std::int64_t bytes_of(const std::vector<ElementRun>& runs, StateKind kind, const
   return elements_of(runs, kind, tensors) * size_of(dtype_of(kind, tensors));
 }
 
+std::vector<std::vector<PlacedRun>> places_by_tensor(const std::vector<TensorRecord>& tensors,
+                                                     const std::vector<FileRecord>& files, StateKind kind) {
+  std::vector<std::vector<PlacedRun>> places(tensors.size());
+  for (std::size_t file = 0; file < files.size(); ++file) {
+    std::int64_t offset = 0;
+    for (const ElementRun& run : files[file].runs) {
+      const auto tensor = static_cast<std::size_t>(run.tensor);
+      if (!tensors[tensor].keeps(kind)) continue;
+      places[tensor].push_back({run.first, run.count, file, offset});
+      offset += run.count;
+    }
+  }
+  return places;
+}
+
 std::string Manifest::option(std::string_view name) const {
   const auto found = std::ranges::find(options, name, &NamedTexts::value_type::first);
   return found == options.end() ? std::string() : found->second;

@@ -17,32 +17,10 @@ namespace {
 
 constexpr const char* kMaking = "cannot make a virtual dataset";
 
-/// The elements of a file's datasets that belong to a tensor.
-struct Piece {
-  std::int64_t first = 0, count = 0;  ///< in the tensor
-  std::size_t file = 0;
-  std::int64_t offset = 0, length = 0;  ///< in the file's datasets, and their length
-};
-
-std::vector<std::vector<Piece>> pieces_by_tensor(const std::vector<TensorRecord>& tensors,
-                                                 const std::vector<FileRecord>& files, StateKind kind) {
-  std::vector<std::vector<Piece>> pieces(tensors.size());
-  for (std::size_t file = 0; file < files.size(); ++file) {
-    std::int64_t offset = 0;
-    const std::int64_t length = elements_of(files[file].runs, kind, tensors);
-    for (const ElementRun& run : files[file].runs) {
-      if (!tensors[static_cast<std::size_t>(run.tensor)].keeps(kind)) continue;
-      pieces[static_cast<std::size_t>(run.tensor)].push_back({run.first, run.count, file, offset, length});
-      offset += run.count;
-    }
-  }
-  return pieces;
-}
-
-/// Maps boxes of the tensor onto runs of the shards' datasets.
-void map_piece(const Hdf5Properties& properties, const Hdf5Space& space, const TensorRecord& tensor, const Piece& piece,
-               const std::string& file, const std::string& dataset) {
-  const Hdf5Space source = simple_space({piece.length});
+/// Maps boxes of the tensor onto a run of a shard's dataset, which has `length` elements.
+void map_piece(const Hdf5Properties& properties, const Hdf5Space& space, const TensorRecord& tensor,
+               const PlacedRun& piece, std::int64_t length, const std::string& file, const std::string& dataset) {
+  const Hdf5Space source = simple_space({length});
   auto at = static_cast<hsize_t>(piece.offset);
   for_each_box(tensor.shape, piece.first, piece.count, [&](const ArrayBox& box) {
     const auto count = static_cast<hsize_t>(box.elements);
@@ -54,14 +32,15 @@ void map_piece(const Hdf5Properties& properties, const Hdf5Space& space, const T
   });
 }
 
-void create_virtual(hid_t group, const TensorRecord& tensor, const std::vector<Piece>& pieces,
-                    const std::vector<FileRecord>& files, StateKind kind) {
+void create_virtual(hid_t group, const TensorRecord& tensor, const std::vector<PlacedRun>& pieces,
+                    const std::vector<FileRecord>& files, const std::vector<std::int64_t>& lengths, StateKind kind) {
   const std::string dataset(name_of(kind));
   const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), kMaking));
   const float missing = std::nanf("");
   hdf5_check(H5Pset_fill_value(properties.id(), H5T_NATIVE_FLOAT, &missing), kMaking);
   const Hdf5Space space = simple_space(tensor.shape);
-  for (const Piece& piece : pieces) map_piece(properties, space, tensor, piece, files[piece.file].name, dataset);
+  for (const PlacedRun& piece : pieces)
+    map_piece(properties, space, tensor, piece, lengths[piece.file], files[piece.file].name, dataset);
   const Hdf5Type type = hdf5_float_type(dtype_of(kind, tensor.moments));
   create_hdf5_dataset(group, tensor.name, type.id(), simple_space(tensor.shape), properties);
 }
@@ -80,9 +59,11 @@ void write_virtual_file(const std::filesystem::path& path, const std::vector<Ten
     hdf5_write_attribute(file.id(), "format_version", kCheckpointSchema);
     for (const StateKind kind : kinds_of(content_of(files))) {
       const Hdf5Group group = hdf5_create_group(file.id(), std::string(name_of(kind)));
-      const auto pieces = pieces_by_tensor(tensors, files, kind);
+      const auto pieces = places_by_tensor(tensors, files, kind);
+      std::vector<std::int64_t> lengths;
+      for (const FileRecord& shard : files) lengths.push_back(elements_of(shard.runs, kind, tensors));
       for (std::size_t i = 0; i < tensors.size(); ++i)
-        if (tensors[i].keeps(kind)) create_virtual(group.id(), tensors[i], pieces[i], files, kind);
+        if (tensors[i].keeps(kind)) create_virtual(group.id(), tensors[i], pieces[i], files, lengths, kind);
     }
     file.close();
   });

@@ -64,12 +64,6 @@ class CheckpointReader {
   void read_tensor(StateKind kind, std::int64_t tensor, std::int64_t first, std::span<float> out) const;
 
  private:
-  /// A run of a tensor in a file.
-  struct Place {
-    std::int64_t first = 0, count = 0;
-    std::size_t file = 0;
-    std::int64_t offset = 0;  ///< elements from the start of the file's datasets
-  };
   struct Piece;
   std::vector<Piece> pieces_of(std::span<const WantedRun> wanted) const;
   ReadReport read_stored(std::span<const WantedRun> wanted, int threads, const CopyIn& copy) const;
@@ -81,7 +75,7 @@ class CheckpointReader {
   std::filesystem::path near_;
   std::vector<bool> is_near_;  ///< by file
   std::unique_ptr<OpenFiles> files_;
-  std::array<std::vector<std::vector<Place>>, kStateKinds> places_;  ///< by kind and tensor, ascending
+  std::array<std::vector<std::vector<PlacedRun>>, kStateKinds> places_;  ///< by kind and tensor, ascending
 };
 
 /// Returns the defects of a checkpoint in order of discovery, at most `limit`; empty if there are none. Reads

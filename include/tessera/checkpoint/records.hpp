@@ -77,6 +77,16 @@ std::int64_t elements_of(const std::vector<ElementRun>& runs, StateKind kind, co
 /// Returns the bytes of their dataset.
 std::int64_t bytes_of(const std::vector<ElementRun>& runs, StateKind kind, const std::vector<TensorRecord>& tensors);
 
+/// A run of a tensor in a file.
+struct PlacedRun {
+  std::int64_t first = 0, count = 0;  ///< elements of the tensor
+  std::size_t file = 0;
+  std::int64_t offset = 0;  ///< elements from the start of the file's datasets
+};
+/// Returns where shards keep the runs of each tensor that have such a state, in the order of the files.
+std::vector<std::vector<PlacedRun>> places_by_tensor(const std::vector<TensorRecord>& tensors,
+                                                     const std::vector<FileRecord>& files, StateKind kind);
+
 /// The grid that wrote a checkpoint, for information only: nothing depends on it.
 struct GridRecord {
   std::int64_t world = 1, shard_group = 1, replicas = 1, ranks_per_node = 1;
