@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
 
 #include "tessera/base/environment.hpp"
@@ -14,17 +15,6 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::string::size_type begin = 0;
-  while (begin <= text.size()) {
-    const auto end = std::min(text.find(separator, begin), text.size());
-    if (end > begin) parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 /// Returns the files and folders in `parent` whose names start with `prefix`, the last name first (the newest version).
 std::vector<fs::path> entries_like(const fs::path& parent, const std::string& prefix) {
@@ -94,7 +84,9 @@ std::vector<void*> open_parts(const fs::path& path, const std::vector<std::strin
 
 std::vector<std::string> library_candidates(const LibrarySearch& search) {
   Candidates candidates(search);
-  for (const std::string& folder : split(variable("TESSERA_LIBRARY_PATH"), ':')) {
+  std::istringstream folders(variable("TESSERA_LIBRARY_PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (folder.empty()) continue;
     candidates.add(folder);
     candidates.add_toolkit(folder);
     candidates.add_packages(folder);
