@@ -251,12 +251,12 @@ nlohmann::ordered_json document_of(const Planning& planning, const std::optional
 /// Returns the output that precedes an answer about plan.memory given as text.
 std::string output_of(const Planning& planning, const std::optional<FitAnswer>& fit) {
   switch (planning.asked.plan.format) {
-    case PlanFormat::text: {
+    case ResultFormat::text: {
       const std::string head = headline(planning.run, planned_cost(planning.run, planning.timed_cluster()));
       const bool is_narrow = planning.asked.plan.view == PlanView::fit;
       return (is_narrow ? wrapped(head, 2, kFitWidth) : head) + "\n" + view_text(planning);
     }
-    case PlanFormat::json:
+    case ResultFormat::json:
       return json_text(document_of(planning, fit)) + "\n";
   }
   throw InternalError("no such format of a plan");
@@ -268,13 +268,13 @@ int run_plan(Options options, const std::filesystem::path& input) {
   const auto ranks = options.is_given("plan.ranks") ? std::nullopt : ranks_of_run(input);
   if (ranks) {
     options.plan.ranks = *ranks;
-    if (options.plan.format == PlanFormat::text) {
+    if (options.plan.format == ResultFormat::text) {
       Log(0, 1).info(fmt::format("planned for {}, as many as {} had (--plan.ranks=N plans for others)\n",
                                  counted(*ranks, "rank"), input.string()));
     }
   }
   const Planning planning(options);
-  const bool is_text = options.plan.format == PlanFormat::text;
+  const bool is_text = options.plan.format == ResultFormat::text;
   std::optional<FitAnswer> fit;
   if (!is_text) fit = fit_of(planning.run);
   std::fputs(output_of(planning, fit).c_str(), stdout);

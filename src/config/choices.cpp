@@ -11,14 +11,18 @@ namespace tessera {
   }
 
 // Defines name_of(E) too.
-#define TESSERA_NAMED(E, ...)     \
-  TESSERA_CHOICES(E, __VA_ARGS__) \
-  std::string_view name_of(E value) { return spelling(value); }
+#define TESSERA_NAMED(E, ...)         \
+  TESSERA_CHOICES(E, __VA_ARGS__)     \
+  template <>                         \
+  std::string_view name_of(E value) { \
+    return spelling(value);           \
+  }
 
 TESSERA_CHOICES(bool, {{true, "true"}, {false, "false"}})
-TESSERA_NAMED(DeviceChoice, {{std::nullopt, "auto"},
-                             {DeviceKind::cpu, name_of(DeviceKind::cpu)},
-                             {DeviceKind::cuda, name_of(DeviceKind::cuda)}})
+TESSERA_CHOICES(DeviceChoice, {{std::nullopt, "auto"},
+                               {DeviceKind::cpu, name_of(DeviceKind::cpu)},
+                               {DeviceKind::cuda, name_of(DeviceKind::cuda)}})
+std::string_view name_of(DeviceChoice value) { return spelling(value); }
 TESSERA_CHOICES(Tristate, {{Tristate::automatic, "auto"}, {Tristate::yes, "true"}, {Tristate::no, "false"}})
 TESSERA_CHOICES(AttentionChoice, {{AttentionChoice::automatic, "auto"},
                                   {AttentionChoice::own, "own"},
@@ -64,7 +68,6 @@ TESSERA_CHOICES(PlanView, {{PlanView::table, "table"},
                            {PlanView::timeline, "timeline"},
                            {PlanView::fit, "fit"},
                            {PlanView::largest, "largest"}})
-TESSERA_CHOICES(PlanFormat, {{PlanFormat::text, "text"}, {PlanFormat::json, "json"}})
 TESSERA_CHOICES(ResultFormat, {{ResultFormat::text, "text"}, {ResultFormat::json, "json"}})
 TESSERA_CHOICES(SweepAction, {{SweepAction::print, "print"},
                               {SweepAction::run, "run"},

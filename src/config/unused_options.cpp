@@ -88,7 +88,7 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
     add_unused(out, "neither lora.rank nor lora.from asks for adapters",
                {"lora.alpha", "lora.dropout", "lora.targets", "lora.rank_stabilized", "lora.base_hash"});
   const bool adds = options.plan.view >= PlanView::timeline;
-  if (options.plan.format == PlanFormat::json && !adds)
+  if (options.plan.format == ResultFormat::json && !adds)
     out.push_back({"plan.view", "plan.format = json always has the table, the schedule and the units"});
 }
 

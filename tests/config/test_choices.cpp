@@ -9,7 +9,7 @@ using namespace tessera;
 
 TEMPLATE_TEST_CASE("Every choice has a spelling of its own that reads back", "", bool, DeviceChoice, Tristate,
                    AttentionChoice, CommBackend, QueueMode, Strategy, Wrap, ReduceWhen, ActivationCheckpointing,
-                   SampleOrder, LearningRateSchedule, PlanView, PlanFormat, SweepAction, DType) {
+                   SampleOrder, LearningRateSchedule, PlanView, ResultFormat, SweepAction, DType) {
   std::set<std::string_view> names;
   std::set<TestType> values;
   for (const auto& [value, name] : choices<TestType>()) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "tessera/backend/device_kind.hpp"
 #include "tessera/base/dtype.hpp"
@@ -63,7 +64,7 @@ constexpr DType dtype_of(StateType type) { return type == StateType::fp32 ? DTyp
 enum class MuonScale : std::uint8_t { match_rms_adamw, original };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
 enum class PlanView : std::uint8_t { table, schedule, units, timeline, fit, largest };
-enum class PlanFormat : std::uint8_t { text, json };
+/// The form of what a command prints.
 enum class ResultFormat : std::uint8_t { text, json };
 /// The action of `tessera sweep`. `row`: the one row of an array's task, which `submit` has started.
 enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row };
@@ -71,22 +72,10 @@ enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row }
 /// The order of a sweep's rows: that of the file, or by predicted time, the shortest first.
 enum class SweepOrder : std::uint8_t { file, fastest };
 
-/// Returns the user's spelling: "hsdp-zero2", "micro_step", ...
+/// Returns the user's spelling of a choice: "hsdp-zero2", "micro_step", ...
+template <class E>
+requires std::is_enum_v<E> std::string_view name_of(E value);
 std::string_view name_of(DeviceChoice value);
-std::string_view name_of(CommBackend value);
-std::string_view name_of(QueueMode value);
-std::string_view name_of(OptimizerName value);
-std::string_view name_of(Wrap value);
-std::string_view name_of(ReduceWhen value);
-std::string_view name_of(ActivationCheckpointing value);
-std::string_view name_of(Offload value);
-std::string_view name_of(MatmulPrecision value);
-std::string_view name_of(SampleOrder value);
-std::string_view name_of(OnError value);
-std::string_view name_of(ChatTurns value);
-std::string_view name_of(ChatCounts value);
-std::string_view name_of(Packing value);
-std::string_view name_of(TooLong value);
 
 /// Resolves `shard.reduce` for a strategy.
 inline ReduceWhen resolved_reduce(ReduceWhen when, Strategy strategy) {

@@ -265,7 +265,7 @@ struct PlanOptions {
   std::int64_t memory = 0;  ///< bytes per rank that must suffice; 0 = not checked
   std::string cluster;      ///< file with a machine's prices; empty: times are not predicted
   PlanView view = PlanView::table;
-  PlanFormat format = PlanFormat::text;
+  ResultFormat format = ResultFormat::text;
   bool operator==(const PlanOptions&) const = default;
 };
 
