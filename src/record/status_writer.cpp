@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <memory>
-
 #include "tessera/base/clock.hpp"
 #include "tessera/base/log.hpp"
 
@@ -40,10 +38,8 @@ void StatusWriter::post(const std::string& message) {
     or_warn(warning_, [&] { written_.get(); });
   }
   time_ = std::chrono::steady_clock::now();
-  auto task = std::make_shared<std::packaged_task<void()>>(
-      [&folder = folder_, last = now(RunState::running, 0, message)] { folder.write_status(last, false); });
-  written_ = task->get_future();
-  io_.post(IoPriority::rows, [task] { (*task)(); });
+  auto write = [&folder = folder_, last = now(RunState::running, 0, message)] { folder.write_status(last, false); };
+  written_ = io_.start(std::move(write), IoPriority::rows);
 }
 
 void StatusWriter::announce_stop(const std::string& line) {

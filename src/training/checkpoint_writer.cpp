@@ -244,16 +244,14 @@ void CheckpointWriter::begin(const NamedLosses& evaluation) {
   const double waited = has_to_wait ? seconds_since(start) : 0.0;
   session_.take_snapshot();
   session_.check_state();
-  auto task = std::make_shared<std::packaged_task<CheckpointReport()>>(
-      [this, job = make_job(evaluation), waited, blocked = seconds_since(start), copied = Clock::now()] {
-        CheckpointReport report = run(job);
-        report.blocked_seconds = blocked;
-        report.waited_seconds = waited;
-        report.background_seconds = seconds_since(copied);
-        return report;
-      });
-  running_ = task->get_future();
-  thread_->post(IoPriority::bulk, [task] { (*task)(); });
+  auto write = [this, job = make_job(evaluation), waited, blocked = seconds_since(start), copied = Clock::now()] {
+    CheckpointReport report = run(job);
+    report.blocked_seconds = blocked;
+    report.waited_seconds = waited;
+    report.background_seconds = seconds_since(copied);
+    return report;
+  };
+  running_ = thread_->start(std::move(write), IoPriority::bulk);
 }
 
 bool CheckpointWriter::is_writing() const {

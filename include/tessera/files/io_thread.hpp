@@ -36,15 +36,20 @@ class IoThread {
   /// Queues a task among the rows once `delay` is over.
   void post_after(std::chrono::milliseconds delay, std::function<void()> task);
 
-  /// Runs f() on the thread after the waiting tasks of its priority. Waits and returns its result or rethrows its
-  /// exception. Not to be called from a task.
+  /// Queues f(), and returns the future of its result or exception.
   template <class F>
-  auto run(F&& f, IoPriority priority = IoPriority::rows) {
+  auto start(F&& f, IoPriority priority) {
     // A packaged task is movable only; std::function copies, hence the shared one.
     auto task = std::make_shared<std::packaged_task<std::invoke_result_t<F>()>>(std::forward<F>(f));
     auto result = task->get_future();
     post(priority, [task] { (*task)(); });
-    return result.get();
+    return result;
+  }
+  /// Runs f() on the thread after the waiting tasks of its priority. Waits and returns its result or rethrows its
+  /// exception. Not to be called from a task.
+  template <class F>
+  auto run(F&& f, IoPriority priority = IoPriority::rows) {
+    return start(std::forward<F>(f), priority).get();
   }
 
  private:
