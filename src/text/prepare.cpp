@@ -162,10 +162,9 @@ bool is_complete(const fs::path& folder) try {
   const auto tokens = info.at("tokens").get<std::int64_t>(), width = info.at("token_bytes").get<std::int64_t>();
   const auto documents = info.at("documents").get<std::int64_t>();
   const auto runs = info.at("uncounted_runs").get<std::int64_t>();
-  const auto mask = static_cast<std::int64_t>(sizeof(MaskHeader) + sizeof(TokenRun) * static_cast<std::uint64_t>(runs));
   return size_of_file(folder / kPreparedTokens) == kTokenHeader + tokens * width &&
-         (runs == 0 || size_of_file(folder / kPreparedMask) == mask) &&
-         size_of_file(folder / kPreparedDocuments) == static_cast<std::int64_t>(sizeof(DocumentHeader)) + 8 * documents;
+         (runs == 0 || size_of_file(folder / kPreparedMask) == place_of_run(runs)) &&
+         size_of_file(folder / kPreparedDocuments) == place_of_document(documents);
 } catch (const nlohmann::json::exception&) {
   return false;
 } catch (const Error&) {  // something is missing

@@ -64,7 +64,7 @@ LossMask::LossMask(const std::filesystem::path& file, std::int64_t tokens) : fil
 
 TokenRun LossMask::operator[](std::int64_t i) const {
   TokenRun run;
-  std::memcpy(&run, file_.bytes().data() + sizeof(MaskHeader) + static_cast<std::int64_t>(sizeof run) * i, sizeof run);
+  std::memcpy(&run, file_.bytes().data() + place_of_run(i), sizeof run);
   return run;
 }
 
@@ -82,7 +82,7 @@ void LossMask::apply(std::int64_t first, std::int64_t count, std::int32_t* ids) 
 
 std::int64_t DocumentIndex::end(std::int64_t document) const {
   std::int64_t end = 0;
-  std::memcpy(&end, file_.bytes().data() + sizeof(DocumentHeader) + 8 * document, sizeof end);
+  std::memcpy(&end, file_.bytes().data() + place_of_document(document), sizeof end);
   return end;
 }
 

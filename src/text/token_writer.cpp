@@ -29,14 +29,6 @@ void cut_to(const FileDescriptor& file, const std::filesystem::path& path, std::
   if (::ftruncate(file.get(), bytes) != 0) fail_to("write", path);
 }
 
-std::int64_t place_of_document(std::int64_t number) {
-  return static_cast<std::int64_t>(sizeof(DocumentHeader)) + 8 * number;
-}
-
-std::int64_t place_of_run(std::int64_t number) {
-  return static_cast<std::int64_t>(sizeof(MaskHeader)) + static_cast<std::int64_t>(sizeof(TokenRun)) * number;
-}
-
 /// Calls f(name, field) for what the journal keeps.
 template <class State, class F>
 void visit_fields(State& state, const F& f) {

@@ -22,6 +22,8 @@ struct DocumentHeader {
   std::uint64_t unused[2] = {};
 };
 static_assert(sizeof(DocumentHeader) == 64);
+/// Returns where a document's end stands in the index. For the number of documents it is where the index ends.
+constexpr std::int64_t place_of_document(std::int64_t number) { return 64 + 8 * number; }
 
 /// A mapped index of documents.
 class DocumentIndex {
@@ -60,7 +62,9 @@ struct MaskHeader {
   std::uint64_t runs = 0;
   std::uint64_t unused[5] = {};
 };
-static_assert(sizeof(MaskHeader) == 64);
+static_assert(sizeof(MaskHeader) == 64 && sizeof(TokenRun) == 16);
+/// Returns where a run stands in the mask. For the number of runs it is where the mask ends.
+constexpr std::int64_t place_of_run(std::int64_t number) { return 64 + 16 * number; }
 
 /// A mapped mask of the loss.
 class LossMask {
