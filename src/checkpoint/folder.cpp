@@ -44,11 +44,6 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
-void rename_folder(const std::filesystem::path& from, const std::filesystem::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0)
-    throw IoError("cannot rename {} to {} ({})", from.string(), to.string(), last_error());
-}
-
 }  // namespace
 
 /// A folder step-N.after-M.
@@ -83,7 +78,7 @@ std::string CheckpointFolder::publish(std::int64_t step, std::int64_t after) con
   const Pending pending{step, after, path_ / fmt::format("{}{}{:08}", name_of_step(step), kPending, after)};
   sync_folder(beside(step));
   // This rename decides: after an interruption between it and the last rename, recover() does the rest.
-  rename_folder(beside(step), pending.path);
+  rename_file(beside(step), pending.path);
   sync_folder(path_);
   return finish(pending);
 }
@@ -91,8 +86,8 @@ std::string CheckpointFolder::publish(std::int64_t step, std::int64_t after) con
 std::string CheckpointFolder::finish(const Pending& pending) const {
   std::string line = set_aside_newer(pending.after);
   std::error_code error;
-  if (std::filesystem::exists(of_step(pending.step), error)) rename_folder(of_step(pending.step), beside(pending.step));
-  rename_folder(pending.path, of_step(pending.step));
+  if (std::filesystem::exists(of_step(pending.step), error)) rename_file(of_step(pending.step), beside(pending.step));
+  rename_file(pending.path, of_step(pending.step));
   sync_folder(path_);
   return line;
 }
@@ -111,7 +106,7 @@ std::string CheckpointFolder::set_aside_newer(std::int64_t step) const {
     if (newer > step) moved.push_back(name_of_step(newer));
   }
   for (const std::string& name : moved)
-    rename_folder(path_ / name, path_ / fmt::format("{}{}{}", name, kAbandoned, branch));
+    rename_file(path_ / name, path_ / fmt::format("{}{}{}", name, kAbandoned, branch));
   if (moved.empty()) return {};
   sync_folder(path_);
   return fmt::format("{}: newer than step {}, from which this run went on: kept as {}{}, no longer used or pruned",

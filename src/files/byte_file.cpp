@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
 
 #include "tessera/base/refuse.hpp"
@@ -166,6 +167,11 @@ void make_folder(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) throw IoError("cannot create folder {} ({})", path.string(), error.message());
+}
+
+void rename_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    throw IoError("cannot rename {} to {} ({})", from.string(), to.string(), last_error());
 }
 
 void sync_file(const FileDescriptor& file, const std::filesystem::path& path) {

@@ -41,8 +41,7 @@ void sync_folder(const std::filesystem::path& folder) {
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::error_code error;
   std::filesystem::is_directory(from, error) ? sync_folder(from) : sync_file(from);
-  std::filesystem::rename(from, to, error);
-  if (error) throw IoError("cannot rename {} to {} ({})", from.string(), to.string(), error.message());
+  rename_file(from, to);
   sync_folder(to.has_parent_path() ? to.parent_path() : ".");
 }
 
@@ -69,9 +68,7 @@ void write_text_atomically(const std::filesystem::path& path, std::string_view t
     if (!file) fail_to("create", beside);
     write_all(file, beside, text);
     if (durable) sync_file(file, beside);
-    if (::rename(beside.c_str(), path.c_str()) != 0) {
-      throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), last_error());
-    }
+    rename_file(beside, path);
   } catch (...) {
     ::unlink(beside.c_str());
     throw;

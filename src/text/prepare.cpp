@@ -190,9 +190,7 @@ void prepare_and_publish(const PrepareJob& job, const fs::path& folder, const Ca
   sync_folder(beside);
   lock.require_held();
   remove_damaged(job, folder);
-  std::error_code error;
-  fs::rename(beside, folder, error);
-  if (error) throw IoError("cannot rename {} to {} ({})", beside.string(), folder.string(), error.message());
+  rename_file(beside, folder);
   sync_folder(folder.parent_path());
   ::unlink((folder / kJournal).c_str());
   report.finish(writer.state());
@@ -261,16 +259,15 @@ void prepare_file(const PrepareJob& job, const fs::path& file) {
         const bool fits = writer.state().tokens <= std::numeric_limits<std::int32_t>::max();
         writer.finish(fits ? TokenHeader::llmc : TokenHeader::wide);
         lock.require_held();
+        rename_file(writer.documents_file(), index);
         std::error_code error;
-        fs::rename(writer.documents_file(), index, error);
-        if (!error && writer.state().runs > 0) {
-          fs::rename(writer.mask_file(), mask, error);
-        } else if (!error) {
+        if (writer.state().runs > 0)
+          rename_file(writer.mask_file(), mask);
+        else
           fs::remove(mask, error);  // of a killed process, whose text had prompts
-        }
-        if (!error) fs::rename(writer.tokens_file(), file, error);
-        if (error) throw IoError("cannot rename {} to {} ({})", work.string(), file.string(), error.message());
-        fs::remove_all(work, error);
+        if (error) throw IoError("cannot remove {} ({})", mask.string(), error.message());
+        rename_file(writer.tokens_file(), file);
+        discard(work);
         report.finish(writer.state());
       });
 }

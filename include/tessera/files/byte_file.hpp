@@ -71,6 +71,8 @@ void write_direct(const FileDescriptor& direct, const FileDescriptor& file, cons
 void reserve_space(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t bytes);
 /// Makes a folder, with its parents, if it is not there. IoError.
 void make_folder(const std::filesystem::path& path);
+/// Renames a file or folder, in place of one that has the name. IoError.
+void rename_file(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Waits until the file is on disk.
 void sync_file(const FileDescriptor& file, const std::filesystem::path& path);
 
