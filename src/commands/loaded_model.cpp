@@ -19,7 +19,7 @@ void require_memory(World& world, const Options& options, const PlannedRun& plan
   const UsableMemory mine =
       backend_of(planned.schedule.model.device).usable_memory(world, options, planned.schedule, machine.machine_ranks);
   const std::int64_t usable = -world.control().maximum(-mine.bytes);
-  const std::int64_t needed = limited_bytes(planned.schedule, planned.plan);
+  const std::int64_t needed = limited_bytes(planned);
   if (usable <= 0 || needed <= usable) return;
   throw DoesNotFit(
       "{} needs {} per rank, but has only {}{}. Use more ranks with shard.strategy = zero3, a smaller "
@@ -53,7 +53,7 @@ LoadedModel::LoadedModel(World& world, const ResolvedRun& run, const PlannedRun&
 std::string ranks_text(const PlannedRun& planned) {
   const StepSchedule& s = planned.schedule;
   return fmt::format("{} over {}, {} each ({})", name_of(s.policy.strategy), counted(s.grid.world(), "rank"),
-                     format_bytes(limited_bytes(s, planned.plan)), describe_peak(planned.plan));
+                     format_bytes(limited_bytes(planned)), describe_peak(planned.plan));
 }
 
 void name_model(Options& options, const std::filesystem::path& model) {

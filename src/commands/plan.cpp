@@ -64,7 +64,7 @@ std::string adapters_text(const RunShape& shape, const PlannedRun& planned) {
   if (adapters.empty()) return "";
   const std::int64_t saved = saved_by_freezing(shape, planned);  // below 0 where the host has all other state
   return fmt::format("adapters: {}; {} bytes per rank to allocate, {} {} than where all weights train\n", adapters,
-                     limited_bytes(planned.schedule, planned.plan), std::abs(saved), saved < 0 ? "more" : "less");
+                     limited_bytes(planned), std::abs(saved), saved < 0 ? "more" : "less");
 }
 
 /// Says what a plan assumes of a corpus that it does not read.

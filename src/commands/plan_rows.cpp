@@ -54,7 +54,7 @@ std::vector<ReductionRow> reduction_rows(const RunShape& shape) {
     other.policy.reduce_each_micro_step = reduce == ReduceWhen::micro_step;
     const PlannedRun planned = plan_shape(other);
     rows.push_back({reduce, other.policy.reduce_each_micro_step == shape.policy.reduce_each_micro_step,
-                    limited_bytes(planned.schedule, planned.plan), planned.schedule.wire_bytes_per_step(),
+                    limited_bytes(planned), planned.schedule.wire_bytes_per_step(),
                     accumulator_bytes(planned.schedule)});
   }
   return rows;
@@ -63,8 +63,7 @@ std::vector<ReductionRow> reduction_rows(const RunShape& shape) {
 std::int64_t saved_by_freezing(const RunShape& shape, const PlannedRun& planned) {
   RunShape all = shape;
   all.architecture.adapters = {};
-  const PlannedRun trained = plan_shape(all);
-  return limited_bytes(trained.schedule, trained.plan) - limited_bytes(planned.schedule, planned.plan);
+  return limited_bytes(plan_shape(all)) - limited_bytes(planned);
 }
 
 std::vector<RecomputationRow> recomputation_rows(const RunShape& shape) {
@@ -79,7 +78,7 @@ std::vector<RecomputationRow> recomputation_rows(const RunShape& shape) {
     RecomputationRow& row = rows.emplace_back();
     row.recomputation = one;
     row.chosen = one == chosen;
-    row.to_allocate = limited_bytes(planned.schedule, planned.plan);
+    row.to_allocate = limited_bytes(planned);
     row.bought = rows.front().to_allocate - row.to_allocate;
     row.flops = recomputed_flops(planned.schedule);
     row.share = static_cast<double>(row.flops) /

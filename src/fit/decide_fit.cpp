@@ -18,7 +18,7 @@ bool fits(RunShape shape, const Recomputation& recomputation, const FitLimits& l
   shape.policy.recomputation = recomputation;
   try {
     const PlannedRun run = plan_shape(shape, kQuickPlan);
-    return limited_bytes(run.schedule, run.plan) <= limits.device &&
+    return limited_bytes(run) <= limits.device &&
            (limits.machine == 0 || machine_bytes(run.schedule, run.plan) <= limits.machine);
   } catch (const UsageError&) {  // impossible with the other options
     return false;
@@ -76,7 +76,7 @@ Recomputation fitting_recomputation(const RunShape& shape, const FitLimits& limi
 double least_offload(RunShape shape, std::int64_t allowed) {
   shape.policy.offload_fraction = 0;
   const PlannedRun none = plan_shape(shape, kQuickPlan);
-  if (limited_bytes(none.schedule, none.plan) <= allowed) return 0;
+  if (limited_bytes(none) <= allowed) return 0;
   const UnitLayout& layout = none.schedule.layout;
   const auto fraction_of = [&](std::int64_t units) {
     std::int64_t elements = 0;
@@ -86,8 +86,7 @@ double least_offload(RunShape shape, std::int64_t allowed) {
   };
   return fraction_of(last_that_fits(std::ssize(layout.units), 0, [&](std::int64_t units) {
     shape.policy.offload_fraction = fraction_of(units);
-    const PlannedRun run = plan_shape(shape, kQuickPlan);
-    return limited_bytes(run.schedule, run.plan) <= allowed;
+    return limited_bytes(plan_shape(shape, kQuickPlan)) <= allowed;
   }));
 }
 

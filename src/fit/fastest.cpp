@@ -54,10 +54,8 @@ void fill(FitRow& row, const RunShape& own, const Cluster& cluster, std::int64_t
   const RunShape shape = with_copies_kept(run_shape(options, own), options, [&] { return limits; });
   const auto [schedule, plan] = plan_shape(shape, kQuickPlan);  // most of the time would go into the last percent
   row.bytes = limited_bytes(schedule, plan);
-  if (row.bytes > allowed && plan.at(MemorySpace::device).lower_bound() <= allowed) {
-    const PlannedRun planned = plan_shape(shape);
-    row.bytes = limited_bytes(planned.schedule, planned.plan);
-  }
+  if (row.bytes > allowed && plan.at(MemorySpace::device).lower_bound() <= allowed)
+    row.bytes = limited_bytes(plan_shape(shape));
   if (row.bytes > allowed) return;
   row.prediction = predict(schedule, plan, options, cluster);
   row.prediction->timeline.spans.clear();

@@ -13,10 +13,7 @@ namespace tessera {
 
 namespace {
 
-std::int64_t bytes_needed(const RunShape& shape) {
-  const PlannedRun planned = plan_shape(shape, kQuickPlan);
-  return limited_bytes(planned.schedule, planned.plan);
-}
+std::int64_t bytes_needed(const RunShape& shape) { return limited_bytes(plan_shape(shape, kQuickPlan)); }
 
 /// Returns the largest smaller micro-batch that fits; 1 if none does.
 std::int64_t largest_micro_batch(RunShape shape, std::int64_t allowed) {

@@ -145,7 +145,7 @@ std::string cost_of_fixed_order(const Options& options, const PlannedRun& planne
   fixed.run.deterministic = Tristate::yes;
   const PlannedRun other =
       plan_shape(run_shape(fixed, {s.model.architecture, s.grid.world(), s.grid.ranks_per_node()}), kQuickPlan);
-  const std::int64_t more = limited_bytes(other.schedule, other.plan) - limited_bytes(s, planned.plan);
+  const std::int64_t more = limited_bytes(other) - limited_bytes(planned);
   std::string cost = fmt::format("{} {}", format_bytes(std::abs(more)), more < 0 ? "less" : "more");
   try {
     const auto now = predict_run(planned, options), then = predict_run(other, fixed);

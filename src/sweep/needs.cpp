@@ -61,7 +61,7 @@ RowNeeds needs_of(const SweepRow& row, Site site, std::int64_t ranks_per_machine
   const FitLimits limits = limits_of(options, site, ranks_per_machine);
   if (limits.device == 0 && has_fit(options)) return needs;  // the row's own process knows the limit
   const ResolvedRun run(options, {Purpose::sweep, row.ranks, limits});
-  needs.bytes = limited_bytes(run.planned.schedule, run.planned.plan);
+  needs.bytes = limited_bytes(run.planned);
   if (!needs.missing.empty()) return needs;
   if (limits.device > 0 && needs.bytes > limits.device) {
     const FitAnswer answer = examine_fit(run.shape, run.planned.schedule, run.planned.plan, limits.device);

@@ -63,6 +63,7 @@ struct PlannedRun {
   StepSchedule schedule;  ///< its model says architecture, micro-batch and sequence
   MemoryPlan plan;
 };
+inline std::int64_t limited_bytes(const PlannedRun& run) { return limited_bytes(run.schedule, run.plan); }
 
 /// Declares, builds and plans. Throws UsageError if the policy is impossible.
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options = {});
