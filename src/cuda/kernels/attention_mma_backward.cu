@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops, Masked>)
   }
 
   const LanePlaces<D> places(lane);
-  float x_gradient[D / 8][4] = {}, y_gradient[KeysStay ? D / 8 : 1][4] = {};
+  float x_gradient[1][D / 8][4] = {}, y_gradient[1][KeysStay ? D / 8 : 1][4] = {};
   for (int stage = 0; is_there(tile); stage = 1 - stage) {
     const PassingTile next = after(tile);
     cp_async_wait<0>();
@@ -205,15 +205,15 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops, Masked>)
       if (KeysStay ? from + kPart <= low : from >= low + 16) continue;  // all of its keys are hidden
       if (KeysStay ? visible.first_key(from) >= low + 16 : from + kPart <= visible.first_key(low)) continue;
       const Part u{tiles.u(stage).data + part * D}, w{tiles.w(stage).data + part * D};
-      float p[kPart / 8][4] = {}, ds[kPart / 8][4] = {};
+      float p[1][kPart / 8][4] = {}, ds[1][kPart / 8][4] = {};
       multiply_transposed<T, kPart, D>(p, tiles.x(), warp_row, u, places);
       multiply_transposed<T, kPart, D>(ds, tiles.y(), warp_row, w, places);
       const ScorePlace at{tile.head, low + g, from + 2 * t, sample_key};
       const float* passing = tiles.statistic() + stage * kRows + part + 2 * t;
       if (KeysStay ? from < low + 15 : from + kPart - 1 > low) {
-        differentiate<KeysStay, Drops, Masked, true, kPart>(p, ds, s, at, visible, own, passing, 2 * kRows);
+        differentiate<KeysStay, Drops, Masked, true, kPart>(p[0], ds[0], s, at, visible, own, passing, 2 * kRows);
       } else {
-        differentiate<KeysStay, Drops, Masked, false, kPart>(p, ds, s, at, visible, own, passing, 2 * kRows);
+        differentiate<KeysStay, Drops, Masked, false, kPart>(p[0], ds[0], s, at, visible, own, passing, 2 * kRows);
       }
       multiply_registers<T, D, kPart>(x_gradient, ds, u, places);
       if constexpr (KeysStay) multiply_registers<T, D, kPart>(y_gradient, p, w, places);
@@ -224,8 +224,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops, Masked>)
   cp_async_wait<0>();
   // The warp's own rows of the tiles that stayed: no other warp reads them, and its own lanes are done.
   __syncwarp();
-  tiles.x().put(x_gradient, warp_row, s.scale, s.scale, lane);
-  if constexpr (KeysStay) tiles.y().put(y_gradient, warp_row, 1.0f, 1.0f, lane);
+  tiles.x().put(x_gradient[0], warp_row, s.scale, s.scale, lane);
+  if constexpr (KeysStay) tiles.y().put(y_gradient[0], warp_row, 1.0f, 1.0f, lane);
   __syncwarp();
   tiles.x().write(KeysStay ? a.key_gradient : a.query_gradient, warp_row, sample_row, first, s.sequence, stay_column,
                   s.head_width, a.aligned, lane);

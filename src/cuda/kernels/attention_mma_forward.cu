@@ -164,23 +164,7 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
     if (tile * kKeys < first + warp_row + kPieces * 16 && (tile + 1) * kKeys > first_of_warp) {
       const auto keys = tiles.keys(tile % 2), values = tiles.values(tile % 2);
       float score[kPieces][kKeys / 8][4] = {};
-#pragma unroll
-      for (int k = 0; k < D; k += 16) {
-        std::uint32_t x[kPieces][4];
-#pragma unroll
-        for (int piece = 0; piece < kPieces; ++piece)
-          tiles.queries().load_a(x[piece], warp_row + 16 * piece, k, places);
-#pragma unroll
-        for (int n = 0; n < kKeys; n += 16) {
-          std::uint32_t y[4];
-          keys.load_b(y, n, k, places);
-#pragma unroll
-          for (int piece = 0; piece < kPieces; ++piece) {
-            mma_16816<T>(score[piece][n / 8], x[piece], y[0], y[1]);
-            mma_16816<T>(score[piece][n / 8 + 1], x[piece], y[2], y[3]);
-          }
-        }
-      }
+      multiply_transposed<T, kKeys, D>(score, tiles.queries(), warp_row, keys, places);
 #pragma unroll
       for (int piece = 0; piece < kPieces; ++piece) {
         const int query = first + warp_row + 16 * piece + g, key = tile * kKeys + 2 * t;
@@ -189,27 +173,7 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
         update_softmax<kKeys, D>(softmax[piece], score[piece], out[piece], scale);
         if constexpr (Drops) drop<kKeys>(score[piece], s, sample_key, head, query, key);
       }
-#pragma unroll
-      for (int k = 0; k < kKeys; k += 16) {
-        std::uint32_t x[kPieces][4];
-#pragma unroll
-        for (int piece = 0; piece < kPieces; ++piece) {
-          const auto& p = score[piece];
-          x[piece][0] = packed<T>(p[k / 8][0], p[k / 8][1]), x[piece][1] = packed<T>(p[k / 8][2], p[k / 8][3]);
-          x[piece][2] = packed<T>(p[k / 8 + 1][0], p[k / 8 + 1][1]);
-          x[piece][3] = packed<T>(p[k / 8 + 1][2], p[k / 8 + 1][3]);
-        }
-#pragma unroll
-        for (int n = 0; n < D; n += 16) {
-          std::uint32_t y[4];
-          values.load_b_as_stored(y, k, n, places);
-#pragma unroll
-          for (int piece = 0; piece < kPieces; ++piece) {
-            mma_16816<T>(out[piece][n / 8], x[piece], y[0], y[1]);
-            mma_16816<T>(out[piece][n / 8 + 1], x[piece], y[2], y[3]);
-          }
-        }
-      }
+      multiply_registers<T, D, kKeys>(out, score, values, places);
     }
   }
   cp_async_wait<0>();

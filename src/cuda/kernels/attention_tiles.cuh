@@ -105,39 +105,53 @@ struct AttentionTile {
   }
 };
 
-/// Computes D[16, Columns] += A[16, Depth] B, A from `a` at row `a_row`, B = b^T (b's rows are B's columns).
-template <class T, int Columns, int Depth, class TileA, class TileB>
-__device__ __forceinline__ void multiply_transposed(float (&d)[Columns / 8][4], const TileA& a, int a_row,
+/// Computes D[16, Columns] += A[16, Depth] B for `Pieces` of 16 rows below each other. A from `a`, the first at row
+/// `a_row`; B = b^T (b's rows are B's columns).
+template <class T, int Columns, int Depth, int Pieces, class TileA, class TileB>
+__device__ __forceinline__ void multiply_transposed(float (&d)[Pieces][Columns / 8][4], const TileA& a, int a_row,
                                                     const TileB& b, const LanePlaces<TileB::kWidth>& lane) {
 #pragma unroll
   for (int k = 0; k < Depth; k += 16) {
-    std::uint32_t x[4];
-    a.load_a(x, a_row, k, lane);
+    std::uint32_t x[Pieces][4];
+#pragma unroll
+    for (int piece = 0; piece < Pieces; ++piece) a.load_a(x[piece], a_row + 16 * piece, k, lane);
 #pragma unroll
     for (int n = 0; n < Columns; n += 16) {
       std::uint32_t y[4];
       b.load_b(y, n, k, lane);
-      mma_16816<T>(d[n / 8], x, y[0], y[1]);
-      mma_16816<T>(d[n / 8 + 1], x, y[2], y[3]);
+#pragma unroll
+      for (int piece = 0; piece < Pieces; ++piece) {
+        mma_16816<T>(d[piece][n / 8], x[piece], y[0], y[1]);
+        mma_16816<T>(d[piece][n / 8 + 1], x[piece], y[2], y[3]);
+      }
     }
   }
 }
 
-/// Computes D[16, Columns] += A[16, Depth] B, A in registers as mma's D pieces, B = b as stored.
-template <class T, int Columns, int Depth, class TileB>
-__device__ __forceinline__ void multiply_registers(float (&d)[Columns / 8][4], const float (&a)[Depth / 8][4],
-                                                   const TileB& b, const LanePlaces<TileB::kWidth>& lane) {
+/// Computes the same, A in registers as mma's D pieces, B = b as stored.
+template <class T, int Columns, int Depth, int Pieces, class TileB>
+__device__ __forceinline__ void multiply_registers(float (&d)[Pieces][Columns / 8][4],
+                                                   const float (&a)[Pieces][Depth / 8][4], const TileB& b,
+                                                   const LanePlaces<TileB::kWidth>& lane) {
 #pragma unroll
   for (int k = 0; k < Depth; k += 16) {
-    const std::uint32_t x[4] = {packed<T>(a[k / 8][0], a[k / 8][1]), packed<T>(a[k / 8][2], a[k / 8][3]),
-                                packed<T>(a[k / 8 + 1][0], a[k / 8 + 1][1]),
-                                packed<T>(a[k / 8 + 1][2], a[k / 8 + 1][3])};
+    std::uint32_t x[Pieces][4];
+#pragma unroll
+    for (int piece = 0; piece < Pieces; ++piece) {
+      const auto& p = a[piece];
+      x[piece][0] = packed<T>(p[k / 8][0], p[k / 8][1]), x[piece][1] = packed<T>(p[k / 8][2], p[k / 8][3]);
+      x[piece][2] = packed<T>(p[k / 8 + 1][0], p[k / 8 + 1][1]);
+      x[piece][3] = packed<T>(p[k / 8 + 1][2], p[k / 8 + 1][3]);
+    }
 #pragma unroll
     for (int n = 0; n < Columns; n += 16) {
       std::uint32_t y[4];
       b.load_b_as_stored(y, k, n, lane);
-      mma_16816<T>(d[n / 8], x, y[0], y[1]);
-      mma_16816<T>(d[n / 8 + 1], x, y[2], y[3]);
+#pragma unroll
+      for (int piece = 0; piece < Pieces; ++piece) {
+        mma_16816<T>(d[piece][n / 8], x[piece], y[0], y[1]);
+        mma_16816<T>(d[piece][n / 8 + 1], x[piece], y[2], y[3]);
+      }
     }
   }
 }
