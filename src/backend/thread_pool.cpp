@@ -137,7 +137,7 @@ void ThreadPool::State::wait_until_complete() {
 ThreadPool::ThreadPool(int threads, int threads_on_cores) : state_(std::make_unique<State>()) {
   if (threads < 1) throw refuse("run.threads", threads).because("a pool needs threads").use("at least 1");
   state_->threads = threads;
-  state_->spin = std::max(threads, threads_on_cores) <= allowed_cores();
+  state_->spin = threads > 1 && std::max(threads, threads_on_cores) <= allowed_cores();
   try {
     for (int worker = 1; worker < threads; ++worker) {
       state_->workers.push_back(start_thread(fmt::format("compute {}", worker),
