@@ -134,7 +134,7 @@ std::int64_t CollectiveCall::received_extent(std::int64_t member) const {
 }
 
 CommunicationCount CountingCommunicator::count(Collective collective) const {
-  const Counter& counter = counters_[static_cast<std::size_t>(collective)];
+  const Counter& counter = counters_.at(static_cast<std::size_t>(collective));
   return {counter.calls.load(), counter.bytes.load(), static_cast<double>(counter.nanoseconds.load()) * 1e-9};
 }
 

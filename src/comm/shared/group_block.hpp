@@ -18,7 +18,7 @@ struct alignas(64) MemberFlags {
   std::atomic<std::uint32_t> left;     ///< number of the last collective after which it no longer touches peers' memory
   std::atomic<std::uint32_t> sleepers;  ///< peers asleep on one of the two
   std::uint32_t unused;
-  std::atomic<std::uint64_t> shape;  ///< shape of the collective `entered`: CallShape::packed()
+  std::atomic<std::uint64_t> shape;  ///< shape of the collective `entered`: CollectiveCall::packed()
   std::atomic<std::int64_t> offset;  ///< offset of its buffer in the member's shared region
 };
 static_assert(sizeof(MemberFlags) == 64);
