@@ -31,6 +31,7 @@ class Child {
     ::_exit(1);
   }
   ~Child() {
+    if (process_ > 0) end(SIGKILL);
     for (const int end : ends_) ::close(end);
   }
   Child(const Child&) = delete;
@@ -44,19 +45,25 @@ class Child {
   }
   /// Waits until the process ends by itself.
   int exit_code() {
-    int status = 0;
-    REQUIRE(::waitpid(process_, &status, 0) == process_);
+    const int status = end(0);
     REQUIRE(WIFEXITED(status));
     return WEXITSTATUS(status);
   }
   void kill() {
-    int status = 0;
-    ::kill(process_, SIGKILL);
-    REQUIRE(::waitpid(process_, &status, 0) == process_);
+    const int status = end(SIGKILL);
     REQUIRE(WIFSIGNALED(status));
   }
 
  private:
+  /// Sends a signal (0: none), and waits for the end, which it returns.
+  int end(int signal) {
+    REQUIRE(process_ > 0);
+    int status = 0;
+    ::kill(process_, signal);
+    ::waitpid(std::exchange(process_, -1), &status, 0);
+    return status;
+  }
+
   int ends_[2] = {-1, -1};
   pid_t process_ = -1;
 };
