@@ -164,6 +164,10 @@ TEST_CASE("what lies beside the weights is copied into the run, once") {
   keep_companions(options);
   CHECK_FALSE(std::filesystem::exists(folder / "run/hugging_face"));
   options.model.from = (folder / "hf").string();
+  std::filesystem::resize_file(folder / "hf/tokenizer.json", std::uintmax_t{2} << 30);  // cannot be copied
+  CHECK_THROWS_AS(keep_companions(options), Error);
+  CHECK(std::filesystem::is_empty(folder / "run"));  // the next start copies all of it
+  folder.write("hf/tokenizer.json", "tokens");
   keep_companions(options);
   CHECK(read_file(folder / "run/hugging_face/tokenizer.json") == "tokens");
   CHECK_FALSE(std::filesystem::exists(folder / "run/hugging_face/model.safetensors"));
@@ -176,8 +180,8 @@ TEST_CASE("what lies beside the weights is copied into the run, once") {
     named.run.dir = (folder / run).string(), named.data.tokenizer = tokenizer, named.model.from = from;
     keep_companions(named);
     std::map<std::string, std::string> files;
-    if (std::filesystem::exists(folder / run)) {
-      const std::filesystem::path kept = folder / run / "hugging_face";
+    const std::filesystem::path kept = folder / run / "hugging_face";
+    if (std::filesystem::exists(kept)) {
       for (const auto& file : std::filesystem::recursive_directory_iterator(kept))
         if (file.is_regular_file()) files[file.path().lexically_relative(kept).string()] = read_file(file.path());
     }

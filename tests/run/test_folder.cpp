@@ -128,7 +128,9 @@ TEST_CASE("what killed processes left beside files goes, nothing else") {
   const std::vector<std::string> others = {"status.json", "notes.tmp", "metrics.h5", "log.jsonl"};
   for (const std::string& name : left) write_file(run.path() / name, "x");
   for (const std::string& name : others) write_file(run.path() / name, "x");
+  std::filesystem::create_directories(run.path() / "hugging_face.123-0.tmp/tokenizer");
   run.remove_leftovers();
+  CHECK_FALSE(std::filesystem::exists(run.path() / "hugging_face.123-0.tmp"));
   for (const std::string& name : left) CHECK_FALSE(std::filesystem::exists(run.path() / name));
   for (const std::string& name : others) CHECK(std::filesystem::exists(run.path() / name));
 }
