@@ -109,8 +109,9 @@ std::string CheckpointFolder::set_aside_newer(std::int64_t step) const {
     rename_file(path_ / name, path_ / fmt::format("{}{}{}", name, kAbandoned, branch));
   if (moved.empty()) return {};
   sync_folder(path_);
-  return fmt::format("{}: newer than step {}, from which this run went on: kept as {}{}, no longer used or pruned",
-                     fmt::join(moved, ", "), step,
+  return fmt::format("{}: {} this run went on: kept as {}{}, no longer used or pruned", fmt::join(moved, ", "),
+                     step > 0 ? fmt::format("newer than step {}, from which", step)
+                              : "of another branch than the checkpoint from which",
                      moved.size() == 1 ? moved.front() + std::string(kAbandoned) : "step-N" + std::string(kAbandoned),
                      branch);
 }

@@ -11,6 +11,7 @@
 #include "tessera/engine/peers.hpp"
 #include "tessera/files/durable_file.hpp"
 #include "tessera/run/folder.hpp"
+#include "tessera/training/resume.hpp"
 #include "training/checkpoint_slices.hpp"
 #include "training/checkpoint_stream.hpp"
 #include "training/step_samples.hpp"
@@ -46,7 +47,9 @@ CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& sessio
       judged_(folder_),
       near_(near_folder(settings_.options.keep_near, settings_.folder)),
       writes_near_(!near_.empty()),
-      newest_(session.step()) {
+      newest_(context.rank() == 0 && leaves_branch(folder_, settings_.options.resume, session.step())
+                  ? 0
+                  : session.step()) {
   // A process that was killed may have left files. By now all ranks have read their state.
   if (context.node_rank() == 0) prune_near(near_, session.step());
   std::vector<std::int64_t> world(static_cast<std::size_t>(context.size()));

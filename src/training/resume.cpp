@@ -252,4 +252,13 @@ StateLoader state_loader(RankContext& context, const ResumeSettings& settings) {
   };
 }
 
+bool leaves_branch(const CheckpointFolder& own, const std::string& resume, std::int64_t step) {
+  const auto manifest_of = [](const std::filesystem::path& checkpoint) {
+    return read_small_file(checkpoint / std::string(kManifestName));
+  };
+  const auto named = resume == "auto" ? std::nullopt : checkpoint_in(resume);
+  const auto there = manifest_of(own.of_step(step));
+  return named && there && there != manifest_of(*named);
+}
+
 }  // namespace tessera

@@ -72,6 +72,14 @@ class GoingBack(Folder):
         self.assertEqual(self.steps(), [46, 47])
         self.everybody_takes(47)
 
+    def test_going_on_from_one_that_was_left_behind(self):
+        self.go(30, 10)
+        self.go(30, 10, resume="run/checkpoints/step-00000010")
+        self.go(40, 10, resume="run/checkpoints/step-00000020.abandoned-1", says="step 30: step-.*: of another branch than")
+        self.assertEqual(self.steps(), [30, 40])
+        self.assertTrue((self.place / "step-00000020.abandoned-2").is_dir())  # auto would have gone back to it
+        self.everybody_takes(40)
+
     def test_killed_right_after_going_back(self):
         self.go(30, 10)
         self.go(1000000, 0, resume="run/checkpoints/step-00000010", code=-signal.SIGKILL, **spied("write,log.jsonl,-9,3"))

@@ -45,8 +45,8 @@ class CheckpointFolder {
   /// replaced, never lost. `after` is the previous checkpoint of this branch: newer ones are set aside. Returns a line
   /// about them, or nothing. Throws IoError.
   std::string publish(std::int64_t step, std::int64_t after) const;
-  /// Renames every step-N and step-N.weights with N > `step` to NAME.abandoned-K. Returns a line about them, or
-  /// nothing. Throws IoError.
+  /// Renames every step-N and step-N.weights with N > `step` to NAME.abandoned-K; 0: all, because the run went on from
+  /// another branch. Returns a line about them, or nothing. Throws IoError.
   std::string set_aside_newer(std::int64_t step) const;
   /// Deletes all but the `keep` newest (0 = all stay), multiples of keep_every (0 = none), `best`, and `published`. The
   /// weights in a deleted one first become step-N.weights. Also deletes remains of others. A checkpoint that cannot be

@@ -1,10 +1,12 @@
 #pragma once
 // Continuing from a checkpoint: which one, whether it fits the run, and each rank reading its share.
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
 
+#include "tessera/checkpoint/folder.hpp"
 #include "tessera/resolve/run_checkpoints.hpp"
 #include "tessera/training/session.hpp"
 
@@ -30,5 +32,9 @@ void require_fitting(const ResumeSettings& settings);
 /// for `none`. Collective when called. Throws UsageError if the checkpoint does not fit and checkpoint.allow does not
 /// say so, and IoError if none can be read. All references must outlive it.
 StateLoader state_loader(RankContext& context, const ResumeSettings& settings);
+
+/// Returns whether checkpoint.resume names another checkpoint of `step` than the run's own of that step: then all its own
+/// are of a branch that it leaves. IoError if one cannot be read.
+bool leaves_branch(const CheckpointFolder& own, const std::string& resume, std::int64_t step);
 
 }  // namespace tessera
