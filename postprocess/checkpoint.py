@@ -56,7 +56,10 @@ class Tensors:
 
     def __init__(self, path):
         self.path = tensors_file(path)
-        self.file = h5py.File(self.path, "r")
+        try:
+            self.file = h5py.File(self.path, "r")
+        except OSError as error:
+            raise SystemExit(f"{self.path} cannot be read ({error}): tessera index makes a checkpoint's tensors.h5 again") from None
 
     def kinds(self):
         return [kind for kind in self.file if isinstance(self.file[kind], h5py.Group)]

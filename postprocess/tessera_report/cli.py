@@ -192,7 +192,7 @@ def _baseline(rows: list[Any], name: Optional[str]) -> Optional[Any]:
     with_speed = [row for row in rows if row.values["tokens_per_second"] is not None]
     with_speed = [row for row in with_speed if not failed(row.values)] or with_speed
     if with_speed and not any(row.entry.of_sweep for row in rows):
-        with_speed.sort(key=lambda row: row.metrics.provenance.get("start_time") or "9")
+        with_speed.sort(key=lambda row: str(row.metrics.provenance.get("start_time") or "9"))
     return next((row for row in rows if row.entry.baseline), with_speed[0] if with_speed else None)
 
 

@@ -178,22 +178,25 @@ def _losses(row: Row) -> None:
             best = int(np.argmin(np.where(finite, losses, np.inf)))
             row.put(f"best_{kind}", call(losses[best], "lowest", row.name, path))
             row.values[f"best_{kind}_step"] = int(table.index[best])
-        if not finite.all():
-            first = table.index[int(np.argmin(finite))]
+        # With run.on_bad_step = skip a run goes on without a step that is not.
+        known = finite | (table["skipped"].to_numpy() == 1) if "skipped" in table else finite
+        if not known.all():
+            first = table.index[int(np.argmin(known))]
             row.flag("nan", f"the {kind.replace('_', ' ')} is not finite at step {first}")
 
 
 def _memory(row: Row) -> None:
     """Bytes: planned, and measured as /ranks has it over the whole run, else as it was after the first step."""
     planned = row.metrics.memory.get("process/planned")
+    planned = planned[planned >= 0] if planned is not None else None  # -1: a full disk did not take it
     if planned is not None and planned.size:
         row.put("memory_planned", call(planned.max(), "max", _dataset(row, "/memory/process/planned")), int(planned.max()))
         row.values["memory_planned_average"] = float(planned.mean())
     peaks, averages = [], []
-    over_time = any("memory/peak" in attempt for metrics in row.repeats for attempt in metrics.ranks)
+    over_time = any("memory/peak" in attempt for metrics in row.repeats for attempt in metrics.alike_ranks)
     path = "/ranks/memory/{}" if over_time else "/memory/process/measured"
     for metrics in row.repeats:
-        reports = [attempt for attempt in metrics.ranks if "memory/peak" in attempt]
+        reports = [attempt for attempt in metrics.alike_ranks if "memory/peak" in attempt]
         after_first_step = {"memory/peak": metrics.memory.get("process/measured", np.array([]))}
         for source in reports or [after_first_step]:
             peak = source["memory/peak"]

@@ -52,7 +52,8 @@ class Metrics:
     @property
     def further_sets(self) -> list[str]:
         """Names of the sets that are not the first, which is `evals["loss"]`."""
-        return [name for name in self.validation_sets if not self.validation(name).equals(self.evals["loss"].rename(f"{name}/loss"))]
+        first = self.evals["loss"] if "loss" in self.evals else pd.Series(dtype=np.float64)  # other programs may have sets with names only
+        return [name for name in self.validation_sets if not self.validation(name).equals(first.rename(f"{name}/loss"))]
 
     @property
     def sources(self) -> list[str]:
@@ -87,6 +88,16 @@ class Metrics:
         other bytes."""
         shapes = [shape for shape, length in zip(self.shapes, self.lengths) if length] or self.shapes
         return [attempt for attempt, shape in enumerate(self.shapes) if shape == shapes[-1]]
+
+    @property
+    def is_of_one_batch(self) -> bool:
+        """Whether all attempts that did steps had as many tokens a step, so that steps tell how many tokens were trained."""
+        return len({tokens for (_, tokens), length in zip(self.shapes, self.lengths) if length}) < 2
+
+    @property
+    def alike_ranks(self) -> list[dict[str, np.ndarray]]:
+        """`ranks` of the attempts that are `alike`: on other ranks a rank has other bytes in use."""
+        return [self.ranks[place] for place in self.alike]
 
     @property
     def is_of_one_shape(self) -> bool:
@@ -148,7 +159,7 @@ def merge(sources: list[Source]) -> Metrics:
     told = [source for source, length in zip(sources, lengths) if length] or sources  # a restart at the end has nothing to do
     last = told[-1]
     metrics.config, metrics.provenance, metrics.model, metrics.prediction = (last.attributes[group] for group in GROUPS)
-    metrics.predicted = {source.attributes["prediction"].get("step_seconds") for source in sources if source.steps}
+    metrics.predicted = {source.attributes["prediction"].get("step_seconds") for source, length in zip(sources, lengths) if length}
     metrics.memory = next((source.memory for source in reversed(told) if _measured(source)), last.memory)
     starts = (source.attributes["provenance"].get("seconds_to_first_step") for source in sources)
     metrics.startup_seconds = next((seconds for seconds in starts if isinstance(seconds, (int, float))), None)

@@ -201,6 +201,11 @@ def _samples(group: Optional[h5py.Group]) -> dict[int, str]:
 # JSON ----------------------------------------------------------------------------------------------------------------
 
 
+def _option(value: Any) -> Any:
+    """An option as the text that metrics.h5 has, so that 1 equals "1"."""
+    return str(value).lower() if isinstance(value, bool) else f"{value:.15g}" if isinstance(value, (int, float)) else value
+
+
 def _read_json(path: Path) -> Source:
     """metrics.json of another program: dataset path -> list, and attribute path ("/model/parameters") -> a value."""
     values = json.loads(path.read_text(encoding="utf-8"))
@@ -211,7 +216,7 @@ def _read_json(path: Path) -> Source:
     for name, value in values.items():
         group, _, rest = name.strip("/").partition("/")
         if group in GROUPS:
-            source.attributes[group][rest] = _plain(value)
+            source.attributes[group][rest] = _option(value) if group == "config" else _plain(value)
             continue
         if group not in columns or not rest:
             continue

@@ -162,7 +162,8 @@ def _legend(titles: set[str], baseline: Optional[Row], warmup: Optional[int]) ->
     lines = []
     if "tokens/s" in titles:
         skipped = f"the first fifth of the steps, 1 to {MOST_WARMUP_STEPS}," if warmup is None else f"{warmup} steps"
-        against = "no speed-up: the baseline has no tokens/s"
+        against = "no speed-up: the baseline has no tokens/s" if not baseline or baseline.values["tokens_per_second"] is None else (
+            f"no speed-up: {baseline.name} failed, or a loss of it is not finite")
         if "speed-up" in titles:
             against = f"speed-up against {baseline.name}"
         lines.append(f"tokens/s and step: median, without {skipped} of each attempt; {against}")
@@ -198,7 +199,7 @@ def _named_losses(rows: list[Row]) -> list[str]:
     for metrics, row in ((row.metrics, row) for row in rows if row.metrics):
         for what, names, series in (("validation loss", metrics.validation_sets, metrics.validation), ("loss", metrics.sources, metrics.source)):
             values = [(name, series(name).to_numpy(np.float64)) for name in names]
-            texts = [f"{name} {loss(found[-1])} (lowest {loss(np.nanmin(found))})" for name, found in values if np.isfinite(found).any()]
+            texts = [f"{name} {loss(found[-1]) if np.isfinite(found[-1]) else '-'} (lowest {loss(np.nanmin(found))})" for name, found in values if np.isfinite(found).any()]
             if texts:
                 lines.append(f"{row.name}: {what} of {', '.join(texts)}")
     return lines

@@ -6,10 +6,11 @@ import h5py
 import numpy as np
 
 from html_case import Html, plain, study_of
-from made_sweep import Made, run
+from made_sweep import CONFIG, STEPS, Made, run
 from reporting import Report
 from trace import Sweep
 
+from tessera_report.html.checklist import clipping
 from tessera_report.html.findings import resources, speed
 from tessera_report.html.panels.curves import by_seeds
 from tessera_report.html.panels.losses import losses
@@ -53,6 +54,74 @@ class OddRows(Html):
         self.assertEqual((row["ranks"], row["steps"], row["timed_steps"]), (1, 50, 24))
         self.assertAlmostEqual(row["tokens_per_second"] / 1000, 1, places=2)
         self.assertIn("only those like the last one are timed", " ".join(report.out.split()))
+
+    def test_metrics_of_other_programs_are_taken_as_they_come(self):
+        made = Made(self.folder, baseline="a")
+        made.add("a", validation=(2.0, 1.5))
+        other = made.add("other", kind="command", made=False)
+        other.mkdir()
+        options = {key: int(CONFIG[key]) for key in ("run.seed", "data.seed", "train.seq_len", "model.width")}
+        (other / "metrics.json").write_text(
+            json.dumps({"/steps/loss": [3, 2, 1], "/steps/seconds": [1, 1, 1], "/steps/tokens_per_second": [5, 5, 5],
+                        "/provenance/start_time": 1.7e9, "/eval/step": [3], "/eval/code/loss": [2],
+                        **{f"/config/{key}": value for key, value in options.items()}}))
+        report = Report(self.folder, "--html", self.folder / "page.html", json_file=self.folder / "rows.json")
+        self.assertEqual(report.code, 0, report.err)
+        self.assertFalse({"seed", "sequence"} & set(report.rows["other"]["flags"]))
+        loose = Report(self.folder / "a/run", other, "--html", self.folder / "loose.html")
+        self.assertEqual(loose.code, 0, loose.err)
+
+    def test_a_skipped_step_is_no_failure(self):
+        made = Made(self.folder, baseline="a")
+        made.add("a")
+        losses_of_b = 5 / np.sqrt(STEPS)
+        losses_of_b[9] = np.nan
+        with h5py.File(made.add("b", rate=1300, losses=losses_of_b) / "metrics.h5", "a") as file:
+            file["steps/skipped"] = (STEPS == 10).astype(np.int64)
+            file["steps/grad_norm"][9] = np.inf
+        report = Report(self.folder, json_file=self.folder / "rows.json")
+        self.assertNotIn("nan", report.rows["b"]["flags"])
+        self.assertAlmostEqual(report.rows["b"]["speedup"], 1.3, places=2)
+        self.assertNotIn("nan nats", self.page())
+        self.assertNotIn("inf", plain(clipping(study_of(self.folder)).figure))
+
+    def test_memory_is_that_of_attempts_on_as_many_ranks_as_the_last(self):
+        folder = self.folder / "run"
+        run(folder, ranks=1, memory=8_000_000)
+        run(self.folder / "after", ranks=4, memory=2_000_000)
+        (self.folder / "after/metrics.h5").rename(folder / "metrics.1.h5")
+        with h5py.File(folder / "metrics.1.h5", "a") as file:
+            file["steps/step"][...] += 20
+        self.assertEqual(Report(folder, json_file=self.folder / "rows.json").rows["run"]["memory_peak"], 2_000_000)
+
+    def test_rows_without_words_or_files_that_can_be_read(self):
+        made = Made(self.folder, baseline="a")
+        made.add("a")
+        made.add("skipped", status="skipped", made=False)
+        (made.add("b") / "bench.h5").write_bytes(b"")
+        made.add("empty", made=False)
+        (self.folder / "empty/status.json").write_bytes(b"")
+        report = Report(self.folder, "--html", self.folder / "page.html")
+        self.assertIn("status.json is damaged", report.err)
+        page = plain((self.folder / "page.html").read_text())
+        self.assertIn("skipped (without a reason)", page)
+        self.assertIn("2 with a result", page)
+
+    def test_a_run_alone_that_failed_has_a_speed_and_no_speed_up(self):
+        run(self.folder / "run", losses=np.where(STEPS > 20, np.nan, 3.0))
+        words = " ".join(Report(self.folder / "run").out.split())
+        self.assertIn("no speed-up: run failed, or a loss of it is not finite", words)
+
+    def test_tokens_are_not_counted_by_steps_of_another_batch(self):
+        made = Made(self.folder, baseline="a")
+        made.add("a", validation=(3., 2.9, 2.8), config={"optim.lr": "1"})
+        folder = made.add("b", validation=(2.95, 2.85, 2.75), config={"optim.lr": "2", "train.micro_batch": "1"})
+        (folder / "metrics.h5").rename(folder / "metrics.1.h5")
+        run(folder, validation=(2.95, 2.85, 2.75), config={"optim.lr": "2"})
+        with h5py.File(folder / "metrics.1.h5", "a") as file:
+            file["steps/step"][...] += 30
+            file["eval/step"][...] += 30
+        self.assertNotIn("after 7.68K tokens", plain(self.page()))
 
     def test_bytes_are_counted_on_as_many_ranks_as_the_last_attempt(self):
         made = Made(self.folder)

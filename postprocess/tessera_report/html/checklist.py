@@ -133,6 +133,7 @@ def clipping(study: Study) -> Check:
         if clip is None or not clip.value or "grad_norm" not in row.row.metrics.steps:
             continue
         norms = row.row.metrics.steps["grad_norm"].to_numpy(np.float64)
+        norms = np.where(np.isfinite(norms), norms, np.nan)  # of a step that overflowed, and was skipped
         done = 1 - np.asarray(row.row.metrics.steps.get("skipped", np.zeros(len(norms))), dtype=np.float64)
         over = call(np.nansum(norms > clip.value), "above", row.name, "/steps/grad_norm", clip)
         largest_norm = call(np.nanmax(norms), "max", call(np.nan, "column", row.name, "/steps/grad_norm"))

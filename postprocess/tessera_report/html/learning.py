@@ -109,7 +109,7 @@ def _curve(row: Traced) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _is_judged(row: Traced) -> bool:
     metrics = row.row.metrics
     return (row.done and "nan" not in row.values["flags"] and not starts_late(row) and row.tokens_per_step is not None
-            and "seconds" in metrics.steps and "loss" in metrics.evals and bool(metrics.evals["loss"].notna().any()))
+            and metrics.is_of_one_batch and "seconds" in metrics.steps and "loss" in metrics.evals and bool(metrics.evals["loss"].notna().any()))
 
 
 def learning(study: Study) -> Optional[Learning]:

@@ -49,7 +49,8 @@ def render(study: Study, refresh: Optional[int] = None) -> str:
 
 def _facts(study: Study) -> Html:
     parts = [number_of([row.name for row in study.rows])]
-    for words, rows in (("{count} with a result", [row for row in study.rows if row.values["status"] in ("done", None)]),
+    for words, rows in (("{count} with a result", [row for row in study.rows if row.values["status"] == "done" or
+                                                      row.values["status"] is None and row.row.repeats]),
                         ("{count} running", [row for row in study.rows if row.row.goes_on and row.values["status"] == "running"])):
         parts += [text(words, count=show(counted([row.name for row in rows]), whole))] if rows or "result" in words and len(study.rows) > 1 else []
     if study.baseline and len(study.rows) > 1:

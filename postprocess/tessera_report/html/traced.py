@@ -107,7 +107,7 @@ class Traced:
     def memory(self, category: str, kind: str) -> Optional[Quantity]:
         """Bytes of the fullest rank, planned or measured: over the whole run by /ranks, else after the first step."""
         name, path = f"{category}/{kind}", f"memory/{category}/{kind}"
-        over_time = [attempt[path] for m in self.row.repeats for attempt in m.ranks if path in attempt]
+        over_time = [attempt[path] for m in self.row.repeats for attempt in m.alike_ranks if path in attempt]
         found = over_time or [m.memory[name] for m in self.row.repeats if name in m.memory]
         most = max((float(values.max()) for values in found if values.size), default=-1.0)
         if most < 0 or kind == "measured" and most == 0:

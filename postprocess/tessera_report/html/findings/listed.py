@@ -34,7 +34,7 @@ def skipped(study: Study) -> Optional[Html]:
     """Rows that were skipped, and why."""
     rows = [row for row in study.rows if row.values["status"] == "skipped"]
     return text("{rows} skipped: {names}.", rows=number_of([row.name for row in rows], "row was", "rows were"), names=join(
-        [text("{row} ({why})", row=name(row.name), why=row.values["message"].rstrip(".") or "without a reason") for row in rows[:6]], ", ")) if rows else None
+        [text("{row} ({why})", row=name(row.name), why=(row.values["message"] or "").rstrip(".") or "without a reason") for row in rows[:6]], ", ")) if rows else None
 
 
 FINDINGS: list[Callable[[Study], Optional[Html]]] = [

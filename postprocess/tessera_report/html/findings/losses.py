@@ -62,14 +62,20 @@ def _apart_text(where: str, apart: list[tuple[Traced, Quantity]]) -> Optional[Ht
         where=where, rows=number_of([row.name for row, _ in apart]), row=name(row.name), difference=show(worst, nats))
 
 
+def _has_all_losses(row: Traced) -> bool:
+    """Whether each step has a finite loss, which skipped ones may lack."""
+    steps = row.row.metrics.steps
+    return "loss" in steps and bool(np.isfinite(steps["loss"]).all())
+
+
 def same_tokens(study: Study, base: Optional[Traced] = None) -> list[Traced]:
     """Rows that learn as the baseline does, with its batch, and share steps with `base` (the baseline itself by default)."""
     base = base or study.baseline
-    if base is None or not base.row.metrics or "loss" not in base.row.metrics.steps or "nan" in base.values["flags"]:
+    if base is None or not base.row.metrics or not _has_all_losses(base) or "nan" in base.values["flags"]:
         return []
     return [
         row for row in study.alike
-        if row is not base and not unlike(row, base) and not {"batch", "nan"} & set(row.values["flags"]) and "loss" in row.row.metrics.steps
+        if row is not base and not unlike(row, base) and not {"batch", "nan"} & set(row.values["flags"]) and _has_all_losses(row)
         and len(row.row.metrics.steps.index.intersection(base.row.metrics.steps.index))
     ]
 

@@ -5,6 +5,7 @@ from typing import Callable, Optional
 
 import matplotlib
 
+from ...errors import Unreadable
 from ..study import Study
 from ..svg import STYLE
 from .bandwidth import bandwidth
@@ -59,7 +60,10 @@ def draw(study: Study) -> tuple[list[Panel], list[tuple[str, str]]]:
         for title, panel, needs in PANELS:
             parts = study.scales() if panel in BY_SCALE else [study]
             for part, pictures in zip(parts, (found, aside)):
-                made = panel(part)
+                try:
+                    made = panel(part)
+                except Unreadable as error:
+                    made, needs = None, f"files that can be read ({error})"
                 pictures += [made] if made else []
                 left_out += [] if made else [(title + part.scale, needs)]
         lines = timelines(study)

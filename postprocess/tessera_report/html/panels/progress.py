@@ -48,7 +48,8 @@ def _label(group: list[Traced], rows: list[Traced]) -> str:
 
 def _has_curve(row: Traced) -> bool:
     metrics = row.row.metrics
-    return bool(metrics and row.tokens_per_step and "loss" in metrics.evals and len(metrics.evals) > 1 and "seconds" in metrics.steps)
+    return bool(metrics and row.tokens_per_step and metrics.is_of_one_batch and "loss" in metrics.evals and len(metrics.evals) > 1 and
+                "seconds" in metrics.steps)
 
 
 def _steps(row: Traced) -> np.ndarray:
