@@ -152,13 +152,15 @@ void RunFolder::require_fresh() const {
 }
 
 void RunFolder::remove_leftovers() const {
-  constexpr std::array<std::string_view, 9> kOurs = {
-      "status.json.", "config.ini.", "owner.json.", "gemm_algorithms.txt.", "algorithms.txt.",
-      "metrics",      "dump-",       "samples-",    "hugging_face."};
+  constexpr std::array<std::string_view, 8> kOurs = {
+      "status.json.",    "config.ini.", "owner.json.", "gemm_algorithms.txt.",
+      "algorithms.txt.", "metrics",     "dump-",       "samples-"};
   std::error_code ignored;
   for (const std::string& name : names_in(path_, ignored)) {
     const bool is_ours = std::ranges::any_of(kOurs, [&](std::string_view prefix) { return name.starts_with(prefix); });
-    if (is_ours && name.ends_with(".tmp")) std::filesystem::remove_all(path_ / name, ignored);
+    if (is_ours && name.ends_with(".tmp")) std::filesystem::remove(path_ / name, ignored);
+    if (name.starts_with("hugging_face.") && name.ends_with(".tmp"))  // a folder of files
+      std::filesystem::remove_all(path_ / name, ignored);
   }
   const std::filesystem::path trace = path_ / "trace";
   for (const std::string& name : names_in(trace, ignored)) {

@@ -3,6 +3,7 @@
 
 #include "plan_run.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/config/options.hpp"
 #include "tessera/engine/step_trace.hpp"
 #include "tessera/model/architecture.hpp"
 #include "tessera/schedule/planned_run.hpp"

@@ -1,5 +1,6 @@
 // The snapshot of an asynchronous checkpoint: a segment of stores outside of the step, which it does not change.
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "all_policies.hpp"
 #include "mutants.hpp"
