@@ -12,7 +12,8 @@ namespace tessera {
 
 void keep_companions(const Options& options, std::optional<DType> dtype) {
   const std::filesystem::path kept = run_folder(options) / kCompanionFolder;
-  if (!companions_at(kept).empty()) return;
+  std::error_code unseen;  // then it is not there
+  if (std::filesystem::exists(kept, unseen) && !std::filesystem::is_empty(kept, unseen)) return;  // it is whole
   std::filesystem::path from;
   if (!options.model.from.empty()) {
     const auto checkpoint = checkpoint_in(options.model.from);
@@ -22,16 +23,13 @@ void keep_companions(const Options& options, std::optional<DType> dtype) {
   if (from.empty() && resume != "none" && resume != "auto") {
     if (const auto checkpoint = checkpoint_in(resume)) from = companions_of(*checkpoint, read_manifest(*checkpoint));
   }
-  // A folder that is there is taken for complete.
-  std::error_code unseen;
-  std::optional<FreshFolder> fresh;
-  if (!std::filesystem::exists(kept, unseen)) fresh.emplace(kept);
-  const std::filesystem::path& folder = fresh ? fresh->beside() : kept;
-  copy_companions(from, folder, options.data.tokenizer);
-  if (!options.data.tokenizer.empty() && !from.empty()) restate_token_ids(folder, from, tokenizer_name(options));
-  if (dtype) keep_dtype(folder, *dtype);
-  if (!options.data.chat_template.empty()) keep_chat_template(folder, options.data.chat_template);
-  if (fresh && !std::filesystem::is_empty(folder, unseen)) fresh->finish();
+  FreshFolder folder(kept);
+  copy_companions(from, folder.beside(), options.data.tokenizer);
+  if (!options.data.tokenizer.empty() && !from.empty())
+    restate_token_ids(folder.beside(), from, tokenizer_name(options));
+  if (dtype) keep_dtype(folder.beside(), *dtype);
+  if (!options.data.chat_template.empty()) keep_chat_template(folder.beside(), options.data.chat_template);
+  if (!std::filesystem::is_empty(folder.beside(), unseen)) folder.finish();
 }
 
 }  // namespace tessera
